@@ -12,11 +12,11 @@ import numpy as np
 from benchmarks.claimed_jobs import claimed_job, every_plan
 from optimizers.counted import as_plans
 from optimizers.interface import Problem, Solution, Status, traits_of
+from optimizers.numa.baselines import scattered
+from optimizers.numa.moves import neighbours
 from optimizers.planner import Planner
-from optimizers.random_sockets import scattered
 from optimizers.registry import OPTIMIZERS
 from optimizers.selection import estimate, goodness
-from optimizers.socket_moves import neighbours
 from optimizers.space import Space, counts_of
 from twin.errors import BadInput
 from twin.metrics import Metrics

@@ -22,9 +22,8 @@ from benchmarks.table import print_table
 from optimizers.counted import as_plans
 from optimizers.interface import OBJECTIVES, Problem, Solution, Status
 from optimizers.planner import Planner
-from optimizers.rated import at_rate
 from optimizers.registry import OPTIMIZERS
-from optimizers.requirements import Requirements
+from optimizers.requirements import Requirements, at_rate
 from optimizers.selection import Estimated, estimate, goodness
 from optimizers.space import Space, counts_of
 from twin.errors import BadInput

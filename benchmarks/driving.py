@@ -15,11 +15,11 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.table import print_table
-from optimizers.exhaustive import Exhaustive
 from optimizers.interface import Optimizer, Problem
 from optimizers.milp.ages import fixed_s
 from optimizers.planner import Planner
 from optimizers.registry import OPTIMIZERS
+from optimizers.sampling import Exhaustive
 from optimizers.space import Space
 from optimizers.space_plans import SpacePlans
 from scenarios.planning.cost_models import cost_model

@@ -13,8 +13,8 @@ from time import process_time
 import numpy as np
 
 from benchmarks.table import print_table
+from optimizers.fusion.algorithms import by_communication
 from optimizers.fusion.exact import least_communication
-from optimizers.fusion.greedy import by_communication
 from optimizers.fusion.random_jobs import random_job
 from scenarios.experiments.enorm.fusing import ALGORITHMS, PUBLISHED
 from scenarios.experiments.enorm.published import OPERATORS

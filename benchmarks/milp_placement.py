@@ -27,8 +27,7 @@ from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.optimizer import Milp
 from optimizers.milp.placing import Placing
 from optimizers.program import Limits
-from optimizers.rated import at_rate
-from optimizers.requirements import Requirements
+from optimizers.requirements import Requirements, at_rate
 from optimizers.selection import estimate
 from optimizers.space import Space
 from scenarios.files.scenario_file import load

@@ -19,10 +19,10 @@ import numpy as np
 from benchmarks.table import print_table
 from optimizers.branch_and_bound import search
 from optimizers.interface import Problem, Solution
-from optimizers.rlas import Rlas
-from optimizers.socket_solution import load_bound
-from optimizers.socket_symmetry import Symmetry
-from optimizers.socket_tree import Heuristics, SocketTree
+from optimizers.numa.rlas import Rlas
+from optimizers.numa.solution import load_bound
+from optimizers.numa.space import Symmetry
+from optimizers.numa.tree import Heuristics, SocketTree
 from scenarios.experiments.briskstream.applications import APPLICATIONS, SERVERS, on_cluster
 from scenarios.files.scenario_file import load
 from twin.cluster import Cluster, Host, Numa

@@ -12,15 +12,16 @@ import numpy as np
 
 from optimizers.counted import as_plans
 from optimizers.deadline import Deadline
-from optimizers.estimating import batch, joined
 from optimizers.interface import OBJECTIVES, Candidate, Problem, Solution, Status
 from optimizers.program import Limits
 from optimizers.selection import Estimated, estimate, fulfilled, goodness, predicted
 from optimizers.space_plans import NOTHING
 from twin.errors import BadInput
-from twin.metrics import BINARY_METRICS
+from twin.metrics import BINARY_METRICS, Slow
 from twin.plan import ExecutionPlan
 
+AT_ONCE = 500
+"""Plans that a cost model is asked about together, unless each takes it long."""
 NONE_SANE = "every plan looked at is predicted to fail or to be backpressured; this one lets the most through"
 P = TypeVar("P")
 Prefers = Callable[[np.ndarray], np.ndarray]
@@ -65,7 +66,7 @@ class Known(ABC, Generic[P]):
         self.problem, self._judge, self._total = problem, judge, total
         self._prefers, self._each = (prefers, 1 + extra) if asks else (None, 1)
         self.deadline = problem.deadline() if deadline is None else deadline
-        self._batch = batch(problem)
+        self._batch = 1 if isinstance(problem.cost_model, Slow) else AT_ONCE
         self._row: dict[Hashable, int] = {}
         self._items: list[P] = []
         self._parts: list[Estimated] = []
@@ -175,7 +176,7 @@ class Known(ABC, Generic[P]):
 
     def found(self) -> Estimated:
         """Everything that is known."""
-        return joined(self._parts, self.plans(self._items))
+        return Estimated.joined(self._parts, self.plans(self._items))
 
     def preferred(self, row: int) -> np.ndarray | None:
         """What comes before its ranking; None if that was not asked."""

@@ -9,6 +9,7 @@ import numpy as np
 from optimizers.space import counts_of
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
+from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.placements import CountedPlans, Placements
 
 
@@ -40,3 +41,10 @@ def listed(job: Deployment) -> list[int]:
     """For each operator as the query lists them, its place in data-flow order."""
     topological = [operator.name for operator in job.query.topological]
     return [topological.index(operator.name) for operator in job.query.operators]
+
+
+def enough_memory(job: PlacementCoefficients) -> np.ndarray:
+    """Whether the host of a socket has memory for the engine and one replica of an operator. [O, L]"""
+    law, host_l = job.deployment.engine.memory, job.places.host_l
+    need_o = job.operators.held_mb / job.operators.replicas + law.base_mb
+    return np.asarray(need_o[:, None] < law.crash * job.places.ram_mb_h[host_l])

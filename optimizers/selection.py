@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optimizers.interface import OBJECTIVES, Candidate, Problem, Solution, Status
-from optimizers.rated import at_rate
+from optimizers.requirements import at_rate
 from twin.metrics import BINARY_METRICS, Narrowable
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
@@ -25,6 +25,10 @@ RISK_STEP = 0.05
 MARGIN = 0.03
 """Relative; where neither of two plans keeps up, predictions that differ by less say nothing, as what is overloaded on
 sockets that others crowd is predicted to about a tenth."""
+SURE = 0.2
+"""Probability of backpressure below which a plan surely keeps up; the rate model says so up to 93 % of its pressure."""
+PREMIUM = 0.01
+"""Relative; what that may cost at most."""
 NOTHING_SANE = "every plan looked at is predicted to fail or to be backpressured; this one is the least likely to"
 NOTHING_FULFILS = "no plan that keeps up was found that {words}"
 
@@ -44,6 +48,14 @@ class Estimated:
         """As of a `Candidate`. [N]"""
         runs = (self.backpressured < 0.5) & (self.success >= 0.5)
         return runs if self.fulfils is None else runs & self.fulfils
+
+    @classmethod
+    def joined(cls, parts: Sequence[Estimated], plans: Sequence[ExecutionPlan]) -> Estimated:
+        """Estimates of parts of these plans, in order, as those of all."""
+        columns = zip(*((part.objective, part.backpressured, part.success) for part in parts), strict=True)
+        objective, backpressured, success = (np.concatenate(column) for column in columns)
+        fulfils = [part.fulfils for part in parts if part.fulfils is not None]
+        return cls(plans, objective, backpressured, success, np.concatenate(fulfils) if fulfils else None)
 
     def candidate(self, row: int) -> Candidate:
         """One of the plans."""
@@ -152,6 +164,14 @@ def instead(chosen: Solution, candidate: Candidate) -> Solution:
     first = Candidate(chosen.plan, chosen.objective, candidate.backpressured, candidate.success, candidate.fulfils)
     others = (first, *(each for each in chosen.alternatives if each.plan != candidate.plan))
     return replace(chosen, plan=candidate.plan, objective=candidate.objective, alternatives=others)
+
+
+def surer(problem: Problem, best: Candidate, others: Sequence[Candidate]) -> Candidate:
+    """The first of the others that surely keeps up and hardly costs more, if the best does not; else the best."""
+    if OBJECTIVES[problem.objective] != "min" or not best.sane or best.backpressured < SURE:
+        return best
+    most = best.objective * (1.0 + PREMIUM)
+    return next((o for o in others if o.sane and o.backpressured < SURE and o.objective <= most), best)
 
 
 def as_close(one: float, other: float) -> bool:

@@ -25,6 +25,8 @@ def optimizers() -> dict[str, str]:
     """Name and summary of every optimizer: what the registry says of it, or its module where it has one of its own."""
     words = assigned_texts("optimizers.registry", "WORDS")
     found = {name: words.get(name, summary(module)) for name, module in registered("optimizers.registry")}
+    for alias, text in assigned_texts("optimizers.registry", "ALIASES").items():
+        found[alias] = f"{words[alias]}; the same as {text}"
     return dict(sorted(found.items()))
 
 

@@ -111,7 +111,8 @@ def _shown(node: ast.expr) -> str:
 
 
 def _file(module: str) -> Path:
-    return ROOT / f"{module.replace('.', '/')}.py"
+    path = ROOT / module.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 @cache

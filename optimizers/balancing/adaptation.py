@@ -12,8 +12,8 @@ from math import ceil
 import numpy as np
 
 from optimizers.balancing.balance import Balance
-from optimizers.balancing.draining import drained
 from optimizers.balancing.interface import Assignment, Solver, assignment
+from optimizers.balancing.state import drained
 from twin.errors import BadInput
 
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from optimizers.balancing.balance import Balance
-from optimizers.balancing.counting import counting_bound
+from optimizers.balancing.bounds import counting_bound
 from optimizers.balancing.interface import Assignment, Solver, assignment
-from optimizers.balancing.partition import partitioned
 from optimizers.balancing.search import Search
 from optimizers.balancing.traffic import Traffic
-from optimizers.balancing.units import contracted
+from optimizers.balancing.units import contracted, partitioned
 from twin.errors import BadInput
 from twin.randomness import stream
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from optimizers.balancing.balance import Balance
 from optimizers.balancing.interface import Assignment, assignment
-from optimizers.balancing.partition import partitioned
+from optimizers.balancing.units import partitioned
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,22 @@
 """Migrations that bring traffic together, chosen together so that no node leaves a band of loads: descents and kicks.
 
-A step carries out the best exchange there is: one migration, or two that make room for each other. Where none is left,
-some migrations are taken back and others begun at random, and the descent starts anew. Effort is counted in steps, not
-in seconds, so that a balance has one answer.
+All migrations that there are from an assignment are weighed at once. A row is what may migrate: a key group, or a unit
+of groups that exchange much already. Weights are those of `objective`, but for the mean, of which the first order alone
+is taken, and for two migrations that exchange traffic. A step carries out the best exchange there is: one migration, or
+two that make room for each other. Where none is left, some migrations are taken back and others begun at random, and
+the descent starts anew. Effort is counted in steps, not in seconds, so that a balance has one answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from scipy.sparse import csr_matrix, identity, vstack
 
 from optimizers.balancing.balance import Balance
-from optimizers.balancing.migrations import Migrations, Rows, migrations
 from optimizers.balancing.objective import Worth
 from optimizers.balancing.traffic import Traffic
 from twin.randomness import stream
@@ -113,3 +116,169 @@ def _exchanges(there: Migrations) -> Iterator[np.ndarray]:
     for looks, exchange in sorted(found, key=lambda each: each[0])[:TRIED]:
         if looks < -NOTHING:
             yield np.asarray(exchange)
+
+
+PARTNERS = 12
+"""Nodes, the least and the most loaded ones, to and from which a second migration makes room."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """member_RxG: 1 where a group belongs to a row; single groups first."""
+
+    member_RxG: csr_matrix  # noqa: N815  # its shape
+
+    @classmethod
+    def of(cls, unit_g: np.ndarray) -> Rows:
+        """Each group, and each unit of several."""
+        groups = len(unit_g)
+        member_UxG = csr_matrix((np.ones(groups), (unit_g, np.arange(groups))))  # noqa: N806
+        several = np.flatnonzero(np.bincount(unit_g) > 1)
+        found = vstack([identity(groups, format="csr"), member_UxG[several]]).tocsr()
+        found.sort_indices()
+        return cls(found)
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        """Its groups."""
+        start, end = self.member_RxG.indptr[row : row + 2]
+        return np.asarray(self.member_RxG.indices[start:end])
+
+    def node_r(self, node_g: np.ndarray) -> np.ndarray:
+        """[R] where the groups of a row are; -1 if they are on several nodes."""
+        nodes, start = node_g[self.member_RxG.indices], self.member_RxG.indptr[:-1]
+        least, most = np.minimum.reduceat(nodes, start), np.maximum.reduceat(nodes, start)
+        return np.where(least == most, least, -1)
+
+
+@dataclass(frozen=True)
+class Migrations:
+    """M migrations of rows. from_m, to_m: nodes. left_m, got_m: how the work of these changes; all_m: of all nodes.
+    gain_m: what comes together, less what is torn, in pairs. cost_m: of the budget. price_m: see `Worth`. fits_m:
+    whether there is room besides the load. left: of the budget."""
+
+    worth: Worth
+    deviation_h: np.ndarray
+    row_m: np.ndarray
+    from_m: np.ndarray
+    to_m: np.ndarray
+    left_m: np.ndarray
+    got_m: np.ndarray
+    all_m: np.ndarray
+    gain_m: np.ndarray
+    cost_m: np.ndarray
+    price_m: np.ndarray
+    fits_m: np.ndarray
+    left: float
+
+    @cached_property
+    def change_m(self) -> np.ndarray:
+        """[M] of the value, by each alone; infinite if it is not paid for, or does not fit."""
+        change = self._changes(np.arange(len(self.row_m))[None, :])
+        return np.where((self.cost_m <= self.left) & self.fits_m, change, np.inf)
+
+    def pairs(self, first: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """The best pairs of one of the first and any other at the same nodes: [2, N] migrations, and [N] changes."""
+        found = [np.stack([np.full(len(others), each), others]) for each in first for others in [self._others(each)]]
+        pair = np.concatenate(found, axis=1) if found else np.zeros((2, 0), dtype=int)
+        pair = pair[:, self.cost_m[pair].sum(axis=0) <= self.left]
+        if not pair.shape[1]:
+            return pair, np.zeros(0)
+        change = self._changes(pair)
+        best = np.argpartition(change, min(most, len(change)) - 1)[:most]
+        best = best[np.argsort(change[best], kind="stable")]
+        return pair[:, best], change[best]
+
+    def _others(self, each: int) -> np.ndarray:
+        """Migrations from or to a node of this one, if it has room for both."""
+        ends = self.from_m[each], self.to_m[each]
+        leave = np.concatenate([self._from[node] for node in ends])
+        come = np.concatenate([self._to[node] for node in ends])
+        light_h, heavy_h = (each.copy() for each in self._partners)
+        light_h[list(ends)] = heavy_h[list(ends)] = True
+        others = np.concatenate([leave[light_h[self.to_m[leave]]], come[heavy_h[self.from_m[come]]]])
+        room = self.fits_m[others] | (self.to_m[others] == ends[0])
+        room &= self.fits_m[each] | (self.from_m[others] == ends[1])
+        return np.asarray(others[room & (self.row_m[others] != self.row_m[each])])
+
+    @cached_property
+    def _partners(self) -> tuple[np.ndarray, np.ndarray]:
+        """[H] whether a node is one of the least loaded, and of the most."""
+        rank_h = np.argsort(np.argsort(self.deviation_h, kind="stable"), kind="stable")
+        return rank_h < PARTNERS, rank_h >= len(rank_h) - PARTNERS
+
+    @cached_property
+    def _from(self) -> list[np.ndarray]:
+        return _by_node(self.from_m, len(self.deviation_h))
+
+    @cached_property
+    def _to(self) -> list[np.ndarray]:
+        return _by_node(self.to_m, len(self.deviation_h))
+
+    def _changes(self, together: np.ndarray) -> np.ndarray:
+        """[N] changes of the value by K migrations [K, N] carried out together."""
+        worth, capacity_h = self.worth, self.worth.balance.capacity_h
+        mean = self.all_m[together].sum(axis=0) / worth.capacity
+        nodes = np.concatenate([self.from_m[together], self.to_m[together]])
+        work = np.concatenate([self.left_m[together], self.got_m[together]])
+        change = (self.price_m - self.gain_m)[together].sum(axis=0) - worth.slope(self.deviation_h) * mean
+        before_h = worth.penalty(self.deviation_h)
+        for place, node in enumerate(nodes):
+            again = (nodes[:place] == node).any(axis=0)
+            net = (work * (nodes == node)).sum(axis=0) / capacity_h[node]
+            after = worth.penalty(self.deviation_h[node] + net - mean, node)
+            change += np.where(again, 0.0, after - before_h[node])
+        return np.asarray(change)
+
+
+def migrations(worth: Worth, rows: Rows, node_g: np.ndarray, held_g: np.ndarray) -> Migrations:
+    """Of all rows whose groups are on one node, to all nodes that are not marked. held_g: groups that stay there."""
+    balance, member = worth.balance, rows.member_RxG
+    groups, nodes = len(node_g), len(balance.capacity_h)
+    from_r = rows.node_r(node_g)
+    on_GxH = csr_matrix((np.ones(groups), (np.arange(groups), node_g)), shape=(groups, nodes))  # noqa: N806
+    towards_RxG = member @ worth.traffic.both_ways  # noqa: N806
+    with_RxH = (towards_RxG @ on_GxH).toarray()  # noqa: N806
+    inside_r = np.asarray(towards_RxG.multiply(member).sum(axis=1)).ravel()
+    away_GxH = np.arange(nodes) != balance.home_g[:, None]  # noqa: N806
+    moved_g = node_g != balance.home_g
+    new_GxH = away_GxH.astype(float) - moved_g[:, None]  # noqa: N806
+    cost_RxH = member @ (new_GxH * balance.costs_g[:, None])  # noqa: N806
+    price_RxH = member @ (new_GxH * worth.price_g[:, None])  # noqa: N806
+    free_r = (from_r >= 0) & ~(member @ (balance.stays_g | held_g).astype(float) > 0.0)
+    row, to = np.nonzero(free_r[:, None] & (np.arange(nodes) != from_r[:, None]) & _open_RxH(worth, rows, nodes))
+    joined, torn = with_RxH[row, to], (with_RxH[np.arange(len(from_r)), from_r] - inside_r)[row]
+    work, serialising = (member @ worth.work_g(node_g))[row], balance.serialising
+    return Migrations(
+        worth=worth,
+        deviation_h=worth.deviation_h(node_g),
+        row_m=row,
+        from_m=from_r[row],
+        to_m=to,
+        left_m=0.5 * serialising * torn - work,
+        got_m=work + serialising * (0.5 * torn - joined),
+        all_m=serialising * (torn - joined),
+        gain_m=(joined - torn) / worth.pair,
+        cost_m=cost_RxH[row, to],
+        price_m=price_RxH[row, to],
+        fits_m=_fits(worth, member, node_g, row, to),
+        left=balance.budget - balance.spent(node_g) + 1e-9,
+    )
+
+
+def _open_RxH(worth: Worth, rows: Rows, nodes: int) -> np.ndarray:  # noqa: N802  # its shape
+    """Whether a row may be on a node: a marked one takes back its own alone."""
+    marked_h, home_g = worth.balance.marked_h, worth.balance.home_g
+    return ~marked_h | (np.arange(nodes) == rows.node_r(home_g)[:, None])
+
+
+def _fits(worth: Worth, member: csr_matrix, node_g: np.ndarray, row: np.ndarray, to: np.ndarray) -> np.ndarray:
+    fits = np.ones(len(row), bool)
+    for use_g, room_h in worth.balance.side_constraints:
+        used_h = np.bincount(node_g, use_g, len(room_h))
+        fits &= used_h[to] + (member @ use_g)[row] <= room_h[to] + 1e-9
+    return fits
+
+
+def _by_node(node_m: np.ndarray, nodes: int) -> list[np.ndarray]:
+    order = np.argsort(node_m, kind="stable")
+    return np.split(order, np.searchsorted(node_m[order], np.arange(1, nodes)))

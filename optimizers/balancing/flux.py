@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimizers.balancing.balance import Balance
-from optimizers.balancing.counting import counting_bound
+from optimizers.balancing.bounds import counting_bound
 from optimizers.balancing.interface import Assignment, assignment
 
 

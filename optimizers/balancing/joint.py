@@ -13,11 +13,11 @@ import numpy as np
 
 from optimizers.balancing.albic import units
 from optimizers.balancing.balance import Balance
-from optimizers.balancing.counting import counting_bound
-from optimizers.balancing.draining import drained
+from optimizers.balancing.bounds import counting_bound
 from optimizers.balancing.interface import Assignment, Solver, assignment
+from optimizers.balancing.objective import relieved
 from optimizers.balancing.search import Search
-from optimizers.balancing.serialisation import relieved
+from optimizers.balancing.state import drained
 from optimizers.balancing.traffic import Traffic
 from optimizers.balancing.units import contracted
 from twin.errors import BadInput

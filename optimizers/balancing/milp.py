@@ -17,11 +17,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from optimizers.balancing.balance import Balance
-from optimizers.balancing.counting import counting_bound
-from optimizers.balancing.draining import drained
+from optimizers.balancing.bounds import counting_bound
 from optimizers.balancing.interface import Assignment, Solver, assignment
-from optimizers.balancing.prune_moves import thrifty
 from optimizers.balancing.search import Search
+from optimizers.balancing.state import drained, pruned
 from optimizers.program import Answer, Limits, Program, summed
 from twin.errors import BadInput
 
@@ -62,7 +61,7 @@ class Milp:
             return assignment(balance, started.node_g, bound, message)
         best_g = min(found_g, started.node_g, key=lambda node_g: self._objective(balance, node_g))
         proved = self._objective(balance, best_g) - dual <= GAP * max(1.0, abs(dual))
-        best_g = thrifty(balance, best_g)
+        best_g = pruned(balance, best_g)
         return assignment(balance, drained(balance, best_g, balance.distance(best_g)), bound, proved=proved)
 
     def _objective(self, balance: Balance, node_g: np.ndarray) -> float:

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimizers.balancing.balance import Balance
-from optimizers.balancing.counting import counting_bound
-from optimizers.balancing.draining import drained
+from optimizers.balancing.bounds import counting_bound
 from optimizers.balancing.exchanges import best_exchange, best_paid_exchange, exchanges
 from optimizers.balancing.flux import flux
 from optimizers.balancing.interface import TOLERANCE, Assignment, assignment
-from optimizers.balancing.prune_moves import thrifty
-from optimizers.balancing.state import State
+from optimizers.balancing.state import State, drained, pruned
 from twin.randomness import stream
 
 OPPOSITE, ALIKE, OTHERS = 16, 4, 8
@@ -47,7 +45,7 @@ class Search:
         """Never worse than Flux."""
         bound = counting_bound(balance)
         best = _Climb(self, balance, max(bound, self.band)).best()
-        best = thrifty(balance, best, self.band)
+        best = pruned(balance, best, self.band)
         return assignment(balance, drained(balance, best, max(self.band, balance.distance(best))), bound)
 
 

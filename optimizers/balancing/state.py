@@ -1,4 +1,8 @@
-"""An assignment while it is searched: loads, costs and side constraints are kept up to date move by move."""
+"""An assignment while it is searched: loads, costs and side constraints are kept up to date move by move.
+
+Any search ends with two repairs: marked nodes are emptied (`drained`), and whatever goes home without loss goes home
+(`pruned`).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from optimizers.balancing.balance import Balance
+from optimizers.balancing.interface import TOLERANCE
 
 
 class State:
@@ -58,3 +63,47 @@ class State:
     def worst(self) -> float:
         """The load distance, beyond the band."""
         return max(float(np.abs(self.deviation_h).max()) - self.band, 0.0)
+
+
+def drained(balance: Balance, node_g: np.ndarray, most: float = np.inf) -> np.ndarray:
+    """The same with groups of marked nodes, the biggest first, on the least loaded unmarked node that has room.
+
+    As long as the budget pays, and no unmarked node gets more than `most` percentage points above the mean.
+    """
+    state = State(balance, node_g)
+    unmarked = np.flatnonzero(~balance.marked_h)
+    waiting = np.flatnonzero(balance.marked_h[node_g] & ~balance.stays_g)
+    for group in waiting[np.argsort(-balance.work_g[waiting], kind="stable")]:
+        after_h = (state.work_h[unmarked] + balance.work_g[group]) / balance.capacity_h[unmarked]
+        fits = after_h - balance.mean <= most + 0.1 * TOLERANCE
+        for used_h, (use_g, room_h) in zip(state.used, state.sides, strict=True):
+            fits &= used_h[unmarked] + use_g[group] <= room_h[unmarked] + 1e-9
+        if balance.costs_g[group] <= state.left and fits.any():
+            state.move([(int(group), int(unmarked[np.where(fits, after_h, np.inf).argmin()]))])
+    return state.node_g
+
+
+def pruned(balance: Balance, node_g: np.ndarray, band: float = 0.0) -> np.ndarray:
+    """The same without migrations that can be taken back one by one, the dearest first.
+
+    As long as the load distance stays within the band or, if it is larger, does not grow; and no group goes back to a
+    marked node.
+    """
+    node_g = node_g.copy()
+    most = max(band, balance.distance(node_g)) + 0.1 * TOLERANCE
+    while len(candidates := _returnable(balance, node_g, most)):
+        group = candidates[np.lexsort((balance.work_g[candidates], -balance.costs_g[candidates]))[0]]
+        node_g[group] = balance.home_g[group]
+    return node_g
+
+
+def _returnable(balance: Balance, node_g: np.ndarray, most: float) -> np.ndarray:
+    """Groups that may go home alone."""
+    moved = np.flatnonzero((node_g != balance.home_g) & ~balance.marked_h[balance.home_g])
+    work, start, end = balance.work_g[moved], node_g[moved], balance.home_g[moved]
+    deviation_h = balance.load_h(node_g) - balance.mean
+    fits = deviation_h[start] - work / balance.capacity_h[start] >= -most
+    fits &= deviation_h[end] + work / balance.capacity_h[end] <= most
+    for use_g, room_h in balance.side_constraints:
+        fits &= np.bincount(node_g, use_g, len(room_h))[end] + use_g[moved] <= room_h[end] + 1e-9
+    return moved[fits]

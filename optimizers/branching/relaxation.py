@@ -13,7 +13,7 @@ from typing import Self
 
 import numpy as np
 
-from optimizers.driving.terms import host_latency_s
+from optimizers.driving.near import host_latency_s
 from optimizers.milp.ages import alone_s, card_factor, mean_of_results
 from optimizers.space import Space
 from twin.kinds.ages import oldest_s

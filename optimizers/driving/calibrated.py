@@ -15,9 +15,7 @@ import numpy as np
 
 from optimizers.candidates import Candidates
 from optimizers.climbing import climb_on
-from optimizers.driving.near import near
-from optimizers.driving.physics import Weighed, surrounded, weigh
-from optimizers.driving.terms import terms
+from optimizers.driving.near import Weighed, near, surrounded, terms, weigh
 from optimizers.interface import OBJECTIVES, Problem, Propose, Solution, Traits
 from optimizers.selection import said
 from optimizers.space import counts_of

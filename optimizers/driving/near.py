@@ -3,19 +3,138 @@
 The harder one searches under a learned model, the more one finds its errors. Within one per cent of the analytic
 optimum, of what placement can change, are plans that the rate model calls ties; what a learned model knows beyond it,
 it says of these, and it can never lose more than that one per cent of what the physics says. Nothing is proved.
+
+What the physics knows of plans as features (`terms`) is the rate model's own coefficients: the age that each operator
+alone on a socket, and each stream on its way out of a host, adds, in seconds.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from optimizers.climbing import changes_of
 from optimizers.counted import as_plans
-from optimizers.driving.physics import weigh
-from optimizers.interface import Problem, Propose, Solution, Traits
-from optimizers.selection import choose, estimate, said
+from optimizers.interface import OBJECTIVES, Problem, Propose, Solution, Traits
+from optimizers.milp.ages import alone_s, fixed_s
+from optimizers.selection import PREMIUM, SURE, Estimated, choose, estimate, goodness, said
+from optimizers.space import counts_of
+from optimizers.space_plans import SpacePlans
+from twin.rates.coefficients import PlacementCoefficients
+from twin.rates.model import RateModel
+
+
+def terms(job: PlacementCoefficients, counts_nol: np.ndarray, *, end_to_end: bool) -> np.ndarray:
+    """[N, O * L + S * H], seconds, of plans [N, O, L]."""
+    share_nol = counts_nol / counts_nol.sum(axis=2, keepdims=True)
+    alone_ol = np.minimum(alone_s(job, np.zeros(len(job.names)), end_to_end=end_to_end), 1e3)
+    host_noh = job.at_hosts(share_nol)
+    ways = [
+        host_noh[:, start] * (host_noh[:, end] @ host_latency_s(job).T)
+        for start, end in zip(job.producer_s, job.consumer_s, strict=True)
+    ]
+    return np.hstack([(share_nol * alone_ol).reshape(len(counts_nol), -1), *ways])
+
+
+def host_latency_s(job: PlacementCoefficients) -> np.ndarray:
+    """From host to host, 0 on the diagonal and where no route leads. [H, H]"""
+    cluster = job.deployment.cluster
+    hosts = [host.name for host in cluster.hosts]
+    if not cluster.links:
+        return job.places.latency_h[:, None] * (1.0 - np.eye(len(hosts)))
+    link_s = {frozenset(link.between): link.latency_ms * 1e-3 for link in cluster.links}
+    return np.array(
+        [
+            [
+                sum(link_s[frozenset(ends)] for ends in cluster.routes.between(start, end))
+                if start != end and cluster.routes.connected(start, end)
+                else 0.0
+                for end in hosts
+            ]
+            for start in hosts
+        ]
+    )
+
+
+LISTED = 20_000
+"""Plans up to which all are looked at; it takes a fifth of a second."""
+ASKED = 2000
+"""Plans that an optimizer may ask the rate model about where there are more, and plans that it may hand over."""
+AROUND = 5
+"""Plans whose neighbours are looked at where there are more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """Plans [N, O, L] that the rate model has estimated. unchanged_s: of a latency, what no placement changes."""
+
+    problem: Problem
+    counts_nol: np.ndarray
+    found: Estimated
+    unchanged_s: float
+
+    def near(self, share: float) -> np.ndarray:
+        """Rows of the sane plans within that share of the best, of what placement can change, the best first; of the
+        least bad ones if none is sane. Only of those that surely keep up, if some are among these or cost hardly more.
+        """
+        keys = goodness(self.problem, self.found)
+        order = np.lexsort(keys[::-1])
+        sane = self.found.sane[order]
+        if not sane.any():
+            return order[:AROUND]
+        order, cost = order[sane], keys[2][order[sane]]
+        most = cost[0] + share * abs(cost[0] - self.unchanged_s)
+        close, sure = cost <= most, self.found.backpressured[order] < SURE
+        if (close & sure).any():
+            return np.asarray(order[close & sure])
+        hardly = sure & (cost <= cost[0] + PREMIUM * abs(cost[0]))
+        return np.asarray(order[hardly][:AROUND] if hardly.any() else order[close])
+
+    def joined(self, counts_nol: np.ndarray) -> Weighed:
+        """With more plans; those that are there already, or not in the space, are left out."""
+        problem = self.problem
+        both = np.concatenate([self.counts_nol, counts_nol]).reshape(-1, self.counts_nol[0].size)
+        new = np.sort(np.unique(both, axis=0, return_index=True)[1])
+        new = new[new >= len(self.counts_nol)] - len(self.counts_nol)
+        fresh = counts_nol[new]
+        fresh = fresh[problem.space.holds(problem.deployment, fresh)] if len(fresh) else fresh
+        if not len(fresh):
+            return self
+        every = np.concatenate([self.counts_nol, fresh])
+        parts = [self.found, estimate(problem, as_plans(problem.deployment, fresh))]
+        return replace(self, counts_nol=every, found=Estimated.joined(parts, as_plans(problem.deployment, every)))
+
+
+def weigh(problem: Problem, propose: Propose, traits: Traits) -> Weighed:
+    """All plans of the space where they are few; else what is proposed under the rate model, and its
+    surroundings. Raises BadInput as who proposes does."""
+    asked = replace(problem, cost_model=RateModel(), budget=max(problem.budget, ASKED), alternatives=ASKED)
+    settled = asked.settled(free_replicas=False, costream_rules=traits.costream_rules)
+    latency = OBJECTIVES[problem.objective] == "min"
+    unchanged_s = fixed_s(PlacementCoefficients.of(problem.deployment)) if latency else 0.0
+    if not settled.space.free_replicas:
+        plans = SpacePlans(settled.deployment, settled.space)
+        if plans.exact and plans.count <= LISTED:
+            return _weighed(settled, plans.all(), unchanged_s)
+    answer = propose(asked)
+    found = [answer.plan, *(each.plan for each in answer.alternatives)]
+    counts_nol = np.stack([counts_of(problem.deployment, plan) for plan in found])
+    weighed = _weighed(settled, counts_nol, unchanged_s)
+    return surrounded(weighed, weighed.near(0.0)[:1])
+
+
+def surrounded(weighed: Weighed, rows: np.ndarray) -> Weighed:
+    """With all that is one change away from some of the plans."""
+    changes = changes_of(weighed.problem)
+    near = [changes(weighed.counts_nol[row]) for row in rows]
+    return weighed.joined(np.stack([each for found in near for each in found])) if near else weighed
+
+
+def _weighed(problem: Problem, counts_nol: np.ndarray, unchanged_s: float) -> Weighed:
+    return Weighed(problem, counts_nol, estimate(problem, as_plans(problem.deployment, counts_nol)), unchanged_s)
+
 
 SHARE = 0.01
 """How near, of what placement can change."""

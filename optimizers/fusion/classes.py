@@ -11,8 +11,7 @@ from collections.abc import Collection
 from enum import StrEnum
 from typing import NamedTuple
 
-from optimizers.fusion.job import Job
-from optimizers.fusion.operators import STATEFUL
+from optimizers.fusion.job import STATEFUL, Job
 
 
 class Handover(StrEnum):

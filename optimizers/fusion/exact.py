@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import networkx as nx
 import numpy as np
 
-from optimizers.fusion.components import Fusion, Splits, fused
+from optimizers.fusion.components import Fusion, Lineage, Splits, attribute_of, fused
 from optimizers.fusion.job import Job
-from optimizers.fusion.lineage import Lineage, attribute_of
 from optimizers.program import Limits, Outcome, Program, summed
 from twin.errors import BadInput
 

@@ -10,17 +10,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from optimizers.candidates import by_risk
 from optimizers.climbing import climb
 from optimizers.deadline import Deadline
-from optimizers.fusion.arrangement import Arrangement, Arrangements, arranged, changes_of, everything, gathered
-from optimizers.fusion.baseline import baseline
+from optimizers.fusion.algorithms import baseline, by_attributes, by_communication
+from optimizers.fusion.arrangement import (
+    Arrangement,
+    Arrangements,
+    Link,
+    arranged,
+    changes_of,
+    everything,
+    gathered,
+    links_of,
+    possible,
+    within,
+)
 from optimizers.fusion.components import Fusion
 from optimizers.fusion.exact import least_communication
-from optimizers.fusion.greedy import by_attributes, by_communication
 from optimizers.fusion.job import Job
-from optimizers.fusion.links import Link, links_of, possible, within
 from optimizers.fusion.query_job import fusion_job
 from optimizers.governor import governor_plan
 from optimizers.interface import Optimizer, Problem, Solution, Traits, traits_of
@@ -35,6 +45,7 @@ from twin.randomness import stream
 SECONDS, PART, LEAST_S = 30.0, 0.5, 0.1
 """Of the exact solution, at most; of the time that there is; and at least."""
 
+Algorithm = Literal["comm", "pa", "baseline", "exact"]
 Fused = tuple[Fusion, float | None]
 """A fusion, and the least communication that any other has; None: not known."""
 
@@ -44,7 +55,7 @@ def _exact(job: Job, _: int, deadline: Deadline) -> Fused:
     return found.fusion, found.bound
 
 
-ALGORITHMS: Mapping[str, Callable[[Job, int, Deadline], Fused]] = {
+ALGORITHMS: Mapping[Algorithm, Callable[[Job, int, Deadline], Fused]] = {
     "comm": lambda job, *_: (by_communication(job), None),
     "pa": lambda job, *_: (by_attributes(job), None),
     "baseline": lambda job, seed, _: (baseline(job, stream(seed, "fusion-baseline")), None),
@@ -64,7 +75,7 @@ class Fusing:
     leaves fused what the algorithm has fused."""
 
     name: str = "fusion"
-    algorithm: str = "comm"
+    algorithm: Algorithm = "comm"
     placing: Optimizer | None = None
 
     @property

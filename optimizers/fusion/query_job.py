@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from optimizers.fusion.components import Splits
-from optimizers.fusion.job import Job
-from optimizers.fusion.operators import Kind
+from optimizers.fusion.job import Job, Kind
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.flow import nominal_rates

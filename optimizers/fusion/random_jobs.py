@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from optimizers.fusion.job import Job, Transfer
-from optimizers.fusion.operators import FusionOperator
+from optimizers.fusion.job import FusionOperator, Job, Transfer
 from twin.errors import BadInput
 from twin.randomness import stream
 

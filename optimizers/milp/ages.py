@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimizers.milp.assignment import Assignment
-from optimizers.milp.network import Ways
+from optimizers.milp.loads import Ways
 from optimizers.program import Program, Terms
 from twin.kinds.ages import oldest_s
 from twin.rates.coefficients import PlacementCoefficients

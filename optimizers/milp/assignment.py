@@ -5,6 +5,11 @@ there over all it has. What stays of a stream is z[s, l], at the socket of its p
 consumer (`stays_in`); z is at most the share of either end, and what stays is never dearer than what leaves, so z needs
 no integrality. That is O(streams x sockets) columns where McCormick's products or flows have one for each pair of
 sockets. Of an operator on one host z is exact; of spread ones less stays in truth, the product of both shares.
+
+Costream's rules (`optimizers.rules`) are exact and linear. Never weaker: floor[o, k] is 1 if the data of o have been
+where no bin below k is left to them (k = 1, 2); it never falls along a stream, and forbids hosts whose strongest bin is
+below k. No return: seen[o, h] is 1 if the data of o have been on h; a stream may go to a host that its data have seen
+only if it is there already. Both need no integrality: they are pushed up by x and held down by nothing else.
 """
 
 from __future__ import annotations
@@ -13,8 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.memory import enough_memory
+from optimizers.counted import enough_memory
 from optimizers.program import Program, Terms
+from optimizers.rules import bin_ranges
 from optimizers.space import Space, counts_of
 from twin.rates.coefficients import PlacementCoefficients
 
@@ -125,3 +131,35 @@ def exclude(program: Program, assignment: Assignment, counts_ol: np.ndarray) -> 
     one_o = (counts_ol > 0).sum(axis=1) == 1
     chosen = assignment.place[one_o][counts_ol[one_o] > 0]
     program.row((chosen, 1.0), high=len(chosen) - 1.0)
+
+
+HIGHER = (1, 2)
+
+
+def obey_costream(program: Program, job: PlacementCoefficients, assignment: Assignment) -> None:
+    """Adds both rules; the sockets of a host count as one."""
+    _never_weaker(program, job, assignment)
+    _no_return(program, job, assignment)
+
+
+def _never_weaker(program: Program, job: PlacementCoefficients, assignment: Assignment) -> None:
+    bins = list(bin_ranges(job.deployment.cluster).values())
+    lowest_l, highest_l = np.array(bins)[job.places.host_l].T
+    place = assignment.place
+    for k in HIGHER:
+        floor = program.variables((len(place),), upper=1.0)
+        program.rows((place[:, lowest_l >= k], 1.0), (floor[:, None], -1.0), high=0.0)
+        program.rows((place[:, highest_l < k], 1.0), (floor[:, None], 1.0), high=1.0)
+        start, end = floor[list(job.producer_s)], floor[list(job.consumer_s)]
+        program.rows((start[:, None], 1.0), (end[:, None], -1.0), high=0.0)
+
+
+def _no_return(program: Program, job: PlacementCoefficients, assignment: Assignment) -> None:
+    host_l = job.places.host_l
+    seen = program.variables((len(assignment.place), int(host_l.max()) + 1), upper=1.0)
+    start, end = list(job.producer_s), list(job.consumer_s)
+    for h in range(seen.shape[1]):
+        here = assignment.place[:, host_l == h]
+        program.rows((here, 1.0), (seen[:, h, None], -1.0), high=0.0)
+        program.rows((seen[start, h, None], 1.0), (seen[end, h, None], -1.0), high=0.0)
+        program.rows((here[end], 1.0), (seen[start, h, None], 1.0), (here[start], -1.0), high=1.0)

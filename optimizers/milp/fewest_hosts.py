@@ -5,7 +5,8 @@ the rate model is asked of a day, in which deep channels fill. A program with li
 not know (fetching between sockets, streams of spread operators) it learns from the rate model's answer on its own plan,
 as a higher demand of the operators, and is solved again. Where the numbers of replicas are free they begin at the
 fewest that will do, and are raised by steps while that might save a host. Nothing is cheaper than the fluid bound,
-where work flows like water and nothing is lost on the way."""
+where work flows like water and nothing is lost on the way.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +18,34 @@ import numpy as np
 
 from optimizers.candidates import Candidates
 from optimizers.climbing import climb_on
+from optimizers.counted import as_plans
 from optimizers.interface import Problem
-from optimizers.milp.feasible_at_rate import FeasibleAtRate
-from optimizers.milp.hosts import fluid_bound
-from optimizers.milp.placing import USED, Placing
-from optimizers.prices import prices_h
+from optimizers.milp.placing import USED, Placing, fluid_bound
 from optimizers.program import Outcome
-from optimizers.rated import at_rate
-from optimizers.requirements import NOTHING_MORE
-from optimizers.scalable import free_o, tied
-from optimizers.selection import lasting
-from optimizers.space import Space, counts_of
+from optimizers.requirements import NOTHING_MORE, at_rate, prices_h
+from optimizers.selection import RISK_STEP, estimate, lasting
+from optimizers.space import Space, counts_of, free_o, host_of_sockets, tied
 from twin.query import AnyOperator
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 from twin.rates.placements import CountedPlans
+
+
+class FeasibleAtRate:
+    """ahead: the problem at that rate. prices_h: of hosts; zeros if the hosts do not matter."""
+
+    def __init__(self, ahead: Problem, prices_h: np.ndarray) -> None:
+        self._ahead, self._prices_h = ahead, prices_h
+        self._host_l = host_of_sockets(ahead.deployment)
+
+    def __call__(self, counts_nol: np.ndarray) -> np.ndarray:
+        """[2, N]: how likely they fail to bear it, in steps, 0 if they do; the price."""
+        found = estimate(self._ahead, as_plans(self._ahead.deployment, counts_nol))
+        sane = (found.backpressured < 0.5) & (found.success >= 0.5)
+        risk = np.ceil((1.0 - (1.0 - found.backpressured) * found.success) / RISK_STEP)
+        used_nh = counts_nol.any(axis=1) @ (self._host_l[:, None] == np.arange(len(self._prices_h)))
+        return np.stack([np.where(sane, 0.0, risk), used_nh @ self._prices_h])
+
 
 ROUNDS = 6
 """Programs solved for one choice of replicas."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from optimizers.milp.placing import USED, Placing
 from optimizers.program import Limits
-from optimizers.rated import at_rate
+from optimizers.requirements import at_rate
 from optimizers.space import Space
 from twin.deployment import Deployment
 from twin.rates.coefficients import PlacementCoefficients

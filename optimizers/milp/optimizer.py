@@ -1,8 +1,10 @@
 """Plans by mixed-integer programs over the rate model's coefficients: `twin optimize X --optimizer milp`.
 
-For the best objective (`milp`), the highest rate (`milp-rate`), or the fewest hosts with head room (`milp-hosts`). The
-programs are solved by HiGHS; what they propose is estimated by the problem's own cost model and improved by small
-changes under it. The plan that stands in the job is always a candidate.
+For the best objective, the highest rate (`goal=rate`), or the fewest hosts with head room (`goal=hosts`). The programs
+are solved by HiGHS; what they propose is estimated by the problem's own cost model and improved by small changes under
+it, so that no program's errors remain unseen. The plan that stands in the job is always a candidate. For the best
+objective the program whose ages know of neighbours makes the start (for a latency, and operators on one socket each),
+else or beside it the one that balances.
 """
 
 from __future__ import annotations
@@ -16,19 +18,97 @@ import numpy as np
 
 from optimizers.candidates import Candidates
 from optimizers.climbing import climb_on
+from optimizers.counted import as_plans
 from optimizers.interface import Candidate, Problem, Solution, Status, Traits
-from optimizers.milp.feasible_at_rate import FeasibleAtRate
-from optimizers.milp.fewest_hosts import CLOSE, Fewest, fewest_hosts
+from optimizers.milp.fewest_hosts import CLOSE, FeasibleAtRate, Fewest, fewest_hosts
 from optimizers.milp.highest_rate import highest_rate
-from optimizers.milp.youngest import youngest
-from optimizers.prices import priced
-from optimizers.program import Limits
-from optimizers.rated import at_rate
+from optimizers.milp.placing import Aim, Placed, Placing
+from optimizers.milp.proof import Proof, admissible, prove
+from optimizers.program import GAP, Limits, Outcome
+from optimizers.requirements import at_rate, priced
 from optimizers.selection import as_close, dealt_anew, instead, said
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
 from twin.randomness import stream
+from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
+
+TOO_MUCH = 1.02
+"""Utilisation above which the rate model calls every plan backpressured."""
+SOON, MANY = 0.1, 100
+"""Share of the run in which backpressure is to show, and plans that are asked, before all are said to be overloaded."""
+GAPS = ((200, GAP), (math.inf, 3e-2))
+"""Relative gap to which programs are solved, of what placement can change, by operators times sockets up to which it is
+asked for: small changes find the rest sooner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Youngest:
+    """What was looked at; what is proved of it; whether every plan is proved to be overloaded; what went wrong."""
+
+    candidates: Candidates
+    proof: Proof
+    overloaded: bool
+    message: str = ""
+
+
+def youngest(problem: Problem) -> Youngest:
+    """Raises BadInput if the space names what the job does not have."""
+    job = PlacementCoefficients.of(problem.deployment)
+    space, candidates = problem.space, Candidates(problem)
+    latency = problem.objective != "throughput_per_s"
+    starts, stopped, feasible = [], False, False
+    if latency and not space.spreads(problem.deployment):
+        found = _solved(job, candidates, "crowded")
+        starts, stopped, feasible = _plans(found), found.outcome is Outcome.STOPPED, found.counts_ol is not None
+    balanced = None
+    if not feasible:
+        balanced = _solved(job, candidates, "balanced")
+        starts, stopped = starts + _plans(balanced), stopped or balanced.outcome is Outcome.STOPPED
+    starts.append(counts_of(problem.deployment, problem.deployment.plan))
+    candidates.look_at(starts)
+    climb_on(candidates, starts if _rough(problem) else ())
+    overloaded = isinstance(problem.cost_model, RateModel) and not job.bursty and _too_much(balanced)
+    overloaded = overloaded and _shows(problem, candidates)
+    proof = Proof(None, closed=False)
+    sane = len(candidates) > 0 and candidates.candidate(candidates.best).sane
+    if sane and admissible(problem, job):
+        proof = prove(job, candidates)
+    return Youngest(candidates, proof, overloaded, "the solver's time was up before it was done" if stopped else "")
+
+
+def _solved(job: PlacementCoefficients, candidates: Candidates, aim: Aim) -> Placed:
+    end_to_end = candidates.problem.objective == "e2e_latency_s"
+    size = len(job.names) * len(job.places.host_l)
+    limits = replace(candidates.limits, gap=next(gap for most, gap in GAPS if size <= most))
+    return Placing(job, candidates.problem.space, aim, end_to_end=end_to_end).solve(limits)
+
+
+def _rough(problem: Problem) -> bool:
+    """Whether programs know less of plans: nothing of distances between sockets, and only loads of spread operators."""
+    return problem.space.spreads(problem.deployment) or any(
+        host.socket_count > 1 for host in problem.deployment.cluster.hosts
+    )
+
+
+def _plans(found: Placed) -> list[np.ndarray]:
+    return [] if found.counts_ol is None else [found.counts_ol]
+
+
+def _shows(problem: Problem, candidates: Candidates) -> bool:
+    """Whether what is overloaded is backpressured long before the end of the run: channels may be too deep for it."""
+    if not len(candidates) or not isinstance(problem.cost_model, RateModel):
+        return False
+    soon = RateModel(horizon_s=SOON * problem.cost_model.run_s(problem.scenario))
+    plans = as_plans(problem.deployment, np.stack([candidates[row] for row in candidates.ranking[:MANY]]))
+    found = soon.predict(problem.scenario, plans)
+    return bool((found["backpressured"] * found["success"] > 0.5).all())
+
+
+def _too_much(balanced: Placed | None) -> bool:
+    """Whether even the least of the highest utilisations is too high, or no plan fits into memory."""
+    return balanced is not None and (balanced.outcome is Outcome.INFEASIBLE or balanced.bound > TOO_MUCH)
+
 
 Goal = Literal["objective", "rate", "hosts"]
 HEAD_ROOM = 0.2

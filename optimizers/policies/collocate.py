@@ -15,8 +15,8 @@ from optimizers.balancing.albic import Albic
 from optimizers.balancing.balance import Balance
 from optimizers.balancing.interface import Assignment
 from optimizers.balancing.joint import Joint
+from optimizers.balancing.objective import relieved
 from optimizers.balancing.search import Search
-from optimizers.balancing.serialisation import relieved
 from optimizers.policies.balance import SEARCHED, Round, Rounds
 from optimizers.policies.group_map import GroupMap
 from twin.control import PolicySpec, Reconfiguration

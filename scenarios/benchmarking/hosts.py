@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from optimizers.interface import Problem, Solution
-from optimizers.prices import price_of
-from optimizers.rated import at_rate
 from optimizers.registry import BASELINES
-from optimizers.requirements import Requirements
+from optimizers.requirements import Requirements, at_rate, price_of
 from scenarios.benchmarking.answers import Answer, rows
 from scenarios.benchmarking.request import Request
 from scenarios.planning import planner

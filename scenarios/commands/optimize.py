@@ -92,8 +92,8 @@ def optimize(
     `twin optimize edge-filter --objective price --head-room 0.1 --price edge-1=2` ·
     `twin optimize briskstream-wc --optimizer rlas --time-limit 10 --profiled`
     """
-    from optimizers.prices import price_of, priced, prices_h
     from optimizers.registry import optimizer_by_name
+    from optimizers.requirements import price_of, priced, prices_h
     from scenarios.files import scenario_file
     from scenarios.files.traces import check_free, write_text
     from scenarios.planning.cost_models import cost_model

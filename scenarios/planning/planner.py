@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from optimizers.deadline import Stopped, never
-from optimizers.driving.drives import drive_of
 from optimizers.interface import OBJECTIVES, Optimizer, Problem, Solution, Standing, traits_of
-from optimizers.planner import Planner
+from optimizers.planner import Planner, drive_of
 from optimizers.plugins import AnswerError, of_others
 from optimizers.registry import optimizer_by_name
 from optimizers.requirements import NOTHING_MORE, Requirements

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from optimizers.counted import as_plans
-from optimizers.rated import at_rate
+from optimizers.requirements import at_rate
 from optimizers.space import Space
 from optimizers.space_plans import SpacePlans
 from scenarios.spaces.generator import random_cluster, random_query

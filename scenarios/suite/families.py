@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.program import Limits
-from optimizers.rated import at_rate
+from optimizers.requirements import at_rate
 from optimizers.space import ALL_PLANS, Space
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM, ParameterSpace

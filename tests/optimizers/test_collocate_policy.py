@@ -10,7 +10,7 @@ import pytest
 
 from optimizers.balancing.balance import Balance
 from optimizers.balancing.joint import Joint
-from optimizers.balancing.serialisation import relieved
+from optimizers.balancing.objective import relieved
 from optimizers.balancing.traffic import Traffic
 from optimizers.policies.collocate import AlbicSpec, JointSpec
 from optimizers.policies.group_map import Budget, GroupMap

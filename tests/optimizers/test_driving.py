@@ -10,15 +10,14 @@ import pytest
 from optimizers.branching.optimizer import BranchAndBound
 from optimizers.counted import as_plans
 from optimizers.driving.calibrated import LEAST, MOST, fitted
-from optimizers.driving.drives import DRIVES, drive_of
-from optimizers.driving.terms import terms
-from optimizers.exhaustive import Exhaustive
+from optimizers.driving.near import terms
 from optimizers.interface import Problem, Status
 from optimizers.local_search import LocalSearch
 from optimizers.milp.ages import alone_s, fixed_s
 from optimizers.milp.optimizer import Milp
-from optimizers.planner import Planner
+from optimizers.planner import DRIVES, Planner, drive_of
 from optimizers.registry import OPTIMIZERS
+from optimizers.sampling import Exhaustive
 from optimizers.selection import estimate
 from optimizers.space import Space, counts_of
 from optimizers.space_plans import SpacePlans

@@ -9,15 +9,13 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from optimizers.costream import Costream
 from optimizers.enumeration import PlacementSpace
-from optimizers.exhaustive import Exhaustive
 from optimizers.governor import Governor, governor_placement
 from optimizers.interface import OBJECTIVES, Candidate, Problem, Status, traits_of
 from optimizers.local_search import LocalSearch
-from optimizers.random_plan import RandomPlan
 from optimizers.registry import OPTIMIZERS, optimizer_by_name
 from optimizers.rules import bin_ranges, capability, is_valid, valid_rows
+from optimizers.sampling import Costream, Exhaustive, RandomPlan
 from optimizers.selection import Estimated, choose
 from optimizers.space import Space
 from scenarios.spaces.generator import random_scenario

@@ -15,18 +15,16 @@ from hypothesis import strategies as st
 
 from benchmarks.claimed_jobs import claimed_job, every_plan
 from optimizers.counted import as_plans
-from optimizers.first_fit import fitted
 from optimizers.interface import Optimizer, Problem, Standing, Status
-from optimizers.random_sockets import scattered
+from optimizers.numa.baselines import fitted, scattered, spread
+from optimizers.numa.moves import improved, pressed
+from optimizers.numa.rlas import Rlas
+from optimizers.numa.scaling import Placed, in_proportion, mean_times, proportioned, scaled
+from optimizers.numa.solution import load_bound
+from optimizers.numa.space import SocketSpace
+from optimizers.numa.tree import Heuristics
 from optimizers.registry import OPTIMIZERS
-from optimizers.rlas import Rlas
-from optimizers.scaling import Placed, in_proportion, mean_times, proportioned, scaled
 from optimizers.selection import estimate
-from optimizers.socket_moves import improved, pressed
-from optimizers.socket_solution import load_bound
-from optimizers.socket_space import SocketSpace
-from optimizers.socket_tree import Heuristics
-from optimizers.spread import spread
 from tests.optimizers.numa_jobs import deployment, every_placement, small_jobs
 from tests.twin.worlds import deployment as literal
 from tests.twin.worlds import sink, source

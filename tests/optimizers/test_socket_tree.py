@@ -8,8 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from optimizers.branch_and_bound import Order, search
-from optimizers.socket_symmetry import Symmetry
-from optimizers.socket_tree import Heuristics, SocketTree
+from optimizers.numa.space import Symmetry
+from optimizers.numa.tree import Heuristics, SocketTree
 from tests.optimizers.numa_jobs import deployment, every_placement, small_jobs
 from twin.deployment import Deployment
 from twin.errors import BadInput

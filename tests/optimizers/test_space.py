@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from optimizers.interface import Problem, Status
 from optimizers.planner import Planner
-from optimizers.rated import at_rate
 from optimizers.registry import OPTIMIZERS
-from optimizers.requirements import Requirements
+from optimizers.requirements import Requirements, at_rate
 from optimizers.selection import estimate, goodness
 from optimizers.space import ALL_PLANS, Space, counts_of
 from optimizers.space_plans import SpacePlans

@@ -10,8 +10,7 @@ import pytest
 from optimizers.interface import Candidate, Problem, Traits
 from optimizers.planner import Planner
 from optimizers.registry import OPTIMIZERS
-from optimizers.robust import PREMIUM, SURE, surer
-from optimizers.selection import estimate
+from optimizers.selection import PREMIUM, SURE, estimate, surer
 from scenarios.planning import planner
 from scenarios.suite.registry import FAMILIES
 from twin.metrics import Estimates
@@ -43,7 +42,7 @@ def test_answer_surely_keeps_up_where_the_unmended_one_is_at_the_edge(name: str,
 
 
 def test_near_hands_over_only_plans_that_surely_keep_up_where_there_are_some(edge: Problem) -> None:
-    from optimizers.driving.physics import weigh
+    from optimizers.driving.near import weigh
 
     weighed = weigh(edge, OPTIMIZERS["milp"].solve, Traits())
     best = np.lexsort((weighed.found.objective, ~weighed.found.sane))[0]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from optimizers.exhaustive import Exhaustive
 from optimizers.registry import OPTIMIZERS
+from optimizers.sampling import Exhaustive
 from scenarios.planning.outcomes import Outcome, half_width95, regret_of
 from scenarios.planning.simulated_cost import SimulatedCostModel, replicate
 from scenarios.planning.validation import validate

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.balancing.patterns import full_partitioning, one_to_one, partial_merge, partial_partitioning
+from optimizers.balancing.traffic import full_partitioning, one_to_one, partial_merge, partial_partitioning
 from tests.optimizers.test_balance_policy import Watching
 from tests.twin.worlds import chain
 from twin.deployment import Deployment

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from optimizers.balancing.balance import Balance
-from optimizers.balancing.classes import class_bound
+from optimizers.balancing.bounds import class_bound
 from optimizers.balancing.flux import Flux
 from optimizers.balancing.interface import Solver
 from optimizers.balancing.milp import Milp

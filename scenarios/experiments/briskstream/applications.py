@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from optimizers.interface import Optimizer, Problem
-from optimizers.socket_solution import load_bound
+from optimizers.numa.solution import load_bound
 from scenarios.experiments.briskstream.engines import BRISK, under
 from scenarios.experiments.workspace import Workspace
 from scenarios.files import scenario_file

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from optimizers.random_sockets import scattered
+from optimizers.numa.baselines import scattered
 from optimizers.registry import optimizer_by_name
 from scenarios.experiments.briskstream import against
 from scenarios.experiments.briskstream.applications import (

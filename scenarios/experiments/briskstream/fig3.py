@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from optimizers.rlas import Rlas
+from optimizers.numa.rlas import Rlas
 from scenarios.experiments.briskstream import against
 from scenarios.experiments.briskstream.applications import (
     SERVERS,

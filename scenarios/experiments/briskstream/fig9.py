@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from optimizers.rlas import Rlas
-from optimizers.spread import Spread
+from optimizers.numa.baselines import Spread
+from optimizers.numa.rlas import Rlas
 from scenarios.experiments.briskstream import against
 from scenarios.experiments.briskstream.applications import (
     APPLICATIONS,

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from optimizers.first_fit import FirstFit
-from optimizers.rlas import Rlas
-from optimizers.spread import spread
+from optimizers.numa.baselines import FirstFit, spread
+from optimizers.numa.rlas import Rlas
 from scenarios.experiments.briskstream import against
 from scenarios.experiments.briskstream.applications import measured, plan_of, solved, with_replicas
 from scenarios.experiments.interface import Experiment, Result, Table

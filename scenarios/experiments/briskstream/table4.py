@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from optimizers.rlas import Rlas
+from optimizers.numa.rlas import Rlas
 from scenarios.experiments.briskstream import against
 from scenarios.experiments.briskstream.applications import (
     APPLICATIONS,

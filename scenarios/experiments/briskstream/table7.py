@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from optimizers.rlas import Rlas
-from optimizers.socket_tree import Heuristics
+from optimizers.numa.rlas import Rlas
+from optimizers.numa.tree import Heuristics
 from scenarios.experiments.briskstream import against
 from scenarios.experiments.briskstream.applications import Case, estimated, judged, plan_of, planned
 from scenarios.experiments.briskstream.published import TABLE_7

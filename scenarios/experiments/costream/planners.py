@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from optimizers.costream import Costream
 from optimizers.governor import Governor
 from optimizers.interface import Optimizer
 from optimizers.local_search import LocalSearch
+from optimizers.sampling import Costream
 from optimizers.space import Space
 from scenarios.experiments.recipes import label, main_corpus
 from scenarios.experiments.sizes import Sizes

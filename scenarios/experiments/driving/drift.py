@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optimizers.rated import at_rate
+from optimizers.requirements import at_rate
 from scenarios.asking.control_measures import judged
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.parallel import Piece, kept

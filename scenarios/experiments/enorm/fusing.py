@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from optimizers.fusion.acyclic import by_communication_acyclic
-from optimizers.fusion.baseline import baseline
+from optimizers.fusion.algorithms import (
+    baseline,
+    by_attributes,
+    by_communication,
+    by_rate_between,
+)
 from optimizers.fusion.components import Fusion
-from optimizers.fusion.greedy import by_attributes, by_communication, by_rate_between
 from optimizers.fusion.job import Job
 from optimizers.fusion.random_jobs import random_job
 from scenarios.experiments.enorm.published import OPERATORS
@@ -28,7 +31,7 @@ PUBLISHED: Mapping[str, Algorithm] = {
 OURS: Mapping[str, Algorithm] = {
     "baseline, unfused only": lambda job, rng: baseline(job, rng, whole=False),
     "COMM between components": lambda job, _rng: by_rate_between(job),
-    "COMM without circles": lambda job, _rng: by_communication_acyclic(job),
+    "COMM without circles": lambda job, _rng: by_communication(job, acyclic=True),
 }
 """The other reading of the baseline, and two variants of Algorithm 1."""
 ALGORITHMS = {**PUBLISHED, **OURS}

@@ -15,11 +15,9 @@ from optimizers.balancing.cola import Cola
 from optimizers.balancing.interface import Assignment, assignment
 from optimizers.balancing.joint import Joint
 from optimizers.balancing.milp import Milp
-from optimizers.balancing.partition import partitioned
-from optimizers.balancing.patterns import full_partitioning, one_to_one, partial_merge, partial_partitioning
 from optimizers.balancing.search import Search
-from optimizers.balancing.traffic import Traffic
-from optimizers.balancing.units import contracted
+from optimizers.balancing.traffic import Traffic, full_partitioning, one_to_one, partial_merge, partial_partitioning
+from optimizers.balancing.units import contracted, partitioned
 from scenarios.experiments.albic.jobs import drifts, job
 from tests.optimizers.balancing.small import assignments, balance, balances
 from twin.errors import BadInput

@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.balancing.collocation_search import met
+from optimizers.balancing.collocation_search import Rows, met, migrations
 from optimizers.balancing.joint import Joint
-from optimizers.balancing.migrations import Rows, migrations
-from optimizers.balancing.objective import Worth
+from optimizers.balancing.objective import Worth, relieved
 from optimizers.balancing.search import Search
-from optimizers.balancing.serialisation import relieved
 from optimizers.balancing.traffic import Traffic
 from scenarios.experiments.albic.jobs import job
 from tests.optimizers.balancing.small import assignments, balance, balances

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimizers.balancing.balance import Balance
-from optimizers.balancing.classes import class_bound
-from optimizers.balancing.counting import counting_bound
+from optimizers.balancing.bounds import class_bound, counting_bound
 from optimizers.balancing.flux import flux
 from optimizers.balancing.milp import Milp
 from optimizers.balancing.registry import SOLVERS

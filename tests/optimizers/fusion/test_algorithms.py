@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import networkx as nx
 import numpy as np
@@ -10,11 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.fusion.acyclic import by_communication_acyclic
-from optimizers.fusion.baseline import baseline
+from optimizers.fusion.algorithms import (
+    baseline,
+    by_attributes,
+    by_communication,
+    by_rate_between,
+)
 from optimizers.fusion.components import Splits, fused
 from optimizers.fusion.exact import least_communication
-from optimizers.fusion.greedy import by_attributes, by_communication, by_rate_between
 from optimizers.fusion.random_jobs import ATTRIBUTES, random_job
 from tests.optimizers.fusion.jobs import algorithm_1, by_rate_between_literally, groups, motivating, plain, wanting
 from twin.errors import BadInput
@@ -23,7 +27,7 @@ ALGORITHMS = {
     "COMM": by_communication,
     "PA": by_attributes,
     "between": by_rate_between,
-    "acyclic": by_communication_acyclic,
+    "acyclic": partial(by_communication, acyclic=True),
     "baseline": lambda job: baseline(job, np.random.default_rng(0)),
     "baseline, unfused": lambda job: baseline(job, np.random.default_rng(0), whole=False),
 }
@@ -109,7 +113,7 @@ def test_every_fusion_is_valid_and_cannot_be_merged_further(job):
 @settings(max_examples=50, deadline=None)
 @given(small_jobs(most=7))
 def test_without_circles_there_are_none_and_nothing_more_can_be_merged(job):
-    found = by_communication_acyclic(job)
+    found = by_communication(job, acyclic=True)
     assert not found.cyclic
     for one, other in found.graph.edges:
         ends = found.components[one], found.components[other]
@@ -151,16 +155,16 @@ def test_rates_between_components_add_up():
 
 def test_a_merge_that_would_close_a_circle_may_be_possible_later():
     job = plain({"a": "x", "b": "x", "c": "x"}, {"a>c": 9, "a>b": 5, "b>c": 4})
-    assert groups(by_communication_acyclic(job)) == {frozenset("abc")}
+    assert groups(by_communication(job, acyclic=True)) == {frozenset("abc")}
     parted = plain({"a": "x", "b": "y", "c": "x"}, {"a>c": 9, "a>b": 5, "b>c": 4})
     assert by_communication(parted).cyclic
-    assert len(by_communication_acyclic(parted).components) == 3
+    assert len(by_communication(parted, acyclic=True).components) == 3
 
 
 def test_a_long_chain_needs_no_recursion():
     names = [f"o{number}" for number in range(1500)]
     job = plain(dict.fromkeys(names, "x"), {f"{one}>{two}": 1 for one, two in itertools.pairwise(names)})
-    assert len(by_communication_acyclic(job).components) == 1
+    assert len(by_communication(job, acyclic=True).components) == 1
 
 
 def test_components_leave_room_for_the_replicas_that_are_wanted():

@@ -8,8 +8,7 @@ import math
 import pytest
 
 from optimizers.fusion.classes import Class, Handover, class_of, handover
-from optimizers.fusion.components import Splits, fused
-from optimizers.fusion.lineage import partition_attributes
+from optimizers.fusion.components import Splits, fused, partition_attributes
 from tests.optimizers.fusion.jobs import groups, job, motivating, plain, wanting
 from twin.errors import BadInput
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.fusion.links import links_of, possible, with_links
+from optimizers.fusion.arrangement import links_of, possible, with_links
 from optimizers.interface import Problem, Solution, Status
 from optimizers.planner import Planner
 from optimizers.registry import optimizer_by_name

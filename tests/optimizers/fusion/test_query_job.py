@@ -7,9 +7,8 @@ import math
 
 import pytest
 
-from optimizers.fusion.acyclic import by_communication_acyclic
+from optimizers.fusion.algorithms import by_communication
 from optimizers.fusion.components import Splits, fused
-from optimizers.fusion.greedy import by_communication
 from optimizers.fusion.query_job import fusion_job
 from scenarios.files import registry, scenario_file
 from tests.optimizers.fusion.jobs import groups
@@ -64,7 +63,7 @@ def test_every_scenario_of_the_library_can_be_fused(name):
         )
         for each in given.query.streams
     }
-    found = by_communication_acyclic(job)
+    found = by_communication(job, acyclic=True)
     assert not found.cyclic and found.communication <= 1
     for component in found.components:
         kinds = [job.by_name[each].kind for each in component.operators]

@@ -13,8 +13,7 @@ from collections import defaultdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.fusion.components import Fusion, Splits, fused
-from optimizers.fusion.lineage import origins
+from optimizers.fusion.components import Fusion, Splits, fused, origins
 from tests.optimizers.fusion.jobs import job
 from tests.optimizers.fusion.test_algorithms import ALGORITHMS, partitions
 

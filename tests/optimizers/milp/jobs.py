@@ -10,7 +10,7 @@ import numpy as np
 
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.program import Limits
-from optimizers.rated import at_rate
+from optimizers.requirements import at_rate
 from optimizers.space import Space
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM

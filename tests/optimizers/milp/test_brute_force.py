@@ -13,8 +13,7 @@ from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.optimizer import Milp
 from optimizers.milp.placing import Placing
 from optimizers.program import Limits, Outcome
-from optimizers.rated import at_rate
-from optimizers.requirements import Requirements
+from optimizers.requirements import Requirements, at_rate
 from optimizers.space import Space
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM

@@ -9,8 +9,7 @@ import pytest
 from benchmarks.claimed_jobs import claimed_job
 from optimizers.interface import Problem, Status
 from optimizers.milp.optimizer import Milp
-from optimizers.rated import at_rate
-from optimizers.requirements import Requirements
+from optimizers.requirements import Requirements, at_rate
 from optimizers.space import Space
 from scenarios.files.scenario_file import load
 from tests.twin import worlds

@@ -12,7 +12,7 @@ from optimizers.interface import Problem, Status
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.optimizer import Milp
 from optimizers.program import Limits
-from optimizers.rated import at_rate
+from optimizers.requirements import at_rate
 from optimizers.space import Space
 from tests.twin.worlds import deployment, sink, source
 from twin.cluster import Link

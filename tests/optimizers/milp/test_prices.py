@@ -15,10 +15,8 @@ from benchmarks.claimed_jobs import claimed_job, every_plan
 from optimizers.counted import as_plans
 from optimizers.interface import Problem, Solution
 from optimizers.planner import Planner
-from optimizers.prices import price_of, prices_h
-from optimizers.rated import at_rate
 from optimizers.registry import OPTIMIZERS
-from optimizers.requirements import Requirements
+from optimizers.requirements import Requirements, at_rate, price_of, prices_h
 from optimizers.space import Space
 from scenarios import cli
 from scenarios.files import scenario_file

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from optimizers.rlas import Rlas
+from optimizers.numa.rlas import Rlas
 from scenarios.experiments.briskstream import against, fig3, fig8, fig9, fig10, table3, table4, table7
 from scenarios.experiments.briskstream.applications import Case, estimated, most_per_s
 from scenarios.experiments.briskstream.engines import under

@@ -17,8 +17,8 @@ import numpy as np
 from optimizers.candidates import Candidates
 from optimizers.deadline import Deadline
 from optimizers.interface import Problem
-from optimizers.socket_moves import crowded, neighbours
-from optimizers.socket_solution import PROVED, as_good, calmest, load_bound, roomiest
+from optimizers.numa.moves import crowded, neighbours
+from optimizers.numa.solution import PROVED, as_good, calmest, load_bound, roomiest
 from optimizers.space import counts_of
 from twin.randomness import stream
 from twin.rates.numa_job import NumaJob

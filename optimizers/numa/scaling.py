@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.socket_space import SocketSpace
+from optimizers.numa.space import SocketSpace
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import free_running, sustained, times
 

@@ -2,19 +2,26 @@
 
 The optimizer proposes; under a learned cost model that drives it, it proposes by the physics and the model chooses what
 it likes best among these (`driving`). The given plan is judged beside the answer and kept unless that is better
-(`incumbent`). A truer cost model, such as the simulator, then chooses among the best few (`proving`).
+(`judging`). A truer cost model, such as the simulator, then chooses among the best few (`proving`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from optimizers.driving.drives import DRIVES
-from optimizers.incumbent import kept
-from optimizers.interface import Optimizer, Problem, Solution, Traits, traits_of
-from optimizers.proving import proved
-from twin.errors import BadInput
+from optimizers.driving.calibrated import calibrated
+from optimizers.driving.near import near
+from optimizers.interface import Optimizer, Problem, Propose, Solution, Traits, traits_of
+from optimizers.planner.judging import kept
+from optimizers.planner.proving import proved
+from optimizers.registry import DRIVEN
+from twin.errors import BadInput, suggest
 from twin.metrics import CostModel
+
+FREE = "free"
+"""The optimizer asks the cost model about whatever plan it likes."""
+DRIVES: Mapping[str, Callable[[Problem, Propose, Traits], Solution]] = {"near": near, "calibrated": calibrated}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +68,22 @@ class Planner:
 
     def _proposed(self, problem: Problem) -> Solution:
         return kept(problem, self.optimizer) if self.keeps else self.optimizer.solve(problem)
+
+
+def drive_of(optimizer: Optimizer, drive: str | None, *, learned: bool) -> str | None:
+    """How the cost model is to drive an optimizer, of DRIVES; None: not at all. drive: what is asked for, or `free`;
+    None: as is usual.
+
+    Raises BadInput for an unknown drive, one for a model that is not learned, or an optimizer that takes none.
+    """
+    if drive is None:
+        return "near" if learned and traits_of(optimizer).analytic else None
+    if drive == FREE:
+        return None
+    if drive not in DRIVES:
+        raise BadInput(f"unknown drive {drive!r}; {suggest(drive, (*DRIVES, FREE))}")
+    if not learned:
+        raise BadInput(f"--drive {drive} is for a learned cost model or sim; rates need no drive, leave it out")
+    if not traits_of(optimizer).drivable:
+        raise BadInput(f"{optimizer.name} cannot be driven; use {', '.join(DRIVEN)}, or leave --drive out")
+    return drive

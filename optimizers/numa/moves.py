@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from optimizers.socket_space import SocketSpace
+from optimizers.numa.space import SocketSpace
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import sustained
 from twin.rates.source_shares import results_share

@@ -10,10 +10,8 @@ import time
 from dataclasses import replace
 
 from optimizers.deadline import Deadline
-from optimizers.estimating import joined
-from optimizers.incumbent import STOPPED
 from optimizers.interface import Problem, Propose, Solution, Status, Traits
-from optimizers.robust import with_room
+from optimizers.planner.judging import STOPPED, with_room
 from optimizers.selection import Estimated, choose, estimate, said
 from twin.metrics import CostModel
 from twin.plan import ExecutionPlan
@@ -49,7 +47,7 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
         roomier, estimated_again = _roomier(problem, propose, count, searching)
         plans += [plan for plan in roomier if plan not in plans]
         more = [found, *([_simulated(asked, new, deadline)] if (new := plans[len(found.plans) :]) else [])]
-        found = joined(more, plans[: sum(len(each.plans) for each in more)])
+        found = Estimated.joined(more, plans[: sum(len(each.plans) for each in more)])
     evaluations = first.evaluations + estimated_again + len(found.plans)
     chosen = choose(problem, found, evaluations=evaluations, started_s=started_s, complete=False)
     if len(found.plans) < len(plans):
@@ -98,4 +96,4 @@ def _simulated(problem: Problem, plans: list[ExecutionPlan], deadline: Deadline)
             break
         parts.append(estimate(problem, [plan]))
         problem.tell("plans simulated", len(parts), len(plans))
-    return joined(parts, plans[: len(parts)])
+    return Estimated.joined(parts, plans[: len(parts)])

@@ -1,8 +1,8 @@
 """Relative-location aware scheduling (RLAS; BriskStream, SIGMOD 2019): replication and placement on NUMA sockets.
 
-Operators get replicas by `optimizers.scaling`; each time they are placed by branch and bound over
-`optimizers.socket_tree`, under the model of `twin.rates.numa_rates`. The best placements on the way are where the local
-search of `optimizers.socket_moves` begins, which the paper does not have; it ends with `optimizers.socket_polish`,
+Operators get replicas by `optimizers.numa.scaling`; each time they are placed by branch and bound over
+`optimizers.numa.tree`, under the model of `twin.rates.numa_rates`. The best placements on the way are where the local
+search of `optimizers.numa.moves` begins, which the paper does not have; it ends with `optimizers.numa.polish`,
 under the problem's own cost model. Any number of hosts will do, with any number of sockets each.
 """
 
@@ -20,16 +20,15 @@ import numpy as np
 
 from optimizers.branch_and_bound import Limits, Order, search
 from optimizers.deadline import ENDLESS, Deadline
-from optimizers.first_fit import fitted
 from optimizers.interface import Problem, Solution, Traits
-from optimizers.rated import at_rate
-from optimizers.scaling import HALF, Placed, in_proportion, proportioned, scaled
-from optimizers.socket_moves import best_first, crowded, different, improved, loosened, searched
-from optimizers.socket_polish import polished
-from optimizers.socket_solution import results_bound, solution
-from optimizers.socket_space import SocketSpace
-from optimizers.socket_symmetry import Symmetry
-from optimizers.socket_tree import Heuristics, SocketTree
+from optimizers.numa.baselines import fitted
+from optimizers.numa.moves import best_first, crowded, different, improved, loosened, searched
+from optimizers.numa.polish import polished
+from optimizers.numa.scaling import HALF, Placed, in_proportion, proportioned, scaled
+from optimizers.numa.solution import results_bound, solution
+from optimizers.numa.space import SocketSpace, Symmetry
+from optimizers.numa.tree import Heuristics, SocketTree
+from optimizers.requirements import at_rate
 from twin.errors import BadInput
 from twin.randomness import stream
 from twin.rates.numa_job import Fetch, NumaJob

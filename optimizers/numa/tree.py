@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.socket_space import SocketSpace
-from optimizers.socket_symmetry import Symmetry
+from optimizers.numa.space import SocketSpace, Symmetry
 from twin.errors import BadInput
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import Sustained, sustained

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from optimizers.interface import Candidate, Problem, Solution, Status
+from optimizers.numa.moves import borne, crowded, pressed
 from optimizers.selection import choose, dealt_anew, estimate, instead, said
-from optimizers.socket_moves import borne, crowded, pressed
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import binding, sustained

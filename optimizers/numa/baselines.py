@@ -1,0 +1,130 @@
+"""Placements that weigh no distances (BriskStream, Table 6 and Fig. 14): what RLAS is compared with.
+
+First fit and round robin keep to the constraints of equations 3 to 5 at the load that the job could bear if no tuple
+came from afar, and relax these step by step until everything has found a place. First fit goes through the operators in
+data-flow order and takes the first socket with room, so that neighbours meet (as T-Storm does); round robin goes on to
+the next socket after each replica (as R-Storm does, to balance resources). Spread is what an operating system does with
+threads it knows nothing about: each goes where the fewest run, a core ("OS"). The replicas of these are those of the
+deployment's plan; random sockets draw both numbers and places.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from optimizers.interface import Problem, Solution, Traits
+from optimizers.numa.solution import solution
+from twin.randomness import stream
+from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import Sustained, sustained
+
+RELAXED = 1.1
+"""Constraints grow by this factor until all replicas fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstFit:
+    """turn: whether each replica begins at the socket after the last one's (round robin)."""
+
+    traits: ClassVar = Traits(objective="throughput_per_s", baseline=True)
+    name: str = "first-fit"
+    turn: bool = False
+
+    def solve(self, problem: Problem) -> Solution:
+        """Raises BadInput for a stream that is not dealt evenly."""
+        started_s = time.perf_counter()
+        job = NumaJob(problem.deployment)
+        counts_ol = fitted(job, job.counts_of(problem.deployment.plan).sum(axis=1), turn=self.turn)
+        return solution(problem, job, [counts_ol], started_s=started_s)
+
+
+def fitted(job: NumaJob, replicas_o: np.ndarray, *, turn: bool) -> np.ndarray:
+    """The placement [o, l] of so many replicas."""
+    nothing = np.zeros((len(replicas_o), len(job.locations)))
+    load = float(sustained(job, nothing[None], replicas_o[None]).load_n[0])
+    while True:
+        found = _within(job, replicas_o, load, turn)
+        if found is not None:
+            return found
+        load /= RELAXED
+
+
+def _within(job: NumaJob, replicas_o: np.ndarray, load: float, turn: bool) -> np.ndarray | None:
+    """A placement whose resources all bear that load, or None if some replica has no room anywhere."""
+    sockets = len(job.locations)
+    counts_ol = np.zeros((len(replicas_o), sockets))
+    first = 0
+    for o, count in enumerate(replicas_o):
+        for _ in range(int(count)):
+            tried_nol = np.repeat(counts_ol[None], sockets, axis=0)
+            tried_nol[np.arange(sockets), o, np.arange(sockets)] += 1
+            order = (np.arange(sockets) + first) % sockets
+            room = _resources(sustained(job, tried_nol, replicas_o - tried_nol.sum(axis=2)))[order] >= load
+            if not room.any():
+                return None
+            socket = int(order[room.argmax()])
+            counts_ol = tried_nol[socket]
+            if turn:
+                first = socket + 1
+    return counts_ol
+
+
+def _resources(found: Sustained) -> np.ndarray:
+    """The load at which the first shared resource is full. [n]"""
+    limits = (found.cpu_nl, found.memory_nl, found.channel_nij.reshape(len(found.load_n), -1), found.card_nh)
+    return np.asarray(np.min([each.min(axis=1) for each in limits], axis=0))
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Satisfies `interface.Optimizer`."""
+
+    traits: ClassVar = Traits(objective="throughput_per_s", baseline=True)
+    name: str = "spread"
+
+    def solve(self, problem: Problem) -> Solution:
+        """Raises BadInput for a stream that is not dealt evenly."""
+        started_s = time.perf_counter()
+        job = NumaJob(problem.deployment)
+        replicas_o = job.counts_of(problem.deployment.plan).sum(axis=1)
+        counts_ol = spread(job.cores_l, replicas_o, stream(problem.seed, "spread"))
+        return solution(problem, job, [counts_ol], started_s=started_s)
+
+
+def spread(cores_l: np.ndarray, replicas_o: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The placement [o, l] of so many replicas on sockets of so many cores."""
+    counts_ol = np.zeros((len(replicas_o), len(cores_l)))
+    for o in rng.permutation(np.repeat(np.arange(len(replicas_o)), replicas_o)):
+        counts_ol[o, int(np.argmin(counts_ol.sum(axis=0) / cores_l))] += 1
+    return counts_ol
+
+
+@dataclass(frozen=True, slots=True)
+class RandomSockets:
+    """One random plan; most_replicas: of all operators together, None: one a core."""
+
+    traits: ClassVar = Traits(objective="throughput_per_s", baseline=True)
+    name: str = "random-sockets"
+    most_replicas: int | None = None
+
+    def solve(self, problem: Problem) -> Solution:
+        """Raises BadInput for a stream that is not dealt evenly."""
+        started_s = time.perf_counter()
+        job = NumaJob(problem.deployment)
+        most = int(job.cores_l.sum()) if self.most_replicas is None else self.most_replicas
+        counts_ol = scattered(job, most, stream(problem.seed, "random-sockets"))
+        return solution(problem, job, [counts_ol], started_s=started_s)
+
+
+def scattered(job: NumaJob, most_replicas: int, rng: np.random.Generator) -> np.ndarray:
+    """Each operator one replica, then one more of a random one until the limit; each on a random socket. [o, l]"""
+    operators, sockets = len(job.operators), len(job.locations)
+    more = rng.integers(operators, size=max(0, most_replicas - operators))
+    replicas_o = 1 + np.bincount(more, minlength=operators)
+    counts_ol = np.zeros((operators, sockets))
+    np.add.at(counts_ol, (np.repeat(np.arange(operators), replicas_o), rng.integers(sockets, size=replicas_o.sum())), 1)
+    return counts_ol
