@@ -9,7 +9,7 @@ from time import process_time
 
 from benchmarks.table import print_table
 from scenarios.experiments.enorm.consolidation import CASES, formed
-from twin.event_windows.consolidation import naive
+from twin.formations import naive
 
 
 def row(name: str) -> list[object]:

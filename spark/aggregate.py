@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from twin.engine.measure.sketch import GROWTH, LOWEST_S
+from twin.engine.sketch import GROWTH, LOWEST_S
 from twin.errors import BadInput
 from twin.kinds.registry import SINKS, SOURCES
 from twin.metrics import TABLE, Metric, Totals

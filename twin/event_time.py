@@ -10,10 +10,9 @@ import math
 from typing import TYPE_CHECKING
 
 from twin.errors import BadInput
-from twin.event_windows.consolidation import form
-from twin.event_windows.instances import completed, instance
-from twin.event_windows.panes import Panes, panes_of
-from twin.event_windows.window import EventWindow
+from twin.formations import form
+from twin.panes import Panes, completed, instance, panes_of
+from twin.windows import EventWindow
 
 if TYPE_CHECKING:
     from twin.kinds.registry import AnyOperator

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twin.kinds.flow import Flow, Mixing, OperatorRates
-from twin.kinds.spread import KeySpread
+from twin.kinds.flow import Flow, KeySpread, Mixing, OperatorRates
 from twin.kinds.windowed import Windowed
 from twin.query import AnyOperator, Query
 from twin.workload import ArrivalLaw

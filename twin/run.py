@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from twin import markers
-from twin.engine.measure.sketch import merge, quantile_s
+from twin.engine.measure.meters import Row
 from twin.engine.measure.standard_errors import UNKNOWN, StandardErrors
-from twin.engine.measure.statistics import Row
+from twin.engine.sketch import merge, quantile_s
 from twin.kinds.registry import SINKS, SOURCES
 from twin.markers import MarkerAge
 from twin.metrics import TABLE, Latency, Metrics, Totals

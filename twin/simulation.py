@@ -20,8 +20,8 @@ from twin.change.rewiring import Rewiring
 from twin.change.timeline import Timeline
 from twin.control import Policy
 from twin.deployment import Deployment
+from twin.engine.measure.meters import Statistics
 from twin.engine.measure.standard_errors import UNKNOWN, few_results, standard_errors
-from twin.engine.measure.statistics import Statistics
 from twin.errors import BadInput
 from twin.events import AnyEvent, Failure
 from twin.guards import conservation

@@ -60,7 +60,7 @@ OPERATORS = pa.schema(
         ("backlog", _I),  # sources: tuples waiting in the broker at the end
         ("latencyCount", _I),  # sinks: result tuples in the latency columns
         ("processingLatencySum_s", _F),
-        ("processingLatencyBuckets", pa.list_(pa.int32())),  # twin.engine.measure.sketch: bucket indices, ascending
+        ("processingLatencyBuckets", pa.list_(pa.int32())),  # twin.engine.sketch: bucket indices, ascending
         ("processingLatencyCounts", pa.list_(pa.int64())),
         ("e2eLatencySum_s", _F),
         ("e2eLatencyBuckets", pa.list_(pa.int32())),

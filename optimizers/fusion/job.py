@@ -10,9 +10,9 @@ import networkx as nx
 from pydantic import AfterValidator, Field, model_validator
 
 from twin.errors import suggest
-from twin.event_windows.window import EventWindow
 from twin.kinds.operator import Name
 from twin.spec import Spec
+from twin.windows import EventWindow
 
 Kind = Literal["source", "map", "compute", "consolidate", "sink"]
 STATEFUL: frozenset[Kind] = frozenset({"compute", "consolidate"})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from twin.errors import BadInput
-from twin.event_windows.forms import Cost, Form, Period, UnitCosts
+from twin.rates.forms import Cost, Form, Period, UnitCosts
 
 FORMS = (Form.COMBINED_WINDOWS, Form.SPLIT_PANES)
 """Combined and split, as the paper has them."""

@@ -20,10 +20,9 @@ from twin.errors import BadInput
 from twin.event_migrations import combined_with, is_combined
 from twin.event_time import merged_windows
 from twin.event_time_events import Combine, Split
-from twin.event_windows.forms import Cost, Form, cost
-from twin.event_windows.window import US_PER_S
 from twin.job import compile
-from twin.rates.forms import period_of_job, unit_costs
+from twin.rates.forms import Cost, Form, cost, period_of_job, unit_costs
+from twin.windows import US_PER_S
 
 MOST_S = 300.0
 """A period is as long as the longest window, but no longer, or a job with windows of a day would decide once a day."""

@@ -16,8 +16,8 @@ from scenarios.asking.kept import Outcome
 from scenarios.asking.measures import measures
 from scenarios.asking.oscillations import moved, oscillations
 from scenarios.asking.single_run import run
-from twin.engine.measure.sketch import merge, quantile_s, representative_s
 from twin.engine.measure.standard_errors import few_results
+from twin.engine.sketch import merge, quantile_s, representative_s
 from twin.kinds.registry import SINKS
 from twin.run import Run
 from twin.scenario import Scenario

@@ -21,8 +21,8 @@ from scenarios.asking.kept import Outcome
 from scenarios.asking.single_run import run
 from scenarios.asking.trials import trials
 from scenarios.telling.progress import Audience
-from twin.engine.measure.sketch import merge, representative_s
-from twin.engine.measure.statistics import Row
+from twin.engine.measure.meters import Row
+from twin.engine.sketch import merge, representative_s
 from twin.randomness import child_seed
 from twin.run import Run
 from twin.scenario import Scenario

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from scenarios.planning.outcomes import half_width95
-from twin.engine.measure.sketch import GROWTH
+from twin.engine.sketch import GROWTH
 
 QUANTILE_GRAIN = math.sqrt(GROWTH) - 1.0
 """A quantile is the middle of a bucket of a histogram; the true one may be at its edge, in every run."""

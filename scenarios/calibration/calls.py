@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from scenarios.calibration.point import Point
 from scenarios.calibration.unit_costs import UnitCost
-from twin.kinds.calling import Calling
+from twin.kinds.async_io import Calling
 from twin.query import AnyOperator, Query
 from twin.scenario import Scenario
 

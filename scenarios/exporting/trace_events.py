@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from scenarios.telling.timelines import in_words, panels
-from twin.engine.measure.statistics import Row
+from twin.engine.measure.meters import Row
 from twin.run import Run
 
 Event = dict[str, Any]

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import optimizers.policies  # noqa: F401  # so that what is read can name one
 from scenarios.files.traces import RESULT
 from twin.deployment import Deployment
+from twin.engine.measure.meters import Row
 from twin.engine.measure.standard_errors import StandardErrors
-from twin.engine.measure.statistics import Row
 from twin.errors import BadInput
 from twin.markers import from_sources
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals

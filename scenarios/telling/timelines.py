@@ -8,8 +8,8 @@ from typing import Any
 from figures.time_line import Mark, Panel
 from scenarios.telling.checkpoint_table import apart
 from scenarios.telling.tables import cell, seconds
-from twin.engine.measure.sketch import merge, quantile_s
-from twin.engine.measure.statistics import Row
+from twin.engine.measure.meters import Row
+from twin.engine.sketch import merge, quantile_s
 from twin.kinds.registry import SINKS, SOURCES
 from twin.run import Run
 

@@ -12,7 +12,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from spark.aggregate import after_warmup, latency_quantiles, require_columns, run_totals, training_rows
 from tests.spark.fakes import make
-from twin.engine.measure.sketch import representative_s
+from twin.engine.sketch import representative_s
 from twin.errors import BadInput
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate

@@ -151,7 +151,7 @@ def test_a_session_leaves_the_environment_and_the_terminal_alone(tmp_path: Path)
 def test_shipped_code_is_importable_from_its_zip(tmp_path: Path) -> None:
     archive = zip_packages(("twin", "spark", "no_such_package"), tmp_path / "code.zip")
     names = zipfile.ZipFile(archive).namelist()
-    assert {"twin/engine/measure/sketch.py", "twin/corpus/chunk.py"} <= set(names)
+    assert {"twin/engine/sketch.py", "twin/corpus/chunk.py"} <= set(names)
     assert not any("__pycache__" in name for name in names)
     code = "import twin.corpus.manifest, twin.trace; print(twin.corpus.manifest.__file__); print(twin.trace.__file__)"
     done = subprocess.run(

@@ -61,7 +61,7 @@ def world(deployment: Deployment) -> World:
 
 def rows(built: World) -> np.ndarray:
     """What each replica of m sends to each of n."""
-    return np.array([list(task.ports[0].deal.weights) for task in built.tasks["m"]])
+    return np.array([list(task.ports[0].partitioner.weights) for task in built.tasks["m"]])
 
 
 def run(deployment: Deployment, *events: Any, policy: Any = None, **more: Any) -> Run:
@@ -102,7 +102,7 @@ def test_tuples_are_dealt_by_the_rows():
     for task, row in zip(built.tasks["m"], rows(built), strict=True):
         got = np.zeros(4)
         for _ in range(40_000):
-            ((index, _),) = task.ports[0].deal.parts(Record(0.0, 0.0, 0.0))
+            ((index, _),) = task.ports[0].partitioner.parts(Record(0.0, 0.0, 0.0))
             got[index] += 1
         assert got / 40_000 == pytest.approx(row, abs=0.01)
     assert rows(built)[0] == pytest.approx([0.4, 0.4, 0.1, 0.1])
@@ -113,12 +113,12 @@ def test_the_key_of_a_tuple_says_where_it_goes(share: float) -> None:
     """To its own key group at the consumer, or, beside the pattern, to any, by their own weights."""
     pattern = {"pattern": "partial-partitioning", "degree": 2, "share": share}
     built = world(job(pattern, keys={"m": {"zipf": 1.0}, **({"n": {"zipf": 0.5}} if share < 1.0 else {})}))
-    keys, deal, n = built.key_groups["n"], built.tasks["m"][0].ports[0].deal, 20_000
+    keys, partitioner, n = built.key_groups["n"], built.tasks["m"][0].ports[0].partitioner, 20_000
     got = np.zeros(8)
     for _ in range(n):
         record = Record(0.0, 0.0, 0.0)
         record.key = 3
-        ((index, dealt),) = deal.parts(record)
+        ((index, dealt),) = partitioner.parts(record)
         assert keys.owner[keys.group_of(dealt.key)] == index
         got[keys.group_of(dealt.key)] += 1
     expected = (1.0 - share) * keys.own + share * np.isin(np.arange(8), [3, 4]) / 2
@@ -160,7 +160,7 @@ def test_keys_drift_together_and_sending_costs_follow():
     after = built.key_groups["n"].weights
     assert after != pytest.approx(before)
     assert after == pytest.approx(0.5 * built.key_groups["m"].weights + 0.5 / 8)
-    away = [1.0 - row[k] for k, row in enumerate([task.ports[0].deal.due([]) for task in built.tasks["m"]])]
+    away = [1.0 - row[k] for k, row in enumerate([task.ports[0].partitioner.due([]) for task in built.tasks["m"]])]
     each_s = built.tasks["m"][0].ports[0].paths._send_s[1]
     assert [task.ports[0].send_s for task in built.tasks["m"]] == pytest.approx([each_s * share for share in away])
 
@@ -239,7 +239,7 @@ def test_each_of_several_aligned_inputs_stays_where_its_keys_are(kind: str) -> N
     assert result.metrics.success
     built = world(two_inputs(kind=kind))
     for name in ("ma", "mb"):
-        sent = np.array([list(task.ports[0].deal.weights) for task in built.tasks[name]])
+        sent = np.array([list(task.ports[0].partitioner.weights) for task in built.tasks[name]])
         assert sent == pytest.approx(np.eye(4))
 
 

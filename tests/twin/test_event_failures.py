@@ -14,8 +14,8 @@ from tests.twin.test_event_migrations import SPLIT_EVENTS
 from tests.twin.test_event_migrations import courses as splits_and_combinations
 from twin.change import checkpoint
 from twin.change.strategies import instant
-from twin.engine.event_time.compute import ComputeLogic
-from twin.engine.event_time.timed import TimedKept
+from twin.engine.windows.compute import ComputeLogic
+from twin.engine.windows.watermark import TimedKept
 from twin.errors import BadInput
 from twin.guards.conservation import ConservationError
 from twin.guards.event_windows import emitted

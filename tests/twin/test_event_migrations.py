@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
-from twin.engine.event_time.timed import TimedLogic
+from twin.engine.windows.watermark import TimedLogic
 from twin.errors import BadInput
 from twin.event_migrations import mobility
 from twin.guards.conservation import ConservationError

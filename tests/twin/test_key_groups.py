@@ -71,7 +71,9 @@ def test_drift_moves_ranks_and_keeps_the_law() -> None:
     for before, after in pairwise(seen[1:]):
         assert 2 <= np.sum(before != after) <= 8
         assert np.sort(after) == pytest.approx(np.sort(before))
-    assert built.tasks["source"][0].ports[0].deal.weights == pytest.approx(_owned(groups.weights, groups.owner, 4))
+    assert built.tasks["source"][0].ports[0].partitioner.weights == pytest.approx(
+        _owned(groups.weights, groups.owner, 4)
+    )
 
 
 def _owned(weights: np.ndarray, owner: list[int], replicas: int) -> list[float]:

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tests.twin.worlds import deployment, sink, source
 from twin.deployment import Deployment
 from twin.engine.draws import Draws
-from twin.engine.outcome import Result
-from twin.engine.streams.likeness import Likeness, keys_for
+from twin.engine.keys.likeness import Likeness, keys_for
+from twin.engine.logic import Result
 from twin.engine.windows.content import Content
-from twin.engine.windows.extent import Extent
 from twin.engine.windows.join import ELSEWHERE, MatchCombiner
+from twin.engine.windows.trigger import Extent
 from twin.key_skew import zipf_shares
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate

@@ -15,10 +15,10 @@ from tests.twin.kernel.both import differences, in_engine, in_kernel
 from tests.twin.worlds import chain
 from twin.change.scaling import even_flows
 from twin.engine.draws import Draws
+from twin.engine.logic import Result
 from twin.engine.measure.ledger import Buffer
-from twin.engine.outcome import Result
 from twin.engine.record import Record
-from twin.engine.windows.aggregate import GroupCombiner
+from twin.engine.windows.combiner import GroupCombiner
 from twin.engine.windows.content import Content, Every, parted
 from twin.events import AnyEvent, Failure, LinkDegradation, Migration, Scale
 from twin.run import Run

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.twin.worlds import HOST, chain
 from twin.deployment import Deployment
-from twin.engine.dealing.in_turn import Deal
-from twin.engine.dealing.two_choice import second_choice, settled_shares
+from twin.engine.keys.two_choice import second_choice, settled_shares
+from twin.engine.partitioners.partitioner import Partitioner
 from twin.engine.record import Record
 from twin.errors import BadInput
 from twin.key_skew import zipf_shares
@@ -62,8 +62,8 @@ def test_as_many_replicas_as_producers_send_over_the_network(how: str) -> None:
 )
 def test_records_go_in_turn_to_replicas_that_have_a_share(weights: list[float], first: int, count: int) -> None:
     """From where the producer begins; no replica ever gets two more than another, and those without a share nothing."""
-    deal = Deal(weights, first=first % len(weights))
-    got = [next(iter(deal.parts(Record(0.0, 0.0, 0.0))))[0] for _ in range(count)]
+    partitioner = Partitioner(weights, first=first % len(weights))
+    got = [next(iter(partitioner.parts(Record(0.0, 0.0, 0.0))))[0] for _ in range(count)]
     sent = np.bincount(got, minlength=len(weights))[np.array(weights) > 0]
     assert sent.sum() == count and sent.max() - sent.min() <= 1
     assert got[0] == min((k for k, weight in enumerate(weights) if weight), key=lambda k: (k - first) % len(weights))

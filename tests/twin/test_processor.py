@@ -12,7 +12,7 @@ import simpy
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from twin.engine.compute.processor import Processor
+from twin.engine.processor import Processor
 
 CAPACITIES = st.sampled_from([0.3, 1.0, 1.5, 2.0, 5.0])
 

@@ -10,8 +10,8 @@ from twin.deployment import Deployment
 from twin.key_skew import KeySkew, zipf_shares
 from twin.kinds.ages import Held, group_age_s
 from twin.kinds.async_io import AsyncIO
+from twin.kinds.flow import KeySpread
 from twin.kinds.selective import beside
-from twin.kinds.spread import KeySpread
 from twin.profiles import STORM
 from twin.query import Aggregate, Map, Sink, Source, TimeWindow
 from twin.rates.model import RateModel

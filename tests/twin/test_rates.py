@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twin.flow import flows, nominal_rates, steady_rates
-from twin.kinds.pairing import pairs
+from twin.kinds.join import pairs
 from twin.query import (
     Aggregate,
     AnyOperator,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from twin.kinds.flow import Mixing
-from twin.kinds.pairing import stalling
+from twin.kinds.join import stalling
 from twin.query import TimeWindow
 from twin.spec import parse
 

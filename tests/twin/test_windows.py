@@ -15,9 +15,9 @@ from tests.twin.engine.tiny import Listener, aggregate, connect, deliver_at, inb
 from tests.twin.worlds import chain
 from twin.deployment import Deployment
 from twin.engine.draws import Draws
-from twin.engine.windows.aggregate import GroupCombiner
+from twin.engine.windows.combiner import GroupCombiner
 from twin.engine.windows.content import TRIM, Content
-from twin.engine.windows.extent import Extent
+from twin.engine.windows.trigger import Extent
 from twin.flink_keys import key_groups_of_keys
 from twin.key_skew import zipf_shares
 from twin.scenario import RunSettings, Scenario

@@ -29,7 +29,7 @@ def channels(wiring: Wiring) -> Iterator[Channel]:
             side = job.inputs(edge.stream.consumer).index(edge)
             for producer in world.tasks[component.name]:
                 port = producer.ports[number]
-                for index, weight in enumerate(port.deal.weights):
+                for index, weight in enumerate(port.partitioner.weights):
                     receiver = port.paths[index].inbox.task if weight > 0.0 or not edge.how.paired else None
                     if isinstance(receiver, Task) and not receiver.halted:
                         yield Channel(producer, number, index, receiver, side)

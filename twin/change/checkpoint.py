@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from twin.change.event_time import furthest_first, go_back, holds_back, in_order, release
-from twin.engine.event_time.audit import History
 from twin.engine.measure.ledger import Buffer
 from twin.engine.record import Record
-from twin.engine.snapshot import Snapshot
-from twin.engine.station.task import Task
+from twin.engine.station.task import Snapshot, Task
 from twin.engine.streams.route import destination
+from twin.engine.windows.panes import History
 
 if TYPE_CHECKING:
     from twin.wiring.world import World

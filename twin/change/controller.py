@@ -11,7 +11,7 @@ import simpy
 from twin.change.observation import Observer
 from twin.change.reconfiguration import Process, Reconfigurer
 from twin.control import Policy, Reconfiguration
-from twin.engine.measure.statistics import Row
+from twin.engine.measure.meters import Row
 from twin.events import Move
 
 

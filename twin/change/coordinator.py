@@ -18,7 +18,7 @@ from twin.change.increments import changed_bytes
 from twin.change.progress import Progress
 from twin.change.restarting import all_tasks
 from twin.change.storage import Storage
-from twin.engine.station.barrier_gate import BarrierGate, Way
+from twin.engine.station.barriers import BarrierGate, Way
 from twin.engine.station.task import Task
 
 if TYPE_CHECKING:

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from twin.engine.event_time.audit import History
-from twin.engine.event_time.timed import RELEASE, TimedLogic
 from twin.engine.measure.ledger import Buffer
-from twin.engine.record import Record
+from twin.engine.record import Mark, Record
 from twin.engine.station.task import Task
-from twin.engine.streams.control import Mark
 from twin.engine.streams.route import Leg
+from twin.engine.windows.panes import History
+from twin.engine.windows.watermark import RELEASE, TimedLogic
 
 if TYPE_CHECKING:
     from twin.wiring.world import World

@@ -17,7 +17,7 @@ from twin.wiring.streams import make_inboxes, make_port, room_of
 
 if TYPE_CHECKING:
     from twin.change.rewiring import Rewiring
-    from twin.engine.streams.keys import KeyGroups
+    from twin.engine.keys.groups import KeyGroups
     from twin.plan import Location
     from twin.query import Stream
 
@@ -41,7 +41,7 @@ class Fan:
             for stream in wiring.query.inputs(operator)
         }
         first = next((port for _, _, port in self.ports()), None)
-        known = first.deal.weights if first else []
+        known = first.partitioner.weights if first else []
         self.shares: list[float] = list(known if self.keys is None else self.keys.shares())
         self._free: list[int] = []
         if self.keys is not None:
@@ -105,8 +105,8 @@ class Fan:
     def port_of(self, producer: Task, stream: Stream, sibling: Port) -> Port:
         """A new producer replica's port, dealing as that of a sibling does."""
         draws = Draws(random_stream(self.wiring.settings.seed, f"keys:{producer.name}->{self.operator}"))
-        deal = sibling.deal.another(draws, producer)
-        return make_port(self.wiring, producer, self._paths(stream, producer), deal, stream)
+        partitioner = sibling.partitioner.another(draws, producer)
+        return make_port(self.wiring, producer, self._paths(stream, producer), partitioner, stream)
 
     def _paths(self, stream: Stream, producer: Task) -> Paths:
         size = self.wiring.engine.output_bytes(self.wiring.query, stream.producer)
@@ -135,6 +135,6 @@ class Fan:
             keys.refresh()
             self.shares = list(keys.shares())
         for _, task, port in self.ports():
-            port.deal.reweigh(list(port.deal.due(self.shares)))
+            port.partitioner.reweigh(list(port.partitioner.due(self.shares)))
             port.refresh()
             task.know_ports()

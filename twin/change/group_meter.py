@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from twin.engine.keys.groups import KeyGroups
 from twin.engine.station.task import Task
-from twin.engine.streams.keys import KeyGroups
 
 
 class Counted(NamedTuple):

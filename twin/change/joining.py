@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from twin.engine.event_time.timed import MODIFICATION, WATERMARK, TimedLogic
-from twin.engine.streams.control import Alignment, Mark
+from twin.engine.record import Alignment, Mark
+from twin.engine.windows.watermark import MODIFICATION, WATERMARK, TimedLogic
 from twin.wiring.event_time import as_far, shippings
 
 if TYPE_CHECKING:

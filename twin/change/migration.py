@@ -17,14 +17,14 @@ from twin.change.fan import Fan
 from twin.change.transfer import carry
 from twin.engine.calendar import Calendar
 from twin.engine.measure.ledger import Buffer, EventRecord, Ledger
-from twin.engine.station.chore import occupy
+from twin.engine.station.barriers import occupy
 from twin.engine.station.task import Task
 from twin.engine.windows.content import Leaves
 from twin.plan import Location
 
 if TYPE_CHECKING:
     from twin.change.reconfiguration import Reconfigurer
-    from twin.engine.streams.keys import KeyGroups
+    from twin.engine.keys.groups import KeyGroups
 
 Process = Generator[simpy.Event, Any, None]
 

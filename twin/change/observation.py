@@ -11,7 +11,7 @@ import numpy as np
 from twin.change.attribution import attributed, remote_cores
 from twin.change.group_meter import Counted, GroupMeter
 from twin.control import KeyGroupStatistics, PeriodStatistics
-from twin.engine.measure.statistics import Row
+from twin.engine.measure.meters import Row
 from twin.engine.station.task import Task
 
 if TYPE_CHECKING:

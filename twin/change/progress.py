@@ -10,11 +10,11 @@ import simpy
 
 from twin.change.checkpoint import Checkpoint
 from twin.engine.record import Record
-from twin.engine.snapshot import Snapshot
+from twin.engine.station.task import Snapshot
 
 if TYPE_CHECKING:
     from twin.engine.measure.ledger import Ledger
-    from twin.engine.station.barrier_gate import BarrierGate
+    from twin.engine.station.barriers import BarrierGate
     from twin.engine.station.task import Task
 
 KIND = "checkpoint"

@@ -22,7 +22,7 @@ from twin.plan import Location
 
 if TYPE_CHECKING:
     from twin.change.rewiring import Rewiring
-    from twin.engine.measure.statistics import Statistics
+    from twin.engine.measure.meters import Statistics
 
 Process = Generator[simpy.Event, Any, Any]
 

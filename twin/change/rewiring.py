@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from twin.change.fan import Fan
-from twin.engine.compute.processor import Processor
-from twin.engine.measure.link_meter import LinkMeter
-from twin.engine.measure.statistics import HostMeter
+from twin.engine.measure.meters import HostMeter, LinkMeter
+from twin.engine.processor import Processor
 from twin.engine.station.task import Task
 from twin.plan import Location
 from twin.query import Stream

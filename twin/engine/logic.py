@@ -1,18 +1,84 @@
-"""What a record becomes. A station serves, a logic decides."""
+"""What evaluations of windows come to: results, which leave all at one moment."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from twin.engine.record import Record
 from twin.engine.windows.content import Leaves, State
 
 if TYPE_CHECKING:
+    from twin.engine.keys.groups import KeyGroups
     from twin.engine.logics.sink import SinkLogic
+    from twin.engine.record import Mark
     from twin.engine.station.task import Task
-    from twin.engine.streams.control import Mark
-    from twin.engine.streams.keys import KeyGroups
-    from twin.engine.streams.outlet import Outlet
+
+
+Result = tuple[int, float, float]
+"""Its key, and when the oldest record that it is of was born and taken in, in seconds."""
+
+
+class Outcome:
+    """What evaluations come to in the end: results that leave by an outlet, and what has entered other windows then."""
+
+    __slots__ = ("entered", "out", "results")
+
+    def __init__(self, results: Sequence[Result], out: Outlet, entered: list[tuple[Logic, Record]]) -> None:
+        self.results = results
+        self.out = out
+        self.entered = entered
+
+    def leave(self, at_s: float) -> None:
+        """All of it, at one moment."""
+        for logic, record in self.entered:
+            logic.emit(record, at_s)
+        send_results(self.results, self.out, at_s)
+
+
+def send_results(results: Sequence[Result], out: Outlet, at_s: float) -> None:
+    """Sends results, one after the other."""
+    for result in results:
+        out.send(as_record(result, at_s))
+
+
+def as_record(result: Result, at_s: float) -> Record:
+    """A result that leaves at that time."""
+    key, born_s, taken_s = result
+    made = Record(born_s, taken_s, at_s)
+    made.key = key
+    return made
+
+
+class Outlet:
+    """A station's ports are one, the next logic at the same station is another.
+
+    send_s: CPU seconds that it takes to hand a tuple over.
+    """
+
+    __slots__ = ("send_s",)
+
+    def __init__(self) -> None:
+        self.send_s = 0.0
+
+    def send(self, record: Record) -> None:
+        """Takes a record over."""
+        raise NotImplementedError
+
+    def know_send(self, send_s: float) -> None:
+        """What it costs the station to send a tuple has changed."""
+
+    def followers(self) -> list[Logic]:
+        """Logics that tuples pass on the way to where they leave the station."""
+        return []
+
+    def came(self, number: int) -> int:
+        """Tuples that have come to one of those."""
+        return 0
+
+    def offer(self, results: Sequence[Result]) -> tuple[Outcome, float]:
+        """What results that leave all at once come to in the end, and the CPU seconds that this takes."""
+        return Outcome(results, self, []), len(results) * self.send_s
 
 
 class Logic:

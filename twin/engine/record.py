@@ -1,7 +1,14 @@
-"""The unit of work: a record."""
+"""The unit of work: a record; and control items, which travel in channels in order with records and cost nothing.
+
+Watermarks, punctuations and checkpoint barriers are values that rise. A producer marks all its streams: each replica
+that gets records gets the mark, after all that was sent before and before all that is sent later. A station takes a
+mark up when its turn in the queue has come, and is itself as far as its inputs are: the least of what they said last.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 
@@ -36,3 +43,62 @@ class Record:
         again.fetch_s, again.left_s, again.key = self.fetch_s, self.left_s, self.key
         again.inbox, again.sender = self.inbox, self.sender
         return again
+
+
+class Mark(Record):
+    """No record, but in order with them. origin: the task that sent it."""
+
+    __slots__ = ("kind", "origin", "value")
+
+    n: ClassVar[int] = 0
+
+    def __init__(self, kind: str, value: float, origin: str, at_s: float) -> None:
+        super().__init__(at_s, at_s, at_s)
+        self.kind = kind
+        self.value = value
+        self.origin = origin
+
+    def copy(self) -> Record:
+        """One for each replica."""
+        again = Mark(self.kind, self.value, self.origin, self.at_s)
+        again.inbox = self.inbox
+        return again
+
+
+Input = tuple[int, str]
+"""Side of the stream and name of the producer's task."""
+
+
+class Alignment:
+    """How far a station's inputs are, by kind of mark. reached: called with the kind and value when the least rises."""
+
+    __slots__ = ("_values", "inputs", "reached")
+
+    def __init__(self, inputs: Iterable[Input], reached: Callable[[str, float], None]) -> None:
+        self.inputs = list(inputs)
+        self.reached = reached
+        self._values: dict[str, dict[Input, float]] = {}
+
+    def copy(self) -> Alignment:
+        """Another one, as far as this."""
+        other = Alignment(self.inputs, self.reached)
+        other._values = {kind: values.copy() for kind, values in self._values.items()}
+        return other
+
+    def join(self, each: Input, values: dict[str, float]) -> None:
+        """Another input, which is as far as that."""
+        self.inputs.append(each)
+        for kind, value in values.items():
+            self._values.setdefault(kind, {})[each] = value
+
+    def least(self, kind: str) -> float:
+        """Where the station is: -inf as long as any input has said nothing."""
+        values = self._values.get(kind, {})
+        return min([values.get(each, -math.inf) for each in self.inputs], default=-math.inf)
+
+    def take(self, side: int, mark: Mark) -> bool:
+        """Notes a mark of one input; whether the station is further than before. Values never fall."""
+        before = self.least(mark.kind)
+        values = self._values.setdefault(mark.kind, {})
+        values[side, mark.origin] = max(mark.value, values.get((side, mark.origin), -math.inf))
+        return self.least(mark.kind) > before

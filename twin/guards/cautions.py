@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twin.deployment import Deployment
-from twin.engine.measure.statistics import Row
+from twin.engine.measure.meters import Row
 from twin.events import AnyEvent
 from twin.guards.event_cautions import event_cautions
 from twin.guards.partitions import partition_cautions

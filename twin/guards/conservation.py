@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
-from twin.engine.compute.processor import Processor
 from twin.engine.measure.ledger import Buffer
+from twin.engine.processor import Processor
 from twin.engine.station.task import Task
 from twin.engine.streams.route import Leg
 from twin.guards import event_windows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from twin.engine.measure.statistics import Row
+from twin.engine.measure.meters import Row
 from twin.guards.event_windows import in_time
 from twin.job import Job
 from twin.query import EventTimed

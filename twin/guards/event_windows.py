@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from twin.engine.event_time.audit import Audit, History
-from twin.event_windows.instances import Span, covering
-from twin.event_windows.window import EventWindow
+from twin.engine.windows.panes import Audit, History
+from twin.panes import Span, covering
 from twin.query import Query
+from twin.windows import EventWindow
 from twin.wiring.world import World
 
 

@@ -122,10 +122,10 @@ class Calls:
         row["errands"], row["errands_room"], row["errands_first"] = made.ctypes.data, len(made), 0
 
     def _key(self, here: int) -> None:
-        row, deal = view(k.PORT, here), self.low.object_at[here].deal
+        row, partitioner = view(k.PORT, here), self.low.object_at[here].partitioner
         record: Any = Record(0.0, 0.0, 0.0)
         record.key = int(row["key"])
-        ((replica, _),) = deal.parts(record)
+        ((replica, _),) = partitioner.parts(record)
         row["replica"], row["key"] = replica, record.key
 
     def _path(self, here: int) -> None:

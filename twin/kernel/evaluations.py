@@ -1,4 +1,4 @@
-"""When windows over time are evaluated, by jobs of their own (twin.engine.windows.boundaries)."""
+"""When windows over time are evaluated, by jobs of their own (twin.engine.windows.trigger)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from itertools import count, repeat
 from typing import Any
 
 from twin.engine.record import Record
-from twin.engine.streams.batching import GatheringPort
+from twin.engine.streams.ports import GatheringPort
 from twin.kernel import layout as k
 from twin.kernel.arena import view
 from twin.kernel.handover.brokers import lift_brokers

@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from twin.engine.alarm import Alarm
+from twin.engine.calendar import Alarm
 from twin.engine.draws import BLOCK, Draws
 from twin.engine.logic import Logic
+from twin.engine.logics.chain import Step
 from twin.engine.logics.remember import RememberLogic
-from twin.engine.logics.steps import Step
-from twin.engine.station.station import Station
+from twin.engine.station.task import Station
 from twin.engine.streams.channel import Inbox
-from twin.engine.streams.jitter import Jitter
 from twin.engine.streams.network import Nic
-from twin.engine.streams.route import Leg
+from twin.engine.streams.route import Jitter, Leg
 from twin.engine.windows.content import Content
 from twin.engine.windows.session import SessionLogic
 from twin.kernel import columns

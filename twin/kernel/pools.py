@@ -1,4 +1,4 @@
-"""Replicas that take from one queue (twin.engine.streams.pool)."""
+"""Replicas that take from one queue (twin.engine.station.pool)."""
 
 from __future__ import annotations
 

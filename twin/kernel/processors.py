@@ -1,4 +1,4 @@
-"""CPU sharing among the tasks of one socket: one virtual clock, a heap of jobs (twin.engine.compute.processor)."""
+"""CPU sharing among the tasks of one socket: one virtual clock, a heap of jobs (twin.engine.processor)."""
 
 from __future__ import annotations
 

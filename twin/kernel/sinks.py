@@ -11,7 +11,7 @@ from twin.kernel.native import compiled, whole_at
 
 LOWEST_S = 1e-6
 LOG_GROWTH = math.log(1.02)
-"""As twin.engine.measure.sketch."""
+"""As twin.engine.sketch."""
 
 
 @compiled

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from twin.engine.calling.logic import CallLogic
-from twin.engine.dealing.at_random import RandomDeal
-from twin.engine.dealing.by_key import AlignedDeal, KeyedDeal
-from twin.engine.dealing.in_turn import Deal
-from twin.engine.dealing.one_queue import SharedDeal
 from twin.engine.logic import Logic
+from twin.engine.logics.calls import CallLogic
 from twin.engine.logics.chain import Chain
 from twin.engine.logics.remember import RememberLogic
 from twin.engine.logics.route import RouteLogic
-from twin.engine.logics.select import SelectLogic
+from twin.engine.logics.select import SelectLogic, TableLogic
 from twin.engine.logics.sink import SinkLogic
 from twin.engine.logics.source import ReplayableSource, SourceLogic
-from twin.engine.logics.table import TableLogic
+from twin.engine.partitioners.hash import AlignedPartitioner, HashPartitioner
+from twin.engine.partitioners.partitioner import Partitioner, RandomPartitioner, SharedQueue
 from twin.engine.record import Record
 from twin.engine.station.task import Task
-from twin.engine.streams.batching import GatheringPort
 from twin.engine.streams.channel import Inbox, Port
-from twin.engine.streams.shedding import SheddingPort
+from twin.engine.streams.ports import GatheringPort, SheddingPort
 from twin.engine.windows.session import SessionLogic
 from twin.engine.windows.window import WindowLogic
 from twin.kernel import layout as k
@@ -41,7 +37,7 @@ LOGICS = {
 ALONE = {RouteLogic, SessionLogic, CallLogic}
 """Logics that send by themselves: nothing follows them at their station."""
 PORTS = {Port, GatheringPort, SheddingPort}
-DEALS = {Deal, RandomDeal, KeyedDeal, AlignedDeal, SharedDeal}
+PARTITIONERS = {Partitioner, RandomPartitioner, HashPartitioner, AlignedPartitioner, SharedQueue}
 """Just these classes: what is derived from them does something else."""
 
 
@@ -59,8 +55,8 @@ def strange(world: World) -> str | None:
             if type(logic) not in LOGICS or logic.out.followers() or (len(logics) > 1 and type(logic) in ALONE):
                 return type(logic).__name__
         for port in task.ports:
-            if type(port) not in PORTS or type(port.deal) not in DEALS:
-                return type(port.deal).__name__
+            if type(port) not in PORTS or type(port.partitioner) not in PARTITIONERS:
+                return type(port.partitioner).__name__
     return None
 
 
@@ -72,9 +68,9 @@ def unsettled(world: World) -> bool:
     if any(_under_way(task) for task in tasks) or any(_is_mark(event._value) for *_, event in world.env._queue):
         return True
     ports = [port for task in tasks for port in task.ports]
-    if any(isinstance(port.deal, KeyedDeal) and port.deal.stale for port in ports):
+    if any(isinstance(port.partitioner, HashPartitioner) and port.partitioner.stale for port in ports):
         return True
-    used = [port.paths.inbox(place) for port in ports for place in port.deal.live]
+    used = [port.paths.inbox(place) for port in ports for place in port.partitioner.live]
     used += [path.inbox for port in ports for path, _ in port.outbox]
     used += [port.paths.inbox(place) for port in ports if isinstance(port, GatheringPort) for place in port._buffers]
     used += [record.inbox for task in tasks for record in _held(task) if isinstance(record.inbox, Inbox)]

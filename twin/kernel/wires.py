@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twin.engine.streams.jitter import KNOT_S
+from twin.engine.streams.route import KNOT_S
 from twin.kernel.calendar import cancel, next_sequence, schedule
 from twin.kernel.items import put, take
 from twin.kernel.layout import (

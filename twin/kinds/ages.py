@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twin.event_windows.window import US_PER_S, EventWindow
-from twin.windows import Window
+from twin.windows import US_PER_S, EventWindow, Window
 
 
 class Disorder(NamedTuple):

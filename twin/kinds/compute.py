@@ -9,11 +9,11 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from twin.columns import Columns
-from twin.event_windows.window import EventWindow, Seconds
 from twin.kinds.ages import Held, event_ages_s
 from twin.kinds.event_timed import EventTimed
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Computing
+from twin.windows import EventWindow, Seconds
 
 Sharing = Literal["auto", "panes", "windows"]
 

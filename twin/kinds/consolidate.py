@@ -9,11 +9,11 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from twin.event_windows.window import US_PER_S, EventWindow
 from twin.kinds.ages import Held, event_ages_s
 from twin.kinds.event_timed import EventTimed
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Consolidating
+from twin.windows import US_PER_S, EventWindow
 
 
 class Consolidate(EventTimed):

@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from twin.columns import Columns
-from twin.event_windows.window import EventWindow
 from twin.kinds.operator import KeyedOperator
+from twin.windows import EventWindow
 
 
 class EventTimed(KeyedOperator):

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import model_validator
 
 from twin.calls import Calls
-from twin.kinds.calling import Calling, Latency, LatencyScv, PerSecond, Places
+from twin.kinds.async_io import Calling, Latency, LatencyScv, PerSecond, Places
 from twin.kinds.mechanism import Writing
 
 

@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from twin.calls import Calls
-from twin.kinds.async_io import AsyncIO
-from twin.kinds.calling import Latency, PerSecond
+from twin.kinds.async_io import AsyncIO, Latency, PerSecond
 from twin.kinds.operator import Fraction
 
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twin.calls import Calls
-from twin.event_windows.window import EventWindow
-from twin.windows import Window
+from twin.windows import EventWindow, Window
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import math
 
 from twin.engine.logics.sink import SinkLogic
 from twin.engine.measure.batches import Batches
+from twin.engine.measure.meters import Statistics
 from twin.engine.measure.standard_errors import edges_s
-from twin.engine.measure.statistics import Statistics
 from twin.job import Job
 from twin.precision.steadiness import memory_s, slides_s
 from twin.scenario import RunSettings

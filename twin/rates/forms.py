@@ -1,13 +1,151 @@
-"""What a compute and the consolidates behind it cost in each form, from a job: the numbers of the cost model.
+"""What compute and consolidate cost as one component or as two, with panes or a state for each window.
 
-Enorm, Section 5.1.1, as `twin.event_windows.forms` has it: a state a pane or a window, one component or two.
+Enorm, Section 5.1.1, compares two forms: split with panes, and combined with a state for each window. But its own job
+of Section 7 is combined with panes. Split or combined, and panes or states, are two questions, so there are four forms.
+Receiving a tuple costs the same in all of them and is left out.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from twin.errors import BadInput
 from twin.event_time import merged_windows, partial_panes
-from twin.event_windows.forms import Period, UnitCosts, period_of
+from twin.formations import expected_keys, formations
 from twin.job import Job
+from twin.panes import Panes, Span, ending
+from twin.spec import Spec
+from twin.windows import US_PER_S, EventWindow
+
+Positive = Annotated[float, Field(gt=0, le=10**18)]
+Amount = Annotated[float, Field(ge=0, le=10**18)]
+
+
+class Form(StrEnum):
+    """combined: one component. split: the consolidate is in another. panes: one state a pane. windows: one a window."""
+
+    COMBINED_PANES = "combined, panes"
+    SPLIT_PANES = "split, panes"
+    COMBINED_WINDOWS = "combined, windows"
+    SPLIT_WINDOWS = "split, windows"
+
+    @property
+    def is_split(self) -> bool:
+        """Whether partial results are sent; only then can key groups move without their state."""
+        return self in (Form.SPLIT_PANES, Form.SPLIT_WINDOWS)
+
+
+class Period(Spec):
+    """What happens in a period, such as the longest window, to a compute and its consolidate, all instances together.
+
+    tuples: n. overlap: windows that a tuple is in, W. panes: P. pane_keys: keys in a pane, k. window_keys: keys in the
+    state of one window. merged_keys: M, merged to complete windows from panes. result_keys: R, in all complete windows.
+    groups: key groups, g. migrations: of key groups, MK.
+    """
+
+    tuples: Amount
+    overlap: Annotated[float, Field(ge=1)]
+    panes: Positive
+    pane_keys: Amount
+    window_keys: Amount
+    merged_keys: Amount
+    result_keys: Amount
+    groups: Annotated[int, Field(ge=1)]
+    migrations: Amount = 0.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.window_keys < self.pane_keys:
+            raise ValueError(f"window_keys must be >= pane_keys ({self.pane_keys:g}), got {self.window_keys:g}")
+        return self
+
+
+class UnitCosts(Spec):
+    """execute_s: CPU of the user's logic a tuple, E. ship_s: to serialise, send and deserialise a key of a result.
+    merge_s: to merge one. pause_s: L, for which the tuples of a key group wait while its state moves."""
+
+    execute_s: Amount
+    ship_s: Amount
+    merge_s: Amount
+    pause_s: Amount
+
+
+class Cost(NamedTuple):
+    """In a period: CPU seconds, and seconds for which migrations hold tuples up, all together."""
+
+    cpu_s: float
+    paused_s: float
+
+
+def cost(form: Form, period: Period, costs: UnitCosts) -> Cost:
+    """Combined, the state of a key group moves with it, while its tuples wait. Split, it stays, and there is one more
+    partial result to send and merge."""
+    match form:
+        case Form.COMBINED_PANES | Form.SPLIT_PANES:
+            once_s = period.tuples * costs.execute_s + period.merged_keys * costs.merge_s
+            sent_keys, state_keys, extra_keys = (
+                period.panes * period.pane_keys,
+                (period.panes + 1) * period.pane_keys,
+                period.pane_keys,
+            )
+        case _:
+            once_s = period.tuples * period.overlap * costs.execute_s
+            sent_keys, state_keys = period.result_keys, period.overlap * period.window_keys
+            extra_keys = state_keys
+    moved = period.migrations / period.groups
+    if form.is_split:
+        return Cost(once_s + sent_keys * costs.ship_s + moved * extra_keys * (costs.ship_s + costs.merge_s), 0.0)
+    return Cost(once_s + moved * state_keys * costs.ship_s, period.migrations * costs.pause_s)
+
+
+def cheapest(period: Period, costs: UnitCosts, paused_limit_s: float = math.inf) -> Form:
+    """The form with the least CPU of those that hold tuples up for no longer than the limit in a period (5.1.2).
+
+    Split forms never do, so there is always one. Of equally cheap forms, the first. Raises BadInput for a negative
+    limit.
+    """
+    if not paused_limit_s >= 0.0:
+        raise BadInput(f"paused_limit_s must be >= 0, got {paused_limit_s}")
+    found = {form: cost(form, period, costs) for form in Form}
+    return min((form for form in Form if found[form].paused_s <= paused_limit_s), key=lambda form: found[form].cpu_s)
+
+
+def period_of(
+    windows: Sequence[EventWindow], panes: Panes, tuples_per_s: float, keys: float, groups: int, migrations: float = 0.0
+) -> Period:
+    """What happens in as long as the longest window, if keys come at random. windows: at least one.
+
+    migrations: of key groups, in that time. Merged keys are those of the cheapest formations (Section 6.1).
+    """
+    longest_us = max(window.length_us for window in windows)
+    count, a_pane = longest_us // panes.length_us, tuples_per_s * panes.length_us / US_PER_S
+    in_span = expected_keys(keys, a_pane)
+    formed = formations(lambda pane: ending(windows, panes, pane), 0, 2 * count, count, in_span)
+    merged = sum(each.keys for each in formed if each.window.end > count and len(each.pieces) > 1)
+    results = [longest_us / each.every_us * in_span(panes_long(each, panes)) for each in windows]
+    a_window = max(in_span(panes_long(each, panes)) for each in windows)
+    overlap = sum(each.length_us / each.every_us for each in windows)
+    return Period(
+        tuples=tuples_per_s * longest_us / US_PER_S,
+        overlap=overlap,
+        panes=count,
+        pane_keys=in_span(Span(0, 1)),
+        window_keys=a_window,
+        merged_keys=merged,
+        result_keys=sum(results),
+        groups=groups,
+        migrations=migrations,
+    )
+
+
+def panes_long(window: EventWindow, panes: Panes) -> Span:
+    """As many panes as an instance of a window has."""
+    return Span(0, window.length_us // panes.length_us)
 
 
 def period_of_job(job: Job, name: str, tuples_per_s: float, migrations: float = 0.0) -> Period:

@@ -11,7 +11,7 @@ import numpy as np
 from twin.deployment import Deployment
 from twin.key_skew import KeySkew, zipf_shares
 from twin.keys import contiguous, distinct_values, group_count
-from twin.kinds.spread import KeySpread
+from twin.kinds.flow import KeySpread
 from twin.kinds.windowed import Windowed
 from twin.partitions import busiest
 from twin.randomness import stream

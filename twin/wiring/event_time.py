@@ -8,21 +8,18 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from twin.engine.event_time.audit import Audit
-from twin.engine.event_time.compute import ComputeLogic
-from twin.engine.event_time.consolidate import ConsolidateLogic
-from twin.engine.event_time.content import Content
-from twin.engine.event_time.deal import Copied, TimedDeal
-from twin.engine.event_time.forms import PANES
-from twin.engine.event_time.ownership import Ownership
-from twin.engine.event_time.shipping import Shipping
-from twin.engine.event_time.timed import TimedLogic
-from twin.engine.streams.control import Alignment, Input
+from twin.engine.record import Alignment, Input
+from twin.engine.windows.compute import ComputeLogic
+from twin.engine.windows.consolidate import ConsolidateLogic
+from twin.engine.windows.forms import PANES
+from twin.engine.windows.ownership import Copied, EventTimePartitioner, Ownership
+from twin.engine.windows.panes import Audit, Content
+from twin.engine.windows.shipping import Shipping
+from twin.engine.windows.watermark import TimedLogic
 from twin.event_migrations import combined_with
 from twin.event_time import merged_windows, partial_panes
-from twin.event_windows.instances import Span
-from twin.event_windows.panes import Panes, panes_of
-from twin.event_windows.window import US_PER_S, EventWindow
+from twin.panes import Panes, Span, panes_of
+from twin.windows import US_PER_S, EventWindow
 from twin.wiring.sharing import Shared
 
 if TYPE_CHECKING:
@@ -102,17 +99,17 @@ def prepare(wiring: Wiring) -> None:
                 logic.know_inputs(times.sides(name))
 
 
-def timed_deal(wiring: Wiring, each: Stream, draws: Draws, first: int) -> TimedDeal:
-    """The deal of a producer replica."""
+def timed_deal(wiring: Wiring, each: Stream, draws: Draws, first: int) -> EventTimePartitioner:
+    """The partitioner of a producer replica."""
     world = wiring.world
     ends = each.producer, each.consumer
     copied = world.copied.setdefault(ends, Copied())
     audit = world.audits[each.consumer]
-    return TimedDeal(world.owners[each.consumer], draws, copied, audit, first, _mask(wiring, each))
+    return EventTimePartitioner(world.owners[each.consumer], draws, copied, audit, first, _mask(wiring, each))
 
 
 def _mask(wiring: Wiring, each: Stream) -> int:
-    """See TimedDeal: that what is read again is the same, if nothing on the way to there is left to chance."""
+    """That what is read again is the same, if nothing on the way to there is left to chance."""
     query, before = wiring.query, [each.producer, *wiring.query.ancestors(each.producer)]
     streams = [each, *(stream for name in before for stream in query.inputs(name))]
     operators = [query.operator(name) for name in before]
@@ -149,8 +146,8 @@ def _align(wiring: Wiring, name: str, index: int, task: Task, live: set[str]) ->
     for side, stream in enumerate(wiring.query.inputs(name)):
         position = wiring.query.outputs(stream.producer).index(stream)
         for producer in wiring.tasks_of(stream.producer):
-            deal = producer.ports[position].deal
-            if producer.name in live and (deal.tags or deal.weights[index] > 0.0):
+            partitioner = producer.ports[position].partitioner
+            if producer.name in live and (partitioner.tags or partitioner.weights[index] > 0.0):
                 inputs.append((side, producer.name))
     if inputs or wiring.query.operator(name).is_source:
         live.add(task.name)

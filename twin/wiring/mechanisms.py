@@ -8,29 +8,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twin.calls import Calls
-from twin.engine.calling.gate import Gate
-from twin.engine.calling.logic import CallLogic
 from twin.engine.draws import Draws
-from twin.engine.event_time.compute import ComputeLogic
-from twin.engine.event_time.consolidate import ConsolidateLogic
-from twin.engine.event_time.forms import PANES
-from twin.engine.event_time.source import TimedSource
 from twin.engine.logic import Logic
-from twin.engine.logics.committing import CommittingSink
+from twin.engine.logics.calls import CallLogic, Gate
 from twin.engine.logics.remember import RememberLogic
 from twin.engine.logics.route import RouteLogic
-from twin.engine.logics.select import SelectLogic
-from twin.engine.logics.sink import SinkLogic
+from twin.engine.logics.select import SelectLogic, TableLogic
+from twin.engine.logics.sink import CommittingSink, SinkLogic
 from twin.engine.logics.source import ReplayableSource, SourceLogic
-from twin.engine.logics.table import TableLogic
-from twin.engine.windows.aggregate import GroupCombiner
-from twin.engine.windows.boundaries import TimeTrigger
-from twin.engine.windows.extent import Extent, extent_of
+from twin.engine.windows.combiner import GroupCombiner
+from twin.engine.windows.compute import ComputeLogic
+from twin.engine.windows.consolidate import ConsolidateLogic
+from twin.engine.windows.forms import PANES
 from twin.engine.windows.join import MatchCombiner
 from twin.engine.windows.session import SessionLogic
-from twin.engine.windows.trigger import CountTrigger, Trigger
+from twin.engine.windows.source import TimedSource
+from twin.engine.windows.trigger import CountTrigger, Extent, TimeTrigger, Trigger, extent_of
 from twin.engine.windows.window import WindowLogic
-from twin.event_windows.window import US_PER_S
 from twin.job import Component, Stage
 from twin.keys import groups_of
 from twin.kinds.mechanism import (
@@ -49,6 +43,7 @@ from twin.kinds.mechanism import (
     Writing,
 )
 from twin.randomness import stream
+from twin.windows import US_PER_S
 
 if TYPE_CHECKING:
     from twin.wiring.wiring import Wiring

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from twin.engine.event_time.compute import ComputeLogic
-from twin.engine.event_time.forms import PANES, WINDOWS
-from twin.engine.event_time.source import TimedSource
+from twin.engine.windows.compute import ComputeLogic
+from twin.engine.windows.forms import PANES, WINDOWS
+from twin.engine.windows.source import TimedSource
 from twin.event_migrations import is_combined
-from twin.event_windows.forms import Form, cost
-from twin.event_windows.window import US_PER_S
-from twin.rates.forms import period_of_job, unit_costs
+from twin.rates.forms import Form, cost, period_of_job, unit_costs
+from twin.windows import US_PER_S
 
 if TYPE_CHECKING:
     from twin.wiring.wiring import Wiring

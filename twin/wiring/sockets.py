@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from twin.engine.compute.sockets import (
+from twin.engine.sockets import (
     BandwidthLimit,
     LocalTraffic,
     OverSubscription,

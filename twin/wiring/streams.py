@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from twin.alignment import parts
-from twin.engine.dealing.by_key import AlignedDeal, KeyedDeal
-from twin.engine.dealing.choice import deal
-from twin.engine.dealing.in_turn import Deal
 from twin.engine.draws import Draws
-from twin.engine.measure.way import Way
+from twin.engine.keys.aligned import AlignedKeys
+from twin.engine.partitioners.hash import AlignedPartitioner, HashPartitioner
+from twin.engine.partitioners.partitioner import Partitioner, RandomPartitioner, SharedQueue
+from twin.engine.station.pool import Pool
 from twin.engine.station.task import Task
-from twin.engine.streams.alignment import AlignedKeys
-from twin.engine.streams.batching import FLUSH_DRIFT, Batching, GatheringPort
-from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port
-from twin.engine.streams.pool import Pool
-from twin.engine.streams.shedding import SheddingPort
+from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port, Way
+from twin.engine.streams.ports import FLUSH_DRIFT, Batching, GatheringPort, SheddingPort
+from twin.errors import BadInput
 from twin.job import Edge
+from twin.partitionings.traits import Ends, Partitioning
 from twin.plan import Location
-from twin.query import Stream, Windowed
+from twin.query import AnyOperator, Stream, Windowed
 from twin.randomness import stream
 from twin.rates.arrays import JobArrays
 from twin.rates.load import flow_at
@@ -46,7 +45,7 @@ def connect(wiring: Wiring, edge: Edge) -> None:
         start = wiring.locations[each.producer][index]
         if start not in paths:
             paths[start] = wiring.network.paths(start, wiring.locations[each.consumer], inboxes, edge.bytes_each)
-        task.ports.append(make_port(wiring, task, paths[start], _deal(wiring, edge, index), each))
+        task.ports.append(make_port(wiring, task, paths[start], _partitioner(wiring, edge, index), each))
     if groups is not None:
         groups.watch(partial(_resend, producers, len(producers[0].ports) - 1))
 
@@ -72,8 +71,8 @@ def _expected_per_s(wiring: Wiring, each: Stream) -> float:
     return float(flow[each.producer].out_per_s[0])
 
 
-def _deal(wiring: Wiring, edge: Edge, index: int) -> Deal:
-    """The deal of a producer replica."""
+def _partitioner(wiring: Wiring, edge: Edge, index: int) -> Partitioner:
+    """The partitioner of a producer replica."""
     each = edge.stream
     producers, consumers = wiring.tasks_of(each.producer), len(wiring.world.tasks[each.consumer])
     groups = wiring.world.key_groups.get(each.consumer)
@@ -85,11 +84,11 @@ def _deal(wiring: Wiring, edge: Edge, index: int) -> Deal:
         return timed_deal(wiring, each, draws(), index * consumers // len(producers))
     if groups is None:
         consumer = wiring.query.operator(each.consumer)
-        return deal(edge.how, consumer, len(producers), index, consumers, draws)
+        return partitioner(edge.how, consumer, len(producers), index, consumers, draws)
     aligned = wiring.world.alignments.get(edge.ends)
     if aligned is not None:
-        return AlignedDeal(aligned, producers[index], draws(), index * consumers // len(producers))
-    return KeyedDeal(groups, draws(), index * consumers // len(producers))
+        return AlignedPartitioner(aligned, producers[index], draws(), index * consumers // len(producers))
+    return HashPartitioner(groups, draws(), index * consumers // len(producers))
 
 
 def _inboxes(wiring: Wiring, each: Stream) -> list[Inbox]:
@@ -122,22 +121,43 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
     return inboxes
 
 
-def make_port(wiring: Wiring, task: Task, paths: Paths, dealt: Deal, each: Stream) -> Port:
+def make_port(wiring: Wiring, task: Task, paths: Paths, partitioner: Partitioner, each: Stream) -> Port:
     """One that sends at once, in batches, or drops what finds no room."""
     batch = wiring.engine.batch_of(wiring.job.edge(each).bytes_each)
     if each.overflow == "drop":
-        return SheddingPort(task, paths, dealt)
+        return SheddingPort(task, paths, partitioner)
     if batch == 1 or wiring.engine.flush_s is None:
-        return Port(task, paths, dealt)
+        return Port(task, paths, partitioner)
     rng = stream(wiring.settings.seed, f"batches:{task.name}->{each.consumer}")
     flush_s = wiring.engine.flush_s * (1.0 + FLUSH_DRIFT * float(rng.uniform(-1.0, 1.0)))
     batching = Batching(batch, flush_s, float(rng.random()) * flush_s)
-    return GatheringPort(task, paths, dealt, batching)
+    return GatheringPort(task, paths, partitioner, batching)
 
 
 def _resend(producers: Sequence[Task], number: int, shares: Sequence[float]) -> None:
     """Brings up to date what producers pay for sending on one of their ports."""
     for task in producers:
         port = task.ports[number]
-        before, port.send_s = port.send_s, port.paths.mean_send_s(port.deal.due(shares))
+        before, port.send_s = port.send_s, port.paths.mean_send_s(port.partitioner.due(shares))
         task.send_s += port.send_s - before
+
+
+def partitioner(
+    how: Partitioning, consumer: AnyOperator, producers: int, index: int, consumers: int, draws: Callable[[], Draws]
+) -> Partitioner:
+    """That of producer replica `index` of `producers` over `consumers` replicas, where no key groups are known.
+
+    Keys are the groups of an aggregate, or as many as replicas. draws: makes the random numbers, which only keys need.
+    Raises BadInput where replicas that send to each other in pairs are not as many.
+    """
+    if how.paired and producers != consumers:
+        raise BadInput(
+            f"stream into {consumer.name!r}: {how} needs equal replicas, got {producers} -> {consumers}; use rebalance"
+        )
+    if how.one_queue:
+        return SharedQueue(consumers)
+    first = index * consumers // producers
+    weights = how.shares(Ends(index, consumers, consumer.values(consumers)))
+    if how.by_key and consumers > 1:
+        return RandomPartitioner(weights, draws(), first)
+    return Partitioner(weights, copies=how.copies and consumers > 1, first=first)

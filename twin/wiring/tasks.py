@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twin.engine.draws import Draws
+from twin.engine.keys.groups import KeyGroups, drift, skewed
 from twin.engine.logic import Logic
-from twin.engine.logics.chain import Chain
-from twin.engine.logics.steps import Step
+from twin.engine.logics.chain import Chain, Step
 from twin.engine.logics.tail import Tail
-from twin.engine.station.gated import GatedTask
-from twin.engine.station.polling import PollingTask
-from twin.engine.station.setup import Setup
-from twin.engine.station.task import Task
-from twin.engine.streams.keys import KeyGroups, drift, skewed
+from twin.engine.station.task import GatedTask, PollingTask, Setup, Task
 from twin.job import Component, Stage
 from twin.keys import contiguous, distinct_values
 from twin.kinds.mechanism import Matching

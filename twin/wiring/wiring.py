@@ -10,15 +10,11 @@ from twin.engine.arrival.broker import Broker
 from twin.engine.arrival.clock import clock
 from twin.engine.arrival.shares import read_shares
 from twin.engine.calendar import Calendar
-from twin.engine.compute.memory import HostMemory
-from twin.engine.compute.pauses import pauses
-from twin.engine.compute.processor import Processor
-from twin.engine.measure.link_meter import LinkMeter
-from twin.engine.measure.statistics import HostMeter, OperatorMeter
-from twin.engine.measure.way import WayMeter
-from twin.engine.station.polling import PollingTask
-from twin.engine.station.task import Task
-from twin.engine.streams.pool import make_pool
+from twin.engine.host import HostMemory, pauses
+from twin.engine.measure.meters import HostMeter, LinkMeter, OperatorMeter, WayMeter
+from twin.engine.processor import Processor
+from twin.engine.station.pool import make_pool
+from twin.engine.station.task import PollingTask, Task
 from twin.job import Component, Job, compile
 from twin.plan import Location
 from twin.profiles import Noise

@@ -6,23 +6,21 @@ from dataclasses import dataclass, field
 
 from twin.engine.arrival.broker import Broker
 from twin.engine.calendar import Calendar
-from twin.engine.calling.gate import Gate
-from twin.engine.compute.memory import HostMemory
-from twin.engine.compute.processor import Processor
-from twin.engine.compute.sockets import BandwidthLimit
-from twin.engine.event_time.audit import Audit, History
-from twin.engine.event_time.deal import Copied
-from twin.engine.event_time.ownership import Ownership
-from twin.engine.event_time.timed import TimedLogic
+from twin.engine.host import HostMemory
+from twin.engine.keys.aligned import AlignedKeys
+from twin.engine.keys.groups import KeyGroups
+from twin.engine.logics.calls import Gate
 from twin.engine.measure.ledger import Ledger
-from twin.engine.measure.way import Way
+from twin.engine.processor import Processor
 from twin.engine.record import Record
+from twin.engine.sockets import BandwidthLimit
+from twin.engine.station.pool import Pool
 from twin.engine.station.task import Task
-from twin.engine.streams.alignment import AlignedKeys
-from twin.engine.streams.channel import Inbox
-from twin.engine.streams.keys import KeyGroups
+from twin.engine.streams.channel import Inbox, Way
 from twin.engine.streams.network import Nic
-from twin.engine.streams.pool import Pool
+from twin.engine.windows.ownership import Copied, Ownership
+from twin.engine.windows.panes import Audit, History
+from twin.engine.windows.watermark import TimedLogic
 from twin.plan import Location
 
 

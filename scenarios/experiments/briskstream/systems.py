@@ -14,7 +14,7 @@ from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from twin.deployment import Deployment
-from twin.engine.measure.sketch import merge, quantile_s
+from twin.engine.sketch import merge, quantile_s
 from twin.kinds.registry import SINKS
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate

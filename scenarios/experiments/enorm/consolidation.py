@@ -7,11 +7,9 @@ from typing import Any
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
-from twin.event_windows.consolidation import Formation, Keys, formations, naive, one_each
-from twin.event_windows.instances import Span
-from twin.event_windows.panes import ending, panes_of
-from twin.event_windows.repeated_keys import expected_keys
-from twin.event_windows.window import EventWindow
+from twin.formations import Formation, Keys, expected_keys, formations, naive, one_each
+from twin.panes import Span, ending, panes_of
+from twin.windows import EventWindow
 
 HOUR = "paper: 5, 10, 15, 20"
 CASES = {

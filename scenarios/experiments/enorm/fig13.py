@@ -13,7 +13,7 @@ from scenarios.experiments.enorm.simple_job import COMPUTE, GROUPS, NOTES, WORKE
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
-from twin.engine.measure.sketch import merge, quantile_s
+from twin.engine.sketch import merge, quantile_s
 from twin.run import Run
 
 RATE_PER_S = 28_000.0

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from optimizers.fusion.published_forms import published_choice, published_cost
 from twin.errors import BadInput
-from twin.event_windows.consolidation import formations
-from twin.event_windows.forms import Cost, Form, Period, UnitCosts, cheapest, cost
-from twin.event_windows.panes import ending, panes_of
-from twin.event_windows.window import EventWindow
+from twin.formations import formations
+from twin.panes import ending, panes_of
+from twin.rates.forms import Cost, Form, Period, UnitCosts, cheapest, cost
 from twin.spec import parse
+from twin.windows import EventWindow
 
 RECEIVE_S, CORES = 135e-6, 6
 SIMPLE = UnitCosts(execute_s=15e-6, ship_s=20e-6, merge_s=2e-6, pause_s=2.0)

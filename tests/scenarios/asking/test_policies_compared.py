@@ -14,7 +14,7 @@ from scenarios.asking.policies_compared import seconds, variants
 from scenarios.files import scenario_file
 from tests.scenarios.asking.jobs import shop
 from tests.scenarios.test_cli import refused, twin
-from twin.engine.measure.sketch import bucket
+from twin.engine.sketch import bucket
 from twin.errors import BadInput
 from twin.events import Migration, Scale
 from twin.simulation import simulate

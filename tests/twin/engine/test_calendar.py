@@ -7,8 +7,7 @@ from collections.abc import Generator
 import pytest
 import simpy
 
-from twin.engine.alarm import Alarm, once
-from twin.engine.calendar import Calendar
+from twin.engine.calendar import Alarm, Calendar, once
 
 Seen = list[tuple[str, float]]
 

@@ -16,7 +16,7 @@ from twin.change.timeline import Timeline
 from twin.change.transfer import PIECE_BYTES, PIECES, carry
 from twin.control import PeriodStatistics, Reconfiguration
 from twin.engine.measure.ledger import Buffer
-from twin.engine.measure.statistics import Statistics
+from twin.engine.measure.meters import Statistics
 from twin.engine.record import Record
 from twin.engine.streams.channel import Inbox
 from twin.events import AnyEvent, Failure, LinkDegradation, Migration, Move, RateChange, SlowDown
@@ -243,8 +243,8 @@ def test_no_order_while_a_move_is_under_way() -> None:
 
 
 def dealt(fan: Fan) -> list[float]:
-    (deal,) = {port.deal for _, _, port in fan.ports()}
-    return list(deal.weights)
+    (partitioner,) = {port.partitioner for _, _, port in fan.ports()}
+    return list(partitioner.weights)
 
 
 def test_who_sits_where_and_gets_what() -> None:

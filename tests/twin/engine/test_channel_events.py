@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.twin.engine.tiny import Listener, connect, deliver_at, inbox_of, map_task, record
-from twin.engine.station.chore import occupy
-from twin.engine.streams.shedding import SheddingPort
+from twin.engine.station.barriers import occupy
+from twin.engine.streams.ports import SheddingPort
 
 
 def test_services_follow_each_other() -> None:
@@ -108,7 +108,7 @@ def test_a_shedding_port_loses_what_finds_no_room() -> None:
     connect(second, [inbox_of(Listener(env))])
     inbox = inbox_of(second, capacity=2)
     plain = connect(first, [inbox])
-    first.ports[0] = port = SheddingPort(first, plain.paths, plain.deal)
+    first.ports[0] = port = SheddingPort(first, plain.paths, plain.partitioner)
     for _ in range(5):
         first.deliver(record(0.0))
     assert (port.dropped, inbox.sent, first.blocked) == (2, 3, 0)

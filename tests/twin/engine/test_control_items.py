@@ -10,14 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.twin.engine.tiny import Listener, aggregate, connect, deliver_at, inbox_of, map_task, record, window
-from twin.engine.dealing.in_turn import Deal
-from twin.engine.record import Record
+from twin.engine.partitioners.partitioner import Partitioner
+from twin.engine.record import Alignment, Mark, Record
+from twin.engine.station.pool import make_pool
 from twin.engine.station.task import Task
-from twin.engine.streams.batching import Batching, GatheringPort
 from twin.engine.streams.channel import Path, Paths, Port
-from twin.engine.streams.control import Alignment, Mark
 from twin.engine.streams.network import Nic
-from twin.engine.streams.pool import make_pool
+from twin.engine.streams.ports import Batching, GatheringPort
 from twin.engine.streams.route import Leg
 
 
@@ -106,7 +105,7 @@ def test_nothing_overtakes_on_the_network(hops: int, records: list[bool], gap_s:
     if hops == 1:
         nic = Nic(env, 8e-3)
     task.ports.append(
-        Port(task, Paths(lambda _: Path(inbox, nic, 0.3, 20.0, 0.0, 0.0), [0.0], lambda _: inbox), Deal([1.0]))
+        Port(task, Paths(lambda _: Path(inbox, nic, 0.3, 20.0, 0.0, 0.0), [0.0], lambda _: inbox), Partitioner([1.0]))
     )
 
     def run() -> Any:
@@ -126,7 +125,7 @@ def test_a_batch_leaves_before_a_mark() -> None:
     env = simpy.Environment()
     task, out = map_task(env), Order(env)
     plain = connect(task, [inbox_of(out)])
-    task.ports[0] = GatheringPort(task, plain.paths, plain.deal, Batching(100, 5.0, 0.0))
+    task.ports[0] = GatheringPort(task, plain.paths, plain.partitioner, Batching(100, 5.0, 0.0))
     numbered(task, range(3))
     assert not out.order
     task.mark("watermark", 1.0)

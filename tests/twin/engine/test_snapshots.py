@@ -22,8 +22,7 @@ from tests.twin.engine.tiny import (
 )
 from twin.engine.draws import Draws
 from twin.engine.logics.source import ReplayableSource
-from twin.engine.station.polling import PollingTask
-from twin.engine.station.task import Task
+from twin.engine.station.task import PollingTask, Task
 from twin.engine.windows.content import Content
 
 

@@ -8,20 +8,17 @@ from typing import Any
 import numpy as np
 import simpy
 
-from twin.engine.compute.processor import Processor
-from twin.engine.dealing.in_turn import Deal
 from twin.engine.draws import Draws
 from twin.engine.logic import Logic
 from twin.engine.logics.select import SelectLogic
+from twin.engine.partitioners.partitioner import Partitioner
+from twin.engine.processor import Processor
 from twin.engine.record import Record
-from twin.engine.station.setup import Setup
-from twin.engine.station.task import Task
+from twin.engine.station.task import Setup, Task
 from twin.engine.streams.channel import Inbox, Path, Paths, Port
-from twin.engine.windows.aggregate import GroupCombiner
-from twin.engine.windows.boundaries import TimeTrigger
-from twin.engine.windows.extent import extent_of
+from twin.engine.windows.combiner import GroupCombiner
 from twin.engine.windows.join import MatchCombiner
-from twin.engine.windows.trigger import CountTrigger
+from twin.engine.windows.trigger import CountTrigger, TimeTrigger, extent_of
 from twin.engine.windows.window import WindowLogic
 from twin.query import CountWindow, TimeWindow
 from twin.spec import parse
@@ -85,10 +82,10 @@ def inbox_of(task: Any, capacity: int = 1000, side: int = 0) -> Inbox:
     return inbox
 
 
-def connect(producer: Task, inboxes: Sequence[Inbox], deal: Deal | None = None) -> Port:
+def connect(producer: Task, inboxes: Sequence[Inbox], partitioner: Partitioner | None = None) -> Port:
     """A stream within a host, dealt evenly in turn."""
     paths = Paths(lambda k: Path(inboxes[k], None, 0.0, 0.0, 0.0, 0.0), [0.0] * len(inboxes), inboxes.__getitem__)
-    port = Port(producer, paths, deal or Deal([1.0 / len(inboxes)] * len(inboxes)))
+    port = Port(producer, paths, partitioner or Partitioner([1.0 / len(inboxes)] * len(inboxes)))
     producer.ports.append(port)
     return port
 

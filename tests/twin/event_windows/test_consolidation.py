@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twin.errors import BadInput
-from twin.event_windows.consolidation import Formation, form, formations, naive, one_each
-from twin.event_windows.instances import Span, covering
-from twin.event_windows.panes import ending, panes_of
-from twin.event_windows.repeated_keys import expected_keys
-from twin.event_windows.window import EventWindow
+from twin.formations import Formation, expected_keys, form, formations, naive, one_each
+from twin.panes import Span, covering, ending, panes_of
+from twin.windows import EventWindow
 
 
 def over(windows, panes, keys=one_each):

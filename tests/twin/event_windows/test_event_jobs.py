@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
-from twin.engine.event_time.consolidate import ConsolidateLogic
-from twin.engine.event_time.shipping import Shipping
-from twin.event_windows.window import EventWindow
+from twin.engine.windows.consolidate import ConsolidateLogic
+from twin.engine.windows.shipping import Shipping
 from twin.guards.conservation import ConservationError
 from twin.scenario import Scenario
 from twin.simulation import simulate
+from twin.windows import EventWindow
 from twin.wiring.world import World
 
 SHORT = [{"length_s": 1}, {"length_s": 2, "every_s": 1}]

@@ -7,19 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twin.errors import BadInput
-from twin.event_windows.instances import (
+from twin.panes import (
+    Panes,
     Span,
     completed,
     containing,
     covering,
+    ending,
     instance,
     is_late,
+    panes_of,
     per_event,
     watermark_us,
 )
-from twin.event_windows.panes import Panes, ending, panes_of
-from twin.event_windows.window import EventWindow
 from twin.spec import parse
+from twin.windows import EventWindow
 
 US = 1e-6
 

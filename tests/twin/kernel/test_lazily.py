@@ -11,7 +11,7 @@ import pytest
 from tests.twin.changing import job
 from tests.twin.kernel.both import advancing, differences, in_engine, in_kernel
 from tests.twin.worlds import chain, deployment, sink, source
-from twin.engine.streams.keys import KeyGroups
+from twin.engine.keys.groups import KeyGroups
 from twin.kernel import bridge
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario

@@ -10,14 +10,14 @@ import simpy
 
 from twin.change.fan import Fan
 from twin.change.migration import Flow
-from twin.engine.event_time.compute import ComputeLogic
-from twin.engine.event_time.consolidate import ConsolidateLogic
-from twin.engine.event_time.ownership import Cut, Ownership
-from twin.engine.event_time.timed import TimedLogic
 from twin.engine.station.task import Task
-from twin.event_windows.instances import covering
-from twin.event_windows.window import EventWindow
+from twin.engine.windows.compute import ComputeLogic
+from twin.engine.windows.consolidate import ConsolidateLogic
+from twin.engine.windows.ownership import Cut, Ownership
+from twin.engine.windows.watermark import TimedLogic
+from twin.panes import covering
 from twin.plan import Location
+from twin.windows import EventWindow
 
 if TYPE_CHECKING:
     from twin.change.reconfiguration import Reconfigurer
@@ -54,7 +54,7 @@ class Member:
     @property
     def replicas(self) -> list[TimedLogic]:
         """What they do."""
-        return [cast(TimedLogic, task.logic) for task in self.change.world.tasks[self.name]]
+        return [cast("TimedLogic", task.logic) for task in self.change.world.tasks[self.name]]
 
     def replica(self, index: int) -> TimedLogic:
         """That at an index of its fan."""

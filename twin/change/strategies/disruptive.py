@@ -15,9 +15,9 @@ import simpy
 from twin.change.migration import Flow
 from twin.change.strategies.component import Member, beside
 from twin.change.transfer import carry
-from twin.engine.event_time.compute import ComputeLogic
-from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.measure.ledger import Buffer, EventRecord
+from twin.engine.windows.compute import ComputeLogic
+from twin.engine.windows.consolidate import ConsolidateLogic
 
 if TYPE_CHECKING:
     from twin.change.reconfiguration import Reconfigurer

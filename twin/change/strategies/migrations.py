@@ -16,8 +16,8 @@ from twin.change.strategies.component import Member, reached
 from twin.change.strategies.disruptive import disruptive
 from twin.change.strategies.instant import instant
 from twin.change.strategies.smooth import smooth
-from twin.engine.event_time.timed import TimedLogic
 from twin.engine.measure.ledger import EventRecord
+from twin.engine.windows.watermark import TimedLogic
 from twin.event_migrations import Strategy, combined_with, mobility, why_not
 from twin.wiring.sharing import cut_after
 
@@ -57,7 +57,7 @@ def move_groups(
     if strategy == "instant":
         yield from instant(change, name, flows, record)
         return True
-    names = [name] if not together else [name, cast(str, combined_with(query, name))]
+    names = [name] if not together else [name, cast("str", combined_with(query, name))]
     return (yield from _by(strategy, change, [Member(change, each) for each in names], flows, record))
 
 
@@ -93,7 +93,7 @@ def combine(change: Reconfigurer, name: str, strategy: Strategy, record: EventRe
     if is_together(change, name):
         change.refuse(record, f"{name!r} is one component with its compute already")
         return True
-    compute = Member(change, cast(str, combined_with(change.wiring.query, name)))
+    compute = Member(change, cast("str", combined_with(change.wiring.query, name)))
     if compute.seats != Member(change, name).seats:
         change.refuse(record, f"{name!r} and {compute.name!r} have other replicas since they were scaled")
         return True
@@ -132,6 +132,6 @@ def to_owners(member: Member, owners: Sequence[int]) -> list[Flow]:
 
 
 def _set_together(change: Reconfigurer, name: str, together: bool) -> None:
-    compute = Member(change, cast(str, combined_with(change.wiring.query, name)))
+    compute = Member(change, cast("str", combined_with(change.wiring.query, name)))
     for shipping in (shipping for each in compute.replicas for shipping in each.shippings):
         shipping.together = together

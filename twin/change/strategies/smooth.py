@@ -14,9 +14,9 @@ import simpy
 
 from twin.change.migration import Flow
 from twin.change.strategies.component import Member, last_before, reached
-from twin.engine.event_time.compute import ComputeLogic
-from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.measure.ledger import EventRecord
+from twin.engine.windows.compute import ComputeLogic
+from twin.engine.windows.consolidate import ConsolidateLogic
 from twin.wiring.sharing import cut_after
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from twin.engine.arrival.clock import Clock
 
 
 class Poller(Protocol):
-    """A source: see twin.engine.station.polling.PollingTask. queued: records that it will read again."""
+    """A source: see twin.engine.station.task.PollingTask. queued: records that it will read again."""
 
     name: str
     queued: int

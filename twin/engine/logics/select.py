@@ -1,4 +1,4 @@
-"""Filters and maps: so many records leave per record that came."""
+"""Filters and maps: so many records leave per record that came; joins with a table that one input changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from twin.engine.logic import Logic
 from twin.engine.record import Record
 
 if TYPE_CHECKING:
-    from twin.engine.streams.outlet import Outlet
+    from twin.engine.logic import Outlet
 
 
 class SelectLogic(Logic):
@@ -53,3 +53,22 @@ def send_times(record: Record, times: int, out: Outlet) -> None:
         out.send(record.copy())
     if times:
         out.send(record)
+
+
+class TableLogic(SelectLogic):
+    """side: number of the input that changes the table."""
+
+    __slots__ = ("side",)
+
+    def __init__(self, selectivity: float, side: int) -> None:
+        super().__init__(selectivity, selectivity <= 1.0)
+        self.side = side
+
+    def plan(self, record: Record) -> float:
+        """What changes the table is kept."""
+        inbox = record.inbox
+        if inbox is None or inbox.side != self.side:
+            return super().plan(record)
+        self.n_out = 0
+        self.dropped += 1
+        return 0.0

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twin.engine.logic import Logic
+from twin.engine.logic import Logic, Outlet
 from twin.engine.record import Record
-from twin.engine.streams.outlet import Outlet
 
 if TYPE_CHECKING:
     from twin.engine.station.task import Task

@@ -10,7 +10,7 @@ import simpy
 
 from twin.engine.calendar import Calendar
 from twin.engine.logics.sink import SinkLogic
-from twin.engine.measure.statistics import Row
+from twin.engine.measure.meters import Row
 from twin.kinds.registry import SINKS
 
 

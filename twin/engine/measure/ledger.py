@@ -11,9 +11,9 @@ from twin.engine.streams.channel import Inbox, Receiver
 from twin.engine.streams.route import Leg
 
 if TYPE_CHECKING:
-    from twin.engine.compute.processor import Processor
+    from twin.engine.keys.groups import KeyGroups
+    from twin.engine.processor import Processor
     from twin.engine.station.task import Task
-    from twin.engine.streams.keys import KeyGroups
     from twin.engine.streams.network import Nic
 
 

@@ -1,18 +1,285 @@
-"""A replica of an operator: takes records in order, holds the CPU for their work, and sends what they become."""
+"""What every station is made of."""
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
-from twin.engine.alarm import Alarm
-from twin.engine.outcome import Outcome
-from twin.engine.record import Record
-from twin.engine.snapshot import Snapshot
-from twin.engine.station.station import Station
+import simpy
+
+from twin.engine.calendar import Alarm
+from twin.engine.logic import Outcome, Outlet
+from twin.engine.record import Alignment, Mark, Record
 
 if TYPE_CHECKING:
+    from twin.engine.arrival.broker import Broker
+    from twin.engine.draws import Draws
+    from twin.engine.keys.groups import KeyGroups
     from twin.engine.logic import Logic
-    from twin.engine.station.setup import Setup
+    from twin.engine.processor import Processor
+    from twin.engine.station.barriers import BarrierGate
+    from twin.engine.station.pool import Pool
+    from twin.engine.streams.channel import Inbox, Port
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A replica by name, on a processor. service_s: mean CPU seconds a record."""
+
+    env: simpy.Environment
+    name: str
+    processor: Processor
+    draws: Draws
+    service_s: float
+
+
+class Snapshot:
+    """A station's. queue: what it has still to serve. serving: what it had served and not sent the results of.
+
+    evaluating: what it was about to send for an evaluation. windows: tuples that its windows held, as it counted them
+    itself. alignment: how far its inputs were. kept: what its logic noted of itself. told: by port, how far it had said
+    that it was.
+    """
+
+    __slots__ = ("alignment", "evaluating", "kept", "queue", "serving", "told", "windows")
+
+    def __init__(
+        self,
+        queue: list[Record],
+        serving: Record | None,
+        evaluating: Outcome | None,
+        windows: float,
+        alignment: Alignment | None,
+        kept: object,
+        told: list[dict[str, float]],
+    ) -> None:
+        self.queue = queue
+        self.serving = serving
+        self.evaluating = evaluating
+        self.windows = windows
+        self.alignment = alignment.copy() if alignment is not None else None
+        self.kept = kept
+        self.told = told
+
+    @property
+    def queued(self) -> int:
+        """Tuples in the queue."""
+        return sum([record.n for record in self.queue])
+
+
+class Inputs:
+    """One task's: its inboxes, one a stream; none of a source."""
+
+    __slots__ = ("_tuple_bytes", "inboxes")
+
+    def __init__(self) -> None:
+        self.inboxes: list[Inbox] = []
+        self._tuple_bytes: float | None = 0.0  # what is the same on all streams; else None, and a mean is taken
+
+    def add(self, inbox: Inbox) -> None:
+        """Another stream."""
+        self.inboxes.append(inbox)
+        sizes = [each.tuple_bytes for each in self.inboxes]
+        self._tuple_bytes = sizes[0] if min(sizes) == max(sizes) else None
+
+    def tuple_bytes(self) -> float:
+        """Mean size of the records that came; 0 without an input."""
+        if self._tuple_bytes is not None:
+            return self._tuple_bytes
+        sent = [each.sent for each in self.inboxes]
+        if not any(sent):  # nothing came yet
+            sent = [1] * len(sent)
+        sizes = [each.tuple_bytes * count for each, count in zip(self.inboxes, sent, strict=True)]
+        return sum(sizes) / sum(sent)
+
+
+class Station(Outlet):
+    """Takes records in, in order, has them served one by one, and stands still while a port cannot send.
+
+    queued: records that wait here, in `queue` or in a pool. errands: what was due at which time and waits for the
+    station. busy: with a record, or other work. blocked: ports that hold a record back. free_s: when it had done its
+    last work, or a pause ends. halted: for good. polls: its queue is a broker's. alignment: where control items come.
+    gate: where checkpoints are taken. pool: of replicas that take from one queue. state_bytes: held beside the content
+    of windows.
+    """
+
+    __slots__ = (
+        "_blocked_since_s",
+        "alignment",
+        "blocked",
+        "blocked_s",
+        "busy",
+        "draws",
+        "env",
+        "errands",
+        "free_s",
+        "gate",
+        "halted",
+        "inputs",
+        "logic",
+        "name",
+        "polls",
+        "pool",
+        "ports",
+        "processor",
+        "queue",
+        "queued",
+        "service_s",
+        "state_bytes",
+        "tuples_in",
+        "tuples_out",
+    )
+
+    def __init__(self, setup: Setup, logic: Logic) -> None:
+        super().__init__()
+        self.env = setup.env
+        self.name = setup.name
+        self.processor = setup.processor
+        self.draws = setup.draws
+        self.service_s = setup.service_s  # of a record; see Inbox.beyond_s
+        self.logic = logic
+        self.inputs = Inputs()
+        self.queue: deque[Record] = deque()
+        self.queued = 0
+        self.errands: deque[tuple[Logic, float]] = deque()
+        self.ports: list[Port] = []
+        self.tuples_in = 0
+        self.tuples_out = 0
+        self.busy = False
+        self.blocked = 0
+        self.blocked_s = 0.0
+        self._blocked_since_s = 0.0
+        self.free_s = 0.0
+        self.halted = False
+        self.polls = False
+        self.state_bytes = 0.0
+        self.alignment: Alignment | None = None
+        self.gate: BarrierGate | None = None
+        self.pool: Pool | None = None
+
+    # what comes ------------------------------------------------------------------------------------------------------
+
+    def deliver(self, record: Record) -> None:
+        """Takes a record that has arrived."""
+        self.queue.append(record)
+        self.queued += record.n
+        if not (self.busy or self.blocked):
+            self.work()
+
+    def work(self) -> None:
+        """Serves what is there until a service takes time or the station is blocked. What is due comes first."""
+        while (self.queue or self.errands) and not self.busy and not self.blocked and not self.halted:
+            if self.errands:
+                logic, at_s = self.errands.popleft()
+                logic.due(at_s, self.env.now)
+                continue
+            record = self.queue.popleft()
+            if record.n:
+                self.begin(record)
+            else:
+                self.heed(record)
+        if self.pool is not None:
+            self.pool.feed(self)
+
+    def begin(self, record: Record) -> None:
+        """Takes a record up."""
+        raise NotImplementedError
+
+    def heed(self, mark: Record) -> None:
+        """A control item's turn has come. When all inputs are as far, so is this station, and says so."""
+        assert isinstance(mark, Mark)
+        if self.gate is not None:
+            self.gate.heed(mark)
+            return
+        if self.logic.heeds:
+            self.logic.heed(mark)
+            return
+        assert mark.inbox is not None
+        alignment = self.alignment
+        if alignment is not None and alignment.take(mark.inbox.side, mark):
+            least = alignment.least(mark.kind)
+            alignment.reached(mark.kind, least)
+            self.mark(mark.kind, least)
+
+    def lost(self) -> int:
+        """Records that are lost when it stops."""
+        return self.queued
+
+    # what leaves -----------------------------------------------------------------------------------------------------
+
+    def know_ports(self) -> None:
+        """What it costs to send a record, after any change of its ports; those who follow its logic hear of it."""
+        self.send_s = sum([port.send_s for port in self.ports])
+        if self.logic.out is not self:
+            self.logic.out.know_send(self.send_s)
+
+    def send(self, record: Record) -> None:
+        """Sends a record on every output stream."""
+        self.tuples_out += 1
+        record.left_s = record.at_s - record.taken_s
+        ports = self.ports
+        if len(ports) > 1:
+            for port in ports[1:]:
+                port.send(record.copy())
+        ports[0].send(record)
+
+    def mark(self, kind: str, value: float) -> None:
+        """Sends a control item to all consumers, behind what was sent so far."""
+        for port in self.ports:
+            port.mark(Mark(kind, value, self.name, self.env.now))
+
+    def held_back(self, record: Record) -> None:
+        """A record that a full channel held back leaves now."""
+        record.at_s = max(record.at_s, self.env.now)
+
+    # standing still --------------------------------------------------------------------------------------------------
+
+    def block(self) -> None:
+        """A port has a record that its channel cannot take."""
+        self.blocked += 1
+        if self.blocked == 1:
+            self._blocked_since_s = self.env.now
+            if self.processor.shared:
+                self.processor.refresh()  # the clock is summed up then, which decides the last bit of what follows
+
+    def unblock(self) -> None:
+        """A port has sent all it held; with the last of them the station works again."""
+        self.blocked -= 1
+        if self.blocked:
+            return
+        now: float = self.env.now
+        self.blocked_s += now - self._blocked_since_s
+        if self.processor.shared:
+            self.processor.refresh()
+        if not self.busy:
+            self.free_s = max(self.free_s, now)
+            self.work()
+
+    def blocked_until_now_s(self) -> float:
+        """Time spent blocked so far."""
+        return self.blocked_s + (self.env.now - self._blocked_since_s if self.blocked else 0.0)
+
+    @property
+    def engaged_until_s(self) -> float:
+        """When work and pauses that have begun end; a time gone by if there are none."""
+        return max(self.free_s, self._blocked_since_s)
+
+    # what its logic is asked and told --------------------------------------------------------------------------------
+
+    def window_bytes(self) -> float:
+        """See Logic."""
+        return self.logic.window_bytes()
+
+    def held_keys(self) -> list[tuple[list[int], float]]:
+        """See Logic."""
+        return self.logic.held_keys()
+
+    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+        """See Logic."""
+        self.logic.know_keys(keys, replica)
+
 
 _NOTHING = (Record(0.0, 0.0, 0.0), 0.0, 0.0, 0.0)
 
@@ -209,3 +476,100 @@ class Task(Station):
             self.logic.emit(snapshot.serving.copy(), now)
         if snapshot.evaluating is not None:
             snapshot.evaluating.leave(now)
+
+
+class GatedTask(Task):
+    """What comes passes its gate first, if it has got one."""
+
+    __slots__ = ()
+
+    def deliver(self, record: Record) -> None:
+        """Unaligned barriers are heeded as they arrive."""
+        gate = self.gate
+        if gate is not None and gate.overtakes and gate.arrived(record):
+            return
+        Task.deliver(self, record)
+
+    def begin(self, record: Record) -> None:
+        """What comes behind an aligned barrier waits for the others."""
+        gate = self.gate
+        if gate is not None and gate.came and not gate.overtakes and gate.holds(record):
+            gate.put(record)
+        else:
+            Task.begin(self, record)
+
+
+class PollingTask(Task):
+    """A record is taken when its service starts. queue: records that it reads again, which come first. poll_alarm: the
+    next arrival, while it has nothing to do.
+    """
+
+    __slots__ = ("broker", "poll_alarm")
+
+    def __init__(self, setup: Setup, logic: Logic) -> None:
+        super().__init__(setup, logic)
+        self.polls = True
+        self.broker: Broker | None = None
+        self.poll_alarm = Alarm(self.env, self._polled)
+
+    def _polled(self, _: object) -> None:
+        self.work()
+
+    def work(self) -> None:
+        """Serves what is there, and then what the broker has; or waits for what comes next."""
+        super().work()
+        broker = self.broker
+        while broker is not None and not (self.busy or self.blocked or self.halted):
+            next_s = broker.next_s
+            if next_s > self.env.now:
+                if next_s < inf and not self.poll_alarm.pending:
+                    self.poll_alarm.set(next_s)
+                return
+            at_s = broker.take()
+            self.queued += 1
+            self.begin(Record(at_s, 0.0, at_s))
+            super().work()
+
+    def begin(self, record: Record) -> None:
+        """See Task."""
+        self._forget()
+        super().begin(record)
+
+    def job(self, outcome: Outcome, work_s: float) -> None:
+        """See Task."""
+        super().job(outcome, work_s)
+        if self.busy:  # else it still waits for the next arrival
+            self._forget()
+
+    def poll_anew(self) -> None:
+        """What was to come has changed."""
+        self._forget()
+        self.work()
+
+    def _forget(self) -> None:
+        if self.poll_alarm.pending:
+            self.poll_alarm.silence()
+            self.poll_alarm = Alarm(self.env, self._polled)
+
+    def held_back(self, record: Record) -> None:
+        """A record is taken when the one before it has left: one that is held back is taken later."""
+        at_s = record.at_s
+        super().held_back(record)
+        record.taken_s += record.at_s - at_s
+
+    def snapshot(self) -> Snapshot:
+        """Without the queue, and without what is in service: it notes what it takes, and reads it again."""
+        snapshot = super().snapshot()
+        snapshot.queue = []
+        return snapshot
+
+    def stop(self) -> None:
+        """What it has not taken yet stays."""
+        waiting, queued = self.queue.copy(), self.queued
+        super().stop()
+        self.queue.extend(waiting)
+        self.queued = queued
+
+    def lost(self) -> int:
+        """Nothing of what waits."""
+        return 0

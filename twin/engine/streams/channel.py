@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import mul
 from typing import TYPE_CHECKING, Protocol
 
-from twin.engine.measure.way import Way
 from twin.engine.record import Record
 
 if TYPE_CHECKING:
-    from twin.engine.dealing.in_turn import Deal
+    from twin.engine.partitioners.partitioner import Partitioner
+    from twin.engine.record import Mark
     from twin.engine.station.task import Task
-    from twin.engine.streams.control import Mark
     from twin.engine.streams.network import Nic
     from twin.engine.streams.route import Leg
 
@@ -132,12 +131,12 @@ class Port:
     task and were not for this stream. told: values of the last control items, by kind.
     """
 
-    __slots__ = ("_only", "deal", "dropped", "outbox", "passed_over", "paths", "send_s", "task", "told")
+    __slots__ = ("_only", "dropped", "outbox", "partitioner", "passed_over", "paths", "send_s", "task", "told")
 
-    def __init__(self, task: Task, paths: Paths, deal: Deal) -> None:
+    def __init__(self, task: Task, paths: Paths, partitioner: Partitioner) -> None:
         self.task = task
         self.paths = paths
-        self.deal = deal
+        self.partitioner = partitioner
         self.outbox: deque[tuple[Path, Record]] = deque()
         self.dropped = 0
         self.passed_over = 0
@@ -145,9 +144,11 @@ class Port:
         self.refresh()
 
     def refresh(self) -> None:
-        """After a change of the deal's weights."""
-        weights = self.deal.weights
-        self._only = self.paths[0] if len(weights) == 1 and not (self.deal.tags or self.deal.gives_keys) else None
+        """After a change of the partitioner's weights."""
+        weights = self.partitioner.weights
+        self._only = (
+            self.paths[0] if len(weights) == 1 and not (self.partitioner.tags or self.partitioner.gives_keys) else None
+        )
         self.send_s = self.paths.mean_send_s(weights)  # CPU seconds a record sent
 
     def unsent(self) -> Iterable[tuple[Path, Record]]:
@@ -169,8 +170,8 @@ class Port:
         """Sends a control item to every replica that gets, or may get, records, behind all that was sent before."""
         self.told[mark.kind] = mark.value
         self.flush()
-        for index, weight in enumerate(self.deal.weights):
-            if weight > 0.0 or self.deal.tags:
+        for index, weight in enumerate(self.partitioner.weights):
+            if weight > 0.0 or self.partitioner.tags:
                 self.pass_on(self.paths[index], mark.copy())
 
     def barrier(self, replicas: Iterable[int], mark: Mark, overtakes: bool) -> None:
@@ -189,7 +190,7 @@ class Port:
         if only is not None:
             self.pass_on(only, record)
             return
-        for index, each in self.deal.parts(record):
+        for index, each in self.partitioner.parts(record):
             self.pass_on(self.paths[index], each)
 
     def pass_on(self, path: Path, record: Record) -> None:
@@ -235,3 +236,13 @@ class Port:
             inbox.task.deliver(record)
         else:
             path.nic.transmit(record, path)
+
+
+class Way:
+    """Of one stream, all replicas together. tuples: taken up so far; took_s: what it took all of them."""
+
+    __slots__ = ("took_s", "tuples")
+
+    def __init__(self) -> None:
+        self.tuples = 0
+        self.took_s = 0.0

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import simpy
 
-from twin.engine.alarm import once
+from twin.engine.calendar import once
 from twin.engine.record import Record
 
 CONTROL_S = 1e-9

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from twin.engine.draws import Draws
-from twin.engine.outcome import Result
-from twin.engine.streams.likeness import Likeness, keys_for
+from twin.engine.keys.likeness import Likeness, keys_for
+from twin.engine.logic import Result
 from twin.engine.windows.combiner import Combiner
 from twin.engine.windows.content import Content, Held
-from twin.engine.windows.extent import Extent
+from twin.engine.windows.trigger import Extent
 
 ELSEWHERE = -1
 """The key of a record that matches nothing here: its key lives on another replica."""

@@ -7,16 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from twin.engine.alarm import Alarm
-from twin.engine.logic import Logic
-from twin.engine.outcome import as_record
+from twin.engine.calendar import Alarm
+from twin.engine.logic import Logic, as_record
 from twin.engine.record import Record
 from twin.engine.windows.content import Every, Item, Leaves, State, parted
 
 if TYPE_CHECKING:
+    from twin.engine.keys.groups import KeyGroups
+    from twin.engine.logic import Outlet
     from twin.engine.station.task import Task
-    from twin.engine.streams.keys import KeyGroups
-    from twin.engine.streams.outlet import Outlet
 
 SOON = 1e-9
 """Seconds by which an end may be missed by rounding."""

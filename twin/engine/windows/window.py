@@ -5,17 +5,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twin.engine.logic import Logic
-from twin.engine.outcome import Result, send_results
+from twin.engine.logic import Logic, Result, send_results
 from twin.engine.record import Record
 from twin.engine.windows.combiner import Combiner
 from twin.engine.windows.content import Content, Every, Item, Leaves, State, parted
 from twin.engine.windows.trigger import Trigger
 
 if TYPE_CHECKING:
+    from twin.engine.keys.groups import KeyGroups
+    from twin.engine.logic import Outlet
     from twin.engine.station.task import Task
-    from twin.engine.streams.keys import KeyGroups
-    from twin.engine.streams.outlet import Outlet
 
 
 class WindowKept:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from twin.engine.arrival.broker import Broker
 from twin.engine.logics.source import ReplayableSource
 from twin.engine.record import Record
-from twin.engine.station.polling import PollingTask
+from twin.engine.station.task import PollingTask
 from twin.kernel import layout as k
 from twin.kernel.arena import view
 from twin.kernel.traits import logics_of

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twin.engine.alarm import Alarm
-from twin.engine.calling.logic import CallLogic
-from twin.engine.dealing.one_queue import SharedDeal
+from twin.engine.calendar import Alarm
+from twin.engine.logics.calls import CallLogic
+from twin.engine.partitioners.partitioner import SharedQueue
 from twin.engine.record import Record
 from twin.engine.streams.network import Nic
 from twin.engine.streams.route import Leg
@@ -34,7 +34,7 @@ def lower_calendar(low: Lowered) -> None:
     """Takes over all that the kernel sees to."""
     env, flying, rest = low.world.env, Flying(), []
     landing = sorted([entry for entry in env._queue if entry[3].callbacks], key=lambda entry: entry[:3])
-    later = sum([isinstance(port.deal, SharedDeal) for port in low.ports])  # lanes that may be made later
+    later = sum([isinstance(port.partitioner, SharedQueue) for port in low.ports])  # lanes that may be made later
     room = 1 << max(1, (len(low.slots) + later + len(landing)).bit_length())
     low.times, low.orders = np.full(room, math.inf), np.zeros(room, np.int64)
     for entry in landing:

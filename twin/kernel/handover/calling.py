@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from simpy.events import NORMAL
 
-from twin.engine.alarm import Once
-from twin.engine.calling.logic import CallLogic
+from twin.engine.calendar import Once
+from twin.engine.logics.calls import CallLogic
 from twin.kernel import layout as k
 from twin.kernel.arena import view
 from twin.kernel.handover.records import arrived, record

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twin.engine.calling.logic import CallLogic
-from twin.engine.logic import Logic
+from twin.engine.logic import Logic, Outcome, as_record
+from twin.engine.logics.calls import CallLogic
 from twin.engine.logics.chain import Chain
 from twin.engine.logics.remember import RememberLogic
 from twin.engine.logics.route import RouteLogic
-from twin.engine.outcome import Outcome, as_record
 from twin.engine.station.task import Task
 from twin.engine.windows.session import SessionLogic
 from twin.engine.windows.window import WindowLogic

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from twin.engine.station.station import Station
+from twin.engine.station.pool import Pool
+from twin.engine.station.task import Station
 from twin.engine.streams.channel import UNBOUNDED, Path, Receiver
-from twin.engine.streams.jitter import Jitter, JitteredLeg
 from twin.engine.streams.network import Nic
-from twin.engine.streams.pool import Pool
-from twin.engine.streams.route import Leg
+from twin.engine.streams.route import Jitter, JitteredLeg, Leg
 from twin.kernel import columns
 from twin.kernel import layout as k
 from twin.kernel.arena import addresses, view

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twin.engine.dealing.at_random import RandomDeal
-from twin.engine.dealing.by_key import AlignedDeal, KeyedDeal
-from twin.engine.dealing.one_queue import SharedDeal
-from twin.engine.streams.batching import GatheringPort
+from twin.engine.keys.groups import KeyGroups
+from twin.engine.partitioners.hash import AlignedPartitioner, HashPartitioner
+from twin.engine.partitioners.partitioner import RandomPartitioner, SharedQueue
+from twin.engine.station.pool import Pool
 from twin.engine.streams.channel import Port
-from twin.engine.streams.keys import KeyGroups
-from twin.engine.streams.pool import Pool
-from twin.engine.streams.shedding import SheddingPort
+from twin.engine.streams.ports import GatheringPort, SheddingPort
 from twin.kernel import layout as k
 from twin.kernel.handover.network import path
 from twin.kernel.handover.records import chain, ends, items, lower_items, record
@@ -26,12 +24,12 @@ if TYPE_CHECKING:
 def lower_ports(low: Lowered) -> None:
     """All ports, and the inboxes of all streams."""
     for port, row in zip(low.ports, low.port_rows, strict=True):
-        count, here = len(port.deal.weights), int(row["here"])
+        count, here = len(port.partitioner.weights), int(row["here"])
         row["task"], row["replicas"] = low.here[id(port.task)], count
-        paths = [port.paths.get(number) if port.deal.weights[number] > 0.0 else None for number in range(count)]
+        paths = [port.paths.get(number) if port.partitioner.weights[number] > 0.0 else None for number in range(count)]
         known = [0 if each is None else path(low, each) for each in paths]
         row["paths"] = low.block(here, "paths", known, count, np.int64)
-        _deal(low, port.deal, row)
+        _partitioner(low, port.partitioner, row)
         if isinstance(port, SheddingPort):
             row["kind"] = k.SHEDDING
         elif isinstance(port, GatheringPort):
@@ -48,22 +46,24 @@ def lower_ports(low: Lowered) -> None:
                 low.port_rows["next_waiting"][low.port_rows["here"] == one] = following
 
 
-def _deal(low: Lowered, deal: Any, row: Any) -> None:
-    if isinstance(deal, AlignedDeal):
+def _partitioner(low: Lowered, partitioner: Any, row: Any) -> None:
+    if isinstance(partitioner, AlignedPartitioner):
         row["dealing"] = k.BY_PYTHON
-    elif isinstance(deal, KeyedDeal):
-        row["dealing"], row["keys"] = k.BY_KEY, _keys(low, deal._groups)
-        row["stream"] = low.stream(deal._draws)
-        if deal._chooser is not None:
-            row["sent"] = low.block(int(row["here"]), "sent", deal._chooser._sent, len(deal.weights), np.int64)
-    elif isinstance(deal, SharedDeal) or len(deal.live) == 1:
-        row["dealing"], row["only"] = k.ONLY, deal.live[0]
-    elif isinstance(deal, RandomDeal):
-        row["dealing"], row["stream"] = k.AT_RANDOM, low.stream(deal._draws)
-        row["keys"] = low.arena.floats(deal._steps)
+    elif isinstance(partitioner, HashPartitioner):
+        row["dealing"], row["keys"] = k.BY_KEY, _keys(low, partitioner._groups)
+        row["stream"] = low.stream(partitioner._draws)
+        if partitioner._chooser is not None:
+            row["sent"] = low.block(
+                int(row["here"]), "sent", partitioner._chooser._sent, len(partitioner.weights), np.int64
+            )
+    elif isinstance(partitioner, SharedQueue) or len(partitioner.live) == 1:
+        row["dealing"], row["only"] = k.ONLY, partitioner.live[0]
+    elif isinstance(partitioner, RandomPartitioner):
+        row["dealing"], row["stream"] = k.AT_RANDOM, low.stream(partitioner._draws)
+        row["keys"] = low.arena.floats(partitioner._steps)
     else:
-        row["dealing"], row["turn"] = k.COPIES if deal.copies else k.IN_TURN, deal.turn
-        row["keys"], row["shares"] = low.arena.wholes(deal.live), len(deal.live)
+        row["dealing"], row["turn"] = k.COPIES if partitioner.copies else k.IN_TURN, partitioner.turn
+        row["keys"], row["shares"] = low.arena.wholes(partitioner.live), len(partitioner.live)
 
 
 def _gather(low: Lowered, port: GatheringPort, row: Any, count: int) -> None:
@@ -110,15 +110,15 @@ def lift_ports(low: Lowered) -> None:
 
 
 def _lift_port(low: Lowered, port: Port, row: Any) -> None:
-    here, deal = int(row["here"]), port.deal
+    here, partitioner = int(row["here"]), port.partitioner
     port.outbox.clear()
     if row["held"]:
         held = items(row["first_held"])
         port.outbox.extend((low.object_at[int(low.item(each)["path"])], record(low, each)) for each in held)
     if row["dealing"] == k.IN_TURN:
-        deal.turn = int(row["turn"])
-    elif isinstance(deal, KeyedDeal) and deal._chooser is not None:
-        deal._chooser._sent = low.blocks[here, "sent"].tolist()
+        partitioner.turn = int(row["turn"])
+    elif isinstance(partitioner, HashPartitioner) and partitioner._chooser is not None:
+        partitioner._chooser._sent = low.blocks[here, "sent"].tolist()
     if isinstance(port, GatheringPort):
         buffers = low.blocks[here, "buffers"]
         port._buffers.clear()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from simpy.events import NORMAL
 
-from twin.engine.alarm import Alarm, Once
-from twin.engine.compute.processor import Processor
+from twin.engine.calendar import Alarm, Once
+from twin.engine.processor import Processor
 from twin.engine.station.task import Task
 from twin.kernel import layout as k
 from twin.kernel.arena import view

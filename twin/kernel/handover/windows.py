@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twin.engine.outcome import Result
-from twin.engine.windows.boundaries import TimeTrigger
+from twin.engine.logic import Result
 from twin.engine.windows.content import Item
 from twin.engine.windows.join import MatchCombiner
-from twin.engine.windows.trigger import CountTrigger
+from twin.engine.windows.trigger import CountTrigger, TimeTrigger
 from twin.engine.windows.window import WindowLogic
 from twin.kernel import layout as k
 from twin.kernel.arena import addresses, view

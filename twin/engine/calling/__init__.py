@@ -1,1 +1,0 @@
-"""Calls to systems outside of the job: who waits for an answer takes no CPU."""

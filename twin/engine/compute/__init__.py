@@ -1,1 +1,0 @@
-"""Who gets the processor, and how long work and its waiting take."""

@@ -1,1 +1,0 @@
-"""How producers deal tuples to the replicas of a consumer."""

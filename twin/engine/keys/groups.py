@@ -1,0 +1,243 @@
+"""Key groups at run time: which share of an operator's input each gets, which keys, and which replica has it."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import simpy
+
+from twin.engine.keys.likeness import Likeness, cumulative, keys_for
+from twin.engine.keys.two_choice import second_choice, settled_shares
+from twin.engine.station.task import Task
+from twin.key_skew import KeySkew, zipf_shares
+
+if TYPE_CHECKING:
+    from twin.engine.keys.aligned import AlignedKeys
+    from twin.engine.measure.ledger import Buffer
+
+
+class KeyGroups:
+    """The key groups of one operator.
+
+    weights [G]: share of the operator's input by key group, sum 1; groups without keys have 0. owner: the replica of
+    each. distinct [G]: distinct group-by values in each. shares: what each replica gets of the input, in proportion to
+    the weights of its key groups; two-choice streams send part of a key group to a second replica, and `shares` is what
+    that settles at. HashPartitioners compare `version` and follow. places: indices that owners may have; one a task,
+    or more where others than tasks receive for a while. own [G]: weights of tuples that are not aligned with the key
+    groups of a producer; those of all, `weights`, are the same where none are.
+
+    Keys are numbered once all is known (`number`), key group by key group, from `first` of each on. Those of a group
+    are alike, but where it is known how frequent each is (key_weights: of all keys, in that order). selective: of a
+    join, its selectivity, which says how many keys there are, and its number of sides. likeness: of a join, that of the
+    keys of any group.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[Task | Buffer],
+        owner: Sequence[int],
+        distinct: np.ndarray,
+        *,
+        state_bytes_each: float = 0.0,
+        two_choice: bool = False,
+        key_weights: np.ndarray | None = None,
+        selective: tuple[float, int] | None = None,
+    ) -> None:
+        self.tasks = tasks
+        self.owner = list(owner)
+        self.distinct = distinct
+        self.state_bytes_each = state_bytes_each
+        self.two_choice = two_choice
+        self.places = len(tasks)
+        self.own = self.weights = (distinct > 0) / np.count_nonzero(distinct)
+        self._followed: list[tuple[AlignedKeys, float]] = []  # with the tuples a second that come by it
+        self.version = 0
+        self._shares: list[float] = []
+        self.group_steps: list[float] = []  # cumulative weights of the key groups
+        self.own_steps: list[float] = []  # and those of their own
+        self.second = second_choice(self.owner, self.places) if two_choice else []
+        self._selective = selective
+        self.likeness: Likeness | None = None
+        self.first: list[int] = []  # key of each key group, and the number of all keys
+        self._splits: list[Likeness] = []  # of the keys of each key group
+        self._within = array("d")  # cumulative weights of the keys in their key groups, if they are known
+        if key_weights is not None and selective is None:
+            self._within = array("d", within(key_weights, distinct).tolist())
+        self._watchers: list[Callable[[Sequence[float]], None]] = []
+        self.refresh()
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def shares(self) -> list[float]:
+        """What each replica gets of the input. [places]"""
+        return self._shares
+
+    # what controllers see --------------------------------------------------------------------------------------------
+
+    def state_bytes(self, group: int) -> float:
+        """State of one key group; see states_bytes."""
+        return float(self.states_bytes()[group])
+
+    def states_bytes(self) -> np.ndarray:
+        """State by key group: what windows hold of it, its expected part of what they hold of other keys than the
+        operator's, and what it holds beside them. [G]"""
+        found = np.full(len(self), self.state_bytes_each)
+        other = np.zeros(self.places)
+        for place, task in enumerate(self.tasks):
+            other[place] = task.window_bytes()
+            for keys, size in task.held_keys():
+                other[place] -= len(keys) * size
+                found += size * np.bincount(self._groups_of(keys), minlength=len(self))
+        return np.asarray(found + np.maximum(other, 0.0)[self.owners()] * self.parts())
+
+    def owners(self) -> np.ndarray:
+        """The replica of each. [G]"""
+        return np.asarray(self.owner, dtype=np.intp)
+
+    def _owned(self) -> np.ndarray:
+        """Weight of the key groups that each replica has. [R]"""
+        return np.bincount(self.owners(), self.weights, minlength=self.places)
+
+    def parts(self) -> np.ndarray:
+        """What part of its replica's tuples each key group is expected to have. [G], 0 for those without keys"""
+        owned = self._owned()[self.owners()]
+        return np.divide(self.weights, owned, out=np.zeros_like(owned), where=owned > 0)
+
+    # changes ---------------------------------------------------------------------------------------------------------
+
+    def move(self, group: int, replica: int) -> None:
+        """Gives one key group to another replica: tuples dealt from now on go there. State is the caller's affair."""
+        self.assign({group: replica})
+
+    def assign(self, moves: dict[int, int]) -> None:
+        """Gives several key groups (keys) to replicas (values) at once."""
+        for group, replica in moves.items():
+            self.owner[group] = replica
+        if self.two_choice:
+            self.second = second_choice(self.owner, self.places)
+        self.refresh()
+
+    def reweigh(self, weights: np.ndarray) -> None:
+        """Changes the shares of the key groups; [G], sum 1."""
+        self.own = weights
+        self.weights = self._heard() if self._followed else weights
+        self.refresh()
+
+    def follow(self, aligned: AlignedKeys, per_s: float) -> None:
+        """Takes weights from the key groups of a producer, as far as tuples are aligned with them; of several by the
+        tuples a second that are expected of each."""
+        self._followed.append((aligned, per_s))
+        self.reweigh(self.own)
+
+    def _heard(self) -> np.ndarray:
+        total = sum([per_s for _, per_s in self._followed])
+        shares = [per_s / total if total > 0.0 else 1.0 / len(self._followed) for _, per_s in self._followed]
+        heard = [share * aligned.weights() for share, (aligned, _) in zip(shares, self._followed, strict=True)]
+        return np.asarray(np.sum(heard, axis=0))
+
+    def watch(self, changed: Callable[[Sequence[float]], None]) -> None:
+        """Calls `changed` with the replicas' shares after each change."""
+        self._watchers.append(changed)
+
+    def refresh(self) -> None:
+        """Works out the shares of the replicas and tells everyone."""
+        self.version += 1
+        self.group_steps = self.own_steps = cumulative(self.weights)
+        if self._followed:
+            self.own_steps = cumulative(self.own)
+        shares = self._owned()
+        if self.two_choice:
+            shares = settled_shares(self.weights, self.owner, self.second, self.places)
+        self._shares = shares.tolist()
+        held = np.bincount(self.owners(), minlength=self.places) * self.state_bytes_each
+        for replica, task in enumerate(self.tasks):
+            task.state_bytes = float(held[replica])
+            task.know_keys(self, replica)
+        for changed in self._watchers:
+            changed(self._shares)
+
+    # keys ------------------------------------------------------------------------------------------------------------
+
+    def number(self) -> None:
+        """Gives each key group its keys: of a join, as many as its selectivity takes with the weights of now."""
+        self._splits = [Likeness.even(max(1.0, keys)) for keys in self.distinct.tolist()]
+        if self._selective is not None:
+            selectivity, sides = self._selective
+            keys = keys_for(selectivity / float(np.sum(self.weights**sides)), sides)
+            self.likeness = Likeness.of(keys, sides)
+            self._splits = [self.likeness] * len(self)
+            self.first = (np.arange(len(self) + 1) * self.likeness.keys).tolist()
+        else:
+            self.first = [0, *np.cumsum(self.distinct).astype(int).tolist()]
+
+    def pick(self, uniform: float) -> tuple[int, int]:
+        """The key group, and the key, that a random number in [0, 1) falls on."""
+        group, at = landed(self.group_steps, uniform)
+        return group, self.key_in(group, at)
+
+    def key_in(self, group: int, at: float) -> int:
+        """The key at a share of a key group's records, 0 to 1."""
+        first = self.first[group]
+        if not self._within:
+            return first + self._splits[group].key(at)
+        end = self.first[group + 1]
+        return min(bisect_right(self._within, at, first, end), end - 1)
+
+    def group_of(self, key: int) -> int:
+        """The key group that a key is in."""
+        return bisect_right(self.first, key) - 1
+
+    def _groups_of(self, keys: Sequence[int]) -> np.ndarray:
+        return np.searchsorted(self.first, np.asarray(keys, dtype=np.int64), side="right") - 1
+
+
+def landed(steps: Sequence[float], uniform: float) -> tuple[int, float]:
+    """On which of several shares a random number in [0, 1) falls, by their cumulative sums, and at which part of it."""
+    place = bisect_right(steps, uniform)
+    low = steps[place - 1] if place else 0.0
+    return place, (uniform - low) / (steps[place] - low)
+
+
+def within(weight_k: np.ndarray, distinct: np.ndarray) -> np.ndarray:
+    """Cumulative weights of keys within their key groups, whose numbers of keys are given. [keys]"""
+    sums, ends = np.cumsum(weight_k), np.cumsum(distinct).astype(int)
+    totals = np.diff(np.concatenate([[0.0], np.concatenate([[0.0], sums])[ends]]))
+    before = np.cumsum(totals) - totals
+    counts = distinct.astype(int)
+    return np.asarray((sums - np.repeat(before, counts)) / np.maximum(np.repeat(totals, counts), 1e-300))
+
+
+def skewed(groups: KeyGroups, skew: KeySkew, rng: np.random.Generator) -> np.ndarray:
+    """The key groups that have keys, in their order of frequency, with their weights put in place.
+
+    It is random, and they are Zipf's, but where they were measured or follow from keys.
+    """
+    if skew.placed:
+        groups.reweigh(skew.by_group(len(groups)))
+        return np.argsort(-groups.weights, kind="stable")[: np.count_nonzero(groups.distinct)]
+    order = rng.permutation(np.flatnonzero(groups.distinct > 0))
+    _rank(groups, order, skew.zipf)
+    return np.asarray(order)
+
+
+def drift(
+    env: simpy.Environment, groups: KeyGroups, order: np.ndarray, skew: KeySkew, rng: np.random.Generator
+) -> Generator[simpy.Event, object, None]:
+    """A SimPy process: at each step a random share of the key groups exchange their ranks."""
+    assert skew.drift_every_s is not None
+    while True:
+        yield env.timeout(skew.drift_every_s)
+        places = rng.permutation(len(order))[: max(2, round(skew.drift_share * len(order)))]
+        order[np.sort(places)] = order[places]
+        _rank(groups, order, skew.zipf)
+
+
+def _rank(groups: KeyGroups, order: np.ndarray, exponent: float) -> None:
+    weights = np.zeros(len(groups))
+    weights[order] = zipf_shares(len(order), exponent)
+    groups.reweigh(weights)

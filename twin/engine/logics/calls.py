@@ -1,0 +1,193 @@
+"""A system outside that takes so many calls a second, of all replicas together, one after the other."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from twin.calls import Calls
+from twin.engine.calendar import Alarm, once
+from twin.engine.draws import Draws
+from twin.engine.logic import Logic
+from twin.engine.logics.select import send_times
+from twin.engine.logics.sink import SinkLogic
+from twin.engine.record import Record
+
+if TYPE_CHECKING:
+    from twin.engine.logic import Outlet
+    from twin.engine.station.task import Task
+
+
+class Gate:
+    """each_s: from one call to the next at least. free_s: when the next call may be made."""
+
+    __slots__ = ("each_s", "free_s")
+
+    def __init__(self, per_s: float) -> None:
+        self.each_s = 1.0 / per_s
+        self.free_s = 0.0
+
+    def admit(self, at_s: float) -> float:
+        """When a call may be made that is to be made at that time."""
+        begun_s = max(self.free_s, at_s)
+        self.free_s = begun_s + self.each_s
+        return begun_s
+
+
+class CallLogic(Logic):
+    """`flying`: what waits for an answer, by number, the first asked first. `stuck`: what has been served and may not
+    ask yet; its station stands still for it, as for a full channel. turn: when it may pass the gate, if it waits for
+    that. last_s: when the last answer leaves, where they leave in order. number: of the call that was made last.
+    """
+
+    __slots__ = (
+        "answered",
+        "answers",
+        "calls",
+        "capacity",
+        "end",
+        "flying",
+        "gate",
+        "last_s",
+        "number",
+        "selectivity",
+        "stuck",
+        "turn",
+    )
+
+    def __init__(
+        self, calls: Calls, selectivity: float, gate: Gate | None, answers: Draws, end: SinkLogic | None
+    ) -> None:
+        """answers: random numbers of the times to an answer. end: where tuples end that are answered, if they do."""
+        super().__init__()
+        self.calls = calls
+        self.capacity = math.inf if calls.capacity is None else calls.capacity
+        self.selectivity = selectivity
+        self.gate = gate
+        self.answers = answers
+        self.end = end
+        self.flying: dict[int, Record] = {}
+        self.stuck: Record | None = None
+        self.answered = 0
+        self.last_s = 0.0
+        self.number = 0
+
+    def start(self, station: Task, out: Outlet) -> None:
+        """See Logic."""
+        super().start(station, out)
+        self.turn = Alarm(station.env, self._through_gate)
+
+    def plan(self, record: Record) -> float:
+        """What leaves, leaves later, and is paid for now."""
+        return self.selectivity * self.out.send_s if self.end is None else 0.0
+
+    def emit(self, record: Record, at_s: float) -> None:
+        """Has been served: asks."""
+        record.at_s = at_s
+        self._ask(record)
+
+    def _ask(self, record: Record) -> None:
+        now: float = self.station.env.now
+        at_s = now
+        if len(self.flying) >= self.capacity:
+            self._hold(record)
+            return
+        if self.gate is not None:
+            at_s = self.gate.admit(now)
+        if at_s > now:
+            self._hold(record)
+            self.turn.set(at_s)
+        else:
+            self._fly(record, now)
+
+    def _hold(self, record: Record) -> None:
+        self.stuck = record
+        self.station.block()
+
+    def _through_gate(self, _: object) -> None:
+        stuck, self.stuck = self.stuck, None
+        assert stuck is not None
+        self._fly(stuck, self.station.env.now)
+        self.station.unblock()
+
+    def _fly(self, record: Record, now: float) -> None:
+        back_s = now + self._answer_s()
+        if self.calls.ordered:
+            back_s = self.last_s = max(self.last_s, back_s)
+        record.at_s = back_s
+        self.number += 1
+        self.flying[self.number] = record
+        once(self.station.env, back_s, self.answer, self.number)
+
+    def _answer_s(self) -> float:
+        calls, answers = self.calls, self.answers
+        if calls.hit_ratio > 0.0 and answers.uniform() < calls.hit_ratio:
+            return calls.hit_s
+        return calls.latency_s * answers.service()
+
+    def answer(self, event: Any) -> None:
+        """The call of that number is answered; if it still waits."""
+        record = self.flying.pop(event.value, None)
+        if record is None:
+            return
+        self._leave(record)
+        stuck = self.stuck
+        if stuck is not None and not self.turn.pending and len(self.flying) < self.capacity:
+            self.stuck = None
+            self._ask(stuck)
+            self.station.unblock()
+
+    # what it comes to ------------------------------------------------------------------------------------------------
+
+    def _leave(self, record: Record) -> None:
+        self.answered += 1
+        if self.end is not None:
+            self.end.emit(record, record.at_s)
+            return
+        n_out, draws = 1, self.station.draws
+        if self.selectivity < 1.0:
+            n_out = 1 if draws.uniform() < self.selectivity else 0
+        elif self.selectivity > 1.0:
+            n_out = draws.rounded(self.selectivity)
+        self.dropped += 0 if n_out else 1
+        send_times(record, n_out, self.station)
+
+    def stopped(self) -> None:
+        """What was asked has no answer."""
+        self.flying.clear()
+        self.stuck = None
+        self.turn.silence()
+        self.turn = Alarm(self.station.env, self._through_gate)
+        self.last_s = 0.0
+
+    # what it holds, and what is counted ------------------------------------------------------------------------------
+
+    def pending(self) -> list[Record]:
+        """It will be asked again."""
+        waiting = [record.copy() for record in self.flying.values()]
+        return waiting if self.stuck is None else [*waiting, self.stuck.copy()]
+
+    def away(self) -> int:
+        """See Logic."""
+        return len(self.flying) + (self.stuck is not None)
+
+    def in_service(self) -> int:
+        """In service, or waiting for an answer."""
+        return self.station.in_service + self.away()
+
+    def ended(self) -> int:
+        """Tuples without a result, or results."""
+        return self.dropped if self.end is None else self.end.counted
+
+    def sink(self) -> SinkLogic | None:
+        """See Logic."""
+        return self.end
+
+    def balances(self, aborted: int) -> list[tuple[str, int, int]]:
+        """See Logic."""
+        came, open_now = self.station.tuples_in, self.in_service() + aborted
+        laws = [("in = answered + waiting + in service + stopped", came, self.answered + open_now)]
+        if self.selectivity <= 1.0:
+            left = self.station.tuples_out + self.ended() + open_now
+            laws.append(("in = out + ended + waiting + in service + stopped", came, left))
+        return laws

@@ -1,0 +1,1 @@
+"""How producers send records to the subtasks of a consumer."""

@@ -1,0 +1,97 @@
+"""How a producer sends a stream's records to the subtasks of the consumer: in turn, to all, at random, by one queue."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from twin.engine.keys.likeness import cumulative
+from twin.engine.record import Record
+
+if TYPE_CHECKING:
+    from twin.engine.draws import Draws
+    from twin.engine.station.task import Task
+
+
+class Partitioner:
+    """Shares of a stream's records by consumer replica; `weights` sum to 1 (a broadcast's are all 1).
+
+    Records go to the replicas that have a share in turn, or with `copies` to all. Each producer replica has a
+    partitioner of its own, and begins its round at replica `first`. live: replicas that have a share; turn: place of
+    the next of them.
+    """
+
+    __slots__ = ("copies", "first", "live", "turn", "weights")
+
+    tags = False
+    """Whether it looks at each record, also where there is one replica only, and all of them hear control items."""
+    gives_keys = False
+    """Whether each record gets a key here, also where there is one replica only."""
+
+    def __init__(self, weights: Sequence[float], copies: bool = False, first: int = 0) -> None:
+        self.copies = copies
+        self.first = first
+        self.reweigh(weights)
+
+    def reweigh(self, weights: Sequence[float]) -> None:
+        """Deals by these weights from now on."""
+        self.weights = weights
+        self.live = [index for index, weight in enumerate(weights) if weight > 0.0]
+        self.turn = next((place for place, index in enumerate(self.live) if index >= self.first), 0)
+
+    def due(self, shares: Sequence[float]) -> Sequence[float]:
+        """Its weights where the consumer's replicas get these shares of the stream."""
+        return shares
+
+    def another(self, draws: Draws, producer: Task) -> Partitioner:
+        """That of another producer replica, which has random numbers of its own."""
+        return Partitioner(list(self.weights), self.copies)
+
+    def parts(self, record: Record) -> Iterable[tuple[int, Record]]:
+        """(replica, record) for each replica that gets it."""
+        if len(self.live) == 1:
+            return ((self.live[0], record),)
+        if self.copies:
+            return [(index, record.copy()) for index in self.live]
+        turn = self.turn
+        self.turn = (turn + 1) % len(self.live)
+        return ((self.live[turn], record),)
+
+
+class SharedQueue(Partitioner):
+    """The records of a queue that replicas share: all paths lead to it."""
+
+    __slots__ = ()
+
+    def __init__(self, replicas: int) -> None:
+        super().__init__([1.0 / replicas] * replicas)
+
+    def parts(self, record: Record) -> Iterable[tuple[int, Record]]:
+        """See Partitioner."""
+        return ((0, record),)
+
+
+class RandomPartitioner(Partitioner):
+    """By shares of the replicas; one uniform number a record, if there are several that have one."""
+
+    __slots__ = ("_draws", "_steps")
+
+    def __init__(self, weights: Sequence[float], draws: Draws, first: int = 0) -> None:
+        self._draws = draws
+        super().__init__(weights, first=first)
+
+    def another(self, draws: Draws, producer: Task) -> Partitioner:
+        """See Partitioner."""
+        return RandomPartitioner(list(self.weights), draws)
+
+    def reweigh(self, weights: Sequence[float]) -> None:
+        """See Partitioner."""
+        super().reweigh(weights)
+        self._steps = cumulative(weights)
+
+    def parts(self, record: Record) -> Iterable[tuple[int, Record]]:
+        """See Partitioner."""
+        if len(self.live) == 1:
+            return super().parts(record)
+        return ((bisect_right(self._steps, self._draws.uniform()), record),)

@@ -1,0 +1,143 @@
+"""What sockets share besides cores: memory bandwidth, channels between sockets, and the cost of too many tasks.
+
+BriskStream, equations 4 and 5: the traffic of all tasks together cannot exceed a socket's local bandwidth, nor that of
+a channel between two sockets. Here traffic in excess makes memory slower: every byte gets a *price*, CPU time for
+which its user waits, that rises until what is moved equals what can be. Prices follow from counters that tasks keep
+anyway, at ticks of simulated time: tuples cost no more for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+
+import simpy
+
+from twin.engine.calendar import Calendar
+from twin.engine.processor import Processor
+from twin.engine.station.task import Task
+from twin.engine.streams.channel import Port
+
+GAIN = 0.5
+"""Share of the excess that one tick takes away: below 1, as several limits may act on one task."""
+SMOOTHING = 0.1
+"""Weight of a tick in the number of runnable tasks."""
+
+
+class Surcharge:
+    """What one task waits for memory, in reference-core seconds per input tuple, beyond its own service."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self._service_s = task.service_s
+        self._by_limit: dict[int, float] = {}
+
+    def set(self, limit: int, seconds: float) -> None:
+        """Replaces what the limit of that number adds."""
+        self._by_limit[limit] = seconds
+        self.task.service_s = self._service_s + sum(self._by_limit.values())
+
+
+class Traffic:
+    """One task's use of a limit: bytes per input tuple."""
+
+    def __init__(self, surcharge: Surcharge, bytes_each: float) -> None:
+        self.surcharge = surcharge
+        self.task = surcharge.task
+        self.bytes_each = bytes_each
+        self._tuples = 0
+
+    def mean_bytes(self) -> float:
+        """Per input tuple of the task."""
+        return self.bytes_each
+
+    def moved_bytes(self) -> float:
+        """Since it was last asked."""
+        tuples, self._tuples = self.task.tuples_in - self._tuples, self.task.tuples_in
+        return tuples * self.mean_bytes()
+
+
+class LocalTraffic(Traffic):
+    """What a task reads and writes for its input tuples: `factor` bytes for each of theirs."""
+
+    def __init__(self, surcharge: Surcharge, factor: float) -> None:
+        super().__init__(surcharge, factor)
+
+    def mean_bytes(self) -> float:
+        """Per input tuple of the task, by how much of its input comes on each stream."""
+        return self.bytes_each * self.task.inputs.tuple_bytes()
+
+
+class RemoteTraffic(Traffic):
+    """What one replica fetches from a producer on another socket: path `index` of a port."""
+
+    def __init__(self, surcharge: Surcharge, port: Port, index: int) -> None:
+        super().__init__(surcharge, port.paths[index].bytes_each)
+        self.port = port
+        self.index = index
+
+    def mean_bytes(self) -> float:
+        """Per input tuple of the task, by how much of its input takes this path."""
+        sent = self.port.task.tuples_out * self.port.partitioner.weights[self.index]
+        return self.bytes_each * min(1.0, sent / max(1, sum([inbox.sent for inbox in self.task.inputs.inboxes])))
+
+
+class BandwidthLimit:
+    """One socket's memory, or one channel. `price_s`: seconds a byte, 0 while the limit is not reached."""
+
+    def __init__(self, number: int, bytes_per_s: float, traffic: Sequence[Traffic]) -> None:
+        self.number = number
+        self.bytes_per_s = bytes_per_s
+        self.traffic = traffic
+        self.price_s = 0.0
+        self._tasks = tuple(dict.fromkeys(each.task for each in traffic))
+        self._busy_s = 0.0
+
+    def tick(self, elapsed_s: float) -> None:
+        """Moves the price towards the one at which traffic equals the limit.
+
+        If every byte now takes its users t seconds of their time, (demand / limit - 1) t more each would make tasks
+        that are always busy move just the limit; for others the price falls until it is 0.
+        """
+        moved = sum([each.moved_bytes() for each in self.traffic])
+        busy_s = sum([task.busy_s for task in self._tasks])
+        busy_now_s, self._busy_s = busy_s - self._busy_s, busy_s
+        excess = moved / elapsed_s / self.bytes_per_s - 1.0
+        if moved <= 0.0 or (excess <= 0.0 and self.price_s == 0.0):
+            return
+        self.price_s = max(0.0, self.price_s + GAIN * excess * busy_now_s / moved)
+        charged: dict[Surcharge, float] = {}
+        for each in self.traffic:
+            charged[each.surcharge] = charged.get(each.surcharge, 0.0) + each.mean_bytes() * self.price_s
+        for surcharge, seconds in charged.items():
+            surcharge.set(self.number, seconds)
+
+
+@dataclass(slots=True)
+class OverSubscription:
+    """More runnable tasks than cores on a socket. `share`: extra work, as a share, per task and core beyond one."""
+
+    processor: Processor
+    tasks: Sequence[Task]
+    cores: float
+    share: float
+    runnable: float = 0.0
+    _busy_s: float = 0.0
+
+    def tick(self, elapsed_s: float) -> None:
+        """Tasks that were in service, on average since the last tick, against cores."""
+        busy_s = sum([task.busy_s for task in self.tasks])
+        runnable, self._busy_s = (busy_s - self._busy_s) / elapsed_s, busy_s
+        self.runnable += SMOOTHING * (runnable - self.runnable)  # a service is booked when it ends, so not each tick
+        more = min(self.runnable, len(self.tasks)) / self.cores - 1.0
+        self.processor.slow("switches", 1.0 + self.share * max(0.0, more))
+
+
+def control(
+    env: Calendar, controls: Sequence[BandwidthLimit | OverSubscription], tick_s: float
+) -> Generator[simpy.Event, object, None]:
+    """The SimPy process that ticks them."""
+    while True:
+        yield env.look(tick_s)
+        for each in controls:
+            each.tick(tick_s)

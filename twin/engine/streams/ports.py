@@ -1,0 +1,97 @@
+"""Ports that do not send at once what they can: batches, and load shedding.
+
+Jumbo tuples: a producer's records wait in its port until a batch is full, or until the next flush. Flushes come
+periodically, as those of Flink's output flusher do, with periods that differ a little from port to port: threads that
+sleep are not in step. A batch leaves as single records at one moment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from twin.engine.calendar import Alarm
+from twin.engine.partitioners.partitioner import Partitioner
+from twin.engine.record import Record
+from twin.engine.station.task import Task
+from twin.engine.streams.channel import Path, Paths, Port
+
+FLUSH_DRIFT = 0.05
+"""Periods of ports differ by up to this share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """Batches of `tuples`, and a flush every `flush_s` beginning at `phase_s`."""
+
+    tuples: int
+    flush_s: float
+    phase_s: float
+
+
+class GatheringPort(Port):
+    """One buffer a consumer replica."""
+
+    __slots__ = ("_alarm", "_armed", "_buffers", "batching")
+
+    def __init__(self, task: Task, paths: Paths, partitioner: Partitioner, batching: Batching) -> None:
+        super().__init__(task, paths, partitioner)
+        self.batching = batching
+        self._buffers: defaultdict[int, list[Record]] = defaultdict(list)
+        self._alarm = Alarm(task.env, self._flush)
+        self._armed = False
+
+    def send(self, record: Record) -> None:
+        """Puts a record into its buffer; a full one leaves."""
+        for index, piece in self.partitioner.parts(record):
+            buffer = self._buffers[index]
+            buffer.append(piece)
+            if len(buffer) >= self.batching.tuples:
+                self._leave(index)
+            elif not self._armed:
+                self._armed = True
+                now, every_s, phase_s = self.task.env.now, self.batching.flush_s, self.batching.phase_s
+                self._alarm.set(phase_s + (math.floor((now - phase_s) / every_s) + 1) * every_s)
+
+    def _flush(self, alarm: Alarm) -> None:
+        self._armed = False
+        self.flush()
+
+    def flush(self) -> None:
+        """Incomplete batches leave."""
+        for index in [index for index, buffer in self._buffers.items() if buffer]:
+            self._leave(index)
+
+    def _leave(self, index: int) -> None:
+        batch, self._buffers[index] = self._buffers[index], []
+        now = self.task.env.now
+        for piece in batch:
+            piece.at_s = now
+            self.pass_on(self.paths[index], piece)
+
+    def unsent(self) -> Iterable[tuple[Path, Record]]:
+        """What is in the buffers counts."""
+        return [
+            *self.outbox,
+            *((self.paths[index], piece) for index in self._buffers for piece in self._buffers[index]),
+        ]
+
+    def clear(self) -> None:
+        """Drops what is in the buffers too."""
+        super().clear()
+        self._buffers.clear()
+
+
+class SheddingPort(Port):
+    """Never waits: a record for which there is no credit is dropped."""
+
+    __slots__ = ()
+
+    def pass_on(self, path: Path, record: Record) -> None:
+        """See Port."""
+        if path.inbox.credits >= record.n:
+            self.transfer(path, record)
+        else:
+            self.dropped += record.n

@@ -1,0 +1,246 @@
+"""A replica of a compute: state by key and pane of event time, handed over as its configuration says (Enorm, Fig. 5).
+
+Whatever form is modelled, a tuple is one addition to its pane: the form decides what is charged and what is sent. With
+a state a pane, the user's logic is executed once a tuple, and panes are sent. With a state a window, it is executed for
+each window that the tuple is in, and windows are sent when they are complete.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+from twin.engine.logics.sink import SinkLogic
+from twin.engine.record import Record
+from twin.engine.windows.forms import WINDOWS, Forms
+from twin.engine.windows.panes import Content, Dated
+from twin.engine.windows.watermark import MODIFICATION, GroupState, TimedLogic
+from twin.panes import Panes, Span, completed
+from twin.windows import EventWindow
+
+
+class ComputeLogic(TimedLogic):
+    """windows: those that are made of its panes. results: whether it emits those windows itself."""
+
+    __slots__ = (
+        "_panes_held",
+        "eager",
+        "execute_s",
+        "forms",
+        "longest_us",
+        "panes",
+        "result_s",
+        "results",
+        "taken_in",
+        "windows",
+    )
+
+    def __init__(
+        self,
+        *,
+        panes: Panes | None,
+        windows: tuple[EventWindow, ...],
+        results: bool,
+        sharing: str,
+        execute_s: float,
+        result_s: float,
+        key_bytes: float,
+    ) -> None:
+        super().__init__(key_bytes)
+        self.panes = panes
+        self.eager = panes is None
+        self.windows = windows
+        self.results = results
+        self.execute_s = execute_s
+        self.result_s = result_s
+        self.longest_us = max([window.length_us for window in windows], default=0)
+        self.forms = Forms(panes, windows, sharing)
+        self.taken_in = SinkLogic()
+        self.taken_in.repeats = False  # what is taken in again is no result
+        self._panes_held: dict[int, Content] = {}
+
+    def sink(self) -> SinkLogic | None:
+        """How old tuples are when they are in its state."""
+        return None if self.eager else self.taken_in
+
+    # tuples -----------------------------------------------------------------------------------------------------------
+
+    def plan(self, record: Record) -> float:
+        """The user's logic for each state, and what the sending thread does meanwhile."""
+        assert isinstance(record, Dated)
+        work_s = self.out.send_s if self.eager else 0.0
+        if self.execute_s > 0.0 and not record.at_us < self.watermark_us:
+            work_s += self.execute_s * self.forms.executions(record.at_us)
+        return work_s + (self.owed.pay(self.station.service_s + work_s) if self.owed.work_s else 0.0)
+
+    def emit(self, record: Record, at_s: float) -> None:
+        """The state is there; eager ones send the tuples on."""
+        assert isinstance(record, Dated)
+        if self.panes is None:
+            self.audit.kept.add(record.digest)
+            super().emit(record, at_s)
+        elif record.at_us < self.watermark_us:
+            self.dropped += 1
+            self.audit.late.add(record.digest)
+        else:
+            self.audit.kept.add(record.digest)
+            self.taken_in.emit(record, at_s)
+            self._remember(self.panes.pane(record.at_us), record)
+
+    def _remember(self, pane: int, record: Dated) -> None:
+        content = self._panes_held.get(pane)
+        if content is None:
+            content = self._panes_held[pane] = self.nothing()
+        content.add(record.key, (1, record.digest, record.born_s, record.taken_s))
+
+    def modify(self, cut_us: int) -> None:
+        """See TimedLogic: another form from then on."""
+        self.forms.modify(cut_us)
+
+    # punctuations -----------------------------------------------------------------------------------------------------
+
+    def reach(self, before_us: float, now_us: int) -> None:
+        """Sends all panes and windows that have become complete."""
+        if self.panes is None:
+            return
+        since_us = now_us if before_us == -math.inf else int(before_us)
+        first = min(self._panes_held, default=None)
+        if before_us == -math.inf and first is not None:
+            since_us = min(now_us, self.panes.bounds(first).start)
+        work_s = 0.0
+        for span in self._due(since_us, now_us):
+            content = self.allowed(span, self.over(span), own=self.results)
+            if content.keys:
+                work_s += self._hand_over(span, content)
+        self._forget(now_us)
+        if not self.results:
+            self.owed.work_s += work_s
+
+    def _due(self, since_us: int, now_us: int) -> list[Span]:
+        """Spans that are handed over, in the order of their ends."""
+        assert self.panes is not None
+        found = set[Span]()
+        if not self.results:
+            held = [self.panes.bounds(pane) for pane in self._panes_held]
+            found.update(span for span in held if since_us < span.end <= now_us and self.forms.by_panes(span))
+        if self.results or self.forms.any_windows():
+            for window in self.windows:
+                due = completed(window, since_us, now_us)
+                found.update(span for span in due if self.results or self.forms.at(span.start) == WINDOWS)
+        return sorted(found, key=lambda span: (span.end, -span.start))
+
+    def over(self, span: Span) -> Content:
+        """All that is held over a span."""
+        assert self.panes is not None
+        first, end = self.panes.of(span)
+        merged = self.nothing()
+        for pane in range(first, end):
+            content = self._panes_held.get(pane)
+            if content is not None:
+                merged.merge(content)
+        return merged
+
+    def _hand_over(self, span: Span, content: Content) -> float:
+        if self.results:
+            self._emit_results(span, content)
+            return 0.0
+        self.station.tuples_out += content.keys
+        return sum([shipping.ship(span, content, self.now_s, self.index) for shipping in self.shippings])
+
+    def _emit_results(self, span: Span, content: Content) -> None:
+        """Complete windows leave as records; the work of it is the thread's, as that of partial results."""
+        self.owed.work_s += content.keys * (self.result_s + self.out.send_s)
+        for result in results_of(span, content, content.keys, self.now_s):
+            self.out.send(result)
+        self.audit.emit(span, content)
+
+    def _forget(self, now_us: int) -> None:
+        """What is in no window any more; until then consolidates may ask for it again."""
+        assert self.panes is not None
+        gone = [pane for pane in self._panes_held if self.panes.bounds(pane).end + self.longest_us <= now_us]
+        for pane in gone:
+            del self._panes_held[pane]
+        self.forms.forget(now_us)
+
+    # state ------------------------------------------------------------------------------------------------------------
+
+    def open_panes(self) -> dict[int, Content]:
+        """What has not been handed over: by pane."""
+        if self.panes is None:
+            return {}
+        keep_us = self.longest_us if self.results or self.forms.any_windows() else 0
+        return {
+            pane: content
+            for pane, content in self._panes_held.items()
+            if self.panes.bounds(pane).end + keep_us > self.watermark_us
+        }
+
+    def window_bytes(self) -> float:
+        """See Logic."""
+        return self.key_bytes * sum([content.keys for content in self.open_panes().values()])
+
+    def take_groups(self, groups: list[int]) -> dict[int, Content]:
+        """Takes key groups' state out, as far as it has not been handed over."""
+        taken = {pane: content.only(groups) for pane, content in self.open_panes().items()}
+        for pane in taken:
+            self._panes_held[pane].drop(groups)
+        return taken
+
+    def state(self) -> object:
+        """See TimedLogic: contents by pane, and the forms."""
+        return {pane: content.copy() for pane, content in self._panes_held.items()}, self.forms.since.copy()
+
+    def become(self, state: object) -> None:
+        """See TimedLogic."""
+        panes_held, since = cast("tuple[dict[int, Content], list[tuple[float, str]]]", state)
+        self._panes_held = {pane: content.copy() for pane, content in panes_held.items()}
+        self.forms.become(since)
+
+    def past(self) -> bool:
+        """See TimedLogic: panes, until they are in no window any more."""
+        return bool(self._panes_held)
+
+    def come(self, sibling: TimedLogic, values: dict[str, float]) -> None:
+        """See TimedLogic; in the forms that hold there."""
+        super().come(sibling, values)
+        assert isinstance(sibling, ComputeLogic)
+        self.forms.come(sibling.forms, values.get(MODIFICATION, -math.inf))
+
+    def add_state(self, state: GroupState) -> None:
+        """See TimedLogic."""
+        self.give_groups(cast("dict[int, Content]", state))
+
+    def give_groups(self, state: dict[int, Content]) -> None:
+        """Merges key groups' state into its own."""
+        for pane, content in state.items():
+            held = self._panes_held.get(pane)
+            if held is None:
+                held = self._panes_held[pane] = self.nothing()
+            held.merge(content)
+
+    def drop_groups(self, groups: list[int], since_us: int) -> None:
+        """What somebody else has too: their tuples from a time on."""
+        if self.panes is not None:
+            for pane, content in self._panes_held.items():
+                if self.panes.bounds(pane).start >= since_us:
+                    content.drop(groups)
+
+    def bytes_of(self, state: dict[int, Content]) -> float:
+        """Size of key groups' state."""
+        return self.key_bytes * sum([content.keys for content in state.values()])
+
+    def sent_spans(self, groups: list[int], since_us: int) -> dict[Span, Content]:
+        """What it has handed over of key groups, over spans that end after a time, and still has."""
+        if self.panes is None or self.watermark_us == -math.inf:
+            return {}
+        before_us = int(self.watermark_us)
+        return {span: self.over(span).only(groups) for span in self._due(min(since_us, before_us), before_us)}
+
+
+def results_of(span: Span, content: Content, n: int, at_s: float) -> list[Dated]:
+    """n results of a window, whose event time is its last: one a key, or others, as old as those are on average."""
+    if n == content.keys:
+        stamps = [content.held[key][2:] for key in sorted(content.held)]
+    else:
+        stamps = [content.stamps()] * n
+    return [Dated(born_s, taken_s, at_s, span.end - 1) for born_s, taken_s in stamps]

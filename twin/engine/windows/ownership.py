@@ -1,0 +1,178 @@
+"""Who has which key groups, by event time: now, and on both sides of cuts.
+
+A key group changes hands at once (`KeyGroups.owner`), or at a cut ahead of all that sources have sent. Windows on one
+side of the cut are the old owner's, those on the other the new one's; what both need goes to both.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twin.engine.draws import Draws
+from twin.engine.keys.groups import KeyGroups
+from twin.engine.keys.likeness import cumulative
+from twin.engine.partitioners.partitioner import Partitioner
+from twin.engine.record import Record
+from twin.engine.windows.panes import DIGEST_BITS, Audit, Dated, Groups
+from twin.panes import Span
+
+if TYPE_CHECKING:
+    from twin.engine.station.task import Task
+
+
+@dataclass(slots=True)
+class Cut:
+    """Key groups whose windows are the new owner's if they begin at `at_us` or later; by_end: if they end after it.
+
+    over_us: when the last window of the old owner is complete. old, new: owners by key group.
+    """
+
+    at_us: int
+    over_us: int
+    old: dict[int, int]
+    new: dict[int, int]
+    by_end: bool = False
+
+    def after(self, span: Span) -> bool:
+        """Whether a window is the new owner's."""
+        return span.end > self.at_us if self.by_end else span.start >= self.at_us
+
+    def needed(self, piece: Span, longest_us: int) -> tuple[bool, bool]:
+        """Whether windows of the old owner, and of the new one, may have that piece in them."""
+        if self.by_end:
+            return piece.end <= self.at_us, piece.start + longest_us > self.at_us
+        return piece.end - longest_us < self.at_us, piece.start >= self.at_us
+
+
+class Ownership:
+    """Of one operator. cuts: those that are not over, by their times. leaving: key groups whose state is on its way
+    to their new owner, at a cut by end that all tuples and pieces before it had passed already."""
+
+    __slots__ = ("_now", "_seen", "cuts", "groups", "keys", "leaving")
+
+    def __init__(self, keys: KeyGroups) -> None:
+        self.keys = keys
+        self.groups = Groups(keys.distinct)
+        self.cuts: list[Cut] = []
+        self.leaving: list[Cut] = []
+        self._seen = -1
+        self._now: list[list[int]] = []  # by key group; by cuts that have passed
+
+    def cut(self, cut: Cut) -> None:
+        """Plans a change of hands."""
+        self.cuts = sorted([*self.cuts, cut], key=lambda each: each.at_us)
+        self._seen = -1
+
+    def over(self, cut: Cut) -> None:
+        """It has happened; the caller tells the key groups."""
+        self.cuts = [each for each in self.cuts if each is not cut]
+        self._seen = -1
+
+    # records ---------------------------------------------------------------------------------------------------------
+
+    def owner(self, at_us: int, group: int) -> int:
+        """Who gets records of a key group and of that event time."""
+        if self._seen != self.keys.version:
+            self._renew()
+        passed = 0
+        for cut in self.cuts:
+            if at_us >= cut.at_us:
+                passed += 1
+        return self._now[passed][group]
+
+    def _renew(self) -> None:
+        """Owners now, and from each cut on."""
+        self._seen = self.keys.version
+        owners = list(self.keys.owner)
+        self._now = [owners]
+        for cut in self.cuts:
+            owners = owners.copy()
+            for group, owner in cut.new.items():
+                owners[group] = owner
+            self._now.append(owners)
+
+    def copies(self, at_us: int) -> list[Cut]:
+        """Cuts after which tuples of that time go to the old owners too."""
+        return [cut for cut in self.cuts if cut.at_us <= at_us < cut.over_us]
+
+    # windows ---------------------------------------------------------------------------------------------------------
+
+    def responsible(self, span: Span) -> np.ndarray:
+        """Who emits a window, by key group. [G]"""
+        owner_g = self.keys.owners().copy()
+        for cut in (*self.cuts, *self.leaving):
+            owners = cut.new if cut.after(span) else cut.old
+            owner_g[list(owners)] = list(owners.values())
+        return owner_g
+
+
+class Copied:
+    """Records of one stream that were sent twice, to the owners before and after a cut."""
+
+    __slots__ = ("n",)
+
+    def __init__(self) -> None:
+        self.n = 0
+
+
+class EventTimePartitioner(Partitioner):
+    """By the owner of its key group at each record's event time. It draws the record's key, and notes it for the audit.
+
+    mask: by which digests of sources are those of this stream, so that what is read again is of the same key; 0 where
+    what comes is not one to one what sources send.
+    """
+
+    __slots__ = ("_draws", "_key_steps", "_weighed", "audit", "copied", "mask", "ownership")
+
+    tags = True
+
+    def __init__(
+        self, ownership: Ownership, draws: Draws, copied: Copied, audit: Audit, first: int = 0, mask: int = 0
+    ) -> None:
+        self.mask = mask
+        self.ownership = ownership
+        self.copied = copied
+        self.audit = audit
+        self._draws = draws
+        self._key_steps: list[float] = []
+        self._weighed = -1
+        super().__init__(ownership.keys.shares(), first=first)
+
+    def another(self, draws: Draws, producer: Task) -> Partitioner:
+        """See Partitioner."""
+        return EventTimePartitioner(self.ownership, draws, self.copied, self.audit, mask=self.mask)
+
+    def parts(self, record: Record) -> Iterable[tuple[int, Record]]:
+        """See Partitioner."""
+        assert isinstance(record, Dated)
+        owners, copied, audit = self.ownership, self.copied, self.audit
+        digest = record.digest ^ self.mask if self.mask and record.digest else 0
+        group = self._draw_key(record, digest)
+        record.digest = digest or int(self._draws.rng.integers(1 << DIGEST_BITS))
+        audit.came.append((record.at_us, record.key, record.digest))
+        found: list[tuple[int, Record]] = [(owners.owner(record.at_us, group), record)]
+        for cut in owners.copies(record.at_us) if owners.cuts else ():
+            if group in cut.old:
+                found.append((cut.old[group], record.copy()))
+                copied.n += 1
+        return found
+
+    def _draw_key(self, record: Dated, digest: int) -> int:
+        """Its key, which is the same if it is read again; the key group of that."""
+        keys, groups, known = self.ownership.keys, self.ownership.groups, self.audit.keys
+        if self._weighed != keys.version:
+            self._weighed, self._key_steps = keys.version, cumulative(keys.weights.tolist())
+        if digest and digest in known:
+            record.key = known[digest]
+            return groups.of(record.key)
+        group = bisect_right(self._key_steps, self._draws.uniform())
+        first, end = groups.edges[group], groups.edges[group + 1]
+        record.key = first + int(self._draws.uniform() * (end - first))
+        if digest:
+            known[digest] = record.key
+        return group

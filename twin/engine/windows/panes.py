@@ -1,0 +1,181 @@
+"""What windows over event time hold: records with an event time, by pane and key; and what a run notes of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from twin.engine.record import Record
+from twin.panes import Span
+
+Found = tuple[int, int, float, float]
+"""Of a key: records, their digests together, and when the oldest was born and taken."""
+
+
+class Groups:
+    """The key groups of an operator: distinct keys of each [G], and to which a key belongs."""
+
+    __slots__ = ("distinct", "edges")
+
+    def __init__(self, distinct: np.ndarray) -> None:
+        self.distinct = distinct
+        self.edges: list[int] = [0, *np.cumsum(distinct).astype(int).tolist()]
+
+    def __len__(self) -> int:
+        return len(self.edges) - 1
+
+    def of(self, key: int) -> int:
+        """The key group of a key; those without keys have none."""
+        return bisect_right(self.edges, key) - 1
+
+
+class Content:
+    """Of one span of event time, or of several merged. held: by key."""
+
+    __slots__ = ("groups", "held")
+
+    def __init__(self, groups: Groups) -> None:
+        self.groups = groups
+        self.held: dict[int, Found] = {}
+
+    @property
+    def keys(self) -> int:
+        """Distinct keys in it."""
+        return len(self.held)
+
+    @property
+    def tuples(self) -> int:
+        """How many records."""
+        return sum([found[0] for found in self.held.values()])
+
+    def add(self, key: int, found: Found) -> None:
+        """Records of a key; the oldest of them counts for its age."""
+        before = self.held.get(key)
+        if before is not None:
+            oldest = before if before[2] <= found[2] else found
+            found = before[0] + found[0], before[1] ^ found[1], oldest[2], oldest[3]
+        self.held[key] = found
+
+    def stamps(self) -> tuple[float, float]:
+        """When the oldest record of each key was born and taken, their mean over the keys."""
+        each = list(self.held.values())
+        born_s = sum([found[2] for found in each]) / len(each) if each else 0.0
+        taken_s = sum([found[3] for found in each]) / len(each) if each else 0.0
+        return born_s, taken_s
+
+    def merge(self, other: Content) -> None:
+        """Takes the other's records in."""
+        for key, found in other.held.items():
+            self.add(key, found)
+
+    def only(self, groups: Iterable[int]) -> Content:
+        """A copy, with these key groups alone."""
+        wanted, part = set(groups), Content(self.groups)
+        part.held = {key: found for key, found in self.held.items() if self.groups.of(key) in wanted}
+        return part
+
+    def copy(self) -> Content:
+        """The same, which changes apart."""
+        again = Content(self.groups)
+        again.held = self.held.copy()
+        return again
+
+    def drop(self, groups: Iterable[int]) -> None:
+        """Without these key groups."""
+        gone = set(groups)
+        self.held = {key: found for key, found in self.held.items() if self.groups.of(key) not in gone}
+
+    def single(self, key: int) -> Content:
+        """One of its keys."""
+        part = Content(self.groups)
+        part.held[key] = self.held[key]
+        return part
+
+
+DIGEST_BITS = 63
+
+
+class Dated(Record):
+    """at_us: its event time. digest: its 63 random bits, by which whatever holds it can be audited."""
+
+    __slots__ = ("at_us", "digest")
+
+    def __init__(self, born_s: float, taken_s: float, at_s: float, at_us: int) -> None:
+        super().__init__(born_s, taken_s, at_s)
+        self.at_us = at_us
+        self.digest = 0
+
+    def copy(self) -> Record:
+        """See Record."""
+        again = dated(self, self.at_us)
+        again.key, again.digest, again.left_s = self.key, self.digest, self.left_s
+        again.fetch_s, again.inbox, again.sender = self.fetch_s, self.inbox, self.sender
+        return again
+
+
+def dated(record: Record, at_us: int) -> Dated:
+    """The same record with an event time."""
+    return Dated(record.born_s, record.taken_s, record.at_s, at_us)
+
+
+class Partial(Record):
+    """The result of the one key in `content`, over a span of event time."""
+
+    __slots__ = ("content", "span")
+
+    def __init__(self, at_s: float, span: Span, content: Content) -> None:
+        born_s, taken_s = content.stamps()
+        super().__init__(born_s, taken_s, at_s)
+        self.span = span
+        self.content = content
+
+    def copy(self) -> Record:
+        """See Record."""
+        again = Partial(self.at_s, self.span, self.content)
+        again.left_s, again.fetch_s, again.inbox, again.sender = self.left_s, self.fetch_s, self.inbox, self.sender
+        return again
+
+
+@dataclass(slots=True)
+class History:
+    """What was noted of all operators, and how far their replicas were. What a failure undoes was one, too."""
+
+    audits: dict[str, Audit]
+    far_us: dict[str, list[float]]
+
+    def copy(self) -> History:
+        """What is noted so far."""
+        return History({name: audit.copy() for name, audit in self.audits.items()}, self.far_us)
+
+
+@dataclass(slots=True)
+class Audit:
+    """Of one operator. came: event time, key and digest of each tuple that was sent to it, once however many copies.
+
+    kept, late: digests of those that it took, and that it dropped; a tuple that was sent to two owners can be both.
+    emitted: start and end of a window, key, tuples in it and their digests together. keys: by digest, of tuples that
+    will be the same when they are read again.
+    """
+
+    came: list[tuple[int, int, int]] = field(default_factory=list)
+    kept: set[int] = field(default_factory=set)
+    late: set[int] = field(default_factory=set)
+    emitted: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    keys: dict[int, int] = field(default_factory=dict)
+
+    def emit(self, span: Span, content: Content) -> None:
+        """A window is complete."""
+        for key, found in content.held.items():
+            self.emitted.append((span.start, span.end, key, found[0], found[1]))
+
+    def copy(self) -> Audit:
+        """What is noted so far."""
+        return Audit(self.came.copy(), self.kept.copy(), self.late.copy(), self.emitted.copy(), self.keys)
+
+    def become(self, kept: Audit) -> None:
+        """Goes back to that."""
+        again = kept.copy()
+        self.came, self.kept, self.late, self.emitted = again.came, again.kept, again.late, again.emitted

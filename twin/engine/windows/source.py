@@ -1,0 +1,91 @@
+"""A source of tuples with event time: it tells how far it is (Enorm, Section 6.2).
+
+Event time is when a record came to the broker, less a random part of `disorder_s`. A punctuation says that no
+record with a smaller event time will come: the newest, less the slack. It is sent where it crosses the end of a
+pane, as nothing changes for anybody in between.
+"""
+
+from __future__ import annotations
+
+import math
+
+from twin.engine.logics.source import ReplayableSource, SourceLogic
+from twin.engine.record import Mark, Record
+from twin.engine.windows.panes import DIGEST_BITS, Dated, dated
+from twin.engine.windows.watermark import MODIFICATION, WATERMARK
+from twin.panes import Panes
+from twin.windows import US_PER_S
+
+
+class TimedSource(ReplayableSource):
+    """panes: so short that all panes of all operators are made of them. replayable: whether a failure may have it read
+    records again: they are the same records then, of the same event times."""
+
+    __slots__ = ("_marked_us", "_newest_us", "disorder_us", "panes", "replayable", "slack_us")
+
+    def __init__(self, panes: Panes, disorder_us: int, slack_us: int, replayable: bool) -> None:
+        super().__init__()
+        self.replayable = replayable
+        self.panes = panes
+        self.disorder_us = disorder_us
+        self.slack_us = slack_us
+        self._newest_us = -math.inf
+        self._marked_us = -math.inf
+
+    # failures --------------------------------------------------------------------------------------------------------
+
+    def plan(self, record: Record) -> float:
+        """Notes it only where it may be read again."""
+        return super().plan(record) if self.replayable else SourceLogic.plan(self, record)
+
+    def snapshot(self, again: bool) -> object:
+        """Where it is, and how far it has said it is."""
+        return super().snapshot(again), self._newest_us, self._marked_us
+
+    def complete(self, kept: object, now_s: float) -> None:
+        """See ReplayableSource."""
+        assert isinstance(kept, tuple)
+        super().complete(kept[0], now_s)
+
+    def restore(self, kept: object, at_s: float, now_s: float) -> int:
+        """See ReplayableSource."""
+        assert isinstance(kept, tuple)
+        _, self._newest_us, self._marked_us = kept
+        return super().restore(kept[0], at_s, now_s)
+
+    def _lasting(self, record: Record, at_us: int) -> Dated:
+        """A record with an event time and a digest, which it keeps when it is read again."""
+        noted = self.log[-1]
+        if not isinstance(noted, Dated):
+            noted = self.log[-1] = dated(noted, at_us)
+            noted.digest = int(self.station.draws.rng.integers(1, 1 << DIGEST_BITS))
+        found = dated(record, noted.at_us)
+        found.digest = noted.digest
+        return found
+
+    # records ---------------------------------------------------------------------------------------------------------
+
+    def emit(self, record: Record, at_s: float) -> None:
+        """With its event time, behind the punctuation that it gives rise to."""
+        at_us = int(record.born_s * US_PER_S)
+        if self.disorder_us or self.replayable:
+            at_us -= int(self.station.draws.uniform() * self.disorder_us)
+        record.at_s = at_s
+        found = self._lasting(record, at_us) if self.replayable else dated(record, at_us)
+        self._tell(max(found.at_us, self._newest_us), at_s)
+        self.out.send(found)
+
+    def _tell(self, newest_us: float, at_s: float) -> None:
+        """How far it is, if it has passed the end of a pane since it last told."""
+        if newest_us <= self._newest_us:
+            return
+        self._newest_us = newest_us
+        passed_us = self.panes.bounds(self.panes.pane(int(newest_us) - self.slack_us)).start
+        if passed_us > self._marked_us:
+            self._marked_us = float(passed_us)
+            for port in self.station.ports:
+                port.mark(Mark(WATERMARK, float(passed_us), self.station.name, at_s))
+
+    def announce(self, cut_us: int) -> None:
+        """A modification from that event time on, which none of its tuples has reached."""
+        self.station.mark(MODIFICATION, float(cut_us))

@@ -1,0 +1,197 @@
+"""What logics over event time share: how far their inputs are, held back while state is on its way to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from twin.engine.keys.groups import KeyGroups
+from twin.engine.logic import Logic
+from twin.engine.record import Mark
+from twin.engine.windows.ownership import Ownership
+from twin.engine.windows.panes import Audit, Content, Groups
+from twin.engine.windows.shipping import Owed, Shipping
+from twin.panes import Span
+
+WATERMARK, MODIFICATION, RELEASE = "watermark", "modification", "release"
+
+GroupState = Mapping[int, Content] | Sequence[Mapping[Span, Content]]
+"""Of key groups: what a compute has, by pane, or a consolidate, by input and span."""
+
+
+class TimedKept:
+    """What a logic over event time was at a checkpoint."""
+
+    __slots__ = ("emitted_us", "held_us", "owed_s", "sent_off", "state", "watermark_us")
+
+    def __init__(self, logic: TimedLogic) -> None:
+        self.watermark_us = logic.watermark_us
+        self.emitted_us = logic.emitted_us.copy()
+        self.held_us = logic.held_us.copy()
+        self.owed_s = logic.owed.work_s
+        self.sent_off = logic.sent_off.copy()
+        self.state = logic.state()
+
+
+class TimedLogic(Logic):
+    """watermark_us: up to where it is done. held_us: by migration that is under way, beyond where it must not go; it
+    takes tuples meanwhile. emitted_us: of key groups that came from elsewhere, up to where their windows were handed
+    over there. sent_off: state of its key groups that is on its way elsewhere, and back here if the job fails."""
+
+    __slots__ = (
+        "audit",
+        "emitted_us",
+        "held_us",
+        "index",
+        "key_bytes",
+        "owed",
+        "ownership",
+        "sent_off",
+        "shippings",
+        "watermark_us",
+    )
+
+    ownership: Ownership
+    """Who has which of its operator's key groups; set when all tasks are there."""
+    audit: Audit
+
+    def __init__(self, key_bytes: float) -> None:
+        super().__init__()
+        self.heeds = True
+        self.key_bytes = key_bytes
+        self.watermark_us = -math.inf
+        self.emitted_us: dict[int, float] = {}
+        self.held_us: list[float] = []
+        self.sent_off: list[GroupState] = []
+        self.index = 0
+        self.owed = Owed()
+        self.shippings: list[Shipping] = []
+
+    # what subclasses say -------------------------------------------------------------------------------------------
+
+    def reach(self, before_us: float, now_us: int) -> None:
+        """Does what is due as the watermark moves."""
+        raise NotImplementedError
+
+    def modify(self, cut_us: int) -> None:
+        """Something changes from that event time on."""
+
+    def state(self) -> object:
+        """A copy of all that it has of event time."""
+        raise NotImplementedError
+
+    def become(self, state: object) -> None:
+        """Has a copy of that, and nothing else."""
+        raise NotImplementedError
+
+    def past(self) -> bool:
+        """Whether it has something left that was handed over, and may be asked for again."""
+        return False
+
+    def come(self, sibling: TimedLogic, values: dict[str, float]) -> None:
+        """Goes to work beside a sibling, as far as what it will get, by kind of mark."""
+        self.ownership, self.audit = sibling.ownership, sibling.audit
+        self.watermark_us = values.get(WATERMARK, -math.inf)
+
+    def add_state(self, state: GroupState) -> None:
+        """Merges key groups' state into its own."""
+        raise NotImplementedError
+
+    # control items -------------------------------------------------------------------------------------------------
+
+    def heed(self, mark: Mark) -> None:
+        """See Logic."""
+        alignment = self.station.alignment
+        assert alignment is not None
+        if mark.kind == RELEASE:
+            self.held_us.remove(mark.value)
+            self.proceed()
+            return
+        assert mark.inbox is not None
+        if not alignment.take(mark.inbox.side, mark):
+            return
+        least = alignment.least(mark.kind)
+        if mark.kind == MODIFICATION:
+            self.modify(int(least))
+            self.station.mark(MODIFICATION, least)
+        else:
+            self.proceed()
+
+    def release(self, held_us: float) -> None:
+        """A migration is over: behind the tuples that waited for it, the task goes on to say how far it is."""
+        self.station.deliver(Mark(RELEASE, held_us, self.station.name, self.now_s))
+
+    def proceed(self) -> None:
+        """Goes on to where its inputs are."""
+        alignment = self.station.alignment
+        assert alignment is not None
+        least, before_us = min(alignment.least(WATERMARK), *self.held_us, math.inf), self.watermark_us
+        if least <= before_us:
+            return
+        self.watermark_us = least
+        self.reach(before_us, int(least))
+        self.tell(int(least))
+        self.emitted_us = {group: us for group, us in self.emitted_us.items() if us > least}
+
+    def tell(self, watermark_us: int) -> None:
+        """Tells all consumers, behind what was sent so far."""
+        self.station.mark(WATERMARK, float(watermark_us))
+
+    # failures --------------------------------------------------------------------------------------------------------
+
+    def snapshot(self, again: bool) -> object:
+        """See Logic."""
+        return TimedKept(self)
+
+    def restore(self, kept: object, at_s: float, now_s: float) -> int:
+        """See Logic. What was on its way elsewhere is here: migrations begin anew."""
+        assert isinstance(kept, TimedKept)
+        self.watermark_us, self.owed.work_s = kept.watermark_us, kept.owed_s
+        self.emitted_us, self.held_us = kept.emitted_us.copy(), kept.held_us.copy()
+        self.become(kept.state)
+        self.sent_off = []
+        for state in kept.sent_off:
+            self.add_state(state)
+        return 0
+
+    # state -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def now_s(self) -> float:
+        """The clock."""
+        return float(self.station.env.now)
+
+    @property
+    def groups(self) -> Groups:
+        """Of its operator."""
+        return self.ownership.groups
+
+    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+        """See Logic."""
+        self.index = replica
+
+    def nothing(self) -> Content:
+        """An empty piece of event time."""
+        return Content(self.groups)
+
+    def held_bytes(self) -> float:
+        """See Logic."""
+        return self.window_bytes()
+
+    def held(self) -> float:
+        """None that count as tuples: its state is of keys."""
+        return 0.0
+
+    def allowed(self, span: Span, content: Content, own: bool) -> Content:
+        """What it hands over of a span: of all key groups but those whose windows up to there left from elsewhere.
+
+        own: of those only that are its own to emit.
+        """
+        refused = {group for group, us in self.emitted_us.items() if span.end <= us}
+        if own:
+            refused.update(np.flatnonzero(self.ownership.responsible(span) != self.index).tolist())
+        if not refused:
+            return content
+        return content.only([group for group in range(len(self.groups)) if group not in refused])

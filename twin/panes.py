@@ -1,0 +1,147 @@
+"""Instances of windows over event time, and the panes that they are made of. Times are whole microseconds.
+
+An instance is complete when its end has been reached by the watermark: the newest event time of all sources, less the
+slack, by how much events may come late (Enorm, Sections 4.2 and 6.2; the paper's `t >= ts_i + s` would close a window
+after its beginning, and its slack is counted twice: at the sources and at the operators. Here it is at the sources.)
+Panes are the longest pieces of which all instances are made (Section 6.1): an event is in exactly one pane.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from twin.errors import BadInput
+from twin.windows import US_PER_S, EventWindow, microseconds
+
+
+class Span(NamedTuple):
+    """[start, end): of event time in microseconds, or of panes by number."""
+
+    start: int
+    end: int
+
+    @property
+    def length(self) -> int:
+        """In the unit of its ends."""
+        return self.end - self.start
+
+
+def instance(window: EventWindow, number: int) -> Span:
+    """The instance of a number; number 0 begins at the window's start, earlier ones have negative numbers."""
+    start_us = window.start_us + number * window.every_us
+    return Span(start_us, start_us + window.length_us)
+
+
+def covering(window: EventWindow, at_us: int) -> list[Span]:
+    """All instances that an event of that time is in, the earliest first; at least one."""
+    return overlapping(window, at_us, at_us)
+
+
+def containing(window: EventWindow, result: Span) -> list[Span]:
+    """All instances that a result over a span of time lies in wholly, the earliest first.
+
+    The result of [0, 5) is in the instances that contain it, not in one that begins at 5.
+    """
+    last_us = max(result.start, result.end - 1)
+    return [each for each in overlapping(window, result.start, last_us) if each.start <= result.start]
+
+
+def overlapping(window: EventWindow, first_us: int, last_us: int) -> list[Span]:
+    """All instances that hold the time last_us and end after first_us, so also those that begin in between."""
+    first = _number_after(window, last_us - window.length_us)
+    last = (last_us - window.start_us) // window.every_us
+    return [found for number in range(first, last + 1) if (found := instance(window, number)).end > first_us]
+
+
+def per_event(window: EventWindow) -> tuple[int, int]:
+    """In how many instances an event is: the least and the most. Their mean is length / frequency."""
+    least, rest = divmod(window.length_us, window.every_us)
+    return least, least + (1 if rest else 0)
+
+
+def watermark_us(newest_us: Iterable[int], slack_us: int = 0) -> int:
+    """Up to where all events are there, given the newest event time of each source.
+
+    Smaller times will not come, this one may. Raises BadInput for negative slack, or if there is no source.
+    """
+    if slack_us < 0:
+        raise BadInput(f"slack must be >= 0, got {slack_us} us; 0 if events come in order")
+    newest = list(newest_us)
+    if not newest:
+        raise BadInput("a watermark needs the newest event time of at least one source")
+    return min(newest) - slack_us
+
+
+def completed(window: EventWindow, before_us: int, now_us: int) -> list[Span]:
+    """Instances that become complete as the watermark moves from `before_us` to `now_us`, in the order of their ends.
+
+    One whose end is the watermark is complete: its end is exclusive. Raises BadInput if the watermark moves backwards.
+    """
+    if now_us < before_us:
+        raise BadInput(f"a watermark cannot move backwards, from {before_us} us to {now_us} us")
+    first, end = (_number_after(window, us - window.length_us) for us in (before_us, now_us))
+    return [instance(window, number) for number in range(first, end)]
+
+
+def is_late(at_us: int, watermark: int) -> bool:
+    """Whether an event comes after the watermark said that all before it are there; it is dropped then."""
+    return at_us < watermark
+
+
+def _number_after(window: EventWindow, us: int) -> int:
+    """The number of the first instance that begins after a time."""
+    return (us - window.start_us) // window.every_us + 1
+
+
+class Panes(NamedTuple):
+    """Pane k is [offset + k length, offset + (k + 1) length), in microseconds."""
+
+    length_us: int
+    offset_us: int
+
+    def pane(self, at_us: int) -> int:
+        """The number of the pane that an event of that time is in."""
+        return (at_us - self.offset_us) // self.length_us
+
+    def bounds(self, pane: int) -> Span:
+        """From when to when it lasts."""
+        start_us = self.offset_us + pane * self.length_us
+        return Span(start_us, start_us + self.length_us)
+
+    def of(self, span: Span) -> Span:
+        """The panes, by number, of which an instance is made. Raises ValueError if it does not begin and end with
+        one."""
+        first, end = (divmod(us - self.offset_us, self.length_us) for us in span)
+        if first[1] or end[1]:
+            raise ValueError(f"{span} does not begin and end with a pane of {self}")
+        return Span(first[0], end[0])
+
+
+def panes_of(windows: Sequence[EventWindow], partial_s: float | None = None) -> Panes:
+    """The longest panes of which all instances of all windows are made, or such of `partial_s`.
+
+    Their length is the greatest common divisor of all lengths, frequencies and distances between starts. Raises
+    BadInput without windows, or if instances cannot be made of panes of `partial_s`.
+    """
+    if not windows:
+        raise BadInput("panes need at least one window")
+    apart = (window.start_us - windows[0].start_us for window in windows)
+    longest = math.gcd(*apart, *(us for window in windows for us in (window.length_us, window.every_us)))
+    length_us = longest if partial_s is None else microseconds(partial_s)
+    if length_us < 1 or longest % length_us:
+        raise BadInput(
+            f"partial windows of {partial_s:g} s do not make up all windows; "
+            f"take {longest / US_PER_S:g} s or a divisor of it"
+        )
+    return Panes(length_us, windows[0].start_us % length_us)
+
+
+def ending(windows: Sequence[EventWindow], panes: Panes, pane: int) -> list[Span]:
+    """All instances, as panes, that end where a pane begins; each once, the shortest first."""
+    end_us = panes.bounds(pane).start
+    lengths = {
+        window.length_us for window in windows if (end_us - window.length_us - window.start_us) % window.every_us == 0
+    }
+    return [panes.of(Span(end_us - length_us, end_us)) for length_us in sorted(lengths)]
