@@ -115,7 +115,7 @@ def test_channels_of_few_credits_fill_at_once():
     job = scenario(lopsided(engine=DEEP.model_copy(update={"channel_tuples": 10})))
     answer = RateModel().answer(job, [job.plan])
     for metric, costs in answer.costs.by_metric.items():
-        assert costs[0] == answer.lasting[metric][0]
+        assert costs[0] == pytest.approx(answer.lasting[metric][0], rel=0.02)
     assert answer.costs["throughput_per_s"][0] == pytest.approx(100 / 1.5, rel=0.01)
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 FULL = 0.995
 """Utilisation from which a socket counts as full."""
-BUSY = 0.5
-"""Utilisation of a socket below which hardly any core is lost to a task that needs one."""
 BLOCK = 512
 """Plans whose tasks are compared pair by pair at a time: all pairs of these stay in a processor's cache."""
 
@@ -39,7 +37,7 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
     alone_cn = crowded_cn / np.minimum(core, capacity_cn)
     felt_cn = np.where(own_cn >= level_cn * 0.999, full_cn, np.minimum(full_cn, own_cn / level_cn))
     left_cn = np.clip(np.where(full_cn > FULL, level_cn, capacity_cn - (total_cn - own_cn)), 1e-6, core)
-    rows = layout.crowded_cn & layout.here_cn & (capacity_cn > core) & (full_cn > BUSY)
+    rows = layout.crowded_cn & layout.here_cn & (capacity_cn > core)
     rows &= own_cn * layout.tasks_cn > capacity_cn
     if rows.any():
         core_cn = np.broadcast_to(core, own_cn.shape)

@@ -24,11 +24,6 @@ from twin.rates.paces import Paces, own_paces
 from twin.rates.queues import grown_wait_s
 from twin.rates.together import beside_on
 
-LEAST, MOST = 0.05, 0.1
-"""Of the measured time: filling counts if it takes more than LEAST, and wholly from MOST on."""
-NEAR = 0.9
-"""Load from which a queue that starts empty is not taken to be what it will be."""
-
 
 @dataclass(frozen=True, slots=True)
 class Reached:
@@ -71,13 +66,12 @@ def results(state: Reached, ages: Ages, measured: Measured) -> tuple[Results, Re
     lasting = Results(state.per_s(ages, measured), ages.results_s[:2])
     until_n = _until(state, ages)
     early_n = 1.0 - held_back(until_n, measured)
-    rows = early_n > LEAST
+    rows = early_n > 0.0
     if not rows.any():
         return lasting, lasting
     per_s, ages_s = lasting.per_s.copy(), lasting.ages_s.copy()
-    weight = np.minimum(early_n[rows], (early_n[rows] - LEAST) * MOST / (MOST - LEAST))
     part = Results(lasting.per_s[rows], lasting.ages_s[:, rows])
-    per_s[rows], ages_s[:, rows] = _blended(state.select(rows), part, weight, early_n[rows], until_n[rows], measured)
+    per_s[rows], ages_s[:, rows] = _blended(state.select(rows), part, early_n[rows], until_n[rows], measured)
     return Results(per_s, ages_s), lasting
 
 
@@ -92,27 +86,20 @@ def _until(state: Reached, ages: Ages) -> np.ndarray:
     return np.divide((weights * filling_rn).sum(axis=0), total, out=np.zeros_like(total), where=total > 0)
 
 
-def _blended(
-    state: Reached, lasting: Results, weight: np.ndarray, early_n: np.ndarray, until_n: np.ndarray, measured: Measured
-) -> Results:
-    """weight: of the time before; early_n: the share of the measured time that it is."""
+def _blended(state: Reached, lasting: Results, early_n: np.ndarray, until_n: np.ndarray, measured: Measured) -> Results:
+    """early_n: the share of the measured time before sources are held back."""
     before = Measured(measured.start_s, np.minimum(until_n, measured.end_s))
     after = Measured(np.clip(until_n, measured.start_s, measured.end_s * (1.0 - 1e-6)), measured.end_s)
     early = _early(state, before)
     late = lasting
     if (until_n < measured.end_s).any():
         ages = state.ages(after)
-        late = _between(lasting, Results(state.per_s(ages, after), ages.results_s[:2]), weight / early_n)
-    counts = weight * early.per_s, (1.0 - weight) * late.per_s
+        late = Results(state.per_s(ages, after), ages.results_s[:2])
+    counts = early_n * early.per_s, (1.0 - early_n) * late.per_s
     total = counts[0] + counts[1]
     some = total > 0.0
-    mine = np.where(some, counts[0], weight) / np.where(some, total, 1.0)
+    mine = np.where(some, counts[0], early_n) / np.where(some, total, 1.0)
     return Results(total, late.ages_s + mine * (early.ages_s - late.ages_s))
-
-
-def _between(one: Results, other: Results, share: np.ndarray) -> Results:
-    """So much of the way from one to the other."""
-    return Results(*(mine + (theirs - mine) * share for mine, theirs in zip(one, other, strict=True)))
 
 
 def _early(state: Reached, before: Measured) -> Results:
@@ -128,54 +115,23 @@ def _early(state: Reached, before: Measured) -> Results:
 
 
 def _growing(layout: Layout, paces: Paces, at_s: np.ndarray) -> Queues:
-    """Queues of which those that are nearly or more than full have grown for so long, but for `lateness`."""
+    """Queues of which those that are more than full have grown for so long, but for `lateness`."""
     load, rows = paces.load, layout.operator_c
     lasting = queues_s(layout, load)
     gap_on = lasting.gap_on
-    host = _processors(layout, paces, gap_on)
     if len(paces.over_kn) > len(rows):  # the busiest replicas, each by itself
         rows = np.concatenate([rows, np.arange(len(layout.job.names))])
-        alone = np.zeros((len(layout.job.names), layout.size))
-        host = Shared(*(np.concatenate([each, alone]) for each in host))
     over = np.maximum(paces.over_kn, 1e-6)
     servers = np.where(np.array(layout.job.shared_o)[:, None], layout.replicas_on, 1.0)
     beside = beside_on(layout, load)
     lumps_on = gap_on if beside is None else gap_on + beside
     varied = (lasting.line_on * (lumps_on + load.line_scv_on) / servers)[rows] * over
     came_s = at_s / np.maximum(over, 1.0)
-    pooled = host.used > NEAR
-    grown = grown_wait_s(over - 1.0, np.where(pooled, host.varied_s, varied), came_s)
+    grown = grown_wait_s(over - 1.0, varied, came_s)
     grown -= np.maximum(over - 1.0, 0.0) * came_s
-    steady = lasting.wait_on[rows] * np.where(pooled, host.begun(at_s), 1.0)
-    wait_kn = np.where(over < np.where(pooled, 1.0, NEAR), steady, grown)
+    wait_kn = np.where(over < 1.0, lasting.wait_on[rows], grown)
     worked = paces.worked_kn
     wait_on = paces.by_operator(layout, worked * wait_kn) / np.maximum(paces.by_operator(layout, worked), 1e-12)
     if layout.fusing is not None:
         wait_on = np.where(layout.fusing.behind_on, 0.0, wait_on)
     return lasting._replace(wait_on=wait_on)
-
-
-class Shared(NamedTuple):
-    """Of the processor of a cell, if its tasks slow each other down, else 0: used: demand over capacity; varied_s: the
-    variance of the work that comes, a second. [K, N] each"""
-
-    used: np.ndarray
-    varied_s: np.ndarray
-
-    def begun(self, at_s: np.ndarray) -> np.ndarray:
-        """Waits after so long, of those that last."""
-        less = np.clip(1.0 - self.used, 1e-6, 1.0)
-        lasting_s = np.maximum(self.varied_s, 1e-12) / (2.0 * less)
-        return np.asarray(np.minimum(grown_wait_s(-less, np.maximum(self.varied_s, 1e-12), at_s) / lasting_s, 1.0))
-
-
-def _processors(layout: Layout, paces: Paces, gap_on: np.ndarray) -> Shared:
-    load, rows = paces.load, layout.operator_c
-    busy_cn = load.busy_on[rows] if load.cells is None else load.cells.busy_cn
-    speed_cn = load.speed_on[rows] if load.cells is None else load.cells.speed_cn
-    each_cn = (load.service_on * (gap_on + load.scv_on))[rows]
-    asked_cn = np.where(layout.here_cn, busy_cn * layout.count_cn, 0.0)
-    shared = speed_cn < 0.999 * np.minimum(1.0, layout.capacity_cn)
-    used = layout.on_sockets(asked_cn) / layout.capacity_cn
-    varied_s = layout.on_sockets(asked_cn * each_cn) / layout.capacity_cn**2
-    return Shared(np.where(shared, used, 0.0), np.where(shared, varied_s, 0.0))

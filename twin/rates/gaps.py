@@ -15,12 +15,12 @@ from twin.rates.load import Load
 from twin.rates.queues import superposed
 
 
-def gap_scv_on(layout: Layout, found: Load, steady_on: np.ndarray | float = 1.0) -> np.ndarray:
-    """Of what comes to a replica. What comes in batches, from windows, or again by another way, counts as Poisson's.
-    steady_on: in how far neighbours leave services as they are, 0 to 1. [O, N]"""
+def gap_scv_on(layout: Layout, found: Load) -> np.ndarray:
+    """Of what comes to a replica. What comes in batches, from windows, or again by another way, counts as
+    Poisson's. [O, N]"""
     job = layout.job
     coming = np.ones((len(job.names), layout.size))
-    leaving, steady = np.ones_like(coming), np.broadcast_to(steady_on, coming.shape)
+    leaving = np.ones_like(coming)
     for o, streams in enumerate(job.inputs):
         if not streams:
             coming[o] = job.arrival_scv_o[o]
@@ -31,7 +31,7 @@ def gap_scv_on(layout: Layout, found: Load, steady_on: np.ndarray | float = 1.0)
         busy = np.minimum(found.used_on[o], 1.0) ** 2
         servers = layout.replicas_on[o] if job.shared_o[o] else 1.0
         leaves = 1.0 + (1.0 - busy) * (coming[o] - 1.0) + busy / np.sqrt(servers) * (found.line_scv_on[o] - 1.0)
-        leaving[o] = 1.0 + np.minimum(job.gain_o[o], 1.0) * steady[o] * (leaves - 1.0)
+        leaving[o] = 1.0 + np.minimum(job.gain_o[o], 1.0) * (leaves - 1.0)
     return coming
 
 

@@ -45,9 +45,6 @@ from twin.rates.load import Load
 from twin.rates.queues import RHO_MAX
 from twin.rates.throttle import felt
 
-THROTTLED = 1.0 - 1e-3
-"""A source that ingests less than this share of what it is offered counts as slowed."""
-
 
 class Ages(NamedTuple):
     """In seconds. results_s: processing, end-to-end and lag of the results over the sinks, [3, N].
@@ -168,7 +165,7 @@ def _full(layout: Layout, found: Load, share: np.ndarray) -> Full:
     bottleneck.
     """
     job = layout.job
-    throttled = share.min(axis=0) < THROTTLED
+    throttled = share.min(axis=0) < 1.0
     stream_sn = found.stream_sn
     blocked_on = throttled & (found.cpu_on > FULL)
     full_sn = throttled & (stream_sn > FULL)

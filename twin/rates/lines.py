@@ -64,7 +64,7 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     """
     fusing, rows, cells = layout.fusing, layout.operator_c, found.cells
     shared = sharing(layout, found)
-    gap_on = gap_scv_on(layout, found, 1.0 if shared is None else layout.mean(_steady(shared)))
+    gap_on = gap_scv_on(layout, found)
     beside, hot = beside_on(layout, found), hottest(layout, found)
     busy_cn, fair_cn = demands(layout, found)
     speed_cn = fair_cn if shared is None else shared.placed(shared.alone_k, fair_cn)
@@ -87,11 +87,6 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     if fusing is not None:
         wait_on = np.where(fusing.behind_on, 0.0, wait_on)
     return Queues(service_on, line_on, wait_on, gap_on, pace_on)
-
-
-def _steady(shared: Sharing) -> np.ndarray:
-    """In how far services are those of a task alone. [C, N]"""
-    return shared.placed(1.0 / (1.0 + shared.longer_k), np.ones(shared.rows.shape))
 
 
 def _colliding_s(shared: Sharing, line: Line, load_cn: np.ndarray, wait_cn: np.ndarray) -> np.ndarray:

@@ -14,15 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twin.rates.cores import BUSY, FULL
+from twin.rates.cores import FULL
 from twin.rates.crowds import apart, left_by_all
 from twin.rates.layout import Layout
 from twin.rates.load import Load
+from twin.rates.queues import RHO_MAX
 
 LEAST = 1e-3
 """Cores in use, as which fewer count: powers of less are no numbers that a processor is fast with."""
-MOST = 0.98
-"""Utilisation of a socket at which it is taken to be if it is more."""
 
 
 class Larger(NamedTuple):
@@ -77,31 +76,30 @@ def sharing(layout: Layout, found: Load) -> Sharing | None:
     alone = np.minimum(1.0, cores)
     # where all others keep up, it gets no more than they leave; one that asks for little has as much as any
     most = np.minimum(np.maximum(cores - (total - each), cores / alike), alone)
-    met = np.clip(beside_busy(cores, total - each), np.minimum(each / MOST, most), most)
+    met = np.clip(beside_busy(cores, total - each), np.minimum(each / RHO_MAX, most), most)
     slower = np.where(collide > 0.0, alone / met, 1.0)
-    larger = _larger(layout, found, rows, Needs(each_cn, cores_cn, total_cn, usual_cn), core_cn)
+    larger = _larger(layout, found, rows, Needs(each_cn, cores_cn, usual_cn), core_cn)
     return Sharing(rows, alone * core_cn[rows], slower, longer_k, longer_k * (1.0 - each / total), larger)
 
 
 class Needs(NamedTuple):
-    """In cores of the socket: what a replica needs; how many there are, and how many are needed; what a task there
-    needs, a mean by what they need. [C, N] each"""
+    """In cores of the socket: what a replica needs; how many there are; what a task there needs, a mean by what they
+    need. [C, N] each"""
 
     each_cn: np.ndarray
     cores_cn: np.ndarray
-    total_cn: np.ndarray
     usual_cn: np.ndarray
 
 
 def _larger(layout: Layout, found: Load, rows: np.ndarray, needs: Needs, core_cn: np.ndarray) -> Larger | None:
     """None if all tasks that collide are alike, or have cores enough."""
-    each_cn, cores_cn, total_cn, usual_cn = needs
-    which = rows & layout.here_cn & (each_cn > usual_cn) & (total_cn > BUSY * cores_cn)
+    each_cn, cores_cn, usual_cn = needs
+    which = rows & layout.here_cn & (each_cn > usual_cn)
     if not which.any():
         return None
     rest_cn = (found.line_s_on * (1.0 + found.line_scv_on) / 2.0)[layout.operator_c] / core_cn
     got, others = left_by_all(layout, which, each_cn, cores_cn, rest_cn)
-    used = np.minimum(each_cn[which] / got.cores, MOST)
+    used = np.minimum(each_cn[which] / got.cores, RHO_MAX)
     waits_s = used * got.varied_s / (2.0 * got.cores**2 * (1.0 - used))
     share = apart(others, each_cn[which])
     return Larger(which[rows], np.minimum(1.0, cores_cn[which]) / got.cores, waits_s, share)
@@ -139,7 +137,7 @@ def longer(cores: np.ndarray, busy: np.ndarray) -> np.ndarray:
     found = np.empty(busy.shape)
     for many in np.unique(cores).tolist():
         rows = cores == many
-        used = np.clip(busy[rows], LEAST, MOST * many)
+        used = np.clip(busy[rows], LEAST, RHO_MAX * many)
         rho, whole = used / many, int(many)
         term = np.ones_like(used)
         chances, present = np.ones_like(used), np.zeros_like(used)
