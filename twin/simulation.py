@@ -15,9 +15,8 @@ import simpy
 from simpy.core import StopSimulation
 
 from twin.change.controller import Controller
-from twin.change.reconfiguration import Reconfigurer
 from twin.change.rewiring import Rewiring
-from twin.change.timeline import Timeline
+from twin.change.timeline import play
 from twin.control import Policy
 from twin.deployment import Deployment
 from twin.engine.measure.meters import Statistics
@@ -148,9 +147,8 @@ def _report(statistics: Statistics, settings: RunSettings, progress: Callable[[i
 def _prepare_change(
     wiring: Rewiring, statistics: Statistics, events: Sequence[AnyEvent], policy: Policy | None
 ) -> None:
-    change = Reconfigurer(wiring, statistics)
     wiring.new_host = statistics.appeared
-    Timeline(change, events, wiring.settings.checkpoint_interval_s)
+    change = play(wiring, statistics, events)
     if policy is not None:
         Controller(change, policy, wiring.settings.decision_latency_s)
 

@@ -13,6 +13,7 @@ from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
 from tests.twin.test_event_migrations import SPLIT_EVENTS
 from tests.twin.test_event_migrations import courses as splits_and_combinations
 from twin.change import checkpoint
+from twin.change.free_checkpoints import NoCheckpoints
 from twin.change.strategies import instant
 from twin.engine.windows.compute import ComputeLogic
 from twin.engine.windows.watermark import TimedKept
@@ -96,8 +97,8 @@ def test_a_window_that_comes_again_and_is_another_is_noticed(monkeypatch: pytest
         for audit in world.audits.values():
             audit.keys = {digest: (key + 1) % 12 for digest, key in audit.keys.items()}
 
-    going_back = checkpoint.go_back
-    monkeypatch.setattr(checkpoint, "go_back", go_back)
+    going_back = checkpoint._go_back
+    monkeypatch.setattr(checkpoint, "_go_back", go_back)
     chain = [source(), compute(partial_s=0.25), consolidate(windows=[{"length_s": 1, "every_s": 0.25}]), sink()]
     with pytest.raises(ConservationError, match="after a failure"):
         simulate(job(chain, events=[FAILURE], checkpoint_interval_s=2.0))
@@ -124,7 +125,7 @@ def test_what_a_checkpoint_must_hold(what: str, monkeypatch: pytest.MonkeyPatch)
         case "contents":
             monkeypatch.setattr(ComputeLogic, "become", lambda *_: None)
         case "what was under way":
-            monkeypatch.setattr(checkpoint, "in_order", lambda *_: [])
+            monkeypatch.setattr(checkpoint, "_in_order", lambda *_: [])
         case "state on its way":
             monkeypatch.setattr(TimedKept, "__init__", _without_sent_off(TimedKept.__init__))
         case _:
@@ -146,7 +147,7 @@ def _after_a_checkpoint(send: Any) -> Any:
 
     def sent(member: Any, *rest: Any) -> None:
         send(member, *rest)
-        member.change.on_change = lambda: None
+        object.__setattr__(member.job, "checkpoints", NoCheckpoints())
 
     return sent
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
 from tests.twin.test_event_migrations import ANY, AT_S, moves
-from twin.change import reconfiguration, scaling
+from twin.change import replicas
 from twin.errors import BadInput
 from twin.guards.conservation import ConservationError
 from twin.scenario import Scenario
@@ -77,8 +77,8 @@ def test_a_replica_comes_with_key_groups_and_goes_when_its_panes_are_in_no_windo
 def test_without_joining_windows_would_be_closed_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     scale = {**OUT, "placement": ["h0", "h1", "h2", "ends"]}
     simulate(shaken([scale], rate_per_s=300.0))
-    forgotten = _without_consumers(reconfiguration.join)
-    monkeypatch.setattr(reconfiguration, "join", forgotten)
+    forgotten = _without_consumers(replicas._join_event_time)
+    monkeypatch.setattr(replicas, "_join_event_time", forgotten)
     with pytest.raises((ConservationError, AssertionError)):
         simulate(shaken([scale], rate_per_s=300.0))
 
@@ -86,10 +86,11 @@ def test_without_joining_windows_would_be_closed_too_early(monkeypatch: pytest.M
 def _without_consumers(join: Any) -> Any:
     """Nobody behind it hears of the new replica, whose control items come from nowhere then."""
 
-    def joined(wiring: Any, operator: str, task: Any) -> None:
-        behind = [each for out in wiring.query.outputs(operator) for each in wiring.world.tasks[out.consumer]]
+    def joined(running: Any, operator: str, task: Any) -> None:
+        outputs = running.wiring.query.outputs(operator)
+        behind = [each for out in outputs for each in running.world.tasks[out.consumer]]
         before = [each.alignment.copy() for each in behind]
-        join(wiring, operator, task)
+        join(running, operator, task)
         for each, alignment in zip(behind, before, strict=True):
             each.alignment = alignment
 
@@ -99,7 +100,7 @@ def _without_consumers(join: Any) -> Any:
 def test_who_leaves_without_a_word_holds_all_windows_up(monkeypatch: pytest.MonkeyPatch) -> None:
     scale = {"kind": "scale", "operator": "pass", "at_s": 2.7, "placement": ["h1"]}
     _, whole = ended(shaken([scale]), monkeypatch)
-    monkeypatch.setattr(scaling, "depart", lambda _: None)
+    monkeypatch.setattr(replicas, "KINDS", ())
     _, held_up = ended(shaken([scale]), monkeypatch)
     far_us = [max(world.history().far_us["merge"]) for world in (whole, held_up)]
     assert far_us[0] >= 8e6

@@ -136,7 +136,7 @@ def test_two_regions_fail_apart_and_one_twice() -> None:
     ]
     result = run(lines(3), *events, horizon_s=30)
     found = [(row["component"], row["at_s"], row["end_s"], row["restarted"]) for row in failures(result)]
-    assert found == [("h0, h0", 8, 16, 3), ("h1", 9, 14, 3)]
+    assert found == [("h0", 8, 16, 3), ("h1", 9, 14, 3)]
     assert [row["at_s"] for row in taken(result)] == [5, 16, 21, 26]  # none while anything is down
     assert result.metrics.tuples_out - result.duplicates == pytest.approx(arrived(result), abs=3)
 

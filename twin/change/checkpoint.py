@@ -7,16 +7,16 @@ together from what each task was when a barrier came (`twin.change.coordinator`)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from twin.change.event_time import furthest_first, go_back, holds_back, in_order, release
 from twin.engine.measure.ledger import Buffer
-from twin.engine.record import Record
+from twin.engine.record import Mark, Record
 from twin.engine.station.task import Snapshot, Task
-from twin.engine.streams.route import destination
+from twin.engine.streams.route import Leg, destination
 from twin.engine.windows.panes import History
+from twin.engine.windows.watermark import RELEASE, TimedLogic
 
 if TYPE_CHECKING:
     from twin.wiring.world import World
@@ -42,7 +42,7 @@ class Checkpoint:
 def take_checkpoint(world: World) -> Checkpoint:
     """The state of the job now; sources note where they are."""
     checkpoint, unsent, sent = Checkpoint(world.env.now), list[Record](), list[Record]()
-    for task in _tasks(world):
+    for task in world.every_task():
         checkpoint.tasks[task] = task.snapshot()
         checkpoint.counted[task] = counted(task)
         for port in task.ports:
@@ -50,13 +50,13 @@ def take_checkpoint(world: World) -> Checkpoint:
                 unsent.append(record.copy())
                 unsent[-1].inbox, unsent[-1].fetch_s = path.inbox, path.fetch_s
     timed = bool(world.owners)
-    for record in furthest_first(world.in_flight()) if timed else world.in_flight():
+    for record in _furthest_first(world.in_flight()) if timed else world.in_flight():
         inbox = destination(record)
         if inbox is not None and isinstance(inbox.task, Task | Buffer):
             sent.append(record.copy())
             sent[-1].inbox = inbox
     held = [record.copy() for buffer in world.ledger.buffers for record in buffer.records]
-    checkpoint.flying = in_order(unsent, sent, held) if timed else [*unsent, *sent, *held]
+    checkpoint.flying = _in_order(unsent, sent, held) if timed else [*unsent, *sent, *held]
     checkpoint.history = world.history().copy() if timed else None
     return checkpoint
 
@@ -71,7 +71,7 @@ def restore(world: World, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
     """Puts tasks, which are stopped, back to a checkpoint; the tuples that sources will read again."""
     replayed, there = 0, set(tasks)
     if checkpoint.history is not None:
-        go_back(world, checkpoint.history)
+        _go_back(world, checkpoint.history)
     kept = {task: snapshot for task, snapshot in checkpoint.tasks.items() if task in there}
     for task, snapshot in kept.items():
         again = task.restore(snapshot, checkpoint.reached.get(task, checkpoint.at_s), world.env.now)
@@ -79,7 +79,7 @@ def restore(world: World, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
         replayed += again
     everything = len(kept) == len(checkpoint.tasks)
     flying = [record for record in checkpoint.flying if everything or _home(record) in there]
-    queued = [record for snapshot in kept.values() for record in snapshot.queue if not holds_back(record)]
+    queued = [record for snapshot in kept.values() for record in snapshot.queue if not _holds_back(record)]
     waiting = [*flying, *queued] if checkpoint.history is None else [*queued, *flying]
     for record in waiting:
         _enqueue(world, record)
@@ -94,17 +94,13 @@ def finish(checkpoint: Checkpoint, tasks: Collection[Task]) -> None:
     for task, snapshot in checkpoint.tasks.items():
         if task in tasks:
             task.finish(snapshot)
-    release(tasks)
+    _release(tasks)
 
 
 def counted(task: Task) -> int:
     """Results that arrived at it and would arrive again."""
     sink = task.logic.part(task.logic.operators() - 1).sink()
     return sink.counted if sink is not None and sink.repeats else 0
-
-
-def _tasks(world: World) -> list[Task]:
-    return [task for tasks in world.tasks.values() for task in tasks]
 
 
 def _home(record: Record) -> object:
@@ -127,3 +123,52 @@ def _enqueue(world: World, record: Record) -> None:
     task.queue.append(again)
     task.queued += again.n
     world.ledger.restored += again.n
+
+
+# windows over event time: what was under way is served in the order in which it was sent, punctuations too ------------
+
+
+def _furthest_first(flying: Iterable[Record]) -> list[Record]:
+    """Records on the network, which are in order of arrival at the end of a hop: those with fewest hops to go lead."""
+    return sorted(flying, key=_hops)
+
+
+def _hops(record: Record) -> int:
+    """That it has still to go, beyond the one that it is on."""
+    hops, stop = 0, record.inbox
+    while isinstance(stop, Leg):
+        hops, stop = hops + 1, stop.inbox if stop.onward is None else stop.onward
+    return hops
+
+
+def _in_order(unsent: Sequence[Record], sent: Sequence[Record], held: Sequence[Record]) -> list[Record]:
+    """As the producer of each sent them. What waits for state, or is on the way to where it will, was sent after all
+    that went to the former owner, to whom it comes now."""
+    under_way = [*sent, *unsent]
+    straight = [record for record in under_way if not _will_wait(record)]
+    return [*straight, *held, *(record for record in under_way if _will_wait(record))]
+
+
+def _will_wait(record: Record) -> bool:
+    receiver = record.inbox.task if record.inbox is not None else None
+    return isinstance(receiver, Buffer) and receiver.target is None
+
+
+def _go_back(world: World, history: History) -> None:
+    """What was noted since then was undone, which is kept to be checked as well."""
+    world.undone.append(world.history().copy())
+    for name, audit in world.audits.items():
+        audit.become(history.audits[name])
+
+
+def _holds_back(record: Record) -> bool:
+    """Whether it is where a hold ends: `release` ends all of them."""
+    return isinstance(record, Mark) and record.kind == RELEASE
+
+
+def _release(tasks: Iterable[Task]) -> None:
+    """No disruptive migration is under way: behind what waits, nobody is held back any more."""
+    for task in tasks:
+        if isinstance(task.logic, TimedLogic):
+            for held_us in task.logic.held_us:
+                task.logic.release(held_us)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
 
-import simpy
-
+from twin.change.availability import Process
 from twin.change.observation import Observer
-from twin.change.reconfiguration import Process, Reconfigurer
+from twin.change.reconfiguration import Reconfigurer
 from twin.control import Policy, Reconfiguration
 from twin.engine.measure.meters import Row
+from twin.errors import BadInput
+from twin.event_checks import check_move, check_rescale
 from twin.events import Move
 
 
@@ -20,16 +20,18 @@ class Controller:
 
     def __init__(self, change: Reconfigurer, policy: Policy, latency_s: float) -> None:
         self.change = change
+        self.job = change.job
+        self.env = change.env
         self.policy = policy
         self.latency_s = latency_s
         self._noted = ""
-        self.observer = Observer(change.wiring)
-        change.statistics.listeners.append(self._period_ended)
+        self.observer = Observer(self.job.wiring)
+        self.job.statistics.listeners.append(self._period_ended)
 
     def _period_ended(self, operators: Sequence[Row], hosts: Sequence[Row]) -> None:
-        change = self.change
+        availability = self.job.availability
         statistics = self.observer.close(operators, hosts)
-        if change.outage is not None or change.under_way:
+        if availability.outage is not None or availability.changes:
             return
         decision = self.policy.decide(statistics)
         if decision is None:
@@ -38,45 +40,56 @@ class Controller:
             self._note(decision.reason)
             return
         self._noted = ""
-        change.check(decision.moves, decision.rescales, f"policy {self.policy.name!r}")
-        change.under_way += 1
-        change.env.process(self._apply(decision))
+        self._check(decision)
+        availability.changes += 1
+        self.env.process(self._apply(decision))
 
     def _note(self, reason: str) -> None:
         """Why nothing changes, once for each time that this is new."""
         if reason and reason != self._noted:
-            record = self.change.world.ledger.record("decision", self.policy.name, self.change.env.now)
-            record.detail, record.end_s = {"reason": reason, "moves": 0, "rescales": {}}, self.change.env.now
+            record = self.job.world.ledger.record("decision", self.policy.name, self.env.now)
+            record.detail, record.end_s = {"reason": reason, "moves": 0, "rescales": {}}, self.env.now
         self._noted = reason
 
-    def _apply(self, decision: Reconfiguration) -> Generator[simpy.Event, Any, None]:
-        change = self.change
-        record = change.world.ledger.record("decision", self.policy.name, change.env.now)
+    def _check(self, decision: Reconfiguration) -> None:
+        """Raises BadInput if a policy orders what cannot be."""
+        deployment, whose = self.job.wiring.deployment, f"policy {self.policy.name!r}"
+        placement = {name: tuple(map(str, tasks)) for name, tasks in self.job.world.tasks.items()}
+        try:
+            for rescale in decision.rescales:
+                check_rescale(rescale, deployment, whose)
+            for move in decision.moves:
+                check_move(move, deployment, whose, None if decision.rescales else placement)
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+
+    def _apply(self, decision: Reconfiguration) -> Process:
+        record = self.job.world.ledger.record("decision", self.policy.name, self.env.now)
         record.detail = {
             "reason": decision.reason,
             "moves": len(decision.moves),
-            "rescales": {each.operator: len(each.placement) for each in decision.rescales},
-            **({"operations": [each.kind for each in decision.operations]} if decision.operations else {}),
+            "rescales": {rescale.operator: len(rescale.placement) for rescale in decision.rescales},
+            **({"operations": [event.kind for event in decision.operations]} if decision.operations else {}),
             **decision.figures,
         }
         if self.latency_s > 0.0:
-            yield change.env.timeout(self.latency_s)
+            yield self.env.timeout(self.latency_s)
         for requests in (
-            [change.rescale(each) for each in decision.rescales],
-            [change.operate(each) for each in decision.operations],
+            [self.change.rescale(rescale) for rescale in decision.rescales],
+            [self.change.operate(event) for event in decision.operations],
             self._moves(decision),
         ):
             if requests:
-                yield change.env.all_of([change.env.process(request) for request in requests])
-        change.under_way -= 1
-        record.end_s = change.env.now
+                yield self.env.all_of([self.env.process(request) for request in requests])
+        self.job.availability.changes -= 1
+        record.end_s = self.env.now
 
     def _moves(self, decision: Reconfiguration) -> list[Process]:
         """Replicas one by one; all key groups of an operator together."""
-        whole = [self.change.move(each) for each in decision.moves if each.replica is not None]
-        parts = sorted((each for each in decision.moves if each.replica is None), key=_operator)
-        grouped = [list(each) for _, each in groupby(parts, key=_operator)]
-        return whole + [self.change.regroup(each, retire=decision.retire) for each in grouped]
+        whole = [self.change.move(move) for move in decision.moves if move.replica is not None]
+        parts = sorted((move for move in decision.moves if move.replica is None), key=_operator)
+        grouped = [list(moves) for _, moves in groupby(parts, key=_operator)]
+        return whole + [self.change.regroup(moves, retire=decision.retire) for moves in grouped]
 
 
 def _operator(move: Move) -> str:

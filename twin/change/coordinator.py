@@ -7,45 +7,36 @@ taken at once and costs nothing.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-import simpy
-
+from twin.change.availability import Availability, Process
 from twin.change.channels import channels
-from twin.change.checkpoint import complete, counted, take_checkpoint
+from twin.change.checkpoint import complete, counted
+from twin.change.free_checkpoints import FreeCheckpoints
 from twin.change.increments import changed_bytes
 from twin.change.progress import Progress
-from twin.change.restarting import all_tasks
 from twin.change.storage import Storage
 from twin.engine.station.barriers import BarrierGate, Way
 from twin.engine.station.task import Task
 
 if TYPE_CHECKING:
-    from twin.change.reconfiguration import Reconfigurer
+    from twin.change.failover import Outage
+    from twin.change.rewiring import Rewiring
     from twin.checkpoints import Checkpoints
 
-Process = Generator[simpy.Event, Any, None]
 
+class Coordinator(FreeCheckpoints):
+    """base: tuples that each task had taken up at the last checkpoint."""
 
-class Coordinator:
-    """last: the checkpoint to which a failure takes the job back. base: tuples that each task had taken up then."""
-
-    def __init__(self, change: Reconfigurer, spec: Checkpoints) -> None:
-        self.change = change
+    def __init__(self, wiring: Rewiring, availability: Availability, spec: Checkpoints) -> None:
+        super().__init__(wiring, availability, spec.interval_s)
         self.spec = spec
-        self.wiring = change.wiring
-        self.world = change.world
-        self.env = change.env
-        self.storage = Storage(self.wiring, spec)
-        self.last = take_checkpoint(self.world)
+        self.whole = spec.failover == "full"
+        self.storage = Storage(wiring, spec)
         self.base: dict[Task, int] = {}
         self.running: Progress | None = None
         self._number = 0
-        change.on_begin = self._plan_changes
-        change.on_change = self._plan_changed
-        change.on_arrival = self._arrived
-        self.env.process(self._run())
 
     def abort(self, why: str) -> None:
         """Gives up the checkpoint that is under way, if there is one."""
@@ -57,32 +48,46 @@ class Coordinator:
             self.storage.clear()
             running.failed(why, self.env.now)
 
-    # changes of the plan -------------------------------------------------------------------------------------------
+    # changes of the plan, and failures -----------------------------------------------------------------------------
 
-    def _plan_changes(self) -> None:
+    def plan_changes(self) -> None:
+        """See NoCheckpoints."""
         self.abort("the plan changes")
 
-    def _plan_changed(self) -> None:
+    def plan_changed(self) -> None:
+        """See FreeCheckpoints."""
         self.abort("the plan changed")
-        if self.change.outage is None:
-            self.last = take_checkpoint(self.world)
+        super().plan_changed()
+        if self.availability.outage is None:
             self.last.sizes = {task: self._held(task) for task in self.last.tasks}
-            self._completed()
+            self.base = {task: task.tuples_in for task in self.last.tasks}
 
-    def _arrived(self, task: Task) -> None:
-        """A replica that came since the checkpoint goes back to how it came: empty."""
-        self.last.tasks[task] = task.snapshot()
+    def before(self, failure_s: float) -> Process:
+        """They come by themselves."""
+        yield from ()
+
+    def fetch(self, outage: Outage) -> Process:
+        """See FreeCheckpoints."""
+        wanted = [(self.wiring.places[task], self.last.sizes.get(task, 0.0)) for task in outage.tasks]
+        outage.record.bytes = sum(size for _, size in wanted)
+        since_s = self.env.now
+        yield self.env.all_of([self.env.process(self.storage.get(place, size)) for place, size in wanted if size > 0.0])
+        outage.record.detail["fetched_s"] = self.env.now - since_s
+
+    def went_back(self, tasks: Iterable[Task]) -> None:
+        """See FreeCheckpoints."""
+        self.base |= {task: task.tuples_in for task in tasks if task in self.base}
 
     # one after the other -------------------------------------------------------------------------------------------
 
-    def _run(self) -> Process:
+    def run(self) -> Process:
+        """See FreeCheckpoints."""
         due_s = self.spec.interval_s
         while True:
             yield self.env.timeout(max(0.0, due_s - self.env.now))
-            while self.change.outage is not None:
-                yield self.change.outage
+            yield from self.availability.up()
             started_s = self.env.now
-            if self.change.under_way:
+            if self.availability.changes:
                 self._next().failed("the plan changes", started_s)
             else:
                 running = self._begin()
@@ -97,7 +102,7 @@ class Coordinator:
 
     def _begin(self) -> Progress:
         ways: defaultdict[Task, set[Way]] = defaultdict(set)
-        outs: dict[Task, list[list[int]]] = {task: [[] for _ in task.ports] for task in all_tasks(self.wiring)}
+        outs: dict[Task, list[list[int]]] = {task: [[] for _ in task.ports] for task in self.world.every_task()}
         for each in channels(self.wiring):
             ways[each.consumer].add((each.side, each.producer))
             outs[each.producer][each.port].append(each.replica)
@@ -147,10 +152,6 @@ class Coordinator:
         part.done = True
         if running is self.running and all(each.done for each in running.parts.values()):
             self.last, self.running = running.checkpoint(), None
-            self._completed()
+            complete(self.last, self.env.now)
             self.base = {each: known.came for each, known in running.parts.items()}
             running.completed(self.env.now)
-
-    def _completed(self) -> None:
-        complete(self.last, self.env.now)
-        self.base = {task: task.tuples_in for task in self.last.tasks}

@@ -1,24 +1,28 @@
-"""Failures of a part of a job: what is connected with a task on the host starts again. After Flink's regions."""
+"""Failures: what is connected with a task on the host, or the whole job, starts again. After Flink's regions.
+
+Tasks stop, all that they had on the way is lost, and they go on from a checkpoint.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import simpy
-
+from twin.change.availability import Process
 from twin.change.channels import regions
-from twin.change.restarting import all_tasks, restart, stop
-from twin.engine.measure.ledger import EventRecord
+from twin.change.checkpoint import Checkpoint, counted, finish, restore
+from twin.engine.measure.ledger import Buffer, EventRecord
 from twin.engine.station.task import Task
+from twin.engine.streams.channel import UNBOUNDED
+from twin.engine.streams.route import destination
 from twin.events import Failure
+from twin.wiring.streams import room_of
 
 if TYPE_CHECKING:
-    from twin.change.coordinator import Coordinator
-
-Process = Generator[simpy.Event, Any, None]
+    from twin.change.free_checkpoints import FreeCheckpoints
+    from twin.change.rewiring import Rewiring
 
 
 @dataclass(slots=True, eq=False)
@@ -33,89 +37,136 @@ class Outage:
 class Failover:
     """Stops and restarts of regions, or of the whole job; a failure that hits what is down already prolongs that."""
 
-    def __init__(self, coordinator: Coordinator, failures: Sequence[Failure]) -> None:
-        self.coordinator = coordinator
-        self.change = coordinator.change
-        self.wiring = coordinator.wiring
-        self.env = coordinator.env
-        self.ledger = coordinator.world.ledger
+    def __init__(self, checkpoints: FreeCheckpoints, failures: Sequence[Failure]) -> None:
+        self.checkpoints = checkpoints
+        self.availability = checkpoints.availability
+        self.wiring = checkpoints.wiring
+        self.env = checkpoints.env
+        self.ledger = checkpoints.world.ledger
         self.outages: list[Outage] = []
         for failure in failures:
             self.env.process(self._fail(failure))
 
     def _fail(self, failure: Failure) -> Process:
-        yield self.env.timeout(failure.at_s)
-        if not any(self.wiring.places[task].host == failure.host for task in all_tasks(self.wiring)):
+        yield from self.checkpoints.before(failure.at_s)
+        yield self.env.timeout(max(0.0, failure.at_s - self.env.now))  # floor(x / y) * y may be more than x
+        tasks = self.wiring.world.every_task()
+        if not self.outages and all(task.halted for task in tasks):
+            return  # it ran out of memory, which is final
+        if not any(self._is_on(task, failure.host) for task in tasks):
             record = self.ledger.record(failure.kind, failure.host, self.env.now)
             record.detail["effect"] = "none: it carries no operator"
             self._warn(f"failure of {failure.host} at {failure.at_s:g} s changes nothing: it carries no operator")
             return
         until_s = math.inf if failure.recover_after_s is None else self.env.now + failure.recover_after_s
-        self.coordinator.abort(f"{failure.host} failed")
+        self.checkpoints.abort(f"{failure.host} failed")
         hit = self._hit(failure.host)
         for outage in self.outages:
             if hit.intersection(outage.tasks):
-                outage.until_s = max(outage.until_s, until_s)
-                outage.record.component += f", {failure.host}"
+                self._prolong(outage, failure.host, until_s)
                 hit.difference_update(outage.tasks)
         if hit:
-            tasks = [task for task in all_tasks(self.wiring) if task in hit]
-            yield from self._down(Outage(tasks, until_s, self.ledger.record(failure.kind, failure.host, self.env.now)))
+            record = self.ledger.record(failure.kind, failure.host, self.env.now)
+            yield from self._down(Outage([task for task in tasks if task in hit], until_s, record))
+
+    def _is_on(self, task: Task, host: str) -> bool:
+        return self.wiring.places[task].host == host
 
     def _hit(self, host: str) -> set[Task]:
         """What starts again: all, if so it is wanted, or while the plan changes."""
-        whole = self.coordinator.spec.failover == "full" or self.change.under_way
-        groups = [all_tasks(self.wiring)] if whole else regions(self.wiring)
-        return {
-            task for group in groups if any(self.wiring.places[task].host == host for task in group) for task in group
-        }
+        whole = self.checkpoints.whole or self.availability.changes
+        groups = [self.wiring.world.every_task()] if whole else regions(self.wiring)
+        return {task for group in groups if any(self._is_on(task, host) for task in group) for task in group}
+
+    def _prolong(self, outage: Outage, host: str, until_s: float) -> None:
+        outage.until_s = max(outage.until_s, until_s)
+        if host not in outage.record.component.split(", "):
+            outage.record.component += f", {host}"
 
     def _down(self, outage: Outage) -> Process:
-        record, checkpoint = outage.record, self.coordinator.last
+        record, checkpoint, count = outage.record, self.checkpoints.last, len(self.wiring.world.every_task())
         self.outages.append(outage)
-        if self.change.outage is None:
-            self.change.outage = self.env.event()
-        self.change.interrupt()
+        self.availability.fail()
         lost, duplicates = stop(self.wiring, checkpoint, outage.tasks)
         record.detail |= {
             "restarted": len(outage.tasks),
-            "of": len(all_tasks(self.wiring)),
+            "of": count,
             "checkpoint_s": checkpoint.at_s,
             "lost": lost,
             "duplicates": duplicates,
         }
         while self.env.now < outage.until_s < math.inf:
             yield self.env.timeout(outage.until_s - self.env.now)
-            yield from self._fetch(outage)
+            yield from self.checkpoints.fetch(outage)
         if outage.until_s == math.inf:
             for task in outage.tasks:
                 task.halted = True
-            self._warn(f"{record.component} failed at {record.at_s:g} s and never recovers: what was there stays down")
-            return
-        self._up(outage)
-
-    def _fetch(self, outage: Outage) -> Process:
-        """Each task gets its state back from where it is kept."""
-        storage, sizes, places = self.coordinator.storage, self.coordinator.last.sizes, self.wiring.places
-        wanted = [(places[task], sizes.get(task, 0.0)) for task in outage.tasks]
-        outage.record.bytes = sum(size for _, size in wanted)
-        since_s = self.env.now
-        yield self.env.all_of([self.env.process(storage.get(place, size)) for place, size in wanted if size > 0.0])
-        outage.record.detail["fetched_s"] = self.env.now - since_s
+            what = "the job" if len(outage.tasks) == count else "what was there"
+            self._warn(f"{record.component} failed at {record.at_s:g} s and never recovers: {what} stays down")
+        elif not all(task.halted for task in outage.tasks):
+            self._up(outage)
 
     def _up(self, outage: Outage) -> None:
         record = outage.record
         self.outages.remove(outage)
-        ended = self.change.outage
-        assert ended is not None
-        if not self.outages:
-            self.change.outage = None
-        record.detail["replayed"] = restart(self.wiring, self.coordinator.last, outage.tasks)
-        self.coordinator.base |= {task: task.tuples_in for task in outage.tasks if task in self.coordinator.base}
+        record.detail["replayed"] = restart(self.wiring, self.checkpoints.last, outage.tasks)
+        self.checkpoints.went_back(outage.tasks)
         record.end_s = self.env.now
         record.paused_s = record.end_s - record.at_s
         if not self.outages:
-            ended.succeed()
+            self.availability.recover()
 
     def _warn(self, text: str) -> None:
         self.ledger.warnings.append(text)
+
+
+def stop(wiring: Rewiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> tuple[int, int]:
+    """They stop; what is queued, in service or on the way to them is lost. Tuples lost, results to be repeated.
+
+    No channel may lead from one of them to a task that goes on, or back.
+    """
+    world, ledger, stopped = wiring.world, wiring.world.ledger, set(tasks)
+    before, everything = ledger.lost, len(stopped) == len(world.every_task())
+    for record in world.in_flight():
+        inbox = destination(record)
+        if inbox is not None and (inbox.task in stopped or (everything and isinstance(inbox.task, Task | Buffer))):
+            ledger.lose(record)
+    for buffer in ledger.buffers if everything else ():
+        ledger.lost += buffer.queued
+        buffer.records.clear()
+    for name in world.tasks:
+        for task in world.tasks[name]:
+            if task in stopped:
+                _stop_task(wiring, name, task)
+    for edge in wiring.job.edges:
+        for inbox in world.inboxes[edge.ends]:
+            if everything or inbox.task in stopped:
+                inbox.credits = room_of(wiring, edge.stream) if isinstance(inbox.task, Task) else UNBOUNDED
+                inbox.waiters.clear()
+    results = {task: counted(task) for task in tasks}
+    duplicates = sum(results.values()) - sum(checkpoint.counted.get(task, 0) for task in tasks)
+    checkpoint.counted |= results  # if it is needed again, only what comes after the restart counts anew
+    ledger.duplicates += duplicates
+    return ledger.lost - before, duplicates
+
+
+def _stop_task(wiring: Rewiring, operator: str, task: Task) -> None:
+    ledger = wiring.world.ledger
+    ledger.aborted[task.name] += task.logic.in_service()
+    for edge, port in zip(wiring.job.outputs(operator), task.ports, strict=True):
+        ledger.unsent[edge.ends] += port.waiting()
+    ledger.lost += task.lost()
+    task.stop()
+    if task.blocked:
+        task.blocked = 1
+    else:
+        task.block()
+
+
+def restart(wiring: Rewiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
+    """They go on from the checkpoint; the tuples that sources read again."""
+    replayed = restore(wiring.world, checkpoint, tasks)
+    finish(checkpoint, set(tasks))
+    for task in tasks:
+        task.unblock()
+    return replayed

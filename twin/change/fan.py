@@ -127,6 +127,11 @@ class Fan:
                 self.shares[source] = 0.0
         self.refresh()
 
+    def become(self, shares: Sequence[float]) -> None:
+        """Redirects all tuples, of an operator without key groups."""
+        self.shares = list(shares)
+        self.refresh()
+
     def refresh(self) -> None:
         """Deals and sending costs of all producers, after any change."""
         keys = self.keys

@@ -1,186 +1,134 @@
-"""Direct state migration (ALBIC, section 3): redirect, buffer, serialise, transfer, deserialise, replay.
+"""Moving parts of an operator between its replicas: one protocol, three strategies.
 
-A whole replica stops, takes its state and its queue along, and goes on elsewhere. Key groups, or a share of a keyed
-operator without them, move between replicas that go on working: their new tuples wait in a buffer at the target
-until the state is there; their old ones are processed at the source before it is serialised.
+Disruptive: redirect, drain, carry, go on (`strategies.disruptive`), for every operator with keys. Of operators over
+event time also smooth, where old and new owner work side by side for a while, and instant, where the new one begins at
+once and a consolidate merges what the old one has left. There, two operators may be one component (Enorm, Section 4.5):
+a consolidate with its compute, whose key groups then stay together. Enorm's `migrate`, which takes an operator from one
+component to another, is a split or a combination here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import cast
 
-import simpy
-
-from twin.change.fan import Fan
-from twin.change.transfer import carry
-from twin.engine.calendar import Calendar
-from twin.engine.measure.ledger import Buffer, EventRecord, Ledger
-from twin.engine.station.barriers import occupy
-from twin.engine.station.task import Task
-from twin.engine.windows.content import Leaves
-from twin.plan import Location
-
-if TYPE_CHECKING:
-    from twin.change.reconfiguration import Reconfigurer
-    from twin.engine.keys.groups import KeyGroups
-
-Process = Generator[simpy.Event, Any, None]
+from twin.change.availability import Process
+from twin.change.flows import Flow, flows_to
+from twin.change.running_job import RunningJob
+from twin.change.strategies.disruptive import disruptive, disruptive_in_event_time
+from twin.change.strategies.instant import instant
+from twin.change.strategies.member import Member, reached
+from twin.change.strategies.smooth import smooth
+from twin.engine.measure.ledger import EventRecord
+from twin.engine.windows.watermark import TimedLogic
+from twin.event_migrations import Strategy, combined_with, mobility, why_not
+from twin.wiring.sharing import cut_after
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """A share of an operator's tuples, with its state, from one index of its fan to another."""
-
-    source: int
-    target: int
-    amount: float
-    groups: tuple[int, ...] = ()
+def is_together(job: RunningJob, name: str) -> bool:
+    """Whether an operator is one component with another now."""
+    both = [name, *_other(job, name)]
+    logics = [task.logic for operator in both for task in job.world.tasks[operator]]
+    return any(shipping.together for logic in logics if isinstance(logic, TimedLogic) for shipping in logic.shippings)
 
 
-def group_flows(fan: Fan, groups: Sequence[int], target: int) -> list[Flow]:
-    """What it takes to bring key groups to an index: one flow from each of their owners."""
-    keys = fan.keys
-    assert keys is not None
-    owners = dict.fromkeys(keys.owner[group] for group in groups if keys.owner[group] != target)
-    return [
-        Flow(owner, target, float(sum(keys.weights[group] for group in mine)), tuple(mine))
-        for owner in owners
-        for mine in [[group for group in groups if keys.owner[group] == owner]]
-    ]
+def component(job: RunningJob, name: str) -> str:
+    """What is changed as one: a consolidate goes by the name of its compute."""
+    return next(iter(_other(job, name)), name) if job.wiring.query.operator(name).merges else name
 
 
-# a replica to another place ----------------------------------------------------------------------------------------
+def _other(job: RunningJob, name: str) -> list[str]:
+    """The operator with which it is, or may be, one component."""
+    other = combined_with(job.wiring.query, name)
+    return [] if other is None else [other]
 
 
-def move_replica(change: Reconfigurer, task: Task, operator: str, place: Location, record: EventRecord) -> Process:
-    """Stops a replica, moves it with its state and queue, and lets it go on."""
-    env, wiring = change.env, change.wiring
-    start = wiring.places[task]
-    if place == start:
-        change.refuse(record, f"it is at {place} already")
-        return
-    task.block()
-    yield from _at_rest(env, task)
-    paused_s = env.now
-    size = wiring.state_bytes(task, operator) + wiring.queue_bytes(task, operator)
-    send_s, fetch_s = wiring.network.costs_s(start, place, size)
-    yield from _work(change.world.ledger, task, send_s)
-    yield from carry(wiring, start, place, size)
-    wiring.relocate(task, operator, place)
-    yield from _work(change.world.ledger, task, fetch_s)
-    record.paused_s = float(env.now - paused_s)
-    record.bytes = float(size)
-    task.unblock()
+def migrate(
+    job: RunningJob, name: str, flows: Sequence[Flow], strategy: Strategy | None, record: EventRecord
+) -> Process:
+    """Moves parts of an operator by a strategy, or by the one that costs least of those which the operator admits;
+    whether no failure undid any of it."""
+    if not job.heeds_event_time(name):
+        return (yield from disruptive(job, name, flows, record))
+    query, together = job.wiring.query, is_together(job, name)
+    obstacle = why_not(query, name, strategy, together)
+    if obstacle:
+        job.refuse(record, obstacle)
+        return True
+    strategy = strategy or mobility(query, name, together).strategies[0]
+    record.detail["strategy"] = strategy
+    yield from job.availability.up()
+    if not flows:
+        return True
+    if strategy == "instant":
+        yield from instant(job, name, flows, record)
+        return True
+    names = [name, *_other(job, name)] if together else [name]
+    return (yield from _by(strategy, job, [Member(job, operator) for operator in names], flows, record))
 
 
-def _at_rest(env: Calendar, task: Task) -> Process:
-    """Waits until what a blocked task had taken up is done, and a pause of its host is over."""
-    while task.busy or task.engaged_until_s > env.now or task.logic.away():
-        yield env.until(lambda: not (task.busy or task.logic.away()))
-        if task.engaged_until_s > env.now:
-            yield env.timeout(task.engaged_until_s - env.now)
+def _by(
+    strategy: Strategy, job: RunningJob, members: Sequence[Member], flows: Sequence[Flow], record: EventRecord
+) -> Process:
+    """Moves key groups of one component; whether no failure undid it."""
+    if strategy == "disruptive":
+        return (yield from disruptive_in_event_time(job, members, flows, record))
+    yield from smooth(job, members, flows, record)
+    return True
 
 
-def _work(ledger: Ledger, task: Task, work_s: float) -> Process:
-    """CPU work of a paused task, at the speed that its processor gives it; none was done if it is interrupted."""
-    if work_s <= 0.0:
-        return
-    processor = task.processor
-    work_s *= processor.slowdown
-    processor.work_s += work_s
-    ledger.moving_s[processor] += work_s
-    try:
-        yield _served(task, work_s) if processor.shared else task.env.timeout(work_s / processor.speed)
-    except simpy.Interrupt:
-        processor.cancel(task)
-        processor.work_s -= work_s
-        raise
-    finally:
-        ledger.moving_s[processor] -= work_s
+def split(job: RunningJob, name: str, owners: Sequence[int] | None, record: EventRecord) -> Process:
+    """Makes a consolidate a component of its own; then its key groups may go to owners of its own, at once."""
+    if not is_together(job, name):
+        job.refuse(record, f"{name!r} is a component of its own already")
+        return True
+    _set_together(job, name, False)
+    record.paused_s, record.bytes = 0.0, 0.0
+    flows = [] if owners is None else flows_to_replicas(job, name, dict(enumerate(owners)), record)
+    if flows:
+        yield from instant(job, name, flows, record)
+    return True
 
 
-def _served(task: Task, work_s: float) -> simpy.Event:
-    """That its processor, shared with others, has done that work for the task."""
-    done = task.env.event()
+def combine(job: RunningJob, name: str, strategy: Strategy, record: EventRecord) -> Process:
+    """Brings a consolidate's key groups to where its compute has them, and makes both one component.
 
-    def finished() -> None:
-        done.succeed()
-
-    task.processor.start(task, work_s, finished)
+    First, partial results must be where their key group is: it waits for the panes that are open.
+    """
+    if is_together(job, name):
+        job.refuse(record, f"{name!r} is one component with its compute already")
+        return True
+    compute = _compute_of(job, name)
+    if compute.seats != Member(job, name).seats:
+        job.refuse(record, f"{name!r} and {compute.name!r} have other replicas since they were scaled")
+        return True
+    at_us = cut_after(job.wiring)
+    yield from reached(job, [(logic, at_us) for logic in compute.replicas])
+    flows = flows_to(Member(job, name).owners.keys, dict(enumerate(compute.owners.keys.owner)))
+    record.paused_s, record.bytes = 0.0, 0.0
+    record.detail["strategy"] = strategy
+    done = not flows or (yield from _by(strategy, job, [Member(job, name)], flows, record))
+    if done:
+        _set_together(job, name, True)
     return done
 
 
-# a share of an operator to another replica -------------------------------------------------------------------------
+def flows_to_replicas(job: RunningJob, name: str, owners: Mapping[int, int], record: EventRecord) -> list[Flow]:
+    """What it takes to bring key groups to replicas by their numbers, which scaling may have taken away."""
+    tasks, fan = job.world.tasks[name], job.fan(name)
+    gone = [owner for owner in owners.values() if owner >= len(tasks)]
+    if gone:
+        job.refuse(record, f"it has no replica {gone[0]}; it has {len(tasks)}, counted from 0")
+        return []
+    keys = job.world.key_groups[name]
+    return flows_to(keys, {group: fan.index(tasks[owner]) for group, owner in owners.items()})
 
 
-def move_part(change: Reconfigurer, fan: Fan, flow: Flow, record: EventRecord) -> Process:
-    """Moves a share of a replica's input and state to another; if interrupted, everything stays as it was."""
-    env, wiring = change.env, change.wiring
-    source, target = fan.slots[flow.source], fan.slots[flow.target]
-    assert isinstance(source, Task) and isinstance(target, Task)
-    buffer = Buffer()
-    change.world.ledger.buffers.append(buffer)
-    slot = fan.add(buffer, fan.places[flow.target])
-    part = min(1.0, flow.amount / fan.shares[flow.source]) if flow.amount > 0.0 else 0.0
-    fan.shift(flow.source, slot, flow.amount, flow.groups)
-    try:
-        until = source.tuples_in + change.outstanding(source)
-        yield env.until(lambda: _drained(source, until, alone=not fan.shares[flow.source]))
-        paused_s = env.now
-        state = source.logic.take(part, _leaving(fan.keys, flow))
-        size = state.bytes + (len(flow.groups) * fan.keys.state_bytes_each if fan.keys else 0.0)
-        start, place = fan.places[flow.source], fan.places[flow.target]
-        send_s, fetch_s = wiring.network.costs_s(start, place, size)
-        yield from _beside(source, send_s)
-        yield from carry(wiring, start, place, size)
-        yield from _beside(target, fetch_s)
-        target.logic.give(state)
-        record.paused_s = float(max(record.paused_s or 0.0, env.now - paused_s))
-        record.bytes = float((record.bytes or 0.0) + size)
-    except simpy.Interrupt:  # the job is down; the state comes back from the checkpoint
-        _settle(fan, buffer, flow, flow.source)
-        raise
-    _settle(fan, buffer, flow, flow.target)
+def _compute_of(job: RunningJob, name: str) -> Member:
+    return Member(job, cast("str", combined_with(job.wiring.query, name)))
 
 
-def _drained(source: Task, until: int, alone: bool) -> bool:
-    """Whether it has served so many tuples. alone: whether any that it serves is of what moves."""
-    if source.tuples_in < until:
-        return False
-    return not (source.busy and (source.tuples_in == until or alone))
-
-
-def _leaving(keys: KeyGroups | None, flow: Flow) -> Leaves | None:
-    """Records of the key groups that move."""
-    if keys is None:
-        return None
-    known, groups = keys, set(flow.groups)
-    return lambda key: known.group_of(key) in groups
-
-
-def _settle(fan: Fan, buffer: Buffer, flow: Flow, index: int) -> None:
-    """The share, and what was buffered of it, goes to that index."""
-    fan.shift(fan.index(buffer), index, flow.amount, flow.groups)
-    fan.leave(buffer)
-    receiver = fan.slots[index]
-    assert isinstance(receiver, Task)
-    buffer.open(receiver, receiver.env.now)
-
-
-def _beside(task: Task, work_s: float) -> Process:
-    """CPU work of a task that goes on working: it is done before the next record, and takes its time here."""
-    if work_s > 0.0:
-        occupy(task, work_s)
-        yield task.env.timeout(work_s * task.processor.slowdown / task.processor.speed)
-
-
-def reshare(fan: Fan) -> None:
-    """After shares have changed: how many groups live on a replica, and how likely two of its tuples match."""
-    if fan.keys is not None:
-        return  # they see to it themselves
-    operators, replicas = fan.wiring.job.component(fan.operator).operators, len(fan.slots)
-    for task, share in zip(fan.slots, fan.shares, strict=True):
-        if share > 0.0 and isinstance(task, Task):
-            task.logic.know_share(share, [each.values(replicas) for each in operators])
+def _set_together(job: RunningJob, name: str, together: bool) -> None:
+    for logic in _compute_of(job, name).replicas:
+        for shipping in logic.shippings:
+            shipping.together = together

@@ -2,52 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 import numpy as np
-import simpy
 
+from twin.change.availability import Availability, Process
 from twin.change.coordinator import Coordinator
 from twin.change.failover import Failover
-from twin.change.faults import Recovery, degrade, slow_down
+from twin.change.free_checkpoints import FreeCheckpoints, NoCheckpoints
 from twin.change.reconfiguration import Reconfigurer
+from twin.change.rewiring import Rewiring
+from twin.change.running_job import RunningJob
+from twin.engine.measure.meters import Statistics
+from twin.engine.streams.network import Nic
 from twin.event_time_events import Combine, Repartition, Split
 from twin.events import AnyEvent, Failure, LinkDegradation, Migration, RateChange, Scale, Skew, SlowDown
-
-if TYPE_CHECKING:
-    from twin.change.rewiring import Rewiring
 
 STEPS = 10
 """In which a gradual skew comes."""
 
 
-class Timeline:
-    """Plays events. Those of the same time happen in the order in which they are listed."""
+def play(wiring: Rewiring, statistics: Statistics, events: Sequence[AnyEvent]) -> Reconfigurer:
+    """Events happen when they are due, those of the same time as they are listed. Who changes the job at their wish."""
+    availability, env = Availability(wiring.world.env), wiring.world.env
+    failures = [event for event in events if isinstance(event, Failure)]
+    checkpoints = _checkpoints(wiring, availability, failing=bool(failures))
+    change = Reconfigurer(RunningJob(wiring, statistics, availability, checkpoints))
+    timeline = Timeline(change)
+    for event in events:
+        if not isinstance(event, Failure):
+            env.process(timeline.at(event))
+    if isinstance(checkpoints, FreeCheckpoints):
+        env.process(checkpoints.run())
+        Failover(checkpoints, failures)
+    return change
 
-    def __init__(self, change: Reconfigurer, events: Sequence[AnyEvent], checkpoint_interval_s: float) -> None:
+
+def _checkpoints(wiring: Rewiring, availability: Availability, failing: bool) -> NoCheckpoints:
+    if wiring.checkpoints is not None:
+        return Coordinator(wiring, availability, wiring.checkpoints)
+    if failing:
+        return FreeCheckpoints(wiring, availability, wiring.settings.checkpoint_interval_s)
+    return NoCheckpoints()
+
+
+class Timeline:
+    """Plays events. Factors of rates and weights are relative to how they began, not to earlier changes."""
+
+    def __init__(self, change: Reconfigurer) -> None:
         self.change = change
+        self.wiring = change.job.wiring
+        self.world = change.world
+        self.env = change.env
         self._rate_factors: dict[str, float] = {}
         self._skews: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        env = change.env
-        for event in events:
-            if not isinstance(event, Failure):
-                env.process(self._at(event))
-        failures = [event for event in events if isinstance(event, Failure)]
-        if change.wiring.checkpoints is not None:
-            Failover(Coordinator(change, change.wiring.checkpoints), failures)
-        elif failures:
-            Recovery(change, failures, checkpoint_interval_s)
 
-    def _at(self, event: AnyEvent) -> Generator[simpy.Event, Any, None]:
-        yield self.change.env.timeout(event.at_s)
+    def at(self, event: AnyEvent) -> Process:
+        """Waits until an event is due, and carries it out."""
+        yield self.env.timeout(event.at_s)
         match event:
             case RateChange():
-                self._change_rate(self.change.wiring, event)
+                self._change_rate(event)
             case SlowDown():
-                yield from slow_down(self.change.wiring, event)
+                yield from self._slow_down(event)
             case LinkDegradation():
-                yield from degrade(self.change.wiring, event)
+                yield from self._degrade(event)
             case Migration():
                 yield from self.change.move(event)
             case Skew():
@@ -57,28 +76,51 @@ class Timeline:
             case Repartition() | Split() | Combine():
                 yield from self.change.operate(event)
 
-    def _skew(self, event: Skew) -> Generator[simpy.Event, Any, None]:
-        """Factors are relative to how it began, not to earlier changes."""
-        world = self.change.world
-        keys, groups = world.key_groups[event.operator], list(event.key_groups)
-        base_g, factor_g = self._skews.setdefault(event.operator, (keys.weights.copy(), np.ones(len(keys))))
-        record = world.ledger.record(event.kind, event.operator, world.env.now, factor=event.factor)
-        before_g, steps = factor_g[groups].copy(), 1 if event.over_s is None else STEPS
-        for step in range(1, steps + 1):
-            if event.over_s is not None:
-                yield world.env.timeout(event.over_s / STEPS)
-            factor_g[groups] = before_g + (event.factor - before_g) * step / steps
-            keys.reweigh(base_g * factor_g / np.sum(base_g * factor_g))
-        record.end_s = float(world.env.now)
-
-    def _change_rate(self, wiring: Rewiring, event: RateChange) -> None:
-        """Factors and rates are relative to the law, not to earlier changes."""
-        world = wiring.world
+    def _change_rate(self, event: RateChange) -> None:
         factor = event.factor
         if factor is None:
             assert event.rate_per_s is not None
-            factor = event.rate_per_s / wiring.deployment.workload.arrivals[event.source].mean_rate_per_s
-        world.ledger.record(event.kind, event.source, world.env.now, factor=factor).end_s = world.env.now
-        for broker in world.brokers[event.source]:
+            factor = event.rate_per_s / self.wiring.deployment.workload.arrivals[event.source].mean_rate_per_s
+        self.world.ledger.record(event.kind, event.source, self.env.now, factor=factor).end_s = self.env.now
+        for broker in self.world.brokers[event.source]:
             broker.scale(factor / self._rate_factors.get(event.source, 1.0))
         self._rate_factors[event.source] = factor
+
+    def _slow_down(self, event: SlowDown) -> Process:
+        record = self.world.ledger.record(event.kind, event.host, self.env.now, factor=event.factor)
+        self.wiring.throttle(event.host, event.factor)
+        if event.duration_s is not None:
+            yield self.env.timeout(event.duration_s)
+            self.wiring.throttle(event.host, 1.0 / event.factor)
+            record.end_s = self.env.now
+
+    def _degrade(self, event: LinkDegradation) -> Process:
+        nics = self._degraded(event)
+        factors = {"bandwidth_factor": event.bandwidth_factor, "latency_factor": event.latency_factor}
+        record = self.world.ledger.record(event.kind, event.component, self.env.now, **factors)
+        for nic in nics:
+            nic.degrade(event.bandwidth_factor, event.latency_factor)
+        if event.duration_s is not None:
+            yield self.env.timeout(event.duration_s)
+            for nic in nics:
+                nic.degrade(1.0 / event.bandwidth_factor, 1.0 / event.latency_factor)
+            record.end_s = self.env.now
+
+    def _degraded(self, event: LinkDegradation) -> list[Nic]:
+        """A host's card, or both directions of a link."""
+        if event.link is None:
+            assert event.host is not None
+            return [self.wiring.network.nic(event.host)]
+        return [self.world.links["->".join(ends)] for ends in (event.link, event.link[::-1])]
+
+    def _skew(self, event: Skew) -> Process:
+        keys, groups = self.world.key_groups[event.operator], list(event.key_groups)
+        base_g, factor_g = self._skews.setdefault(event.operator, (keys.weights.copy(), np.ones(len(keys))))
+        record = self.world.ledger.record(event.kind, event.operator, self.env.now, factor=event.factor)
+        before_g, steps = factor_g[groups].copy(), 1 if event.over_s is None else STEPS
+        for step in range(1, steps + 1):
+            if event.over_s is not None:
+                yield self.env.timeout(event.over_s / STEPS)
+            factor_g[groups] = before_g + (event.factor - before_g) * step / steps
+            keys.reweigh(base_g * factor_g / np.sum(base_g * factor_g))
+        record.end_s = float(self.env.now)

@@ -10,11 +10,10 @@ import pytest
 from tests.twin.worlds import chain
 from twin.change.controller import Controller
 from twin.change.fan import Fan
-from twin.change.reconfiguration import Reconfigurer
 from twin.change.rewiring import Rewiring
-from twin.change.timeline import Timeline
+from twin.change.timeline import play
 from twin.change.transfer import PIECE_BYTES, PIECES, carry
-from twin.control import PeriodStatistics, Reconfiguration
+from twin.control import PeriodStatistics, Policy, Reconfiguration
 from twin.engine.measure.ledger import Buffer
 from twin.engine.measure.meters import Statistics
 from twin.engine.record import Record
@@ -34,12 +33,11 @@ class Tiny:
         middle = [{"kind": "map", "name": "m", "service_time_s": 0.1}]
         law = {"law": "constant", "rate_per_s": rate}
         job = chain(middle, law, hosts=HOSTS, placement=dict.fromkeys(("source", "m", "sink"), "h0") | placement)
-        settings = RunSettings(horizon_s=100, warmup_s=0, period_s=1, noise=False)
+        settings = RunSettings(horizon_s=100, warmup_s=0, period_s=1, noise=False, checkpoint_interval_s=1)
         self.wiring = Rewiring(job, settings, replayable=True)
         self.world = self.wiring.build()
         self.env = self.world.env
         self.statistics = Statistics(self.env, *self.wiring.meters(), 1.0)
-        self.change = Reconfigurer(self.wiring, self.statistics)
         self.arrived: list[float] = []
         sink = self.world.tasks["sink"][0]
         take = sink.deliver
@@ -51,8 +49,10 @@ class Tiny:
         for inbox in self.world.inboxes["m", "sink"]:
             inbox.task = _Noted(deliver)
 
-    def play(self, *events: AnyEvent) -> None:
-        Timeline(self.change, events, checkpoint_interval_s=1.0)
+    def play(self, *events: AnyEvent, policy: Policy | None = None, latency_s: float = 0.0) -> None:
+        change = play(self.wiring, self.statistics, events)
+        if policy is not None:
+            Controller(change, policy, latency_s)
 
     def told(self) -> list[tuple[str, str, float, float | None]]:
         """The ledger's events."""
@@ -201,7 +201,7 @@ def test_orders_are_carried_out_later_and_nobody_is_asked_meanwhile() -> None:
     tiny = Tiny()
     move = Reconfiguration(moves=(Move(operator="m", replica=0, to="h1"),), reason="why not")
     orders = Orders([move, None, move])
-    Controller(tiny.change, orders, latency_s=1.5)
+    tiny.play(policy=orders, latency_s=1.5)
     tiny.env.run(until=6.2)
     assert orders.asked == [1.0, 3.0, 4.0, 6.0]
     assert tiny.told() == [
@@ -214,7 +214,7 @@ def test_orders_are_carried_out_later_and_nobody_is_asked_meanwhile() -> None:
 def test_why_nothing_changes_is_noted_once() -> None:
     tiny = Tiny()
     reasons = ["busy", "busy", "idle", "", "idle"]
-    Controller(tiny.change, Orders([Reconfiguration(reason=each) for each in reasons]), latency_s=0.0)
+    tiny.play(policy=Orders([Reconfiguration(reason=reason) for reason in reasons]))
     tiny.env.run(until=5.5)
     noted = [(each.at_s, each.detail["reason"]) for each in tiny.world.ledger.events]
     assert noted == [(1.0, "busy"), (3.0, "idle"), (5.0, "idle")]
@@ -223,8 +223,7 @@ def test_why_nothing_changes_is_noted_once() -> None:
 def test_nobody_is_asked_while_the_job_is_down() -> None:
     tiny = Tiny()
     orders = Orders([])
-    Controller(tiny.change, orders, latency_s=0.0)
-    tiny.play(Failure(at_s=1.5, host="h0", recover_after_s=2))
+    tiny.play(Failure(at_s=1.5, host="h0", recover_after_s=2), policy=orders)
     tiny.env.run(until=5.5)
     assert orders.asked == [1.0, 4.0, 5.0]
 
@@ -233,8 +232,7 @@ def test_no_order_while_a_move_is_under_way() -> None:
     """A replica with 10 tuples queued of 80 bytes, and so 0.01 s of state, moves from 2.05 on."""
     tiny = Tiny()
     orders = Orders([])
-    Controller(tiny.change, orders, latency_s=0.0)
-    tiny.play(Migration(at_s=1.95, operator="m", replica=0, to="h1"))
+    tiny.play(Migration(at_s=1.95, operator="m", replica=0, to="h1"), policy=orders)
     tiny.env.run(until=3.5)
     assert orders.asked == [1.0, 2.0, 3.0] and tiny.told() == [("migration", "m", 1.95, 1.95)]
 

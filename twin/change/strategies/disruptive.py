@@ -1,142 +1,218 @@
-"""Disruptive migration: redirect, drain, serialise, transfer, install, go on (Enorm, Sections 3.2 and 4.5).
+"""Disruptive migration: redirect, drain, serialise, transfer, install, go on (ALBIC, section 3; Enorm, 3.2 and 4.5).
 
-The new owner keeps tuples of the key groups waiting, and does not say how far it is until it has worked them off: else
-their windows would be closed without them. The old one goes no further than both had come when tuples were redirected.
-So all windows of the operator wait for the key groups that move.
+Key groups, or a share of a keyed operator without them, move between replicas that go on working: new tuples wait at
+the target until the state is there; old ones are served at the source before it is serialised. If a failure comes in
+between, everything stays as it was, and the state comes back from the checkpoint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import simpy
 
-from twin.change.migration import Flow
-from twin.change.strategies.component import Member, beside
+from twin.change.availability import Process
+from twin.change.fan import Fan
+from twin.change.flows import Flow
+from twin.change.running_job import RunningJob
+from twin.change.strategies.member import Member
 from twin.change.transfer import carry
 from twin.engine.measure.ledger import Buffer, EventRecord
+from twin.engine.station.barriers import occupy
+from twin.engine.station.task import Task
 from twin.engine.windows.compute import ComputeLogic
 from twin.engine.windows.consolidate import ConsolidateLogic
+from twin.engine.windows.content import Leaves
 
-if TYPE_CHECKING:
-    from twin.change.reconfiguration import Reconfigurer
-
-Process = Generator[simpy.Event, Any, None]
 LONG_AGO_US = -(1 << 62)
 
 
-class Moving:
-    """Key groups of one operator on their way from one replica to another, from the redirection on. far_us: up to where
-    their windows are the old owner's; all tuples before it have been sent to that."""
+class Transfer:
+    """A flow of one operator on its way, from the redirection on. size: bytes of its state."""
 
-    def __init__(self, member: Member, flow: Flow, far_us: float) -> None:
-        self.member = member
+    def __init__(self, job: RunningJob, fan: Fan, flow: Flow) -> None:
+        self.job = job
+        self.fan = fan
         self.flow = flow
-        self.groups = list(flow.groups)
-        self.source = member.replica(flow.source)
-        self.target = member.replica(flow.target)
-        self.far_us = far_us
-        self.buffer = Buffer()
+        self.source, self.target = self._task(flow.source), self._task(flow.target)
+        self.part = min(1.0, flow.amount / fan.shares[flow.source]) if flow.amount > 0.0 else 0.0
         self.state: Any = None
         self.size = 0.0
-        self._redirect()
+        self.buffer = Buffer()
+        job.world.ledger.buffers.append(self.buffer)
+        fan.shift(flow.source, fan.add(self.buffer, fan.places[flow.target]), flow.amount, flow.groups)
+        self.until = self.source.tuples_in + job.outstanding(self.source)
 
-    def _redirect(self) -> None:
-        change, fan, flow = self.member.change, self.member.fan, self.flow
-        change.world.ledger.buffers.append(self.buffer)
-        slot = fan.add(self.buffer, fan.places[flow.target])
-        fan.shift(flow.source, slot, flow.amount, flow.groups)
-        for each in (self.source, self.target):
-            each.held_us.append(self.far_us)
-        far_us = int(max(self.far_us, LONG_AGO_US))
-        self._cut = self.member.cut([flow], far_us, far_us, by_end=True)
-        self.member.owners.leaving.append(self._cut)
-        self._until = self.source.station.tuples_in + change.outstanding(self.source.station)
+    def _task(self, index: int) -> Task:
+        task = self.fan.slots[index]
+        assert isinstance(task, Task)
+        return task
 
     @property
     def drained(self) -> bool:
-        """Whether the old owner has served all that was under way to it, and is as far as it should be."""
-        station = self.source.station
-        if station.tuples_in < self._until or (station.busy and station.tuples_in == self._until):
+        """Whether the old owner has served all that was under way to it of what moves."""
+        source, alone = self.source, not self.fan.shares[self.flow.source]
+        if source.tuples_in < self.until:
             return False
-        return self.source.watermark_us >= self.far_us
+        return not (source.busy and (source.tuples_in == self.until or alone))
 
     def take(self) -> None:
         """Out of the old owner."""
-        source = self.source
-        assert isinstance(source, ComputeLogic | ConsolidateLogic)
-        self.state = source.take_groups(self.groups)
-        self.size = source.bytes_of(self.state)
-        source.sent_off.append(self.state)
+        keys = self.fan.keys
+        self.state = self.source.logic.take(self.part, self._leaving())
+        self.size = self.state.bytes + (len(self.flow.groups) * keys.state_bytes_each if keys else 0.0)
+
+    def _leaving(self) -> Leaves | None:
+        """Records of the key groups that move."""
+        keys, groups = self.fan.keys, set(self.flow.groups)
+        return None if keys is None else lambda key: keys.group_of(key) in groups
+
+    def give(self) -> None:
+        """To the new owner, which serves what has waited."""
+        self.target.logic.give(self.state)
+        self.settle(self.flow.target)
+
+    def undo(self) -> None:
+        """The job is down, and goes on with the old owner."""
+        self.settle(self.flow.source)
+
+    def settle(self, index: int) -> None:
+        """The share, and what was buffered of it, goes to that index."""
+        self.fan.shift(self.fan.index(self.buffer), index, self.flow.amount, self.flow.groups)
+        self.fan.leave(self.buffer)
+        self.buffer.open(self._task(index), self.job.env.now)
+
+    def work(self, task: Task, work_s: float) -> None:
+        """CPU work of a task that goes on working: it is done before the next record."""
+        occupy(task, work_s)
+
+
+class TimedTransfer(Transfer):
+    """Of an operator over event time. far_us: up to where windows are the old owner's; it has all tuples before it.
+
+    The new owner does not say how far it is until it has worked off what waited: else windows would be closed without
+    that. The old one goes no further than both had come when tuples were redirected. So all windows of the operator
+    wait for the key groups that move.
+    """
+
+    def __init__(self, member: Member, flow: Flow, far_us: float) -> None:
+        self.far_us = far_us
+        self.owners = member.owners
+        self.old, self.new = member.replica(flow.source), member.replica(flow.target)
+        super().__init__(member.job, member.fan, flow)
+        for replica in (self.old, self.new):
+            replica.held_us.append(far_us)
+        cut_us = int(max(far_us, LONG_AGO_US))
+        self._cut = member.cut([flow], cut_us, cut_us, by_end=True)
+        self.owners.leaving.append(self._cut)
+
+    @property
+    def drained(self) -> bool:
+        """Also whether the old owner is as far as it should be."""
+        if self.source.tuples_in < self.until or (self.source.busy and self.source.tuples_in == self.until):
+            return False
+        return self.old.watermark_us >= self.far_us
+
+    def take(self) -> None:
+        """See Transfer."""
+        assert isinstance(self.old, ComputeLogic | ConsolidateLogic)
+        self.state = self.old.take_groups(list(self.flow.groups))
+        self.size = self.old.bytes_of(self.state)
+        self.old.sent_off.append(self.state)
 
     def give(self) -> None:
         """To the new owner, which serves what has waited and then says how far it is; the old one goes on as well."""
-        target = self.target
-        assert isinstance(target, ComputeLogic | ConsolidateLogic)
-        target.give_groups(self.state)
-        self.source.sent_off = [each for each in self.source.sent_off if each is not self.state]
-        for group in self.groups:
-            target.emitted_us[group] = self.far_us
-        self._settle(self.flow.target)
-        for each in (self.source, target):
-            each.release(self.far_us)
+        assert isinstance(self.new, ComputeLogic | ConsolidateLogic)
+        self.new.give_groups(self.state)
+        self.old.sent_off = [state for state in self.old.sent_off if state is not self.state]
+        for group in self.flow.groups:
+            self.new.emitted_us[group] = self.far_us
+        self.settle(self.flow.target)
+        for replica in (self.old, self.new):
+            replica.release(self.far_us)
 
     def undo(self) -> None:
-        """The job is down, and goes on with the old owner; what it had comes back from the checkpoint."""
+        """See Transfer."""
         self.buffer.undone = True
-        self._settle(self.flow.source)
+        self.settle(self.flow.source)
 
-    def _settle(self, index: int) -> None:
-        """Its tuples, and those that waited, go to that index from now on."""
-        fan, leaving = self.member.fan, self.member.owners.leaving
-        leaving[:] = [each for each in leaving if each is not self._cut]
-        fan.shift(fan.index(self.buffer), index, self.flow.amount, self.flow.groups)
-        fan.leave(self.buffer)
-        station = self.member.replica(index).station
-        self.buffer.open(station, station.env.now)
+    def settle(self, index: int) -> None:
+        """See Transfer."""
+        self.owners.leaving[:] = [cut for cut in self.owners.leaving if cut is not self._cut]
+        super().settle(index)
+
+    def work(self, task: Task, work_s: float) -> None:
+        """It is done with the next record."""
+        logic = self.old if task is self.source else self.new
+        logic.owed.work_s += work_s
 
 
-def disruptive(
-    change: Reconfigurer, members: Sequence[Member], flows: Sequence[Flow], record: EventRecord
-) -> Generator[simpy.Event, Any, bool]:
-    """Moves key groups of one component, its flows all at the same time; whether no failure undid any of it."""
-    redirected_s: float = change.env.now
+def disruptive(job: RunningJob, operator: str, flows: Sequence[Flow], record: EventRecord) -> Process:
+    """Moves parts of an operator, its flows all at the same time; whether no failure undid any of it."""
+    transfers = [[Transfer(job, job.fan(operator), flow)] for flow in flows]
+    done = yield from job.availability.all_done([_carried(job, together, record) for together in transfers])
+    _tell_shares(job, job.fan(operator))
+    return done
+
+
+def _tell_shares(job: RunningJob, fan: Fan) -> None:
+    """Without key groups: how many groups live on a replica now, and how likely two of its tuples match."""
+    operators, replicas = job.wiring.job.component(fan.operator).operators, len(fan.slots)
+    for task, share in zip(fan.slots, fan.shares, strict=True) if fan.keys is None else ():
+        if share > 0.0 and isinstance(task, Task):
+            task.logic.know_share(share, [operator.values(replicas) for operator in operators])
+
+
+def disruptive_in_event_time(
+    job: RunningJob, members: Sequence[Member], flows: Sequence[Flow], record: EventRecord
+) -> Process:
+    """Moves key groups of one component, likewise. Of an operator over event time, each flow ends in a checkpoint."""
+    redirected_s: float = job.env.now
     far_us = [_far_us(member, flows) for member in members]
-    moving = [[Moving(member, flow, far) for member, far in zip(members, far_us, strict=True)] for flow in flows]
-    done = yield from change.all_done([_flow(change, each, record) for each in moving])
-    record.detail["held_s"] = float(change.env.now - redirected_s)
-    return bool(done)
+    transfers = [
+        [TimedTransfer(member, flow, far) for member, far in zip(members, far_us, strict=True)] for flow in flows
+    ]
+    works = [_carried(job, together, record, job.checkpoints.plan_changed) for together in transfers]
+    done = yield from job.availability.all_done(works)
+    record.detail["held_s"] = float(job.env.now - redirected_s)
+    return done
 
 
 def _far_us(member: Member, flows: Sequence[Flow]) -> float:
     """Up to where any of the owners is: all that comes before has been sent to all of them."""
-    return max(member.replica(index).watermark_us for flow in flows for index in (flow.source, flow.target))
+    return max(logic.watermark_us for logic in member.owning(flows))
 
 
-def _flow(change: Reconfigurer, together: Sequence[Moving], record: EventRecord) -> Process:
+def _carried(
+    job: RunningJob, together: Sequence[Transfer], record: EventRecord, then: Callable[[], None] = lambda: None
+) -> Process:
+    """From drained sources to the target; together: what moves the same way, of all operators of a component."""
+    env, wiring, first = job.env, job.wiring, together[0]
+    start, place = first.fan.places[first.flow.source], first.fan.places[first.flow.target]
     try:
-        yield from _carried(change, together, record)
+        yield env.until(lambda: all(transfer.drained for transfer in together))
+        paused_s = env.now
+        for transfer in together:
+            transfer.take()
+        size = sum(transfer.size for transfer in together)
+        send_s, fetch_s = wiring.network.costs_s(start, place, size)
+        yield from _beside(first, first.source, send_s)
+        yield from carry(wiring, start, place, size)
+        yield from _beside(first, first.target, fetch_s)
     except simpy.Interrupt:
-        for each in together:
-            each.undo()
+        for transfer in together:
+            transfer.undo()
         raise
-    for each in together:
-        each.give()
-    change.on_change()
-
-
-def _carried(change: Reconfigurer, together: Sequence[Moving], record: EventRecord) -> Process:
-    env, wiring = change.env, change.wiring
-    yield env.until(lambda: all(each.drained for each in together))
-    paused_s = env.now
-    for each in together:
-        each.take()
-    size = sum(each.size for each in together)
-    start, place = (together[0].member.place(index) for index in (together[0].flow.source, together[0].flow.target))
-    send_s, fetch_s = wiring.network.costs_s(start, place, size)
-    yield from beside(together[0].source, send_s)
-    yield from carry(wiring, start, place, size)
-    yield from beside(together[0].target, fetch_s)
+    for transfer in together:
+        transfer.give()
     record.paused_s = float(max(record.paused_s or 0.0, env.now - paused_s))
     record.bytes = float((record.bytes or 0.0) + size)
+    then()
+
+
+def _beside(transfer: Transfer, task: Task, work_s: float) -> Process:
+    """CPU work of a task beside its records, which takes its time here."""
+    if work_s > 0.0:
+        transfer.work(task, work_s)
+        yield task.env.timeout(work_s * task.processor.slowdown / task.processor.speed)

@@ -7,61 +7,47 @@ it what they still have of those, and new partial results go to whoever needs th
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
-import simpy
-
-from twin.change.migration import Flow
-from twin.change.strategies.component import Member, reached, state_bytes
+from twin.change.availability import Process
+from twin.change.flows import Flow
+from twin.change.running_job import RunningJob
+from twin.change.strategies.member import Member, change_hands, state_bytes
 from twin.engine.measure.ledger import EventRecord
 from twin.engine.windows.compute import ComputeLogic
-from twin.engine.windows.consolidate import ConsolidateLogic
 from twin.engine.windows.ownership import Cut
 from twin.wiring.sharing import cut_after
 
-if TYPE_CHECKING:
-    from twin.change.reconfiguration import Reconfigurer
 
-Process = Generator[simpy.Event, Any, None]
-
-
-def instant(change: Reconfigurer, name: str, flows: Sequence[Flow], record: EventRecord) -> Process:
+def instant(job: RunningJob, name: str, flows: Sequence[Flow], record: EventRecord) -> Process:
     """Moves key groups of one operator, which admits it."""
-    operator = change.wiring.query.operator(name)
+    operator = job.wiring.query.operator(name)
     record.paused_s, record.bytes = 0.0, 0.0
     if not operator.merges:
-        fan = change.wiring.fan(name)
+        fan = job.fan(name)
         if operator.needs_event_time:
-            record.detail["left_bytes"] = state_bytes([Member(change, name)], flows)
+            record.detail["left_bytes"] = state_bytes([Member(job, name)], flows)
         for flow in flows:
             fan.shift(flow.source, flow.target, flow.amount, flow.groups)
-        change.on_change()
+        job.checkpoints.plan_changed()
         return
-    member = Member(change, name)
-    cut = member.cut(flows, at_us := cut_after(change.wiring), at_us, by_end=True)
+    member = Member(job, name)
+    cut = member.cut(flows, at_us := cut_after(job.wiring), at_us, by_end=True)
     _send_again(member, flows, cut, record)
     member.owners.cut(cut)
-    change.on_change()
-    yield from reached(change, [(each, at_us) for each in member.owning(flows)])
-    member.owners.over(cut)
-    member.settle(flows)
-    for flow in flows:
-        source = member.replica(flow.source)
-        assert isinstance(source, ConsolidateLogic)
-        source.drop_groups(list(flow.groups), at_us)
-    change.on_change()
+    job.checkpoints.plan_changed()
+    yield from change_hands(job, [member], [cut], flows)
 
 
 def _send_again(member: Member, flows: Sequence[Flow], cut: Cut, record: EventRecord) -> None:
     """Computes send the new owners what they handed over and windows of theirs need."""
     longest_us, sent = member.longest_us, 0
-    for stream in member.change.wiring.query.inputs(member.name):
-        position = member.change.wiring.query.outputs(stream.producer).index(stream)
-        for task in member.change.world.tasks[stream.producer]:
+    for stream in member.job.wiring.query.inputs(member.name):
+        position = member.job.wiring.query.outputs(stream.producer).index(stream)
+        for task in member.job.world.tasks[stream.producer]:
             compute = task.logic
             assert isinstance(compute, ComputeLogic)
-            shipping = next(each for each in compute.shippings if each.port is task.ports[position])
+            shipping = next(to for to in compute.shippings if to.port is task.ports[position])
             before = shipping.copied.n
             for flow in flows:
                 held = compute.sent_spans(list(flow.groups), cut.at_us - longest_us)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import cast
 
-import simpy
-
+from twin.change.availability import Process
 from twin.change.fan import Fan
-from twin.change.migration import Flow
+from twin.change.flows import Flow
+from twin.change.running_job import RunningJob
 from twin.engine.station.task import Task
 from twin.engine.windows.compute import ComputeLogic
 from twin.engine.windows.consolidate import ConsolidateLogic
@@ -19,57 +19,48 @@ from twin.panes import covering
 from twin.plan import Location
 from twin.windows import EventWindow
 
-if TYPE_CHECKING:
-    from twin.change.reconfiguration import Reconfigurer
-
-Process = Generator[simpy.Event, Any, None]
-
 
 @dataclass(frozen=True)
 class Member:
     """One operator of what moves."""
 
-    change: Reconfigurer
+    job: RunningJob
     name: str
 
     @property
     def fan(self) -> Fan:
         """The ways into it."""
-        return self.change.wiring.fan(self.name)
+        return self.job.fan(self.name)
 
     @property
     def owners(self) -> Ownership:
         """Who has its key groups."""
-        return self.change.world.owners[self.name]
+        return self.job.world.owners[self.name]
 
     @property
     def seats(self) -> list[Location | None]:
         """Where its replicas are, by index of the fan."""
         seats = zip(self.fan.slots, self.fan.places, strict=True)
-        found = [place if isinstance(each, Task) else None for each, place in seats]
-        while found and found[-1] is None:
-            found.pop()
-        return found
+        taken = [place if isinstance(receiver, Task) else None for receiver, place in seats]
+        while taken and taken[-1] is None:
+            taken.pop()
+        return taken
 
     @property
     def replicas(self) -> list[TimedLogic]:
         """What they do."""
-        return [cast("TimedLogic", task.logic) for task in self.change.world.tasks[self.name]]
+        return [cast("TimedLogic", task.logic) for task in self.job.world.tasks[self.name]]
 
     def replica(self, index: int) -> TimedLogic:
         """That at an index of its fan."""
-        found = self.fan.slots[index]
-        assert isinstance(found, Task) and isinstance(found.logic, TimedLogic)
-        return found.logic
-
-    def place(self, index: int) -> Location:
-        """Where that is."""
-        return self.fan.places[index]
+        task = self.fan.slots[index]
+        assert isinstance(task, Task) and isinstance(task.logic, TimedLogic)
+        return task.logic
 
     @property
     def windows(self) -> tuple[EventWindow, ...]:
         """That its state is of."""
-        return self.change.wiring.event_times.merged_windows(self.name)
+        return self.job.wiring.event_times.merged_windows(self.name)
 
     @property
     def longest_us(self) -> int:
@@ -92,9 +83,25 @@ class Member:
         return [self.replica(index) for flow in flows for index in (flow.source, flow.target)]
 
 
-def reached(change: Reconfigurer, far: Sequence[tuple[TimedLogic, int]]) -> Process:
+def reached(job: RunningJob, far: Sequence[tuple[TimedLogic, int]]) -> Process:
     """Waits until the job is up and all replicas are as far as that, which a failure takes them back from."""
-    yield change.env.until(lambda: change.outage is None and all(each.watermark_us >= us for each, us in far))
+    up = job.availability
+    yield job.env.until(lambda: up.outage is None and all(logic.watermark_us >= us for logic, us in far))
+
+
+def change_hands(job: RunningJob, members: Sequence[Member], cuts: Sequence[Cut], flows: Sequence[Flow]) -> Process:
+    """Waits until the last windows of the old owners are complete; from then on all is the new ones'."""
+    yield from reached(
+        job, [(logic, cut.over_us) for member, cut in zip(members, cuts, strict=True) for logic in member.owning(flows)]
+    )
+    for member, cut in zip(members, cuts, strict=True):
+        member.owners.over(cut)
+        member.settle(flows)
+        for flow in flows:
+            source = member.replica(flow.source)
+            assert isinstance(source, ComputeLogic | ConsolidateLogic)
+            source.drop_groups(list(flow.groups), cut.at_us)
+    job.checkpoints.plan_changed()
 
 
 def last_before(windows: Iterable[EventWindow], at_us: int) -> int:
@@ -113,11 +120,3 @@ def state_bytes(members: Sequence[Member], flows: Sequence[Flow]) -> float:
             elif isinstance(source, ConsolidateLogic):
                 size += source.bytes_of(source.pieces_of(groups))
     return size
-
-
-def beside(replica: TimedLogic, work_s: float) -> Process:
-    """CPU work of a thread beside a replica, which takes its time here."""
-    if work_s > 0.0:
-        replica.owed.work_s += work_s
-        processor = replica.station.processor
-        yield replica.station.env.timeout(work_s * processor.slowdown / processor.speed)

@@ -1,0 +1,77 @@
+"""Checkpoints that are taken at once and cost nothing, as a scenario has them that does not say what they cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from twin.change.availability import Availability, Process
+from twin.change.checkpoint import complete, take_checkpoint
+
+if TYPE_CHECKING:
+    from twin.change.failover import Outage
+    from twin.change.rewiring import Rewiring
+    from twin.engine.station.task import Task
+
+
+class NoCheckpoints:
+    """What those who change a job tell its checkpoints; of a job that never fails there are none."""
+
+    def plan_changes(self) -> None:
+        """A change of the plan begins."""
+
+    def plan_changed(self) -> None:
+        """No checkpoint from before is of use any more."""
+
+    def joined(self, task: Task) -> None:
+        """A replica came."""
+
+
+class FreeCheckpoints(NoCheckpoints):
+    """last: the checkpoint to which a failure takes the job back. whole: whether it takes back the whole job.
+
+    Only the last one before a failure, and those after changes of the plan, are really taken.
+    """
+
+    whole = True
+
+    def __init__(self, wiring: Rewiring, availability: Availability, interval_s: float) -> None:
+        self.wiring = wiring
+        self.world = wiring.world
+        self.env = wiring.world.env
+        self.availability = availability
+        self.interval_s = interval_s
+        self.last = take_checkpoint(self.world)
+        wiring.announced = self.plan_changed
+
+    def run(self) -> Process:
+        """What takes them by itself."""
+        yield from ()
+
+    def plan_changed(self) -> None:
+        """A change of the plan is followed by a checkpoint, if the job is up."""
+        if self.availability.outage is None:
+            self.last = take_checkpoint(self.world)
+            complete(self.last, self.env.now)
+
+    def joined(self, task: Task) -> None:
+        """A replica that came since the checkpoint goes back to how it came: empty."""
+        self.last.tasks[task] = task.snapshot()
+
+    def before(self, failure_s: float) -> Process:
+        """Waits for the last time before a failure at which a checkpoint is due, and takes that."""
+        due_s = math.floor(failure_s / self.interval_s) * self.interval_s
+        if due_s > self.env.now:
+            yield self.env.timeout(due_s - self.env.now)
+            self.plan_changed()
+
+    def abort(self, why: str) -> None:
+        """Gives up the checkpoint that is under way, if there is one."""
+
+    def fetch(self, outage: Outage) -> Process:
+        """Each task gets its state back from where it is kept."""
+        yield from ()
+
+    def went_back(self, tasks: Iterable[Task]) -> None:
+        """Tasks are at the last checkpoint again."""

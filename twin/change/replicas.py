@@ -1,0 +1,139 @@
+"""Replicas of a running job come, go, and move to other places.
+
+On the way of event times, a new replica is as far as its producers have said, before it gets a tuple, and those behind
+it know it as that far: else they would close windows without what it sends, or wait for it. One that leaves says last
+that nothing more will come.
+"""
+
+from __future__ import annotations
+
+import math
+
+import simpy
+
+from twin.change.availability import Process
+from twin.change.running_job import RunningJob
+from twin.change.transfer import carry
+from twin.engine.measure.ledger import EventRecord, Ledger
+from twin.engine.record import Alignment, Mark
+from twin.engine.station.task import Task
+from twin.engine.windows.watermark import MODIFICATION, WATERMARK, TimedLogic
+from twin.plan import Location
+from twin.wiring.event_time import as_far, shippings
+
+KINDS = (WATERMARK, MODIFICATION)
+
+
+def add_replica(job: RunningJob, operator: str, place: Location) -> Task:
+    """A new replica, which gets no tuples yet."""
+    task = job.wiring.add_replica(operator, place)
+    job.statistics.joined(operator, task, job.env.now)
+    job.checkpoints.joined(task)
+    if job.heeds_event_time(operator):
+        _join_event_time(job, operator, task)
+        job.checkpoints.plan_changed()
+    return task
+
+
+def _join_event_time(job: RunningJob, operator: str, task: Task) -> None:
+    wiring = job.wiring
+    alignment = task.alignment = Alignment([], as_far)
+    for side, stream in enumerate(wiring.query.inputs(operator)):
+        position = wiring.query.outputs(stream.producer).index(stream)
+        for producer in wiring.tasks_of(stream.producer):
+            alignment.join((side, producer.name), producer.ports[position].told)
+    values = {kind: least for kind in KINDS if (least := alignment.least(kind)) > -math.inf}
+    if isinstance(task.logic, TimedLogic):
+        sibling = job.world.tasks[operator][0].logic
+        assert isinstance(sibling, TimedLogic)
+        task.logic.come(sibling, values)
+        task.logic.shippings = shippings(wiring, operator, task)
+    for port, edge in zip(task.ports, wiring.job.outputs(operator), strict=True):
+        port.told, stream = values.copy(), edge.stream
+        side = wiring.query.inputs(stream.consumer).index(stream)
+        for consumer in job.world.tasks[stream.consumer]:
+            if consumer.alignment is not None:
+                consumer.alignment.join((side, task.name), values)
+
+
+def dismiss(job: RunningJob, operator: str, task: Task) -> Process:
+    """Takes away a replica that gets no more input, once it has nothing left to do."""
+    heeds = job.heeds_event_time(operator)
+    yield job.env.until(lambda: _has_ended(job, task))
+    for kind in KINDS if heeds else ():
+        for port in task.ports:
+            port.mark(Mark(kind, math.inf, task.name, job.env.now))
+    job.statistics.left(operator, task, job.env.now)
+    job.wiring.remove_replica(operator, task)
+    if heeds:
+        job.checkpoints.plan_changed()
+
+
+def _has_ended(job: RunningJob, task: Task) -> bool:
+    """Whether a replica that gets no more input has nothing left to do or to send, or that others may ask it for."""
+    return not (
+        job.availability.outage is not None
+        or task.busy
+        or task.blocked
+        or task.queued
+        or task.logic.away()
+        or (isinstance(task.logic, TimedLogic) and task.logic.past())
+        or any(port.waiting() for port in task.ports)
+        or job.outstanding(task)
+    )
+
+
+# a replica to another place -------------------------------------------------------------------------------------------
+
+
+def move_replica(job: RunningJob, task: Task, operator: str, place: Location, record: EventRecord) -> Process:
+    """Stops a replica, moves it with its state and queue, and lets it go on (ALBIC, section 3)."""
+    env, wiring = job.env, job.wiring
+    start = wiring.places[task]
+    if place == start:
+        job.refuse(record, f"it is at {place} already")
+        return
+    task.block()
+    while task.busy or task.engaged_until_s > env.now or task.logic.away():
+        yield env.until(lambda: not (task.busy or task.logic.away()))
+        if task.engaged_until_s > env.now:  # its host pauses
+            yield env.timeout(task.engaged_until_s - env.now)
+    paused_s = env.now
+    size = wiring.state_bytes(task, operator) + wiring.queue_bytes(task, operator)
+    send_s, fetch_s = wiring.network.costs_s(start, place, size)
+    yield from _work(job.world.ledger, task, send_s)
+    yield from carry(wiring, start, place, size)
+    wiring.relocate(task, operator, place)
+    yield from _work(job.world.ledger, task, fetch_s)
+    record.paused_s = float(env.now - paused_s)
+    record.bytes = float(size)
+    task.unblock()
+
+
+def _work(ledger: Ledger, task: Task, work_s: float) -> Process:
+    """CPU work of a paused task, at the speed that its processor gives it; none was done if it is interrupted."""
+    if work_s <= 0.0:
+        return
+    processor = task.processor
+    work_s *= processor.slowdown
+    processor.work_s += work_s
+    ledger.moving_s[processor] += work_s
+    try:
+        yield _served(task, work_s) if processor.shared else task.env.timeout(work_s / processor.speed)
+    except simpy.Interrupt:
+        processor.cancel(task)
+        processor.work_s -= work_s
+        raise
+    finally:
+        ledger.moving_s[processor] -= work_s
+
+
+def _served(task: Task, work_s: float) -> simpy.Event:
+    """That its processor, shared with others, has done that work for the task."""
+    done = task.env.event()
+
+    def finished() -> None:
+        done.succeed()
+
+    task.processor.start(task, work_s, finished)
+    return done
