@@ -1,6 +1,6 @@
 """What queueing theory says, in seconds and tuples a second: closed forms, and small Markov chains solved exactly.
 
-Nothing here comes from `twin/rates/queues.py`: the simulator computes with that, so it cannot be its own judge.
+Nothing here comes from `twin/rates/queueing.py`: the simulator computes with that, so it cannot be its own judge.
 """
 
 from __future__ import annotations

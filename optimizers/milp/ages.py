@@ -19,7 +19,7 @@ from optimizers.milp.loads import Ways
 from optimizers.program import Program, Terms
 from twin.kinds.ages import oldest_s
 from twin.rates.coefficients import PlacementCoefficients
-from twin.rates.queues import RHO_MAX
+from twin.rates.queueing import RHO_MAX
 
 SPREAD = (0.01, 0.03, 0.1, 0.3, 1.0)
 """Where the tangents of a join touch: so far from the constant difference of its sides, in shares of how far placements

@@ -14,8 +14,7 @@ import numpy as np
 
 from optimizers.numa.space import SocketSpace
 from twin.rates.numa_job import NumaJob
-from twin.rates.numa_rates import sustained
-from twin.rates.source_shares import results_share
+from twin.rates.numa_rates import results_share, sustained
 
 CLOSE = 1e-6
 """Loads that differ by less count as equal."""

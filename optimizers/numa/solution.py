@@ -13,8 +13,7 @@ from optimizers.numa.moves import borne, crowded, pressed
 from optimizers.selection import choose, dealt_anew, estimate, instead, said
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
-from twin.rates.numa_rates import binding, sustained
-from twin.rates.source_shares import most_results_per_s
+from twin.rates.numa_rates import binding, most_results_per_s, sustained
 
 TOLERANCE = 1e-6
 """Of a bound, for rounding."""

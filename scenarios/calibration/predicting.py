@@ -9,7 +9,7 @@ import numpy as np
 
 from twin.markers import by_operator
 from twin.query import Query
-from twin.rates.markers import markers_of
+from twin.rates.answer import markers_of
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 

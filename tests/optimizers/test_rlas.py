@@ -35,8 +35,7 @@ from twin.plan import ExecutionPlan
 from twin.randomness import stream
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
-from twin.rates.numa_rates import sustained
-from twin.rates.source_shares import most_results_per_s, resource_uses, source_shares
+from twin.rates.numa_rates import most_results_per_s, resource_uses, source_shares, sustained
 from twin.scenario import Scenario
 from twin.simulation import simulate
 

@@ -17,7 +17,7 @@ from twin.errors import BadInput
 from twin.events import AnyEvent, Failure, Migration, RateChange, Scale
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
-from twin.rates.queues import mmc_wait_s
+from twin.rates.queueing import mmc_wait_s
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate

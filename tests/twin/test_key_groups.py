@@ -14,8 +14,8 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.key_skew import zipf_shares
 from twin.keys import contiguous
-from twin.rates.keys import crowding
 from twin.rates.model import RateModel
+from twin.rates.skew import crowding
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse

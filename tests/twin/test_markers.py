@@ -9,7 +9,7 @@ import pytest
 
 from tests.twin.worlds import chain, deployment, sink, source
 from twin.markers import MarkerAge, by_operator, by_source, marker_ages
-from twin.rates.markers import markers_of
+from twin.rates.answer import markers_of
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate

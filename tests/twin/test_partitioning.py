@@ -19,7 +19,7 @@ from twin.key_skew import zipf_shares
 from twin.keys import contiguous
 from twin.profiles import STORM
 from twin.rates.model import RateModel
-from twin.rates.queues import erlang_c, mmc_wait_s, mmck_loss
+from twin.rates.queueing import erlang_c, mmc_wait_s, mmck_loss
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse

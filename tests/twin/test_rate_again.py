@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.twin.worlds import chain, deployment, sink, source
-from twin.rates.again import left
+from twin.rates.copies import left
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate

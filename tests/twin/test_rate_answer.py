@@ -15,8 +15,8 @@ from twin.flow import flows
 from twin.plan import ExecutionPlan
 from twin.profiles import FLINK, STORM
 from twin.query import AnyOperator, CountWindow, Filter, Join, Map, Query, Sink, Source, Stream, TimeWindow, Window
+from twin.rates.backpressure import fair_rates
 from twin.rates.model import RateModel
-from twin.rates.throttle import fair_rates
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.workload import Poisson, Workload

@@ -15,7 +15,7 @@ from twin.plan import ExecutionPlan
 from twin.profiles import STORM
 from twin.query import Filter, Map, Query, Sink, Source, Stream
 from twin.rates.model import RateModel
-from twin.rates.permanent import Others, left
+from twin.rates.queueing import Others, cores_beside
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.workload import Poisson, Workload
@@ -26,7 +26,7 @@ def beside(demand: float, tasks: float, chance: float = 1.0, rest_s: float = 1.0
 
 
 def cores_left(cores: float, others: Others, always: float = 1.0) -> float:
-    return float(left(np.array([cores]), np.array([always]), others).cores[0])
+    return float(cores_beside(np.array([cores]), np.array([always]), others).cores[0])
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.3, 1.0])
@@ -42,7 +42,7 @@ def test_alone_and_with_cores_for_all_it_has_its_own():
 
 def test_on_one_core_it_varies_as_the_work_of_the_others_comes():
     """Poisson's: demand times twice the mean rest of a service, a second."""
-    found = left(np.ones(1), np.ones(1), beside(0.4, 200.0, chance=0.0, rest_s=0.01))
+    found = cores_beside(np.ones(1), np.ones(1), beside(0.4, 200.0, chance=0.0, rest_s=0.01))
     assert found.varied_s[0] == pytest.approx(0.4 * 2.0 * 0.01, rel=0.01)
 
 

@@ -12,7 +12,7 @@ from twin.deployment import Deployment
 from twin.metrics import Estimates, Metrics
 from twin.profiles import STORM
 from twin.rates.model import RateModel
-from twin.rates.queues import grown_wait_s
+from twin.rates.queueing import grown_wait_s
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 

@@ -14,9 +14,9 @@ from twin.kinds.flow import KeySpread
 from twin.kinds.selective import beside
 from twin.profiles import STORM
 from twin.query import Aggregate, Map, Sink, Source, TimeWindow
+from twin.rates.cpu_sharing import beside_busy, longer
 from twin.rates.model import RateModel
-from twin.rates.queues import mmc_wait_s
-from twin.rates.sharing import beside_busy, longer
+from twin.rates.queueing import mmc_wait_s
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.workload import Constant

@@ -14,7 +14,7 @@ from twin.job import compile
 from twin.randomness import stream
 from twin.rates.arrays import JobArrays
 from twin.rates.layout import Layout
-from twin.rates.links import LinkLayout
+from twin.rates.network import LinkLayout
 from twin.scenario import Scenario
 from twin.spec import parse
 

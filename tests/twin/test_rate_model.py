@@ -12,7 +12,7 @@ from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.profiles import STORM
 from twin.query import Aggregate, Filter, Query, Sink, Source, Stream, TimeWindow
-from twin.rates.cores import fair_level
+from twin.rates.cpu_sharing import fair_level
 from twin.rates.model import RateModel
 from twin.workload import Poisson, Workload
 

@@ -9,7 +9,7 @@ from benchmarks.claimed_jobs import claimed_job, every_plan
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
-from twin.rates.source_shares import most_results_per_s
+from twin.rates.numa_rates import most_results_per_s
 
 CYCLING = {"source0": ("h/2", "h/2"), "source1": "h", "map2": "h", "map3": "h", "sink4": ("h", "h/1"), "sink5": "h"}
 

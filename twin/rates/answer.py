@@ -1,4 +1,4 @@
-"""What the analytic cost model says of plans: their costs, and how it came to them."""
+"""What the analytic cost model says of plans: their costs, how it came to them, and ages of latency markers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from twin.markers import MarkerAge, marker_ages
 from twin.metrics import Estimates
+from twin.query import Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +109,9 @@ def together(parts: Sequence[RateAnswer]) -> RateAnswer:
         lasting=Estimates.together(part.lasting for part in parts),
         **columns,
     )
+
+
+def markers_of(answer: RateAnswer, query: Query, plan: int = 0) -> tuple[MarkerAge, ...]:
+    """Of one of the plans, by operator and source."""
+    way_s = dict(zip(answer.operators, (answer.channel_s + answer.line_s)[plan].tolist(), strict=True))
+    return marker_ages(query, {(each.producer, each.consumer): way_s[each.consumer] for each in query.streams})

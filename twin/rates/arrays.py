@@ -1,27 +1,142 @@
 """A job as arrays: what the loads and ages of all of its plans are made of.
 
-Letters at the end of a name are its axes, as in `twin.rates.layout`: o components, s edges, l sockets, h hosts.
+Letters at the end of a name are its axes, as in `twin.rates.layout`: o components, s edges, l sockets, h hosts; k is a
+socket of the host in question, counted from 0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from itertools import combinations
+from typing import NamedTuple, Self
 
 import numpy as np
 
+from twin.deployment import Deployment
 from twin.flow import Channels
-from twin.job import Job
+from twin.job import Component, Edge, Job
 from twin.keys import group_count
+from twin.kinds.ages import Disorder
 from twin.kinds.selective import Selective
 from twin.plan import Location
-from twin.query import Windowed
-from twin.rates.disorder import disorder_of
-from twin.rates.inputs import Inputs
-from twin.rates.keys import spreads
-from twin.rates.sockets import Sockets
+from twin.query import AnyOperator, Windowed
+from twin.rates.skew import spreads
 
-MEGA = 1e6
+
+class Inputs(NamedTuple):
+    """A number of every input tuple: seconds, bytes.
+
+    mean_o: by operator, if each of its streams brings as many. beyond_s: what a tuple of a stream has beyond that of
+    its consumer, 0 of an only input. ends: (stream, consumer) where it is not.
+    """
+
+    mean_o: np.ndarray
+    beyond_s: np.ndarray
+    ends: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, job: Job, each: Callable[[Edge], float], mean: Callable[[Component], float]) -> Self:
+        """each: of a tuple of a stream. mean: of one that comes if all streams bring as many."""
+        mean_o = np.array([mean(component) for component in job.components])
+        beyond_s = np.array([each(edge) - mean_o[edge.consumer] for edge in job.edges])
+        ends = ((s, job.edges[s].consumer) for s in np.flatnonzero(beyond_s).tolist())
+        return cls(mean_o, beyond_s, tuple(ends))
+
+    def total(self, in_on: np.ndarray, sent_sn: np.ndarray) -> np.ndarray:
+        """Of all that comes in a second, at these rates of input and of streams, all copies counted. [O, N]"""
+        total_on = np.asarray(in_on * self.mean_o[:, None])
+        for s, consumer in self.ends:
+            total_on[consumer] += sent_sn[s] * self.beyond_s[s]
+        return total_on
+
+    def mean(self, in_on: np.ndarray, sent_sn: np.ndarray) -> np.ndarray:
+        """Of what comes, or would; see `total`. [O, N]"""
+        mean_on = np.broadcast_to(self.mean_o[:, None], in_on.shape).copy()
+        for s, consumer in self.ends:
+            mean_on[consumer] += self._share(in_on, sent_sn, s, consumer) * self.beyond_s[s]
+        return mean_on
+
+    def spread(self, in_on: np.ndarray, sent_sn: np.ndarray) -> np.ndarray:
+        """Variance of what comes, between streams alone. [O, N]"""
+        square_on, mean_on = np.zeros(in_on.shape), np.zeros(in_on.shape)
+        for s, consumer in self.ends:
+            share = self._share(in_on, sent_sn, s, consumer)
+            mean_on[consumer] += share * self.beyond_s[s]
+            square_on[consumer] += share * self.beyond_s[s] ** 2
+        return np.maximum(square_on - mean_on**2, 0.0)
+
+    def _share(self, in_on: np.ndarray, sent_sn: np.ndarray, s: int, consumer: int) -> np.ndarray:
+        return np.asarray(sent_sn[s] / np.maximum(in_on[consumer], 1e-12))
+
+
+class Sockets(NamedTuple):
+    """What all plans of a deployment have in common.
+
+    speed_l: reference cores that one core is worth. first_l: the first socket of the same host. line_lk: reference-core
+    seconds for a cache line from socket k of the same host. limit_lk: bytes a second that can be moved from there, on
+    the diagonal those of the socket's own memory; inf where nothing is said. lines_s: cache lines a tuple of a stream.
+    memory: bytes of local traffic per input tuple. limited: whether there is any limit.
+    """
+
+    speed_l: np.ndarray
+    first_l: np.ndarray
+    line_lk: np.ndarray
+    limit_lk: np.ndarray
+    lines_s: np.ndarray
+    memory: Inputs
+    limited: bool
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """Those of all hosts."""
+        hosts = job.deployment.cluster.hosts
+        sockets = [(host, number) for host in hosts for number in range(host.socket_count)]
+        most = max(host.socket_count for host in hosts)
+        line_lk, limit_lk = np.zeros((len(sockets), most)), np.full((len(sockets), most), np.inf)
+        for row, (host, own) in enumerate(sockets):
+            speed, gbps = host.core_speed(own), host.numa.bandwidth_gbps if host.numa else None
+            for other in range(host.socket_count):
+                line_lk[row, other] = host.socket_latency_s(other, own) * speed
+                if gbps is not None:
+                    limit_lk[row, other] = gbps[other][own] * GIGA
+            local_gbps = host.sockets[own].bandwidth_gbps if host.sockets else None
+            limit_lk[row, own] = np.inf if local_gbps is None else local_gbps * GIGA
+        speed_l = np.array([host.core_speed(own) for host, own in sockets])
+        memory = Inputs.of(job, lambda edge: edge.memory_bytes, lambda component: component.memory_bytes)
+        limited = bool(np.isfinite(limit_lk).any())
+        lines_s = np.array([job.engine.lines_of(each.bytes_each) for each in job.edges])
+        first_l = np.array([row - own for row, (_, own) in enumerate(sockets)])
+        return cls(speed_l, first_l, line_lk, limit_lk, lines_s, memory, limited)
+
+    @property
+    def alike(self) -> bool:
+        """Whether all sockets are alike in all of that, and free."""
+        return not self.limited and not self.line_lk.any() and bool((self.speed_l == 1.0).all())
+
+
+def disorder_of(deployment: Deployment, name: str) -> Disorder:
+    """Of what a first window over event time waits for; what comes to any other was waited for already."""
+    query = deployment.query
+    upstream = [query.operator(each) for each in query.ancestors(name)]
+    timed = [each for each in upstream if each.needs_event_time and each.hands_over == "windows"]
+    operator = query.operator(name)
+    if not operator.needs_event_time or operator.hands_over != "windows" or timed:
+        return Disorder()
+    sources = [each for each in upstream if each.is_source]
+    waits_s = max(getattr(each, "slack_s", 0.0) + _behind_s(deployment, each) for each in sources)
+    return Disorder(max(getattr(each, "disorder_s", 0.0) for each in sources), waits_s)
+
+
+def _behind_s(deployment: Deployment, source: AnyOperator) -> float:
+    """By how much the newest event time that a replica of a source has read is behind: with disorder D at rate r, the
+    least of all t + D U since, which is above x with a chance of exp(-r x^2 / 2D)."""
+    law = deployment.workload.arrivals[source.name]
+    per_s = law.mean_rate_per_s / deployment.plan.replicas(source.name)
+    return float(np.sqrt(np.pi * getattr(source, "disorder_s", 0.0) / 2.0 / max(per_s, 1e-12)))
+
+
+MEGA, GIGA = 1e6, 1e9
 MANY = 10**9
 """Replicas, more than any plan has."""
 

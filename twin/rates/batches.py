@@ -6,7 +6,9 @@ arrives together, so at the consumer a tuple has on average half the batch befor
 batch comes to the next operator at the consumer's pace.
 
 Replicas of a time window are evaluated at the same moments, so a consumer gets its share of all their results at once;
-of count windows, that of one replica's. Letters at the end of a name are the axes of `twin.rates.layout`.
+of count windows, that of one replica's. What one tuple of a flat map makes comes at one moment, too: as in M^[b]/G/1 a
+tuple waits (b - 1) s / (2 (1 - rho)) longer than if each came by itself, b - 1 being how many others come with it on
+average. Letters at the end of a name are the axes of `twin.rates.layout`.
 """
 
 from __future__ import annotations
@@ -15,11 +17,50 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from twin.kinds.selective import beside
 from twin.rates.arrays import JobArrays
-from twin.rates.calling import turn_s
+from twin.rates.calls import turn_s
 from twin.rates.layout import Layout
 from twin.rates.load import Load
-from twin.rates.together import made_on
+
+
+def made_on(layout: Layout) -> np.ndarray:
+    """Tuples that one of those which come to a task makes at one moment, up to an operator of it. [O, N]"""
+    job = layout.job
+    made = np.ones((len(job.names), layout.size)) * job.gain_o[:, None]
+    if layout.fusing is not None:
+        for s in layout.fusing.downward:
+            inner = np.where(layout.fusing.inner_sn[s], made[job.producer_s[s]] * job.share_s[s], 1.0)
+            made[job.consumer_s[s]] *= inner
+    return made
+
+
+def beside_on(layout: Layout, found: Load) -> np.ndarray | None:
+    """Others that come to a replica with a tuple, a mean over all that come [O, N]; None if no operator makes several.
+
+    What leaves in batches is counted where batches are.
+    """
+    job = layout.job
+    if not job.multiplies:
+        return None
+    others, made = np.zeros((len(job.names), layout.size)), made_on(layout)
+    for o, streams in enumerate(job.inputs):
+        lumps = [s for s in streams if job.gain_o[job.producer_s[s]] != 1.0 or layout.fusing is not None]
+        total = np.maximum(found.in_on[o], 1e-12)
+        for s in lumps:
+            mine = found.out_on[job.producer_s[s]] * job.share_s[s] / total
+            others[o] += mine * _beside(layout, s, made[job.producer_s[s]] * job.share_s[s])
+    return others if layout.fusing is None else np.where(layout.fusing.behind_on, 0.0, others)
+
+
+def _beside(layout: Layout, s: int, made: np.ndarray) -> np.ndarray:
+    job, ways = layout.job, layout.ways(s)
+    if job.batch_s[s] > 1 or job.drops_s[s]:
+        return np.zeros(layout.size)
+    if job.in_turn_s[s]:
+        return beside(made / ways)
+    return np.asarray(beside(made) / ways)
+
 
 WHOLE = 0.02
 """A burst this close to a whole number of batches fills them, but for what a flush puts between."""
@@ -27,7 +68,7 @@ WHOLE = 0.02
 
 class Burst(NamedTuple):
     """So many tuples come to each replica, one every `gap_s`; `lump` of them at the very moment, as one tuple of the
-    producer made these, which wait for each other as `twin.rates.together` has it. [N] each"""
+    producer made these, which wait for each other as `twin.rates.batches` has it. [N] each"""
 
     size: np.ndarray
     gap_s: np.ndarray

@@ -25,9 +25,9 @@ from twin.kinds.ages import Held, group_age_s, length_s
 from twin.kinds.flow import Flow
 from twin.kinds.windowed import Windowed
 from twin.rates.arrays import MEGA, JobArrays
-from twin.rates.keys import crowding
 from twin.rates.load import flow_at
-from twin.rates.queues import RHO_MAX, irregularity, mmc_wait_s, superposed
+from twin.rates.queueing import RHO_MAX, irregularity, mmc_wait_s, superposed
+from twin.rates.skew import crowding
 
 
 class OperatorCoefficients(NamedTuple):
@@ -194,7 +194,7 @@ class PlacementCoefficients:
 
 def _least_gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
     """What the squared variation of gaps at a replica is at least, wherever operators are and however busy: what leaves
-    is as regular as what comes or as the services, whichever is more (`twin.rates.gaps`). [O]"""
+    is as regular as what comes or as the services, whichever is more (`twin.rates.waiting`). [O]"""
     coming, leaving = np.ones((2, len(job.names)))
     fuses = job.deployment.engine.chaining or bool(job.deployment.plan.fused)
     for o, streams in enumerate(job.inputs):

@@ -3,9 +3,9 @@
 Ages are kept as [3, N]: since ingestion (row 0), since generation at the broker (row 1), and the lag of the results
 behind a run that starts empty (row 2): what a run of H seconds lacks of H seconds' steady output.
 
-* An operator adds its service time, and the wait in its line (`twin.rates.lines`); where its keys are uneven, of its
-  busiest replica and of all others, by what leaves these (`twin.rates.hottest`).
-* What waits for a system outside takes no CPU; the wait for a place there is that of M/G/c (`twin.rates.calling`).
+* An operator adds its service time, and the wait in its line (`twin.rates.waiting`); where its keys are uneven, of its
+  busiest replica and of all others, by what leaves these (`twin.rates.skew`).
+* What waits for a system outside takes no CPU; the wait for a place there is that of M/G/c (`twin.rates.calls`).
 * A saturated operator, and all upstream of it, wait in full channels: credits over the rate of the stream, the way
   there included. Of streams that meet, only those above the fair rate fill theirs; the others wait in the same line.
 * Operators that run as one are one queue, in front of the first, with the services of all of them.
@@ -17,12 +17,12 @@ behind a run that starts empty (row 2): what a run of H seconds lacks of H secon
   Over event time, the same of a Poisson number, without the slack of the source.
   Joins: of the oldest of tuples drawn at random from the window, one a side, plus the older side's age.
 * An evaluation takes its operator, and all of its results leave at its end: half of them wait at the operator after it.
-* Copies of a tuple that come by several ways, or from several replicas, wait for each other (`twin.rates.again`).
+* Copies of a tuple that come by several ways, or from several replicas, wait for each other (`twin.rates.copies`).
 * The lag grows by all of these but full channels, and by the windows only as they start: a tumbling time window by
   its length (the last one ends with the run), others by half a slide, and joins by what sliding windows lack until
   they are first full.
 * A source that ingests a share f of what is offered falls behind by (1 - f) t once the channels before it are full
-  (`twin.rates.filling`): if they are at once, its results are (1 - f) H / 2 older on average over a run of H seconds.
+  (`twin.rates.channels`): if they are at once, its results are (1 - f) H / 2 older on average over a run of H seconds.
   No result of that run is older than H.
 """
 
@@ -33,17 +33,14 @@ from typing import NamedTuple
 import numpy as np
 
 from twin.kinds.ages import Held
-from twin.rates.again import again_s
 from twin.rates.batches import batch_waits_s
-from twin.rates.calling import away_s
-from twin.rates.cores import FULL
-from twin.rates.filling import Measured, behind_s, filled, filling_s
-from twin.rates.hottest import hottest
+from twin.rates.calls import away_s
+from twin.rates.channels import Full, Measured, behind_s, channel_waits_s, filled, filling_s, full_channels
+from twin.rates.copies import again_s
 from twin.rates.layout import Layout
-from twin.rates.lines import Line, Queues, queues_s
 from twin.rates.load import Load
-from twin.rates.queues import RHO_MAX
-from twin.rates.throttle import felt
+from twin.rates.network import links_s
+from twin.rates.waiting import Queues, queues_s
 
 
 class Ages(NamedTuple):
@@ -77,11 +74,11 @@ def result_ages_s(
     front of operators; None: those that last.
     """
     job = layout.job
-    blocked_on, full_sn, jam_on = _full(layout, found, share)
+    blocked_on, full_sn, jam_on = full_channels(layout, found, share)
     filling_rn = filling_s(layout, offered, found, full_sn)
-    link_sn, lines = _links_s(layout, found), queues or queues_s(layout, found)
+    link_sn, lines = links_s(layout, found), queues or queues_s(layout, found)
     service_on, wait_on = lines.service_on, lines.wait_on
-    channel_sn = _channels_s(layout, found, Full(blocked_on, full_sn, jam_on), link_sn, lines)
+    channel_sn = channel_waits_s(layout, found, Full(blocked_on, full_sn, jam_on), link_sn, lines)
     felt_rn = filling_rn / share  # what leaves then came in long before
     channel_sn = link_sn + (channel_sn - link_sn) * filled(felt_rn.max(axis=0), measured)
     size = (len(job.names), layout.size)
@@ -148,76 +145,3 @@ def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:
     if len(rates) == 1:
         return ages[:, 0]
     return np.asarray((ages * rates).sum(axis=1) / np.maximum(rates.sum(axis=0), 1e-12))
-
-
-class Full(NamedTuple):
-    """Which operators' input queues, and which streams' channels, are full [O, N], [S, N] bool. jam_on: where sockets
-    differ, the share of an operator's replicas whose channels are full if any are [O, N]."""
-
-    blocked_on: np.ndarray
-    full_sn: np.ndarray
-    jam_on: np.ndarray | None
-
-
-def _full(layout: Layout, found: Load, share: np.ndarray) -> Full:
-    """A stream's channel is full if it, its consumer or something downstream is the bottleneck; where several streams
-    meet, only those which bring more than the fair rate are. Where sockets differ, the replicas on some are the
-    bottleneck.
-    """
-    job = layout.job
-    throttled = share.min(axis=0) < 1.0
-    stream_sn = found.stream_sn
-    blocked_on = throttled & (found.cpu_on > FULL)
-    full_sn = throttled & (stream_sn > FULL)
-    jam_on = None if found.cells is None else layout.mean(np.where(found.cells.cpu_cn > FULL, 1.0, 0.0))
-    if not throttled.any():
-        return Full(blocked_on, full_sn, jam_on)
-    felt_sn = felt(layout, found)[1]
-    for o in reversed(range(len(job.names))):
-        for s in job.outputs[o]:
-            blocked_on[o] |= full_sn[s]
-            if jam_on is not None:
-                jam_on[o] = np.where(full_sn[s], 1.0, jam_on[o])
-        for s in job.inputs[o]:
-            full_sn[s] |= blocked_on[o] & (felt_sn[s] > 0.99)
-    return Full(blocked_on, full_sn, jam_on)
-
-
-def _links_s(layout: Layout, found: Load) -> np.ndarray:
-    """Latency, transmission and the wait for the network card and the links. [S, N]"""
-    if layout.links is not None:
-        waits_sn = np.where(found.nic_sn > 0.0, layout.links.waits_sn(layout.carried_sn(found.out_on)), 0.0)
-        return np.asarray(layout.latency_sn + layout.links.send_sn + waits_sn)
-    rho = np.minimum(found.nic_sn, RHO_MAX)
-    return np.asarray(layout.latency_sn + layout.send_sn * (1.0 + rho / (1.0 - rho) / 2.0))
-
-
-def _channels_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray, lines: Queues) -> np.ndarray:
-    """From leaving the producer to the head of the consumer's queue, as far as channels are full; else the link. [S, N]
-
-    A full channel holds its credits, those on the way included: by Little's law a tuple spends credits over rate in
-    it. A stream that is not full but meets a full one waits in the same line.
-    """
-    job, (blocked_on, full_sn, jam_on), hot = layout.job, full, hottest(layout, found)
-    if not full_sn.any():
-        return link_sn
-    sent_sn = layout.carried_sn(found.out_on)
-    per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
-    inside_sn = layout.room_sn / np.maximum(per_replica_sn, 1e-9)
-    if hot is not None:  # the busiest replica's are full; what comes to the others waits for their own work alone
-        line = Line(lines.line_on, lines.gap_on, found.line_scv_on, None)
-        others_on = line.wait_s(np.minimum(hot.less / hot.more, 1.0 - 1e-9))
-        each, alone = hot.of(job.consumer_s), (found.cpu_on > FULL)[job.consumer_s]
-        others_sn = np.minimum(inside_sn / np.maximum(each.less, 1e-9), link_sn + others_on[job.consumer_s])
-        inside_sn = np.where(alone, each.share * inside_sn / each.more + (1.0 - each.share) * others_sn, inside_sn)
-    if jam_on is not None:
-        jam_sn = np.where(blocked_on[job.consumer_s], jam_on[job.consumer_s], 1.0)
-        inside_sn = link_sn + (inside_sn - link_sn) * jam_sn
-    queued_sn = np.where(full_sn & blocked_on[job.consumer_s], np.maximum(inside_sn - link_sn, 0.0), 0.0)
-    passed_sn = np.where(full_sn, np.maximum(inside_sn, link_sn), link_sn)
-    for streams in job.inputs:
-        if len(streams) > 1:
-            line = queued_sn[streams].max(axis=0)
-            for s in streams:
-                passed_sn[s] = np.where(full_sn[s], passed_sn[s], link_sn[s] + line)
-    return passed_sn

@@ -14,12 +14,12 @@ from functools import cached_property
 import numpy as np
 
 from twin.plan import ExecutionPlan, Location
-from twin.rates import fusing
+from twin.rates import chaining
 from twin.rates.arrays import JobArrays
-from twin.rates.fusing import Fusing
-from twin.rates.keys import Crowding, crowding
-from twin.rates.links import LinkLayout
-from twin.rates.queues import gap_scv
+from twin.rates.chaining import Fusing
+from twin.rates.network import LinkLayout
+from twin.rates.queueing import gap_scv
+from twin.rates.skew import Crowding, crowding
 from twin.rates.sockets import SocketLayout
 
 
@@ -62,7 +62,7 @@ class Layout:
         layout = cls(job, counts, codes)
         owners_n = {number: plan.key_groups for number, plan in enumerate(plans) if plan.key_groups}
         layout.crowding = crowding(job.deployment, job.names, layout.replicas_on, owners_n)
-        layout.fusing = fusing.of_plans(job, plans)
+        layout.fusing = chaining.of_plans(job, plans)
         return layout
 
     @classmethod
@@ -71,7 +71,7 @@ class Layout:
         counts = [_fed(np.asarray(counts_pol[:, o], dtype=float), fed) for o, fed in enumerate(job.fed_o)]
         layout = cls(job, counts, [np.arange(len(counts_pol))] * len(counts))
         layout.crowding = crowding(job.deployment, job.names, layout.replicas_on, {})
-        layout.fusing = fusing.of_counts(job, counts_pol)
+        layout.fusing = chaining.of_counts(job, counts_pol)
         return layout
 
     def select(self, rows: np.ndarray) -> Layout:

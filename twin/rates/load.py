@@ -17,9 +17,10 @@ from twin.flow import flows
 from twin.keys import key_groups_of
 from twin.kinds.flow import Flow
 from twin.rates.arrays import MEGA, JobArrays
-from twin.rates.bursts import burst_blocking
-from twin.rates.cores import share_cores
+from twin.rates.channels import burst_blocking
+from twin.rates.cpu_sharing import share_cores
 from twin.rates.layout import Layout
+from twin.rates.network import used_cards
 from twin.rates.sockets import Cells
 
 
@@ -61,6 +62,13 @@ class Load:
         """Pressure on the streams: the highest utilisation among cards, links and credits. [S, N]"""
         return np.maximum(self.nic_sn, self.credits_sn)
 
+    def pressure(self, job: JobArrays) -> np.ndarray:
+        """The highest utilisation among what an operator depends on: its CPU and its output streams. [O, N]"""
+        worst_on, stream_sn = self.cpu_on.copy(), self.stream_sn
+        for s, producer in enumerate(job.producer_s):
+            np.maximum(worst_on[producer], stream_sn[s], out=worst_on[producer])
+        return worst_on
+
     def select(self, rows: np.ndarray) -> Load:
         """The same for some of the plans (a mask [N])."""
         columns: dict[str, Any] = {
@@ -88,14 +96,6 @@ def _with_part(mine: np.ndarray, rows: np.ndarray, part: np.ndarray) -> np.ndarr
     whole = np.broadcast_to(mine, (len(mine), len(rows))).copy()
     whole[:, rows] = part
     return whole
-
-
-def pressure(job: JobArrays, load: Load) -> np.ndarray:
-    """The highest utilisation among what an operator depends on: its CPU and its output streams. [O, N]"""
-    worst_on, stream_sn = load.cpu_on.copy(), load.stream_sn
-    for s, producer in enumerate(job.producer_s):
-        np.maximum(worst_on[producer], stream_sn[s], out=worst_on[producer])
-    return worst_on
 
 
 def offered_flow(job: JobArrays, counted: Mapping[str, np.ndarray] | None = None) -> dict[str, Flow]:
@@ -168,7 +168,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
     for o, calls in job.calling.items():
         crowding = 1.0 if layout.crowding_on is None else layout.crowding_on[o]
         cpu_on[o] = np.maximum(cpu_on[o], calls.used(in_on[o], in_on[o] / layout.replicas_on[o] * crowding))
-    nic_sn, nic_hn = _nics(layout, sent_sn)
+    nic_sn, nic_hn = used_cards(layout, sent_sn)
     credits_sn = per_replica_sn * layout.latency_sn / np.maximum(layout.room_sn, 1.0)
     if job.windowed:
         pace_sn = np.maximum(nic_sn, credits_sn)
@@ -199,24 +199,6 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
 
 Passes = Mapping[str | tuple[str, str], np.ndarray]
 FLOW_FIELDS = ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "groups_per_fire", "bursts_per_s")
-
-
-def _nics(layout: Layout, sent_sn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The highest utilisation among the cards and links that a stream crosses [S, N]; of all cards [H, N]."""
-    job = layout.job
-    bytes_sn = sent_sn * job.bytes_s[:, None] + np.zeros(layout.size)
-    leaving_cn = np.zeros(layout.count_cn.shape)
-    for s, producer in enumerate(job.producer_s):
-        leaving_cn[layout.cells(producer)] += bytes_sn[s] * layout.leaving[s]
-    used_hn = layout.by_host(leaving_cn) / job.bandwidth_h[:, None]
-    if layout.links is not None:
-        return layout.links.utilisation_sn(bytes_sn), used_hn
-    used_cn = layout.of_hosts(used_hn)
-    cards = [
-        np.where(layout.leaving[s] > 0, used_cn[layout.cells(producer)], 0.0).max(axis=0)
-        for s, producer in enumerate(job.producer_s)
-    ]
-    return np.stack(cards), used_hn
 
 
 def windows_on(layout: Layout, window_on: np.ndarray) -> np.ndarray:

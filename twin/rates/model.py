@@ -1,9 +1,9 @@
 """An analytic cost model: steady rates, utilisations and queueing formulas instead of a simulation.
 
 In order: (1) nominal rates and loads; (2) every source is slowed by the most loaded resource that its tuples meet,
-until nothing is overloaded (`twin.rates.throttle`); (3) the age of results is added up along the streams
-(`twin.rates.latency`); (4) until channels have filled, sources are not slowed and queues grow (`twin.rates.early`);
-(5) results of exactly-once sinks wait for their checkpoint (`twin.rates.commits`).
+until nothing is overloaded (`twin.rates.backpressure`); (3) the age of results is added up along the streams
+(`twin.rates.latency`); (4) until channels have filled, sources are not slowed and queues grow (`twin.rates.transient`);
+(5) results of exactly-once sinks wait for their checkpoint (`twin.rates.checkpoints`).
 Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). Not in it: noise and `context_switch`.
 """
 
@@ -22,19 +22,18 @@ from twin.metrics import BACKPRESSURE_SHARE, Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer, together
 from twin.rates.arrays import JobArrays
-from twin.rates.bursts import stalls
-from twin.rates.commits import commits
-from twin.rates.early import Reached, Results, results
-from twin.rates.filling import Measured, held_back
+from twin.rates.backpressure import throttle
+from twin.rates.channels import Measured, held_back, stalls
+from twin.rates.checkpoints import commits
 from twin.rates.layout import Layout
-from twin.rates.load import Load, flow_at, load, memory, offered_flow, pressure
+from twin.rates.load import Load, flow_at, load, memory, offered_flow
 from twin.rates.placements import CountedPlans, Placements
-from twin.rates.throttle import throttle
+from twin.rates.transient import Reached, Results, results
 from twin.scenario import RunSettings, Scenario
 
 CHUNK = 16_384
 """Plans estimated at a time, at most: the more, the fewer calls of numpy, above all in the rounds that only a few plans
-need (`twin.rates.throttle`); their states must fit in memory."""
+need (`twin.rates.backpressure`); their states must fit in memory."""
 PAIRS = 2**20
 """Of operators and plans estimated at a time, at most; neighbours on a socket are compared pair by pair."""
 SEEN = frozenset(
@@ -128,7 +127,7 @@ class RateModel:
         if (spec := _exactly_once(job.deployment)) is not None:
             waiting = commits(state, ages, spec)
             of_run, lasting = waiting.seen(of_run, measured), waiting.seen(lasting, measured)
-        offered_on = pressure(job, offered)
+        offered_on = offered.pressure(job)
         tolerated = (1.0 + BACKPRESSURE_SHARE) ** SHARPNESS
         seen = np.minimum(offered_on.max(axis=0), _seen(share, ages.filling_rn, measured))
         backpressured = 1.0 - 1.0 / (1.0 + np.minimum(seen, 100.0) ** SHARPNESS / tolerated)
@@ -145,7 +144,7 @@ class RateModel:
             offered_pressure=offered_on.T,
             in_per_s=_plans_first(reached.in_on, layout.size),
             out_per_s=_plans_first(reached.out_on, layout.size),
-            pressure=pressure(job, reached).T,
+            pressure=reached.pressure(job).T,
             service_s=reached.service_on.T,
             busy_cores=reached.busy_on.T,
             speed=reached.speed_on.T,

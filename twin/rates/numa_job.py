@@ -15,9 +15,8 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.job import Job, compile
 from twin.plan import ExecutionPlan
-from twin.rates.arrays import JobArrays
+from twin.rates.arrays import JobArrays, Sockets
 from twin.rates.load import flow_at, offered_flow
-from twin.rates.sockets import Sockets
 
 Fetch = Literal["relative", "never", "always"]
 """What a tuple from another socket costs: by distance; nothing; or always the most, even from the same socket."""

@@ -12,18 +12,15 @@ axes, as in `twin.rates.layout`; k is a socket of the host in question, counted 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from twin.job import Job
-from twin.rates.cores import FULL, share_cores
-from twin.rates.inputs import Inputs
+from twin.rates.arrays import Sockets
+from twin.rates.cpu_sharing import FULL, share_cores
 
 if TYPE_CHECKING:
     from twin.rates.layout import Layout
-
-GIGA = 1e9
 
 
 class Cells(NamedTuple):
@@ -35,51 +32,6 @@ class Cells(NamedTuple):
     speed_cn: np.ndarray
     cpu_cn: np.ndarray
     moving_cn: np.ndarray
-
-
-class Sockets(NamedTuple):
-    """What all plans of a deployment have in common.
-
-    speed_l: reference cores that one core is worth. first_l: the first socket of the same host. line_lk: reference-core
-    seconds for a cache line from socket k of the same host. limit_lk: bytes a second that can be moved from there, on
-    the diagonal those of the socket's own memory; inf where nothing is said. lines_s: cache lines a tuple of a stream.
-    memory: bytes of local traffic per input tuple. limited: whether there is any limit.
-    """
-
-    speed_l: np.ndarray
-    first_l: np.ndarray
-    line_lk: np.ndarray
-    limit_lk: np.ndarray
-    lines_s: np.ndarray
-    memory: Inputs
-    limited: bool
-
-    @classmethod
-    def of(cls, job: Job) -> Self:
-        """Those of all hosts."""
-        hosts = job.deployment.cluster.hosts
-        sockets = [(host, number) for host in hosts for number in range(host.socket_count)]
-        most = max(host.socket_count for host in hosts)
-        line_lk, limit_lk = np.zeros((len(sockets), most)), np.full((len(sockets), most), np.inf)
-        for row, (host, own) in enumerate(sockets):
-            speed, gbps = host.core_speed(own), host.numa.bandwidth_gbps if host.numa else None
-            for other in range(host.socket_count):
-                line_lk[row, other] = host.socket_latency_s(other, own) * speed
-                if gbps is not None:
-                    limit_lk[row, other] = gbps[other][own] * GIGA
-            local_gbps = host.sockets[own].bandwidth_gbps if host.sockets else None
-            limit_lk[row, own] = np.inf if local_gbps is None else local_gbps * GIGA
-        speed_l = np.array([host.core_speed(own) for host, own in sockets])
-        memory = Inputs.of(job, lambda edge: edge.memory_bytes, lambda component: component.memory_bytes)
-        limited = bool(np.isfinite(limit_lk).any())
-        lines_s = np.array([job.engine.lines_of(each.bytes_each) for each in job.edges])
-        first_l = np.array([row - own for row, (_, own) in enumerate(sockets)])
-        return cls(speed_l, first_l, line_lk, limit_lk, lines_s, memory, limited)
-
-    @property
-    def alike(self) -> bool:
-        """Whether all sockets are alike in all of that, and free."""
-        return not self.limited and not self.line_lk.any() and bool((self.speed_l == 1.0).all())
 
 
 class SocketLayout:

@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twin.rates.arrays import MEGA
-from twin.rates.queues import RHO_MAX
+from twin.rates.queueing import RHO_MAX
 
 if TYPE_CHECKING:
     from twin.cluster import Cluster
     from twin.rates.layout import Layout
+    from twin.rates.load import Load
 
 Of = Callable[[int, np.ndarray], np.ndarray]
 """Sum over a stream's pairs of hosts, by their shares of its tuples, of what is true of each [P, X]: [N, X]."""
@@ -163,3 +164,30 @@ def _turns(routes: Sequence[Sequence[int]], slow_k: np.ndarray) -> tuple[np.ndar
         for place, turn in enumerate(pairwise(route)):
             slowest_pt[p, turns.index(turn)] = slow_k[route[: place + 1]].max()
     return np.array(turns, dtype=int).reshape(-1, 2), slowest_pt
+
+
+def used_cards(layout: Layout, sent_sn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The highest utilisation among the cards and links that a stream crosses [S, N]; of all cards [H, N]."""
+    job = layout.job
+    bytes_sn = sent_sn * job.bytes_s[:, None] + np.zeros(layout.size)
+    leaving_cn = np.zeros(layout.count_cn.shape)
+    for s, producer in enumerate(job.producer_s):
+        leaving_cn[layout.cells(producer)] += bytes_sn[s] * layout.leaving[s]
+    used_hn = layout.by_host(leaving_cn) / job.bandwidth_h[:, None]
+    if layout.links is not None:
+        return layout.links.utilisation_sn(bytes_sn), used_hn
+    used_cn = layout.of_hosts(used_hn)
+    cards = [
+        np.where(layout.leaving[s] > 0, used_cn[layout.cells(producer)], 0.0).max(axis=0)
+        for s, producer in enumerate(job.producer_s)
+    ]
+    return np.stack(cards), used_hn
+
+
+def links_s(layout: Layout, found: Load) -> np.ndarray:
+    """Latency, transmission and the wait for the network card and the links. [S, N]"""
+    if layout.links is not None:
+        waits_sn = np.where(found.nic_sn > 0.0, layout.links.waits_sn(layout.carried_sn(found.out_on)), 0.0)
+        return np.asarray(layout.latency_sn + layout.links.send_sn + waits_sn)
+    rho = np.minimum(found.nic_sn, RHO_MAX)
+    return np.asarray(layout.latency_sn + layout.send_sn * (1.0 + rho / (1.0 - rho) / 2.0))

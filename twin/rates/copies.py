@@ -21,11 +21,11 @@ from itertools import combinations
 import numpy as np
 
 from twin.rates.arrays import JobArrays
-from twin.rates.calling import bunched_s
+from twin.rates.calls import bunched_s
 from twin.rates.layout import Layout
-from twin.rates.lines import Queues
 from twin.rates.load import Load
-from twin.rates.queues import RHO_MAX
+from twin.rates.queueing import RHO_MAX
+from twin.rates.waiting import Queues
 
 LEAST_S = 1e-9
 """As far apart as copies are that come at one moment."""

@@ -9,12 +9,13 @@ streams where they are given in tuples; in buffers, streams of more replicas hav
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
+from twin.rates.channels import felt
 from twin.rates.layout import Layout
-from twin.rates.load import Load, flow_at, load, pressure
+from twin.rates.load import Load, flow_at, load
 
 ROUNDS = 40
 CLOSE = 1e-7
@@ -27,48 +28,6 @@ FARTHEST, LEAST = 2.0, -30.0
 """Longest step, and lowest share, in logs."""
 
 
-def felt(layout: Layout, now: Load) -> tuple[np.ndarray, np.ndarray]:
-    """By which factor inputs are too many: of operators, at the worst of all that lies downstream, and of streams.
-
-    Of an operator with several inputs the too fast feel more, those below the fair level less. [O, N], [S, N]
-    """
-    job = layout.job
-    felt_on, felt_sn, sent_sn = pressure(job, now), np.empty_like(now.nic_sn), layout.carried_sn(now.out_on)
-    for o in reversed(range(len(job.names))):
-        for s in job.outputs[o]:
-            np.maximum(felt_on[o], felt_sn[s], out=felt_on[o])
-        if len(job.inputs[o]) == 1:
-            felt_sn[job.inputs[o][0]] = felt_on[o]
-        elif job.inputs[o]:
-            rates = sent_sn[job.inputs[o]]
-            weights = _weights(layout, job.inputs[o])
-            felt_sn[job.inputs[o]] = rates / np.maximum(fair_rates(rates, felt_on[o], weights), 1e-12)
-    return felt_on, felt_sn
-
-
-def _weights(layout: Layout, streams: Sequence[int]) -> np.ndarray:
-    """Credits of some streams into one operator, over the most of any of them. [K, 1 or N]"""
-    if layout.job.deployment.engine.channel_buffers is None:
-        return np.ones((len(streams), 1))
-    room_kn = np.maximum(layout.room_sn[streams], 1.0)
-    return np.asarray(room_kn / room_kn.max(axis=0))
-
-
-def fair_rates(rates: np.ndarray, over: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Rates up to which streams are let through, so that all together make the sum of their rates over `over`. [K, N]
-
-    rates, weights: [K, N]. Those that bring more than their share by weight are slowed to it. Where over < 1, all that
-    the streams bring: for the one that is fastest beside its weight its rate over `over`.
-    """
-    over = np.maximum(over, 1e-12)
-    levels = rates / weights
-    slower = levels[None] < levels[:, None]
-    capacity = rates.sum(axis=0) / over
-    heavy = weights.sum(axis=0) - (slower * weights[None]).sum(axis=1)
-    shared = (capacity - (slower * rates[None]).sum(axis=1)) / heavy
-    return np.asarray(weights * np.where(over >= 1.0, shared.max(axis=0), levels.max(axis=0) / over))
-
-
 def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: Mapping[str, np.ndarray]) -> np.ndarray:
     """The ingested share of each source's offered rate. [sources, N]
 
@@ -79,7 +38,7 @@ def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: M
     job = layout.job
     names = [job.names[o] for o in job.sources]
     found = np.ones((len(names), layout.size))
-    active = np.asarray((pressure(job, offered) > 1.0).any(axis=0))
+    active = np.asarray((offered.pressure(job) > 1.0).any(axis=0))
     if not active.any():
         return found
     part, slow_on, where = layout.select(active), slowdown_on[:, active], np.flatnonzero(active)

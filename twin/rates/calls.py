@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from twin.calls import Calls
-from twin.rates.queues import RHO_MAX, ggc_wait_s
+from twin.rates.queueing import RHO_MAX, ggc_wait_s
 
 
 def away_s(calls: Calls, in_per_s: np.ndarray, replicas: np.ndarray, blocked: np.ndarray) -> np.ndarray:

@@ -1,0 +1,277 @@
+"""What channels of few credits do: they block who sends in bursts, hold tuples where they are full, fill in time.
+
+Where several streams meet, their tuples wait in one line, of which each stream holds at most its credits; so the
+operator takes from all streams in proportion to these, but from those that bring less all they bring (weighted max-min
+fairness). Credits are the same for all streams where they are given in tuples; in buffers, streams of more replicas
+have more. An evaluation of a window hands over all results at once: what is beyond the credits leaves at the pace of
+the slowest operator downstream, and the window's operator is blocked meanwhile.
+
+A run that starts empty feels a bottleneck when its pressure has come to the source: what an operator cannot take waits
+in its channels, then in those of its producers, and so on up to the sources, each at the rate by which too much is
+offered. Until then nothing is held back. Letters at the end of a name are the axes of `twin.rates.layout`; R is the
+sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from twin.rates.cpu_sharing import FULL
+from twin.rates.skew import hottest
+
+if TYPE_CHECKING:
+    from twin.rates.layout import Layout
+    from twin.rates.load import Load
+    from twin.rates.waiting import Queues
+
+PEAK = 1.75
+"""Size of a burst, over the mean, that is sure to come."""
+
+
+def burst_blocking(
+    layout: Layout,
+    in_on: np.ndarray,
+    out_on: np.ndarray,
+    fires_on: np.ndarray,
+    used_on: np.ndarray,
+    pace_sn: np.ndarray,
+) -> dict[int, np.ndarray]:
+    """By windowed operator, the share of time that its own bursts of results keep it blocked. [N]
+
+    An evaluation hands over all results at once. What is beyond the credits of the channels down to an operator leaves
+    at that operator's pace, and the window's operator is blocked meanwhile. An operator with other inputs has only the
+    time for this one that those leave. used_on: of its time an operator works; pace_sn: utilisation of a stream.
+    """
+    job, capacity_sn = layout.job, np.broadcast_to(layout.room_sn, pace_sn.shape)
+    found: dict[int, np.ndarray] = {}
+    for o in job.windowed:
+        fires = fires_on[o]
+        size = np.divide(out_on[o], fires, out=np.zeros_like(fires), where=fires > 0)
+        if not (size > capacity_sn.min()).any():
+            continue
+        worst = np.zeros(layout.size)
+        ahead = [(s, np.zeros(layout.size)) for s in job.outputs[o]]  # with the results that fit in before
+        while ahead:
+            s, room = ahead.pop()
+            consumer, sent = job.consumer_s[s], np.maximum(out_on[job.producer_s[s]] * job.share_s[s], 1e-12)
+            each = out_on[o] / sent  # results of the window that make a tuple here
+            room = room + capacity_sn[s] * layout.replicas_on[consumer] / layout.copies_sn[s] * each
+            used = used_on[consumer]
+            mine = sent / np.maximum(in_on[consumer], 1e-12)
+            here = used * mine / np.maximum(1.0 - used * (1.0 - mine), 0.05)
+            # of the time between evaluations, what the whole burst would need here
+            held = np.maximum(here, pace_sn[s]) * np.maximum(1.0 - room / np.maximum(size, 1e-12), 0.0)
+            if layout.fusing is not None:
+                held = np.where(layout.fusing.inner_sn[s], 0.0, held)
+            worst = np.maximum(worst, held)
+            if consumer not in job.windowed:
+                ahead.extend((each_s, room) for each_s in job.outputs[consumer])
+        found[o] = worst
+    return found
+
+
+def stalls(layout: Layout, offered: Load) -> dict[str, np.ndarray]:
+    """By join with a time window, the time a tuple takes it under plans where its own bursts will stall it, else 0. [N]
+
+    They will if bursts that are larger than usual, as random ones are now and then, do not leave before the next: the
+    tuples that wait meanwhile make the next burst larger still.
+    """
+    job = layout.job
+    found = {}
+    for o, blocked in burst_blocking(
+        layout, offered.in_on, offered.out_on, offered.fires_on, offered.used_on, offered.stream_sn
+    ).items():
+        operator = job.operators[o]
+        if operator.bunches:
+            stalled = (blocked > 0) & (offered.used_on[o] + PEAK * blocked > 1.0)
+            if stalled.any():
+                each_s = offered.service_on[o] / offered.speed_on[o] / layout.replicas_on[o]
+                found[job.names[o]] = np.where(stalled, each_s, 0.0)
+    return found
+
+
+def credits_sn(layout: Layout) -> np.ndarray:
+    """Tuples that all channels of a stream hold together. [S, N]"""
+    job = layout.job
+    replicas_sn = layout.replicas_on[job.consumer_s].copy()
+    replicas_sn[[job.shared_o[o] for o in job.consumer_s]] = 1.0  # of one common queue
+    return np.asarray(replicas_sn * layout.room_sn)
+
+
+def filling_s(
+    layout: Layout, offered: Load, reached: Load, full_sn: np.ndarray, alone_sn: np.ndarray | None = None
+) -> np.ndarray:
+    """Time from an empty start until the channels between a source and what slows it are full; of others 0. [R, N]
+
+    full_sn: which streams' channels will be full; alone_sn: whatever is behind them, as their network is; None: it
+    waits for all behind.
+    """
+    job = layout.job
+    if not full_sn.any():
+        return np.zeros((len(job.sources), layout.size))
+    excess_sn = _excess_sn(layout, offered, reached)
+    room_sn = credits_sn(layout)
+    if layout.crowding_on is not None:  # the busiest replica's channels fill, and those alone
+        alone_on = np.where(reached.cpu_on > FULL, layout.crowding_on, 1.0)
+        room_sn = room_sn / alone_on[job.consumer_s]
+    each_sn = np.where(full_sn, room_sn / np.maximum(excess_sn, 1e-9), np.inf)
+    until_on = np.zeros((len(job.names), layout.size))
+    for o in reversed(range(len(job.names))):
+        if job.outputs[o]:
+            behind = [until_on[job.consumer_s[s]] for s in job.outputs[o]]
+            if alone_sn is not None:
+                behind = [np.where(alone_sn[s], 0.0, each) for s, each in zip(job.outputs[o], behind, strict=True)]
+            onward = np.min([each_sn[s] + each for s, each in zip(job.outputs[o], behind, strict=True)], axis=0)
+            until_on[o] = np.where(np.isfinite(onward), onward, 0.0)
+    return until_on[job.sources]
+
+
+def _excess_sn(layout: Layout, offered: Load, reached: Load) -> np.ndarray:
+    """Tuples a second that a stream's channels gain. Where streams meet, those of all wait in one line: each gains by
+    what it brings, whichever will be slowed in the end. [S, N]"""
+    job = layout.job
+    excess_sn = layout.carried_sn(offered.out_on - reached.out_on)
+    sent_sn = layout.carried_sn(offered.out_on) + np.zeros(layout.size)
+    for streams in job.inputs:
+        if len(streams) > 1:
+            brought = np.maximum(sent_sn[streams].sum(axis=0), 1e-300)
+            excess_sn[streams] = excess_sn[streams].sum(axis=0) * sent_sn[streams] / brought
+    return excess_sn
+
+
+class Measured(NamedTuple):
+    """The part of a run, from an empty start at 0, over which means are taken; of each plan its own where arrays."""
+
+    start_s: float | np.ndarray
+    end_s: float | np.ndarray
+
+    @property
+    def length_s(self) -> float | np.ndarray:
+        """Of that part."""
+        return self.end_s - self.start_s
+
+
+def held_back(until: np.ndarray, measured: Measured) -> np.ndarray:
+    """Share of the time in which a source is held back that is so from then on."""
+    return np.clip((measured.end_s - until) / measured.length_s, 0.0, 1.0)
+
+
+def behind_s(until: np.ndarray, measured: Measured) -> np.ndarray:
+    """The mean of the time since then, 0 before."""
+    ends = (np.maximum(each - until, 0.0) ** 2 for each in (measured.end_s, measured.start_s))
+    return np.asarray((next(ends) - next(ends)) / 2.0 / measured.length_s)
+
+
+def filled(until: np.ndarray, measured: Measured) -> np.ndarray:
+    """How long a full channel's wait is on average, of the longest: it grows evenly until then."""
+    growing = np.clip(until, measured.start_s, measured.end_s)
+    grown_s = (growing**2 - measured.start_s**2) / 2.0 / np.maximum(until, 1e-9)
+    return np.asarray((grown_s + measured.end_s - growing) / measured.length_s)
+
+
+def felt(layout: Layout, now: Load) -> tuple[np.ndarray, np.ndarray]:
+    """By which factor inputs are too many: of operators, at the worst of all that lies downstream, and of streams.
+
+    Of an operator with several inputs the too fast feel more, those below the fair level less. [O, N], [S, N]
+    """
+    job = layout.job
+    felt_on, felt_sn, sent_sn = now.pressure(job), np.empty_like(now.nic_sn), layout.carried_sn(now.out_on)
+    for o in reversed(range(len(job.names))):
+        for s in job.outputs[o]:
+            np.maximum(felt_on[o], felt_sn[s], out=felt_on[o])
+        if len(job.inputs[o]) == 1:
+            felt_sn[job.inputs[o][0]] = felt_on[o]
+        elif job.inputs[o]:
+            rates = sent_sn[job.inputs[o]]
+            weights = _weights(layout, job.inputs[o])
+            felt_sn[job.inputs[o]] = rates / np.maximum(fair_rates(rates, felt_on[o], weights), 1e-12)
+    return felt_on, felt_sn
+
+
+def _weights(layout: Layout, streams: Sequence[int]) -> np.ndarray:
+    """Credits of some streams into one operator, over the most of any of them. [K, 1 or N]"""
+    if layout.job.deployment.engine.channel_buffers is None:
+        return np.ones((len(streams), 1))
+    room_kn = np.maximum(layout.room_sn[streams], 1.0)
+    return np.asarray(room_kn / room_kn.max(axis=0))
+
+
+def fair_rates(rates: np.ndarray, over: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Rates up to which streams are let through, so that all together make the sum of their rates over `over`. [K, N]
+
+    rates, weights: [K, N]. Those that bring more than their share by weight are slowed to it. Where over < 1, all that
+    the streams bring: for the one that is fastest beside its weight its rate over `over`.
+    """
+    over = np.maximum(over, 1e-12)
+    levels = rates / weights
+    slower = levels[None] < levels[:, None]
+    capacity = rates.sum(axis=0) / over
+    heavy = weights.sum(axis=0) - (slower * weights[None]).sum(axis=1)
+    shared = (capacity - (slower * rates[None]).sum(axis=1)) / heavy
+    return np.asarray(weights * np.where(over >= 1.0, shared.max(axis=0), levels.max(axis=0) / over))
+
+
+class Full(NamedTuple):
+    """Which operators' input queues, and which streams' channels, are full [O, N], [S, N] bool. jam_on: where sockets
+    differ, the share of an operator's replicas whose channels are full if any are [O, N]."""
+
+    blocked_on: np.ndarray
+    full_sn: np.ndarray
+    jam_on: np.ndarray | None
+
+
+def full_channels(layout: Layout, found: Load, share: np.ndarray) -> Full:
+    """A stream's channel is full if it, its consumer or something downstream is the bottleneck; where several streams
+    meet, only those which bring more than the fair rate are. Where sockets differ, the replicas on some are the
+    bottleneck.
+    """
+    job = layout.job
+    throttled = share.min(axis=0) < 1.0
+    stream_sn = found.stream_sn
+    blocked_on = throttled & (found.cpu_on > FULL)
+    full_sn = throttled & (stream_sn > FULL)
+    jam_on = None if found.cells is None else layout.mean(np.where(found.cells.cpu_cn > FULL, 1.0, 0.0))
+    if not throttled.any():
+        return Full(blocked_on, full_sn, jam_on)
+    felt_sn = felt(layout, found)[1]
+    for o in reversed(range(len(job.names))):
+        for s in job.outputs[o]:
+            blocked_on[o] |= full_sn[s]
+            if jam_on is not None:
+                jam_on[o] = np.where(full_sn[s], 1.0, jam_on[o])
+        for s in job.inputs[o]:
+            full_sn[s] |= blocked_on[o] & (felt_sn[s] > 0.99)
+    return Full(blocked_on, full_sn, jam_on)
+
+
+def channel_waits_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray, lines: Queues) -> np.ndarray:
+    """From leaving the producer to the head of the consumer's queue, as far as channels are full; else the link. [S, N]
+
+    A full channel holds its credits, those on the way included: by Little's law a tuple spends credits over rate in
+    it. A stream that is not full but meets a full one waits in the same line.
+    """
+    job, (blocked_on, full_sn, jam_on), hot = layout.job, full, hottest(layout, found)
+    if not full_sn.any():
+        return link_sn
+    sent_sn = layout.carried_sn(found.out_on)
+    per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
+    inside_sn = layout.room_sn / np.maximum(per_replica_sn, 1e-9)
+    if hot is not None:  # the busiest replica's are full; what comes to the others waits for their own work alone
+        others_on = lines.at_load(found.line_scv_on, np.minimum(hot.less / hot.more, 1.0 - 1e-9))
+        each, alone = hot.of(job.consumer_s), (found.cpu_on > FULL)[job.consumer_s]
+        others_sn = np.minimum(inside_sn / np.maximum(each.less, 1e-9), link_sn + others_on[job.consumer_s])
+        inside_sn = np.where(alone, each.share * inside_sn / each.more + (1.0 - each.share) * others_sn, inside_sn)
+    if jam_on is not None:
+        jam_sn = np.where(blocked_on[job.consumer_s], jam_on[job.consumer_s], 1.0)
+        inside_sn = link_sn + (inside_sn - link_sn) * jam_sn
+    queued_sn = np.where(full_sn & blocked_on[job.consumer_s], np.maximum(inside_sn - link_sn, 0.0), 0.0)
+    passed_sn = np.where(full_sn, np.maximum(inside_sn, link_sn), link_sn)
+    for streams in job.inputs:
+        if len(streams) > 1:
+            line = queued_sn[streams].max(axis=0)
+            for s in streams:
+                passed_sn[s] = np.where(full_sn[s], passed_sn[s], link_sn[s] + line)
+    return passed_sn

@@ -1,0 +1,155 @@
+"""How long results wait for the checkpoint that has them, where sinks are exactly-once.
+
+A checkpoint takes from its beginning until barriers have reached all tasks, and each has done its work and uploaded
+what it holds. Aligned barriers stay between the same tuples all the way. So from the source on a tuple takes half a
+period on average and all of the next checkpoint, however long it is on its way; what a window adds comes on top.
+Unaligned ones are soon at the sink, and results wait from there. What checkpoints cost tasks is not in it. Letters at
+the end of a name are the axes of `twin.rates.layout`; k is hops, as in `twin.rates.network`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from twin.checkpoints import Checkpoints
+from twin.key_skew import KeySkew
+from twin.keys import distinct_values, key_groups_of, touched
+from twin.kinds.windowed import Windowed
+from twin.rates.arrays import JobArrays
+from twin.rates.channels import Measured
+from twin.rates.latency import Ages
+from twin.rates.layout import Layout
+from twin.rates.load import Load, windows_on
+from twin.rates.network import Hops
+from twin.rates.queueing import RHO_MAX
+from twin.rates.skew import key_shares
+from twin.rates.transient import Reached, Results
+
+
+class Uploads(NamedTuple):
+    """bytes_on: of an operator's replicas. sent_on: for how long they are on their way, from the slowest host. [O, N]
+    stored_n: for how long the storage takes up those of all. [N]"""
+
+    bytes_on: np.ndarray
+    sent_on: np.ndarray
+    stored_n: np.ndarray
+
+
+def uploads(layout: Layout, found: Load, spec: Checkpoints, period_s: np.ndarray) -> Uploads:
+    """period_s: in which what increments have has changed. [N]"""
+    bytes_on = _windows_on(layout, found, period_s if spec.state == "incremental" else None)
+    for o in range(len(bytes_on)):
+        bytes_on[o] += _state_n(layout.job, o, found.in_on[o] * period_s if spec.state == "incremental" else None)
+    sent_on = np.zeros_like(bytes_on) if spec.storage is None else _sent_on(layout, found, spec.storage, bytes_on)
+    stored_n = bytes_on.sum(axis=0) * 8e-6 / (np.inf if spec.storage_mbps is None else spec.storage_mbps)
+    return Uploads(bytes_on, sent_on, stored_n)
+
+
+def _windows_on(layout: Layout, found: Load, period_s: np.ndarray | None) -> np.ndarray:
+    """Bytes in windows: a checkpoint finds half of what a window slides by. [O, N]"""
+    job = layout.job
+    held_on = windows_on(layout, found.window_on) + np.zeros((len(job.names), layout.size))
+    for o, operator in enumerate(job.operators):
+        if isinstance(operator, Windowed):
+            slides = found.in_on[o] if job.by_time_o[o] else layout.replicas_on[o]
+            held_on[o] -= np.minimum(operator.window.slide * slides, held_on[o]) / 2.0
+    if period_s is not None:
+        held_on = np.minimum(held_on, found.in_on * period_s)
+    return np.asarray(held_on * job.held_bytes.mean(found.in_on, layout.carried_sn(found.out_on)))
+
+
+def _state_n(job: JobArrays, o: int, came_n: np.ndarray | None) -> float | np.ndarray:
+    """Bytes of key groups: all, or those of keys that are among so many tuples. [N]"""
+    operator, name = job.operators[o], job.names[o]
+    groups, each = key_groups_of(operator), getattr(operator, "state_bytes_per_group", 0.0)
+    if groups is None or came_n is None:
+        return float((groups or 0) * each)
+    skew = job.deployment.workload.keys.get(name, KeySkew())
+    shares, values = key_shares(distinct_values(operator, skew, groups), skew)
+    return np.asarray(each * touched(came_n[:, None], shares / values).sum(axis=1))
+
+
+def _sent_on(layout: Layout, found: Load, storage: str, bytes_on: np.ndarray) -> np.ndarray:
+    """All are sent at once, beside the tuples, over the same cards and links. [O, N]"""
+    cluster = layout.job.deployment.cluster
+    hops = Hops(cluster)
+    end = [host.name for host in cluster.hosts].index(storage)
+    crossed_hk = np.zeros((len(cluster.hosts), len(hops.slow_k)))
+    for start, crossed_k in enumerate(crossed_hk):
+        crossed_k[hops.route(start, end)] = 1.0
+    used_nk = found.nic_hn.T
+    if layout.links is not None:
+        used_nk = layout.links.used_nk(layout.carried_sn(found.out_on) * layout.job.bytes_s[:, None])
+    bytes_nh = layout.by_host(bytes_on[layout.operator_c] * layout.share_cn).T
+    busy_nk = bytes_nh @ crossed_hk * hops.slow_k / (1.0 - np.minimum(used_nk, RHO_MAX))
+    sent_hn = (crossed_hk[:, None] * busy_nk).max(axis=2) + (crossed_hk @ hops.latency_k)[:, None]
+    return np.where(bytes_on > 0.0, layout.worst(np.where(layout.here_cn, layout.of_hosts(sent_hn), 0.0)), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Commits:
+    """period_s: from one checkpoint to the next; duration_s: of one; wait_s: of a result. [N] each"""
+
+    spec: Checkpoints
+    period_s: np.ndarray
+    duration_s: np.ndarray
+    wait_s: np.ndarray
+
+    def seen(self, found: Results, measured: Measured) -> Results:
+        """Of what reaches the sinks, what is committed in that part of a run, and how old it is then.
+
+        Where that has more than its share of commits, results of before make no more of it than lasts.
+        """
+        share = (self._before(measured.end_s) - self._before(measured.start_s)) * self.period_s / measured.length_s
+        return Results(found.per_s * np.minimum(share, 1.0), np.minimum(found.ages_s + self.wait_s, measured.end_s))
+
+    def _before(self, at_s: float | np.ndarray) -> np.ndarray:
+        """Checkpoints that are complete by then. [N]"""
+        first_s = self.spec.interval_s + self.duration_s
+        complete = np.maximum(np.ceil((at_s - first_s) / self.period_s), 0.0)
+        return np.where(self.duration_s <= self.spec.timeout_s, complete, 0.0)
+
+
+def commits(state: Reached, ages: Ages, spec: Checkpoints) -> Commits:
+    """Of checkpoints at the rates that are reached."""
+    layout, found = state.layout, state.reached
+    last_on, passed_on = _overtaking(layout, ages) if spec.mode == "unaligned" else _in_order(layout, found, ages)
+    each_s = np.full(layout.size, spec.interval_s)
+    bytes_on, sent_on, stored_n = uploads(layout, found, spec, each_s)
+    speed_on = -layout.worst(-np.minimum(layout.capacity_cn, 1.0))
+    worked_on = spec.sync_ms * 1e-3 + bytes_on / layout.replicas_on * spec.sync_ns_per_byte * 1e-9
+    duration_s = (last_on + worked_on * state.slowdown_on / speed_on + sent_on).max(axis=0) + stored_n
+    period_s = np.maximum(each_s, duration_s + spec.min_pause_s)
+    sinks = layout.job.sinks
+    weights = np.maximum(found.in_on[sinks], 1e-12)
+    passed_s = (passed_on[sinks] * weights).sum(axis=0) / weights.sum(axis=0)
+    return Commits(spec, period_s, duration_s, period_s / 2.0 + np.maximum(duration_s - passed_s, 0.0))
+
+
+def _in_order(layout: Layout, found: Load, ages: Ages) -> tuple[np.ndarray, np.ndarray]:
+    """When an operator has the barriers of all its inputs; for how long tuples are on their way through it, windows
+    apart. [O, N] each"""
+    job, sent_sn = layout.job, layout.carried_sn(found.out_on)
+    last_on, passed_on = np.zeros((2, len(job.names), layout.size))
+    for o, streams in enumerate(job.inputs):
+        total = np.maximum(sent_sn[streams].sum(axis=0), 1e-12)
+        passed_on[o] = ages.channel_s[o] + ages.queue_s[o]
+        for s in streams:
+            producer = job.producer_s[s]
+            last_on[o] = np.maximum(last_on[o], last_on[producer] + ages.way_sn[s] + ages.line_s[o])
+            passed_on[o] += sent_sn[s] / total * passed_on[producer]
+    return last_on, passed_on
+
+
+def _overtaking(layout: Layout, ages: Ages) -> tuple[np.ndarray, np.ndarray]:
+    """When an operator has the last and the first of its barriers, which it passes on. [O, N] each"""
+    job = layout.job
+    last_on, first_on = np.zeros((2, len(job.names), layout.size))
+    for o, streams in enumerate(job.inputs):
+        if streams:
+            came_sn = ages.link_sn[streams] + first_on[[job.producer_s[s] for s in streams]]
+            last_on[o], first_on[o] = came_sn.max(axis=0), came_sn.min(axis=0)
+    return last_on, first_on
