@@ -111,7 +111,7 @@ def test_a_scenario_and_a_profile_in_each_others_place_are_told_apart(capsys, tm
 
 
 def test_a_long_run_is_announced(capsys, monkeypatch):
-    monkeypatch.setattr("twin.guards.effort.LONG_S", 1e-6)
+    monkeypatch.setattr("twin.guards.limits.LONG_S", 1e-6)
     with pytest.raises(SystemExit) as stopped:
         cli.main(["run", "edge-filter", "--horizon", "20"])
     assert stopped.value.code == 0

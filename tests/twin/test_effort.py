@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from scenarios.files.scenario_file import load
+from tests.twin.event_jobs import compute, consolidate, source
+from tests.twin.event_jobs import job as event_job
 from tests.twin.worlds import HOST, chain, deployment, sink
 from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.guards.effort import ARRIVAL_S, ENGINE_S, KERNEL_S, MOST_S, estimate, require_feasible
-from twin.guards.memory import MOST_BYTES
+from twin.guards.effort import ARRIVAL_S, ENDING, ENGINE_S, KERNEL_S, PANE, SESSION, estimate, require_feasible
+from twin.guards.limits import MOST_BYTES, MOST_S
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
@@ -72,6 +74,26 @@ def test_what_would_take_hours_is_refused_unless_it_may_end_sooner() -> None:
     with pytest.raises(BadInput, match=r"takes in; lower rates .* \(--precision 1%\)"):
         require_feasible(job)
     assert require_feasible(job.with_run(precision=0.01)).cpu_s > MOST_S
+
+
+def test_windows_over_event_time_cost_their_panes() -> None:
+    """Of 1,000 panes every 10 ms: work that grows with the panes, where nearly no tuple comes."""
+    windows, rare = [{"length_s": 10, "every_s": 0.01}], {"rate_per_s": 10.0, "horizon_s": 20.0}
+    merged = event_job([source(), compute(partial_s=0.01), consolidate(windows=windows), sink()], **rare)
+    whole = event_job([source(), compute(windows=windows), sink()], **rare)
+    for scenario, name, panes in ((merged, "merge", 1000), (whole, "compute", 10 / 3 * 10)):
+        ends = next(load for load in estimate(scenario).loads if f"windows of '{name}'" in load.cause)
+        assert ends.services == pytest.approx(3 * 20.0 / 0.01 * (ENDING + PANE * panes), rel=0.05)
+        assert estimate(scenario).loads[0] == ends
+
+
+@pytest.mark.parametrize("keys", [10, 10**7])
+def test_sessions_that_are_open_at_the_end_are_handed_over(keys: int) -> None:
+    """Gaps of a minute close no session within 8 s: as many are open as there are keys, or tuples."""
+    sessions = {"kind": "session", "name": "a", "gap_s": 60.0, "keys": keys, "service_time_s": 0}
+    scenario = Scenario.of(chain([sessions], 500.0), SHORT)
+    load = next(load for load in estimate(scenario).loads if "open sessions" in load.cause)
+    assert load.services == pytest.approx(SESSION * min(keys, 500 * SHORT.horizon_s), rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from twin.deployment import Deployment
 from twin.engine.measure.meters import Row
 from twin.events import AnyEvent
 from twin.guards.event_cautions import event_cautions
-from twin.guards.partitions import partition_cautions
-from twin.job import Job, compile
+from twin.job import Component, Job, compile
 from twin.key_skew import KeySkew
+from twin.partitions import busiest, counts, even
 from twin.query import AnyOperator, Windowed
 from twin.scenario import RunSettings
 from twin.wiring.world import World
@@ -32,7 +32,7 @@ def cautions(
         *unevaluated.values(),
         *_idle(job),
         *_crowded(job),
-        *partition_cautions(job, world),
+        *(line for source in job.sources for line in _of_partitions(source, world)),
         *event_cautions(job, rows, totals),
         *_silent(job, settings, totals, unevaluated, rows),
         *_of_events(world, settings, events),
@@ -110,6 +110,30 @@ def _crowded(job: Job) -> list[str]:
     return [line for line in lines if line]
 
 
+def _of_partitions(source: Component, world: World) -> Iterator[str]:
+    """Of a source whose partitions its replicas cannot share evenly."""
+    partitions, replicas = source.operator.parts, source.replicas
+    if partitions is None:
+        return
+    name, read = source.name, counts(partitions, replicas)
+    idle = sum(count == 0 for count in read)
+    if idle:
+        yield f"{name}: {idle} of {replicas} replicas read none of its {partitions} partitions; give it fewer"
+    elif not even(partitions, replicas):
+        yield (
+            f"{name}: {replicas} replicas read {partitions} partitions, so some read {read[0]} and others {read[-1]}: "
+            f"the busiest gets {busiest(partitions, replicas):.2f} times the mean; use a divisor of {partitions}"
+        )
+    lags = {number: broker.backlog / read[number] for number, broker in enumerate(world.brokers[name])}
+    least, most = min(lags.values()), max(lags.values())
+    if most > 2.0 * least + 1.0 and not even(partitions, replicas):
+        worst = max(lags, key=lags.__getitem__)
+        yield (
+            f"{name}: at the end {most:,.0f} tuples of each partition of replica {worst} are unread, "
+            f"and {least:,.0f} of those that lag least"
+        )
+
+
 def _silent(
     job: Job, settings: RunSettings, totals: Totals, explained: dict[str, str], rows: Sequence[Row]
 ) -> list[str]:
@@ -140,7 +164,7 @@ def _stop(job: Job, operator: AnyOperator, totals: Totals, explained: dict[str, 
             return f"no tuple arrived at source {name!r}; raise its rate or run longer"
         came = mine["arrived"]
     else:
-        came = sum(totals[each.producer]["numRecordsOut"] for each in job.query.inputs(name))
+        came = sum(totals[stream.producer]["numRecordsOut"] for stream in job.query.inputs(name))
     taken = mine["numRecordsIn"]
     if not came or mine["numRecordsOut"]:
         return ""

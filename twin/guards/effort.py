@@ -15,20 +15,22 @@ from itertools import islice
 import numpy as np
 
 from twin.errors import BadInput
-from twin.guards.arriving import arriving
-from twin.guards.memory import require_memory
+from twin.event_time import partial_panes
+from twin.guards import limits
+from twin.guards.limits import arriving
+from twin.guards.memory import open_sessions, require_memory
 from twin.job import Job, compile
-from twin.query import Windowed
+from twin.panes import panes_of
+from twin.query import AnyOperator, Query, Windowed
 from twin.randomness import stream
 from twin.rates.answer import RateAnswer
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
+from twin.windows import US_PER_S, EventWindow
 from twin.workload import ArrivalLaw
 
 ENGINE_S, KERNEL_S = 8e-6, 1e-7
 """CPU seconds of a service, in the engine and in the kernel, on a core of these years."""
-MOST_S, LONG_S = 5000.0, 20.0
-"""CPU seconds beyond which a run is refused, and beyond which a person who waits should be told."""
 SOONER = ", or let it end as soon as its means are known (--precision 1%)"
 """What else to do about a run that takes long."""
 ARRIVAL_S = 2e-8
@@ -37,6 +39,10 @@ SENT = 0.3
 """Services that it costs to send a tuple."""
 VISIT = 0.1
 """Services that it costs to look at one record of a window's content."""
+ENDING, PANE = 2.0, 0.9
+"""... for a replica to end a window over event time, and to put it together from each of its panes."""
+SESSION, KEPT = 0.3, 0.05
+"""... for a session, or a record in a window, that is there at the end: the kernel hands it over."""
 ROW, REPLICA = 3.0, 150.0
 """... to write one row of statistics, and to make a replica."""
 DRIFT, DRIFTING_GROUP = 12.0, 0.02
@@ -47,7 +53,7 @@ PHASES_READ = 20_000
 
 def native(job: Job, scenario: Scenario) -> bool:
     """Whether the kernel runs a job, and not the engine: it knows neither event time nor barriers of checkpoints."""
-    return scenario.checkpoints is None and not any(each.needs_event_time for each in job.query.operators)
+    return scenario.checkpoints is None and not any(operator.needs_event_time for operator in job.query.operators)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,7 @@ class Effort:
     @property
     def long(self) -> bool:
         """Whether a person who waits should be told."""
-        return self.cpu_s > LONG_S
+        return self.cpu_s > limits.LONG_S
 
     def describe(self) -> str:
         """One line: how long, mostly why, and what to do about it."""
@@ -98,11 +104,11 @@ def require_feasible(scenario: Scenario, job: Job | None = None) -> Effort:
 
     A run that ends when it is precise enough may take as long as that takes.
     """
-    job, found = job or compile(scenario), _answer(scenario)
-    require_memory(job, scenario, dict(zip(found.operators, found.in_per_s[0].tolist(), strict=True)))
-    effort = _estimate(scenario, job, found)
-    if effort.cpu_s > MOST_S and scenario.run.precision is None:
-        raise BadInput(f"the run would take {effort.describe()}{SOONER} (the limit is {_duration(MOST_S)})")
+    job, answer = job or compile(scenario), _answer(scenario)
+    require_memory(job, scenario, _taken_per_s(answer))
+    effort = _estimate(scenario, job, answer)
+    if effort.cpu_s > limits.MOST_S and scenario.run.precision is None:
+        raise BadInput(f"the run would take {effort.describe()}{SOONER} (the limit is {_duration(limits.MOST_S)})")
     return effort
 
 
@@ -116,15 +122,24 @@ def _answer(scenario: Scenario) -> RateAnswer:
         return RateModel().answer(scenario, [scenario.plan])
 
 
-def _estimate(scenario: Scenario, job: Job, found: RateAnswer) -> Effort:
-    loads = [*_flows(job, scenario, found), *_arrivals(job, scenario), *_clocks(job, scenario)]
+def _taken_per_s(answer: RateAnswer) -> dict[str, float]:
+    return dict(zip(answer.operators, answer.in_per_s[0].tolist(), strict=True))
+
+
+def _estimate(scenario: Scenario, job: Job, answer: RateAnswer) -> Effort:
+    loads = [
+        *_flows(job, scenario, answer),
+        *_state(job, scenario, answer),
+        *_arrivals(job, scenario),
+        *_clocks(job, scenario),
+    ]
     return Effort(tuple(sorted(loads, key=lambda load: -load.cpu_s)))
 
 
 # what flows ----------------------------------------------------------------------------------------------------------
 
 
-def _flows(job: Job, scenario: Scenario, found: RateAnswer) -> Iterator[Load]:
+def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Load]:
     """Of each operator, what it takes in, looks at in windows, and sends from them."""
     horizon_s, nominal = scenario.run.horizon_s, job.apart.rates
     each_s = KERNEL_S if native(job, scenario) else ENGINE_S
@@ -132,20 +147,63 @@ def _flows(job: Job, scenario: Scenario, found: RateAnswer) -> Iterator[Load]:
     more = sum(arriving(scenario).values()) / max(usually, 1e-300)
     for number, operator in enumerate(job.query.topological):
         name = operator.name
-        taken = float(found.in_per_s[0, number]) * horizon_s * more
+        taken = float(answer.in_per_s[0, number]) * horizon_s * more
         yield Load(taken, f"the {taken:.1e} tuples that {name!r} takes in", "lower rates or run.horizon_s", each_s)
         usual = nominal[name]
         if isinstance(operator, Windowed):
             content = min(usual.window_tuples, usual.in_per_s * horizon_s)
-            share = float(found.in_per_s[0, number]) / max(usual.in_per_s, 1e-300)
+            share = float(answer.in_per_s[0, number]) / max(usual.in_per_s, 1e-300)
             fires = usual.fires_per_s * horizon_s
             why = f"the {fires:.1e} evaluations of the window of {name!r}, of {content * share:.1e} tuples each"
             yield Load(fires * (1.0 + VISIT * content * share), why, "make it shorter or its slide longer", each_s)
-            sent = float(found.out_per_s[0, number]) * horizon_s * more
+            sent = float(answer.out_per_s[0, number]) * horizon_s * more
         else:  # what full channels drop was sent, too
             sent = taken * usual.out_per_s / max(usual.in_per_s, 1e-300)
         why = f"the {sent:.1e} tuples that {name!r} sends"
         yield Load(SENT * sent, why, "lower rates, selectivities or run.horizon_s", each_s)
+
+
+# state ---------------------------------------------------------------------------------------------------------------
+
+
+def _state(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Load]:
+    """Windows over event time, which are put together from panes; and what is still there at the end."""
+    horizon_s, taken_per_s = scenario.run.horizon_s, _taken_per_s(answer)
+    for operator in job.query.operators:
+        name, replicas = operator.name, job.component(operator.name).replicas
+        if operator.needs_event_time:
+            yield from _event_windows(job, operator, taken_per_s[name] / replicas, horizon_s)
+        elif isinstance(operator, Windowed):
+            kept = min(job.rates[name].state_tuples, taken_per_s[name] * horizon_s)
+            yield Load(KEPT * kept, f"the {kept:.1e} tuples in the windows of {name!r}", "make them shorter")
+        elif sessions := open_sessions(job, operator, taken_per_s, horizon_s):
+            why = f"the {sessions:.1e} open sessions of {name!r}"
+            yield Load(SESSION * sessions, why, "make its gap shorter or its keys fewer")
+
+
+def _event_windows(job: Job, operator: AnyOperator, taken_per_s: float, horizon_s: float) -> Iterator[Load]:
+    """taken_per_s: tuples that a replica takes in."""
+    query, name, replicas = job.query, operator.name, job.component(operator.name).replicas
+    own: tuple[EventWindow, ...] = getattr(operator, "windows", ())
+    windows = [(window.length_us, window.every_us) for window in own]
+    if operator.hands_over == "partials":
+        pane_us = partial_panes(query, name).length_us
+        windows = [(pane_us, pane_us)]
+    elif windows:
+        partial = [stream.producer for stream in query.inputs(name) if _hands_over_partials(query, stream.producer)]
+        panes = [partial_panes(query, producer) for producer in partial if operator.merges]
+        pane_us = min(panes or [panes_of(own)]).length_us
+    for length_us, every_us in windows:
+        count = length_us / pane_us
+        if not operator.merges:  # which keeps only panes to which something came
+            count = min(count, taken_per_s * length_us / US_PER_S)
+        ends = replicas * horizon_s * US_PER_S / every_us
+        why = f"the {ends:.1e} ends of windows of {name!r}, of {count:.1e} panes each"
+        yield Load(ends * (ENDING + PANE * count), why, "make what they slide by longer")
+
+
+def _hands_over_partials(query: Query, name: str) -> bool:
+    return query.operator(name).hands_over == "partials"
 
 
 # what comes by itself ------------------------------------------------------------------------------------------------
@@ -175,7 +233,7 @@ def _clocks(job: Job, scenario: Scenario) -> Iterator[Load]:
     settings, noise = scenario.run, job.engine.noise
     rows = settings.horizon_s / settings.period_s * len(job.query.operators)
     yield Load(rows * ROW, f"the {rows:.1e} rows of statistics", "make run.period_s longer")
-    tasks = sum(each.replicas for each in job.components)
+    tasks = sum(component.replicas for component in job.components)
     yield Load(tasks * REPLICA, f"the {tasks:,} replicas that are made", "use fewer")
     for name, skew in job.deployment.workload.keys.items():
         if skew.drift_every_s is not None:

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from twin.errors import BadInput
 from twin.events import AnyEvent, Scale
-from twin.guards.arriving import arriving
+from twin.guards.limits import MOST_BYTES, Part, arriving
 from twin.job import Edge, Job
-from twin.query import Windowed
+from twin.query import AnyOperator, Windowed
 from twin.scenario import Scenario
 
-MOST_BYTES = 4e9
 RECORD, UNREAD, OPEN, KEY, REPLICA, PAIR, ROW = 100.0, 8.0, 500.0, 16.0, 5000.0, 150.0, 2000.0
 """Bytes of a record that waits, one that no source has read, a session that is open, a key group, a replica, a pair of
 connected replicas, and a row of statistics."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Of what a run holds: bytes, what it is, and what makes it smaller."""
-
-    size: float
-    what: str
-    remedy: str
 
 
 def require_memory(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float]) -> None:
@@ -32,12 +21,12 @@ def require_memory(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float
 
     taken_per_s: tuples that each operator takes in, held up as it is.
     """
-    found = sorted(parts(job, scenario, taken_per_s), key=lambda part: -part.size)
-    total = sum(part.size for part in found)
+    held = list(parts(job, scenario, taken_per_s))
+    total, largest = sum(part.size for part in held), max(held, key=lambda part: part.size)
     if total > MOST_BYTES:
         raise BadInput(
-            f"the run would hold {found[0].what}: about {total / 1e9:,.1f} GB in all, and the limit is "
-            f"{MOST_BYTES / 1e9:g} GB; {found[0].remedy}"
+            f"the run would hold {largest.what}: about {total / 1e9:,.1f} GB in all, and the limit is "
+            f"{MOST_BYTES / 1e9:g} GB; {largest.remedy}"
         )
 
 
@@ -51,8 +40,8 @@ def parts(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float]) -> Ite
         yield Part(
             UNREAD * unread, f"{unread:.1e} records that {name!r} has not read", "lower its rate or run.horizon_s"
         )
-    for each in job.edges:
-        yield from _stream(job, each, replicas, settings.horizon_s)
+    for edge in job.edges:
+        yield from _stream(job, edge, replicas, settings.horizon_s)
     for component in job.components:
         count = replicas[component.name]
         yield Part(REPLICA * count, f"the {count:,} replicas of {component.name!r}", "use fewer replicas")
@@ -63,29 +52,33 @@ def parts(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float]) -> Ite
                 yield from _window(
                     job, stage.operator, stage.service_s, taken_per_s[stage.operator.name], settings.horizon_s
                 )
-            elif held := job.rates[stage.operator.name].state_tuples:
-                sessions = min(held, taken_per_s[stage.operator.name] * settings.horizon_s)
+            elif sessions := open_sessions(job, stage.operator, taken_per_s, settings.horizon_s):
                 what = f"{sessions:.1e} open sessions of {stage.operator.name!r}"
                 yield Part(OPEN * sessions, what, "make its gap shorter or its keys fewer")
 
 
 def most_replicas(job: Job, events: Sequence[AnyEvent]) -> dict[str, int]:
     """The most replicas of each operator at any time, policies apart."""
-    most = {each.name: each.replicas for each in job.components}
+    most = {component.name: component.replicas for component in job.components}
     for event in events:
         if isinstance(event, Scale):
             most[event.operator] = max(most[event.operator], len(event.placement))
     return most
 
 
-def _stream(job: Job, each: Edge, replicas: dict[str, int], horizon_s: float) -> Iterator[Part]:
+def open_sessions(job: Job, operator: AnyOperator, taken_per_s: Mapping[str, float], horizon_s: float) -> float:
+    """How many an operator has open at the end; 0 for one that has none."""
+    return min(job.rates[operator.name].state_tuples, taken_per_s[operator.name] * horizon_s)
+
+
+def _stream(job: Job, edge: Edge, replicas: dict[str, int], horizon_s: float) -> Iterator[Part]:
     """Its connections, and the records that its channels have room for, but no more than ever come."""
-    producer, consumer = job.components[each.producer].name, job.components[each.consumer].name
-    pairs = replicas[producer] * (1 if each.how.paired else replicas[consumer])
+    producer, consumer = job.components[edge.producer].name, job.components[edge.consumer].name
+    pairs = replicas[producer] * (1 if edge.how.paired else replicas[consumer])
     what = f"the {pairs:,} pairs of replicas that stream {producer} -> {consumer} connects"
     yield Part(PAIR * pairs, what, "use fewer replicas")
-    come = job.rates[job.components[each.producer].operators[-1].name].out_per_s * each.share * horizon_s
-    held = min(each.room * replicas[consumer], come * each.how.count_of_copies(replicas[consumer]))
+    come = job.rates[job.components[edge.producer].operators[-1].name].out_per_s * edge.share * horizon_s
+    held = min(edge.room * replicas[consumer], come * edge.how.count_of_copies(replicas[consumer]))
     what = f"up to {held:.1e} tuples in the channels {producer} -> {consumer}"
     yield Part(RECORD * held, what, "make engine.channel_tuples or the rates smaller")
 
