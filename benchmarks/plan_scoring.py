@@ -15,10 +15,8 @@ from benchmarks.table import print_table
 from models.checkpoint import Ensemble
 from models.gnn import initial
 from models.labels import Scaling
-from models.layers import NetworkConfig
 from models.prediction import LearnedCostModel
-from models.presets import OURS, PAPER
-from models.settings import TrainingSettings
+from models.settings import OURS, PAPER, NetworkConfig, TrainingSettings
 from optimizers.enumeration import PlacementSpace
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM

@@ -22,9 +22,9 @@ import numpy as np
 from models import checkpoint, evaluation, prediction
 from models.calibration import SHARE, half_width
 from models.checkpoint import Ensemble
-from models.contestants import FittedNetworks, RateModelAlone
 from models.dataset import Dataset
-from models.plan_kinds import KINDS, kinds_of_plans
+from models.labels import KINDS, kinds_of_plans
+from models.predictors import FittedNetworks, RateModelAlone
 from models.shipped import FOLDER
 from scenarios.learning.learner import rows_of, training_split
 from twin.atomic import write_text
@@ -89,7 +89,7 @@ def _errors(model: prediction.LearnedCostModel, held: Dataset) -> list[str]:
     ]
 
 
-def _words(row: evaluation.Row) -> str:
+def _words(row: evaluation.ErrorRow) -> str:
     if row.accuracy is not None:
         return f"{row.accuracy:.1%}"
     return f"{row.q50:.3f} / {row.q95:.2f}"

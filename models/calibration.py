@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from models.labels import LABEL_FLOOR, RELATIVE, Scaling, in_units
-from models.plan_kinds import KINDS, kinds_of_plans
+from models.labels import KINDS, LABEL_FLOOR, RELATIVE, Scaling, in_units, kinds_of_plans
 from twin.metrics import BINARY_METRICS, METRICS
 
 GATES = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -1,50 +1,55 @@
-"""What the training rows held: kinds of operators, and words of their categories. A model answers for nothing else.
+"""What the training rows held: kinds of operators, words of their categories, and ranges of numbers.
 
-A number outside the range that was seen is extrapolated; a kind of node or a word that was never seen has weights that
-were never trained, so any answer would be arbitrary.
+A kind of node or a word that was never seen has weights that were never trained, so any answer would be arbitrary: it
+is refused. A number outside the range that was seen is extrapolated, and no search may follow a model there: it would
+find the model's errors, the plans that it underestimates most. What a query and its hosts are does not depend on the
+plan, so a job is inside or outside as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from models.columns import Column, OneHot
-from models.facts import OperatorFacts
-from models.features import COLUMNS, NODE_TYPES, require_learned
+from models.feature import Feature, OneHot, encode, raw_rows, with_inputs
+from models.features import FEATURES, NODE_TYPES, require_learned
 from models.graph import GraphTable
+from models.job_columns import LOADS, Columns, JobColumns
 from twin.errors import BadInput
 
 Coverage = Mapping[str, int]
 """Nodes by what they are: `filter`, `filter function <`, `join measured`, ...; absent or 0 if there were none."""
+Ranges = Mapping[str, Sequence[float]]
+"""Lowest and highest encoded input, by `kind feature`."""
+MARGIN = 0.1
+"""Beyond the range, as a share of what is -1 to 1 once encoded."""
 
 
-def is_flag(column: Column) -> bool:
-    """Whether a column says yes or no about an operator as the query has it."""
-    return column.unit == "0 or 1" and column.group in ("operator", "data")
+def _is_flag(feature: Feature) -> bool:
+    """Whether a feature says yes or no about an operator as the query has it."""
+    return feature.unit == "0 or 1" and feature.group in ("operator", "data")
 
 
 def coverage_of(graphs: GraphTable, rows: np.ndarray | None = None) -> Coverage:
     """What some rows of a table hold (default: all)."""
-    wanted = np.arange(len(graphs)) if rows is None else rows
     found: dict[str, int] = {}
-    for kind, ragged in zip(NODE_TYPES, graphs.nodes, strict=True):
-        nodes, _ = ragged.take(wanted)
-        found[kind] = len(nodes)
-        start = 0
-        for column in COLUMNS[kind]:
-            inputs = nodes[:, start : start + column.encoding.width]
-            start += column.encoding.width
-            if isinstance(column.encoding, OneHot):
-                counts = inputs.sum(axis=0).astype(int).tolist()
-                found |= {
-                    f"{kind} {column.name} {word}": n
-                    for word, n in zip(column.encoding.vocabulary, counts, strict=True)
-                }
-            elif is_flag(column):
-                found[f"{kind} {column.name}"] = int((inputs > 0).sum())
+    for kind, nodes_NxF in _nodes(graphs, rows):
+        found[kind] = len(nodes_NxF)
+        for feature, inputs in with_inputs(FEATURES[kind], nodes_NxF):
+            if isinstance(feature.encoding, OneHot):
+                names = [f"{kind} {feature.name} {word}" for word in feature.encoding.vocabulary]
+                found |= dict(zip(names, inputs.sum(axis=0).astype(int).tolist(), strict=True))
+            elif _is_flag(feature):
+                found[f"{kind} {feature.name}"] = int((inputs > 0).sum())
     return {name: count for name, count in found.items() if count}
+
+
+def _nodes(graphs: GraphTable, rows: np.ndarray | None) -> Iterator[tuple[str, np.ndarray]]:
+    """The inputs of all nodes of some rows, by node type."""
+    wanted = np.arange(len(graphs)) if rows is None else rows
+    for kind, ragged in zip(NODE_TYPES, graphs.nodes, strict=True):
+        yield kind, ragged.take(wanted)[0]
 
 
 def together(one: Coverage, other: Coverage) -> Coverage:
@@ -57,18 +62,16 @@ def kinds_of(graphs: GraphTable) -> set[str]:
     return {kind for kind, nodes in zip(NODE_TYPES, graphs.nodes, strict=True) if len(nodes.rows)}
 
 
-def found_in(operators: Sequence[OperatorFacts]) -> set[str]:
+def found_in(job: JobColumns) -> set[str]:
     """The keys of Coverage that the operators of a query need. Raises BadInput if models know none of a kind."""
-    require_learned(operators)
-    needed: set[str] = set()
-    for facts in operators:
-        kind: str = facts.spec.kind
-        needed.add(kind)
-        for column in COLUMNS[kind]:
-            if isinstance(column.encoding, OneHot):
-                needed.add(f"{kind} {column.name} {column.read(facts)}")
-            elif is_flag(column) and column.read(facts):
-                needed.add(f"{kind} {column.name}")
+    require_learned(job.kinds)
+    needed: set[str] = set(job.kinds)
+    for o, kind in enumerate(job.kinds):
+        for feature in FEATURES[kind]:
+            if isinstance(feature.encoding, OneHot):
+                needed.add(f"{kind} {feature.name} {job.operators[feature.name][o]}")
+            elif _is_flag(feature) and job.operators[feature.name][o]:
+                needed.add(f"{kind} {feature.name}")
     return needed
 
 
@@ -86,3 +89,38 @@ def refuse_unseen(model: str, seen: Coverage | None, needed: set[str]) -> None:
             f"model {model!r} never saw '{missing[0]}'{others} in training, so it cannot judge such a query; train it "
             f"on runs that have it: 'twin corpus OUT --runs N --scenario SCENARIO'"
         )
+
+
+def ranges_of(graphs: GraphTable, rows: np.ndarray) -> dict[str, list[float]]:
+    """What the numbers of some rows of a table range over."""
+    return {
+        f"{kind} {feature.name}": [float(inputs.min()), float(inputs.max())]
+        for kind, nodes_NxF in _nodes(graphs, rows)
+        for feature, inputs in with_inputs(FEATURES[kind], nodes_NxF)
+        if len(nodes_NxF) and _has_range(feature)
+    }
+
+
+def outside(ranges: Ranges, job: JobColumns) -> list[str]:
+    """`kind feature` of all numbers of a job that are beyond the ranges; of hosts, whether it uses them or not."""
+    require_learned(job.kinds)
+    rows = [(kind, job.operators, [o]) for o, kind in enumerate(job.kinds)]
+    rows.append(("host", job.hardware, list(range(len(job.deployment.cluster.hosts)))))
+    return sorted({name for row in rows for name in _beyond(ranges, *row)})
+
+
+def _beyond(ranges: Ranges, kind: str, columns: Columns, rows: Sequence[int]) -> Iterator[str]:
+    features = [feature for feature in FEATURES[kind] if _has_range(feature)]
+    for feature, inputs in with_inputs(features, encode(features, raw_rows(features, columns, rows))):
+        low, high = ranges.get(f"{kind} {feature.name}", (-np.inf, np.inf))
+        if inputs.min() < low - 2 * MARGIN or inputs.max() > high + 2 * MARGIN:
+            yield f"{kind} {feature.name}"
+
+
+def _has_range(feature: Feature) -> bool:
+    """Whether it is a number that does not depend on where operators are."""
+    return (
+        feature.group not in ("plan", "physics")
+        and feature.name not in LOADS
+        and not isinstance(feature.encoding, OneHot)
+    )

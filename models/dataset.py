@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from models import encoded_file, encoding
-from models.encoding import Encoded, Progress, Text, encode, encode_texts
+from models.encoding import Encoded, Progress, Reprofiled, Text, encode, encode_texts
 from models.graph import GraphTable
-from models.lens import Lens
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.metrics import METRICS, REGRESSION_METRICS
@@ -86,7 +85,7 @@ class Dataset:
         return {**self.encoded.about, "tuples_out": self.tuples_out}
 
 
-class Split(NamedTuple):
+class RowSplit(NamedTuple):
     """Row indices; the same configuration is never in two parts."""
 
     train: np.ndarray
@@ -94,23 +93,25 @@ class Split(NamedTuple):
     test: np.ndarray
 
 
-def read(path: Path, progress: Progress | None = None, workers: int | None = None, lens: Lens | None = None) -> Dataset:
+def read(
+    path: Path, progress: Progress | None = None, workers: int | None = None, reprofiled: Reprofiled | None = None
+) -> Dataset:
     """The rows of a dataset: a folder, or one Parquet file of schema twin.trace.TRAINING_ROWS.
 
     A folder's encoding is taken from the file that `encoded_file.write` left there, if there is one of today's code.
-    progress: called with rows done and rows in all. lens: how models see the deployments.
+    progress: called with rows done and rows in all. reprofiled: how models see the deployments.
     Raises BadInput if rows are missing, unreadable or incomplete.
     """
     columns = _columns(path)
     labels_GxA = _labels(path, columns)
     hashes, horizons_s = np.array(columns["config_hash"]), np.array(columns["horizon_s"], dtype=float)
-    encoded = encoded_file.read(path, hashes, lens) if path.is_dir() else None
+    encoded = encoded_file.read(path, hashes, reprofiled) if path.is_dir() else None
     if encoded is None:
         texts = [
             Text(str(run), str(text), horizon_s)
             for run, text, horizon_s in zip(columns["run"], columns["deployment"], horizons_s.tolist(), strict=True)
         ]
-        encoded = encode_texts(texts, progress, workers, lens)
+        encoded = encode_texts(texts, progress, workers, reprofiled)
     return Dataset(encoded, labels_GxA, hashes, np.array(columns["tuples_out"], dtype=float), horizons_s)
 
 
@@ -189,7 +190,7 @@ def _labels(path: Path, columns: dict[str, list[object]]) -> np.ndarray:
     return labels_GxA
 
 
-def split(dataset: Dataset, seed: int, valid: float = 0.1, test: float = 0.1) -> Split:
+def split(dataset: Dataset, seed: int, valid: float = 0.1, test: float = 0.1) -> RowSplit:
     """Random parts by configuration: 80/10/10 as in Costream. Replicates are in no part, but the first run of each.
 
     Raises BadInput if there are too few configurations.
@@ -200,7 +201,7 @@ def split(dataset: Dataset, seed: int, valid: float = 0.1, test: float = 0.1) ->
         raise BadInput(f"the dataset has {len(configs)} configurations, too few to split; simulate at least 10")
     order = stream(seed, "split").permutation(len(configs))
     valid_end, test_end = counts[0], sum(counts)
-    return Split(
+    return RowSplit(
         train=np.sort(first[order[test_end:]]),
         valid=np.sort(first[order[:valid_end]]),
         test=np.sort(first[order[valid_end:test_end]]),

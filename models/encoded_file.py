@@ -12,18 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from models.encoding import Encoded
+from models.encoding import Encoded, Reprofiled
 from models.features import NODE_TYPES
 from models.graph import GraphTable, Ragged
-from models.lens import Lens
 from twin import kinds, rates
 from twin.atomic import new_file
 
 _HERE, _RATES, _KINDS = Path(__file__).parent, Path(rates.__path__[0]), Path(kinds.__path__[0])
-_FILES: tuple[str, ...] = (
-    *("columns", "derived", "derived_plan", "description", "encoding", "facts", "features", "flat_vector", "graph"),
-    *("misjudged", "physics"),
-)
+_FILES: tuple[str, ...] = ("encoding", "feature", "features", "graph", "job_columns", "perturbed_costs", "vectors")
 """Of this package; of `twin`, its profiles, query, and everything of the kinds of operators and the rate model."""
 
 _RAGGED = ("streams", "updates", "placements")
@@ -38,13 +34,13 @@ def code_version() -> str:
     return hashlib.sha256(source).hexdigest()[:12]
 
 
-def path_in(folder: Path, lens: Lens | None = None) -> Path:
+def path_in(folder: Path, reprofiled: Reprofiled | None = None) -> Path:
     """Where the encoding of the dataset in that folder, so seen, is, or would be."""
-    seen = "" if lens is None else f"-{lens.name}"
+    seen = "" if reprofiled is None else f"-{reprofiled.name}"
     return folder / f"encoded-{code_version()}{seen}.npz"
 
 
-def write(folder: Path, encoded: Encoded, config_hash: np.ndarray, lens: Lens | None = None) -> None:
+def write(folder: Path, encoded: Encoded, config_hash: np.ndarray, reprofiled: Reprofiled | None = None) -> None:
     """Writes the encoding of a dataset's rows; it appears whole or not at all. config_hash: [G], of the rows."""
     table = encoded.graphs
     arrays = {"config_hash": config_hash, "context": table.context_GxC, "rates": table.rates_GxA}
@@ -53,14 +49,14 @@ def write(folder: Path, encoded: Encoded, config_hash: np.ndarray, lens: Lens | 
     ragged |= {name: getattr(table, name) for name in _RAGGED}
     for name, each in ragged.items():
         arrays |= {f"{name}_rows": each.rows, f"{name}_start": each.start}
-    with new_file(path_in(folder, lens)) as aside, aside.open("wb") as file:
+    with new_file(path_in(folder, reprofiled)) as aside, aside.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
 
 
-def read(folder: Path, config_hash: np.ndarray, lens: Lens | None = None) -> Encoded | None:
+def read(folder: Path, config_hash: np.ndarray, reprofiled: Reprofiled | None = None) -> Encoded | None:
     """The encoding of these rows, or None: there is none of today's code, it is of other rows, or it is damaged."""
     try:
-        with np.load(path_in(folder, lens)) as arrays:
+        with np.load(path_in(folder, reprofiled)) as arrays:
             if not np.array_equal(arrays["config_hash"], config_hash):
                 return None
 

@@ -11,16 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 from pydantic import ValidationError
 
-from models.derived import FEATURES, derived_vector
-from models.description import NAMES, description
-from models.facts import operator_facts
-from models.flat_vector import flat_vector
 from models.graph import GraphTable, concatenate, joint_graph, stack
-from models.lens import Lens
+from models.job_columns import job_columns
+from models.vectors import ABOUT, DERIVED, FLAT, about, derived_vector, flat_vector
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.rates.model import RateModel
@@ -29,16 +27,24 @@ CHUNK = 250
 PARALLEL_FROM = 2000
 """Fewer rows are encoded in this process: starting others takes seconds."""
 
-ABOUT = (*NAMES, "utilisation")
-"""models.description, and the highest nominal utilisation by the rate model."""
-
 Progress = Callable[[int, int], None]
+
+
+class Reprofiled(Protocol):
+    """How models see the rows of a dataset: with other constants than these have. Labels stay what they are. Must be
+    picklable."""
+
+    @property
+    def name(self) -> str:
+        """For file names: what decides what is seen."""
+
+    def __call__(self, deployment: Deployment, run: str) -> Deployment:
+        """The deployment of that run as it is seen."""
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Many deployments, row by row. flat_GxF: models.flat_vector.  derived_GxD: models.derived.
-    about_GxA: models.description."""
+    """Many deployments, row by row: graphs, and the vectors FLAT, DERIVED and ABOUT of models.vectors."""
 
     graphs: GraphTable
     flat_GxF: np.ndarray
@@ -74,18 +80,19 @@ class Text:
 
 def encode(deployments: Sequence[Deployment], horizons_s: Sequence[float]) -> Encoded:
     """Encodes each deployment under its own plan, for runs of that length."""
-    facts = [operator_facts(each) for each in deployments]
-    graphs, derived, about = [], [], []
-    for deployment, its_facts, horizon_s in zip(deployments, facts, horizons_s, strict=True):
+    graphs, flat, derived, descriptions = [], [], [], []
+    for deployment, horizon_s in zip(deployments, horizons_s, strict=True):
+        job = job_columns(deployment)
         answer = RateModel(horizon_s).answer(deployment, [deployment.plan])
-        graphs.append(joint_graph(deployment, its_facts, horizon_s, answer))
-        derived.append(derived_vector(deployment, its_facts, answer, horizon_s))
-        about.append([*description(deployment, its_facts), graphs[-1].utilisation])
+        graphs.append(joint_graph(deployment, job, horizon_s, answer))
+        flat.append(flat_vector(job))
+        derived.append(derived_vector(job, answer, horizon_s))
+        descriptions.append(about(job, graphs[-1].utilisation))
     return Encoded(
         graphs=stack(graphs),
-        flat_GxF=np.array([flat_vector(each, its_facts) for each, its_facts in zip(deployments, facts, strict=True)]),
-        derived_GxD=np.array(derived).reshape(-1, len(FEATURES)),
-        about_GxA=np.array(about).reshape(-1, len(ABOUT)),
+        flat_GxF=np.array(flat).reshape(-1, len(FLAT)),
+        derived_GxD=np.array(derived).reshape(-1, len(DERIVED)),
+        about_GxA=np.array(descriptions).reshape(-1, len(ABOUT)),
     )
 
 
@@ -93,16 +100,16 @@ def encode_texts(
     texts: Sequence[Text],
     progress: Progress | None = None,
     workers: int | None = None,
-    lens: Lens | None = None,
+    reprofiled: Reprofiled | None = None,
 ) -> Encoded:
-    """Parses and encodes rows, in order, whatever the number of processes. lens: how deployments are seen.
+    """Parses and encodes rows, in order, whatever the number of processes. reprofiled: how deployments are seen.
 
     Raises BadInput for a deployment that is not valid.
     """
     chunks = [texts[start : start + CHUNK] for start in range(0, len(texts), CHUNK)]
     parts, done = [], 0
     workers = 1 if len(texts) < PARALLEL_FROM else workers or os.cpu_count() or 1
-    for part in _each(partial(_encode_chunk, lens=lens), chunks, workers):
+    for part in _each(partial(_encode_chunk, reprofiled=reprofiled), chunks, workers):
         parts.append(part)
         done += len(part)
         if progress is not None:
@@ -130,10 +137,10 @@ def _each(
         yield from pool.map(work, chunks)
 
 
-def _encode_chunk(texts: Sequence[Text], lens: Lens | None) -> Encoded:
+def _encode_chunk(texts: Sequence[Text], reprofiled: Reprofiled | None) -> Encoded:
     deployments = [_deployment(text) for text in texts]
-    if lens is not None:
-        deployments = [lens(each, text.run) for each, text in zip(deployments, texts, strict=True)]
+    if reprofiled is not None:
+        deployments = [reprofiled(each, text.run) for each, text in zip(deployments, texts, strict=True)]
     return encode(deployments, [text.horizon_s for text in texts])
 
 

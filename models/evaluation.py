@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.contestants import Fitted
 from models.dataset import Dataset
 from models.labels import LABEL_FLOOR
+from models.predictors import Fitted
 from twin.errors import BadInput
 from twin.metrics import BINARY_METRICS, METRICS, REGRESSION_METRICS
 from twin.randomness import stream
@@ -19,7 +19,7 @@ BELOW_ALL = 0.1
 """Of the smallest label: the least that an estimate counts as."""
 
 
-class Row(NamedTuple):
+class ErrorRow(NamedTuple):
     """One line of the table. q50, q95: quantiles of the q-error (regressions). accuracy: balanced, the mean of the
     shares found of both classes (binaries), which is what a test set of equally frequent classes gives on average.
     rows: how many runs it is over. None where it does not apply. *_se: bootstrap standard errors, if asked for."""
@@ -52,7 +52,9 @@ def balanced_accuracy(truth: np.ndarray, probability: np.ndarray) -> float:
     return float((said[yes].mean() + (~said[~yes]).mean()) / 2)
 
 
-def row(metric: str, model: str, truth: np.ndarray, estimate: np.ndarray, bootstrap: int = 0, seed: int = 0) -> Row:
+def row(
+    metric: str, model: str, truth: np.ndarray, estimate: np.ndarray, bootstrap: int = 0, seed: int = 0
+) -> ErrorRow:
     """One line for one model and metric; rows without a label (NaN) are left out.
 
     An estimate of a cost that is less than a tenth of every label counts as that tenth: how far below it is says
@@ -65,7 +67,7 @@ def row(metric: str, model: str, truth: np.ndarray, estimate: np.ndarray, bootst
         estimate = np.maximum(estimate, BELOW_ALL * truth.min())
     found = measures(truth, estimate)
     errors = _standard_errors(measures, truth, estimate, bootstrap, seed) if bootstrap and found else {}
-    return Row(metric, model, len(truth), **found, **{f"{name}_se": value for name, value in errors.items()})
+    return ErrorRow(metric, model, len(truth), **found, **{f"{name}_se": value for name, value in errors.items()})
 
 
 Measures = Callable[[np.ndarray, np.ndarray], dict[str, float]]
@@ -102,7 +104,7 @@ def _standard_errors(
 
 def rows_of(
     name: str, estimates: Mapping[str, np.ndarray], dataset: Dataset, bootstrap: int = 0, seed: int = 0
-) -> list[Row]:
+) -> list[ErrorRow]:
     """One line a metric that is estimated; estimates: [G] each, of every row of the dataset."""
     return [
         row(metric, name, dataset.label_G(metric), estimates[metric], bootstrap, seed)
@@ -111,12 +113,14 @@ def rows_of(
     ]
 
 
-def evaluate(fitted: Fitted, dataset: Dataset, bootstrap: int = 0, seed: int = 0) -> list[Row]:
+def evaluate(fitted: Fitted, dataset: Dataset, bootstrap: int = 0, seed: int = 0) -> list[ErrorRow]:
     """A fitted model on every row of a dataset (`Dataset.take` gives a part of one)."""
     return rows_of(fitted.name, fitted.predict(dataset), dataset, bootstrap, seed)
 
 
-def replicate_rows(dataset: Dataset, metrics: Sequence[str] = METRICS, bootstrap: int = 0, seed: int = 0) -> list[Row]:
+def replicate_rows(
+    dataset: Dataset, metrics: Sequence[str] = METRICS, bootstrap: int = 0, seed: int = 0
+) -> list[ErrorRow]:
     """What two runs of one configuration that differ only in the seed know of each other.
 
     No model can be much better. Of two noisy runs: a perfect model meets the noise once where this meets it twice, so

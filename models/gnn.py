@@ -15,11 +15,55 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from models.batch import Batch, Levels
-from models.capacity import Capacity
+from models.batch import Batch, Capacity, Levels
 from models.features import CONTEXT_WIDTH, HOST, NODE_TYPES, SINK, WIDTHS
-from models.layers import MLP, Array, NetworkConfig, Parameters, combined, context_encoder, encoder, head, updater
+from models.settings import NetworkConfig
 from twin.randomness import stream
+
+Array = jax.Array | np.ndarray
+Parameters = dict[str, Any]
+"""Nested mappings of arrays, as flax has them."""
+
+
+class MLP(nn.Module):
+    """Linear layers with leaky ReLU between them, and after the last one too unless `linear_end`."""
+
+    widths: Sequence[int]
+    linear_end: bool = False
+
+    @nn.compact
+    def __call__(self, x: Array) -> jax.Array:
+        h = jnp.asarray(x)
+        for index, width in enumerate(self.widths):
+            h = nn.Dense(width, name=f"layer_{index}")(h)
+            if index < len(self.widths) - 1 or not self.linear_end:
+                h = nn.leaky_relu(h)
+        return h
+
+
+def encoder(config: NetworkConfig) -> MLP:
+    """MLP of Algorithm 1, line 2."""
+    return MLP((config.hidden,) * config.layers)
+
+
+def context_encoder(config: NetworkConfig) -> MLP:
+    """What the head sees of the plan as a whole, beside the sum over the nodes."""
+    return MLP((config.hidden,) * config.layers)
+
+
+def updater(config: NetworkConfig) -> MLP:
+    """MLP' of Algorithm 1, line 5. In the residual form its end is linear, so that a state can also fall."""
+    return MLP((config.hidden,) * config.layers, linear_end=config.residual)
+
+
+def head(config: NetworkConfig) -> MLP:
+    """MLP_out of Algorithm 1, line 6."""
+    return MLP((*(config.hidden,) * (config.layers - 1), config.outputs), linear_end=True)
+
+
+def combined(config: NetworkConfig, inbox: jax.Array, own: jax.Array) -> jax.Array:
+    """What MLP' sees of the children's sum and the node's own state."""
+    return inbox + own if config.combine == "sum" else jnp.concatenate([inbox, own], axis=-1)
 
 
 class CostNetwork(nn.Module):

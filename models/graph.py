@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from models.columns import encode
-from models.facts import LOADS, HostFacts, OperatorFacts, host_loads, operator_facts, replica_counts
-from models.features import COLUMNS, CONTEXT, HOST, NODE_TYPES, SINK, WIDTHS, raw_row, require_learned
-from models.physics import base_costs, host_states, operator_states, plan_state
+from models.feature import encode, raw_rows
+from models.features import CONTEXT, FEATURES, HOST, NODE_TYPES, SINK, WIDTHS, require_learned
+from models.job_columns import JobColumns, base_costs, host_physics, job_columns, operator_physics, plan_physics
 from twin.deployment import Deployment
 from twin.metrics import METRICS
 from twin.rates.answer import RateAnswer
@@ -19,7 +18,7 @@ from twin.rates.model import RateModel
 from twin.scenario import RunSettings
 
 HORIZON_S: float = RunSettings().horizon_s
-UTILISATION = [column.name for column in CONTEXT].index("utilisation")
+UTILISATION = [feature.name for feature in CONTEXT].index("utilisation")
 
 
 class JointGraph(NamedTuple):
@@ -48,49 +47,29 @@ class JointGraph(NamedTuple):
 
 def joint_graph(
     deployment: Deployment,
-    facts: Sequence[OperatorFacts] | None = None,
+    job: JobColumns | None = None,
     horizon_s: float = HORIZON_S,
     answer: RateAnswer | None = None,
 ) -> JointGraph:
     """The graph of a deployment under its own plan. horizon_s: length of the run that is to be predicted.
-    If at hand: facts, `operator_facts(deployment)`; answer, the rate model's for that plan alone and that length.
+    If at hand: job, its columns; answer, the rate model's for that plan alone and that length.
     Raises BadInput if models know no operators of one of the kinds."""
-    facts = operator_facts(deployment) if facts is None else facts
-    require_learned(facts)
+    job = job or job_columns(deployment)
+    require_learned(job.kinds)
     answer = answer or RateModel(horizon_s).answer(deployment, [deployment.plan])
-    facts = [replace(each, physics=state) for each, state in zip(facts, operator_states(answer, 0), strict=True)]
-    host_physics, plan = host_states(answer, 0), plan_state(answer, 0, horizon_s)
-    counts_OxH = replica_counts(deployment, [deployment.plan])[0]
-    used = np.flatnonzero(counts_OxH.any(axis=0))
-    loads_UxL = host_loads(deployment, facts, used, counts_OxH[:, used].T).tolist()
-    node_of = {host: node for node, host in enumerate(used.tolist())}
-    hosts = [
-        (deployment.cluster.hosts[host], loads, host_physics[host])
-        for host, loads in zip(node_of, loads_UxL, strict=True)
-    ]
-    index = {each.spec.name: o for o, each in enumerate(facts)}
-    streams = tuple((index[stream.producer], index[stream.consumer]) for stream in deployment.query.streams)
+    operators = {**job.operators, **{name: of_PxO[0] for name, of_PxO in operator_physics(answer).items()}}
+    hosts = {**job.hosts(), **{name: of_PxH[0, job.used] for name, of_PxH in host_physics(answer).items()}}
+    node_of = {host: node for node, host in enumerate(job.used.tolist())}
     return JointGraph(
-        kinds=tuple(NODE_TYPES.index(each.spec.kind) for each in facts),
-        levels=levels(len(facts), streams),
-        operators=tuple(raw_row(each.spec.kind, each) for each in facts),
-        hosts=tuple(
-            raw_row("host", HostFacts(each, **dict(zip(LOADS, loads, strict=True)), physics=state))
-            for each, loads, state in hosts
-        ),
-        streams=streams,
-        placements=tuple((int(o), node_of[int(h)]) for o, h in zip(*np.nonzero(counts_OxH), strict=True)),
-        context=[column.raw(plan) for column in CONTEXT],
+        kinds=tuple(NODE_TYPES.index(kind) for kind in job.kinds),
+        levels=tuple(job.levels_O.tolist()),
+        operators=tuple(raw_rows(FEATURES[kind], operators, [o])[0].tolist() for o, kind in enumerate(job.kinds)),
+        hosts=tuple(raw_rows(FEATURES["host"], hosts, range(len(job.used))).tolist()),
+        streams=job.streams,
+        placements=tuple((int(o), node_of[int(h)]) for o, h in zip(*np.nonzero(job.replicas_OxH), strict=True)),
+        context=raw_rows(CONTEXT, plan_physics(answer, horizon_s), [0])[0].tolist(),
         rates=base_costs(answer)[0].tolist(),
     )
-
-
-def levels(operators: int, streams: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    """Longest path from a source to each operator; operators are numbered in data-flow order."""
-    level = [0] * operators
-    for producer, consumer in sorted(streams):
-        level[consumer] = max(level[consumer], level[producer] + 1)
-    return tuple(level)
 
 
 class Ragged(NamedTuple):
@@ -168,8 +147,8 @@ def stack(graphs: Sequence[JointGraph]) -> GraphTable:
     nodes = []
     for kind, name in enumerate(NODE_TYPES):
         raw = [_rows_of(graph, kind) for graph in graphs]
-        ragged = Ragged.of(raw, len(COLUMNS[name]), np.float64)
-        inputs = encode(COLUMNS[name], ragged.rows)
+        ragged = Ragged.of(raw, len(FEATURES[name]), np.float64)
+        inputs = encode(FEATURES[name], ragged.rows)
         if not np.isfinite(inputs).all():
             raise ValueError(f"a feature of a {name} node is not finite")
         nodes.append(Ragged(inputs.reshape(-1, WIDTHS[kind]), ragged.start))

@@ -19,7 +19,6 @@ from typing import Literal
 
 import numpy as np
 
-from models.plan_kinds import kinds_of_plans
 from twin.errors import BadInput
 from twin.metrics import BINARY_METRICS, METRICS
 
@@ -142,3 +141,14 @@ def in_units(metrics: Sequence[str], outputs_GxM: np.ndarray, rates_GxA: np.ndar
 
 def _log(cost: np.ndarray) -> np.ndarray:
     return np.asarray(np.log(np.maximum(cost, LABEL_FLOOR)))
+
+
+CONGESTED, RARE = 0.05, 0.98
+"""Probabilities of backpressure above which, and of a result below which, plans are of a kind of their own."""
+KINDS = ("calm", "rare results", "congested")
+
+
+def kinds_of_plans(rates_NxA: np.ndarray) -> np.ndarray:
+    """[N]: index into KINDS, by the rate model's answers in the order of METRICS."""
+    backpressured, success = (rates_NxA[:, METRICS.index(name)] for name in BINARY_METRICS)
+    return np.where(backpressured > CONGESTED, 2, np.where(success < RARE, 1, 0))

@@ -5,28 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from models.calibration import Judged, gated, intervals
 from models.checkpoint import Ensemble
-from models.coverage import coverage_of, together
-from models.dataset import Dataset, Split
+from models.coverage import coverage_of, ranges_of, together
+from models.dataset import Dataset, RowSplit, join
 from models.features import FEATURE_VERSION
 from models.labels import LabelScale, Scaling, binary, scaled, scaling_of, targets
 from models.prediction import forward
-from models.ranges import ranges_of
 from models.settings import TrainingSettings
-from models.training import Member, TrainingData, train_member
+from models.training import TrainedNetwork, TrainingData, train_member
 from twin.errors import BadInput, suggest
-from twin.metrics import METRICS
-from twin.randomness import child_seed
+from twin.metrics import METRICS, REGRESSION_METRICS
+from twin.randomness import child_seed, stream
+from twin.spec import Spec, parse
 from twin.version import VERSION
 
 Progress = Callable[[str, int, int, int, float], None]
 """Called with metric (or `all`), member, step, steps in all, and the latest validation loss."""
-Keep = Callable[[str, int, Callable[[], Member]], Member]
+Keep = Callable[[str, int, Callable[[], TrainedNetwork]], TrainedNetwork]
 """Called with metric (or `all`), member, and what trains it; gives what that gives, or gave in an earlier attempt."""
 
 
@@ -43,7 +44,7 @@ def check_metrics(metrics: Sequence[str]) -> None:
 
 def train(
     dataset: Dataset,
-    parts: Split,
+    parts: RowSplit,
     settings: TrainingSettings,
     seed: int,
     metrics: Sequence[str] = METRICS,
@@ -64,33 +65,9 @@ def train(
     )
 
 
-def fine_tune(
-    ensembles: Sequence[Ensemble],
-    dataset: Dataset,
-    parts: Split,
-    settings: TrainingSettings,
-    seed: int,
-    progress: Progress | None = None,
-) -> tuple[Ensemble, ...]:
-    """Each member trained on from where it is, on other rows (Costream, Exp. 5b). The label scaling stays."""
-    return tuple(
-        _ensemble(
-            dataset,
-            parts,
-            settings.model_copy(update={"network": old.config, "members": len(old.members)}),
-            seed,
-            old.metrics,
-            old.scaling,
-            old,
-            progress,
-        )
-        for old in ensembles
-    )
-
-
 def _ensemble(
     dataset: Dataset,
-    parts: Split,
+    parts: RowSplit,
     settings: TrainingSettings,
     seed: int,
     metrics: tuple[str, ...],
@@ -153,10 +130,10 @@ def _scaled(metrics: Sequence[str], dataset: Dataset, scale: LabelScale) -> np.n
 
 
 def _manifest(
-    parts: Split,
+    parts: RowSplit,
     settings: TrainingSettings,
     seed: int,
-    members: Sequence[Member],
+    members: Sequence[TrainedNetwork],
     start: Ensemble | None,
 ) -> dict[str, Any]:
     return {
@@ -169,3 +146,69 @@ def _manifest(
         "members": [{"seed": member.seed, "curve": [list(point) for point in member.curve]} for member in members],
         "fine_tuned_from": None if start is None else dict(start.manifest),
     }
+
+
+class FineTuning(Spec):
+    """How long and how fast; everything else as the model was trained.
+
+    epochs: passes over the rows. rate: highest learning rate, a quarter of training's.
+    """
+
+    epochs: Annotated[int, Field(ge=0, le=10**6)] = 20
+    rate: Annotated[float, Field(gt=0, le=1)] = 5e-4
+
+
+def fine_tune(
+    ensembles: Sequence[Ensemble],
+    dataset: Dataset,
+    parts: RowSplit,
+    how: FineTuning,
+    seed: int,
+    progress: Progress | None = None,
+) -> tuple[Ensemble, ...]:
+    """Each member trained on from where it is, unless the rows have nothing to teach it; never to a higher validation
+    loss than it started from. Label scalings stay.
+
+    Raises BadInput if no row has a label that the model predicts.
+    """
+    taught = [_teaches(dataset, parts, each) for each in ensembles]
+    if not any(taught):
+        metrics = ", ".join(metric for each in ensembles for metric in each.metrics)
+        raise BadInput(f"the rows cannot teach {metrics}: every label is missing, or the same; simulate others")
+    if how.epochs == 0:
+        return tuple(ensembles)
+    return tuple(
+        _ensemble(dataset, parts, _settings(old, how), seed, old.metrics, old.scaling, old, progress)
+        if teaches
+        else old
+        for old, teaches in zip(ensembles, taught, strict=True)
+    )
+
+
+def rehearsing(
+    dataset: Dataset, parts: RowSplit, old: Dataset, old_parts: RowSplit, seed: int
+) -> tuple[Dataset, RowSplit]:
+    """The rows of both, with as many old training and validation rows as new ones (or all, if there are fewer).
+
+    The test rows are the new ones.
+    """
+    rng = stream(seed, "rehearsal")
+
+    def among(new: np.ndarray, known: np.ndarray) -> np.ndarray:
+        return np.concatenate([new, len(dataset) + np.sort(rng.permutation(known)[: len(new)])])
+
+    mixed = RowSplit(among(parts.train, old_parts.train), among(parts.valid, old_parts.valid), parts.test)
+    return join(dataset, old), mixed
+
+
+def _settings(ensemble: Ensemble, how: FineTuning) -> TrainingSettings:
+    trained = parse(TrainingSettings, ensemble.manifest["settings"], "settings of the model")
+    network = {"network": ensemble.config, "members": len(ensemble.members)}
+    return trained.model_copy(update={**how.model_dump(), **network})
+
+
+def _teaches(dataset: Dataset, parts: RowSplit, ensemble: Ensemble) -> bool:
+    """Whether some metric has labels to learn from: any of a regression, both classes of a binary metric."""
+    needed = (1 if metric in REGRESSION_METRICS else 2 for metric in ensemble.metrics)
+    columns = (dataset.label_G(metric)[parts.train] for metric in ensemble.metrics)
+    return any(len(set(column[~np.isnan(column)])) >= least for column, least in zip(columns, needed, strict=True))

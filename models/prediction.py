@@ -13,20 +13,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from models.batch import Batch, batch_of
+from models.batch import Batch, Capacity, batch_of, capacity_for, cut, needs
 from models.calibration import half_width
-from models.capacity import Capacity, capacity_for, cut, needs
 from models.checkpoint import Ensemble, read_all
-from models.coverage import found_in, kinds_of, refuse_unseen, unseen
-from models.facts import operator_facts, replica_counts
-from models.gnn import CostNetwork
+from models.coverage import found_in, kinds_of, outside, refuse_unseen, unseen
+from models.gnn import CostNetwork, Parameters
 from models.graph import HORIZON_S, GraphTable, graph_table
+from models.job_columns import base_costs, job_columns, replica_counts
 from models.labels import RELATIVE, in_units
-from models.layers import NetworkConfig, Parameters
-from models.physics import base_costs
-from models.plan_groups import groups
-from models.ranges import outside
 from models.scoring import PlanSide, score, scoring_job
+from models.settings import NetworkConfig
+from models.sharing import groups
 from twin.blindness import unseen_of
 from twin.deployment import Deployment
 from twin.errors import BadInput
@@ -102,7 +99,7 @@ class LearnedCostModel:
 
     def predict_plans(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> Predictions:
         """All members' predictions for plans of one job, for the metrics that the model has."""
-        needed = found_in(operator_facts(deployment))
+        needed = found_in(job_columns(deployment))
         for ensemble in self.ensembles:
             refuse_unseen(self.name, ensemble.seen, needed)
         values = {metric: np.zeros((len(e.members), len(plans))) for e in self.ensembles for metric in e.metrics}
@@ -128,7 +125,8 @@ class LearnedCostModel:
     def beyond(self, scenario: Scenario) -> list[str]:
         """What of the job's numbers is beyond those of the training rows; empty if nothing is, or nothing is known."""
         ranges = [each.manifest.get("ranges", {}) for each in self.ensembles]
-        return sorted({name for each in ranges for name in outside(each, scenario)})
+        job = job_columns(scenario)
+        return sorted({name for each in ranges for name in outside(each, job)})
 
     def predict_graphs(self, graphs: GraphTable) -> Predictions:
         """All members' predictions for every graph of a table, such as a dataset's.
@@ -175,10 +173,10 @@ class LearnedCostModel:
         if any(each.config.scheme != "costream" for each in self.ensembles):
             table = graph_table((deployment.with_plan(plan) for plan in plans), length_s)
             return self.predict_graphs(table)
-        facts = operator_facts(deployment.model_copy(update={"plan": plans[0]}))
+        job = job_columns(deployment.model_copy(update={"plan": plans[0]}))
         with ThreadPoolExecutor((os.cpu_count() or 1) + AHEAD) as pool:
             answer = pool.submit(self._rates(deployment).answer, deployment, plans) if self._sees_rates else None
-            side = PlanSide(deployment, facts, replica_counts(deployment, plans), _result(answer), length_s)
+            side = PlanSide(job, replica_counts(deployment, plans), _result(answer), length_s)
             jobs = {config: scoring_job(config, side) for config in {ensemble.config for ensemble in self.ensembles}}
             outputs = [
                 [pool.submit(score, ensemble.config, weights, jobs[ensemble.config]) for weights in ensemble.weights]

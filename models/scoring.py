@@ -18,30 +18,28 @@ from functools import cache, partial
 import numpy as np
 
 from models.blockwise import Layers, Summands, blocks, leaky, mlp, product, summed, terms
-from models.columns import Column, encode, selected
-from models.facts import LOADS, HostFacts, OperatorFacts, host_loads
-from models.features import COLUMNS, CONTEXT, HOST, NODE_TYPES, raw_row
-from models.layers import NetworkConfig, Parameters
-from models.physics import HOST_STATE, OPERATOR_STATE, PLAN_STATE, host_arrays, operator_arrays, plan_arrays
-from models.sharing import Sharing, in_rows, share
-from twin.deployment import Deployment
+from models.feature import encode, raw_rows
+from models.features import CONTEXT, FEATURES, HOST, NODE_TYPES
+from models.gnn import Parameters
+from models.job_columns import Columns, JobColumns, host_physics, operator_physics, plan_physics
+from models.settings import NetworkConfig
+from models.sharing import SharedStates, in_rows, share
 from twin.rates.answer import RateAnswer
 
 
 @dataclass(frozen=True)
 class PlanSide:
-    """Plans with as many replicas of each operator, before they are features. answer: gives the rate model's, for
-    networks that see it, and may take its time; horizon_s: of the run that it is for."""
+    """Plans with as many replicas of each operator, before they are features. job: under one of them. answer: gives the
+    rate model's, for networks that see it, and may take its time; horizon_s: of the run that it is for."""
 
-    deployment: Deployment
-    facts: Sequence[OperatorFacts]
-    counts_PxOxH: np.ndarray
+    job: JobColumns
+    replicas_PxOxH: np.ndarray
     answer: Callable[[], RateAnswer]
     horizon_s: float
 
 
 @dataclass(frozen=True)
-class Job:
+class ScoringJob:
     """What `score` works on. kinds: type of each operator. operators: inputs [C, F] of each, under C kinds of plans.
     inputs_P: which of these. hosts_UxF: inputs of each different host. context_PxF: gives those of the plans as a
     whole, which are asked for last."""
@@ -51,57 +49,49 @@ class Job:
     inputs_P: np.ndarray
     hosts_UxF: np.ndarray
     context_PxF: Callable[[], np.ndarray]
-    sharing: Sharing
+    sharing: SharedStates
 
 
-def scoring_job(config: NetworkConfig, side: PlanSide) -> Job:
+def scoring_job(config: NetworkConfig, side: PlanSide) -> ScoringJob:
     """The inputs that a network sees. With the rate model's answers at every node no two plans look the same."""
-    deployment, facts, counts_PxOxH = side.deployment, side.facts, side.counts_PxOxH
-    plans, physics = len(counts_PxOxH), side.answer() if config.features == "physics" else None
+    job, replicas_PxOxH = side.job, side.replicas_PxOxH
+    plans, answer = len(replicas_PxOxH), side.answer() if config.features == "physics" else None
     if not config.hosts:  # then all plans look the same
-        counts_PxOxH = counts_PxOxH.sum(axis=2, keepdims=True)
-    index = {each.spec.name: o for o, each in enumerate(facts)}
-    streams = [(index[each.producer], index[each.consumer]) for each in deployment.query.streams]
-    inputs_P = np.zeros(plans, np.int64) if physics is None else np.arange(plans)
-    sharing = share(counts_PxOxH, streams, inputs_P)
-    loads_UxL = host_loads(deployment, facts, sharing.host_U, sharing.counts_UxO)
-    raw_HxC = np.array([raw_row("host", HostFacts(host)) for host in deployment.cluster.hosts])
-    raw_UxC = raw_HxC[sharing.host_U]
-    raw_UxC[:, [[column.name for column in COLUMNS["host"]].index(name) for name in LOADS]] = loads_UxL
-    hosts_UxF = encode(COLUMNS["host"], raw_UxC)
-    operators = [encode(COLUMNS[each.spec.kind], np.array([raw_row(each.spec.kind, each)])) for each in facts]
-    if physics is not None:
-        states_UxS = host_arrays(physics)[sharing.plan_U, sharing.host_U]
-        hosts_UxF = _with_physics(COLUMNS["host"], hosts_UxF, HOST_STATE, states_UxS)
-        operators = [
-            _with_physics(COLUMNS[each.spec.kind], np.repeat(row, plans, axis=0), OPERATOR_STATE, states_PxS)
-            for each, row, states_PxS in zip(facts, operators, operator_arrays(physics).swapaxes(0, 1), strict=True)
-        ]
-    kinds = [NODE_TYPES.index(each.spec.kind) for each in facts]
-    return Job(
+        replicas_PxOxH = replicas_PxOxH.sum(axis=2, keepdims=True)
+    inputs_P = np.zeros(plans, np.int64) if answer is None else np.arange(plans)
+    sharing = share(replicas_PxOxH, job.streams, inputs_P)
+    hosts = dict(job.hosts(sharing.host_U, sharing.counts_UxO))
+    if answer is not None:
+        hosts |= {name: of_PxH[sharing.plan_U, sharing.host_U] for name, of_PxH in host_physics(answer).items()}
+    kinds = [NODE_TYPES.index(kind) for kind in job.kinds]
+    return ScoringJob(
         kinds=kinds,
-        operators=[inputs[:, config.columns(kind)] for kind, inputs in zip(kinds, operators, strict=True)],
+        operators=[_operator(config, job, o, kind, answer) for o, kind in enumerate(kinds)],
         inputs_P=inputs_P,
-        hosts_UxF=hosts_UxF[:, config.columns(HOST)],
+        hosts_UxF=_inputs(config, HOST, hosts, range(len(sharing.host_U))),
         context_PxF=cache(partial(_context, config, side)),
         sharing=sharing,
     )
 
 
+def _operator(config: NetworkConfig, job: JobColumns, o: int, kind: int, answer: RateAnswer | None) -> np.ndarray:
+    """Inputs of one operator: the same under all plans, but for what the rate model says."""
+    if answer is None:
+        return _inputs(config, kind, job.operators, [o])
+    plans = len(answer.in_per_s)
+    alike = {name: np.repeat(of_O[[o]], plans) for name, of_O in job.operators.items()}
+    physics = {name: of_PxO[:, o] for name, of_PxO in operator_physics(answer).items()}
+    return _inputs(config, kind, {**alike, **physics}, range(plans))
+
+
+def _inputs(config: NetworkConfig, kind: int, columns: Columns, rows: Sequence[int]) -> np.ndarray:
+    features = FEATURES[NODE_TYPES[kind]]
+    return encode(features, raw_rows(features, columns, rows))[:, config.columns(kind)]
+
+
 def _context(config: NetworkConfig, side: PlanSide) -> np.ndarray:
-    names = [PLAN_STATE.index(column.name) for column in CONTEXT]
-    return np.asarray(encode(CONTEXT, plan_arrays(side.answer(), side.horizon_s)[:, names])[:, config.context])
-
-
-def _with_physics(
-    columns: tuple[Column, ...], inputs_NxF: np.ndarray, names: Sequence[str], states_NxS: np.ndarray
-) -> np.ndarray:
-    """The inputs with those of the group `physics` made from states, whose columns have these names."""
-    read = tuple(column for column in columns if column.group == "physics")
-    inputs_NxF[:, selected(columns, frozenset({"physics"}))] = encode(
-        read, states_NxS[:, [names.index(column.name) for column in read]]
-    )
-    return inputs_NxF
+    columns, plans = plan_physics(side.answer(), side.horizon_s), range(len(side.replicas_PxOxH))
+    return np.asarray(encode(CONTEXT, raw_rows(CONTEXT, columns, plans))[:, config.context])
 
 
 @dataclass(frozen=True)
@@ -137,7 +127,7 @@ def _layers(parameters: Parameters) -> Layers:
     return tuple((np.ascontiguousarray(layer["kernel"]), np.asarray(layer["bias"])) for layer in layers)
 
 
-def score(config: NetworkConfig, weights: Weights, job: Job) -> np.ndarray:
+def score(config: NetworkConfig, weights: Weights, job: ScoringJob) -> np.ndarray:
     """[P, M] network outputs."""
     sharing = job.sharing
     own = [_encoded(weights.encoders[kind], inputs) for kind, inputs in zip(job.kinds, job.operators, strict=True)]
@@ -162,7 +152,7 @@ def score(config: NetworkConfig, weights: Weights, job: Job) -> np.ndarray:
     return np.concatenate(head)
 
 
-def _collected(sharing: Sharing, states: Sequence[np.ndarray]) -> Summands:
+def _collected(sharing: SharedStates, states: Sequence[np.ndarray]) -> Summands:
     """What adds up to the sum of all operators' states: each adds that of what only it was sent to its own, and does
     so once for all plans under which it is in one state."""
     sums: list[np.ndarray] = []
@@ -179,7 +169,9 @@ def _collected(sharing: Sharing, states: Sequence[np.ndarray]) -> Summands:
     return [(sums[operator], sharing.flowing[operator].kind_P[:, None]) for operator in sorted(unread)]
 
 
-def _output(config: NetworkConfig, weights: Weights, job: Job, summed_NxD: np.ndarray, rows: slice) -> np.ndarray:
+def _output(
+    config: NetworkConfig, weights: Weights, job: ScoringJob, summed_NxD: np.ndarray, rows: slice
+) -> np.ndarray:
     """[N, M] what the head makes of these plans."""
     if config.context.size:
         context_NxD = mlp(weights.context, job.context_PxF()[rows], linear_end=False)

@@ -1,15 +1,56 @@
-"""How a network is trained: settings, and the learning rate over the steps."""
+"""What a network is like, how it is trained, and recipes: the paper's, the shipped model's, one with more physics."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import Field
 
+from models.feature import selected
+from models.features import CONTEXT, FEATURE_SETS, FEATURES, NODE_TYPES, FeatureSet
 from models.labels import LabelScale
-from models.layers import NetworkConfig
+from twin.errors import BadInput, suggest
 from twin.spec import Spec
+
+Width = Annotated[int, Field(ge=1, le=4096)]
+
+
+class NetworkConfig(Spec):
+    """Shape of one network.
+
+    hidden: D.  update_layers: linear layers of an encoder, an update MLP', or the head.  features: what it sees.
+    outputs: M, 1 for the paper's one model a metric.  scheme: `costream` passes messages in three phases;
+    `traditional` lets all neighbours, both ways, speak at once in `rounds` rounds.
+    residual: MLP' computes a change of the state instead of the state.
+    estimates: the head sees what the rate model says of the plan as a whole, beside the sum over the nodes.
+    """
+
+    hidden: Width = 48
+    layers: Annotated[int, Field(ge=1, le=8)] = 2
+    features: FeatureSet = "costs"
+    outputs: Annotated[int, Field(ge=1, le=16)] = 1
+    combine: Literal["concat", "sum"] = "concat"
+    phase_weights: Literal["separate", "shared"] = "separate"
+    residual: bool = False
+    estimates: bool = False
+    scheme: Literal["costream", "traditional"] = "costream"
+    rounds: Annotated[int, Field(ge=1, le=32)] = 3
+
+    @property
+    def hosts(self) -> bool:
+        """Whether the graph has host nodes at all."""
+        return self.features != "operators"
+
+    @property
+    def context(self) -> np.ndarray:
+        """Indices of the inputs of the plan as a whole that the network sees."""
+        return selected(CONTEXT, FEATURE_SETS["physics"] if self.estimates else frozenset())
+
+    def columns(self, kind: int) -> np.ndarray:
+        """Indices of the inputs of a node type that the network sees."""
+        return selected(FEATURES[NODE_TYPES[kind]], FEATURE_SETS[self.features])
 
 
 class TrainingSettings(Spec):
@@ -36,9 +77,35 @@ class TrainingSettings(Spec):
     network: NetworkConfig = NetworkConfig()
 
 
-def learning_rate(settings: TrainingSettings, step: int, steps: int) -> float:
-    """Linear warm-up, then a cosine down to zero."""
-    warm = max(1, round(settings.warmup * steps))
-    if step < warm:
-        return settings.rate * (step + 1) / warm
-    return settings.rate * 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, steps - warm)))
+PAPER = TrainingSettings(
+    heads="one",
+    scale="log1p",
+    network=NetworkConfig(hidden=128, features="table1", combine="concat", phase_weights="shared"),
+)
+"""Costream as published: Table I, Algorithm 1 with one MLP' a node type, a network a metric, the MSLE."""
+
+OURS = TrainingSettings(
+    scale="ratio",
+    huber=0.3,
+    network=NetworkConfig(hidden=64, features="costs", estimates=True, residual=True),
+)
+"""The same joint graph with propagated rates and costs; the rate model's estimates beside the readout, and regressions
+as ratios to them; one network for all metrics."""
+
+PHYSICS = OURS.model_copy(update={"network": OURS.network.model_copy(update={"features": "physics"})})
+"""And what the rate model finds at every operator and host. It is no more exact, and scores plans far more slowly."""
+
+RESIDUAL = OURS.model_copy(
+    update={"scale": "residual", "huber": 0.05, "network": OURS.network.model_copy(update={"hidden": 48})}
+)
+"""As ours, but a correction of the rate model that begins at none, is held back where it does not help, and leaves
+probabilities as frequent as in the corpus: the one that is shipped."""
+
+PRESETS: Mapping[str, TrainingSettings] = {"ours": OURS, "residual": RESIDUAL, "physics": PHYSICS, "paper": PAPER}
+
+
+def preset(name: str) -> TrainingSettings:
+    """The settings of that name. Raises BadInput for an unknown one."""
+    if name not in PRESETS:
+        raise BadInput(f"unknown preset {name!r}; {suggest(name, PRESETS)}")
+    return PRESETS[name]

@@ -9,12 +9,20 @@ Axes: P plans, O operators in data-flow order, H hosts, U different hosts, R hos
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from models.distinct import distinct
+from twin.deployment import Deployment
+from twin.errors import BadInput, suggest
+from twin.plan import ExecutionPlan, Location
+from twin.rates.placements import Placements
+
+CHUNK = 16_384
+"""Plans scored at a time: the more, the more they have in common, but their states must fit in memory."""
+SPARSE = 8
+"""Possible keys a row, up to which rows that are alike are found by counting instead of sorting."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +30,7 @@ class Flowing:
     """The N different states of one operator after it has heard of what is upstream.
 
     producers: the operators that it reads. rows_SxN: for each of these, rows of its states. own_N: rows of this
-    operator's `Sharing.hosts_NxR`. kind_P: which of its states it has under each plan.
+    operator's `SharedStates.hosts_NxR`. kind_P: which of its states it has under each plan.
     """
 
     producers: tuple[int, ...]
@@ -32,7 +40,7 @@ class Flowing:
 
 
 @dataclass(frozen=True)
-class Sharing:
+class SharedStates:
     """plan_U, host_U, counts_UxO: the different hosts, a plan that has them, and the replicas on them. hosts_NxR: by
     operator, the different sets of hosts that it is on, and plan_N a plan of each. used_PxK: the hosts in use under
     each plan. Where there are fewer than columns, U stands."""
@@ -51,7 +59,7 @@ class Sharing:
         return len(self.used_PxK)
 
 
-def share(counts_PxOxH: np.ndarray, streams: Sequence[tuple[int, int]], inputs_P: np.ndarray) -> Sharing:
+def share(counts_PxOxH: np.ndarray, streams: Sequence[tuple[int, int]], inputs_P: np.ndarray) -> SharedStates:
     """From the replicas of each operator on each host. streams: (producer, consumer). inputs_P: equal for plans under
     which all nodes have the same inputs, apart from what follows from these replicas."""
     plans, operators, hosts = counts_PxOxH.shape
@@ -75,7 +83,7 @@ def share(counts_PxOxH: np.ndarray, streams: Sequence[tuple[int, int]], inputs_P
         flowing.append(Flowing(producers, rows_SxP[:-1, first_N], placed_P[first_N], kind_P))
     used_PxK = in_rows(plan_N, kind_N, plans, nothing)
     kinds = (plan_N[first_U], host_N[first_U], counts_NxO[first_U])
-    return Sharing(*kinds, tuple(placed), tuple(placed_plan), used_PxK, tuple(flowing))
+    return SharedStates(*kinds, tuple(placed), tuple(placed_plan), used_PxK, tuple(flowing))
 
 
 def in_rows(owner_N: np.ndarray, value_N: np.ndarray, owners: int, nothing: int) -> np.ndarray:
@@ -85,3 +93,59 @@ def in_rows(owner_N: np.ndarray, value_N: np.ndarray, owners: int, nothing: int)
     rows = np.full((owners, int(count.max(initial=0))), nothing)
     rows[owner_N, place_N] = value_N
     return rows
+
+
+def distinct(columns: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """A row of each kind [U], and each row's kind [N]. columns: one at least, each [N] of whole numbers >= 0."""
+    first_N, *others = columns
+    key_N, span = first_N.astype(np.int64), int(first_N.max(initial=0)) + 1
+    for column_N in others:
+        size = int(column_N.max(initial=0)) + 1
+        if span > 2**62 // size:
+            row_U, key_N = _by_sorting(key_N)
+            span = len(row_U)
+        key_N = key_N * size + column_N
+        span *= size
+    return _by_counting(key_N, span) if span <= SPARSE * len(key_N) else _by_sorting(key_N)
+
+
+def _by_counting(key_N: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray]:
+    row_K = np.full(span, -1)
+    row_K[key_N] = np.arange(len(key_N))
+    there_K = row_K >= 0
+    return row_K[there_K], (np.cumsum(there_K) - 1)[key_N]
+
+
+def _by_sorting(key_N: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    order_N = np.argsort(key_N)
+    new_N = np.diff(key_N[order_N], prepend=-1) > 0
+    kind_N = np.empty(len(key_N), np.int64)
+    kind_N[order_N] = np.cumsum(new_N) - 1
+    return order_N[new_N], kind_N
+
+
+def groups(
+    deployment: Deployment, plans: Sequence[ExecutionPlan]
+) -> Iterator[tuple[np.ndarray, Sequence[ExecutionPlan]]]:
+    """Plans with the same replicas, `CHUNK` at most, and their rows. Raises BadInput for one that does not fit."""
+    for rows in [np.arange(len(plans))] if isinstance(plans, Placements) else _same_replicas(deployment, plans):
+        for part in np.split(rows, range(CHUNK, len(rows), CHUNK)):
+            if len(part):
+                yield part, plans.take(part) if isinstance(plans, Placements) else [plans[row] for row in part]
+
+
+def _same_replicas(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> list[np.ndarray]:
+    names = [operator.name for operator in deployment.query.operators]
+    hosts = {host.name for host in deployment.cluster.hosts}
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for row, plan in enumerate(plans):
+        try:
+            places = [plan.placement[name] for name in names]
+        except KeyError as error:
+            raise BadInput(f"plan {row} places nothing for operator {error}; add it") from None
+        for text in {text for place in places for text in place}:
+            host = Location.parse(text).host
+            if host not in hosts:
+                raise BadInput(f"plan {row} uses the unknown host {host!r}; {suggest(host, hosts)}")
+        groups.setdefault(tuple(map(len, places)), []).append(row)
+    return [np.array(rows) for rows in groups.values()]

@@ -9,27 +9,26 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
-from models.batch import batch_of
-from models.capacity import capacity_for, cut, needs
-from models.gnn import initial, silent
+from models.batch import Batch, Capacity, batch_of, capacity_for, cut, needs
+from models.gnn import Array, CostNetwork, Parameters, initial, silent
 from models.graph import GraphTable
 from models.labels import Targets
-from models.layers import Parameters
-from models.settings import TrainingSettings, learning_rate
-from models.step import Example, State, adamw, evaluation_loss, train_step
+from models.settings import NetworkConfig, TrainingSettings
 from twin.randomness import stream
 
 EVALUATE_EVERY = 20  # steps, at least; small data would else evaluate more than it trains
 STEPS_PER_ROOT_ROW = 40
 
 
-class Point(NamedTuple):
+class CurvePoint(NamedTuple):
     """One evaluation of the learning curve. train_loss: mean since the last one; valid_loss: `evaluation_loss`."""
 
     step: int
@@ -49,11 +48,11 @@ class TrainingData:
 
 
 @dataclass(frozen=True)
-class Member:
+class TrainedNetwork:
     """The parameters with the best validation loss, and how they came about."""
 
     parameters: Parameters
-    curve: tuple[Point, ...]
+    curve: tuple[CurvePoint, ...]
     seed: int
 
 
@@ -67,7 +66,7 @@ def train_member(
     seed: int,
     start: Parameters | None = None,
     progress: Progress | None = None,
-) -> Member:
+) -> TrainedNetwork:
     """One network. `start`: parameters to go on from (fine-tuning) instead of fresh ones; they are also the result if
     no later ones have a lower validation loss. So are fresh ones that repeat the rate model (scale `residual`).
 
@@ -77,7 +76,7 @@ def train_member(
     if start is None and settings.scale == "residual":
         start = silent(initial(loop.config, seed))
     state = loop.begin(initial(loop.config, seed) if start is None else start)
-    best, best_loss, curve = jax.device_get(state.parameters), math.inf, list[Point]()
+    best, best_loss, curve = jax.device_get(state.parameters), math.inf, list[CurvePoint]()
     if start is not None:
         best_loss = loop.validation_loss(state.parameters)
     waited, recent = 0, list[jax.Array]()
@@ -95,7 +94,7 @@ def train_member(
             progress(step, loop.steps, point.valid_loss)
         if waited >= settings.patience:
             break
-    return Member(best, tuple(curve), seed)
+    return TrainedNetwork(best, tuple(curve), seed)
 
 
 class _Loop:
@@ -112,10 +111,10 @@ class _Loop:
         self.interval = min(self.steps, max(EVALUATE_EVERY, self.pass_steps))
         self.valid = list(self._examples(data.valid))
 
-    def begin(self, parameters: Parameters) -> State:
+    def begin(self, parameters: Parameters) -> TrainState:
         """The state before the first step. The parameters are copied: a step donates its state's memory."""
         own = jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), parameters)
-        return State(own, adamw(self.settings.clip, self.settings.weight_decay).init(own))
+        return TrainState(own, adamw(self.settings.clip, self.settings.weight_decay).init(own))
 
     def shuffled(self, seed: int) -> Iterator[Example]:
         """As many batches as there are steps, pass after pass over the training rows in ever new order."""
@@ -133,7 +132,7 @@ class _Loop:
             batch = batch_of(self.data.graphs, graphs, self.capacity)
             yield Example(batch, values, weights, offsets, np.array(len(graphs), np.float32))
 
-    def step(self, state: State, example: Example, step: int) -> tuple[State, jax.Array]:
+    def step(self, state: TrainState, example: Example, step: int) -> tuple[TrainState, jax.Array]:
         return train_step(
             state,
             example,
@@ -146,13 +145,13 @@ class _Loop:
             huber=self.settings.huber,
         )
 
-    def evaluate(self, step: int, recent: list[jax.Array], parameters: Parameters) -> Point:
+    def evaluate(self, step: int, recent: list[jax.Array], parameters: Parameters) -> CurvePoint:
         train_loss = float(np.mean(jax.device_get(recent)))
         valid_loss = self.validation_loss(parameters)
         for name, value in (("training", train_loss), ("validation", valid_loss)):
             if not math.isfinite(value):
                 raise FloatingPointError(f"{name} loss is {value} at step {step}; lower the learning rate")
-        return Point(step, train_loss, valid_loss)
+        return CurvePoint(step, train_loss, valid_loss)
 
     def validation_loss(self, parameters: Parameters) -> float:
         losses = [
@@ -167,3 +166,105 @@ class _Loop:
             for example in self.valid
         ]
         return float(sum(jax.device_get(losses))) / len(self.data.valid)
+
+
+class TrainState(NamedTuple):
+    """What a step changes."""
+
+    parameters: Parameters
+    updater: optax.OptState
+
+
+class Example(NamedTuple):
+    """One batch with its targets; rows beyond the batch's graphs have weight 0. offsets_GxM: added to the outputs.
+    graphs: how many there are."""
+
+    batch: Batch
+    values_GxM: np.ndarray
+    weights_GxM: np.ndarray
+    offsets_GxM: np.ndarray
+    graphs: np.ndarray
+
+
+def adamw(clip: float, weight_decay: float) -> optax.GradientTransformation:
+    """AdamW with clipping; biases do not decay. The learning rate, which changes each step, is applied by the step."""
+    decay = optax.add_decayed_weights(weight_decay, mask=partial(jax.tree.map, lambda leaf: leaf.ndim > 1))
+    return optax.chain(optax.clip_by_global_norm(clip), optax.scale_by_adam(), decay)
+
+
+def predictions(config: NetworkConfig, capacity: Capacity, parameters: Parameters, example: Example) -> jax.Array:
+    """[G, M] network outputs, offsets included."""
+    outputs_GxM = jnp.asarray(CostNetwork(config, capacity).apply({"params": parameters}, example.batch))
+    return outputs_GxM + example.offsets_GxM
+
+
+def regression_loss(estimates: Array, truth: Array, huber: float | None) -> jax.Array:
+    """The squared error; beyond `huber`, if that is given, it goes on growing linearly."""
+    if huber is None:
+        return jnp.square(jnp.asarray(estimates) - truth)
+    return 2 * optax.huber_loss(jnp.asarray(estimates), jnp.asarray(truth), delta=huber)
+
+
+def loss(
+    config: NetworkConfig,
+    capacity: Capacity,
+    parameters: Parameters,
+    example: Example,
+    binary_M: jax.Array,
+    huber: float | None,
+) -> jax.Array:
+    """Weighted loss summed over the batch's graphs and averaged over the metrics."""
+    outputs_GxM = predictions(config, capacity, parameters, example)
+    errors = regression_loss(outputs_GxM, example.values_GxM, huber)
+    entropy = optax.sigmoid_binary_cross_entropy(outputs_GxM, example.values_GxM)
+    return (jnp.where(binary_M, entropy, errors) * example.weights_GxM).sum() / config.outputs
+
+
+@partial(jax.jit, static_argnames=("config", "capacity", "clip", "weight_decay", "huber"), donate_argnames=("state",))
+def train_step(
+    state: TrainState,
+    example: Example,
+    binary_M: jax.Array,
+    rate: jax.Array,
+    *,
+    config: NetworkConfig,
+    capacity: Capacity,
+    clip: float,
+    weight_decay: float,
+    huber: float | None,
+) -> tuple[TrainState, jax.Array]:
+    """One update; returns the mean loss of the batch before it."""
+
+    def mean_loss(parameters: Parameters) -> jax.Array:
+        return loss(config, capacity, parameters, example, binary_M, huber) / example.graphs
+
+    value, gradient = jax.value_and_grad(mean_loss)(state.parameters)
+    change, memory = adamw(clip, weight_decay).update(gradient, state.updater, state.parameters)
+    parameters = jax.tree.map(lambda leaf, step: leaf - rate * step, state.parameters, change)
+    return TrainState(parameters, memory), value
+
+
+@partial(jax.jit, static_argnames=("config", "capacity", "huber"))
+def evaluation_loss(
+    parameters: Parameters,
+    example: Example,
+    binary_M: jax.Array,
+    *,
+    config: NetworkConfig,
+    capacity: Capacity,
+    huber: float | None,
+) -> jax.Array:
+    """As `loss`, but yes-or-no metrics count by squared error of the probability: a network that grows overconfident on
+    a few rows must not hide that its other predictions still improve."""
+    outputs_GxM = predictions(config, capacity, parameters, example)
+    estimates_GxM = jnp.where(binary_M, jax.nn.sigmoid(outputs_GxM), outputs_GxM)
+    losses_GxM = regression_loss(estimates_GxM, example.values_GxM, huber)
+    return (losses_GxM * example.weights_GxM).sum() / config.outputs
+
+
+def learning_rate(settings: TrainingSettings, step: int, steps: int) -> float:
+    """Linear warm-up, then a cosine down to zero."""
+    warm = max(1, round(settings.warmup * steps))
+    if step < warm:
+        return settings.rate * (step + 1) / warm
+    return settings.rate * 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, steps - warm)))

@@ -19,7 +19,7 @@ from twin.metrics import BINARY_METRICS
 from twin.randomness import child_seed
 from twin.spec import Spec
 
-LabelScale = Literal["raw", "log", "ratio"]
+TreeScale = Literal["raw", "log", "ratio"]
 """What trees of a regression learn: the label, its logarithm, or the logarithm of its ratio to the rate model's answer.
 Binary metrics are learned as they are."""
 
@@ -46,16 +46,16 @@ class TreeSettings(Spec):
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
 
 
-class Rows(NamedTuple):
+class TreeRows(NamedTuple):
     """x_NxF: vectors. label_N: of one metric, NaN where there is none. rates_N: the rate model's answer for it."""
 
     x_NxF: np.ndarray
     label_N: np.ndarray
     rates_N: np.ndarray
 
-    def known(self) -> Rows:
+    def known(self) -> TreeRows:
         """Those with a label."""
-        return Rows(*(array[~np.isnan(self.label_N)] for array in self))
+        return TreeRows(*(array[~np.isnan(self.label_N)] for array in self))
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Trees:
     """An ensemble for one metric. scale: what a regression was trained on."""
 
     metric: str
-    scale: LabelScale
+    scale: TreeScale
     boosters: tuple[lightgbm.Booster, ...]
 
     def predict(self, x_NxF: np.ndarray, rates_N: np.ndarray) -> np.ndarray:
@@ -75,11 +75,11 @@ class Trees:
 
 
 def train_trees(
-    metric: str, scale: LabelScale, train: Rows, valid: Rows, settings: TreeSettings, seed: int = 0
+    metric: str, scale: TreeScale, train: TreeRows, valid: TreeRows, settings: TreeSettings, seed: int = 0
 ) -> Trees:
     """Trees for one metric, early-stopped on `valid`; binary classes weigh the same in total.
 
-    Rows without a label are left out. Raises BadInput if that leaves none, or a binary metric has one class only.
+    TreeRows without a label are left out. Raises BadInput if that leaves none, or a binary metric has one class only.
     """
     train, valid = train.known(), valid.known()
     _check(metric, train, valid)
@@ -95,14 +95,14 @@ def train_trees(
     return Trees(metric, scale, tuple(boosters))
 
 
-def _balanced(rows: Rows, share: float) -> lightgbm.Dataset:
+def _balanced(rows: TreeRows, share: float) -> lightgbm.Dataset:
     """share: of yes among the training rows. Also what stops the training weighs both classes the same."""
     return lightgbm.Dataset(
         rows.x_NxF, rows.label_N, weight=np.where(rows.label_N > 0.5, 0.5 / share, 0.5 / (1 - share))
     )
 
 
-def _regression(rows: Rows, scale: LabelScale) -> lightgbm.Dataset:
+def _regression(rows: TreeRows, scale: TreeScale) -> lightgbm.Dataset:
     return lightgbm.Dataset(rows.x_NxF, _learned(rows, scale))
 
 
@@ -121,7 +121,7 @@ def _options(settings: TreeSettings) -> dict[str, Any]:
     }
 
 
-def _check(metric: str, train: Rows, valid: Rows) -> None:
+def _check(metric: str, train: TreeRows, valid: TreeRows) -> None:
     for part, name in ((train, "training"), (valid, "validation")):
         if not len(part.label_N):
             raise BadInput(f"{metric} has no label in the {name} rows: no run succeeded; simulate more scenarios")
@@ -132,7 +132,7 @@ def _check(metric: str, train: Rows, valid: Rows) -> None:
         )
 
 
-def _learned(rows: Rows, scale: LabelScale) -> np.ndarray:
+def _learned(rows: TreeRows, scale: TreeScale) -> np.ndarray:
     if scale == "raw":
         return rows.label_N
     label_N = _log(rows.label_N)
@@ -141,7 +141,7 @@ def _learned(rows: Rows, scale: LabelScale) -> np.ndarray:
     return label_N
 
 
-def _in_units(value_N: np.ndarray, rates_N: np.ndarray, scale: LabelScale) -> np.ndarray:
+def _in_units(value_N: np.ndarray, rates_N: np.ndarray, scale: TreeScale) -> np.ndarray:
     if scale == "ratio":
         value_N = value_N + _log(rates_N)
     cost_N = value_N if scale == "raw" else np.exp(np.clip(value_N, -LOG_LIMIT, LOG_LIMIT))

@@ -21,7 +21,7 @@ from models.checkpoint import Ensemble
 from models.coverage import coverage_of
 from models.gnn import initial
 from models.labels import Scaling
-from models.layers import NetworkConfig
+from models.settings import NetworkConfig
 from tests.models.deployments import random_deployment
 from tests.models.test_dataset import rows
 from twin.trace import TRAINING_ROWS

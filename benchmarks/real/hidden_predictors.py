@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from benchmarks.real.kept_runs import Measured
-from models import shipped
-from models.contestants import CONTESTANTS, FittedNetworks, Networks
-from models.dataset import Dataset, Split, of_deployments
-from models.fine_tuning import FineTuning, fine_tune
+from models import predictors, shipped
+from models.dataset import Dataset, RowSplit, of_deployments
+from models.pipeline import FineTuning, fine_tune
 from models.prediction import LearnedCostModel
-from models.presets import OURS, PAPER
+from models.predictors import FittedNetworks, Networks
+from models.settings import OURS, PAPER
 from scenarios.calibration.calibrate import Calibration
 from twin.metrics import METRICS
 from twin.randomness import stream
@@ -113,10 +113,10 @@ def _rows(scenarios: Sequence[Scenario], seen: Sequence[Measured] | None = None)
     return of_deployments(scenarios, labels, horizon_s=scenarios[0].run.horizon_s)
 
 
-def _parts(count: int) -> Split:
+def _parts(count: int) -> RowSplit:
     order = stream(SEED, "parts").permutation(count)
     held = max(HELD, count // 10)
-    return Split(np.sort(order[held:]), np.sort(order[:held]), np.array([], dtype=int))
+    return RowSplit(np.sort(order[held:]), np.sort(order[:held]), np.array([], dtype=int))
 
 
 def _networks(model: LearnedCostModel, rows: Dataset) -> Costs:
@@ -133,4 +133,4 @@ LEARNED = ("throughput_per_s", "processing_latency_s", "e2e_latency_s", "backpre
 
 def _contestant(key: str, known: Sequence[Scenario], seen: Sequence[Measured], unseen: Sequence[Scenario]) -> Costs:
     rows = _rows(known, seen)
-    return CONTESTANTS[key].fit(rows, _parts(len(rows)), SEED, LEARNED).predict(_rows(unseen))
+    return predictors.PREDICTORS[key].fit(rows, _parts(len(rows)), SEED, LEARNED).predict(_rows(unseen))

@@ -16,7 +16,7 @@ LEARN_FROM = 200
 
 @dataclass(frozen=True)
 class UnderProfile:
-    """A models.lens.Lens: every deployment under the profile's constants."""
+    """A models.encoding.Reprofiled: every deployment under the profile's constants."""
 
     profile: CalibratedProfile
 

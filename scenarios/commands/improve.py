@@ -13,7 +13,7 @@ from scenarios.commands.interruption import kept
 from scenarios.commands.terminal import AsJson, Quiet, Seed, Terminal
 
 if TYPE_CHECKING:
-    from models.dataset import Dataset, Split
+    from models.dataset import Dataset, RowSplit
     from models.prediction import LearnedCostModel
 
 SHIPPED = "learned"
@@ -111,7 +111,7 @@ def _loaded(model: str) -> LearnedCostModel:
     return found
 
 
-def _rehearsed(model: LearnedCostModel, rows: Path) -> tuple[Dataset, Split]:
+def _rehearsed(model: LearnedCostModel, rows: Path) -> tuple[Dataset, RowSplit]:
     from scenarios.learning import learner
 
     old = learner.rows_of(rows)

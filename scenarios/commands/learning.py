@@ -87,7 +87,7 @@ def train(
     from models import dataset as datasets
     from models.pipeline import check_metrics
     from models.pipeline import train as train_ensembles
-    from models.presets import preset as preset_of
+    from models.settings import preset as preset_of
     from scenarios.learning.learner import rows_of, steps, under_way, write_model
     from twin.metrics import METRICS
 
@@ -136,7 +136,7 @@ def _fine_tune(
     seed: int,
     terminal: Terminal,
 ) -> None:
-    from models.fine_tuning import FineTuning
+    from models.pipeline import FineTuning
     from scenarios.learning import fine_tuning
     from scenarios.learning.learner import rows_of, write_model
     from scenarios.telling import tables

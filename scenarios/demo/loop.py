@@ -26,7 +26,7 @@ from twin.simulation import simulate
 if TYPE_CHECKING:
     from models.dataset import Dataset
     from models.prediction import LearnedCostModel
-    from scenarios.learning.learner import Table
+    from scenarios.learning.learner import EvaluationTable
 
 SCENARIO = "smart-grid"
 OBJECTIVE = "e2e_latency_s"
@@ -56,7 +56,7 @@ class Outcome:
     naive: Run
     learned: Run
     training_rows: int
-    accuracy: Table
+    accuracy: EvaluationTable
     predictions: dict[str, list[Any]]
     curve: dict[str, list[Any]]
     rows: Sequence[validation.ValidationRow]
@@ -135,7 +135,7 @@ def train(out: Path, settings: Settings, audience: Audience) -> tuple[LearnedCos
     from models import dataset as datasets
     from models import prediction
     from models.pipeline import train as train_ensembles
-    from models.presets import OURS
+    from models.settings import OURS
     from scenarios.learning import learner
     from twin.metrics import METRICS
 

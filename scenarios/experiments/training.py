@@ -16,8 +16,8 @@ from twin.version import VERSION
 if TYPE_CHECKING:
     import numpy as np
 
-    from models.contestants import Contestant, Fitted
-    from models.dataset import Dataset, Split
+    from models.dataset import Dataset, RowSplit
+    from models.predictors import Fitted, Predictor
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Joined:
             part.save(folder / str(number))
 
 
-def folder_of(root: Path, contestant: Contestant, training_set: str, seed: int) -> Path:
+def folder_of(root: Path, contestant: Predictor, training_set: str, seed: int) -> Path:
     """Contestant and training set in words, and a hash over everything that decides the models."""
     from models.encoded_file import code_version
 
@@ -49,8 +49,8 @@ def folder_of(root: Path, contestant: Contestant, training_set: str, seed: int) 
 
 def fitted(
     folder: Path,
-    contestant: Contestant,
-    data: Callable[[], tuple[Dataset, Split]],
+    contestant: Predictor,
+    data: Callable[[], tuple[Dataset, RowSplit]],
     seed: int,
     metrics: Sequence[str],
     audience: Audience,
@@ -60,17 +60,17 @@ def fitted(
     return Joined(contestant.name, tuple(_one(folder, contestant, data, seed, group, audience) for group in groups))
 
 
-def _apart(contestant: Contestant) -> bool:
+def _apart(contestant: Predictor) -> bool:
     """Whether each metric has a network of its own, so that each can be kept as soon as it is trained."""
-    from models.contestants import Networks
+    from models.predictors import Networks
 
     return isinstance(contestant, Networks) and contestant.settings.heads == "one"
 
 
 def _one(
     folder: Path,
-    contestant: Contestant,
-    data: Callable[[], tuple[Dataset, Split]],
+    contestant: Predictor,
+    data: Callable[[], tuple[Dataset, RowSplit]],
     seed: int,
     metrics: tuple[str, ...],
     audience: Audience,

@@ -24,9 +24,9 @@ from twin.metrics import METRICS
 from twin.version import VERSION
 
 if TYPE_CHECKING:
-    from models.contestants import Contestant, Fitted
-    from models.dataset import Dataset, Split
-    from models.misjudged import Misjudged
+    from models.dataset import Dataset, RowSplit
+    from models.perturbed_costs import PerturbedCosts
+    from models.predictors import Fitted, Predictor
 
 
 class Workspace:
@@ -38,7 +38,7 @@ class Workspace:
         self.folder, self.sizes, self.seed, self.audience = folder, sizes, seed, audience
         self.used: dict[str, Recipe] = {}
         self._simulating = simulating or fan_out()
-        self._datasets: dict[tuple[str, Misjudged | None], Dataset] = {}
+        self._datasets: dict[tuple[str, PerturbedCosts | None], Dataset] = {}
 
     def reseeded(self, seed: int) -> Workspace:
         """The same corpora and rows; splits and networks of another seed."""
@@ -56,7 +56,7 @@ class Workspace:
         if jobs:
             self._simulating(jobs, self.audience)
 
-    def dataset(self, recipe: Recipe, misjudged: Misjudged | None = None) -> Dataset:
+    def dataset(self, recipe: Recipe, misjudged: PerturbedCosts | None = None) -> Dataset:
         """The rows of a corpus; misjudged: as seen by who knows the costs of the engine only roughly."""
         name = label(recipe)
         self.used[name] = recipe
@@ -69,7 +69,7 @@ class Workspace:
                 self._datasets[name, misjudged] = learner.rows_of(self._rows(name), report, misjudged)
         return self._datasets[name, misjudged]
 
-    def split(self, recipe: Recipe, rows: RowFilter | None = None) -> Split:
+    def split(self, recipe: Recipe, rows: RowFilter | None = None) -> RowSplit:
         """Training, validation and test rows; a filter takes rows from the former two and leaves the test rows alone.
 
         Raises BadInput if the filter leaves nothing to train or validate on.
@@ -88,18 +88,18 @@ class Workspace:
 
     def fitted(
         self,
-        contestant: Contestant,
+        contestant: Predictor,
         recipe: Recipe,
         rows: RowFilter | None = None,
         metrics: Sequence[str] = METRICS,
-        misjudged: Misjudged | None = None,
+        misjudged: PerturbedCosts | None = None,
     ) -> Fitted:
         """A contestant trained on (some rows of) a corpus; each of its models is kept as soon as it is trained."""
         training_set = "-".join([label(recipe), *(each.name for each in (rows, misjudged) if each is not None)])
         self.used[label(recipe)] = recipe
         folder = folder_of(self.folder / "models", contestant, training_set, self.seed)
 
-        def data() -> tuple[Dataset, Split]:
+        def data() -> tuple[Dataset, RowSplit]:
             return self.dataset(recipe, misjudged), self.split(recipe, rows)
 
         return fitted(folder, contestant, data, self.seed, metrics, self.audience)

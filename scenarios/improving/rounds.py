@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from models.checkpoint import Ensemble, read_all, save
-from models.dataset import Dataset, Split, of_deployments, split
-from models.fine_tuning import FineTuning, fine_tune, rehearsing
+from models.dataset import Dataset, RowSplit, of_deployments, split
+from models.pipeline import FineTuning, fine_tune, rehearsing
 from models.prediction import LearnedCostModel
 from scenarios.asking.bench import Bench
 from scenarios.asking.kept import Outcome
@@ -43,7 +43,7 @@ class Plan:
     each: int
     pool: int
     seed: int
-    rehearsed: tuple[Dataset, Split] | None = None
+    rehearsed: tuple[Dataset, RowSplit] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ import numpy as np
 
 from models import evaluation
 from models.checkpoint import Ensemble
-from models.contestants import FittedNetworks
 from models.dataset import Dataset, split
-from models.fine_tuning import FineTuning, fine_tune, rehearsing
+from models.pipeline import FineTuning, fine_tune, rehearsing
 from models.prediction import LearnedCostModel
+from models.predictors import FittedNetworks
 from scenarios.learning import learner
 from scenarios.telling.progress import Progress
 
@@ -34,7 +34,7 @@ COLUMNS = {
 @dataclass(frozen=True, slots=True)
 class Tuned:
     """ensembles: the model after it. rows: on held-out rows of the new queries, and of the old ones if these were
-    given: `models.evaluation.Row` of the model after it, and `..._before`. sizes: rows in each part of the training."""
+    given: `models.evaluation.ErrorRow` of the model after it, and `..._before`. sizes: rows in each part."""
 
     ensembles: tuple[Ensemble, ...]
     rows: tuple[dict[str, Any], ...]

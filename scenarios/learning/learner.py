@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from models import dataset as datasets
-from models import encoded_file, evaluation, strata
+from models import encoded_file, evaluation
 from models.checkpoint import Ensemble, save
-from models.contestants import CONTESTANTS, Fitted, FittedNetworks, RateModelAlone
-from models.dataset import Dataset, Split, split
-from models.encoding import PARALLEL_FROM
+from models.dataset import Dataset, RowSplit, split
+from models.encoding import PARALLEL_FROM, Reprofiled
+from models.error_breakdown import BreakdownRow, error_breakdown
 from models.features import FEATURE_VERSION
-from models.kept_members import KeptMembers
-from models.lens import Lens
+from models.member_checkpoints import MemberCheckpoints
 from models.prediction import LearnedCostModel
+from models.predictors import PREDICTORS, Fitted, FittedNetworks, RateModelAlone
 from models.settings import TrainingSettings
 from scenarios.files.traces import check_free
 from scenarios.telling.pictures import png
@@ -32,18 +32,18 @@ from twin.version import VERSION
 
 CURVE = "learning_curve.png"
 RIVALS = ("trees-ratio", "flat-log", "flat-raw", "rates")
-"""Of models.contestants.CONTESTANTS: what a model is shown beside; all train within a minute or two."""
+"""Of models.predictors.PREDICTORS: what a model is shown beside; all train within a minute or two."""
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class EvaluationTable:
     """rows: as Costream's Table III. part: `test` (held out of training) or `all`, and how many runs it is over.
     strata: where the model's error sits. notes: what could not be judged, and why."""
 
-    rows: tuple[evaluation.Row, ...]
+    rows: tuple[evaluation.ErrorRow, ...]
     part: str
     runs: int
-    strata: tuple[strata.StratumRow, ...] = ()
+    strata: tuple[BreakdownRow, ...] = ()
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -57,15 +57,15 @@ class Table:
         return found | ({"strata": [row._asdict() for row in self.strata]} if self.strata else {})
 
 
-def rows_of(folder: Path, report: Progress | None = None, lens: Lens | None = None) -> Dataset:
+def rows_of(folder: Path, report: Progress | None = None, reprofiled: Reprofiled | None = None) -> Dataset:
     """The dataset in a folder, as models see it. Its encoding, if it took long, is kept there for the next time.
 
     Raises BadInput as `models.dataset.read`.
     """
-    found = datasets.read(folder, report, lens=lens)
-    if folder.is_dir() and len(found) >= PARALLEL_FROM and not encoded_file.path_in(folder, lens).exists():
+    found = datasets.read(folder, report, reprofiled=reprofiled)
+    if folder.is_dir() and len(found) >= PARALLEL_FROM and not encoded_file.path_in(folder, reprofiled).exists():
         with suppress(OSError):  # a folder that cannot be written to only costs the time again
-            encoded_file.write(folder, found.encoded, found.config_hash, lens)
+            encoded_file.write(folder, found.encoded, found.config_hash, reprofiled)
     return found
 
 
@@ -84,13 +84,13 @@ def steps(
 
 def under_way(
     out: Path, dataset: Dataset, settings: TrainingSettings, metrics: Sequence[str], seed: int
-) -> KeptMembers:
+) -> MemberCheckpoints:
     """Where the networks of a training are kept until the model in `out` is written, in a hidden folder beside it."""
     rows = hashlib.sha256(dataset.labels_GxA.tobytes() + "".join(dataset.config_hash.tolist()).encode()).hexdigest()
     training: dict[str, Any] = {"version": VERSION, "features": FEATURE_VERSION, "rows": rows}
     training |= {"encoding": encoded_file.code_version(), "settings": settings.model_dump(mode="json")}
     training |= {"metrics": list(metrics), "seed": seed}
-    return KeptMembers(out.with_name(f".{out.name}.training"), training)
+    return MemberCheckpoints(out.with_name(f".{out.name}.training"), training)
 
 
 def write_model(ensembles: Sequence[Ensemble], out: Path) -> None:
@@ -126,7 +126,7 @@ def predictions(model: LearnedCostModel, dataset: Dataset, metric: str) -> dict[
     return {"simulated": simulated[known].tolist(), "predicted": predicted[known].tolist()}
 
 
-def training_split(model: LearnedCostModel, dataset: Dataset) -> Split:
+def training_split(model: LearnedCostModel, dataset: Dataset) -> RowSplit:
     """The split that the model was trained with. Raises BadInput if the dataset is not the one it was trained on."""
     manifest = model.ensembles[0].manifest
     parts = split(dataset, int(manifest["seed"]))
@@ -141,7 +141,7 @@ def training_split(model: LearnedCostModel, dataset: Dataset) -> Split:
 
 def evaluate(
     model: LearnedCostModel, dataset: Dataset, *, every_row: bool, seed: int, by_stratum: bool = False
-) -> Table:
+) -> EvaluationTable:
     """The model and its rivals on the test rows of its own dataset, or it and the rate model on every row of another.
 
     The rivals are trained on the same rows as the model. Raises BadInput as `training_split` and
@@ -155,15 +155,15 @@ def evaluate(
     else:
         parts = training_split(model, dataset)
         rows = parts.test
-        fitted += [CONTESTANTS[key].fit(dataset, parts, seed, metrics) for key in RIVALS]
+        fitted += [PREDICTORS[key].fit(dataset, parts, seed, metrics) for key in RIVALS]
     part = dataset.take(rows)
     found = [row for each in fitted for row in evaluation.evaluate(each, part) if row.metric in metrics]
     found += evaluation.replicate_rows(dataset, metrics)
-    return Table(
+    return EvaluationTable(
         rows=tuple(sorted(found, key=lambda row: metrics.index(row.metric))),
         part="all" if every_row else "test",
         runs=len(rows),
-        strata=tuple(strata.strata_of(fitted[0], dataset, rows)) if by_stratum else (),
+        strata=tuple(error_breakdown(fitted[0], dataset, rows)) if by_stratum else (),
         notes=tuple(_without_accuracy(part, metrics)),
     )
 

@@ -94,8 +94,8 @@ def _standing_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_strata(title: str, measures: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Wide:
-    """One line a metric and stratum that has runs; rows are `models.strata.StratumRow` as mappings. What is known of
-    none of them has no column: accuracies of few runs, noise without replicates."""
+    """One line a metric and stratum that has runs; rows: of `models.error_breakdown`. What is known of none of them
+    has no column: accuracies of few runs, noise without replicates."""
     columns = {"metric": "metric", "stratum": "runs of", "rows": "runs", **measures}
     columns |= {"share": "share of the error", "noise_share": "of it noise", "pairs": "by pairs"}
     listed = [row for row in rows if row["rows"]]

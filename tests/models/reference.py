@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from models.columns import encode
-from models.features import COLUMNS, CONTEXT, HOST, NODE_TYPES
+from models.feature import encode
+from models.features import CONTEXT, FEATURES, HOST, NODE_TYPES
 from models.graph import JointGraph
-from models.layers import NetworkConfig
+from models.settings import NetworkConfig
 
 
 def mlp(layers: Any, x: np.ndarray, linear_end: bool = False) -> np.ndarray:
@@ -45,7 +45,7 @@ class Reference:
         return mlp(self.parameters["head"], np.asarray(readout), linear_end=True)
 
     def _encode(self, kind: int, raw: list[float]) -> np.ndarray:
-        x = encode(COLUMNS[NODE_TYPES[kind]], np.array([raw]))[0, self.config.columns(kind)]
+        x = encode(FEATURES[NODE_TYPES[kind]], np.array([raw]))[0, self.config.columns(kind)]
         return mlp(self.parameters[f"encoders_{NODE_TYPES[kind]}"], x.astype(float))
 
     def _update(self, name: str, children: list[np.ndarray], own: np.ndarray) -> np.ndarray:

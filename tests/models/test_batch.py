@@ -6,10 +6,9 @@ import jax
 import numpy as np
 import pytest
 
-from models.batch import Batch, batch_of
-from models.capacity import Capacity, capacity_for, cut, needs
-from models.columns import encode
-from models.features import COLUMNS, HOST, NODE_TYPES
+from models.batch import Batch, Capacity, batch_of, capacity_for, cut, needs
+from models.feature import encode
+from models.features import FEATURES, HOST, NODE_TYPES
 from models.graph import JointGraph, concatenate, joint_graph, stack
 from tests.models.deployments import random_deployment
 
@@ -20,10 +19,10 @@ TABLE = stack(GRAPHS)
 def described(graph: JointGraph) -> tuple[object, ...]:
     """A graph as sets of nodes and edges that do not depend on how the nodes are numbered."""
     operators = [
-        (kind, tuple(encode(COLUMNS[NODE_TYPES[kind]], np.array([raw]))[0].tolist()))
+        (kind, tuple(encode(FEATURES[NODE_TYPES[kind]], np.array([raw]))[0].tolist()))
         for kind, raw in zip(graph.kinds, graph.operators, strict=True)
     ]
-    hosts = [tuple(encode(COLUMNS["host"], np.array([raw]))[0].tolist()) for raw in graph.hosts]
+    hosts = [tuple(encode(FEATURES["host"], np.array([raw]))[0].tolist()) for raw in graph.hosts]
     return (
         sorted(operators),
         sorted(hosts),

@@ -15,7 +15,7 @@ from models import checkpoint, prediction
 from models.checkpoint import Ensemble
 from models.gnn import initial
 from models.labels import Scaling
-from models.layers import NetworkConfig
+from models.settings import NetworkConfig
 from twin.errors import BadInput
 
 CONFIG = NetworkConfig(hidden=4, outputs=1, features="rates")

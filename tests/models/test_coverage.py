@@ -11,11 +11,11 @@ import pytest
 from models.checkpoint import Ensemble
 from models.coverage import coverage_of, found_in, refuse_unseen, together
 from models.dataset import Dataset, of_deployments
-from models.facts import operator_facts
 from models.gnn import initial
+from models.job_columns import job_columns
 from models.labels import Scaling
-from models.layers import NetworkConfig
 from models.prediction import LearnedCostModel
+from models.settings import NetworkConfig
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.registry import SPACES
 from tests.models.deployments import random_deployment
@@ -54,7 +54,7 @@ def model() -> LearnedCostModel:
 
 def test_what_is_counted_over_a_table_is_what_its_queries_have() -> None:
     some = [drawn(1), random_deployment(3), with_kinds("map", "join")]
-    one_by_one = [found_in(operator_facts(each)) for each in some]
+    one_by_one = [found_in(job_columns(each)) for each in some]
     counted = coverage_of(of_deployments(some, np.ones((3, 5))).graphs)
     assert {name for name in counted if name != "host"} == set().union(*one_by_one)
     assert counted["sink"] == sum(len(each.query.sinks) for each in some)
@@ -92,7 +92,7 @@ def with_estimates(model: LearnedCostModel) -> LearnedCostModel:
 
 def test_a_kind_or_word_of_no_training_row_is_refused() -> None:
     seen = drawn(7)
-    refuse_unseen("tiny", model().ensembles[0].seen, found_in(operator_facts(seen)))
+    refuse_unseen("tiny", model().ensembles[0].seen, found_in(job_columns(seen)))
     mapping = with_kinds("map")
     with pytest.raises(BadInput, match=r"model 'tiny' never saw 'map'.*train it on runs that have it"):
         model().predict(mapping, [mapping.plan])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.derived import FEATURES, derived_vector
-from models.facts import operator_facts
+from models.job_columns import job_columns
+from models.vectors import DERIVED, derived_vector
 from tests.models.deployments import random_deployment
 from twin.cluster import Cluster
 from twin.deployment import Deployment
@@ -18,13 +18,13 @@ HORIZON_S = 120.0
 
 def vector(deployment: Deployment) -> dict[str, float]:
     answer = RateModel(horizon_s=HORIZON_S).answer(deployment, [deployment.plan])
-    values = derived_vector(deployment, operator_facts(deployment), answer, HORIZON_S)
-    return dict(zip([feature.name for feature in FEATURES], values, strict=True))
+    values = derived_vector(job_columns(deployment), answer, HORIZON_S)
+    return dict(zip([feature.name for feature in DERIVED], values, strict=True))
 
 
 def test_every_entry_has_a_name_of_its_own_and_says_what_it_is() -> None:
-    assert len({feature.name for feature in FEATURES}) == len(FEATURES)
-    assert all(feature.unit and feature.meaning for feature in FEATURES)
+    assert len({feature.name for feature in DERIVED}) == len(DERIVED)
+    assert all(feature.unit and feature.meaning for feature in DERIVED)
 
 
 @pytest.mark.parametrize("seed", range(8))

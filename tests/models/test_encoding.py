@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from models import encoded_file, encoding
-from models.description import filter_chain
 from models.encoding import Encoded, Text, encode, encode_texts, join
 from tests.models.deployments import random_deployment
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.metrics import METRICS
+from twin.plan import ExecutionPlan
 from twin.query import Columns, Filter, Query, Sink, Source, Stream
 from twin.rates.model import RateModel
+from twin.workload import Poisson, Workload
 
 
 def deployments(count: int = 6) -> list[Deployment]:
@@ -81,7 +82,12 @@ def test_filter_chain_counts_filters_in_a_row() -> None:
     names = ["a", "f", "g", "h", "out"]
     operators = [Source(name="a", columns=Columns(ints=3)), *(_filter(name) for name in "fgh"), Sink(name="out")]
     streams = [Stream(producer=one, consumer=other) for one, other in itertools.pairwise(names)]
-    assert filter_chain(Query(operators=tuple(operators), streams=tuple(streams))) == 3
+    query = Query(operators=tuple(operators), streams=tuple(streams))
+    hosts = random_deployment(0).cluster
+    plan = ExecutionPlan(placement=dict.fromkeys(names, (hosts.hosts[0].name,)))
+    arrivals = Workload(arrivals={"a": Poisson(rate_per_s=10.0)})
+    job = Deployment(query=query, cluster=hosts, plan=plan, workload=arrivals)
+    assert encode([job], [240.0]).about["filter_chain"].tolist() == [3.0]
 
 
 def test_description_is_over_the_hosts_in_use() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.facts import operator_facts
+from models.job_columns import job_columns
 from tests.twin.worlds import deployment, sink, source
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -24,9 +24,11 @@ def test_the_state_of_a_join_is_of_its_sides_tuples_at_their_own_size(left: int,
     )
     sizes = [job.engine.output_bytes(job.query, name) for name in columns]
     by_hand = 2.0 * (left * sizes[0] + right * sizes[1])
-    (facts,) = (each for each in operator_facts(job) if each.spec.name == "j")
+    found = job_columns(job)
     assert sizes[0] > 2 * sizes[1]
-    assert facts.state_mb == pytest.approx(by_hand * job.engine.memory.object_overhead / 1e6, rel=0.01)
+    assert found.operators["state"][found.names.index("j")] == pytest.approx(
+        by_hand * job.engine.memory.object_overhead / 1e6, rel=0.01
+    )
     run = simulate(Scenario.of(job, RunSettings(horizon_s=10, warmup_s=2, period_s=1)))
     held = [row["stateBytes"] for row in run.operator_rows if row["operator"] == "j"][-5:]
     tuples = 2.0 * (left + right)

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.columns import Column
 from models.dataset import of_deployments
-from models.features import COLUMNS, CONTEXT, NODE_TYPES, REVISION
+from models.feature import Feature
+from models.features import CONTEXT, FEATURES, NODE_TYPES, REVISION
 from twin.deployment import Deployment
 from twin.metrics import METRICS
 
@@ -26,9 +26,9 @@ JOBS = Path(__file__).with_name("feature_jobs.json")
 HORIZON_S = 60.0
 
 
-def names_of(columns: tuple[Column, ...]) -> list[str]:
+def names_of(columns: tuple[Feature, ...]) -> list[str]:
     """One an input."""
-    return [f"{each.name}.{number}" for each in columns for number in range(each.encoding.width)]
+    return [f"{each.name}.{number}" for each in columns for number in range(each.width)]
 
 
 def means() -> dict[str, float]:
@@ -36,7 +36,7 @@ def means() -> dict[str, float]:
     jobs = [Deployment.model_validate(each) for each in json.loads(JOBS.read_text(encoding="utf-8"))]
     graphs = of_deployments(jobs, np.zeros((len(jobs), len(METRICS))), horizon_s=HORIZON_S).graphs
     tables = {
-        kind: (names_of(COLUMNS[kind]), ragged.rows) for kind, ragged in zip(NODE_TYPES, graphs.nodes, strict=True)
+        kind: (names_of(FEATURES[kind]), ragged.rows) for kind, ragged in zip(NODE_TYPES, graphs.nodes, strict=True)
     }
     tables["plan"] = (names_of(CONTEXT), graphs.context_GxC)
     return {

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.columns import Linear, Log, OneHot, encode
-from models.features import COLUMNS, CONTEXT, FEATURE_SETS, FEATURE_VERSION, NODE_TYPES, WIDTHS, table
+from models.feature import Linear, Log, OneHot, encode
+from models.features import CONTEXT, FEATURE_SETS, FEATURE_VERSION, FEATURES, NODE_TYPES, WIDTHS, table
 from models.graph import joint_graph
 from tests.models.deployments import random_deployment
 from twin.deployment import Deployment
@@ -28,7 +28,7 @@ WINDOW = {"window_type", "window_policy", "window_size_tuples", "window_size_s",
 
 @pytest.mark.parametrize("node", TABLE_I)
 def test_table_1_is_complete_and_seen_by_the_papers_model(node: str) -> None:
-    seen = {column.name for column in COLUMNS[node] if column.group in FEATURE_SETS["table1"]}
+    seen = {column.name for column in FEATURES[node] if column.group in FEATURE_SETS["table1"]}
     assert TABLE_I[node] <= seen
     assert node not in ("join", "aggregate") or seen >= WINDOW
 
@@ -36,12 +36,14 @@ def test_table_1_is_complete_and_seen_by_the_papers_model(node: str) -> None:
 def test_ablations_see_ever_more() -> None:
     sets = [FEATURE_SETS[name] for name in ("operators", "placement", "table1", "rates", "costs", "physics")]
     assert all(less < more for less, more in pairwise(sets))
-    assert not [column for kind in NODE_TYPES[:-1] for column in COLUMNS[kind] if column.group == "hardware"]
+    assert not [column for kind in NODE_TYPES[:-1] for column in FEATURES[kind] if column.group == "hardware"]
 
 
 def test_every_feature_is_documented_once_a_node() -> None:
     rows = table()
-    assert len({(row.node, row.feature) for row in rows}) == len(rows) == len(CONTEXT) + sum(map(len, COLUMNS.values()))
+    assert (
+        len({(row.node, row.feature) for row in rows}) == len(rows) == len(CONTEXT) + sum(map(len, FEATURES.values()))
+    )
     assert all(row.meaning and row.encoding for row in rows)
     assert len(FEATURE_VERSION) == 12
 
@@ -74,7 +76,7 @@ def test_graph_has_a_node_an_operator_and_used_host_and_an_edge_a_pair(seed: int
     assert [sum(o == index for o, _ in graph.placements) for index in range(len(names))] == list(map(len, hosts_of))
     assert all(graph.levels[u] < graph.levels[v] for u, v in graph.streams)
     for kind, raw in zip(graph.kinds, graph.operators, strict=True):
-        x = encode(COLUMNS[NODE_TYPES[kind]], np.array([raw]))
+        x = encode(FEATURES[NODE_TYPES[kind]], np.array([raw]))
         assert x.shape == (1, WIDTHS[kind])
         assert np.isfinite(x).all()
 
@@ -82,7 +84,7 @@ def test_graph_has_a_node_an_operator_and_used_host_and_an_edge_a_pair(seed: int
 def column(deployment: Deployment, node: str, name: str) -> list[float]:
     """Raw values of one feature over the nodes of a type."""
     graph = joint_graph(deployment)
-    index = [each.name for each in COLUMNS[node]].index(name)
+    index = [each.name for each in FEATURES[node]].index(name)
     if node == "host":
         return [raw[index] for raw in graph.hosts]
     return [raw[index] for raw, kind in zip(graph.operators, graph.kinds, strict=True) if NODE_TYPES[kind] == node]
@@ -110,7 +112,7 @@ def test_loads_of_hosts_add_up_to_the_work_of_the_operators() -> None:
 def test_features_of_operators_do_not_know_the_cluster_but_for_physics() -> None:
     graphs = [joint_graph(each) for each in (random_deployment(4), moved(random_deployment(4), ("h1",)))]
     for kind, *rows in zip(graphs[0].kinds, *(graph.operators for graph in graphs), strict=True):
-        columns = [column for column in COLUMNS[NODE_TYPES[kind]] if column.group != "physics"]
-        assert columns == list(COLUMNS[NODE_TYPES[kind]][: len(columns)])
+        columns = [column for column in FEATURES[NODE_TYPES[kind]] if column.group != "physics"]
+        assert columns == list(FEATURES[NODE_TYPES[kind]][: len(columns)])
         assert rows[0][: len(columns)] == rows[1][: len(columns)]
     assert graphs[0].context != graphs[1].context

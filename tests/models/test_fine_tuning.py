@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from models.checkpoint import Ensemble
-from models.dataset import Dataset, Split, of_deployments, split
+from models.dataset import Dataset, RowSplit, of_deployments, split
 from models.evaluation import q_error
-from models.fine_tuning import FineTuning, fine_tune, rehearsing
+from models.pipeline import FineTuning, fine_tune, rehearsing
 from models.prediction import LearnedCostModel
 from tests.models import test_training
 from tests.models.deployments import random_deployment
@@ -23,7 +23,7 @@ QUICK = FineTuning(epochs=15, rate=3e-3)
 
 
 @cache
-def old() -> tuple[Dataset, Split]:
+def old() -> tuple[Dataset, RowSplit]:
     """What `trained` learned from, in its way."""
     return test_training.dataset(), split(test_training.dataset(), 0)
 
@@ -33,7 +33,7 @@ def trained() -> tuple[Ensemble, ...]:
 
 
 @cache
-def new() -> tuple[Dataset, Split]:
+def new() -> tuple[Dataset, RowSplit]:
     """Of which the network knows nothing: another number of operators, and ten times the throughput."""
     deployments = [random_deployment(seed, size=4) for seed in range(1000, 1080)]
     labels_GxA = np.array([test_training.labels_of(each) for each in deployments])

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.contestants import BoostedTrees, FittedTrees
-from models.dataset import Split, of_deployments
-from models.facts import operator_facts
-from models.flat_costs import FlatCosts
-from models.flat_vector import FLAT_NAMES, flat_vector
+from models.dataset import RowSplit, of_deployments
+from models.job_columns import job_columns
+from models.predictors import BoostedTrees, FittedTrees, FlatCosts
 from models.trees import TreeSettings
+from models.vectors import FLAT, flat_vector
 from scenarios.experiments.costream.judging import cells
 from tests.models.deployments import random_deployment
 from twin.errors import BadInput
@@ -18,7 +17,7 @@ from twin.scenario import Scenario
 
 
 def vector(deployment) -> dict[str, float]:
-    return dict(zip(FLAT_NAMES, flat_vector(deployment, operator_facts(deployment)), strict=True))
+    return dict(zip(FLAT, flat_vector(job_columns(deployment)), strict=True))
 
 
 def on_one_host(deployment, host: str):
@@ -39,7 +38,7 @@ def test_it_sees_which_hosts_are_used_and_what_leaves_them() -> None:
     moved = moved.with_plan(moved.plan.with_placement({**moved.plan.placement, first: (hosts[1].name,)}))
     apart = vector(moved)
     assert apart["hosts_used"] == 2 and 0 < apart["share_of_streams_between_hosts"] <= 1
-    query = [name for name in FLAT_NAMES if name.endswith("s") and name[:-1] in ("source", "filter", "join", "sink")]
+    query = [name for name in FLAT if name.endswith("s") and name[:-1] in ("source", "filter", "join", "sink")]
     assert query and all(apart[name] == seen[0][name] for name in query)
 
 
@@ -50,7 +49,7 @@ def trees() -> FittedTrees:
         [[1.0 + job.cluster.hosts[0].cpu_percent, 1.0, 1.0, i // 4 % 2, i // 4 % 2] for i, job in enumerate(jobs)]
     )
     few = TreeSettings(rounds=5, leaf_rows=2)
-    parts = Split(*(np.arange(start, 40, 4) for start in (0, 1, 2)))
+    parts = RowSplit(*(np.arange(start, 40, 4) for start in (0, 1, 2)))
     return BoostedTrees("flat", "flat", "raw", few).fit(of_deployments(jobs, labels), parts, 0)
 
 

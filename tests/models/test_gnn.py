@@ -9,13 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from models.batch import Batch, batch_of
-from models.capacity import Capacity, capacity_for, needs
+from models.batch import Batch, Capacity, batch_of, capacity_for, needs
 from models.features import HOST, NODE_TYPES
 from models.gnn import CostNetwork, initial
 from models.graph import JointGraph, joint_graph, stack
-from models.layers import NetworkConfig
 from models.prediction import forward
+from models.settings import NetworkConfig
 from tests.models.deployments import random_deployment
 from tests.models.reference import Reference
 from twin.deployment import Deployment

@@ -13,15 +13,13 @@ from hypothesis import strategies as st
 from models import pipeline
 from models.calibration import GATES, Judged, gated, half_width, intervals
 from models.checkpoint import Ensemble
-from models.coverage import coverage_of
+from models.coverage import coverage_of, outside, ranges_of
 from models.dataset import of_deployments, split
 from models.gnn import initial, silent
-from models.labels import Scaling, in_units, scaled, scaling_of, targets
-from models.layers import NetworkConfig
-from models.plan_kinds import kinds_of_plans
+from models.job_columns import job_columns
+from models.labels import Scaling, in_units, kinds_of_plans, scaled, scaling_of, targets
 from models.prediction import LearnedCostModel, forward
-from models.ranges import outside, ranges_of
-from models.settings import TrainingSettings
+from models.settings import NetworkConfig, TrainingSettings
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
 from tests.models.deployments import random_deployment
@@ -169,11 +167,11 @@ def test_a_job_beyond_the_ranges_is_named():
     table = rows(count=60)
     ranges = ranges_of(table.graphs, np.arange(60))
     inside = random_deployment(5, size=3)
-    assert outside(ranges, inside) == []
+    assert outside(ranges, job_columns(inside)) == []
     hosts = tuple(host.model_copy(update={"ram_mb": 4e6}) for host in inside.cluster.hosts)
     larger = inside.model_copy(update={"cluster": inside.cluster.model_copy(update={"hosts": hosts})})
-    assert outside(ranges, larger) == ["host ram"]
-    assert any("service" in name for name in outside(ranges, inside.model_copy(update={"engine": FLINK})))
+    assert outside(ranges, job_columns(larger)) == ["host ram"]
+    assert any("service" in name for name in outside(ranges, job_columns(inside.model_copy(update={"engine": FLINK}))))
 
 
 def test_engines_look_different_to_a_network():

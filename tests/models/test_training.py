@@ -12,12 +12,12 @@ import pytest
 
 from models import checkpoint, pipeline, prediction
 from models.checkpoint import Ensemble
-from models.contestants import FittedNetworks
 from models.dataset import Dataset, of_deployments, split
 from models.evaluation import evaluate
-from models.facts import host_loads, operator_facts, replica_counts
-from models.layers import NetworkConfig
-from models.settings import TrainingSettings, learning_rate
+from models.job_columns import job_columns
+from models.predictors import FittedNetworks
+from models.settings import NetworkConfig, TrainingSettings
+from models.training import learning_rate
 from tests.models.deployments import random_deployment
 from twin.deployment import Deployment
 from twin.errors import BadInput
@@ -28,11 +28,10 @@ TINY = TrainingSettings(members=1, epochs=40, batch=32, rate=0.01, weight_decay=
 
 def labels_of(deployment: Deployment) -> list[float]:
     """A made-up cost that follows from what the features say: rate, load of the worst host, service."""
-    facts = operator_facts(deployment)
-    counts_OxH = replica_counts(deployment, [deployment.plan])[0]
-    load = host_loads(deployment, facts, np.arange(counts_OxH.shape[1]), counts_OxH.T)[:, 0].max()
-    rate = sum(each.rates.in_per_s for each in facts if each.spec.kind == "source")
-    latency = sum(each.service_s for each in facts) * (1 + load)
+    job = job_columns(deployment)
+    load = job.hosts()["cpu_load"].max()
+    rate = job.operators["rate_in"][np.array(job.kinds) == "source"].sum()
+    latency = job.operators["service"].sum() * (1 + load)
     return [rate / max(load, 1), latency, latency * 3, float(load > 0.2), float(rate > 100)]
 
 

@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 
 from models import trees
-from models.trees import LabelScale, Rows, TreeSettings, train_trees
+from models.trees import TreeRows, TreeScale, TreeSettings, train_trees
 from twin.errors import BadInput
 
 SMALL = TreeSettings(rounds=60, patience=20, leaf_rows=5)
 
 
-def rows(count: int, seed: int) -> Rows:
+def rows(count: int, seed: int) -> TreeRows:
     """The cost is a step function of two entries, times what the rate model says; a tenth have no label."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(size=(count, 4))
     rates = rng.lognormal(sigma=2, size=count)
     label = rates * np.where(x[:, 0] > 0.5, 3.0, 1.0) * np.where(x[:, 1] > 0.3, 1.0, 0.2)
     label[rng.random(count) < 0.1] = np.nan
-    return Rows(x, label, rates)
+    return TreeRows(x, label, rates)
 
 
 TRAIN, VALID, TEST = rows(600, 0), rows(100, 1), rows(200, 2).known()
@@ -36,7 +36,7 @@ def test_the_ratio_scale_learns_what_the_rate_model_misses() -> None:
 
 
 @pytest.mark.parametrize("scale", ["raw", "log", "ratio"])
-def test_costs_are_in_units_and_positive(scale: LabelScale) -> None:
+def test_costs_are_in_units_and_positive(scale: TreeScale) -> None:
     found = train_trees("throughput_per_s", scale, TRAIN, VALID, SMALL).predict(TEST.x_NxF, TEST.rates_N)
     assert (found > 0).all()
     assert np.corrcoef(found, TEST.label_N)[0, 1] > (0.9 if scale == "ratio" else 0.0)
@@ -58,16 +58,16 @@ def test_both_classes_weigh_the_same() -> None:
     rng = np.random.default_rng(3)
     x = rng.uniform(size=(4000, 1))
     yes = (x[:, 0] > 0.9) & (rng.random(4000) < 0.5)
-    part = Rows(x, yes.astype(float), np.ones(4000))
+    part = TreeRows(x, yes.astype(float), np.ones(4000))
     found = train_trees("success", "log", part, part, SMALL).predict(x, np.ones(4000))
     assert ((found > 0.5) == (x[:, 0] > 0.9)).mean() > 0.98
 
 
 def test_labels_without_information_are_refused() -> None:
-    one_class = Rows(TRAIN.x_NxF, np.ones(600), TRAIN.rates_N)
+    one_class = TreeRows(TRAIN.x_NxF, np.ones(600), TRAIN.rates_N)
     with pytest.raises(BadInput, match="success is True in all 600 training rows, so it cannot be learned"):
         train_trees("success", "log", one_class, one_class, SMALL)
-    nothing = Rows(VALID.x_NxF, np.full(100, np.nan), VALID.rates_N)
+    nothing = TreeRows(VALID.x_NxF, np.full(100, np.nan), VALID.rates_N)
     with pytest.raises(BadInput, match="throughput_per_s has no label in the training rows"):
         train_trees("throughput_per_s", "log", nothing, VALID, SMALL)
     with pytest.raises(BadInput, match="throughput_per_s has no label in the validation rows"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.fine_tuning import FineTuning
+from models.pipeline import FineTuning
 from models.prediction import LearnedCostModel
 from scenarios.learning import fine_tuning
 from tests.models import test_training

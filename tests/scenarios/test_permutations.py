@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models.derived import derived_vector
-from models.facts import operator_facts
-from models.features import raw_row
-from models.flat_vector import flat_vector
+from models.feature import raw_rows
+from models.features import FEATURES
 from models.graph import JointGraph, joint_graph
+from models.job_columns import job_columns
+from models.vectors import derived_vector, flat_vector
 from optimizers.policies.ds2 import Ds2
 from scenarios.files import scenario_file
 from scenarios.spaces.generator import random_scenario
@@ -139,11 +139,14 @@ def test_features_do_not_know_the_order(seed: int, order: int) -> None:
     job = random_job(seed)
     seen = []
     for each in (job, shuffled(job, order)):
-        facts, answer = operator_facts(each), RateModel().answer(each, [each.plan])
-        operators = {fact.spec.name: raw_row(fact.spec.kind, fact) for fact in facts}
-        graph = joint_graph(each, facts, answer=answer)
-        derived = derived_vector(each, facts, answer, 240.0)
-        seen.append((operators, nodes(graph), list(derived), flat_vector(each, facts), graph.context))
+        columns, answer = job_columns(each), RateModel().answer(each, [each.plan])
+        operators = {
+            name: raw_rows(FEATURES[kind], columns.operators, [o])[0].tolist()
+            for o, (name, kind) in enumerate(zip(columns.names, columns.kinds, strict=True))
+        }
+        graph = joint_graph(each, columns, answer=answer)
+        derived = derived_vector(columns, answer, 240.0)
+        seen.append((operators, nodes(graph), list(derived), flat_vector(columns), graph.context))
     first, second = seen
     assert first[0] == {name: EXACT(row) for name, row in second[0].items()}
     for one, other in zip(first[1:], second[1:], strict=True):

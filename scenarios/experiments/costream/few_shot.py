@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from models.checkpoint import Ensemble, read_all
-from models.contestants import Fitted, FittedNetworks
-from models.dataset import Dataset, Split
-from models.fine_tuning import FineTuning, fine_tune, rehearsing
+from models.dataset import Dataset, RowSplit
+from models.pipeline import FineTuning, fine_tune, rehearsing
 from models.prediction import LearnedCostModel
+from models.predictors import Fitted, FittedNetworks
 from scenarios.experiments.training import Joined
 from scenarios.telling.progress import Progress
 from twin.metrics import METRICS
@@ -30,12 +30,12 @@ class FewShot:
     runs: int
     rehearsal: bool
     start: tuple[Ensemble, ...] = field(repr=False)
-    rehearsed: tuple[Dataset, Split] | None = field(repr=False, default=None)
+    rehearsed: tuple[Dataset, RowSplit] | None = field(repr=False, default=None)
 
     def fit(
         self,
         dataset: Dataset,
-        parts: Split,
+        parts: RowSplit,
         seed: int,
         metrics: Sequence[str] = METRICS,
         progress: Progress | None = None,
@@ -43,7 +43,7 @@ class FewShot:
         """Trained on from `start`. The test rows are learned from as well: what is judged are other runs."""
         everything = stream(seed, "few-shot").permutation(np.concatenate(parts))[: self.runs]
         tenth = max(1, len(everything) // 10)
-        parts = Split(everything[tenth:], everything[:tenth], np.array([], dtype=int))
+        parts = RowSplit(everything[tenth:], everything[:tenth], np.array([], dtype=int))
         if self.rehearsed is not None:
             dataset, parts = rehearsing(dataset, parts, *self.rehearsed, seed)
         start = [each for each in self.start if set(each.metrics) & set(metrics)]

@@ -19,8 +19,8 @@ from scenarios.experiments.workspace import Workspace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from models.contestants import Contestant, Fitted
     from models.dataset import Dataset
+    from models.predictors import Fitted, Predictor
 
 SEED = 2000
 """Added to the seed for the additional runs, so that no query is among those that judge."""
@@ -95,8 +95,8 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
     return Result(tables, figures={"fine_tuning": figure}, notes=notes)
 
 
-def _of(contestant: Contestant, workspace: Workspace, sizes: Sizes, judges: _Judges) -> Iterator[dict[str, Any]]:
-    from models.fine_tuning import FineTuning
+def _of(contestant: Predictor, workspace: Workspace, sizes: Sizes, judges: _Judges) -> Iterator[dict[str, Any]]:
+    from models.pipeline import FineTuning
     from scenarios.experiments.costream.few_shot import FewShot, ensembles_of
 
     recipe = main_corpus(sizes, workspace.seed)

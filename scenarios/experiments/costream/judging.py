@@ -11,9 +11,9 @@ from scenarios.experiments.costream.published import Reported
 from twin.metrics import BINARY_METRICS, REGRESSION_METRICS
 
 if TYPE_CHECKING:
-    from models.contestants import Fitted
     from models.dataset import Dataset
-    from models.evaluation import Row
+    from models.evaluation import ErrorRow
+    from models.predictors import Fitted
 
 SHORT: Mapping[str, str] = {
     "throughput_per_s": "T",
@@ -44,7 +44,7 @@ TWO_SEEDS = (
 )
 
 
-def judged(fitted: Fitted, dataset: Dataset, seed: int, rows: np.ndarray | None = None) -> list[Row]:
+def judged(fitted: Fitted, dataset: Dataset, seed: int, rows: np.ndarray | None = None) -> list[ErrorRow]:
     """A row a metric that is predicted, over all rows of the dataset or some."""
     from models import evaluation
 
@@ -57,7 +57,7 @@ def every_row(fitted: Fitted, dataset: Dataset, seed: int, **more: Any) -> dict[
     return line(fitted.name, len(dataset), judged(fitted, dataset, seed), **more)
 
 
-def line(model: str, runs: int | None, rows: Iterable[Row], **more: Any) -> dict[str, Any]:
+def line(model: str, runs: int | None, rows: Iterable[ErrorRow], **more: Any) -> dict[str, Any]:
     """One line: every metric that was judged as text, and as numbers under METRIC_q50, METRIC_q95, METRIC_accuracy,
     with their standard errors under ..._se."""
     found: dict[str, Any] = {"model": model, "runs": runs, **dict.fromkeys(SHORT), **more}

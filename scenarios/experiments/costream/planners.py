@@ -20,7 +20,7 @@ from twin.rates.model import RateModel
 
 if TYPE_CHECKING:
     from models.checkpoint import Ensemble
-    from models.contestants import Fitted, FittedTrees
+    from models.predictors import Fitted, FittedTrees
 
 OBJECTIVE = "processing_latency_s"
 NEEDED = (OBJECTIVE, *BINARY_METRICS)
@@ -51,8 +51,8 @@ class Models:
 
 def learned(workspace: Workspace, sizes: Sizes) -> Models:
     """Trained on the main corpus; asked for the metrics that a choice needs."""
-    from models.flat_costs import FlatCosts
     from models.prediction import LearnedCostModel
+    from models.predictors import FlatCosts
     from scenarios.experiments.costream import rivals
 
     recipe = main_corpus(sizes, workspace.seed)
@@ -67,7 +67,7 @@ def learned(workspace: Workspace, sizes: Sizes) -> Models:
 
 def ensembles(fitted: Fitted) -> tuple[Ensemble, ...]:
     """The networks of a fitted contestant, whatever metrics they were trained for. Raises TypeError if it has none."""
-    from models.contestants import FittedNetworks
+    from models.predictors import FittedNetworks
 
     if isinstance(fitted, Joined):
         return tuple(ensemble for part in fitted.parts for ensemble in ensembles(part))
@@ -78,7 +78,7 @@ def ensembles(fitted: Fitted) -> tuple[Ensemble, ...]:
 
 def trees_of(fitted: Fitted) -> FittedTrees:
     """The trees of a fitted contestant, whatever metrics they were trained for. Raises TypeError if it has none."""
-    from models.contestants import FittedTrees
+    from models.predictors import FittedTrees
 
     if isinstance(fitted, Joined):
         parts = [trees_of(part) for part in fitted.parts]
@@ -111,7 +111,7 @@ def planners(models: Models, seed: int, candidates: int) -> dict[str, Optimizer]
 
 def key_of(workspace: Workspace, sizes: Sizes) -> dict[str, object]:
     """Everything about the planners that decides what they choose."""
-    from models.flat_vector import FLAT_VERSION
+    from models.vectors import FLAT_VERSION
     from scenarios.experiments.costream import rivals
 
     return {

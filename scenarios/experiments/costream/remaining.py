@@ -12,8 +12,8 @@ from scenarios.experiments.interface import Table
 from twin.metrics import BINARY_METRICS
 
 if TYPE_CHECKING:
-    from models.contestants import Fitted
     from models.dataset import Dataset
+    from models.predictors import Fitted
 
 NOTE = (
     "Of a regression the error is the squared logarithm of the q-error, of a class the share of wrong answers; strata "
@@ -25,9 +25,9 @@ NOTE = (
 
 def tables(models: Sequence[Fitted], dataset: Dataset, rows: np.ndarray) -> dict[str, Table]:
     """A table a metric over some rows: every model's errors, and the first one's remaining error taken apart."""
-    from models.strata import strata_of
+    from models.error_breakdown import error_breakdown
 
-    found = [strata_of(model, dataset, rows) for model in models]
+    found = [error_breakdown(model, dataset, rows) for model in models]
     return {
         f"where_{metric}": _table(metric, [[row for row in each if row.metric == metric] for each in found])
         for metric in SHORT

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.contestants import CONTESTANTS, Contestant, Networks
+from models.predictors import PREDICTORS, Networks, Predictor
 from scenarios.experiments.sizes import Sizes
 
 
-def everyone(sizes: Sizes) -> dict[str, Contestant]:
+def everyone(sizes: Sizes) -> dict[str, Predictor]:
     """All contestants by key, networks with as many members and epochs as the sizes say."""
-    return {name: _sized(contestant, sizes, sizes.members) for name, contestant in CONTESTANTS.items()}
+    return {name: _sized(contestant, sizes, sizes.members) for name, contestant in PREDICTORS.items()}
 
 
-def generalising(sizes: Sizes) -> list[Contestant]:
+def generalising(sizes: Sizes) -> list[Predictor]:
     """Those of whom the extrapolations decide which is shipped; small ensembles, trained for one evaluation alone."""
     names = ("paper", "ours", "trees-log", "trees-ratio", "rates")
-    return [_sized(CONTESTANTS[name], sizes, sizes.restricted_members) for name in names]
+    return [_sized(PREDICTORS[name], sizes, sizes.restricted_members) for name in names]
 
 
-def anew(sizes: Sizes, *names: str) -> list[Contestant]:
+def anew(sizes: Sizes, *names: str) -> list[Predictor]:
     """All contestants, or those of these names; small ensembles, trained for one experiment alone."""
-    return [_sized(CONTESTANTS[name], sizes, sizes.restricted_members) for name in names or CONTESTANTS]
+    return [_sized(PREDICTORS[name], sizes, sizes.restricted_members) for name in names or PREDICTORS]
 
 
-def ours(sizes: Sizes) -> Contestant:
+def ours(sizes: Sizes) -> Predictor:
     """Our network."""
-    return _sized(CONTESTANTS["ours"], sizes, sizes.members)
+    return _sized(PREDICTORS["ours"], sizes, sizes.members)
 
 
-def paper(sizes: Sizes, **network: Any) -> Contestant:
+def paper(sizes: Sizes, **network: Any) -> Predictor:
     """The paper's network; network: settings of models.layers.NetworkConfig that an ablation changes."""
-    found = _sized(CONTESTANTS["paper"], sizes, sizes.members)
+    found = _sized(PREDICTORS["paper"], sizes, sizes.members)
     assert isinstance(found, Networks)
     changed = found.settings.network.model_copy(update=network)
     if changed == found.settings.network:
@@ -40,19 +40,19 @@ def paper(sizes: Sizes, **network: Any) -> Contestant:
     return Networks(name, found.settings.model_copy(update={"network": changed}))
 
 
-def flat() -> Contestant:
+def flat() -> Predictor:
     """Flat Vector on raw labels, as the paper's."""
-    return CONTESTANTS["flat-raw"]
+    return PREDICTORS["flat-raw"]
 
 
-def paper_on_logs(sizes: Sizes) -> Contestant:
+def paper_on_logs(sizes: Sizes) -> Predictor:
     """The paper's network with regressions on log labels, which tell small costs apart as the MSLE does not."""
-    found = _sized(CONTESTANTS["paper"], sizes, sizes.members)
+    found = _sized(PREDICTORS["paper"], sizes, sizes.members)
     assert isinstance(found, Networks)
     return Networks(f"{found.name}, log labels", found.settings.model_copy(update={"scale": "log"}))
 
 
-def _sized(contestant: Contestant, sizes: Sizes, members: int) -> Contestant:
+def _sized(contestant: Predictor, sizes: Sizes, members: int) -> Predictor:
     if not isinstance(contestant, Networks):
         return contestant
     changes = {"members": members} | ({} if sizes.epochs is None else {"epochs": sizes.epochs})

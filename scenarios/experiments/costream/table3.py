@@ -15,7 +15,7 @@ from scenarios.experiments.workspace import Workspace
 from twin.metrics import REGRESSION_METRICS
 
 if TYPE_CHECKING:
-    from models.contestants import Fitted
+    from models.predictors import Fitted
 
 MISJUDGED_BY = 0.2
 ROUGHLY = ("ours", "trees-ratio", "trees-log", "rates")
@@ -67,13 +67,13 @@ def _judged(workspace: Workspace, recipe: CorpusRecipe, sizes: Sizes) -> tuple[l
 def _with_rough_costs(workspace: Workspace, recipe: CorpusRecipe, sizes: Sizes) -> list[dict[str, Any]]:
     """The same rows and labels, but for training and for judging alike every cost constant is off: by a fixed error, as
     that of a profile, and by one that is drawn for each run anew. The errors are the same for all splits."""
-    from models.misjudged import Misjudged
+    from models.perturbed_costs import PerturbedCosts
     from scenarios.experiments.costream import rivals
 
     contestants, seed = rivals.everyone(sizes), workspace.seed
     found = []
     for fixed, words in ((True, "costs off by a fixed"), (False, "costs off anew each run by")):
-        misjudged = Misjudged(MISJUDGED_BY, recipe.seed, fixed)
+        misjudged = PerturbedCosts(MISJUDGED_BY, recipe.seed, fixed)
         dataset, test = workspace.dataset(recipe, misjudged), workspace.split(recipe).test
         for name in ROUGHLY:
             model = workspace.fitted(contestants[name], recipe, misjudged=misjudged)

@@ -13,8 +13,8 @@ from scenarios.experiments.costream.published import Reported
 from twin.metrics import BINARY_METRICS
 
 if TYPE_CHECKING:
-    from models.contestants import Fitted
     from models.dataset import Dataset
+    from models.predictors import Fitted
 
 COLUMNS: Mapping[str, str] = {"queries": "queries", **METRIC_COLUMNS}
 """Of a table of `block`s."""

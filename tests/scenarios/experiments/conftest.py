@@ -57,10 +57,10 @@ def tiny_contestants() -> Iterator[None]:
     """All contestants as they are, but with networks and trees that are as small as can be."""
     import jax
 
-    from models.contestants import CONTESTANTS, BoostedTrees, Contestant, Networks
+    from models.predictors import PREDICTORS, BoostedTrees, Networks, Predictor
     from scenarios.experiments.costream import rivals
 
-    def tiny(contestant: Contestant) -> Contestant:
+    def tiny(contestant: Predictor) -> Predictor:
         match contestant:
             case Networks(settings=settings):
                 network = settings.network.model_copy(update={"hidden": 4, "layers": 1})
@@ -70,7 +70,7 @@ def tiny_contestants() -> Iterator[None]:
         return contestant
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rivals, "CONTESTANTS", {name: tiny(each) for name, each in CONTESTANTS.items()})
+        patch.setattr(rivals, "CONTESTANTS", {name: tiny(each) for name, each in PREDICTORS.items()})
         jax.config.update("jax_disable_most_optimizations", True)  # XLA would optimise networks that run once
         yield
 

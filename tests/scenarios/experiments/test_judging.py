@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.evaluation import Row
+from models.evaluation import ErrorRow
 from scenarios.experiments.costream.judging import COLUMNS, SHORT, line, published
 from scenarios.experiments.costream.published import TABLE_III, TABLE_IV, TABLE_V
 from scenarios.spaces.unseen_hardware import EXTRAPOLATIONS
@@ -39,9 +39,9 @@ def test_every_extrapolation_has_its_published_column():
 
 def test_a_line_has_text_and_numbers_and_what_is_missing_is_none():
     rows = [
-        Row("throughput_per_s", "m", 10, q50=1.0123, q95=12.3, q50_se=0.01, q95_se=2.0),
-        Row("success", "m", 10, accuracy=0.945),
-        Row("backpressured", "m", 10),
+        ErrorRow("throughput_per_s", "m", 10, q50=1.0123, q95=12.3, q50_se=0.01, q95_se=2.0),
+        ErrorRow("success", "m", 10, accuracy=0.945),
+        ErrorRow("backpressured", "m", 10),
     ]
     cells = line("m", 10, rows)
     assert cells["throughput_per_s"] == "1.012 ± 0.01 / 12.3 ± 2"

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.contestants import Networks
+from models.predictors import Networks
 from models.settings import TrainingSettings
 from scenarios.experiments.rows import Within
 from scenarios.experiments.training import fitted, folder_of

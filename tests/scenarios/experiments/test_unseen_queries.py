@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.contestants import CONTESTANTS, Contestant, RateModelAlone
+from models.predictors import PREDICTORS, Predictor, RateModelAlone
 from scenarios.experiments.costream import rivals
 from scenarios.experiments.costream.fig11 import FIG11, additional
 from scenarios.experiments.costream.published import TABLE_VI_A, TABLE_VI_B
@@ -18,8 +18,8 @@ from tests.scenarios.experiments.conftest import SEED, TINY
 pytestmark = pytest.mark.usefixtures("tiny_contestants")
 
 
-def cheap() -> list[Contestant]:
-    return [CONTESTANTS[name] for name in ("trees-log", "rates")]
+def cheap() -> list[Predictor]:
+    return [PREDICTORS[name] for name in ("trees-log", "rates")]
 
 
 def test_chains_are_judged_by_models_that_saw_none(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sys
 
-from models.facts import operator_facts
 from models.features import FEATURE_VERSION
 from models.graph import joint_graph
+from models.job_columns import job_columns
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.guards.effort import estimate
@@ -38,7 +38,7 @@ found = {
     "partitioning": str(job.query.partitioning(job.query.inputs("distinct")[0])),
     "saved_again": saved.model_dump(mode="json"),
     "features": FEATURE_VERSION,
-    "state_mb": operator_facts(job)[1].state_mb,
+    "state_mb": float(job_columns(job).operators["state"][1]),
 }
 try:
     joint_graph(job)

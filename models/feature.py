@@ -1,4 +1,4 @@
-"""How one raw number becomes an input of the network: encodings with fixed ranges, and the columns that use them.
+"""One feature: how a raw number becomes inputs of a network, by encodings with fixed ranges.
 
 No statistic is fitted to the data, so nothing of a test set can leak into an encoding, and a value outside the usual
 range is extrapolated, not clipped: the model is meant for hardware and rates that it has not seen.
@@ -6,9 +6,9 @@ range is extrapolated, not clipped: the model is meant for hardware and rates th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -22,11 +22,6 @@ class Log:
     low: float
     high: float
     floor: float | None = None
-
-    @property
-    def width(self) -> int:
-        """Inputs made of one value."""
-        return 1
 
     def encode(self, raw_N: np.ndarray) -> np.ndarray:
         """[N] -> [N, 1]."""
@@ -45,11 +40,6 @@ class Linear:
     low: float
     high: float
 
-    @property
-    def width(self) -> int:
-        """Inputs made of one value."""
-        return 1
-
     def encode(self, raw_N: np.ndarray) -> np.ndarray:
         """[N] -> [N, 1]."""
         return (2 * (raw_N - self.low) / (self.high - self.low) - 1)[:, None]
@@ -64,27 +54,21 @@ class OneHot:
 
     vocabulary: tuple[str, ...]
 
-    @property
-    def width(self) -> int:
-        """Inputs made of one value."""
-        return len(self.vocabulary)
-
     def encode(self, raw_N: np.ndarray) -> np.ndarray:
-        """[N] indices -> [N, width]."""
-        return np.eye(self.width)[raw_N.astype(int)]
+        """[N] indices -> [N, words]."""
+        return np.eye(len(self.vocabulary))[raw_N.astype(int)]
 
     def __str__(self) -> str:
         return f"one-hot: {' '.join(self.vocabulary)}"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """One feature of a node: what it means, in which unit, how it is encoded, and how it is read off the node.
+class Feature:
+    """What a column of `models.job_columns` means, in which unit, and how it is encoded.
 
     group: operator, data and hardware are Costream's Table I; plan adds the replicas, rate what follows from the
     arrival rates and selectivities, cost what follows from the engine profile as well, physics what the analytic rate
     model makes of all that.
-    read: from the node's facts (models.facts) to a number, or to a word of the vocabulary.
     """
 
     name: str
@@ -92,31 +76,54 @@ class Column:
     group: Group
     encoding: Log | Linear | OneHot
     meaning: str
-    read: Callable[[Any], Any]
 
-    def raw(self, facts: object) -> float:
-        """The value as a number; a word as its index. Raises ValueError for a word outside the vocabulary."""
-        value = self.read(facts)
-        return self.encoding.vocabulary.index(value) if isinstance(self.encoding, OneHot) else value
+    @property
+    def width(self) -> int:
+        """Inputs made of one value."""
+        return len(self.encoding.vocabulary) if isinstance(self.encoding, OneHot) else 1
 
     @property
     def identity(self) -> str:
-        """Everything that decides what the network sees of this column."""
+        """Everything that decides what the network sees of this feature."""
         return f"{self.name}|{self.unit}|{self.group}|{self.encoding!r}"
 
+    def raw(self, values_N: np.ndarray) -> np.ndarray:
+        """Values as numbers, words as their index. Raises ValueError for a word outside the vocabulary."""
+        if not isinstance(self.encoding, OneHot):
+            return values_N
+        return np.array([self.encoding.vocabulary.index(word) for word in values_N])
 
-def encode(columns: tuple[Column, ...], raw_NxC: np.ndarray) -> np.ndarray:
-    """Raw values [N, columns] -> inputs [N, sum of widths], float32."""
-    parts = [column.encoding.encode(raw_NxC[:, index]) for index, column in enumerate(columns)]
+
+def raw_rows(features: Sequence[Feature], columns: Mapping[str, np.ndarray], rows: Sequence[int]) -> np.ndarray:
+    """[N, features]: raw values of some rows of columns. What the rate model says is 0 if it was not asked."""
+    nothing = np.zeros(len(rows))
+    asked = [feature.group != "physics" or feature.name in columns for feature in features]
+    values = [
+        feature.raw(columns[feature.name][list(rows)]) if known else nothing
+        for feature, known in zip(features, asked, strict=True)
+    ]
+    return np.stack([np.asarray(value, float) for value in values], axis=1)
+
+
+def encode(features: Sequence[Feature], raw_NxC: np.ndarray) -> np.ndarray:
+    """Raw values [N, features] -> inputs [N, sum of widths], float32."""
+    parts = [feature.encoding.encode(raw_NxC[:, index]) for index, feature in enumerate(features)]
     return np.concatenate(parts, axis=1).astype(np.float32)
 
 
-def width(columns: tuple[Column, ...]) -> int:
+def width(features: Sequence[Feature]) -> int:
     """Inputs made of one node."""
-    return sum(column.encoding.width for column in columns)
+    return sum(feature.width for feature in features)
 
 
-def selected(columns: tuple[Column, ...], groups: frozenset[str]) -> np.ndarray:
+def with_inputs(features: Sequence[Feature], inputs_NxF: np.ndarray) -> Iterator[tuple[Feature, np.ndarray]]:
+    """Each feature with its inputs [N, width]."""
+    start = 0
+    for feature in features:
+        yield feature, inputs_NxF[:, start : start + feature.width]
+        start += feature.width
+
+
+def selected(features: Sequence[Feature], groups: frozenset[str]) -> np.ndarray:
     """Indices of the inputs that belong to `groups`."""
-    keep = [np.full(column.encoding.width, column.group in groups) for column in columns]
-    return np.flatnonzero(np.concatenate(keep))
+    return np.flatnonzero(np.repeat([f.group in groups for f in features], [f.width for f in features]))

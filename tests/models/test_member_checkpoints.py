@@ -12,9 +12,9 @@ import pytest
 from models import pipeline
 from models.checkpoint import Ensemble
 from models.dataset import split
-from models.kept_members import KeptMembers
+from models.member_checkpoints import MemberCheckpoints
 from models.settings import TrainingSettings
-from models.training import Member
+from models.training import TrainedNetwork
 from scenarios.learning.learner import under_way
 from tests.models.test_training import TINY, dataset
 from twin.metrics import METRICS
@@ -27,10 +27,10 @@ def trained(keep: pipeline.Keep | None, settings: TrainingSettings = SHORT) -> t
     return pipeline.train(dataset(), split(dataset(), 0), settings, 1, WANTED, keep=keep)
 
 
-def interrupted(kept: KeptMembers, after: int) -> None:
+def interrupted(kept: MemberCheckpoints, after: int) -> None:
     """Trains until so many networks are kept."""
 
-    def keep(name: str, index: int, train: Callable[[], Member]) -> Member:
+    def keep(name: str, index: int, train: Callable[[], TrainedNetwork]) -> TrainedNetwork:
         if len(kept) == after:
             raise KeyboardInterrupt
         return kept(name, index, train)
@@ -46,8 +46,8 @@ def test_it_goes_on_to_the_same_networks(tmp_path: Path) -> None:
     again = under_way(tmp_path / "model", dataset(), SHORT, WANTED, 1)
     assert len(again) == 1
 
-    def only_the_last(name: str, index: int, train: Callable[[], Member]) -> Member:
-        def counted() -> Member:
+    def only_the_last(name: str, index: int, train: Callable[[], TrainedNetwork]) -> TrainedNetwork:
+        def counted() -> TrainedNetwork:
             fresh.append((name, index))
             return train()
 
@@ -69,17 +69,17 @@ def test_what_another_training_left_is_not_used(tmp_path: Path) -> None:
         assert len(under_way(tmp_path / "model", dataset(), settings, WANTED, seed)) == 0
     fewer = under_way(tmp_path / "model", dataset().take(np.arange(100)), SHORT, WANTED, 1)
     assert len(fewer) == 0
-    fewer("all", 0, lambda: Member({}, (), 0))
+    fewer("all", 0, lambda: TrainedNetwork({}, (), 0))
     assert len(fewer) == 1
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x93\x01", b"no network"])
 def test_a_damaged_network_is_trained_again(tmp_path: Path, damage: bytes) -> None:
     kept = under_way(tmp_path / "model", dataset(), SHORT, WANTED, 1)
-    kept("all", 0, lambda: Member({}, (), 1))
-    assert kept("all", 0, lambda: Member({}, (), 2)).seed == 1
+    kept("all", 0, lambda: TrainedNetwork({}, (), 1))
+    assert kept("all", 0, lambda: TrainedNetwork({}, (), 2)).seed == 1
     (tmp_path / ".model.training" / "all-0.msgpack").write_bytes(damage)
-    assert kept("all", 0, lambda: Member({}, (), 3)).seed == 3
+    assert kept("all", 0, lambda: TrainedNetwork({}, (), 3)).seed == 3
 
 
 def test_what_cannot_be_learned_leaves_nothing(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.contestants import Fitted
 from models.dataset import Dataset
 from models.evaluation import pairs, row
 from models.labels import LABEL_FLOOR
+from models.predictors import Fitted
 from twin.metrics import BINARY_METRICS, METRICS
 
 Stratum = Callable[[Mapping[str, np.ndarray]], np.ndarray]
@@ -38,8 +38,8 @@ OF_EACH = 20
 """Runs of each class that a stratum must have for a balanced accuracy: with fewer, single runs would decide it."""
 
 
-class StratumRow(NamedTuple):
-    """One model, metric and stratum. q50, q95, accuracy: as in evaluation.Row.
+class BreakdownRow(NamedTuple):
+    """One model, metric and stratum. q50, q95, accuracy: as in evaluation.ErrorRow.
 
     error: mean squared log error; of a binary metric, the share of wrong answers. share: of the model's summed error
     over all rows, the part from this stratum. noise: the least possible error by the replicates of the stratum (of a
@@ -60,7 +60,7 @@ class StratumRow(NamedTuple):
     pairs: int
 
 
-def strata_of(fitted: Fitted, dataset: Dataset, rows: np.ndarray) -> list[StratumRow]:
+def error_breakdown(fitted: Fitted, dataset: Dataset, rows: np.ndarray) -> list[BreakdownRow]:
     """The table for some rows of a dataset; all of its replicates count for the noise."""
     part = dataset.take(rows)
     estimates = fitted.predict(part)
@@ -77,7 +77,7 @@ def strata_of(fitted: Fitted, dataset: Dataset, rows: np.ndarray) -> list[Stratu
             line = row(metric, fitted.name, part.label_G(metric)[here], estimates[metric][here])
             error, noise = _mean(errors[here]), _mean(pair)
             found.append(
-                StratumRow(
+                BreakdownRow(
                     metric=metric,
                     model=fitted.name,
                     stratum=stratum,

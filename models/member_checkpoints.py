@@ -11,14 +11,14 @@ from typing import Any
 
 from flax import serialization
 
-from models.training import Member, Point
+from models.training import CurvePoint, TrainedNetwork
 from twin.atomic import write_bytes
 
 TRAINING, SUFFIX = "training.json", ".msgpack"
 
 
 @dataclass(frozen=True)
-class KeptMembers:
+class MemberCheckpoints:
     """A file a network; satisfies `models.pipeline.Keep`.
 
     folder: made when there is a network to keep. training: in plain values, everything that decides the networks; what
@@ -31,7 +31,7 @@ class KeptMembers:
     def __len__(self) -> int:
         return len(list(self.folder.glob(f"*{SUFFIX}"))) if self._ours else 0
 
-    def __call__(self, name: str, index: int, train: Callable[[], Member]) -> Member:
+    def __call__(self, name: str, index: int, train: Callable[[], TrainedNetwork]) -> TrainedNetwork:
         """The network that is there and whole, or else the one that `train` makes."""
         path = self.folder / f"{name}-{index}{SUFFIX}"
         kept = _read(path) if self._ours and path.exists() else None
@@ -59,17 +59,17 @@ class KeptMembers:
         return path.exists() and path.read_text() == self._text
 
 
-def _read(path: Path) -> Member | None:
+def _read(path: Path) -> TrainedNetwork | None:
     """None if the file is damaged."""
     try:
         body = serialization.msgpack_restore(path.read_bytes())
-        curve = tuple(Point(int(step), training, validation) for step, training, validation in body["curve"])
-        return Member(body["parameters"], curve, int(body["seed"]))
+        curve = tuple(CurvePoint(int(step), training, validation) for step, training, validation in body["curve"])
+        return TrainedNetwork(body["parameters"], curve, int(body["seed"]))
     except (ValueError, TypeError, KeyError):
         return None
 
 
-def _write(path: Path, member: Member) -> None:
+def _write(path: Path, member: TrainedNetwork) -> None:
     """Whole or not at all."""
     body = {"parameters": member.parameters, "curve": [list(each) for each in member.curve], "seed": str(member.seed)}
     write_bytes(path, serialization.msgpack_serialize(body))

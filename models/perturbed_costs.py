@@ -19,7 +19,7 @@ _SINGLE = ("result_us", "scan_us", "serialise_ns_per_byte", "deserialise_ns_per_
 
 
 @dataclass(frozen=True, slots=True)
-class Misjudged:
+class PerturbedCosts:
     """Every CPU constant is off by a factor that is uniform on (1 - share, 1 + share). Raises BadInput unless
     0 <= share < 1.
 

@@ -9,21 +9,25 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from models import checkpoint, derived, flat_vector, pipeline, trees
-from models.coverage import Coverage, coverage_of, kinds_of, refuse_unseen
-from models.dataset import Dataset, Split
+from models import checkpoint, pipeline, trees
+from models.coverage import Coverage, coverage_of, found_in, kinds_of, refuse_unseen
+from models.dataset import Dataset, RowSplit
+from models.job_columns import job_columns
 from models.prediction import LearnedCostModel
-from models.presets import OURS, PAPER, PHYSICS
-from models.settings import TrainingSettings
-from models.trees import LabelScale, Rows, Trees, TreeSettings
+from models.settings import OURS, PAPER, PHYSICS, TrainingSettings
+from models.trees import TreeRows, Trees, TreeScale, TreeSettings
+from models.vectors import DERIVED_VERSION, FLAT_VERSION, flat_vector
+from twin.blindness import unseen_of
 from twin.errors import BadInput, suggest
-from twin.metrics import METRICS
+from twin.metrics import METRICS, Estimates
+from twin.plan import ExecutionPlan
+from twin.scenario import Scenario
 
 Progress = Callable[[int, int], None]
 """Told (done, total), in steps of the training."""
 
 Inputs = Literal["flat", "derived"]
-VERSIONS: Mapping[Inputs, str] = {"flat": flat_vector.FLAT_VERSION, "derived": derived.DERIVED_VERSION}
+VERSIONS: Mapping[Inputs, str] = {"flat": FLAT_VERSION, "derived": DERIVED_VERSION}
 
 
 class Fitted(Protocol):
@@ -39,7 +43,7 @@ class Fitted(Protocol):
         """Writes itself to a folder, for its contestant's `load`."""
 
 
-class Contestant(Protocol):
+class Predictor(Protocol):
     """Something that can be fitted. name: as tables show it."""
 
     @property
@@ -48,7 +52,7 @@ class Contestant(Protocol):
     def fit(
         self,
         dataset: Dataset,
-        parts: Split,
+        parts: RowSplit,
         seed: int,
         metrics: Sequence[str] = METRICS,
         progress: Progress | None = None,
@@ -87,7 +91,7 @@ class Networks:
     def fit(
         self,
         dataset: Dataset,
-        parts: Split,
+        parts: RowSplit,
         seed: int,
         metrics: Sequence[str] = METRICS,
         progress: Progress | None = None,
@@ -137,13 +141,13 @@ class BoostedTrees:
 
     name: str
     inputs: Inputs
-    scale: LabelScale
+    scale: TreeScale
     settings: TreeSettings
 
     def fit(
         self,
         dataset: Dataset,
-        parts: Split,
+        parts: RowSplit,
         seed: int,
         metrics: Sequence[str] = METRICS,
         progress: Progress | None = None,
@@ -155,7 +159,7 @@ class BoostedTrees:
             if metric not in METRICS:
                 raise BadInput(f"unknown metric {metric!r}; {suggest(metric, METRICS)}")
             train, valid = (
-                Rows(vectors[rows], dataset.label_G(metric)[rows], dataset.rates_G(metric)[rows])
+                TreeRows(vectors[rows], dataset.label_G(metric)[rows], dataset.rates_G(metric)[rows])
                 for rows in (parts.train, parts.valid)
             )
             found[metric] = trees.train_trees(metric, self.scale, train, valid, self.settings, seed)
@@ -181,7 +185,7 @@ class RateModelAlone:
     def fit(
         self,
         dataset: Dataset,
-        parts: Split,
+        parts: RowSplit,
         seed: int,
         metrics: Sequence[str] = METRICS,
         progress: Progress | None = None,
@@ -210,7 +214,7 @@ DERIVED = TreeSettings(rate=0.03, rounds=3000, rows=0.8, columns=0.5, members=3)
 """Chosen on validation rows of a smaller corpus, among a dozen such settings that differed little. Absolute instead of
 squared errors make medians a little lower, and tails longer."""
 
-CONTESTANTS: Mapping[str, Contestant] = {
+PREDICTORS: Mapping[str, Predictor] = {
     "paper": Networks("GNN (paper)", PAPER),
     "ours": Networks("GNN (ours)", OURS),
     "physics": Networks("GNN (ours, physics at every node)", PHYSICS),
@@ -221,3 +225,33 @@ CONTESTANTS: Mapping[str, Contestant] = {
     "rates": RateModelAlone(),
 }
 """By key, in the order of tables."""
+
+
+@dataclass(frozen=True)
+class FlatCosts:
+    """Satisfies twin.metrics.CostModel. Raises BadInput for trees over other vectors, or over ratios to other
+    answers."""
+
+    fitted: FittedTrees
+
+    def __post_init__(self) -> None:
+        if self.fitted.inputs != "flat" or any(each.scale == "ratio" for each in self.fitted.by_metric.values()):
+            raise BadInput(f"{self.fitted.name} does not rest on the flat vector alone; give Flat Vector")
+
+    @property
+    def name(self) -> str:
+        """The trees'."""
+        return self.fitted.name
+
+    def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
+        """NaN of metrics that were not fitted; the spread is 0. Raises BadInput for a kind of operator never seen."""
+        refuse_unseen(self.name, self.fitted.seen, found_in(job_columns(scenario)))
+        placed = [scenario.with_plan(plan) for plan in plans]
+        vectors = np.array([flat_vector(job_columns(each)) for each in placed])
+        none = np.full(len(plans), np.nan)
+        found = {name: trees.predict(vectors, none) for name, trees in self.fitted.by_metric.items()}
+        return Estimates({name: found.get(name, none) for name in METRICS}, spread=np.zeros(len(plans)))
+
+    def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
+        """All that is beyond a plain job."""
+        return unseen_of(scenario, ())

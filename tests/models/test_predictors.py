@@ -8,19 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import contestants
-from models.contestants import CONTESTANTS, BoostedTrees, Contestant, Networks, RateModelAlone
+from models import predictors
 from models.coverage import coverage_of
 from models.dataset import Dataset, of_deployments, split
 from models.evaluation import evaluate
+from models.predictors import PREDICTORS, BoostedTrees, Networks, Predictor, RateModelAlone
 from models.settings import TrainingSettings
 from models.trees import TreeSettings
+from models.vectors import DERIVED
 from tests.models.deployments import random_deployment
 from twin.errors import BadInput
 from twin.metrics import METRICS
 
 FEW = TreeSettings(rounds=80, patience=20, leaf_rows=5)
-SOME: dict[str, Contestant] = {
+SOME: dict[str, Predictor] = {
     "networks": Networks("networks", TrainingSettings(members=1, epochs=1, network={"hidden": 2, "layers": 1})),
     "trees": BoostedTrees("trees", "derived", "ratio", FEW),
     "flat": BoostedTrees("flat", "flat", "log", FEW),
@@ -84,14 +85,14 @@ def test_a_folder_without_or_with_other_trees_is_refused(tmp_path: Path, monkeyp
     with pytest.raises(BadInput, match="holds no trees"):
         SOME["trees"].load(tmp_path)
     SOME["trees"].fit(dataset(), split(dataset(), 0), 0, ["e2e_latency_s"]).save(tmp_path)
-    monkeypatch.setattr(contestants, "VERSIONS", {"derived": "another"})
+    monkeypatch.setattr(predictors, "VERSIONS", {"derived": "another"})
     with pytest.raises(BadInput, match="this version computes another"):
         SOME["trees"].load(tmp_path)
 
 
 def test_trees_refuse_a_kind_of_operator_that_they_never_saw() -> None:
     without = np.flatnonzero(dataset().derived_GxD[:, 2] == 0)
-    assert contestants.derived.FEATURES[2].name == "maps"
+    assert DERIVED[2].name == "maps"
     part = dataset().take(without)
     fitted = SOME["trees"].fit(part, split(part, 0), 0, ["e2e_latency_s"])
     assert len(fitted.predict(part)["e2e_latency_s"]) == len(part)
@@ -100,7 +101,7 @@ def test_trees_refuse_a_kind_of_operator_that_they_never_saw() -> None:
 
 
 def test_names_in_tables_differ() -> None:
-    assert len({each.name for each in CONTESTANTS.values()}) == len(CONTESTANTS)
+    assert len({each.name for each in PREDICTORS.values()}) == len(PREDICTORS)
 
 
 def test_taking_rows_is_the_same_as_making_them_alone() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from models.dataset import Dataset, of_deployments
-from models.strata import OF_EACH, STRATA, StratumRow, strata_of
+from models.error_breakdown import OF_EACH, STRATA, BreakdownRow, error_breakdown
 from tests.models.deployments import random_deployment
 from twin.metrics import METRICS
 
@@ -49,8 +49,8 @@ def noisy(pairs: int) -> Dataset:
     return replace(part, labels_GxA=labels, config_hash=hashes, tuples_out=outputs)
 
 
-def table(dataset: Dataset) -> dict[tuple[str, str], StratumRow]:
-    found = strata_of(Perfect(), dataset, np.arange(len(dataset)))
+def table(dataset: Dataset) -> dict[tuple[str, str], BreakdownRow]:
+    found = error_breakdown(Perfect(), dataset, np.arange(len(dataset)))
     return {(line.metric, line.stratum): line for line in found}
 
 

@@ -1,0 +1,234 @@
+"""The one reader of a job: what is known of it before it runs, as columns of its operators, its hosts and its plan.
+
+Columns are called as the features that are made of them (`models.features`); some are for vectors alone
+(`models.vectors`). Axes: O operators in data-flow order, H hosts of the cluster, N of these under some plan, P plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from twin.deployment import Deployment
+from twin.job import Component, Job, compile
+from twin.kinds.flow import OperatorRates
+from twin.kinds.windowed import Windowed
+from twin.metrics import METRICS
+from twin.plan import ExecutionPlan
+from twin.query import AnyOperator
+from twin.rates.answer import RateAnswer
+from twin.rates.placements import Placements
+
+Columns = Mapping[str, np.ndarray]
+"""By name, one value a row."""
+
+WORDS = ("function", "literal_type", "value_type", "group_by", "key_type")
+"""Fields of operators' specs that hold a word."""
+HARDWARE = {
+    "cpu": "cpu_percent",
+    "ram": "ram_mb",
+    "network_bandwidth": "bandwidth_mbps",
+    "network_latency": "latency_ms",
+}
+"""Columns of hosts that do not depend on the plan, and the fields of a host that they come from."""
+LOADS = ("cpu_load", "network_load", "memory_load", "tasks")
+"""Those that do: shares of a host's CPU, outgoing bandwidth and RAM that the nominal flow takes, and its replicas."""
+
+OPERATOR_PHYSICS = (
+    *("in_per_s", "out_per_s", "offered_pressure", "pressure", "service_s", "blocked"),
+    *("channel_s", "queue_s", "window_s", "age_s"),
+)
+"""What the rate model says of an operator."""
+HOST_PHYSICS = {"cpu_used": "cpu", "nic_used": "nic", "memory_used": "memory"}
+"""What it says of a host, and the fields of its answer."""
+
+
+@dataclass(frozen=True)
+class JobColumns:
+    """A job under its own plan. names, kinds: of the operators. operators: columns [O]. streams: (producer, consumer),
+    as the query lists them. levels_O: longest path from a source. replicas_OxH: on each host."""
+
+    deployment: Deployment
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    operators: Columns
+    streams: tuple[tuple[int, int], ...]
+    levels_O: np.ndarray
+    replicas_OxH: np.ndarray
+
+    @property
+    def used(self) -> np.ndarray:
+        """Indices of the hosts that carry a replica."""
+        return np.flatnonzero(self.replicas_OxH.any(axis=0))
+
+    def hosts(self, host_N: np.ndarray | None = None, replicas_NxO: np.ndarray | None = None) -> Columns:
+        """The columns of hosts, by number, that carry so many replicas of each operator.
+
+        Absent: of those in use under the own plan. An operator's work, state and traffic are taken as spread evenly
+        over its replicas, and every replica as sending to all replicas of its consumers, so the share that leaves a
+        host is one minus the consumer's share on it.
+        """
+        host_N = self.used if host_N is None else host_N
+        replicas_NxO = self.replicas_OxH[:, host_N].T if replicas_NxO is None else replicas_NxO
+        hosts, memory = self.deployment.cluster.hosts, self.deployment.engine.memory
+        share_NxO = replicas_NxO / self.operators["replicas"]
+        bytes_N = np.zeros(len(host_N))
+        for u, v in self.streams:
+            bytes_N += self.operators["bytes_out"][u] * share_NxO[:, u] * (1 - share_NxO[:, v])
+        cores_N = np.array([host.cpu_percent / 100 for host in hosts])[host_N]
+        bandwidth_N = np.array([host.bandwidth_mbps * 1e6 / 8 for host in hosts])[host_N]
+        ram_N = np.array([host.ram_mb for host in hosts])[host_N]
+        loads = (
+            share_NxO @ self.operators["cpu_demand"] / cores_N,
+            bytes_N / bandwidth_N,
+            (memory.base_mb + share_NxO @ self.operators["state"]) / ram_N,
+            replicas_NxO.sum(axis=1),
+        )
+        hardware = {name: of_H[host_N] for name, of_H in self.hardware.items()}
+        return {**hardware, **dict(zip(LOADS, loads, strict=True))}
+
+    @property
+    def hardware(self) -> Columns:
+        """Of all hosts, in the cluster's order: what does not depend on the plan."""
+        hosts = self.deployment.cluster.hosts
+        return {name: np.array([float(getattr(host, field)) for host in hosts]) for name, field in HARDWARE.items()}
+
+
+def job_columns(deployment: Deployment) -> JobColumns:
+    """Reads a job, of operators of any kind. Raises KeyError for an unplaced operator or an unknown host."""
+    job = compile(deployment).apart
+    sent_per_s = {name: rates.out_per_s for name, rates in job.rates.items()}
+    rows = [_operator(job, component, sent_per_s) for component in job.components]
+    names = tuple(component.operator.name for component in job.components)
+    number = {name: index for index, name in enumerate(names)}
+    streams = tuple((number[stream.producer], number[stream.consumer]) for stream in deployment.query.streams)
+    return JobColumns(
+        deployment=deployment,
+        names=names,
+        kinds=tuple(component.operator.kind for component in job.components),
+        operators={name: np.array([row[name] for row in rows]) for name in rows[0]},
+        streams=streams,
+        levels_O=_levels(len(names), streams),
+        replicas_OxH=replica_counts(deployment, [deployment.plan])[0],
+    )
+
+
+def _operator(job: Job, component: Component, sent_per_s: Mapping[str, float]) -> dict[str, Any]:
+    """An operator: its spec, its tuples, its steady flow if all sources keep up, and what the engine charges."""
+    query, engine, spec, rates = job.query, job.engine, component.operator, job.rates[component.operator.name]
+    inputs, outputs = [query.columns_out[name] for name in query.feeds(spec.name)], query.columns_out[spec.name]
+    service_s, bytes_in = engine.service_s(query, spec, sent_per_s), engine.input_bytes(query, spec.name, sent_per_s)
+    scans_per_s, results_s = rates.fires_per_s * rates.window_tuples, rates.out_per_s * component.result_s
+    return {
+        "tuple_width_in": sum(columns.width for columns in inputs) / len(inputs),
+        "tuple_width_out": outputs.width,
+        "ints": outputs.ints,
+        "strings": outputs.strings,
+        "doubles": outputs.doubles,
+        "tuple_bytes": component.bytes_out,
+        "replicas": component.replicas,
+        "event_rate": rates.in_per_s,
+        "rate_in": rates.in_per_s,
+        "rate_out": rates.out_per_s,
+        "bytes_out": rates.out_per_s * component.bytes_out,
+        "service": service_s,
+        "cpu_demand": rates.in_per_s * service_s + scans_per_s * component.scan_s + results_s,
+        "service_scv": engine.service_scv_of(spec),
+        "credits": engine.channel_tuples,
+        "batch": engine.batch_of(component.bytes_out),
+        "flush": engine.flush_s or 0.0,
+        "context_switch": engine.context_switch,
+        "window_tuples": rates.window_tuples,
+        "fires": rates.fires_per_s,
+        "results_per_fire": rates.out_per_s / rates.fires_per_s if rates.fires_per_s else 0.0,
+        "groups": rates.groups_per_fire,
+        "state": rates.state_tuples * bytes_in * engine.memory.object_overhead / 1e6,
+        **_of_spec(spec, rates),
+    }
+
+
+def _of_spec(spec: AnyOperator, rates: OperatorRates) -> dict[str, Any]:
+    """Words, selectivities (Costream, Definitions 6 to 8) and the window of an operator, of any kind; windows that it
+    has not are 0. output_per_input: its selectivity, or what it emits for a tuple where that is not defined."""
+    by_definition = spec.selectivity_at(rates)
+    given = getattr(spec, "selectivity", by_definition)
+    window = spec.window if isinstance(spec, Windowed) else None
+    size, slide = (0.0, 0.0) if window is None else (window.size, window.slide)
+    counted = window is not None and window.policy == "count"
+    return {
+        **{name: getattr(spec, name, None) or "none" for name in WORDS},
+        "thins": spec.thins,
+        "selectivity": 0.0 if given is None else given,
+        "output_per_input": by_definition,
+        "amplification": getattr(spec, "amplification", None) or 0.0,
+        "measured": float(given is None),
+        "windowed": window is not None,
+        "window_type": "tumbling" if window is None or window.tumbling else "sliding",
+        "window_policy": "time" if window is None else window.policy,
+        "window_size_tuples": size if counted else 0.0,
+        "window_size_s": 0.0 if counted else size,
+        "slide_tuples": slide if counted else 0.0,
+        "slide_s": 0.0 if counted else slide,
+    }
+
+
+def _levels(operators: int, streams: Sequence[tuple[int, int]]) -> np.ndarray:
+    level_O = np.zeros(operators, int)
+    for producer, consumer in sorted(streams):
+        level_O[consumer] = max(level_O[consumer], level_O[producer] + 1)
+    return level_O
+
+
+def replica_counts(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> np.ndarray:
+    """Replicas [P, O, H]. Raises KeyError for an unplaced operator or an unknown host."""
+    host_of = {host.name: index for index, host in enumerate(deployment.cluster.hosts)}
+    names = [operator.name for operator in deployment.query.topological]
+    if isinstance(plans, Placements):
+        return plans.replica_counts(names)
+    counts_PxOxH = np.zeros((len(plans), len(names), len(host_of)), np.float32)
+    for p, plan in enumerate(plans):
+        for o, name in enumerate(names):
+            for place in plan.locations(name):
+                counts_PxOxH[p, o, host_of[place.host]] += 1
+    return counts_PxOxH
+
+
+def base_costs(answer: RateAnswer) -> np.ndarray:
+    """What networks correct, [P, len(METRICS)], in that order."""
+    return np.stack([answer.costs[metric] for metric in METRICS], axis=1)
+
+
+def operator_physics(answer: RateAnswer) -> Columns:
+    """[P, O] each: an operator once its sources have been slowed until nothing is overloaded; offered_pressure: before
+    that. service_s: at the speed that its socket gives it. The seconds are means over its results."""
+    derived = {
+        "service_s": answer.service_s / np.maximum(answer.speed, 1e-6),
+        "blocked": answer.blocked.astype(float),
+    }
+    return {name: derived.get(name, getattr(answer, name)) for name in OPERATOR_PHYSICS}
+
+
+def host_physics(answer: RateAnswer) -> Columns:
+    """[P, H] each: shares of a host's CPU and outgoing bandwidth in use, likewise, and of its RAM."""
+    return {name: getattr(answer, field) for name, field in HOST_PHYSICS.items()}
+
+
+def plan_physics(answer: RateAnswer, horizon_s: float) -> Columns:
+    """[P] each: the rate model's estimates as if channels took no time to fill, and what they rest on.
+
+    utilisation: highest offered pressure. ingested: smallest share of a source's rate. chances: expected independent
+    chances of a result. lag_share: what the run's empty start costs, as a share of `horizon_s`, its length. blocked:
+    share of the operators whose input is full. Seconds are since ingestion, summed over all operators.
+    """
+    return {
+        **{metric: answer.lasting[metric] for metric in METRICS},
+        "utilisation": answer.offered_pressure.max(axis=1),
+        "ingested": answer.ingested.min(axis=1),
+        "chances": answer.chances,
+        "lag_share": answer.lag_s / horizon_s,
+        "blocked": answer.blocked.mean(axis=1),
+        **{name: getattr(answer, name).sum(axis=1) for name in ("channel_s", "queue_s", "window_s")},
+    }

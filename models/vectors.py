@@ -1,0 +1,328 @@
+"""A job under its own plan as one vector, three times: what boosted trees learn from, and what runs are grouped by.
+
+DERIVED holds counts, sums, extremes, and the rate model's view of the whole plan, where the graph holds every
+operator's and host's features. Flows are nominal (all sources keep up) unless a meaning says `reached` (after sources
+are slowed). FLAT is the baseline of Costream, Section VII: counts of the operator kinds, mean selectivities, the mean
+event rate, and what a vector can hold of placement and hardware ("streaming queries and placement information"); it
+does not know which operator is where. ABOUT is for grouping runs, not for learning.
+
+Trees see only the order of values, so nothing is scaled; what does not apply (no join) is NaN, which they know.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.features import LEARNED, require_learned
+from models.job_columns import HARDWARE, JobColumns, operator_physics
+from twin.kinds.registry import SINKS, SOURCES
+from twin.metrics import METRICS
+from twin.rates.answer import RateAnswer
+
+NEAR_FULL = 0.95
+LEAST = 1e-12
+"""What a rate is taken as where something is divided by it."""
+OVER: Mapping[str, Callable[[np.ndarray], float]] = {"min": np.min, "mean": np.mean, "max": np.max, "sum": np.sum}
+UNITS = {"cpu": "%", "ram": "MB", "network_bandwidth": "Mbit/s", "network_latency": "ms"}
+"""Of the hardware."""
+WINDOWED: Mapping[str, tuple[str, str]] = {
+    "in": ("1/s", "input rate"),
+    "content": ("tuples", "in the window at an evaluation"),
+    "fires": ("1/s", "evaluations"),
+    "results": ("tuples", "of an evaluation"),
+    "groups": ("1", "distinct at an evaluation"),
+    "selectivity": ("1", "Costream, Definitions 7 and 8"),
+    "span": ("s", "length of the window"),
+    "slide": ("s", "between evaluations"),
+    "by_time": ("0 or 1", "whether time ends a window"),
+}
+
+
+class View:
+    """A job under its own plan as derived entries are read from it.
+
+    answer: the rate model's, for that plan alone and a run of `horizon_s`. operators: columns [O], with what the rate
+    model says of them. hosts: columns of those in use. leaving: of each stream, the share of tuples between hosts.
+    bottleneck: the operator of highest pressure; upstream: a mask of it and all that feed it.
+    """
+
+    def __init__(self, job: JobColumns, answer: RateAnswer, horizon_s: float) -> None:
+        self.job, self.answer, self.horizon_s = job, answer, horizon_s
+        self.kinds, self.levels = np.array(job.kinds), job.levels_O
+        self.operators = {**job.operators, **{name: of_PxO[0] for name, of_PxO in operator_physics(answer).items()}}
+        self.hosts = job.hosts()
+        share_OxH = job.replicas_OxH / job.replicas_OxH.sum(axis=1, keepdims=True)
+        self.leaving = np.array([1.0 - float(share_OxH[u] @ share_OxH[v]) for u, v in job.streams])
+        self.sent = self.operators["bytes_out"][[producer for producer, _ in job.streams]]
+        self.pressure, self.reached_per_s = self.operators["offered_pressure"], self.operators["in_per_s"]
+        self.bottleneck = int(self.pressure.argmax())
+        self.upstream = np.arange(len(self.kinds)) == self.bottleneck
+        for producer, consumer in sorted(job.streams, key=lambda stream: -stream[1]):
+            self.upstream[producer] |= self.upstream[consumer]
+
+
+Read = Callable[[View], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of the derived vector. read: the value, NaN where it does not apply."""
+
+    name: str
+    unit: str
+    meaning: str
+    read: Read
+
+
+def _over(how: str, column: str, kind: str | None = None) -> Read:
+    """Of the operators, or those of one kind."""
+
+    def read(view: View) -> float:
+        values = view.operators[column] if kind is None else view.operators[column][view.kinds == kind]
+        return float(OVER[how](values)) if len(values) else float("nan")
+
+    return read
+
+
+def _over_hosts(how: str, column: str) -> Read:
+    return lambda view: float(OVER[how](view.hosts[column]))
+
+
+def _total(column: str) -> Read:
+    """Of all operators, added up one by one."""
+    return lambda view: sum(view.operators[column].tolist())
+
+
+def _counts() -> list[Entry]:
+    def number(kind: str) -> Read:
+        return lambda view: float((view.kinds == kind).sum())
+
+    return [
+        *(Entry(f"{kind}s", "1", "operators", number(kind)) for kind in LEARNED),
+        Entry("hosts", "1", "in use", lambda view: float(len(view.hosts["tasks"]))),
+        Entry("levels", "1", "streams on the longest path", lambda view: float(view.levels.max())),
+        Entry("remote_streams", "1", "between hosts", lambda view: float((view.leaving > 0).sum())),
+    ]
+
+
+def _rates() -> list[Entry]:
+    return [
+        *(Entry(f"source_in_{how}", "1/s", "arrivals", _over(how, "rate_in", "source")) for how in OVER),
+        *(
+            Entry(f"{kind}_{way}_{how}", "1/s", f"{way}put rates", _over(how, f"rate_{way}", kind))
+            for kind in ("filter", "map", "aggregate", "join")
+            for how in ("max", "sum")
+            for way in ("in", "out")
+        ),
+        Entry("sink_in", "1/s", "results", _over("sum", "rate_in", "sink")),
+        Entry("smallest_rate", "1/s", "least output of an operator", _over("min", "rate_out")),
+        Entry("kept", "1", "results per arriving tuple", _kept),
+    ]
+
+
+def _kept(view: View) -> float:
+    rates = view.operators["rate_in"]
+    results, arriving = (rates[np.isin(view.kinds, list(kinds))].sum() for kinds in (SINKS, SOURCES))
+    return float(results / max(arriving, LEAST))
+
+
+def _windows() -> list[Entry]:
+    def read(kind: str, position: int, name: str) -> Read:
+        def value(view: View) -> float:
+            rows = np.flatnonzero(view.kinds == kind)
+            return _of_window(view, int(rows[position]), name) if len(rows) else float("nan")
+
+        return value
+
+    return [
+        Entry(f"{place}_{kind}_{name}", unit, meaning, read(kind, position, name))
+        for place, kind, position in (("first", "join", 0), ("last", "join", -1), ("last", "aggregate", -1))
+        for name, (unit, meaning) in WINDOWED.items()
+    ]
+
+
+def _of_window(view: View, row: int, name: str) -> float:
+    """Of one operator that has a window, by the names of WINDOWED."""
+    of = {column: values[row] for column, values in view.operators.items()}
+    by_time = of["window_policy"] == "time"
+    match name:
+        case "results":
+            return of["rate_out"] / max(of["fires"], LEAST)
+        case "span" | "slide":
+            column = "window_size" if name == "span" else "slide"
+            return of[f"{column}_s"] if by_time else of[f"{column}_tuples"] / max(of["rate_in"], LEAST)
+        case "by_time":
+            return float(by_time)
+    columns = {"in": "rate_in", "content": "window_tuples", "selectivity": "output_per_input"}
+    return of[columns.get(name, name)]
+
+
+def _data() -> list[Entry]:
+    return [
+        Entry("width_max", "values", "widest tuple", _over("max", "tuple_width_out")),
+        Entry("bytes_max", "bytes", "largest tuple", _over("max", "tuple_bytes")),
+        Entry("traffic", "bytes/s", "all streams", lambda view: float(view.sent.sum())),
+        Entry("remote_traffic", "bytes/s", "between hosts", lambda view: float(view.sent @ view.leaving)),
+    ]
+
+
+def _hosts() -> list[Entry]:
+    return [
+        *(
+            Entry(f"{HARDWARE[name]}_{how}", unit, "of hosts in use", _over_hosts(how, name))
+            for name, unit in UNITS.items()
+            for how in ("min", "mean", "max")
+        ),
+        *(
+            Entry(f"host_{name}_{how}", "share", "of hosts in use", _over_hosts(how, name))
+            for name in ("cpu_load", "network_load", "memory_load")
+            for how in ("mean", "max")
+        ),
+    ]
+
+
+def _costs() -> list[Entry]:
+    return [
+        *(Entry(f"{kind}_pressure", "1", "highest", _over("max", "offered_pressure", kind)) for kind in LEARNED),
+        Entry("pressure_max", "1", "highest utilisation", _over("max", "offered_pressure")),
+        Entry("pressure_second", "1", "second highest", lambda view: float(np.sort(view.pressure)[-2])),
+        Entry("service_max", "s", "CPU of a tuple", _over("max", "service")),
+        Entry("service_sum", "s", "CPU of a tuple", _total("service")),
+        Entry("cores_max", "cores", "of an operator", _over("max", "cpu_demand")),
+        Entry("cores_sum", "cores", "of all", _total("cpu_demand")),
+        Entry("state_sum", "MB", "of all windows", _total("state")),
+    ]
+
+
+def _bottleneck() -> list[Entry]:
+    return [
+        Entry("bottleneck_kind", "1", "index into KINDS", lambda v: float(LEARNED.index(v.job.kinds[v.bottleneck]))),
+        Entry("bottleneck_level", "1", "streams from its sources", lambda v: float(v.levels[v.bottleneck])),
+        Entry("bottleneck_to_end", "1", "levels below it", lambda v: float(v.levels.max() - v.levels[v.bottleneck])),
+        Entry("bottleneck_upstream", "1", "operators, itself too", lambda v: float(v.upstream.sum())),
+        Entry("bottleneck_in", "1/s", "input reached", lambda v: float(v.reached_per_s[v.bottleneck])),
+        Entry("upstream_in_min", "1/s", "least input reached", lambda v: float(v.reached_per_s[v.upstream].min())),
+        Entry("in_min", "1/s", "least input reached", lambda v: float(v.reached_per_s.min())),
+        Entry("nearly_full", "1", "operators above 0.95", lambda v: float((v.pressure > NEAR_FULL).sum())),
+    ]
+
+
+def _answer() -> list[Entry]:
+    def metric(name: str) -> Read:
+        return lambda view: float(view.answer.costs[name][0])
+
+    return [
+        *(Entry(f"rates_{name}", "as the metric", "the rate model's answer", metric(name)) for name in METRICS),
+        *(
+            Entry(f"{name}_{how}", "s", "a result's, reached", _over(how, f"{name}_s"))
+            for name in ("channel", "queue", "window")
+            for how in ("max", "sum")
+        ),
+        Entry("blocked", "1", "operators with full inputs", lambda view: float(view.answer.blocked[0].sum())),
+        Entry("ingested_min", "1", "share of a source's rate", lambda view: float(view.answer.ingested[0].min())),
+        Entry("ingested_max", "1", "share of a source's rate", lambda view: float(view.answer.ingested[0].max())),
+        Entry("lag", "s", "of output behind the run's start", lambda view: float(view.answer.lag_s[0])),
+        Entry("results", "tuples", "of the run", lambda view: float(view.answer.results[0])),
+        Entry("chances", "1", "independent ones of a result", lambda view: float(view.answer.chances[0])),
+        Entry("evaluations", "1", "of the window that has fewest", _evaluations),
+        Entry("horizon", "s", "length of the run", lambda view: view.horizon_s),
+    ]
+
+
+def _evaluations(view: View) -> float:
+    fires = view.operators["fires"][view.operators["windowed"]]
+    return float(fires.min()) * view.horizon_s if len(fires) else float("nan")
+
+
+DERIVED: tuple[Entry, ...] = (
+    *_counts(), *_rates(), *_windows(), *_data(), *_hosts(), *_costs(), *_bottleneck(), *_answer(),
+)  # fmt: skip
+"""The entries of the derived vector, in order."""
+
+_EXTREMES = tuple(f"{HARDWARE[name]}_{over}" for name in UNITS for over in ("mean", "min", "max"))
+FLAT: tuple[str, ...] = (
+    *(f"{kind}s" for kind in LEARNED),
+    *("mean_filter_selectivity", "mean_join_selectivity", "mean_aggregate_selectivity", "mean_event_rate_per_s"),
+    *("hosts_used", "operators_on_the_fullest_host", "share_of_streams_between_hosts"),
+    *_EXTREMES,
+)
+"""The entries of the flat vector."""
+ABOUT: tuple[str, ...] = (
+    *("sources", "filters", "aggregates", "joins", "operators", "filter_chain", "hosts"),
+    *_EXTREMES,
+    "utilisation",
+)
+"""operators: all of them. filter_chain: the most filters in a row. hosts: those that carry an operator; the mean,
+smallest and largest of their features. utilisation: the highest nominal one, by the rate model."""
+
+
+def _version(lines: Iterable[str], between: str) -> str:
+    return hashlib.sha256(between.join(lines).encode()).hexdigest()[:12]
+
+
+DERIVED_VERSION: str = _version((f"{entry.name}|{entry.unit}|{entry.meaning}" for entry in DERIVED), "\n")
+"""12 hex digits over name, unit and meaning of every entry."""
+FLAT_VERSION: str = _version(FLAT, "|")
+"""12 hex digits over the entries."""
+
+
+def derived_vector(job: JobColumns, answer: RateAnswer, horizon_s: float) -> list[float]:
+    """A job under its own plan, in the order of DERIVED. answer: the rate model's, for that plan alone and a run of
+    `horizon_s`. Raises BadInput if models know no operators of one of the kinds."""
+    require_learned(job.kinds)
+    view = View(job, answer, horizon_s)
+    return [float(entry.read(view)) for entry in DERIVED]
+
+
+def flat_vector(job: JobColumns) -> list[float]:
+    """A job under its own plan, in the order of FLAT. Of an operator with replicas on several hosts each counts.
+
+    Raises BadInput if models know no operators of one of the kinds.
+    """
+    require_learned(job.kinds)
+    kinds = np.array(job.kinds)
+
+    def mean(kind: str, column: str) -> float:
+        values = job.operators[column][kinds == kind].tolist()
+        return sum(values) / len(values) if values else float("nan")
+
+    on_OxH = job.replicas_OxH > 0
+    operators_H = on_OxH.sum(axis=0)
+    away = [not np.array_equal(on_OxH[u], on_OxH[v]) for u, v in job.streams]
+    hardware = [np.repeat(values, operators_H).tolist() for values in job.hardware.values()]
+    return [
+        *(float((kinds == kind).sum()) for kind in LEARNED),
+        *(mean(kind, "output_per_input") for kind in ("filter", "join", "aggregate")),
+        mean("source", "rate_in"),
+        float((operators_H > 0).sum()),
+        float(operators_H.max()),
+        sum(away) / len(away),
+        *(number for values in hardware for number in (sum(values) / len(values), min(values), max(values))),
+    ]
+
+
+def about(job: JobColumns, utilisation: float) -> list[float]:
+    """What a run is about, in a few plain numbers, in the order of ABOUT: to group runs by query, hardware or load."""
+    kinds = ("source", "filter", "aggregate", "join")
+    hardware = [job.hardware[name][job.used] for name in HARDWARE]
+    return [
+        *(float(job.kinds.count(kind)) for kind in kinds),
+        float(len(job.kinds)),
+        float(filter_chain(job)),
+        float(len(job.used)),
+        *(float(over(values)) for values in hardware for over in (np.mean, min, max)),
+        utilisation,
+    ]
+
+
+def filter_chain(job: JobColumns) -> int:
+    """The largest number of filters in a row."""
+    length = [0] * len(job.kinds)
+    for operator, thins in enumerate(job.operators["thins"]):
+        before = [length[u] for u, v in job.streams if v == operator]
+        length[operator] = 1 + max(before, default=0) if thins else 0
+    return max(length)
