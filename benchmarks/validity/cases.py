@@ -19,7 +19,7 @@ from twin.plan import ExecutionPlan
 from twin.randomness import stream
 from twin.rates.arrays import JobArrays
 from twin.rates.layout import Layout
-from twin.rates.load import flow_at, load, pressure
+from twin.rates.load import flow_at, load
 from twin.scenario import RunSettings
 from twin.workload import Arrivals, Poisson, Workload
 
@@ -99,6 +99,6 @@ def _rate_factor(job: Deployment, target: float) -> float:
     for _ in range(50):
         middle = (low + high) / 2
         rates = {name: np.array([law.mean_rate_per_s * np.exp(middle)]) for name, law in job.workload.arrivals.items()}
-        used = float(pressure(layout.job, load(layout, flow_at(layout.job, rates), calm)).max())
+        used = float(load(layout, flow_at(layout.job, rates), calm).pressure(layout.job).max())
         low, high = (middle, high) if used < target else (low, middle)
     return float(np.exp(low))

@@ -15,7 +15,7 @@ from twin.flow import flows
 from twin.plan import ExecutionPlan
 from twin.profiles import FLINK, STORM
 from twin.query import AnyOperator, CountWindow, Filter, Join, Map, Query, Sink, Source, Stream, TimeWindow, Window
-from twin.rates.backpressure import fair_rates
+from twin.rates.channels import fair_rates
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
