@@ -18,10 +18,11 @@ from twin.flow import Channels
 from twin.job import Component, Edge, Job
 from twin.keys import group_count
 from twin.kinds.ages import Disorder
+from twin.kinds.flow import KeySpread
 from twin.kinds.selective import Selective
-from twin.plan import Location
 from twin.query import AnyOperator, Windowed
 from twin.rates.skew import spreads
+from twin.rates.sockets import Places
 
 
 class Inputs(NamedTuple):
@@ -70,51 +71,6 @@ class Inputs(NamedTuple):
         return np.asarray(sent_sn[s] / np.maximum(in_on[consumer], 1e-12))
 
 
-class Sockets(NamedTuple):
-    """What all plans of a deployment have in common.
-
-    speed_l: reference cores that one core is worth. first_l: the first socket of the same host. line_lk: reference-core
-    seconds for a cache line from socket k of the same host. limit_lk: bytes a second that can be moved from there, on
-    the diagonal those of the socket's own memory; inf where nothing is said. lines_s: cache lines a tuple of a stream.
-    memory: bytes of local traffic per input tuple. limited: whether there is any limit.
-    """
-
-    speed_l: np.ndarray
-    first_l: np.ndarray
-    line_lk: np.ndarray
-    limit_lk: np.ndarray
-    lines_s: np.ndarray
-    memory: Inputs
-    limited: bool
-
-    @classmethod
-    def of(cls, job: Job) -> Self:
-        """Those of all hosts."""
-        hosts = job.deployment.cluster.hosts
-        sockets = [(host, number) for host in hosts for number in range(host.socket_count)]
-        most = max(host.socket_count for host in hosts)
-        line_lk, limit_lk = np.zeros((len(sockets), most)), np.full((len(sockets), most), np.inf)
-        for row, (host, own) in enumerate(sockets):
-            speed, gbps = host.core_speed(own), host.numa.bandwidth_gbps if host.numa else None
-            for other in range(host.socket_count):
-                line_lk[row, other] = host.socket_latency_s(other, own) * speed
-                if gbps is not None:
-                    limit_lk[row, other] = gbps[other][own] * GIGA
-            local_gbps = host.sockets[own].bandwidth_gbps if host.sockets else None
-            limit_lk[row, own] = np.inf if local_gbps is None else local_gbps * GIGA
-        speed_l = np.array([host.core_speed(own) for host, own in sockets])
-        memory = Inputs.of(job, lambda edge: edge.memory_bytes, lambda component: component.memory_bytes)
-        limited = bool(np.isfinite(limit_lk).any())
-        lines_s = np.array([job.engine.lines_of(each.bytes_each) for each in job.edges])
-        first_l = np.array([row - own for row, (_, own) in enumerate(sockets)])
-        return cls(speed_l, first_l, line_lk, limit_lk, lines_s, memory, limited)
-
-    @property
-    def alike(self) -> bool:
-        """Whether all sockets are alike in all of that, and free."""
-        return not self.limited and not self.line_lk.any() and bool((self.speed_l == 1.0).all())
-
-
 def disorder_of(deployment: Deployment, name: str) -> Disorder:
     """Of what a first window over event time waits for; what comes to any other was waited for already."""
     query = deployment.query
@@ -136,21 +92,143 @@ def _behind_s(deployment: Deployment, source: AnyOperator) -> float:
     return float(np.sqrt(np.pi * getattr(source, "disorder_s", 0.0) / 2.0 / max(per_s, 1e-12)))
 
 
-MEGA, GIGA = 1e6, 1e9
 MANY = 10**9
 """Replicas, more than any plan has."""
 
 
+class Costs(NamedTuple):
+    """Of an input tuple: service: CPU seconds; held_bytes: in a window; memory: bytes of local traffic. scv_o: squared
+    variation of services. scan_o, result_o: CPU seconds for each tuple of a window that is evaluated, and each result.
+    Of a tuple of a stream: bytes_s: bytes; lines_s: cache lines; buffer_s: how many of it a buffer holds."""
+
+    service: Inputs
+    held_bytes: Inputs
+    memory: Inputs
+    scv_o: np.ndarray
+    scan_o: np.ndarray
+    result_o: np.ndarray
+    bytes_s: np.ndarray
+    lines_s: np.ndarray
+    buffer_s: np.ndarray
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """Those of a job."""
+        components, edges = job.components, job.edges
+        return cls(
+            service=Inputs.of(job, lambda edge: edge.service_s, lambda component: component.service_s),
+            held_bytes=Inputs.of(job, lambda edge: edge.bytes_each, lambda component: component.bytes_in),
+            memory=Inputs.of(job, lambda edge: edge.memory_bytes, lambda component: component.memory_bytes),
+            scv_o=np.array([each.service_scv for each in components]),
+            scan_o=np.array([each.scan_s for each in components]),
+            result_o=np.array([each.result_s for each in components]),
+            bytes_s=np.array([components[each.producer].bytes_out for each in edges]),
+            lines_s=np.array([job.engine.lines_of(each.bytes_each) for each in edges]),
+            buffer_s=np.array([float(job.engine.batch_of(each.bytes_each)) for each in edges]),
+        )
+
+
+class Dealing(NamedTuple):
+    """How streams reach replicas.
+
+    Of a stream: broadcast_s: all replicas get all; forward_s: each from its partner; in_turn_s: one after the other;
+    drops_s: what finds no room is lost; to_one_s: all that a producer replica sends comes to each place that gets any
+    of it; batch_s: tuples that leave together at most. Of an operator: shared_o: its replicas take from one queue;
+    turns_o: they get tuples in turn, one by one; copied_o: each gets some tuples that all get; akin_o: some of its
+    streams stem from the same tuples; fed_o: the most replicas that get any tuples: of keys with few values, as many as
+    values.
+    """
+
+    broadcast_s: list[bool]
+    forward_s: list[bool]
+    in_turn_s: list[bool]
+    drops_s: list[bool]
+    to_one_s: list[bool]
+    batch_s: list[int]
+    shared_o: list[bool]
+    turns_o: list[bool]
+    copied_o: list[bool]
+    akin_o: list[bool]
+    fed_o: np.ndarray
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """That of a job."""
+        edges, streams_o = job.edges, [list(each.inputs) for each in job.components]
+        names = [each.name for each in job.components]
+        shared_o = [job.one_queue(name) for name in names]
+        in_turn_s = [each.how.in_turn and not each.how.paired for each in edges]
+        flushes = job.engine.flush_s is not None
+        batch_s = [job.engine.batch_of(each.bytes_each) if flushes and each.blocks else 1 for each in edges]
+        one_by_one_s = [turn and batch == 1 for turn, batch in zip(in_turn_s, batch_s, strict=True)]
+        return cls(
+            broadcast_s=[each.how.copies for each in edges],
+            forward_s=[each.how.paired for each in edges],
+            in_turn_s=in_turn_s,
+            drops_s=[not each.blocks for each in edges],
+            to_one_s=[
+                each.how.copies or each.how.paired or each.how.whole or shared_o[each.consumer] for each in edges
+            ],
+            batch_s=batch_s,
+            shared_o=shared_o,
+            turns_o=[bool(streams) and all(one_by_one_s[s] for s in streams) for streams in streams_o],
+            copied_o=[any(edges[s].how.copies for s in streams) for streams in streams_o],
+            akin_o=[_akin(job, [names[edges[s].producer] for s in streams]) for streams in streams_o],
+            fed_o=np.array([_most_fed(job, name) for name in names]),
+        )
+
+
+def _most_fed(job: Job, name: str) -> float:
+    ways = [edge.how for edge in job.inputs(name)]
+    if not ways or not all(way.by_key and way.keeps_keys for way in ways):
+        return np.inf
+    query = job.deployment.query
+    return np.inf if group_count(query, name, MANY) is not None else float(query.operator(name).values(MANY))
+
+
+def _akin(job: Job, producers: list[str]) -> bool:
+    before = [{name, *job.deployment.query.ancestors(name)} for name in producers]
+    return any(one & other for one, other in combinations(before, 2))
+
+
+class Windows(NamedTuple):
+    """Of operators with a window: all: their numbers; slides: by number, of count windows; by_time_o: whether it has
+    one over time. spreads: how keys are spread, by name. piece_o: seconds of the partial results that come, 0 for none;
+    disorder_o: what windows over event time wait for."""
+
+    all: list[int]
+    slides: dict[int, float]
+    by_time_o: list[bool]
+    spreads: dict[str, KeySpread]
+    piece_o: list[float]
+    disorder_o: list[Disorder]
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """Those of a job."""
+        components, edges = job.components, job.edges
+        windows = {o: each.operator.window for o, each in enumerate(components) if isinstance(each.operator, Windowed)}
+        pieces = [[components[edges[s].producer].operator.piece_s for s in each.inputs] for each in components]
+        names = [each.name for each in components]
+        return cls(
+            all=list(windows),
+            slides={o: float(window.slide) for o, window in windows.items() if window.policy == "count"},
+            by_time_o=[o in windows and windows[o].policy == "time" for o in range(len(components))],
+            spreads=spreads(job.deployment, names),
+            piece_o=[max(each, default=0.0) for each in pieces],
+            disorder_o=[disorder_of(job.deployment, name) for name in names],
+        )
+
+
 class JobArrays:
-    """What all plans of a job have in common: its components, edges, sockets and hosts as arrays."""
+    """What all plans of a job have in common: its graph, and places, costs, dealing and windows as arrays."""
 
     def __init__(self, job: Job, horizon_s: float = np.inf) -> None:
         job = job.apart
-        hosts, components, edges = job.deployment.cluster.hosts, job.components, job.edges
+        components, edges, workload = job.components, job.edges, job.deployment.workload
         self.deployment = job.deployment
         self.operators = tuple(each.operator for each in components)
         self.names = tuple(each.name for each in components)
-        self.row = job.number
         self.streams = tuple(each.stream for each in edges)
         self.producer_s = [each.producer for each in edges]
         self.consumer_s = [each.consumer for each in edges]
@@ -159,93 +237,33 @@ class JobArrays:
         self.outputs = [list(each.outputs) for each in components]
         self.sources = [job.number[each.name] for each in job.sources]
         self.sinks = [job.number[each.name] for each in job.sinks]
-        self.broadcast_s = [each.how.copies for each in edges]
-        self.forward_s = [each.how.paired for each in edges]
-        self.fed_o = np.array([self._most_fed(job, o) for o in range(len(components))])
-        """Most replicas that get any tuples: of keys with few values, as many as values."""
-        self.whole_s = [each.how.whole for each in edges]
-        self.in_turn_s = [each.how.in_turn and not each.how.paired for each in edges]
-        self.drops_s = [not each.blocks for each in edges]
+        self.places = Places.of(job.deployment.cluster)
+        self.costs = Costs.of(job)
+        self.dealing = Dealing.of(job)
+        self.windows = Windows.of(job)
         self.gain_o = np.array([each.gain if isinstance(each, Selective) else 1.0 for each in self.operators])
         self.multiplies = bool((self.gain_o > 1.0).any())
-        self.shared_o = [job.one_queue(name) for name in self.names]
-        self.to_one_s = [
-            self.broadcast_s[s] or self.forward_s[s] or self.whole_s[s] or self.shared_o[consumer]
-            for s, consumer in enumerate(self.consumer_s)
-        ]
-        """Whether all that a producer replica sends comes to each place that gets any of it."""
         self.calling = {o: calls for o, each in enumerate(self.operators) if (calls := each.calls) is not None}
         self.passed = [self._passed(o) for o in range(len(self.operators))]
-        self.akin_o = [self._akin(streams) for streams in self.inputs]
-        """Whether some of its streams stem from the same tuples."""
-        self.copied_o = [any(self.broadcast_s[s] for s in streams) for streams in self.inputs]
-        """Whether each of its replicas gets some tuples that all get."""
-        self.in_order_o = [o in self.calling and self.calling[o].ordered for o in range(len(self.operators))]
-        """Whether it keeps answers back for those before them."""
-        self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Windowed)]
-        self.slides = {
-            o: float(each.window.slide)
-            for o, each in enumerate(self.operators)
-            if isinstance(each, Windowed) and each.window.policy == "count"
-        }
-        """Of count windows, by operator."""
-        self.spreads = spreads(job.deployment, self.names)
-        self.replicas_count = sorted(
-            {*self.slides, *(o for s, o in enumerate(self.consumer_s) if self.broadcast_s[s])}
-            | {o for o, name in enumerate(self.names) if name in self.spreads and self.spreads[name].places > 1.0}
-        )
-        """Operators through which more or less flows where replicas are several: count windows of their own, copies."""
-        self.piece_o = [
-            max((self.operators[self.producer_s[s]].piece_s for s in s_k), default=0.0) for s_k in self.inputs
-        ]
-        self.disorder_o = [disorder_of(job.deployment, name) for name in self.names]
-        self.by_time_o = [isinstance(each, Windowed) and each.window.policy == "time" for each in self.operators]
-        self.bytes_o = np.array([each.bytes_out for each in components])
-        self.held_bytes = Inputs.of(job, lambda edge: edge.bytes_each, lambda component: component.bytes_in)
-        self.service = Inputs.of(job, lambda edge: edge.service_s, lambda component: component.service_s)
-        self.scv_o = np.array([each.service_scv for each in components])
-        self.scan_o = np.array([each.scan_s for each in components])
-        self.result_o = np.array([each.result_s for each in components])
         services_s = {each.name: tuple(edge.service_s for edge in job.inputs(each.name)) for each in components}
         services_s |= {each.name: (each.service_s,) for each in job.sources}
-        self.channels = Channels(job.least_room, services_s, horizon_s=horizon_s, spreads=self.spreads)
-        self.bytes_s = self.bytes_o[self.producer_s]
-        flushes = job.engine.flush_s is not None
-        self.batch_s = [job.engine.batch_of(each.bytes_each) if flushes and each.blocks else 1 for each in edges]
-        self.turns_o = [
-            bool(streams) and all(self.in_turn_s[s] and self.batch_s[s] == 1 for s in streams)
-            for streams in self.inputs
-        ]
-        """Whether its replicas get tuples in turn, one by one."""
-        self.buffer_s = np.array([float(job.engine.batch_of(each.bytes_each)) for each in edges])
+        self.channels = Channels(job.least_room, services_s, horizon_s=horizon_s, spreads=self.windows.spreads)
+        self.offered_per_s = {name: law.mean_rate_per_s for name, law in workload.arrivals.items()}
         self.arrival_scv_o = np.ones(len(components))
         for o in self.sources:
-            self.arrival_scv_o[o] = float(job.deployment.workload.arrivals[self.names[o]].law != "constant")
+            self.arrival_scv_o[o] = float(workload.arrivals[self.names[o]].law != "constant")
         """Of the gaps between what arrives; all but constant laws count as Poisson's."""
-        self.offered_per_s = {name: law.mean_rate_per_s for name, law in job.deployment.workload.arrivals.items()}
-        places = [(number, socket) for number, host in enumerate(hosts) for socket in range(host.socket_count)]
-        self.column = {Location(hosts[number].name, socket): index for index, (number, socket) in enumerate(places)}
-        self.host_l = np.array([number for number, _ in places])
-        self.capacity_l = np.array([hosts[number].socket_capacity(socket) for number, socket in places])
-        self.capacity_h = np.bincount(self.host_l, self.capacity_l)
-        self.bandwidth_h = np.array([host.bandwidth_mbps for host in hosts]) * MEGA / 8  # bytes a second
-        self.latency_h = np.array([host.latency_ms for host in hosts]) * 1e-3
-        self.ram_h = np.array([host.ram_mb for host in hosts])
-        self.has_sockets = any(host.sockets for host in hosts)
-        self._job = job
 
-    def _most_fed(self, job: Job, o: int) -> float:
-        ways = [job.edges[s].how for s in self.inputs[o]]
-        if not ways or not all(way.by_key and way.keeps_keys for way in ways):
-            return np.inf
-        name, operator = self.names[o], self.operators[o]
-        return np.inf if group_count(job.deployment.query, name, MANY) is not None else float(operator.values(MANY))
+    @cached_property
+    def replicas_count(self) -> list[int]:
+        """Operators through which more or less flows where replicas are several: count windows of their own, copies."""
+        spread = {name for name, each in self.windows.spreads.items() if each.places > 1.0}
+        copied = {consumer for s, consumer in enumerate(self.consumer_s) if self.dealing.broadcast_s[s]}
+        return sorted({*self.windows.slides, *copied, *(o for o, name in enumerate(self.names) if name in spread)})
 
-    def _akin(self, streams: list[int]) -> bool:
-        query = self.deployment.query
-        names = [self.names[self.producer_s[s]] for s in streams]
-        before = [{name, *query.ancestors(name)} for name in names]
-        return any(one & other for one, other in combinations(before, 2))
+    def answers_in_order(self, o: int) -> bool:
+        """Whether an operator keeps answers back for those before them."""
+        return o in self.calling and self.calling[o].ordered
 
     def _passed(self, o: int) -> np.ndarray | None:
         """By input of an operator, whether its tuples leave in results; None: those of all do. [K]"""
@@ -255,8 +273,3 @@ class JobArrays:
     def sent_sn(self, out_on: np.ndarray) -> np.ndarray:
         """What goes on every stream, of what operators pass on: the copies of a broadcast count once. [S, N]"""
         return np.asarray(out_on[self.producer_s] * self.share_s[:, None])
-
-    @cached_property
-    def sockets(self) -> Sockets:
-        """Distances, bandwidths and clocks of sockets."""
-        return Sockets.of(self._job)

@@ -55,9 +55,9 @@ def beside_on(layout: Layout, found: Load) -> np.ndarray | None:
 
 def _beside(layout: Layout, s: int, made: np.ndarray) -> np.ndarray:
     job, ways = layout.job, layout.ways(s)
-    if job.batch_s[s] > 1 or job.drops_s[s]:
+    if job.dealing.batch_s[s] > 1 or job.dealing.drops_s[s]:
         return np.zeros(layout.size)
-    if job.in_turn_s[s]:
+    if job.dealing.in_turn_s[s]:
         return beside(made / ways)
     return np.asarray(beside(made) / ways)
 
@@ -99,7 +99,7 @@ def batch_waits_s(
             coming, turn_on[o] = _longest(job, o, bursts, each_on[o])
         made = np.maximum(found.out_on[o] / np.maximum(found.in_on[o], 1e-12), 1e-9)
         for s in job.outputs[o]:
-            if o in job.windowed:
+            if o in job.windows.all:
                 mine, theirs = _results(layout, o, s, results_on[o])
             else:
                 share = _share(layout, s) * job.share_s[s]
@@ -107,9 +107,9 @@ def batch_waits_s(
                 mine = Burst(coming.size * made * share, gap_s / share, np.maximum(lump_on[o] * share, 1.0))
                 theirs = mine._replace(size=np.maximum(mine.size, 1.0))
             bursts[s] = theirs
-            if job.batch_s[s] > 1:
+            if job.dealing.batch_s[s] > 1:
                 per_s = found.out_on[o] / layout.replicas_on[o] * _share(layout, s) * job.share_s[s]
-                before_sn[s], bursts[s] = _batched(job, s, per_s, mine, theirs, windowed=o in job.windowed)
+                before_sn[s], bursts[s] = _batched(job, s, per_s, mine, theirs, windowed=o in job.windows.all)
             if layout.fusing is not None:  # nothing lies in between
                 inner = layout.fusing.inner_sn[s]
                 pairs = zip(theirs, bursts[s], strict=True)
@@ -136,7 +136,7 @@ def _longest(job: JobArrays, o: int, bursts: list[Burst], each: np.ndarray) -> t
 def _share(layout: Layout, s: int) -> np.ndarray:
     """Of what a producer's replica sends on a stream, what goes to one place: a replica, or the common queue. [N]"""
     job = layout.job
-    if job.broadcast_s[s] or job.forward_s[s] or job.shared_o[job.consumer_s[s]]:
+    if job.dealing.broadcast_s[s] or job.dealing.forward_s[s] or job.dealing.shared_o[job.consumer_s[s]]:
         return np.ones(layout.size)
     return np.asarray(1.0 / layout.replicas_on[job.consumer_s[s]])
 
@@ -144,11 +144,11 @@ def _share(layout: Layout, s: int) -> np.ndarray:
 def _results(layout: Layout, o: int, s: int, results: np.ndarray) -> tuple[Burst, Burst]:
     """Of a window's evaluation: what one replica sends to one place, and what a consumer's replica gets at once."""
     job = layout.job
-    dealt = 1.0 if job.broadcast_s[s] else 1.0 / layout.replicas_on[job.consumer_s[s]]
-    if job.by_time_o[o]:
+    dealt = 1.0 if job.dealing.broadcast_s[s] else 1.0 / layout.replicas_on[job.consumer_s[s]]
+    if job.windows.by_time_o[o]:
         mine = results / layout.replicas_on[o] * _share(layout, s)
         return Burst.at_once(mine), Burst.at_once(np.maximum(results * dealt, 1.0))
-    alone = 1.0 if job.forward_s[s] else dealt
+    alone = 1.0 if job.dealing.forward_s[s] else dealt
     return Burst.at_once(results * _share(layout, s)), Burst.at_once(np.maximum(results * alone, 1.0))
 
 
@@ -159,7 +159,7 @@ def _batched(
 
     per_s: tuples a second into one batch. mine: how many of them are made together.
     """
-    batch, flush_s = job.batch_s[s], job.deployment.engine.flush_s
+    batch, flush_s = job.dealing.batch_s[s], job.deployment.engine.flush_s
     assert flush_s is not None
     size, gap_s, _ = mine
     together_s = np.maximum(np.minimum(size, batch) - 1.0, 0.0) / 2.0 * gap_s

@@ -63,9 +63,9 @@ class Fusing:
         for s in reversed(self.downward):
             o, after = self.job.producer_s[s], self.job.consumer_s[s]
             gain, chance = out_on[o] / np.maximum(in_on[o], 1e-12), np.ones(1)
-            if self.job.by_time_o[o]:
+            if self.job.windows.by_time_o[o]:
                 gain = np.zeros_like(gain)
-            elif o in self.job.windowed:
+            elif o in self.job.windows.all:
                 chance = np.minimum(1.0, fires_on[o] / np.maximum(in_on[o], 1e-12))
             else:
                 chance = np.minimum(1.0, gain)

@@ -47,7 +47,7 @@ def burst_blocking(
     """
     job, capacity_sn = layout.job, np.broadcast_to(layout.room_sn, pace_sn.shape)
     found: dict[int, np.ndarray] = {}
-    for o in job.windowed:
+    for o in job.windows.all:
         fires = fires_on[o]
         size = np.divide(out_on[o], fires, out=np.zeros_like(fires), where=fires > 0)
         if not (size > capacity_sn.min()).any():
@@ -67,7 +67,7 @@ def burst_blocking(
             if layout.fusing is not None:
                 held = np.where(layout.fusing.inner_sn[s], 0.0, held)
             worst = np.maximum(worst, held)
-            if consumer not in job.windowed:
+            if consumer not in job.windows.all:
                 ahead.extend((each_s, room) for each_s in job.outputs[consumer])
         found[o] = worst
     return found
@@ -97,7 +97,7 @@ def credits_sn(layout: Layout) -> np.ndarray:
     """Tuples that all channels of a stream hold together. [S, N]"""
     job = layout.job
     replicas_sn = layout.replicas_on[job.consumer_s].copy()
-    replicas_sn[[job.shared_o[o] for o in job.consumer_s]] = 1.0  # of one common queue
+    replicas_sn[[job.dealing.shared_o[o] for o in job.consumer_s]] = 1.0  # of one common queue
     return np.asarray(replicas_sn * layout.room_sn)
 
 

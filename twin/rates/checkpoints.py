@@ -54,11 +54,11 @@ def _windows_on(layout: Layout, found: Load, period_s: np.ndarray | None) -> np.
     held_on = windows_on(layout, found.window_on) + np.zeros((len(job.names), layout.size))
     for o, operator in enumerate(job.operators):
         if isinstance(operator, Windowed):
-            slides = found.in_on[o] if job.by_time_o[o] else layout.replicas_on[o]
+            slides = found.in_on[o] if job.windows.by_time_o[o] else layout.replicas_on[o]
             held_on[o] -= np.minimum(operator.window.slide * slides, held_on[o]) / 2.0
     if period_s is not None:
         held_on = np.minimum(held_on, found.in_on * period_s)
-    return np.asarray(held_on * job.held_bytes.mean(found.in_on, layout.carried_sn(found.out_on)))
+    return np.asarray(held_on * job.costs.held_bytes.mean(found.in_on, layout.carried_sn(found.out_on)))
 
 
 def _state_n(job: JobArrays, o: int, came_n: np.ndarray | None) -> float | np.ndarray:
@@ -82,7 +82,7 @@ def _sent_on(layout: Layout, found: Load, storage: str, bytes_on: np.ndarray) ->
         crossed_k[hops.route(start, end)] = 1.0
     used_nk = found.nic_hn.T
     if layout.links is not None:
-        used_nk = layout.links.used_nk(layout.carried_sn(found.out_on) * layout.job.bytes_s[:, None])
+        used_nk = layout.links.used_nk(layout.carried_sn(found.out_on) * layout.job.costs.bytes_s[:, None])
     bytes_nh = layout.by_host(bytes_on[layout.operator_c] * layout.share_cn).T
     busy_nk = bytes_nh @ crossed_hk * hops.slow_k / (1.0 - np.minimum(used_nk, RHO_MAX))
     sent_hn = (crossed_hk[:, None] * busy_nk).max(axis=2) + (crossed_hk @ hops.latency_k)[:, None]

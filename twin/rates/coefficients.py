@@ -24,10 +24,11 @@ from twin.keys import key_groups_of
 from twin.kinds.ages import Held, group_age_s, length_s
 from twin.kinds.flow import Flow
 from twin.kinds.windowed import Windowed
-from twin.rates.arrays import MEGA, JobArrays
+from twin.rates.arrays import JobArrays
 from twin.rates.load import flow_at
 from twin.rates.queueing import RHO_MAX, irregularity, mmc_wait_s, superposed
 from twin.rates.skew import crowding
+from twin.rates.sockets import MEGA
 
 
 class OperatorCoefficients(NamedTuple):
@@ -126,7 +127,7 @@ class PlacementCoefficients:
         """factor: on the rates of all sources, > 0."""
         job = JobArrays(compile(deployment))
         rates = {name: np.array([rate * factor]) for name, rate in job.offered_per_s.items()}
-        replicas_o = np.minimum([float(deployment.plan.replicas(name)) for name in job.names], job.fed_o)
+        replicas_o = np.minimum([float(deployment.plan.replicas(name)) for name in job.names], job.dealing.fed_o)
         flow = flow_at(job, rates, counted={job.names[o]: replicas_o[o : o + 1] for o in job.replicas_count})
         operators = _operators(job, flow, replicas_o)
         return cls(
@@ -200,19 +201,19 @@ def _least_gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
     for o, streams in enumerate(job.inputs):
         if not streams:
             coming[o] = job.arrival_scv_o[o]
-        elif not job.akin_o[o] and not any(job.batch_s[s] > 1 for s in streams):
-            producers = sum(1.0 if job.forward_s[s] else replicas_o[job.producer_s[s]] for s in streams)
+        elif not job.dealing.akin_o[o] and not any(job.dealing.batch_s[s] > 1 for s in streams):
+            producers = sum(1.0 if job.dealing.forward_s[s] else replicas_o[job.producer_s[s]] for s in streams)
             dealt = [_least_dealt(job, s, leaving[job.producer_s[s]], replicas_o) for s in streams]
             coming[o] = superposed(np.array(min(dealt)), np.array(producers))
-        if o not in job.windowed and o not in job.calling:
-            steady = 0.0 if fuses else min(coming[o], job.scv_o[o], 1.0)
+        if o not in job.windows.all and o not in job.calling:
+            steady = 0.0 if fuses else min(coming[o], job.costs.scv_o[o], 1.0)
             leaving[o] = 1.0 - min(job.gain_o[o], 1.0) * (1.0 - steady)
     return coming
 
 
 def _least_dealt(job: JobArrays, s: int, scv: float, replicas_o: np.ndarray) -> float:
     scv = 1.0 + float(job.share_s[s]) * (scv - 1.0)
-    return scv / float(replicas_o[job.consumer_s[s]]) if job.in_turn_s[s] else scv
+    return scv / float(replicas_o[job.consumer_s[s]]) if job.dealing.in_turn_s[s] else scv
 
 
 def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> OperatorCoefficients:
@@ -220,33 +221,33 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
         np.stack([getattr(flow[name], field) for name in job.names])
         for field in ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "bursts_per_s")
     )
-    sent_sn = job.sent_sn(out_on) * np.where(job.broadcast_s, replicas_o[job.consumer_s], 1.0)[:, None]
-    near_on = job.service.total(in_on, sent_sn)
-    varied_on = job.service.spread(in_on, sent_sn) * (in_on / np.maximum(near_on, 1e-12)) ** 2
-    scanned_on = fires_on * window_on * job.scan_o[:, None] + out_on * job.result_o[:, None]
+    sent_sn = job.sent_sn(out_on) * np.where(job.dealing.broadcast_s, replicas_o[job.consumer_s], 1.0)[:, None]
+    near_on = job.costs.service.total(in_on, sent_sn)
+    varied_on = job.costs.service.spread(in_on, sent_sn) * (in_on / np.maximum(near_on, 1e-12)) ** 2
+    scanned_on = fires_on * window_on * job.costs.scan_o[:, None] + out_on * job.costs.result_o[:, None]
     each_on = np.divide(scanned_on, fires_on, out=np.zeros_like(scanned_on), where=fires_on > 0)
     state_o = np.array(
         [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
     )
     rows = zip(job.operators, in_on, strict=True)
     state_o += np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])[:, 0]
-    window_on[list(job.slides)] *= replicas_o[list(job.slides), None]
-    held_o = (window_on * job.held_bytes.mean(in_on, sent_sn))[:, 0] + state_o
+    window_on[list(job.windows.slides)] *= replicas_o[list(job.windows.slides), None]
+    held_o = (window_on * job.costs.held_bytes.mean(in_on, sent_sn))[:, 0] + state_o
     crowded = crowding(job.deployment, job.names, replicas_o[:, None], {0: job.deployment.plan.key_groups})
     size_o = np.where(np.isfinite(bursts_on), out_on / np.maximum(bursts_on, 1e-12), 1.0)[:, 0]
     batch_o = [max([1.0, *(_at_once(job, s, size_o, replicas_o) for s in streams)]) for streams in job.inputs]
     return OperatorCoefficients(
         work=(near_on + scanned_on)[:, 0],
-        service_s=np.where(in_on > 0, near_on / np.maximum(in_on, 1e-12), job.service.mean_o[:, None])[:, 0],
-        scv=job.scv_o + (1.0 + job.scv_o) * varied_on[:, 0],
+        service_s=np.where(in_on > 0, near_on / np.maximum(in_on, 1e-12), job.costs.service.mean_o[:, None])[:, 0],
+        scv=job.costs.scv_o + (1.0 + job.costs.scv_o) * varied_on[:, 0],
         gap_scv=_least_gap_scv(job, replicas_o),
         replicas=replicas_o,
         skew=np.ones(len(replicas_o)) if crowded is None else crowded.more_on[:, 0],
         held_mb=held_o * job.deployment.engine.memory.object_overhead / MEGA,
         in_per_s=in_on[:, 0],
         batch=np.array(batch_o),
-        shared=np.array(job.shared_o),
-        evaluated_s=each_on[:, 0] / np.where(job.by_time_o, replicas_o, 1.0),
+        shared=np.array(job.dealing.shared_o),
+        evaluated_s=each_on[:, 0] / np.where(job.windows.by_time_o, replicas_o, 1.0),
         window_s=np.array([_window_s(job, flow, o, replicas_o[o]) for o in range(len(job.names))]),
     )
 
@@ -255,9 +256,9 @@ def _at_once(job: JobArrays, s: int, size_o: np.ndarray, replicas_o: np.ndarray)
     """Tuples of a stream that come to a replica together, wherever operators are: a window's results. What the next
     operator makes of these comes at its pace, and waits only for one that is slower where it happens to be."""
     producer, consumer = job.producer_s[s], job.consumer_s[s]
-    if producer not in job.windowed or size_o[producer] < job.batch_s[s]:
+    if producer not in job.windows.all or size_o[producer] < job.dealing.batch_s[s]:
         return 1.0
-    return float(size_o[producer] / (1.0 if job.broadcast_s[s] else replicas_o[consumer]))
+    return float(size_o[producer] / (1.0 if job.dealing.broadcast_s[s] else replicas_o[consumer]))
 
 
 def _window_s(job: JobArrays, flow: dict[str, Flow], o: int, replicas: float) -> float:
@@ -265,8 +266,8 @@ def _window_s(job: JobArrays, flow: dict[str, Flow], o: int, replicas: float) ->
     if not isinstance(operator, Windowed):
         return 0.0
     taken = np.maximum(found.in_per_s, 1e-12)
-    if o in job.slides:  # each replica has a window of its own
-        taken = found.fires_per_s * job.slides[o] / replicas
+    if o in job.windows.slides:  # each replica has a window of its own
+        taken = found.fires_per_s * job.windows.slides[o] / replicas
     if operator.joins:
         return float(length_s(operator.window, taken)[0][0])
     return float(group_age_s(operator.window, Held(taken, found.window_tuples, found.groups_per_fire))[0])
@@ -275,15 +276,15 @@ def _window_s(job: JobArrays, flow: dict[str, Flow], o: int, replicas: float) ->
 def _streams(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> StreamCoefficients:
     engine = job.deployment.engine
     rate_s = np.array([float(flow[job.names[o]].out_per_s[0]) for o in job.producer_s]) * job.share_s
-    copies_s = np.where(job.broadcast_s, replicas_o[job.consumer_s], 1.0)
+    copies_s = np.where(job.dealing.broadcast_s, replicas_o[job.consumer_s], 1.0)
     per_replica_s = rate_s * copies_s / replicas_o[job.consumer_s]
-    channels_s = np.where(job.forward_s, 1.0, replicas_o[job.producer_s])
-    room_s = np.array([engine.room(int(n), size) for n, size in zip(channels_s, job.bytes_s, strict=True)])
+    channels_s = np.where(job.dealing.forward_s, 1.0, replicas_o[job.producer_s])
+    room_s = np.array([engine.room(int(n), size) for n, size in zip(channels_s, job.costs.bytes_s, strict=True)])
     return StreamCoefficients(
-        send=rate_s * copies_s * job.bytes_s * 1e-9 * engine.serialise_ns_per_byte,
-        receive=rate_s * copies_s * job.bytes_s * 1e-9 * engine.deserialise_ns_per_byte,
-        bytes_per_s=rate_s * copies_s * job.bytes_s,
-        tuple_bytes=job.bytes_s,
+        send=rate_s * copies_s * job.costs.bytes_s * 1e-9 * engine.serialise_ns_per_byte,
+        receive=rate_s * copies_s * job.costs.bytes_s * 1e-9 * engine.deserialise_ns_per_byte,
+        bytes_per_s=rate_s * copies_s * job.costs.bytes_s,
+        tuple_bytes=job.costs.bytes_s,
         rate_per_s=rate_s,
         credits_per_s=per_replica_s / room_s,
     )
@@ -291,15 +292,15 @@ def _streams(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> S
 
 def _places(job: JobArrays) -> PlaceCoefficients:
     return PlaceCoefficients(
-        host_l=job.host_l,
-        capacity_l=job.capacity_l,
-        core_l=np.minimum(job.sockets.speed_l, job.capacity_l),
-        bandwidth_h=job.bandwidth_h,
-        latency_h=job.latency_h,
-        ram_mb_h=job.ram_h,
+        host_l=job.places.host_l,
+        capacity_l=job.places.capacity_l,
+        core_l=np.minimum(job.places.speed_l, job.places.capacity_l),
+        bandwidth_h=job.places.bandwidth_h,
+        latency_h=job.places.latency_h,
+        ram_mb_h=job.places.ram_h,
     )
 
 
 def _bursty(job: JobArrays, flow: dict[str, Flow]) -> bool:
-    windows = [flow[job.names[o]] for o in job.windowed]
+    windows = [flow[job.names[o]] for o in job.windows.all]
     return any(float(each.out_per_s[0]) > job.channels.credits * float(each.fires_per_s[0]) for each in windows)

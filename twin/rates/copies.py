@@ -36,9 +36,9 @@ def again_s(layout: Layout, found: Load, lines: Queues, o: int, arriving_kn: np.
 
     arriving_kn: their ages by stream. [N]
     """
-    job, streams = layout.job, [s for s in layout.job.inputs[o] if layout.job.batch_s[s] == 1]
+    job, streams = layout.job, [s for s in layout.job.inputs[o] if layout.job.dealing.batch_s[s] == 1]
     producers = [job.producer_s[s] for s in streams]
-    if not (job.akin_o[o] or any(job.copied_o[p] or job.in_order_o[p] for p in producers)):
+    if not (job.dealing.akin_o[o] or any(job.dealing.copied_o[p] or job.answers_in_order(p) for p in producers)):
         return 0.0
     ages = dict(zip(job.inputs[o], arriving_kn, strict=True))
     rho = np.minimum(found.used_on[o], RHO_MAX)
@@ -48,11 +48,11 @@ def again_s(layout: Layout, found: Load, lines: Queues, o: int, arriving_kn: np.
     for s, pairs_per_s, apart_s in pairs:
         mine = pairs_per_s / np.maximum(found.in_on[o], 1e-12) / layout.ways(s)
         extra_s = extra_s + mine * left(rho, uneven_s, apart_s) * lines.line_on[o]
-    extra_s = extra_s / (1.0 - rho) / (layout.replicas_on[o] if job.shared_o[o] else 1.0)
-    for s in (s for s in streams if job.in_order_o[job.producer_s[s]]):
+    extra_s = extra_s / (1.0 - rho) / (layout.replicas_on[o] if job.dealing.shared_o[o] else 1.0)
+    for s in (s for s in streams if job.answers_in_order(job.producer_s[s])):
         producer = job.producer_s[s]
         share = found.out_on[producer] * job.share_s[s] / np.maximum(found.in_on[o], 1e-12)
-        own = share / (1.0 if job.forward_s[s] else layout.replicas_on[producer])
+        own = share / (1.0 if job.dealing.forward_s[s] else layout.replicas_on[producer])
         load = rho * own / (1.0 - rho * (1.0 - own))  # of the time that the others leave
         each_per_s = found.in_on[producer] / layout.replicas_on[producer]
         extra_s = extra_s + share * bunched_s(job.calling[producer], each_per_s, load)
@@ -79,8 +79,8 @@ def _of_copies(layout: Layout, found: Load, lines: Queues, streams: list[int]) -
     job, sent_sn, pairs = layout.job, layout.carried_sn(found.out_on), list[Pairs]()
     for s in streams:
         p = job.producer_s[s]
-        if job.copied_o[p]:
-            copied_per_s = sum(sent_sn[t] for t in job.inputs[p] if job.broadcast_s[t])
+        if job.dealing.copied_o[p]:
+            copied_per_s = sum(sent_sn[t] for t in job.inputs[p] if job.dealing.broadcast_s[t])
             made = sent_sn[s] / np.maximum(found.in_on[p], 1e-12)
             scv = found.line_scv_on[p]
             unlike = np.sqrt(scv / np.maximum(scv + lines.gap_on[p], 1e-12))

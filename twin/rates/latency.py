@@ -111,12 +111,14 @@ def result_ages_s(
         mixed = _mixed(rates, arriving)
         taken = _taken(layout, found, o)
         bursts = found.bursts_on[producers].max(axis=0)
-        held = Held(taken, found.window_on[o], found.groups_on[o], job.piece_o[o], job.disorder_o[o], bursts)
+        held = Held(
+            taken, found.window_on[o], found.groups_on[o], job.windows.piece_o[o], job.windows.disorder_o[o], bursts
+        )
         through = job.operators[o].ages_s(arriving, mixed, held)
         channel_on[o] = mixed[0] - _mixed(rates, ages[:, producers])[0]
         window_on[o] = through[0] - mixed[0]
         ages[:, o] = through + queue_on[o]
-        if o in job.windowed:
+        if o in job.windows.all:
             ages[:, o] += _evaluated_s(layout, found, o)
     weights = found.in_on[job.sinks]
     total = weights.sum(axis=0)
@@ -129,15 +131,15 @@ def _evaluated_s(layout: Layout, found: Load, o: int) -> np.ndarray:
     """How long one replica takes to look at what its window holds and to make the results. [N]"""
     job, fires = layout.job, found.fires_on[o]
     results = np.divide(found.out_on[o], fires, out=np.zeros_like(fires), where=fires > 0.0)
-    work = found.window_on[o] * job.scan_o[o] + results * job.result_o[o]
-    return np.asarray(work / found.speed_on[o] / (layout.replicas_on[o] if job.by_time_o[o] else 1.0))
+    work = found.window_on[o] * job.costs.scan_o[o] + results * job.costs.result_o[o]
+    return np.asarray(work / found.speed_on[o] / (layout.replicas_on[o] if job.windows.by_time_o[o] else 1.0))
 
 
 def _taken(layout: Layout, found: Load, o: int) -> np.ndarray:
     """What comes to an operator; with count windows, to each replica. [N]"""
-    if o not in layout.job.slides or layout.job.names[o] not in layout.counted:
+    if o not in layout.job.windows.slides or layout.job.names[o] not in layout.counted:
         return found.in_on[o]
-    return np.asarray(found.fires_on[o] * layout.job.slides[o] / layout.replicas_on[o])
+    return np.asarray(found.fires_on[o] * layout.job.windows.slides[o] / layout.replicas_on[o])
 
 
 def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:

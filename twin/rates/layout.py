@@ -51,13 +51,13 @@ class Layout:
     def of_plans(cls, job: JobArrays, plans: Sequence[ExecutionPlan]) -> Layout:
         """Raises KeyError if a plan does not fit the deployment."""
         counts, codes = [], []
-        for name, fed in zip(job.names, job.fed_o, strict=True):
+        for name, fed in zip(job.names, job.dealing.fed_o, strict=True):
             variants = _Variants()
             codes.append(np.array([variants[plan.placement[name]] for plan in plans], dtype=int))
-            count_vl = np.zeros((len(variants), len(job.column)))
+            count_vl = np.zeros((len(variants), len(job.places.column)))
             for replicas, variant in variants.items():
                 for text in replicas[: int(min(len(replicas), fed))]:
-                    count_vl[variant, job.column[Location.parse(text)]] += 1.0
+                    count_vl[variant, job.places.column[Location.parse(text)]] += 1.0
             counts.append(count_vl)
         layout = cls(job, counts, codes)
         owners_n = {number: plan.key_groups for number, plan in enumerate(plans) if plan.key_groups}
@@ -68,7 +68,7 @@ class Layout:
     @classmethod
     def of_counts(cls, job: JobArrays, counts_pol: np.ndarray) -> Layout:
         """From replicas by plan, operator in data-flow order, and socket [P, O, L]."""
-        counts = [_fed(np.asarray(counts_pol[:, o], dtype=float), fed) for o, fed in enumerate(job.fed_o)]
+        counts = [_fed(np.asarray(counts_pol[:, o], dtype=float), fed) for o, fed in enumerate(job.dealing.fed_o)]
         layout = cls(job, counts, [np.arange(len(counts_pol))] * len(counts))
         layout.crowding = crowding(job.deployment, job.names, layout.replicas_on, {})
         layout.fusing = chaining.of_counts(job, counts_pol)
@@ -90,8 +90,8 @@ class Layout:
         self.replicas_on = self.over_cells(self.count_cn)
         self.share_cn = self.count_cn / self.replicas_on[self.operator_c]
         self.here_cn = np.asarray(self.count_cn > 0)
-        self.host_cn = job.host_l[self.socket_cn]
-        self.capacity_cn = job.capacity_l[self.socket_cn]
+        self.host_cn = job.places.host_l[self.socket_cn]
+        self.capacity_cn = job.places.capacity_l[self.socket_cn]
         self._at_socket = (self.socket_cn * self.size + plans).ravel()
         self._at_host = (self.host_cn * self.size + plans).ravel()
 
@@ -116,12 +116,12 @@ class Layout:
 
     def on_sockets(self, each_cn: np.ndarray) -> np.ndarray:
         """For every cell, the sum over all cells on its socket. [C, N]"""
-        total = np.bincount(self._at_socket, each_cn.ravel(), len(self.job.capacity_l) * self.size)
+        total = np.bincount(self._at_socket, each_cn.ravel(), len(self.job.places.capacity_l) * self.size)
         return total[self._at_socket].reshape(self.socket_cn.shape)
 
     def by_host(self, each_cn: np.ndarray) -> np.ndarray:
         """Sum over all cells on a host. [H, N]"""
-        hosts = len(self.job.bandwidth_h)
+        hosts = len(self.job.places.bandwidth_h)
         return np.bincount(self._at_host, each_cn.ravel(), hosts * self.size).reshape(hosts, self.size)
 
     def of_hosts(self, each_hn: np.ndarray) -> np.ndarray:
@@ -164,12 +164,12 @@ class Layout:
         """Mean network latency of a stream's tuples, 0 for those that stay on their host. [S, N]"""
         if self.links is not None:
             return self.links.latency_sn
-        return self._mean_of_hosts(self.job.latency_h)
+        return self._mean_of_hosts(self.job.places.latency_h)
 
     @cached_property
     def send_sn(self) -> np.ndarray:
         """Mean time that a tuple of a stream takes on the network card, 0 for those that stay. [S, N]"""
-        return self._mean_of_hosts(1.0 / self.job.bandwidth_h) * self.job.bytes_s[:, None]
+        return self._mean_of_hosts(1.0 / self.job.places.bandwidth_h) * self.job.costs.bytes_s[:, None]
 
     def _mean_of_hosts(self, each_h: np.ndarray) -> np.ndarray:
         ends = zip(self.leaving, self.job.producer_s, strict=True)
@@ -191,7 +191,7 @@ class Layout:
         """In how far a tuple finds its replica busy by chance: 1, and less where they are dealt in turn [O, N]; None:
         all by chance."""
         found = np.ones(self.replicas_on.shape)
-        for o in np.flatnonzero(self.job.turns_o).tolist():
+        for o in np.flatnonzero(self.job.dealing.turns_o).tolist():
             producers = sum(self.replicas_on[self.job.producer_s[s]] for s in self.job.inputs[o])
             found[o] = gap_scv(self.replicas_on[o], np.asarray(producers))
         return found if (found < 1.0).any() else None
@@ -199,9 +199,9 @@ class Layout:
     @cached_property
     def copies_sn(self) -> np.ndarray:
         """How many consumer replicas get each tuple of a stream: 1, or all of them for a broadcast. [S, 1 or N]"""
-        if not any(self.job.broadcast_s):
+        if not any(self.job.dealing.broadcast_s):
             return np.ones((len(self.job.streams), 1))
-        several = np.array(self.job.broadcast_s)[:, None]
+        several = np.array(self.job.dealing.broadcast_s)[:, None]
         return np.where(several, self.replicas_on[self.job.consumer_s], 1.0)
 
     @cached_property
@@ -213,19 +213,19 @@ class Layout:
             found = np.full((len(job.streams), 1), float(engine.channel_tuples))
         else:
             channels_sn = self.replicas_on[job.producer_s].copy()
-            channels_sn[job.forward_s] = 1.0
+            channels_sn[job.dealing.forward_s] = 1.0
             buffers_sn = channels_sn * engine.channel_buffers + engine.gate_buffers
-            found = np.maximum(buffers_sn * job.buffer_s[:, None], 1.0)
+            found = np.maximum(buffers_sn * job.costs.buffer_s[:, None], 1.0)
         return found if self.fusing is None else found * ~self.fusing.inner_sn
 
     def ways(self, s: int) -> np.ndarray | float:
         """Replicas of its consumer among which what a producer replica sends on a stream is dealt. [N]"""
-        return 1.0 if self.job.to_one_s[s] else self.replicas_on[self.job.consumer_s[s]]
+        return 1.0 if self.job.dealing.to_one_s[s] else self.replicas_on[self.job.consumer_s[s]]
 
     def carried_sn(self, out_on: np.ndarray) -> np.ndarray:
         """What all streams carry, of what operators pass on, copies of broadcasts included. [S, 1 or N]"""
         sent_sn = self.job.sent_sn(out_on)
-        return sent_sn * self.copies_sn if any(self.job.broadcast_s) else sent_sn
+        return sent_sn * self.copies_sn if any(self.job.dealing.broadcast_s) else sent_sn
 
     @cached_property
     def neighbours(self) -> np.ndarray:
@@ -241,13 +241,11 @@ class Layout:
     @cached_property
     def sockets(self) -> SocketLayout | None:
         """Distances, bandwidths and clocks of sockets, if a host has any."""
-        if not self.job.has_sockets or self.job.sockets.alike:
-            return None
-        return SocketLayout(self, self.job.sockets)
+        return None if self.job.places.alike else SocketLayout(self)
 
     def host_share_nh(self, operator: int) -> np.ndarray:
         """Share of an operator's replicas on each host. [N, H]"""
-        share = np.zeros((self.size, len(self.job.bandwidth_h)))
+        share = np.zeros((self.size, len(self.job.places.bandwidth_h)))
         for cell in range(*self.cells(operator).indices(len(self.operator_c))):
             share[np.arange(self.size), self.host_cn[cell]] += self.share_cn[cell]
         return share

@@ -16,12 +16,12 @@ import numpy as np
 from twin.flow import flows
 from twin.keys import key_groups_of
 from twin.kinds.flow import Flow
-from twin.rates.arrays import MEGA, JobArrays
+from twin.rates.arrays import JobArrays
 from twin.rates.channels import burst_blocking
 from twin.rates.cpu_sharing import share_cores
 from twin.rates.layout import Layout
 from twin.rates.network import used_cards
-from twin.rates.sockets import Cells
+from twin.rates.sockets import MEGA, Cells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,19 +128,19 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         np.stack([getattr(flow[name], field) for name in job.names]) for field in FLOW_FIELDS
     )
     sent_sn = layout.carried_sn(out_on)
-    work_on = job.service.total(in_on, sent_sn) + np.zeros(layout.size)
-    remote_sn = layout.remote_sn * job.bytes_s[:, None] * 1e-9
+    work_on = job.costs.service.total(in_on, sent_sn) + np.zeros(layout.size)
+    remote_sn = layout.remote_sn * job.costs.bytes_s[:, None] * 1e-9
     written_sn = remote_sn * sent_sn * engine.serialise_ns_per_byte
     read_sn = remote_sn * sent_sn * engine.deserialise_ns_per_byte
     for s, (producer, consumer) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
         work_on[producer] += written_sn[s]
         work_on[consumer] += read_sn[s]
-    varied_on = job.service.spread(in_on, sent_sn) * (in_on / np.maximum(work_on, 1e-12)) ** 2
+    varied_on = job.costs.service.spread(in_on, sent_sn) * (in_on / np.maximum(work_on, 1e-12)) ** 2
     work_on *= slowdown_on
-    idle_on = job.service.mean_o[:, None] * slowdown_on
+    idle_on = job.costs.service.mean_o[:, None] * slowdown_on
     service_on = np.where(in_on > 0, work_on / np.maximum(in_on, 1e-12), idle_on)
-    if job.windowed:
-        scanned_on = fires_on * window_on * job.scan_o[:, None] + out_on * job.result_o[:, None]
+    if job.windows.all:
+        scanned_on = fires_on * window_on * job.costs.scan_o[:, None] + out_on * job.costs.result_o[:, None]
         work_on = work_on + scanned_on * slowdown_on
     per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
     busy_on = work_on / layout.replicas_on
@@ -160,7 +160,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         cpu_on, speed_on = layout.worst(cells.cpu_cn), -layout.worst(-cells.speed_cn)
         used_on = layout.worst(cells.busy_cn / cells.speed_cn)
         busy_cn, busy_on, service_on = cells.busy_cn, layout.mean(cells.busy_cn), layout.mean(cells.service_cn)
-    scv_on = job.scv_o[:, None] + (1.0 + job.scv_o[:, None]) * varied_on
+    scv_on = job.costs.scv_o[:, None] + (1.0 + job.costs.scv_o[:, None]) * varied_on
     line_s_on, line_scv_on = service_on, scv_on
     if fusing is not None:
         cpu_on, speed_on, used_on = map(fusing.spread, (cpu_on, speed_on, used_on))
@@ -170,7 +170,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         cpu_on[o] = np.maximum(cpu_on[o], calls.used(in_on[o], in_on[o] / layout.replicas_on[o] * crowding))
     nic_sn, nic_hn = used_cards(layout, sent_sn)
     credits_sn = per_replica_sn * layout.latency_sn / np.maximum(layout.room_sn, 1.0)
-    if job.windowed:
+    if job.windows.all:
         pace_sn = np.maximum(nic_sn, credits_sn)
         for o, blocked in burst_blocking(layout, in_on, out_on, fires_on, used_on, pace_sn).items():
             cpu_on[o] = np.where(blocked > 0, np.maximum(cpu_on[o], used_on[o] + blocked), cpu_on[o])
@@ -191,7 +191,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         cpu_on=cpu_on,
         nic_sn=nic_sn,
         credits_sn=credits_sn,
-        cpu_hn=layout.by_host(busy_cn * layout.count_cn) / job.capacity_h[:, None],
+        cpu_hn=layout.by_host(busy_cn * layout.count_cn) / job.places.capacity_h[:, None],
         nic_hn=nic_hn,
         cells=cells,
     )
@@ -203,7 +203,7 @@ FLOW_FIELDS = ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "groups_
 
 def windows_on(layout: Layout, window_on: np.ndarray) -> np.ndarray:
     """Tuples in the windows of all replicas, of those in one. [O, 1 or N]"""
-    slides = list(layout.job.slides)
+    slides = list(layout.job.windows.slides)
     if not any(layout.job.names[o] in layout.counted for o in slides):
         return window_on
     each_on = np.ones((len(layout.job.names), layout.size))
@@ -224,11 +224,11 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.nda
     window_free_on = np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])
     held_on = (
         window_free_on
-        + window_on * job.held_bytes.mean(in_on, layout.carried_sn(out_on))
+        + window_on * job.costs.held_bytes.mean(in_on, layout.carried_sn(out_on))
         + np.array(state_bytes)[:, None]
     )
     held_cn = (held_on * law.object_overhead / MEGA)[layout.operator_c] * layout.share_cn
-    used_hn = (layout.by_host(held_cn) + law.base_mb) / job.ram_h[:, None]
+    used_hn = (layout.by_host(held_cn) + law.base_mb) / job.places.ram_h[:, None]
     used_hn = np.where(layout.by_host(layout.count_cn) > 0, used_hn, 0.0)
     reach_hn = np.clip((used_hn - law.onset) / max(law.crash - law.onset, 1e-9), 0.0, 1.0)
     slowed_cn = layout.of_hosts(1.0 + reach_hn * (law.slowdown_at_crash - 1.0))

@@ -102,7 +102,7 @@ class RateModel:
         Sockets are those of all hosts in a row. Raises ValueError for another shape or an operator without replicas.
         """
         job = JobArrays(compile(deployment), self.run_s(deployment))
-        shape = (len(job.names), len(job.capacity_l))
+        shape = (len(job.names), len(job.places.capacity_l))
         if counts.ndim != 3 or counts.shape[1:] != shape or (counts.sum(axis=2) < 1).any():
             raise ValueError(f"counts must be [plans, {shape[0]}, {shape[1]}], a replica or more each operator")
         most = int((counts > 0).sum(axis=(1, 2)).max(initial=1))

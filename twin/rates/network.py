@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twin.rates.arrays import MEGA
 from twin.rates.queueing import RHO_MAX
+from twin.rates.sockets import MEGA
 
 if TYPE_CHECKING:
     from twin.cluster import Cluster
@@ -63,7 +63,7 @@ class LinkLayout:
     def __init__(self, layout: Layout) -> None:
         job = layout.job
         hops = Hops(job.deployment.cluster)
-        self.bytes_s, self._slow_k, self._cards = job.bytes_s, hops.slow_k, len(job.bandwidth_h)
+        self.bytes_s, self._slow_k, self._cards = job.costs.bytes_s, hops.slow_k, len(job.places.bandwidth_h)
         pairs, self._of = (_of_hosts if layout.single else _of_shares)(layout)
         routes = [hops.route(*pair) for pair in pairs]
         self._slow_pk = np.zeros((len(pairs), len(self._slow_k)))
@@ -132,7 +132,7 @@ class LinkLayout:
 
 def _of_hosts(layout: Layout) -> tuple[list[tuple[int, int]], Of]:
     """Pairs of hosts that streams connect, where every operator is on one host."""
-    job, hosts = layout.job, len(layout.job.bandwidth_h)
+    job, hosts = layout.job, len(layout.job.places.bandwidth_h)
     pair_sn = layout.host_cn[job.producer_s] * hosts + layout.host_cn[job.consumer_s]
     pairs, place = np.unique(pair_sn, return_inverse=True)
     place_sn = place.reshape(pair_sn.shape)
@@ -169,11 +169,11 @@ def _turns(routes: Sequence[Sequence[int]], slow_k: np.ndarray) -> tuple[np.ndar
 def used_cards(layout: Layout, sent_sn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The highest utilisation among the cards and links that a stream crosses [S, N]; of all cards [H, N]."""
     job = layout.job
-    bytes_sn = sent_sn * job.bytes_s[:, None] + np.zeros(layout.size)
+    bytes_sn = sent_sn * job.costs.bytes_s[:, None] + np.zeros(layout.size)
     leaving_cn = np.zeros(layout.count_cn.shape)
     for s, producer in enumerate(job.producer_s):
         leaving_cn[layout.cells(producer)] += bytes_sn[s] * layout.leaving[s]
-    used_hn = layout.by_host(leaving_cn) / job.bandwidth_h[:, None]
+    used_hn = layout.by_host(leaving_cn) / job.places.bandwidth_h[:, None]
     if layout.links is not None:
         return layout.links.utilisation_sn(bytes_sn), used_hn
     used_cn = layout.of_hosts(used_hn)

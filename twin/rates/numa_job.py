@@ -15,7 +15,7 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.job import Job, compile
 from twin.plan import ExecutionPlan
-from twin.rates.arrays import JobArrays, Sockets
+from twin.rates.arrays import JobArrays
 from twin.rates.load import flow_at, offered_flow
 
 Fetch = Literal["relative", "never", "always"]
@@ -70,8 +70,8 @@ class NumaJob:
         )
         known_o = np.maximum(self.in_o, 1e-300)
         rates = self.in_o[:, None], arrays.sent_sn(out_o[:, None])
-        evaluated_o = fires_o * window_o * arrays.scan_o + out_o * arrays.result_o
-        self.time_o = arrays.service.mean(*rates)[:, 0] + evaluated_o / known_o
+        evaluated_o = fires_o * window_o * arrays.costs.scan_o + out_o * arrays.costs.result_o
+        self.time_o = arrays.costs.service.mean(*rates)[:, 0] + evaluated_o / known_o
         """Te."""
         self.gain_o = out_o / known_o
         """Results for an input tuple."""
@@ -80,8 +80,8 @@ class NumaJob:
         """A stream's tuples among the input tuples of its consumer."""
         self.sent_s = self.rate_s / known_o[self.producer_s]
         """Tuples of a stream for each input tuple of its producer."""
-        self.bytes_s = arrays.bytes_s
-        self.memory_o = arrays.sockets.memory.mean(*rates)[:, 0]
+        self.bytes_s = arrays.costs.bytes_s
+        self.memory_o = arrays.costs.memory.mean(*rates)[:, 0]
         self.results_per_s = float(self.in_o[self.sinks].sum())
         """Into all sinks."""
         for name, time_s in zip(self.operators, self.time_o, strict=True):
@@ -92,7 +92,7 @@ class NumaJob:
                 )
         self._by_source(arrays)
         self._sockets(arrays)
-        self._distances(arrays.sockets, fetch)
+        self._distances(arrays, fetch)
 
     def _by_source(self, arrays: JobArrays) -> None:
         """What each source's tuples make flow, if the others send nothing."""
@@ -103,9 +103,9 @@ class NumaJob:
         """Whether each source adds what it would send alone, as windows do not."""
         self.offered_a, self.results_a = offered_a, in_oa[self.sinks].sum(axis=0)
         self.rate_sa = arrays.sent_sn(out_oa)
-        self.work_oa = arrays.service.total(in_oa, self.rate_sa)
+        self.work_oa = arrays.costs.service.total(in_oa, self.rate_sa)
         """Reference cores, with nothing fetched."""
-        self.memory_oa = arrays.sockets.memory.total(in_oa, self.rate_sa)
+        self.memory_oa = arrays.costs.memory.total(in_oa, self.rate_sa)
 
     def _flowing(self, arrays: JobArrays, rates_an: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Into and out of operators at rates of the sources. [o, n] each"""
@@ -117,31 +117,31 @@ class NumaJob:
 
     def _sockets(self, arrays: JobArrays) -> None:
         self.hosts = tuple(host.name for host in self.deployment.cluster.hosts)
-        self.locations = tuple(arrays.column)
-        self.host_l = arrays.host_l
-        self.capacity_l = arrays.capacity_l
-        speed_l = arrays.sockets.speed_l
+        self.locations = tuple(arrays.places.column)
+        self.host_l = arrays.places.host_l
+        self.capacity_l = arrays.places.capacity_l
+        speed_l = arrays.places.speed_l
         self.speed_l = np.minimum(speed_l, self.capacity_l)
         """Reference cores that one replica can use."""
         self.cores_l = np.maximum(1, np.round(self.capacity_l / speed_l).astype(int))
         own_l = np.arange(len(self.locations))
-        self.memory_l = arrays.sockets.limit_lk[own_l, own_l - arrays.sockets.first_l]
+        self.memory_l = arrays.places.limit_lk[own_l, own_l - arrays.places.first_l]
         """Bytes a second of its own memory."""
-        self.card_h = arrays.bandwidth_h
+        self.card_h = arrays.places.bandwidth_h
         self.apart_ij = self.host_l[:, None] != self.host_l[None, :]
         self.between_hosts = bool(self.apart_ij.any())
 
-    def _distances(self, sockets: Sockets, fetch: Fetch) -> None:
-        engine = self.deployment.engine
+    def _distances(self, arrays: JobArrays, fetch: Fetch) -> None:
+        engine, places = self.deployment.engine, arrays.places
         j, i = np.nonzero(~self.apart_ij & ~np.eye(len(self.locations), dtype=bool))
         line_ij = np.zeros(self.apart_ij.shape)
-        line_ij[i, j] = sockets.line_lk[j, i - sockets.first_l[j]]
+        line_ij[i, j] = places.line_lk[j, i - places.first_l[j]]
         self.channel_ij = np.full(self.apart_ij.shape, np.inf)
         """Bytes a second from the memory of one socket to another of the same host."""
-        self.channel_ij[i, j] = sockets.limit_lk[j, i - sockets.first_l[j]]
+        self.channel_ij[i, j] = places.limit_lk[j, i - places.first_l[j]]
         self.has_channels = bool(np.isfinite(self.channel_ij).any())
         away_sij = self.bytes_s[:, None, None] * self.apart_ij * 1e-9
-        self.fetch_sij = sockets.lines_s[:, None, None] * line_ij + engine.deserialise_ns_per_byte * away_sij
+        self.fetch_sij = arrays.costs.lines_s[:, None, None] * line_ij + engine.deserialise_ns_per_byte * away_sij
         """What a tuple costs its consumer, by the sockets of both."""
         self.send_sij = engine.serialise_ns_per_byte * away_sij
         """The same of its producer."""

@@ -173,8 +173,8 @@ def hottest(layout: Layout, found: Load) -> Hottest | None:
     share = np.minimum(share, 1.0)
     assert layout.crowding is not None
     for o, placed in layout.crowding.placed.items():
-        spread = layout.job.spreads.get(layout.job.names[o])
-        if spread is None or o in layout.job.slides:
+        spread = layout.job.windows.spreads.get(layout.job.names[o])
+        if spread is None or o in layout.job.windows.slides:
             continue
         groups = spread.by_stratum(found.window_on[o], layout.replicas_on[o])
         share[o] = (groups * placed).sum(axis=0) / np.maximum(groups.sum(axis=0), 1e-12)

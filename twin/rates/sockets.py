@@ -1,6 +1,6 @@
-"""What sockets add to the load of N plans: fetching across them, limits of memory bandwidth, clocks.
+"""Hosts with their sockets, and what these add to the load of N plans: fetching across them, memory, clocks.
 
-Only for clusters that say any of that. A tuple that a replica takes from another socket of its host costs it cache
+That is only for clusters that say any of it. A tuple that a replica takes from another socket of its host costs it cache
 lines at the distance of the two (BriskStream, SIGMOD 2019, section 3.1), which it waits for whatever its clock. What is
 moved inside a socket or between two is bounded (equations 4 and 5): demand beyond gives every byte a price, time for
 which its users wait, that makes the first of them always busy when just the limit is moved. Those that have time left
@@ -12,15 +12,84 @@ axes, as in `twin.rates.layout`; k is a socket of the host in question, counted 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
-from twin.rates.arrays import Sockets
+from twin.cluster import Cluster
+from twin.plan import Location
 from twin.rates.cpu_sharing import FULL, share_cores
 
 if TYPE_CHECKING:
     from twin.rates.layout import Layout
+
+
+MEGA, GIGA = 1e6, 1e9
+
+
+class Places(NamedTuple):
+    """Of all hosts and their sockets, in a row.
+
+    column: the number of a socket. host_l: its host; capacity_l: its cores; speed_l: reference cores that one core is
+    worth; first_l: the first socket of the same host. line_lk: reference-core seconds for a cache line from socket k of
+    the same host. limit_lk: bytes a second that can be moved from there, on the diagonal those of the socket's own
+    memory; inf where nothing is said. Of hosts: capacity_h: cores; bandwidth_h: bytes a second out; latency_h: seconds;
+    ram_h: MB.
+    """
+
+    column: Mapping[Location, int]
+    host_l: np.ndarray
+    capacity_l: np.ndarray
+    speed_l: np.ndarray
+    first_l: np.ndarray
+    line_lk: np.ndarray
+    limit_lk: np.ndarray
+    capacity_h: np.ndarray
+    bandwidth_h: np.ndarray
+    latency_h: np.ndarray
+    ram_h: np.ndarray
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> Self:
+        """Those of a cluster."""
+        hosts = cluster.hosts
+        sockets = [(number, host, own) for number, host in enumerate(hosts) for own in range(host.socket_count)]
+        most = max(host.socket_count for host in hosts)
+        line_lk, limit_lk = np.zeros((len(sockets), most)), np.full((len(sockets), most), np.inf)
+        for row, (_, host, own) in enumerate(sockets):
+            speed, gbps = host.core_speed(own), host.numa.bandwidth_gbps if host.numa else None
+            for other in range(host.socket_count):
+                line_lk[row, other] = host.socket_latency_s(other, own) * speed
+                if gbps is not None:
+                    limit_lk[row, other] = gbps[other][own] * GIGA
+            local_gbps = host.sockets[own].bandwidth_gbps if host.sockets else None
+            limit_lk[row, own] = np.inf if local_gbps is None else local_gbps * GIGA
+        host_l = np.array([number for number, _, _ in sockets])
+        capacity_l = np.array([host.socket_capacity(own) for _, host, own in sockets])
+        return cls(
+            column={Location(host.name, own): index for index, (_, host, own) in enumerate(sockets)},
+            host_l=host_l,
+            capacity_l=capacity_l,
+            speed_l=np.array([host.core_speed(own) for _, host, own in sockets]),
+            first_l=np.array([row - own for row, (_, _, own) in enumerate(sockets)]),
+            line_lk=line_lk,
+            limit_lk=limit_lk,
+            capacity_h=np.bincount(host_l, capacity_l),
+            bandwidth_h=np.array([host.bandwidth_mbps for host in hosts]) * MEGA / 8,
+            latency_h=np.array([host.latency_ms for host in hosts]) * 1e-3,
+            ram_h=np.array([host.ram_mb for host in hosts]),
+        )
+
+    @property
+    def limited(self) -> bool:
+        """Whether the bandwidth of any memory is."""
+        return bool(np.isfinite(self.limit_lk).any())
+
+    @property
+    def alike(self) -> bool:
+        """Whether all sockets are alike in clock and memory, and free."""
+        return not self.limited and not self.line_lk.any() and bool((self.speed_l == 1.0).all())
 
 
 class Cells(NamedTuple):
@@ -37,12 +106,11 @@ class Cells(NamedTuple):
 class SocketLayout:
     """The distances between the cells of N plans."""
 
-    def __init__(self, layout: Layout, sockets: Sockets) -> None:
-        job, plans = layout.job, np.arange(layout.size)
-        self.sockets = sockets  # and not the layout, which has this: large arrays would live on in a cycle
-        self.speed_cn = sockets.speed_l[layout.socket_cn]
+    def __init__(self, layout: Layout) -> None:  # it does not keep the layout: large arrays would live on in a cycle
+        job, plans, places = layout.job, np.arange(layout.size), layout.job.places
+        self.speed_cn = places.speed_l[layout.socket_cn]
         """Reference cores that a replica can use at most. [C, N]"""
-        rows, width = sockets.line_lk.shape
+        rows, width = places.line_lk.shape
         # by stream, for each cell of its consumer: share of the stream from each socket of its host [K, C, N], and
         # what fetching costs, in reference-core seconds a tuple [C, N]
         self._share_kcn: list[np.ndarray] = []
@@ -53,10 +121,10 @@ class SocketLayout:
             for socket_n, share_n in zip(layout.socket_cn[out], layout.share_cn[out], strict=True):
                 at_ln[socket_n, plans] += share_n
             taker_cn = layout.socket_cn[into]
-            first_cn = sockets.first_l[taker_cn]
+            first_cn = places.first_l[taker_cn]
             share_kcn = at_ln[first_cn + np.arange(width)[:, None, None], plans]
-            fetch_cn = np.einsum("kcn,cnk->cn", share_kcn, sockets.line_lk[taker_cn]) * sockets.lines_s[s]
-            if job.shared_o[end]:  # whoever is free takes the next
+            fetch_cn = np.einsum("kcn,cnk->cn", share_kcn, places.line_lk[taker_cn]) * job.costs.lines_s[s]
+            if job.dealing.shared_o[end]:  # whoever is free takes the next
                 fetch_cn = np.broadcast_to((fetch_cn * layout.share_cn[into]).sum(axis=0), fetch_cn.shape)
             self._share_kcn.append(share_kcn)
             self._fetch_s.append(fetch_cn)
@@ -103,15 +171,15 @@ class SocketLayout:
 
         busy_cn: demand of a replica, of speed_cn that it can get.
         """
-        sockets = self.sockets
-        if not sockets.limited:
+        places = layout.job.places
+        if not places.limited:
             return np.zeros_like(busy_cn), np.zeros_like(busy_cn)
         moved_kcn = self._moved(layout, taken_on, per_replica_sn)
         width = len(moved_kcn)
         limit_kcn = (layout.socket_cn * width + np.arange(width)[:, None, None]) * layout.size + np.arange(layout.size)
         limit_kcn, uses_kcn = limit_kcn.ravel(), ((moved_kcn > 0) & layout.here_cn).ravel()
-        demand = np.bincount(limit_kcn, (moved_kcn * layout.count_cn).ravel(), sockets.limit_lk.size * layout.size)
-        used = demand / np.repeat(sockets.limit_lk.ravel(), layout.size)
+        demand = np.bincount(limit_kcn, (moved_kcn * layout.count_cn).ravel(), places.limit_lk.size * layout.size)
+        used = demand / np.repeat(places.limit_lk.ravel(), layout.size)
         spare_cn = np.maximum(np.where(layout.here_cn, speed_cn, 0.0) - busy_cn, 0.0)
         spare_kcn = (spare_cn / np.maximum(moved_kcn, 1e-12)).ravel()
         price_s = np.full(len(used), np.inf)
@@ -124,12 +192,12 @@ class SocketLayout:
     def _moved(self, layout: Layout, taken_on: np.ndarray, per_replica_sn: np.ndarray) -> np.ndarray:
         """Bytes a second that one replica of a cell moves from each socket of its host. [K, C, N]"""
         job = layout.job
-        moved_kcn = np.zeros((self.sockets.limit_lk.shape[1], *layout.socket_cn.shape))
+        moved_kcn = np.zeros((job.places.limit_lk.shape[1], *layout.socket_cn.shape))
         for s, end in enumerate(job.consumer_s):
-            moved_kcn[:, layout.cells(end)] += self._share_kcn[s] * (per_replica_sn[s] * job.bytes_s[s])
-        own_cn = layout.socket_cn - self.sockets.first_l[layout.socket_cn]
+            moved_kcn[:, layout.cells(end)] += self._share_kcn[s] * (per_replica_sn[s] * job.costs.bytes_s[s])
+        own_cn = layout.socket_cn - job.places.first_l[layout.socket_cn]
         cells, plans = np.arange(len(own_cn))[:, None], np.arange(layout.size)
-        memory = self.sockets.memory
+        memory = job.costs.memory
         local_on = taken_on * memory.mean_o[:, None] + np.zeros(layout.size)
         for s, consumer in memory.ends:
             local_on[consumer] += per_replica_sn[s] * memory.beyond_s[s]

@@ -106,7 +106,7 @@ def _over(layout: Layout, now: Load) -> np.ndarray:
         over_cn = np.maximum(now.cells.busy_cn / np.maximum(now.cells.speed_cn, 1e-12), now.cells.moving_cn)
         over_cn = np.where(layout.here_cn, over_cn, 0.0)
         speed_cn = np.where(layout.here_cn, now.cells.speed_cn, 0.0)
-        for o in np.flatnonzero(job.shared_o).tolist():  # whoever is free takes
+        for o in np.flatnonzero(job.dealing.shared_o).tolist():  # whoever is free takes
             rows = layout.cells(o)
             asked = layout.mean(np.where(layout.here_cn, now.cells.busy_cn, 0.0))[o]
             over_cn[rows] = asked / np.maximum(layout.mean(speed_cn)[o], 1e-12)
@@ -130,9 +130,9 @@ def lateness(layout: Layout, paces: Paces) -> np.ndarray:
     latest: list[np.ndarray] = []
     for o in range(len(job.names)):
         if job.inputs[o]:
-            before = latest if o in job.windowed and not job.operators[o].joins else late
+            before = latest if o in job.windows.all and not job.operators[o].joins else late
             coming = [_behind(before[job.producer_s[s]], paces.over_sn[s]) for s in job.inputs[o]]
-            if job.operators[o].joins or o in job.windowed:
+            if job.operators[o].joins or o in job.windows.all:
                 met = np.max(coming, axis=0)
             else:
                 rates = np.array([sent_sn[s] / np.maximum(paces.over_sn[s], 1.0) for s in job.inputs[o]])
@@ -262,7 +262,7 @@ def _growing(layout: Layout, paces: Paces, at_s: np.ndarray) -> Queues:
     if len(paces.over_kn) > len(rows):  # the busiest replicas, each by itself
         rows = np.concatenate([rows, np.arange(len(layout.job.names))])
     over = np.maximum(paces.over_kn, 1e-6)
-    servers = np.where(np.array(layout.job.shared_o)[:, None], layout.replicas_on, 1.0)
+    servers = np.where(np.array(layout.job.dealing.shared_o)[:, None], layout.replicas_on, 1.0)
     beside = beside_on(layout, load)
     lumps_on = gap_on if beside is None else gap_on + beside
     varied = (lasting.line_on * (lumps_on + load.line_scv_on) / servers)[rows] * over

@@ -33,12 +33,12 @@ def gap_scv_on(layout: Layout, found: Load) -> np.ndarray:
     for o, streams in enumerate(job.inputs):
         if not streams:
             coming[o] = job.arrival_scv_o[o]
-        elif not job.akin_o[o] and not any(job.batch_s[s] > 1 for s in streams):
+        elif not job.dealing.akin_o[o] and not any(job.dealing.batch_s[s] > 1 for s in streams):
             coming[o] = _met(layout, found, streams, leaving)
-        if o in job.windowed or o in job.calling:
+        if o in job.windows.all or o in job.calling:
             continue
         busy = np.minimum(found.used_on[o], 1.0) ** 2
-        servers = layout.replicas_on[o] if job.shared_o[o] else 1.0
+        servers = layout.replicas_on[o] if job.dealing.shared_o[o] else 1.0
         leaves = 1.0 + (1.0 - busy) * (coming[o] - 1.0) + busy / np.sqrt(servers) * (found.line_scv_on[o] - 1.0)
         leaving[o] = 1.0 + np.minimum(job.gain_o[o], 1.0) * (leaves - 1.0)
     return coming
@@ -50,7 +50,7 @@ def _met(layout: Layout, found: Load, streams: list[int], leaving: np.ndarray) -
     producers, total, weighed = np.zeros(layout.size), np.zeros(layout.size), np.zeros(layout.size)
     for s in streams:
         producer, rate = job.producer_s[s], found.out_on[job.producer_s[s]] * job.share_s[s]
-        producers = producers + (1.0 if job.forward_s[s] else layout.replicas_on[producer])
+        producers = producers + (1.0 if job.dealing.forward_s[s] else layout.replicas_on[producer])
         total = total + rate
         weighed = weighed + rate * _dealt(layout, s, leaving[producer])
     return superposed(weighed / np.maximum(total, 1e-12), producers)
@@ -60,9 +60,9 @@ def _dealt(layout: Layout, s: int, scv: np.ndarray) -> np.ndarray:
     """Of what one producer replica sends to one of the consumer's."""
     job, turns = layout.job, layout.ways(s)
     scv = 1.0 + job.share_s[s] * (scv - 1.0)
-    if job.to_one_s[s]:
+    if job.dealing.to_one_s[s]:
         return scv
-    if not job.in_turn_s[s]:
+    if not job.dealing.in_turn_s[s]:
         return 1.0 + (scv - 1.0) / turns
     return scv / np.maximum(turns / max(job.gain_o[job.producer_s[s]], 1.0), 1.0)  # of ten at once, each gets some
 
@@ -159,7 +159,7 @@ def _of_common_queues(
 ) -> np.ndarray:
     """With the waits of replicas that take from one queue in place."""
     rho = np.minimum(found.used_on, RHO_MAX)
-    for o in np.flatnonzero(layout.job.shared_o):
+    for o in np.flatnonzero(layout.job.dealing.shared_o):
         each = zip(layout.replicas_on[o], rho[o], line_on[o], strict=True)
         wait_on[o] = [mmc_wait_s(int(c), float(r), float(s)) for c, r, s in each]
         wait_on[o] *= (1.0 + found.line_scv_on[o]) / 2.0
