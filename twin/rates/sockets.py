@@ -1,10 +1,10 @@
 """Hosts with their sockets, and what these add to the load of N plans: fetching across them, memory, clocks.
 
-That is only for clusters that say any of it. A tuple that a replica takes from another socket of its host costs it cache
-lines at the distance of the two (BriskStream, SIGMOD 2019, section 3.1), which it waits for whatever its clock. What is
-moved inside a socket or between two is bounded (equations 4 and 5): demand beyond gives every byte a price, time for
-which its users wait, that makes the first of them always busy when just the limit is moved. Those that have time left
-at that price feel less.
+That is only for clusters that say any of it. A tuple that a replica takes from another socket of its host costs it
+cache lines at the distance of the two (BriskStream, SIGMOD 2019, section 3.1), which it waits for whatever its clock.
+What is moved inside a socket or between two is bounded (equations 4 and 5): demand beyond gives every byte a price,
+time for which its users wait, that makes the first of them always busy when just the limit is moved. Those that have
+time left at that price feel less.
 
 Streams count as dealt evenly from all replicas to all, whatever their partitioning. Letters at the end of a name are
 axes, as in `twin.rates.layout`; k is a socket of the host in question, counted from 0.
