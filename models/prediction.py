@@ -24,7 +24,6 @@ from models.labels import RELATIVE, in_units
 from models.scoring import PlanSide, score, scoring_job
 from models.settings import NetworkConfig
 from models.sharing import groups
-from twin.blindness import unseen_of
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.metrics import METRICS, REGRESSION_METRICS, Estimates
@@ -32,6 +31,7 @@ from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
+from twin.unsupported import unsupported_features
 
 AHEAD = 2
 """Networks beyond the number of cores that are begun: those that only wait for the rate model keep no core."""
@@ -95,7 +95,7 @@ class LearnedCostModel:
         same = length_s == scenario.run.horizon_s
         other = () if same else (f"the horizon (it answers for runs of {length_s:g} s, as in its training)",)
         asks = all(_asks_rates(each) for each in self.ensembles)
-        return (*(RateModel().blind_to(scenario) if asks else unseen_of(scenario, ())), *other)
+        return (*(RateModel().blind_to(scenario) if asks else unsupported_features(scenario, ())), *other)
 
     def predict_plans(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> Predictions:
         """All members' predictions for plans of one job, for the metrics that the model has."""

@@ -17,11 +17,11 @@ from models.prediction import LearnedCostModel
 from models.settings import OURS, PAPER, PHYSICS, TrainingSettings
 from models.trees import TreeRows, Trees, TreeScale, TreeSettings
 from models.vectors import DERIVED_VERSION, FLAT_VERSION, flat_vector
-from twin.blindness import unseen_of
 from twin.errors import BadInput, suggest
 from twin.metrics import METRICS, Estimates
 from twin.plan import ExecutionPlan
 from twin.scenario import Scenario
+from twin.unsupported import unsupported_features
 
 Progress = Callable[[int, int], None]
 """Told (done, total), in steps of the training."""
@@ -254,4 +254,4 @@ class FlatCosts:
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
         """All that is beyond a plain job."""
-        return unseen_of(scenario, ())
+        return unsupported_features(scenario, ())

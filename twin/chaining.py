@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from twin.kinds.mechanism import Collecting, Selecting
 from twin.kinds.operator import KeyedOperator
@@ -17,9 +16,6 @@ from twin.partition_attributes import attributes_of, dealt_by
 from twin.plan import ExecutionPlan
 from twin.profiles import EngineProfile
 from twin.query import Query, Stream
-
-if TYPE_CHECKING:
-    from twin.deployment import Deployment
 
 Fused = tuple[str, ...]
 """Operators that run as one, in data-flow order; at least two."""
@@ -32,12 +28,6 @@ def fused(query: Query, plan: ExecutionPlan, engine: EngineProfile) -> tuple[Fus
         follower |= {each.producer: each.consumer for each in query.streams if _chained(query, plan, each)}
     firsts = sorted(follower.keys() - follower.values())
     return tuple(tuple(_path(follower, first)) for first in firsts)
-
-
-def together(name: str, deployment: Deployment) -> Fused:
-    """The operators that one runs together with, itself among them; alone, itself."""
-    groups = fused(deployment.query, deployment.plan, deployment.engine)
-    return next((group for group in groups if name in group), (name,))
 
 
 def _path(follower: dict[str, str], first: str) -> Iterator[str]:

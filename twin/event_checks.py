@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from twin.chaining import together
+from twin.chaining import Fused, fused
 from twin.deployment import Deployment
 from twin.errors import suggest
 from twin.event_time_events import (
@@ -128,6 +128,12 @@ def scaling_obstacle(name: str, deployment: Deployment) -> str:
             why = f"{each.name!r} aggregates all tuples without a key, in one window a replica"
             return f"{why}; give it group_by to scale it"
     return ""
+
+
+def together(name: str, deployment: Deployment) -> Fused:
+    """The operators that one runs together with, itself among them; alone, itself."""
+    groups = fused(deployment.query, deployment.plan, deployment.engine)
+    return next((group for group in groups if name in group), (name,))
 
 
 def _check_link(where: str, event: LinkDegradation, deployment: Deployment) -> None:

@@ -17,9 +17,9 @@ from pydantic import (
     model_validator,
 )
 
+from twin.error_location import Path, error_location
 from twin.errors import BadInput, suggest
 from twin.numbers import numeric, without_truths
-from twin.pointing import Path, pointed_at
 
 
 @cache
@@ -132,7 +132,7 @@ def _told(schema: Schema, data: object, problem: Any, line: Callable[[Path], int
     path = tuple(_readable(schema, problem["loc"]))
     said = _explain(schema, problem)
     of_parts = problem["type"] == "value_error"
-    to = pointed_at(said, data, path) if of_parts else path
+    to = error_location(said, data, path) if of_parts else path
     number = line(to) if to or not of_parts else None
     place = ": ".join(filter(None, ["" if number is None else f"line {number}", ".".join(_named(data, path))]))
     return f"{place + ': ' if place else ''}{said}"

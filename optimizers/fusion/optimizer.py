@@ -37,10 +37,10 @@ from optimizers.interface import Optimizer, Problem, Solution, Traits, traits_of
 from optimizers.selection import choose, said
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
-from twin.blindness import unseen_of
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
+from twin.unsupported import unsupported_features
 
 SECONDS, PART, LEAST_S = 30.0, 0.5, 0.1
 """Of the exact solution, at most; of the time that there is; and at least."""
@@ -161,7 +161,9 @@ def _check_seen(problem: Problem, wanted: list[Link]) -> None:
     if trial is None:
         return
     fused = job.model_copy(update={"plan": trial.plan(job)})
-    if set(unseen_of(fused, ())) - set(unseen_of(fused, ("fusion",))) & set(model.blind_to(fused)):
+    if set(unsupported_features(fused, ())) - set(unsupported_features(fused, ("fusion",))) & set(
+        model.blind_to(fused)
+    ):
         raise BadInput(f"cost model {model.name} does not see which operators run as one; use rates or sim")
 
 

@@ -10,13 +10,13 @@ from scenarios.spaces.families import _refuse_unseen
 from scenarios.telling import checkpoint_table, run_tables
 from scenarios.telling.timelines import marks
 from tests.twin.checkpointed import lines, run
-from twin.blindness import unseen_of
 from twin.errors import BadInput
 from twin.events import Failure
 from twin.precision.steadiness import change, steady
 from twin.rates.model import RateModel
 from twin.scenario import Scenario, config_hash
 from twin.spec import parse
+from twin.unsupported import unsupported_features
 
 
 def given(**checkpoints: object) -> Scenario:
@@ -44,11 +44,13 @@ def test_what_ended_them_is_counted() -> None:
 
 
 def test_whoever_does_not_see_them_says_so() -> None:
-    assert unseen_of(given(), ())[0] == "what checkpoints cost"
-    assert "results that wait for checkpoints" not in unseen_of(given(), ())
-    assert "results that wait for checkpoints" in unseen_of(given(sinks="exactly-once"), ())
-    assert "checkpoints" not in "".join(unseen_of(given(sinks="exactly-once"), ("checkpoints", "commits")))
-    seen = set(unseen_of(given(sinks="exactly-once"), ())) - set(RateModel().blind_to(given(sinks="exactly-once")))
+    assert unsupported_features(given(), ())[0] == "what checkpoints cost"
+    assert "results that wait for checkpoints" not in unsupported_features(given(), ())
+    assert "results that wait for checkpoints" in unsupported_features(given(sinks="exactly-once"), ())
+    assert "checkpoints" not in "".join(unsupported_features(given(sinks="exactly-once"), ("checkpoints", "commits")))
+    seen = set(unsupported_features(given(sinks="exactly-once"), ())) - set(
+        RateModel().blind_to(given(sinks="exactly-once"))
+    )
     assert seen == {"results that wait for checkpoints"}
     with pytest.raises(BadInput, match="checkpoints=null"):
         _refuse_unseen(given())

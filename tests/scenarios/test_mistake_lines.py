@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scenarios.files import scenario_file
+from twin.error_location import error_location
 from twin.errors import BadInput
-from twin.pointing import pointed_at
 
 FILE = """name: two
 query:
@@ -48,7 +48,7 @@ def test_a_mistake_between_parts_has_its_line(old: str, new: str, line: int) -> 
 
 
 def test_what_points_nowhere_has_no_place() -> None:
-    assert pointed_at("a sentence about 'h'", {"name": "h"}, ()) == ()
-    assert pointed_at("plan.placements.x: no", {"plan": {"placement": {}}}, ()) == ("plan",)
-    assert pointed_at("events.7 (scale): 'x'", {"events": [1]}, ()) == ("events",)
-    assert pointed_at("repeats 'b'", {"a": [{"name": "b"}]}, ("a",)) == ("a", 0, "name")
+    assert error_location("a sentence about 'h'", {"name": "h"}, ()) == ()
+    assert error_location("plan.placements.x: no", {"plan": {"placement": {}}}, ()) == ("plan",)
+    assert error_location("events.7 (scale): 'x'", {"events": [1]}, ()) == ("events",)
+    assert error_location("repeats 'b'", {"a": [{"name": "b"}]}, ("a",)) == ("a", 0, "name")

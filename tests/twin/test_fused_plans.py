@@ -11,17 +11,18 @@ import pytest
 from tests.twin import event_jobs
 from tests.twin.fused_jobs import COUNT, TIME, counting, filter_, fuse, map_, run
 from tests.twin.worlds import HOST, chain, deployment, sink, source
-from twin.blindness import unseen_of
-from twin.chaining import fused, together
+from twin.chaining import fused
 from twin.deployment import Deployment
 from twin.engine.logics.chain import Chain
 from twin.errors import BadInput
+from twin.event_checks import together
 from twin.job import compile as compiled
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
+from twin.unsupported import unsupported_features
 from twin.wiring.wiring import Wiring
 
 # what is allowed ------------------------------------------------------------------------------------------------------
@@ -230,8 +231,8 @@ def test_plans_are_estimated_together_however_they_fuse() -> None:
 
 def test_who_does_not_see_it_says_so() -> None:
     job = fuse(chain([map_("m", 1e-3), map_("f", 1e-3)], 100), ("m", "f"))
-    assert unseen_of(Scenario.of(job, RunSettings()), ()) == ("chained operators (m + f)",)
-    assert unseen_of(Scenario.of(job, RunSettings()), ("fusion",)) == ()
+    assert unsupported_features(Scenario.of(job, RunSettings()), ()) == ("chained operators (m + f)",)
+    assert unsupported_features(Scenario.of(job, RunSettings()), ("fusion",)) == ()
 
 
 def test_compiled_apart_is_the_job_without_fusion() -> None:

@@ -7,7 +7,7 @@ taken at once and costs nothing.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from twin.change.availability import Availability, Process
@@ -17,11 +17,11 @@ from twin.change.free_checkpoints import FreeCheckpoints
 from twin.change.increments import changed_bytes
 from twin.change.progress import Progress
 from twin.change.storage import Storage
+from twin.engine.measure.ledger import EventRecord
 from twin.engine.station.barriers import BarrierGate, Way
 from twin.engine.station.task import Task
 
 if TYPE_CHECKING:
-    from twin.change.failover import Outage
     from twin.change.rewiring import Rewiring
     from twin.checkpoints import Checkpoints
 
@@ -66,13 +66,13 @@ class Coordinator(FreeCheckpoints):
         """They come by themselves."""
         yield from ()
 
-    def fetch(self, outage: Outage) -> Process:
+    def fetch(self, tasks: Sequence[Task], record: EventRecord) -> Process:
         """See FreeCheckpoints."""
-        wanted = [(self.wiring.places[task], self.last.sizes.get(task, 0.0)) for task in outage.tasks]
-        outage.record.bytes = sum(size for _, size in wanted)
+        wanted = [(self.wiring.places[task], self.last.sizes.get(task, 0.0)) for task in tasks]
+        record.bytes = sum(size for _, size in wanted)
         since_s = self.env.now
         yield self.env.all_of([self.env.process(self.storage.get(place, size)) for place, size in wanted if size > 0.0])
-        outage.record.detail["fetched_s"] = self.env.now - since_s
+        record.detail["fetched_s"] = self.env.now - since_s
 
     def went_back(self, tasks: Iterable[Task]) -> None:
         """See FreeCheckpoints."""

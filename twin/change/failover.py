@@ -97,7 +97,7 @@ class Failover:
         }
         while self.env.now < outage.until_s < math.inf:
             yield self.env.timeout(outage.until_s - self.env.now)
-            yield from self.checkpoints.fetch(outage)
+            yield from self.checkpoints.fetch(outage.tasks, record)
         if outage.until_s == math.inf:
             for task in outage.tasks:
                 task.halted = True

@@ -16,10 +16,10 @@ from twin.randomness import stream as random_stream
 from twin.wiring.streams import make_inboxes, make_port, room_of
 
 if TYPE_CHECKING:
-    from twin.change.rewiring import Rewiring
     from twin.engine.keys.groups import KeyGroups
     from twin.plan import Location
     from twin.query import Stream
+    from twin.wiring.wiring import Wiring
 
 NO_SHARE = 1e-12
 
@@ -30,7 +30,7 @@ class Fan:
     Seats of buffers and replicas that are gone are kept, without a share, for whoever comes next.
     """
 
-    def __init__(self, wiring: Rewiring, operator: str) -> None:
+    def __init__(self, wiring: Wiring, operator: str) -> None:
         self.wiring = wiring
         self.operator = operator
         tasks = wiring.world.tasks[operator]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from twin.change.availability import Availability, Process
 from twin.change.checkpoint import complete, take_checkpoint
 
 if TYPE_CHECKING:
-    from twin.change.failover import Outage
     from twin.change.rewiring import Rewiring
+    from twin.engine.measure.ledger import EventRecord
     from twin.engine.station.task import Task
 
 
@@ -69,7 +69,7 @@ class FreeCheckpoints(NoCheckpoints):
     def abort(self, why: str) -> None:
         """Gives up the checkpoint that is under way, if there is one."""
 
-    def fetch(self, outage: Outage) -> Process:
+    def fetch(self, tasks: Sequence[Task], record: EventRecord) -> Process:
         """Each task gets its state back from where it is kept."""
         yield from ()
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from twin.blindness import unseen_of
 from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
 from twin.job import compile
@@ -30,6 +29,7 @@ from twin.rates.load import Load, flow_at, load, memory, offered_flow
 from twin.rates.placements import CountedPlans, Placements
 from twin.rates.transient import Reached, Results, results
 from twin.scenario import RunSettings, Scenario
+from twin.unsupported import unsupported_features
 
 CHUNK = 16_384
 """Plans estimated at a time, at most: the more, the fewer calls of numpy, above all in the rounds that only a few plans
@@ -42,7 +42,7 @@ SEEN = frozenset(
         *("counting", "commits"),
     }
 )
-"""Of what is beyond a plain job (`twin.blindness`)."""
+"""Of what is beyond a plain job (`twin.unsupported`)."""
 LASTING_S = 86_400.0
 """Of a run in the long run: a day."""
 SHARPNESS = 20.0
@@ -66,7 +66,7 @@ class RateModel:
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
         """In words, what of the scenario makes no difference to it."""
-        horizon_s, words = self.run_s(scenario), unseen_of(scenario, SEEN)
+        horizon_s, words = self.run_s(scenario), unsupported_features(scenario, SEEN)
         same = horizon_s == scenario.run.horizon_s
         return words if same else (*words, f"the horizon (it answers for runs of {horizon_s:g} s)")
 

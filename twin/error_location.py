@@ -12,7 +12,7 @@ _START = re.compile(r"[a-z_]+(?:\.[\w@#-]+)*")
 _QUOTED = re.compile(r"'([^']+)'")
 
 
-def pointed_at(message: str, data: object, path: Path) -> Path:
+def error_location(message: str, data: object, path: Path) -> Path:
     """The path, longer by what the message begins with (`plan.placement.out: ...`) and, below that, by the first place
     of what it quotes first: `unknown host 'h9'`. As it was, if the data have no such things."""
     start = _START.match(message)

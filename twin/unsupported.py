@@ -18,7 +18,7 @@ from twin.scenario import Scenario
 PLAIN_LAWS = ("constant", "poisson")
 
 
-def unseen_of(scenario: Scenario, seen: Collection[str]) -> tuple[str, ...]:
+def unsupported_features(scenario: Scenario, seen: Collection[str]) -> tuple[str, ...]:
     """In words, what the scenario has and whoever sees only that much does not see.
 
     seen: of `events`, `policy`, `checkpoints`, `commits` (for which results wait), `arrivals`, `pauses`, `jitter`,

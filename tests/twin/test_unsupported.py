@@ -11,7 +11,6 @@ import pytest
 import optimizers.policies  # noqa: F401  # so that scenarios can name them
 from tests.twin.changing import job
 from tests.twin.worlds import deployment, sink, source
-from twin.blindness import unseen_of
 from twin.cluster import Link, Numa, Socket
 from twin.events import Failure
 from twin.key_skew import KeySkew
@@ -22,6 +21,7 @@ from twin.rates.model import SEEN, RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate
 from twin.spec import parse
+from twin.unsupported import unsupported_features
 from twin.workload import Diurnal
 
 BASE = Scenario.of(job(rate=900, service_s=5e-4, key_groups=8, service_time_s=1.6e-3))
@@ -138,8 +138,8 @@ def test_the_rate_model_says_what_it_does_not_see(name: str) -> None:
 @pytest.mark.parametrize("name", CHANGES)
 def test_who_sees_nothing_names_everything_and_who_sees_all_nothing(name: str) -> None:
     without, has = pair(name)
-    assert set(unseen_of(has, ())) > set(unseen_of(without, ()))
-    assert not unseen_of(has, CHANGES)
+    assert set(unsupported_features(has, ())) > set(unsupported_features(without, ()))
+    assert not unsupported_features(has, CHANGES)
 
 
 @pytest.mark.parametrize(("how", "said"), [("rebalance", True), ("hash", False), ("broadcast", False)])
@@ -151,17 +151,17 @@ def test_keys_that_are_apart_are_named(kind: dict[str, Any], how: str, said: boo
     several = [source("one"), source("two"), kind | {"name": "keyed"}, sink()]
     streams = [("one", "keyed"), ("two", "keyed"), ("keyed", "sink")]
     found = deployment(several, streams, {"one": 100, "two": 100}, placement={"keyed": {"h": 3}})
-    words = unseen_of(dealt("keyed", partitioning=how)(Scenario.of(found)), SEEN)
+    words = unsupported_features(dealt("keyed", partitioning=how)(Scenario.of(found)), SEEN)
     assert any("several replicas of keyed" in each for each in words) == said
 
 
 def test_a_plain_job_hides_nothing() -> None:
-    assert unseen_of(BASE, ()) == RateModel().blind_to(BASE) == ()
+    assert unsupported_features(BASE, ()) == RateModel().blind_to(BASE) == ()
 
 
 def test_without_noise_there_are_no_pauses_to_see() -> None:
     paused = pair("pauses")[1]
-    assert unseen_of(paused, ()) and not unseen_of(paused.with_run(noise=False), ())
+    assert unsupported_features(paused, ()) and not unsupported_features(paused.with_run(noise=False), ())
 
 
 def test_the_horizon_of_the_question_reaches_the_rate_model() -> None:
@@ -198,7 +198,7 @@ def test_count_windows_of_several_replicas_are_named() -> None:
         )
 
     one, four = counting(1), counting(4)
-    said = ["count windows" in " ".join(unseen_of(each, ())) for each in (one, four)]
+    said = ["count windows" in " ".join(unsupported_features(each, ())) for each in (one, four)]
     assert said == [False, True] and not any(RateModel().blind_to(each) for each in (one, four))
     simulated = [simulate(each).metrics.throughput_per_s for each in (one, four)]
     assert simulated[1] < 0.5 * simulated[0]
