@@ -69,7 +69,7 @@ def measure(
     times_s = _serve(world, task, tuples, least_s)
     served = {name: world.tasks[name][0].tuples_in for name in offered}
     completed = len(times_s) - task.in_service
-    return Measured(times_s, served, task.tuples_out / completed)
+    return Measured(times_s, served, task.output.tuples_out / completed)
 
 
 def _serve(world: World, task: Task, tuples: int, least_s: float) -> np.ndarray:

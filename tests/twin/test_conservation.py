@@ -13,8 +13,8 @@ from twin.change import checkpoint as checkpoints
 from twin.change import free_checkpoints
 from twin.change.checkpoint import Checkpoint
 from twin.deployment import Deployment
+from twin.engine.logic import SinkLogic
 from twin.engine.logics.select import SelectLogic
-from twin.engine.logics.sink import SinkLogic
 from twin.engine.record import Record
 from twin.engine.windows.content import Content
 from twin.engine.windows.window import WindowKept

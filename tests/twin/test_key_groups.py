@@ -145,7 +145,7 @@ def test_distinct_groups_live_with_their_key_groups() -> None:
     job = parse(Deployment, data)
     built = Wiring(job, RunSettings()).build()
     built.env.run(until=10.5)
-    assert [task.tuples_out for task in built.tasks["m"]] == [2 * 25, 2 * 75]
+    assert [task.output.tuples_out for task in built.tasks["m"]] == [2 * 25, 2 * 75]
 
 
 def test_matches_of_a_join_do_not_depend_on_the_owners() -> None:

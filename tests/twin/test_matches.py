@@ -15,7 +15,7 @@ from tests.twin.worlds import deployment, sink, source
 from twin.deployment import Deployment
 from twin.engine.draws import Draws
 from twin.engine.keys.likeness import Likeness, keys_for
-from twin.engine.logic import Result
+from twin.engine.output import Result
 from twin.engine.windows.content import Content
 from twin.engine.windows.join import ELSEWHERE, MatchCombiner
 from twin.engine.windows.trigger import Extent

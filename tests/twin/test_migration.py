@@ -15,11 +15,12 @@ from tests.twin.kernel.both import differences, in_engine, in_kernel
 from tests.twin.worlds import chain
 from twin.change.flows import even_flows
 from twin.engine.draws import Draws
-from twin.engine.logic import Result
 from twin.engine.measure.ledger import Buffer
+from twin.engine.output import Result
 from twin.engine.record import Record
+from twin.engine.state import Every, parted
 from twin.engine.windows.combiner import GroupCombiner
-from twin.engine.windows.content import Content, Every, parted
+from twin.engine.windows.content import Content
 from twin.events import AnyEvent, Failure, LinkDegradation, Migration, Scale
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario

@@ -18,7 +18,7 @@ from twin.change.increments import changed_bytes
 from twin.change.progress import Progress
 from twin.change.storage import Storage
 from twin.engine.measure.ledger import EventRecord
-from twin.engine.station.barriers import BarrierGate, Way
+from twin.engine.station.barriers import Barriers, Way
 from twin.engine.station.task import Task
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class Coordinator(FreeCheckpoints):
         running, self.running = self.running, None
         if running is not None:
             for task in running.parts:
-                assert task.gate is not None
-                task.gate.abandon()
+                assert task.barriers is not None
+                task.barriers.abandon()
             self.storage.clear()
             running.failed(why, self.env.now)
 
@@ -116,17 +116,17 @@ class Coordinator(FreeCheckpoints):
                 gate.begin()
         return running
 
-    def _gate(self, task: Task) -> BarrierGate:
-        if task.gate is None:
-            task.gate = BarrierGate(task, self.spec.mode == "unaligned", self._work_s, self._passed)
-        return task.gate
+    def _gate(self, task: Task) -> Barriers:
+        if task.barriers is None:
+            task.barriers = Barriers(task, self.spec.mode == "unaligned", self._work_s, self._passed)
+        return task.barriers
 
     # one task ------------------------------------------------------------------------------------------------------
 
     def _held(self, task: Task) -> float:
         return self.wiring.state_bytes(task, self.wiring.operator_of(task))
 
-    def _work_s(self, gate: BarrierGate) -> float:
+    def _work_s(self, gate: Barriers) -> float:
         """A task is as it will be kept: notes what that is, and what it takes."""
         assert self.running is not None
         task, part = gate.station, self.running.parts[gate.station]
@@ -139,7 +139,7 @@ class Coordinator(FreeCheckpoints):
         part.work_s = self.spec.sync_ms * 1e-3 + part.changed_bytes * self.spec.sync_ns_per_byte * 1e-9
         return part.work_s
 
-    def _passed(self, gate: BarrierGate) -> None:
+    def _passed(self, gate: Barriers) -> None:
         assert self.running is not None
         self.running.parts[gate.station].know(gate)
         self.env.process(self._upload(self.running, gate.station))

@@ -157,10 +157,10 @@ def _stop_task(wiring: Rewiring, operator: str, task: Task) -> None:
         ledger.unsent[edge.ends] += port.waiting()
     ledger.lost += task.lost()
     task.stop()
-    if task.blocked:
-        task.blocked = 1
+    if task.output.blocked:
+        task.output.blocked = 1
     else:
-        task.block()
+        task.output.block()
 
 
 def restart(wiring: Rewiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
@@ -168,5 +168,5 @@ def restart(wiring: Rewiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> 
     replayed = restore(wiring.world, checkpoint, tasks)
     finish(checkpoint, set(tasks))
     for task in tasks:
-        task.unblock()
+        task.output.unblock()
     return replayed

@@ -50,5 +50,7 @@ class GroupMeter:
     def _now(self) -> np.ndarray:
         """[3, replicas and buffers]; tuples in a buffer count when its replica takes them."""
         tasks = (each if isinstance(each, Task) else None for each in self._receivers)
-        counters = [(one.tuples_in, one.busy_until_now_s(), one.tuples_out) if one else (0, 0.0, 0) for one in tasks]
+        counters = [
+            (one.tuples_in, one.busy_until_now_s(), one.output.tuples_out) if one else (0, 0.0, 0) for one in tasks
+        ]
         return np.array(counters, dtype=float).T

@@ -14,7 +14,7 @@ from twin.engine.station.task import Snapshot
 
 if TYPE_CHECKING:
     from twin.engine.measure.ledger import Ledger
-    from twin.engine.station.barriers import BarrierGate
+    from twin.engine.station.barriers import Barriers
     from twin.engine.station.task import Task
 
 KIND = "checkpoint"
@@ -52,7 +52,7 @@ class Part:
         """What it takes to go back."""
         return self.held_bytes + self.flying_bytes
 
-    def know(self, gate: BarrierGate) -> None:
+    def know(self, gate: Barriers) -> None:
         """The task has had all its barriers."""
         snapshot = gate.snapshot
         assert snapshot is not None

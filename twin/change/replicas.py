@@ -74,7 +74,7 @@ def _has_ended(job: RunningJob, task: Task) -> bool:
     return not (
         job.availability.outage is not None
         or task.busy
-        or task.blocked
+        or task.output.blocked
         or task.queued
         or task.logic.away()
         or (isinstance(task.logic, TimedLogic) and task.logic.past())
@@ -93,7 +93,7 @@ def move_replica(job: RunningJob, task: Task, operator: str, place: Location, re
     if place == start:
         job.refuse(record, f"it is at {place} already")
         return
-    task.block()
+    task.output.block()
     while task.busy or task.engaged_until_s > env.now or task.logic.away():
         yield env.until(lambda: not (task.busy or task.logic.away()))
         if task.engaged_until_s > env.now:  # its host pauses
@@ -107,7 +107,7 @@ def move_replica(job: RunningJob, task: Task, operator: str, place: Location, re
     yield from _work(job.world.ledger, task, fetch_s)
     record.paused_s = float(env.now - paused_s)
     record.bytes = float(size)
-    task.unblock()
+    task.output.unblock()
 
 
 def _work(ledger: Ledger, task: Task, work_s: float) -> Process:

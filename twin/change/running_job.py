@@ -9,9 +9,9 @@ from twin.change.fan import Fan
 from twin.change.free_checkpoints import NoCheckpoints
 from twin.change.rewiring import Rewiring
 from twin.engine.calendar import Calendar
+from twin.engine.logic import Station
 from twin.engine.measure.ledger import EventRecord
 from twin.engine.measure.meters import Statistics
-from twin.engine.station.task import Task
 from twin.engine.streams.route import destination
 from twin.wiring.world import World
 
@@ -43,7 +43,7 @@ class RunningJob:
         """Whether watermarks pass an operator."""
         return operator in self.wiring.event_times.heeding
 
-    def outstanding(self, task: Task) -> int:
+    def outstanding(self, task: Station) -> int:
         """Tuples queued at a task, on the way to it, and waiting to be sent to it."""
         flying = sum(
             record.n

@@ -1,84 +1,51 @@
-"""What evaluations of windows come to: results, which leave all at one moment."""
+"""What a record becomes. A station serves, a logic decides."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from twin.engine.record import Record
-from twin.engine.windows.content import Leaves, State
+import simpy
 
-if TYPE_CHECKING:
-    from twin.engine.keys.groups import KeyGroups
-    from twin.engine.logics.sink import SinkLogic
-    from twin.engine.record import Mark
-    from twin.engine.station.task import Task
-
-
-Result = tuple[int, float, float]
-"""Its key, and when the oldest record that it is of was born and taken in, in seconds."""
+from twin.engine.draws import Draws
+from twin.engine.inputs import Inputs
+from twin.engine.keys.groups import KeyGroups
+from twin.engine.output import Outcome, Outlet, Output
+from twin.engine.processor import Processor
+from twin.engine.record import Alignment, Mark, Record
+from twin.engine.sketch import bucket
+from twin.engine.state import Leaves, State
 
 
-class Outcome:
-    """What evaluations come to in the end: results that leave by an outlet, and what has entered other windows then."""
+class Station(Protocol):
+    """What a logic knows of the task where it is at work: see twin.engine.station.task."""
 
-    __slots__ = ("entered", "out", "results")
+    env: simpy.Environment
+    name: str
+    processor: Processor
+    draws: Draws
+    inputs: Inputs
+    output: Output
+    service_s: float
+    queue: deque[Record]
+    queued: int
+    timers: deque[tuple[Logic, float]]
+    alignment: Alignment | None
+    tuples_in: int
+    busy: bool
+    free_s: float
+    halted: bool
 
-    def __init__(self, results: Sequence[Result], out: Outlet, entered: list[tuple[Logic, Record]]) -> None:
-        self.results = results
-        self.out = out
-        self.entered = entered
+    @property
+    def in_service(self) -> int:
+        """Records taken up and not yet emitted."""
 
-    def leave(self, at_s: float) -> None:
-        """All of it, at one moment."""
-        for logic, record in self.entered:
-            logic.emit(record, at_s)
-        send_results(self.results, self.out, at_s)
+    def deliver(self, record: Record) -> None:
+        """Takes a record that has arrived."""
 
-
-def send_results(results: Sequence[Result], out: Outlet, at_s: float) -> None:
-    """Sends results, one after the other."""
-    for result in results:
-        out.send(as_record(result, at_s))
-
-
-def as_record(result: Result, at_s: float) -> Record:
-    """A result that leaves at that time."""
-    key, born_s, taken_s = result
-    made = Record(born_s, taken_s, at_s)
-    made.key = key
-    return made
-
-
-class Outlet:
-    """A station's ports are one, the next logic at the same station is another.
-
-    send_s: CPU seconds that it takes to hand a tuple over.
-    """
-
-    __slots__ = ("send_s",)
-
-    def __init__(self) -> None:
-        self.send_s = 0.0
-
-    def send(self, record: Record) -> None:
-        """Takes a record over."""
-        raise NotImplementedError
-
-    def know_send(self, send_s: float) -> None:
-        """What it costs the station to send a tuple has changed."""
-
-    def followers(self) -> list[Logic]:
-        """Logics that tuples pass on the way to where they leave the station."""
-        return []
-
-    def came(self, number: int) -> int:
-        """Tuples that have come to one of those."""
-        return 0
-
-    def offer(self, results: Sequence[Result]) -> tuple[Outcome, float]:
-        """What results that leave all at once come to in the end, and the CPU seconds that this takes."""
-        return Outcome(results, self, []), len(results) * self.send_s
+    def job(self, outcome: Outcome, work_s: float) -> None:
+        """Does other work from now on; then its outcome leaves."""
 
 
 class Logic:
@@ -88,26 +55,16 @@ class Logic:
     service ends, and then at once. heeds: whether it takes control items up itself. keeps: whether what is in service
     has left a trace in it already. fires: evaluations of its windows so far. dropped: records that were not passed on.
     inner_bytes: size of a record that comes from another logic. law: what guards check, in words: records that came
-    have left, ended here, are in service or were stopped; empty where they need not.
+    have left, ended here, are in service or were stopped; empty where they need not. tail: those that follow it at its
+    station.
     """
 
-    __slots__ = (
-        "dropped",
-        "fires",
-        "follows",
-        "heeds",
-        "inner_bytes",
-        "keeps",
-        "law",
-        "out",
-        "station",
-    )
-
-    station: Task
+    station: Station
     out: Outlet
 
     def __init__(self) -> None:
         self.law = ""
+        self.tail: Sequence[Step] = ()
         self.follows = False
         self.heeds = False
         self.keeps = False
@@ -115,7 +72,7 @@ class Logic:
         self.fires = 0
         self.dropped = 0
 
-    def start(self, station: Task, out: Outlet) -> None:
+    def start(self, station: Station, out: Outlet) -> None:
         """Goes to work at a station."""
         self.station = station
         self.out = out
@@ -218,25 +175,91 @@ class Logic:
         if self.law:
             out = self.sent(0) + self.ended() + self.in_service() + aborted
             found.append((self.law, self.station.tuples_in, out))
-        for number, logic in enumerate(self.out.followers(), 1):
-            if logic.law:
-                found.append((logic.law, self.taken(number), self.sent(number) + logic.ended()))
+        for number, step in enumerate(self.tail, 1):
+            if step.logic.law:
+                found.append((step.logic.law, step.came, self.sent(number) + step.logic.ended()))
         return found
 
     # of each of several operators, by number -----------------------------------------------------------------------
 
     def operators(self) -> int:
         """How many there are."""
-        return 1 + len(self.out.followers())
+        return 1 + len(self.tail)
 
     def part(self, number: int) -> Logic:
         """That of one operator."""
-        return self.out.followers()[number - 1] if number else self
+        return self.tail[number - 1].logic if number else self
 
     def taken(self, number: int) -> int:
-        """Tuples that came to it."""
-        return self.out.came(number - 1) if number else self.station.tuples_in
+        """Records that came to it."""
+        return self.tail[number - 1].came if number else self.station.tuples_in
 
     def sent(self, number: int) -> int:
-        """Tuples that it passed on."""
-        return self.out.came(number) if number < len(self.out.followers()) else self.station.tuples_out
+        """Records that it passed on."""
+        return self.tail[number].came if number < len(self.tail) else self.station.output.tuples_out
+
+
+class Step:
+    """One logic of a chain. service_s: mean CPU seconds of a record that comes to it, of so many bytes. came: records.
+
+    Of the first step, the station knows all this itself.
+    """
+
+    def __init__(self, logic: Logic, draws: Draws, service_s: float, tuple_bytes: float) -> None:
+        self.logic = logic
+        self.draws = draws
+        self.service_s = service_s
+        self.came = 0
+        logic.inner_bytes = tuple_bytes
+
+    def work_s(self) -> float:
+        """CPU seconds of a record that comes to it."""
+        self.came += 1
+        return self.draws.service() * self.service_s if self.service_s > 0.0 else 0.0
+
+
+class SinkLogic(Logic):
+    """`count` and what follows are of this period; `counted`: results since the start; `repeats`: a replay's, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.law = "in = counted + in service + stopped"
+        self.counted = 0
+        self.repeats = True
+        self.clear()
+
+    def clear(self) -> None:
+        """A new period begins."""
+        self.count = 0
+        self.processing_sum_s = 0.0
+        self.e2e_sum_s = 0.0
+        self.processing: dict[int, int] = {}
+        self.e2e: dict[int, int] = {}
+
+    def ended(self) -> int:
+        """All that it counted."""
+        return self.counted
+
+    def sink(self) -> SinkLogic:
+        """This one."""
+        return self
+
+    def plan(self, record: Record) -> float:
+        """Nothing leaves a sink."""
+        return 0.0
+
+    def emit(self, record: Record, at_s: float) -> None:
+        """Notes the latencies. Windows' stamps may be rounded: none is negative."""
+        processing_s, e2e_s = at_s - record.taken_s, at_s - record.born_s
+        if processing_s < 0.0:
+            processing_s = 0.0
+        if e2e_s < processing_s:
+            e2e_s = processing_s
+        self.count += 1
+        self.counted += 1
+        self.processing_sum_s += processing_s
+        self.e2e_sum_s += e2e_s
+        place = bucket(processing_s)
+        self.processing[place] = self.processing.get(place, 0) + 1
+        place = bucket(e2e_s)
+        self.e2e[place] = self.e2e.get(place, 0) + 1

@@ -9,17 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import simpy
 
 from twin.engine.calendar import Alarm
 
-if TYPE_CHECKING:
-    from twin.engine.station.task import Task
-
 EPSILON = 1e-11
 """Core-seconds below which a job is done: rounding must not stall the clock."""
+
+
+class Worker(Protocol):
+    """A task that sits on the processor."""
+
+    def left_s(self) -> float:
+        """Core-seconds that the work under way still needs."""
 
 
 class Processor:
@@ -54,14 +58,14 @@ class Processor:
         self.capacity = capacity
         self.slowdown = 1.0  # factor on all work that begins now
         self.factors: dict[str, float] = {}
-        self.tasks: list[Task] = []
+        self.tasks: list[Worker] = []
         self.shared = False
         self.speed = min(1.0, capacity)  # in cores, of a task alone
         self.work_s = 0.0  # core-seconds taken up, for utilisation
         self.level = min(1.0, capacity)
         self.clock = 0.0
         self.since_s = 0.0
-        self.jobs: list[tuple[float, int, Task, Callable[[], None]]] = []
+        self.jobs: list[tuple[float, int, Worker, Callable[[], None]]] = []
         self._sequence = 0
         self._armed: Alarm | None = None
         self._armed_at = math.inf
@@ -79,26 +83,26 @@ class Processor:
         self._advance(self.env.now)
         self.since_s = max(self.since_s, until_s)
 
-    def attach(self, task: Task) -> None:
+    def attach(self, task: Worker) -> None:
         """Adds a task."""
         self.tasks.append(task)
         self._count()
         self.refresh()
 
-    def detach(self, task: Task) -> None:
+    def detach(self, task: Worker) -> None:
         """Takes a task away, with whatever it still had to do."""
         self.cancel(task)
         self.tasks.remove(task)
         self._count()
 
-    def start(self, task: Task, work_s: float, done: Callable[[], None]) -> None:
+    def start(self, task: Worker, work_s: float, done: Callable[[], None]) -> None:
         """Runs a job of `work_s` core-seconds; calls `done` when it has been served."""
         self._advance(self.env.now)
         self._sequence += 1
         heappush(self.jobs, (self.clock + work_s, self._sequence, task, done))
         self._relevel()
 
-    def cancel(self, task: Task) -> None:
+    def cancel(self, task: Worker) -> None:
         """Drops a task's job; its `done` is never called."""
         self._advance(self.env.now)
         self.jobs = [job for job in self.jobs if job[2] is not task]
@@ -110,7 +114,7 @@ class Processor:
         self._advance(self.env.now)
         self._relevel()
 
-    def left_s(self, task: Task) -> float:
+    def left_s(self, task: Worker) -> float:
         """Core-seconds that a task's job still needs; 0 without one."""
         clock = self.clock + self.level * max(0.0, self.env.now - self.since_s)
         return sum([max(0.0, job[0] - clock) for job in self.jobs if job[2] is task])

@@ -78,7 +78,7 @@ class RemoteTraffic(Traffic):
 
     def mean_bytes(self) -> float:
         """Per input tuple of the task, by how much of its input takes this path."""
-        sent = self.port.task.tuples_out * self.port.partitioner.weights[self.index]
+        sent = self.port.task.output.tuples_out * self.port.partitioner.weights[self.index]
         return self.bytes_each * min(1.0, sent / max(1, sum([inbox.sent for inbox in self.task.inputs.inboxes])))
 
 

@@ -53,7 +53,7 @@ def _streams(job: Job, world: World) -> None:
         copies = edge.how.count_of_copies(len(inboxes))
         position = job.components[edge.producer].outputs.index(number)
         waiting = sum(task.ports[position].waiting() for task in producers)
-        made = sum(task.tuples_out - task.ports[position].passed_over for task in producers) * copies
+        made = sum(task.output.tuples_out - task.ports[position].passed_over for task in producers) * copies
         ledger = world.ledger
         sent = sum(inbox.sent for inbox in inboxes)
         lost = sum(task.ports[position].dropped for task in producers) + ledger.unsent[edge.ends]

@@ -16,10 +16,8 @@ def same(names: str) -> dict[str, str]:
     return {name: name for name in names.split()}
 
 
-TASK = same("blocked tuples_in tuples_out service_s send_s busy_s blocked_s free_s in_service_work_s busy halted") | {
-    "_blocked_since_s": "blocked_since_s",
-    "_since_s": "since_s",
-}
+TASK = same("tuples_in service_s busy_s free_s in_service_work_s busy halted") | {"_since_s": "since_s"}
+OUTPUT = same("blocked tuples_out send_s blocked_s blocked_since_s")
 INBOX = same("credits capacity sent side beyond_s")
 WAY = same("tuples took_s")
 PORT = same("dropped passed_over send_s")

@@ -10,10 +10,9 @@ import numpy as np
 
 from twin.engine.calendar import Alarm
 from twin.engine.draws import BLOCK, Draws
-from twin.engine.logic import Logic
-from twin.engine.logics.chain import Step
+from twin.engine.logic import Logic, Step
 from twin.engine.logics.remember import RememberLogic
-from twin.engine.station.task import Station
+from twin.engine.station.task import Task
 from twin.engine.streams.channel import Inbox
 from twin.engine.streams.network import Nic
 from twin.engine.streams.route import Jitter, Leg
@@ -68,6 +67,8 @@ class Lowered:
         world = self.world
         self.tasks = world.every_task()
         self.task_rows = self.make(k.TASK, self.tasks, columns.TASK)
+        self.outputs = [task.output for task in self.tasks]
+        columns.fill(self.task_rows, self.outputs, columns.OUTPUT)
         self.pools = list(world.pools.values())
         self.pool_rows = self.make(k.POOL, self.pools)
         self.ports = [port for task in self.tasks for port in task.ports]
@@ -109,7 +110,7 @@ class Lowered:
             columns.fill(made, objects, names)
         return made
 
-    def row(self, task: Station) -> Any:
+    def row(self, task: Task) -> Any:
         """The structure of a task."""
         return view(k.TASK, self.here[id(task)])
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from twin.engine.logic import Logic
+from twin.engine.logic import Logic, SinkLogic
 from twin.engine.logics.calls import CallLogic
 from twin.engine.logics.chain import Chain
 from twin.engine.logics.remember import RememberLogic
 from twin.engine.logics.route import RouteLogic
 from twin.engine.logics.select import SelectLogic, TableLogic
-from twin.engine.logics.sink import SinkLogic
 from twin.engine.logics.source import ReplayableSource, SourceLogic
 from twin.engine.partitioners.hash import AlignedPartitioner, HashPartitioner
 from twin.engine.partitioners.partitioner import Partitioner, RandomPartitioner, SharedQueue
@@ -52,7 +51,7 @@ def strange(world: World) -> str | None:
     for task in world.every_task():
         logics = logics_of(task)
         for logic in logics:
-            if type(logic) not in LOGICS or logic.out.followers() or (len(logics) > 1 and type(logic) in ALONE):
+            if type(logic) not in LOGICS or logic.tail or (len(logics) > 1 and type(logic) in ALONE):
                 return type(logic).__name__
         for port in task.ports:
             if type(port) not in PORTS or type(port.partitioner) not in PARTITIONERS:
@@ -102,11 +101,11 @@ def _held(task: Task) -> list[Record]:
 
 
 def _under_way(task: Task) -> bool:
-    gate, logics = task.gate, logics_of(task)
-    if gate is not None and (gate.number >= 0 or gate.aside or gate.came):
+    barriers, logics = task.barriers, logics_of(task)
+    if barriers is not None and (barriers.number >= 0 or barriers.aside or barriers.came):
         return True
     if any(map(_is_mark, task.queue)) or any(_is_mark(record) for port in task.ports for _, record in port.outbox):
         return True
-    if any(logic not in logics for logic, _ in task.errands):
+    if any(logic not in logics for logic, _ in task.timers):
         return True
     return any(job[2] is task and job[3] != task.work_done for job in task.processor.jobs)

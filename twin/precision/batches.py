@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from twin.engine.logics.sink import SinkLogic
+from twin.engine.logic import SinkLogic
 from twin.engine.measure.batches import Batches
 from twin.engine.measure.meters import Statistics
 from twin.engine.measure.standard_errors import edges_s

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twin.calls import Calls
 from twin.engine.draws import Draws
-from twin.engine.logic import Logic
+from twin.engine.logic import Logic, SinkLogic
 from twin.engine.logics.calls import CallLogic, Gate
 from twin.engine.logics.remember import RememberLogic
 from twin.engine.logics.route import RouteLogic
 from twin.engine.logics.select import SelectLogic, TableLogic
-from twin.engine.logics.sink import CommittingSink, SinkLogic
+from twin.engine.logics.sink import CommittingSink
 from twin.engine.logics.source import ReplayableSource, SourceLogic
 from twin.engine.windows.combiner import GroupCombiner
 from twin.engine.windows.compute import ComputeLogic

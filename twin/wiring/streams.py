@@ -139,7 +139,7 @@ def _resend(producers: Sequence[Task], number: int, shares: Sequence[float]) -> 
     for task in producers:
         port = task.ports[number]
         before, port.send_s = port.send_s, port.paths.mean_send_s(port.partitioner.due(shares))
-        task.send_s += port.send_s - before
+        task.output.send_s += port.send_s - before
 
 
 def partitioner(

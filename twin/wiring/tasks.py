@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from twin.engine.draws import Draws
 from twin.engine.keys.groups import KeyGroups, drift, skewed
-from twin.engine.logic import Logic
-from twin.engine.logics.chain import Chain, Step
+from twin.engine.logic import Logic, Step
+from twin.engine.logics.chain import Chain
 from twin.engine.logics.tail import Tail
-from twin.engine.station.task import GatedTask, PollingTask, Setup, Task
+from twin.engine.station.task import Task
 from twin.job import Component, Stage
 from twin.keys import contiguous, distinct_values
 from twin.kinds.mechanism import Matching
@@ -28,10 +28,8 @@ def make_task(wiring: Wiring, component: Component, replica: int, place: Locatio
         return _with_tail(wiring, component, replica, place)
     draws = _draws(wiring, component.stages[0], replica)
     name = f"{component.name}#{replica}"
-    setup = Setup(wiring.world.env, name, wiring.processor(place), draws, component.service_s)
-    other = Task if wiring.checkpoints is None else GatedTask
-    station = PollingTask if component.operator.is_source else other
-    return station(setup, _logic(wiring, component, replica, draws))
+    logic, polls = _logic(wiring, component, replica, draws), component.operator.is_source
+    return Task(wiring.world.env, name, wiring.processor(place), draws, component.service_s, logic, polls)
 
 
 def _with_tail(wiring: Wiring, component: Component, replica: int, place: Location) -> Task:
@@ -45,15 +43,16 @@ def _with_tail(wiring: Wiring, component: Component, replica: int, place: Locati
     scv = _service_scv(wiring, component) if at_once else noise * first.service_scv
     rng = stream(wiring.settings.seed, f"task:{component.name}#{replica}")
     name = f"{component.name}#{replica}"
-    setup = Setup(wiring.world.env, name, wiring.processor(place), Draws(rng, scv), service_s)
     making = [made(Making(wiring, component, stage, replica)) for stage in component.stages]
-    task = (PollingTask if component.operator.is_source else Task)(setup, making[0])
+    draws, polls = Draws(rng, scv), component.operator.is_source
+    task = Task(wiring.world.env, name, wiring.processor(place), draws, service_s, making[0], polls)
     rates = [wiring.job.rates[stage.operator.name] for stage in component.stages]
     come = max(rates[1].in_per_s, 1e-12)
     each_s = sum(
         stage.service_s * rate.in_per_s / come for stage, rate in zip(component.stages[1:], rates[1:], strict=True)
     )
-    task.logic.out = Tail(task, making[1:], 0.0 if at_once else each_s, rates[-1].out_per_s / come)
+    steps = [Step(logic, draws, 0.0, 0.0) for logic in making[1:]]
+    task.logic.tail, task.logic.out = steps, Tail(task, steps, 0.0 if at_once else each_s, rates[-1].out_per_s / come)
     return task
 
 

@@ -14,7 +14,7 @@ from twin.engine.host import HostMemory, pauses
 from twin.engine.measure.meters import HostMeter, LinkMeter, OperatorMeter, WayMeter
 from twin.engine.processor import Processor
 from twin.engine.station.pool import make_pool
-from twin.engine.station.task import PollingTask, Task
+from twin.engine.station.task import Task
 from twin.job import Component, Job, compile
 from twin.plan import Location
 from twin.profiles import Noise
@@ -159,9 +159,9 @@ class Wiring:
                 stream(self.settings.seed, name) for name in (f"broker:{task.name}", f"arrivals:{source.name}")
             )
             arrivals = clock(law, replica, len(shares), own, shared, shares[replica])
-            assert isinstance(task, PollingTask)
-            task.broker = Broker(self.world.env, task, arrivals)
-            brokers.append(task.broker)
+            assert task.polling is not None
+            task.polling.broker = Broker(self.world.env, task, arrivals)
+            brokers.append(task.polling.broker)
             task.work()
         return brokers
 

@@ -272,11 +272,11 @@ def test_the_way_is_paid_to_where_shares_go() -> None:
     """Only tuples to h1 are serialised: what a source pays a tuple is h1's share of it."""
     tiny = Tiny(m=["h0", "h1"])
     fan, (source,) = tiny.wiring.fan("m"), tiny.world.tasks["source"]
-    whole_s = 2 * source.send_s
+    whole_s = 2 * source.output.send_s
     assert whole_s > 0.0
     for amount, expected_s in ((0.25, 0.75), (0.25, 1.0), (-1.0, 0.0)):
         fan.shift(0, 1, amount)
-        assert source.send_s == pytest.approx(expected_s * whole_s)
+        assert source.output.send_s == pytest.approx(expected_s * whole_s)
     with pytest.raises(ValueError, match="is not in list"):
         fan.index(Buffer())
 

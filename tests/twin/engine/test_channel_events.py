@@ -19,7 +19,7 @@ def test_services_follow_each_other() -> None:
     deliver_at(env, task, [record(0.0), record(0.5), record(5.0)])
     env.run()
     assert out.heard == [(1.0, 1), (2.0, 1), (6.0, 1)]
-    assert (task.tuples_in, task.tuples_out, task.busy_s) == (3, 3, 3.0)
+    assert (task.tuples_in, task.output.tuples_out, task.busy_s) == (3, 3, 3.0)
 
 
 @pytest.mark.parametrize("other_work", [False, True])
@@ -52,7 +52,7 @@ def test_a_full_channel_holds_its_producer_back() -> None:
     def look() -> object:
         yield env.timeout(0.5)
         while True:
-            seen.append((env.now, inbox.credits, first.blocked))
+            seen.append((env.now, inbox.credits, first.output.blocked))
             yield env.timeout(1.0)
 
     env.process(look())  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ def test_a_full_channel_holds_its_producer_back() -> None:
         (20.5, 0, 1),
         (21.5, 0, 0),
     ]
-    assert first.blocked_s == (11.0 - 4.0) + (21.0 - 12.0)
+    assert first.output.blocked_s == (11.0 - 4.0) + (21.0 - 12.0)
 
 
 def test_a_credit_comes_back_as_its_service_starts() -> None:
@@ -99,7 +99,7 @@ def test_what_is_held_back_leaves_when_there_is_room(waits_s: float) -> None:
     inbox.credits = 1
     inbox.wake()
     (left,) = out.records
-    assert (left.at_s, left.born_s, task.blocked) == (env.now, 0.0, 0)
+    assert (left.at_s, left.born_s, task.output.blocked) == (env.now, 0.0, 0)
 
 
 def test_a_shedding_port_loses_what_finds_no_room() -> None:
@@ -111,7 +111,7 @@ def test_a_shedding_port_loses_what_finds_no_room() -> None:
     first.ports[0] = port = SheddingPort(first, plain.paths, plain.partitioner)
     for _ in range(5):
         first.deliver(record(0.0))
-    assert (port.dropped, inbox.sent, first.blocked) == (2, 3, 0)
+    assert (port.dropped, inbox.sent, first.output.blocked) == (2, 3, 0)
 
 
 def test_a_task_sends_a_copy_on_every_stream() -> None:
@@ -122,7 +122,7 @@ def test_a_task_sends_a_copy_on_every_stream() -> None:
     deliver_at(env, task, [record(0.0)])
     env.run()
     assert left.heard == right.heard == [(1.0, 1)]
-    assert left.records[0] is not right.records[0] and task.tuples_out == 1
+    assert left.records[0] is not right.records[0] and task.output.tuples_out == 1
 
 
 def test_tuples_are_dealt_in_turn() -> None:

@@ -37,7 +37,7 @@ def numbered(task: Task, numbers: range) -> None:
     for number in numbers:
         item = record(task.env.now)
         item.key = number
-        task.send(item)
+        task.output.send(item)
 
 
 def hearing(task: Task, inputs: list[tuple[int, str]]) -> list[tuple[float, str, float]]:
@@ -52,10 +52,10 @@ def test_a_mark_goes_to_all_replicas_in_order() -> None:
     task, outs = map_task(env), [Order(env) for _ in range(3)]
     connect(task, [inbox_of(out) for out in outs])
     numbered(task, range(3))
-    task.mark("watermark", 7.0)
+    task.output.mark("watermark", 7.0)
     numbered(task, range(3, 6))
     assert [out.order for out in outs] == [[0, ("mark", 7.0), 3], [1, ("mark", 7.0), 4], [2, ("mark", 7.0), 5]]
-    assert task.tuples_out == 6
+    assert task.output.tuples_out == 6
 
 
 def test_a_mark_waits_its_turn_in_the_queue_and_goes_on() -> None:
@@ -66,7 +66,7 @@ def test_a_mark_waits_its_turn_in_the_queue_and_goes_on() -> None:
     connect(first, [inbox_of(second)])
     connect(second, [inbox_of(out)])
     numbered(first, range(2))
-    first.mark("watermark", 5.0)
+    first.output.mark("watermark", 5.0)
     numbered(first, range(2, 3))
     env.run()
     assert heard == [(4.0, "watermark", 5.0)]
@@ -81,12 +81,12 @@ def test_a_mark_waits_behind_what_a_full_channel_holds_back() -> None:
     connect(second, [inbox_of(out)])
     heard = hearing(second, [(0, "first")])
     numbered(first, range(4))
-    assert first.blocked
-    first.mark("watermark", 1.0)
-    first.mark("watermark", 2.0)
+    assert first.output.blocked
+    first.output.mark("watermark", 1.0)
+    first.output.mark("watermark", 2.0)
     env.run()
     assert heard == [(4.0, "watermark", 1.0), (4.0, "watermark", 2.0)]
-    assert out.order == [0, 1, 2, 3, ("mark", 1.0), ("mark", 2.0)] and not first.blocked
+    assert out.order == [0, 1, 2, 3, ("mark", 1.0), ("mark", 2.0)] and not first.output.blocked
 
 
 @pytest.mark.parametrize("hops", [1, 3])
@@ -113,7 +113,7 @@ def test_nothing_overtakes_on_the_network(hops: int, records: list[bool], gap_s:
             if is_record:
                 numbered(task, range(number, number + 1))
             else:
-                task.mark("watermark", float(number))
+                task.output.mark("watermark", float(number))
             yield env.timeout(gap_s)
 
     env.process(run())
@@ -128,7 +128,7 @@ def test_a_batch_leaves_before_a_mark() -> None:
     task.ports[0] = GatheringPort(task, plain.paths, plain.partitioner, Batching(100, 5.0, 0.0))
     numbered(task, range(3))
     assert not out.order
-    task.mark("watermark", 1.0)
+    task.output.mark("watermark", 1.0)
     assert out.order == [0, 1, 2, ("mark", 1.0)]
 
 
@@ -141,7 +141,7 @@ def test_a_shared_queue_tells_all_its_replicas_when_the_marks_turn_has_come() ->
         connect(member, [inbox_of(out)])
     connect(feeder, [inbox_of(make_pool(members))])
     numbered(feeder, range(4))
-    feeder.mark("watermark", 1.0)
+    feeder.output.mark("watermark", 1.0)
     numbered(feeder, range(4, 5))
     env.run()
     # the fast one serves 0, 2, 3 and then 4; the slow one is at 1 until 10
@@ -160,14 +160,14 @@ def test_a_station_is_as_far_as_the_least_of_its_inputs() -> None:
         connect(feeder, [inbox])
     heard = hearing(station, [(0, "a"), (0, "b"), (1, "c")])
     a, b, c = feeders
-    a.mark("watermark", 5.0)
-    b.mark("watermark", 3.0)
+    a.output.mark("watermark", 5.0)
+    b.output.mark("watermark", 3.0)
     numbered(a, range(1))
     assert out.order == [0]
-    c.mark("watermark", 4.0)
-    b.mark("watermark", 9.0)
-    a.mark("watermark", 2.0)  # values never fall
-    c.mark("barrier", 1.0)
+    c.output.mark("watermark", 4.0)
+    b.output.mark("watermark", 9.0)
+    a.output.mark("watermark", 2.0)  # values never fall
+    c.output.mark("barrier", 1.0)
     assert [value for _, _, value in heard] == [3.0, 4.0]
     assert out.order == [0, ("mark", 3.0), ("mark", 4.0)]
     assert station.alignment is not None and station.alignment.least("barrier") == float("-inf")
@@ -195,7 +195,7 @@ def test_a_window_heeds_marks_between_its_records() -> None:
     heard = hearing(task, [(0, "feeder")])
     deliver_at(env, feeder, [record(0.2), record(0.4)])
     env.run(until=0.5)
-    feeder.mark("watermark", 0.4)
+    feeder.output.mark("watermark", 0.4)
     env.run(until=2.5)
     assert heard == [(0.5, "watermark", 0.4)]
     assert task.logic.fires == 2 and task.tuples_in == 2 and ("mark", 0.4) in out.order

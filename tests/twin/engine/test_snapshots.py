@@ -22,7 +22,7 @@ from tests.twin.engine.tiny import (
 )
 from twin.engine.draws import Draws
 from twin.engine.logics.source import ReplayableSource
-from twin.engine.station.task import PollingTask, Task
+from twin.engine.station.task import Task
 from twin.engine.windows.content import Content
 
 
@@ -140,7 +140,7 @@ def test_the_results_of_an_evaluation_under_way_are_sent() -> None:
 
 def test_a_source_reads_again_what_it_took_since() -> None:
     env = simpy.Environment()
-    source = PollingTask(setup(env, 1.0), ReplayableSource())
+    source = Task(*setup(env, 1.0), ReplayableSource(), polls=True)
     connect(source, [inbox_of(Listener(env))])
     deliver_at(env, source, [record(0.0) for _ in range(5)])
     env.run(until=1.5)

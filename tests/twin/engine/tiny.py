@@ -14,7 +14,7 @@ from twin.engine.logics.select import SelectLogic
 from twin.engine.partitioners.partitioner import Partitioner
 from twin.engine.processor import Processor
 from twin.engine.record import Record
-from twin.engine.station.task import Setup, Task
+from twin.engine.station.task import Task
 from twin.engine.streams.channel import Inbox, Path, Paths, Port
 from twin.engine.windows.combiner import GroupCombiner
 from twin.engine.windows.join import MatchCombiner
@@ -37,9 +37,9 @@ class Listener:
         self.records.append(record)
 
 
-def setup(env: simpy.Environment, service_s: float, name: str = "task", seed: int = 1) -> Setup:
+def setup(env: simpy.Environment, service_s: float, name: str = "task", seed: int = 1) -> tuple[Any, ...]:
     """A core of its own, and services that do not vary."""
-    return Setup(env, name, Processor(env, 1.0), Draws(np.random.default_rng(seed), 0.0), service_s)
+    return env, name, Processor(env, 1.0), Draws(np.random.default_rng(seed), 0.0), service_s
 
 
 def map_logic() -> Logic:
@@ -49,7 +49,7 @@ def map_logic() -> Logic:
 
 def map_task(env: simpy.Environment, service_s: float = 1.0, name: str = "task") -> Task:
     """A station of a map."""
-    return Task(setup(env, service_s, name), map_logic())
+    return Task(*setup(env, service_s, name), map_logic())
 
 
 def window(policy: str, size: float, slide: float) -> CountWindow | TimeWindow:
@@ -63,7 +63,7 @@ def aggregate(env: simpy.Environment, over: CountWindow | TimeWindow, groups: in
     """A grouped window."""
     extent = extent_of(over)
     trigger = TimeTrigger(extent) if extent.by_time else CountTrigger(extent)
-    return Task(setup(env, 0.001), WindowLogic(trigger, GroupCombiner(extent, 0.0, 0.0, groups)))
+    return Task(*setup(env, 0.001), WindowLogic(trigger, GroupCombiner(extent, 0.0, 0.0, groups)))
 
 
 def join(env: simpy.Environment, over: CountWindow | TimeWindow, selectivity: float = 0.02) -> Task:
@@ -71,7 +71,7 @@ def join(env: simpy.Environment, over: CountWindow | TimeWindow, selectivity: fl
     extent = extent_of(over)
     trigger = TimeTrigger(extent) if extent.by_time else CountTrigger(extent)
     combiner = MatchCombiner(extent, 0.0, 0.0, (False, False), selectivity=selectivity, amplification=None)
-    return Task(setup(env, 0.001), WindowLogic(trigger, combiner, 2))
+    return Task(*setup(env, 0.001), WindowLogic(trigger, combiner, 2))
 
 
 def inbox_of(task: Any, capacity: int = 1000, side: int = 0) -> Inbox:

@@ -19,11 +19,11 @@ from twin.change.running_job import RunningJob
 from twin.change.strategies.member import Member
 from twin.change.transfer import carry
 from twin.engine.measure.ledger import Buffer, EventRecord
+from twin.engine.state import Leaves
 from twin.engine.station.barriers import occupy
 from twin.engine.station.task import Task
 from twin.engine.windows.compute import ComputeLogic
 from twin.engine.windows.consolidate import ConsolidateLogic
-from twin.engine.windows.content import Leaves
 
 LONG_AGO_US = -(1 << 62)
 

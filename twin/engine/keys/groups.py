@@ -5,19 +5,32 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import simpy
 
 from twin.engine.keys.likeness import Likeness, cumulative, keys_for
 from twin.engine.keys.two_choice import second_choice, settled_shares
-from twin.engine.station.task import Task
 from twin.key_skew import KeySkew, zipf_shares
 
 if TYPE_CHECKING:
     from twin.engine.keys.aligned import AlignedKeys
-    from twin.engine.measure.ledger import Buffer
+
+
+class Holder(Protocol):
+    """A task, or who receives for a while in its place: it has key groups, and is told which."""
+
+    state_bytes: float
+
+    def window_bytes(self) -> float:
+        """See Logic."""
+
+    def held_keys(self) -> list[tuple[list[int], float]]:
+        """See Logic."""
+
+    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+        """See Logic."""
 
 
 class KeyGroups:
@@ -38,7 +51,7 @@ class KeyGroups:
 
     def __init__(
         self,
-        tasks: Sequence[Task | Buffer],
+        tasks: Sequence[Holder],
         owner: Sequence[int],
         distinct: np.ndarray,
         *,

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 from twin.calls import Calls
 from twin.engine.calendar import Alarm, once
 from twin.engine.draws import Draws
-from twin.engine.logic import Logic
+from twin.engine.logic import Logic, SinkLogic
 from twin.engine.logics.select import send_times
-from twin.engine.logics.sink import SinkLogic
 from twin.engine.record import Record
 
 if TYPE_CHECKING:
-    from twin.engine.logic import Outlet
-    from twin.engine.station.task import Task
+    from twin.engine.logic import Station
+    from twin.engine.output import Outlet
 
 
 class Gate:
@@ -72,7 +71,7 @@ class CallLogic(Logic):
         self.last_s = 0.0
         self.number = 0
 
-    def start(self, station: Task, out: Outlet) -> None:
+    def start(self, station: Station, out: Outlet) -> None:
         """See Logic."""
         super().start(station, out)
         self.turn = Alarm(station.env, self._through_gate)
@@ -102,13 +101,13 @@ class CallLogic(Logic):
 
     def _hold(self, record: Record) -> None:
         self.stuck = record
-        self.station.block()
+        self.station.output.block()
 
     def _through_gate(self, _: object) -> None:
         stuck, self.stuck = self.stuck, None
         assert stuck is not None
         self._fly(stuck, self.station.env.now)
-        self.station.unblock()
+        self.station.output.unblock()
 
     def _fly(self, record: Record, now: float) -> None:
         back_s = now + self._answer_s()
@@ -135,7 +134,7 @@ class CallLogic(Logic):
         if stuck is not None and not self.turn.pending and len(self.flying) < self.capacity:
             self.stuck = None
             self._ask(stuck)
-            self.station.unblock()
+            self.station.output.unblock()
 
     # what it comes to ------------------------------------------------------------------------------------------------
 
@@ -150,7 +149,7 @@ class CallLogic(Logic):
         elif self.selectivity > 1.0:
             n_out = draws.rounded(self.selectivity)
         self.dropped += 0 if n_out else 1
-        send_times(record, n_out, self.station)
+        send_times(record, n_out, self.station.output)
 
     def stopped(self) -> None:
         """What was asked has no answer."""
@@ -188,6 +187,6 @@ class CallLogic(Logic):
         came, open_now = self.station.tuples_in, self.in_service() + aborted
         laws = [("in = answered + waiting + in service + stopped", came, self.answered + open_now)]
         if self.selectivity <= 1.0:
-            left = self.station.tuples_out + self.ended() + open_now
+            left = self.station.output.tuples_out + self.ended() + open_now
             laws.append(("in = out + ended + waiting + in service + stopped", came, left))
         return laws

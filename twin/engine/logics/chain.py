@@ -5,36 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from twin.engine.draws import Draws
-from twin.engine.logic import Logic, Outcome, Outlet, Result, as_record
-from twin.engine.logics.sink import SinkLogic
+from twin.engine.logic import Logic, SinkLogic, Step
+from twin.engine.output import Outcome, Outlet, Result, as_record
 from twin.engine.record import Record
-from twin.engine.windows.content import Leaves, State
+from twin.engine.state import Leaves, State
 
 if TYPE_CHECKING:
     from twin.engine.keys.groups import KeyGroups
-    from twin.engine.station.task import Task
-
-
-class Step:
-    """One logic of a chain. service_s: mean CPU seconds of a record that comes to it, of so many bytes. came: records.
-
-    Of the first step, the station knows all this itself.
-    """
-
-    __slots__ = ("came", "draws", "logic", "service_s")
-
-    def __init__(self, logic: Logic, draws: Draws, service_s: float, tuple_bytes: float) -> None:
-        self.logic = logic
-        self.draws = draws
-        self.service_s = service_s
-        self.came = 0
-        logic.inner_bytes = tuple_bytes
-
-    def work_s(self) -> float:
-        """CPU seconds of a record that comes to it."""
-        self.came += 1
-        return self.draws.service() * self.service_s if self.service_s > 0.0 else 0.0
+    from twin.engine.logic import Station
 
 
 class Steps(Logic):
@@ -45,6 +23,7 @@ class Steps(Logic):
     def __init__(self, steps: list[Step]) -> None:
         super().__init__()
         self.steps = steps
+        self.tail = steps[1:]
         self.keeps = any(step.logic.keeps for step in steps)
 
     def held(self) -> float:
@@ -100,21 +79,9 @@ class Steps(Logic):
         """See Logic."""
         return self.steps[-1].logic.sink()
 
-    def operators(self) -> int:
-        """See Logic."""
-        return len(self.steps)
-
     def part(self, number: int) -> Logic:
         """See Logic."""
         return self.steps[number].logic
-
-    def taken(self, number: int) -> int:
-        """See Logic."""
-        return self.steps[number].came if number else self.station.tuples_in
-
-    def sent(self, number: int) -> int:
-        """See Logic."""
-        return self.steps[number + 1].came if number + 1 < len(self.steps) else self.station.tuples_out
 
 
 class Link(Outlet):
@@ -173,7 +140,7 @@ class Chain(Steps):
         self.planned: list[Record] = []
         self.entered: list[tuple[Logic, Record]] = []
 
-    def start(self, station: Task, out: Outlet) -> None:
+    def start(self, station: Station, out: Outlet) -> None:
         """See Logic."""
         super().start(station, out)
         self.end = out

@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from twin.engine.logics.select import SelectLogic
 from twin.engine.record import Record
-from twin.engine.windows.content import Every, Leaves, State, parted
+from twin.engine.state import Every, Leaves, State, parted
 
 
 class RememberLogic(SelectLogic):

@@ -28,7 +28,7 @@ class RouteLogic(Logic):
 
     def plan(self, record: Record) -> float:
         """Draws where it goes."""
-        draws, ports = self.station.draws, self.station.ports
+        draws, ports = self.station.draws, self.station.output.ports
         left, rest, work_s = True, 1.0, 0.0
         for number, share in enumerate(self.shares):
             chance = min(1.0, share / rest) if rest > 0.0 else 0.0
@@ -48,8 +48,8 @@ class RouteLogic(Logic):
         record.at_s = at_s
         record.left_s = at_s - record.taken_s
         ways, n_out = self.goes.copy(), self.n_out
-        self.station.tuples_out += n_out
-        for port, goes in zip(self.station.ports, ways, strict=True):
+        self.station.output.tuples_out += n_out
+        for port, goes in zip(self.station.output.ports, ways, strict=True):
             port.passed_over += n_out - goes
             if goes:
                 port.send(record.copy())

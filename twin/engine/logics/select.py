@@ -8,7 +8,7 @@ from twin.engine.logic import Logic
 from twin.engine.record import Record
 
 if TYPE_CHECKING:
-    from twin.engine.logic import Outlet
+    from twin.engine.output import Outlet
 
 
 class SelectLogic(Logic):

@@ -6,19 +6,15 @@ send has passed all that follows before the next punctuation leaves. What the fo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from twin.engine.logic import Logic, Outlet
+from twin.engine.logic import Station, Step
+from twin.engine.output import Outlet
 from twin.engine.record import Record
-
-if TYPE_CHECKING:
-    from twin.engine.station.task import Task
 
 
 class Onwards(Outlet):
     """From one follower to that of a number; after the last, to where the station's tuples leave."""
-
-    __slots__ = ("number", "tail")
 
     def __init__(self, tail: Tail, number: int) -> None:
         super().__init__()
@@ -31,20 +27,17 @@ class Onwards(Outlet):
 
 
 class Tail(Outlet):
-    """each_s: CPU seconds that all of them take of a tuple which comes to the first; gain: how many leave the last."""
+    """each_s: CPU seconds that all of them take of a record which comes to the first; gain: how many leave the last."""
 
-    __slots__ = ("_came", "_logics", "_station", "each_s", "gain")
-
-    def __init__(self, station: Task, logics: list[Logic], each_s: float, gain: float) -> None:
+    def __init__(self, station: Station, steps: Sequence[Step], each_s: float, gain: float) -> None:
         super().__init__()
         self._station = station
-        self._logics = logics
-        self._came = [0] * len(logics)
+        self._steps = steps
         self.each_s = each_s
         self.gain = gain
-        self.know_send(station.send_s)
-        for number, logic in enumerate(logics, 1):
-            logic.start(station, Onwards(self, number))
+        self.know_send(station.output.send_s)
+        for number, step in enumerate(steps, 1):
+            step.logic.start(station, Onwards(self, number))
 
     def know_send(self, send_s: float) -> None:
         """See Outlet."""
@@ -56,18 +49,10 @@ class Tail(Outlet):
 
     def enter(self, number: int, record: Record) -> None:
         """A record comes to the follower of that number."""
-        if number == len(self._logics):
-            self._station.send(record)
+        if number == len(self._steps):
+            self._station.output.send(record)
             return
-        self._came[number] += 1
-        logic = self._logics[number]
-        logic.plan(record)
-        logic.emit(record, record.at_s)
-
-    def followers(self) -> list[Logic]:
-        """See Outlet."""
-        return self._logics
-
-    def came(self, number: int) -> int:
-        """See Outlet."""
-        return self._came[number]
+        step = self._steps[number]
+        step.came += 1
+        step.logic.plan(record)
+        step.logic.emit(record, record.at_s)

@@ -9,7 +9,7 @@ import numpy as np
 import simpy
 
 from twin.engine.calendar import Calendar
-from twin.engine.logics.sink import SinkLogic
+from twin.engine.logic import SinkLogic
 from twin.engine.measure.meters import Row
 from twin.kinds.registry import SINKS
 

@@ -61,7 +61,7 @@ class OperatorMeter:
             "dropped": sum([port.dropped for task in self.tasks for port in self._ports(task)]),
             "arrived": sum([broker.arrived for broker in self.brokers]),
             **{f"busy{k}": task.busy_until_now_s() for k, task in enumerate(self.tasks)},
-            **{f"blocked{k}": task.blocked_until_now_s() for k, task in enumerate(self.tasks)},
+            **{f"blocked{k}": task.output.blocked_until_now_s() for k, task in enumerate(self.tasks)},
         }
 
     def _ports(self, task: Task) -> Sequence[Port]:

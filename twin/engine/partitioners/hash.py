@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from twin.engine.draws import Draws
     from twin.engine.keys.aligned import AlignedKeys
     from twin.engine.keys.groups import KeyGroups
-    from twin.engine.station.task import Task
 
 
 class HashPartitioner(Partitioner):
@@ -30,7 +29,7 @@ class HashPartitioner(Partitioner):
         self._version = groups.version
         self._chooser = Chooser(groups) if groups.two_choice else None
 
-    def another(self, draws: Draws, producer: Task) -> Partitioner:
+    def another(self, draws: Draws, producer: object) -> Partitioner:
         """See Partitioner."""
         return HashPartitioner(self._groups, draws)
 
@@ -59,7 +58,7 @@ class AlignedPartitioner(HashPartitioner):
 
     __slots__ = ("_aligned", "_producer")
 
-    def __init__(self, aligned: AlignedKeys, producer: Task, draws: Draws, first: int = 0) -> None:
+    def __init__(self, aligned: AlignedKeys, producer: object, draws: Draws, first: int = 0) -> None:
         self._aligned = aligned
         self._producer = producer
         super().__init__(aligned.consumer, draws, first)
@@ -69,7 +68,7 @@ class AlignedPartitioner(HashPartitioner):
         """See Partitioner."""
         return self._aligned.shares(self._producer)
 
-    def another(self, draws: Draws, producer: Task) -> Partitioner:
+    def another(self, draws: Draws, producer: object) -> Partitioner:
         """See Partitioner."""
         return AlignedPartitioner(self._aligned, producer, draws)
 

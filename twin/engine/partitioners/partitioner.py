@@ -11,7 +11,6 @@ from twin.engine.record import Record
 
 if TYPE_CHECKING:
     from twin.engine.draws import Draws
-    from twin.engine.station.task import Task
 
 
 class Partitioner:
@@ -44,7 +43,7 @@ class Partitioner:
         """Its weights where the consumer's replicas get these shares of the stream."""
         return shares
 
-    def another(self, draws: Draws, producer: Task) -> Partitioner:
+    def another(self, draws: Draws, producer: object) -> Partitioner:
         """That of another producer replica, which has random numbers of its own."""
         return Partitioner(list(self.weights), self.copies)
 
@@ -81,7 +80,7 @@ class RandomPartitioner(Partitioner):
         self._draws = draws
         super().__init__(weights, first=first)
 
-    def another(self, draws: Draws, producer: Task) -> Partitioner:
+    def another(self, draws: Draws, producer: object) -> Partitioner:
         """See Partitioner."""
         return RandomPartitioner(list(self.weights), draws)
 

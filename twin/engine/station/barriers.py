@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from twin.engine.logic import Logic, Outcome
+from twin.engine.logic import Logic
+from twin.engine.output import Outcome
 from twin.engine.record import Mark, Record
 from twin.engine.station.task import Snapshot
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 class Chore(Logic):
     """work_s: CPU seconds."""
 
-    __slots__ = ("work_s",)
-
     def __init__(self, station: Task, work_s: float) -> None:
         super().__init__()
         self.station = station
@@ -25,14 +24,14 @@ class Chore(Logic):
 
     def due(self, at_s: float, from_s: float) -> None:
         """See Logic."""
-        self.station.job(Outcome([], self.station, []), self.work_s)
+        self.station.job(Outcome([], self.station.output, []), self.work_s)
 
 
 def occupy(station: Task, work_s: float) -> None:
     """Gives a station so many CPU seconds of work: before the next record, or now if it is idle."""
     chore, now = Chore(station, work_s), station.env.now
-    if station.busy or station.blocked:
-        station.errands.append((chore, now))
+    if station.busy or station.output.blocked:
+        station.timers.append((chore, now))
     else:
         chore.due(now, now)
 
@@ -42,7 +41,7 @@ Way = tuple[int, object]
 """Side of the stream, and the task that sends."""
 
 
-class BarrierGate:
+class Barriers:
     """Of one station. passed: told when its part of the checkpoint is known, with that part.
 
     number: of the checkpoint that is awaited; -1 if none is. ways: inputs, and outs: by port the replicas, that
@@ -51,31 +50,12 @@ class BarrierGate:
     were. work_s: CPU seconds that the checkpoint takes of the station, by its part.
     """
 
-    __slots__ = (
-        "aside",
-        "came",
-        "corked",
-        "flying",
-        "held",
-        "number",
-        "outs",
-        "overtakes",
-        "passed",
-        "put_aside",
-        "reached_s",
-        "since_s",
-        "snapshot",
-        "station",
-        "ways",
-        "work_s",
-    )
-
     def __init__(
         self,
         station: Task,
         overtakes: bool,
-        work_s: Callable[[BarrierGate], float],
-        passed: Callable[[BarrierGate], None],
+        work_s: Callable[[Barriers], float],
+        passed: Callable[[Barriers], None],
     ) -> None:
         self.station = station
         self.overtakes = overtakes
@@ -135,8 +115,8 @@ class BarrierGate:
     # aligned -------------------------------------------------------------------------------------------------------
 
     def holds(self, record: Record) -> bool:
-        """Whether a record comes after a barrier that others have still to send."""
-        return (record.inbox.side, record.sender) in self.came
+        """Whether a record comes after an aligned barrier that others have still to send."""
+        return bool(self.came) and not self.overtakes and (record.inbox.side, record.sender) in self.came
 
     def put(self, record: Record) -> None:
         """Puts it aside: other senders get its room in the channel, and its own stands still when it had its share."""
@@ -147,7 +127,7 @@ class BarrierGate:
         senders = len([side for side, _ in self.ways if side == inbox.side])
         if held * senders >= inbox.capacity and sender not in self.corked:
             self.corked.append(sender)
-            sender.block()
+            sender.output.block()
         inbox.credits += record.n
         if inbox.waiters:
             station.busy = True  # what arrives now waits for its turn
@@ -164,7 +144,7 @@ class BarrierGate:
             self.station.queue.appendleft(record)
         corked, self.corked = self.corked, []
         for sender in corked:
-            sender.unblock()
+            sender.output.unblock()
 
     # unaligned -----------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from twin.engine.record import Record
-from twin.engine.station.task import Station
+from twin.engine.station.task import Task
 
 
 class Pool:
@@ -20,13 +20,13 @@ class Pool:
     """
 
     def __init__(self) -> None:
-        self.members: list[Station] = []
-        self.queue: deque[tuple[Record, Station]] = deque()
-        self.idle: deque[Station] = deque()
-        self.listed: set[Station] = set()
+        self.members: list[Task] = []
+        self.queue: deque[tuple[Record, Task]] = deque()
+        self.idle: deque[Task] = deque()
+        self.listed: set[Task] = set()
         self.turn = 0
 
-    def join(self, member: Station) -> None:
+    def join(self, member: Task) -> None:
         """Adds a replica."""
         self.members.append(member)
         self._list(member)
@@ -47,7 +47,7 @@ class Pool:
         keeper.queued += record.n
         self.queue.append((record, keeper))
 
-    def feed(self, member: Station) -> None:
+    def feed(self, member: Task) -> None:
         """Gives a replica that may be free what waits."""
         while free(member):
             if not self.queue:
@@ -66,18 +66,18 @@ class Pool:
         for member in self.members:
             member.deliver(mark.copy())
 
-    def _list(self, member: Station) -> None:
+    def _list(self, member: Task) -> None:
         if member not in self.listed:
             self.listed.add(member)
             self.idle.append(member)
 
 
-def free(task: Station) -> bool:
+def free(task: Task) -> bool:
     """Whether the task could begin a service now."""
-    return not (task.busy or task.blocked or task.halted or task.queue)
+    return not (task.busy or task.output.blocked or task.halted or task.queue)
 
 
-def make_pool(tasks: Sequence[Station]) -> Pool:
+def make_pool(tasks: Sequence[Task]) -> Pool:
     """Joins members of one operator to a new pool."""
     pool = Pool()
     for task in tasks:

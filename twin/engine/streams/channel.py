@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import mul
 from typing import TYPE_CHECKING, Protocol
 
+import simpy
+
 from twin.engine.record import Record
 
 if TYPE_CHECKING:
     from twin.engine.partitioners.partitioner import Partitioner
     from twin.engine.record import Mark
-    from twin.engine.station.task import Task
     from twin.engine.streams.network import Nic
     from twin.engine.streams.route import Leg
 
@@ -31,6 +32,31 @@ class Receiver(Protocol):
 
     def deliver(self, record: Record) -> None:
         """Takes a record that has arrived."""
+
+
+class Output(Protocol):
+    """See twin.engine.output."""
+
+    tuples_out: int
+
+    def block(self) -> None:
+        """A port has a record that its channel cannot take."""
+
+    def unblock(self) -> None:
+        """A port has sent all it held."""
+
+    def held_back(self, record: Record) -> None:
+        """A record that a full channel held back leaves now."""
+
+
+class Sender(Protocol):
+    """A task."""
+
+    env: simpy.Environment
+
+    @property
+    def output(self) -> Output:
+        """What leaves it."""
 
 
 class Inbox:
@@ -133,7 +159,7 @@ class Port:
 
     __slots__ = ("_only", "dropped", "outbox", "partitioner", "passed_over", "paths", "send_s", "task", "told")
 
-    def __init__(self, task: Task, paths: Paths, partitioner: Partitioner) -> None:
+    def __init__(self, task: Sender, paths: Paths, partitioner: Partitioner) -> None:
         self.task = task
         self.paths = paths
         self.partitioner = partitioner
@@ -201,7 +227,7 @@ class Port:
             self.transfer(path, record)
         else:
             self.outbox.append((path, record))
-            self.task.block()
+            self.task.output.block()
             path.inbox.waiters.append(self)
 
     def retry(self, inbox: Inbox) -> bool:
@@ -212,7 +238,7 @@ class Port:
             if inbox.credits < record.n:
                 return False
             outbox.popleft()
-            self.task.held_back(record)
+            self.task.output.held_back(record)
             self.transfer(path, record)
         inbox.waiters.popleft()
         if outbox:
@@ -221,7 +247,7 @@ class Port:
             if head.credits >= outbox[0][1].n:
                 head.wake()
         else:
-            self.task.unblock()
+            self.task.output.unblock()
         return True
 
     def transfer(self, path: Path, record: Record) -> None:

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from twin.engine.calendar import Alarm
 from twin.engine.partitioners.partitioner import Partitioner
 from twin.engine.record import Record
-from twin.engine.station.task import Task
-from twin.engine.streams.channel import Path, Paths, Port
+from twin.engine.streams.channel import Path, Paths, Port, Sender
 
 FLUSH_DRIFT = 0.05
 """Periods of ports differ by up to this share."""
@@ -36,7 +35,7 @@ class GatheringPort(Port):
 
     __slots__ = ("_alarm", "_armed", "_buffers", "batching")
 
-    def __init__(self, task: Task, paths: Paths, partitioner: Partitioner, batching: Batching) -> None:
+    def __init__(self, task: Sender, paths: Paths, partitioner: Partitioner, batching: Batching) -> None:
         super().__init__(task, paths, partitioner)
         self.batching = batching
         self._buffers: defaultdict[int, list[Record]] = defaultdict(list)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from twin.engine.draws import Draws
-from twin.engine.logic import Result
+from twin.engine.output import Result
 from twin.engine.windows.content import Content
 from twin.engine.windows.trigger import Extent
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import cast
 
-from twin.engine.logics.sink import SinkLogic
+from twin.engine.logic import SinkLogic
 from twin.engine.record import Record
 from twin.engine.windows.forms import WINDOWS, Forms
 from twin.engine.windows.panes import Content, Dated
@@ -144,7 +144,7 @@ class ComputeLogic(TimedLogic):
         if self.results:
             self._emit_results(span, content)
             return 0.0
-        self.station.tuples_out += content.keys
+        self.station.output.tuples_out += content.keys
         return sum([shipping.ship(span, content, self.now_s, self.index) for shipping in self.shippings])
 
     def _emit_results(self, span: Span, content: Content) -> None:

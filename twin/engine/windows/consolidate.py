@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import cast
 
-from twin.engine.logic import Outcome
+from twin.engine.logic import Station
+from twin.engine.output import Outcome, Outlet
 from twin.engine.record import Mark, Record
-from twin.engine.station.task import Task
 from twin.engine.windows.compute import results_of
 from twin.engine.windows.panes import Content, Dated, Partial
 from twin.engine.windows.pieces import Pieces
@@ -26,10 +26,8 @@ State = list[dict[Span, Content]]
 class Complete(Outcome):
     """Windows that leave together, and how far their sender is then."""
 
-    __slots__ = ("station", "watermark_us", "windows")
-
-    def __init__(self, windows: list[Dated], watermark_us: int, station: Task) -> None:
-        super().__init__([], station.logic.out, [])
+    def __init__(self, windows: list[Dated], watermark_us: int, station: Station, out: Outlet) -> None:
+        super().__init__([], out, [])
         self.windows = windows
         self.watermark_us = watermark_us
         self.station = station
@@ -40,7 +38,7 @@ class Complete(Outcome):
             result = each.copy()  # a restart may send it again
             result.at_s = at_s
             self.out.send(result)
-        for port in self.station.ports:
+        for port in self.station.output.ports:
             port.mark(Mark(WATERMARK, float(self.watermark_us), self.station.name, at_s))
 
 
@@ -158,18 +156,18 @@ class ConsolidateLogic(TimedLogic):
             self.audit.emit(span, content)
             results += self._results(span, content, at_s)
         work_s += len(results) * (self.result_s + self.out.send_s)
-        self.station.job(Complete(results, watermark_us, self.station), work_s)
+        self.station.job(Complete(results, watermark_us, self.station, self.out), work_s)
 
     def _ship(self, span: Span, content: Content, at_s: float) -> float:
         """To consolidates of longer windows."""
         if not self.shippings:
             return 0.0
-        self.station.tuples_out += content.keys
+        self.station.output.tuples_out += content.keys
         return sum([shipping.ship(span, content, at_s, self.index) for shipping in self.shippings])
 
     def _results(self, span: Span, content: Content, at_s: float) -> list[Dated]:
         """To all others."""
-        if self.shippings and len(self.shippings) == len(self.station.ports):
+        if self.shippings and len(self.shippings) == len(self.station.output.ports):
             return []
         n = content.keys
         if self.results_per_key != 1.0:

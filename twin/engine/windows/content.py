@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-Item = tuple[float, int, float, float]
-"""Of a record: its position, its key, when it was born and when it was taken in, in seconds."""
-Leaves = Callable[[int], bool]
-"""Whether a record of a key goes along with what moves; asked of one record after another."""
+from twin.engine.state import Item
+
 TRIM = 512
 """Forgotten records are cut off in blocks of this many."""
 
@@ -89,44 +85,3 @@ class Content:
         other = Content()
         other.become(self.items())
         return other
-
-
-@dataclass(slots=True)
-class State:
-    """Of a replica, on its way to another: a list of records a store. Positions that count records are relative to what
-    the replica has seen. bytes: how large it is.
-    """
-
-    stores: list[list[Item]] = field(default_factory=list)
-    bytes: float = 0.0
-
-    @property
-    def records(self) -> int:
-        """How many."""
-        return sum(map(len, self.stores))
-
-
-class Every:
-    """A share of the records, evenly among all that are asked for: where nobody knows whose keys move."""
-
-    __slots__ = ("_asked", "_gone", "share")
-
-    def __init__(self, share: float) -> None:
-        self.share = share
-        self._asked = self._gone = 0
-
-    def __call__(self, key: int) -> bool:
-        """See Leaves."""
-        self._asked += 1
-        goes = round(self.share * self._asked) > self._gone
-        self._gone += goes
-        return goes
-
-
-def parted(items: list[Item], leaves: Leaves) -> tuple[list[Item], list[Item]]:
-    """Those that go, and those that stay."""
-    gone: list[Item] = []
-    kept: list[Item] = []
-    for item in items:
-        (gone if leaves(item[1]) else kept).append(item)
-    return gone, kept

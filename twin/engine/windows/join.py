@@ -8,7 +8,7 @@ from itertools import product
 
 from twin.engine.draws import Draws
 from twin.engine.keys.likeness import Likeness, keys_for
-from twin.engine.logic import Result
+from twin.engine.output import Result
 from twin.engine.windows.combiner import Combiner
 from twin.engine.windows.content import Content, Held
 from twin.engine.windows.trigger import Extent

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,9 +19,6 @@ from twin.engine.partitioners.partitioner import Partitioner
 from twin.engine.record import Record
 from twin.engine.windows.panes import DIGEST_BITS, Audit, Dated, Groups
 from twin.panes import Span
-
-if TYPE_CHECKING:
-    from twin.engine.station.task import Task
 
 
 @dataclass(slots=True)
@@ -143,7 +139,7 @@ class EventTimePartitioner(Partitioner):
         self._weighed = -1
         super().__init__(ownership.keys.shares(), first=first)
 
-    def another(self, draws: Draws, producer: Task) -> Partitioner:
+    def another(self, draws: Draws, producer: object) -> Partitioner:
         """See Partitioner."""
         return EventTimePartitioner(self.ownership, draws, self.copied, self.audit, mask=self.mask)
 

@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from twin.engine.calendar import Alarm
-from twin.engine.logic import Logic, as_record
+from twin.engine.logic import Logic
+from twin.engine.output import as_record
 from twin.engine.record import Record
-from twin.engine.windows.content import Every, Item, Leaves, State, parted
+from twin.engine.state import Every, Item, Leaves, State, parted
 
 if TYPE_CHECKING:
     from twin.engine.keys.groups import KeyGroups
-    from twin.engine.logic import Outlet
-    from twin.engine.station.task import Task
+    from twin.engine.logic import Station
+    from twin.engine.output import Outlet
 
 SOON = 1e-9
 """Seconds by which an end may be missed by rounding."""
@@ -54,7 +55,7 @@ class SessionLogic(Logic):
         self.groups: KeyGroups | None = None
         self.watching = False
 
-    def start(self, station: Task, out: Outlet) -> None:
+    def start(self, station: Station, out: Outlet) -> None:
         """See Logic."""
         super().start(station, out)
         self.alarm = Alarm(station.env, self._end)
@@ -105,7 +106,7 @@ class SessionLogic(Logic):
                 break
             del self.open[key]
             self.finished += 1
-            self.station.send(as_record((key, session.born_s, session.taken_s), now_s))
+            self.station.output.send(as_record((key, session.born_s, session.taken_s), now_s))
         self._watch()
 
     def stopped(self) -> None:
@@ -184,7 +185,7 @@ class SessionLogic(Logic):
         """See Logic."""
         return [
             ("sessions begun = ended + open", self.begun, self.finished + len(self.open)),
-            ("sessions ended = results", self.finished, self.station.tuples_out),
+            ("sessions ended = results", self.finished, self.station.output.tuples_out),
         ]
 
 

@@ -16,7 +16,7 @@ from twin.engine.windows.panes import Content, Partial
 from twin.panes import Span
 
 if TYPE_CHECKING:
-    from twin.engine.station.task import Task
+    from twin.engine.logic import Station
     from twin.engine.streams.channel import Port
 
 
@@ -43,7 +43,7 @@ class Shipping:
     __slots__ = ("copied", "held", "here", "longest_us", "made_s", "ownership", "port", "task", "together")
 
     def __init__(
-        self, task: Task, port: Port, ownership: Ownership, copied: Copied, longest_us: int, made_s: float
+        self, task: Station, port: Port, ownership: Ownership, copied: Copied, longest_us: int, made_s: float
     ) -> None:
         self.task = task
         self.made_s = made_s

@@ -83,9 +83,9 @@ class TimedSource(ReplayableSource):
         passed_us = self.panes.bounds(self.panes.pane(int(newest_us) - self.slack_us)).start
         if passed_us > self._marked_us:
             self._marked_us = float(passed_us)
-            for port in self.station.ports:
+            for port in self.station.output.ports:
                 port.mark(Mark(WATERMARK, float(passed_us), self.station.name, at_s))
 
     def announce(self, cut_us: int) -> None:
         """A modification from that event time on, which none of its tuples has reached."""
-        self.station.mark(MODIFICATION, float(cut_us))
+        self.station.output.mark(MODIFICATION, float(cut_us))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twin.engine.calendar import Alarm
-from twin.engine.logic import Outcome
+from twin.engine.output import Outcome
 from twin.engine.record import Record
 from twin.windows import TimeWindow, Window
 
@@ -133,8 +133,8 @@ class TimeTrigger(Trigger):
         boundary_s = self.boundary_s
         self.boundary_s = boundary_s + self.extent.slide
         self.alarm.set(max(self.boundary_s, station.env.now + 1e-9))
-        if station.blocked or station.busy:
-            station.errands.append((self.window, boundary_s))
+        if station.output.blocked or station.busy:
+            station.timers.append((self.window, boundary_s))
         else:
             self.due(boundary_s)
 
@@ -155,13 +155,13 @@ class TimeTrigger(Trigger):
 
     def snapshot(self) -> object:
         """Its next boundary, and those that are due."""
-        errands = self.window.station.errands
+        errands = self.window.station.timers
         return Clock(self.boundary_s, tuple([at_s for logic, at_s in errands if logic is self.window]))
 
     def restore(self, kept: object, at_s: float, now_s: float) -> None:
         """Windows that the content belongs to end now, if their time is over; the clock goes on."""
         assert isinstance(kept, Clock)
-        errands, window = self.window.station.errands, self.window
+        errands, window = self.window.station.timers, self.window
         others = [each for each in errands if each[0] is not window]
         errands.clear()
         errands.extend(others)

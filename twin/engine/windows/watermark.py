@@ -115,7 +115,7 @@ class TimedLogic(Logic):
         least = alignment.least(mark.kind)
         if mark.kind == MODIFICATION:
             self.modify(int(least))
-            self.station.mark(MODIFICATION, least)
+            self.station.output.mark(MODIFICATION, least)
         else:
             self.proceed()
 
@@ -137,7 +137,7 @@ class TimedLogic(Logic):
 
     def tell(self, watermark_us: int) -> None:
         """Tells all consumers, behind what was sent so far."""
-        self.station.mark(WATERMARK, float(watermark_us))
+        self.station.output.mark(WATERMARK, float(watermark_us))
 
     # failures --------------------------------------------------------------------------------------------------------
 

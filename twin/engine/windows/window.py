@@ -5,16 +5,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twin.engine.logic import Logic, Result, send_results
+from twin.engine.logic import Logic
+from twin.engine.output import Result, send_results
 from twin.engine.record import Record
+from twin.engine.state import Every, Item, Leaves, State, parted
 from twin.engine.windows.combiner import Combiner
-from twin.engine.windows.content import Content, Every, Item, Leaves, State, parted
+from twin.engine.windows.content import Content
 from twin.engine.windows.trigger import Trigger
 
 if TYPE_CHECKING:
     from twin.engine.keys.groups import KeyGroups
-    from twin.engine.logic import Outlet
-    from twin.engine.station.task import Task
+    from twin.engine.logic import Station
+    from twin.engine.output import Outlet
 
 
 class WindowKept:
@@ -43,7 +45,7 @@ class WindowLogic(Logic):
         self.planned: list[Result] = []
         trigger.window = self
 
-    def start(self, station: Task, out: Outlet) -> None:
+    def start(self, station: Station, out: Outlet) -> None:
         """See Logic."""
         super().start(station, out)
         self.trigger.start()

@@ -6,9 +6,10 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from twin.engine.arrival.broker import Broker
+from twin.engine.calendar import Alarm
 from twin.engine.logics.source import ReplayableSource
 from twin.engine.record import Record
-from twin.engine.station.task import PollingTask
+from twin.engine.station.task import Task
 from twin.kernel import layout as k
 from twin.kernel.arena import view
 from twin.kernel.traits import logics_of
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
 def lower_brokers(low: Lowered) -> None:
     """All of them."""
     for broker, row in zip(low.brokers, low.broker_rows, strict=True):
-        here, source = int(row["here"]), _source(broker)
+        here, (source, alarm) = int(row["here"]), _source(broker)
         task = low.row(source)
         row["taken"], row["task"], task["broker"] = broker.taken, task["here"], here
-        low.pending[id(source.poll_alarm)] = int(task["slot"])
+        low.pending[id(alarm)] = int(task["slot"])
         again = [record.born_s for record in source.queue]
         row["again"], row["again_count"] = low.block(here, "again", again, len(again)), len(again)
         if isinstance(logics_of(source)[0], ReplayableSource):
@@ -33,9 +34,10 @@ def lower_brokers(low: Lowered) -> None:
             _read(broker, row)
 
 
-def _source(broker: Broker) -> PollingTask:
-    assert isinstance(broker.source, PollingTask)
-    return broker.source
+def _source(broker: Broker) -> tuple[Task, Alarm]:
+    """The source, and what it polls by."""
+    assert isinstance(broker.source, Task) and broker.source.polling is not None
+    return broker.source, broker.source.polling.alarm
 
 
 def _read(broker: Broker, row: Any) -> None:
@@ -60,7 +62,7 @@ def count_taken(low: Lowered) -> None:
 def lift_brokers(low: Lowered) -> None:
     """All of them, back; tasks are told when they poll."""
     for broker, row in zip(low.brokers, low.broker_rows, strict=True):
-        source, here = _source(broker), int(row["here"])
+        (source, alarm), here = _source(broker), int(row["here"])
         again = low.blocks[here, "again"][int(row["again_place"]) : int(row["again_count"])].tolist()
         source.queue.clear()
         source.queue.extend([Record(born_s, 0.0, born_s) for born_s in again])
@@ -68,7 +70,7 @@ def lift_brokers(low: Lowered) -> None:
         if isinstance(logic, ReplayableSource):
             logged = low.blocks[here, "log"][: int(row["logged"])].tolist()
             logic.log += [Record(born_s, 0.0, born_s) for born_s in logged]
-        source.poll_alarm.show(inf)
+        alarm.show(inf)
         task = view(k.TASK, int(row["task"]))
         if not task["busy"]:
-            low.resume(source.poll_alarm, int(task["slot"]))
+            low.resume(alarm, int(task["slot"]))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twin.engine.station.task import Task
+from twin.engine.processor import Worker
 from twin.kernel import columns
 from twin.kernel import layout as k
 from twin.kernel.advance import count_pooled, count_waiting, expire
@@ -22,6 +22,7 @@ def counters(low: Lowered) -> None:
     """What meters read."""
     for rows, objects, names in (
         (low.task_rows, low.tasks, columns.TASK),
+        (low.task_rows, low.outputs, columns.OUTPUT),
         (low.port_rows, low.ports, columns.PORT),
         (low.inbox_rows, low.inboxes, columns.INBOX),
         (low.way_rows, low.ways, columns.WAY),
@@ -78,7 +79,7 @@ def _under_way(low: Lowered) -> None:
         processor.jobs = _jobs(low, row)
 
 
-def _jobs(low: Lowered, row: Any) -> list[tuple[float, int, Task, Any]]:
+def _jobs(low: Lowered, row: Any) -> list[tuple[float, int, Worker, Any]]:
     jobs = []
     for number in range(int(row["jobs"])):
         job = view(k.JOB, int(row["heap"]) + k.JOB_BYTES * number)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twin.engine.logic import Logic, Outcome, as_record
+from twin.engine.logic import Logic
 from twin.engine.logics.calls import CallLogic
 from twin.engine.logics.chain import Chain
 from twin.engine.logics.remember import RememberLogic
 from twin.engine.logics.route import RouteLogic
+from twin.engine.output import Outcome, as_record
 from twin.engine.station.task import Task
 from twin.engine.windows.session import SessionLogic
 from twin.engine.windows.window import WindowLogic
@@ -55,7 +56,7 @@ def lower_logics(low: Lowered, task: Task, owner: Any) -> None:
         _particular(low, logic, row, owner)
     if isinstance(task.logic, Chain):
         _chain(low, task.logic, rows, owner)
-    due = [(low.here[id(logic)], at_s) for logic, at_s in task.errands]
+    due = [(low.here[id(logic)], at_s) for logic, at_s in task.timers]
     errands = low.array(k.ERRAND, int(owner["here"]), "errands", max(k.LEAST_ROOM, 2 * len(due)))
     errands[: len(due)] = due
     owner["errands"], owner["errands_room"], owner["errands_count"] = errands.ctypes.data, len(errands), len(due)
@@ -129,9 +130,9 @@ def lift_logics(low: Lowered, closing: bool = False) -> None:
 def _outcome(low: Lowered, task: Task, row: Any) -> None:
     """What is about to leave, and what is due."""
     due = low.ring(int(row["here"]), "errands", row["errands_first"], row["errands_count"])
-    task.errands.clear()
-    task.errands.extend((low.object_at[window], at_s) for window, at_s in due.tolist())
-    task.evaluating, logic, outcome = None, task.logic, Outcome([], task, [])
+    task.timers.clear()
+    task.timers.extend((low.object_at[window], at_s) for window, at_s in due.tolist())
+    task.evaluating, logic, outcome = None, task.logic, Outcome([], task.output, [])
     if isinstance(logic, Chain):
         planned = [record(low, here) for here in items(row["planned"])]
         entered = [(low.logic_at[int(low.item(here)["step"])], record(low, here)) for here in items(row["entered"])]
@@ -142,7 +143,7 @@ def _outcome(low: Lowered, task: Task, row: Any) -> None:
     elif isinstance(logic, WindowLogic):
         logic.planned = results_of(low, logic)
         if row["busy"] and row["evaluating"]:
-            outcome = Outcome(logic.planned, task, [])
+            outcome = Outcome(logic.planned, task.output, [])
             logic.planned = []
     if row["busy"] and row["evaluating"]:
         task.evaluating = outcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from twin.engine.station.pool import Pool
-from twin.engine.station.task import Station
+from twin.engine.station.task import Task
 from twin.engine.streams.channel import UNBOUNDED, Path, Receiver
 from twin.engine.streams.network import Nic
 from twin.engine.streams.route import Jitter, JitteredLeg, Leg
@@ -41,7 +41,7 @@ def lane(low: Lowered, end: Receiver, nic: Nic | None, latency_s: float) -> int:
             row["slot"], row["pool"] = low.slot(k.LANES, here), low.here[id(end)]
             low.flying.append(row)
         else:
-            assert isinstance(end, Station)
+            assert isinstance(end, Task)
             owner = low.row(end)
             row["slot"], row["task"] = k.NONE, owner["here"]
             row["next"], owner["lane"] = owner["lane"], here

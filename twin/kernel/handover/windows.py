@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twin.engine.logic import Result
-from twin.engine.windows.content import Item
+from twin.engine.output import Result
+from twin.engine.state import Item
 from twin.engine.windows.join import MatchCombiner
 from twin.engine.windows.trigger import CountTrigger, TimeTrigger
 from twin.engine.windows.window import WindowLogic

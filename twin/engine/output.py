@@ -1,0 +1,136 @@
+"""What leaves a task: results, its ports, and how long it stands still because one of them is full."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import simpy
+
+from twin.engine.processor import Processor
+from twin.engine.record import Mark, Record
+from twin.engine.streams.channel import Port
+
+Result = tuple[int, float, float]
+"""Its key, and when the oldest record that it is of was born and taken in, in seconds."""
+
+
+class Outcome:
+    """What evaluations come to in the end: results that leave by an outlet, and records that logics have taken then."""
+
+    def __init__(self, results: Sequence[Result], out: Outlet, entered: list[tuple[Any, Record]]) -> None:
+        self.results = results
+        self.out = out
+        self.entered = entered
+
+    def leave(self, at_s: float) -> None:
+        """All of it, at one moment."""
+        for logic, record in self.entered:
+            logic.emit(record, at_s)
+        send_results(self.results, self.out, at_s)
+
+
+def send_results(results: Sequence[Result], out: Outlet, at_s: float) -> None:
+    """Sends results, one after the other."""
+    for result in results:
+        out.send(as_record(result, at_s))
+
+
+def as_record(result: Result, at_s: float) -> Record:
+    """A result that leaves at that time."""
+    key, born_s, taken_s = result
+    made = Record(born_s, taken_s, at_s)
+    made.key = key
+    return made
+
+
+class Outlet:
+    """Where what a logic makes goes: a task's output, or the next logic at the same task.
+
+    send_s: CPU seconds that it takes to hand a record over.
+    """
+
+    def __init__(self) -> None:
+        self.send_s = 0.0
+
+    def send(self, record: Record) -> None:
+        """Takes a record over."""
+        raise NotImplementedError
+
+    def know_send(self, send_s: float) -> None:
+        """What it costs the task to send a record has changed."""
+
+    def offer(self, results: Sequence[Result]) -> tuple[Outcome, float]:
+        """What results that leave all at once come to in the end, and the CPU seconds that this takes."""
+        return Outcome(results, self, []), len(results) * self.send_s
+
+
+class Output(Outlet):
+    """One task's. blocked: how many ports hold a record back. resume: called when none does any more.
+
+    takes_late: whether a record is taken when the one before it has left, as a source does: one that is held back is
+    taken later.
+    """
+
+    def __init__(
+        self, env: simpy.Environment, name: str, processor: Processor, resume: Callable[[], None], takes_late: bool
+    ) -> None:
+        super().__init__()
+        self.env = env
+        self.name = name
+        self.processor = processor
+        self.resume = resume
+        self.takes_late = takes_late
+        self.ports: list[Port] = []
+        self.tuples_out = 0
+        self.blocked = 0
+        self.blocked_s = 0.0
+        self.blocked_since_s = 0.0
+
+    def know_ports(self) -> None:
+        """What it costs to send a record, after any change of its ports."""
+        self.send_s = sum([port.send_s for port in self.ports])
+
+    def send(self, record: Record) -> None:
+        """Sends a record on every output stream."""
+        self.tuples_out += 1
+        record.left_s = record.at_s - record.taken_s
+        ports = self.ports
+        if len(ports) > 1:
+            for port in ports[1:]:
+                port.send(record.copy())
+        ports[0].send(record)
+
+    def mark(self, kind: str, value: float) -> None:
+        """Sends a control item to all consumers, behind what was sent so far."""
+        for port in self.ports:
+            port.mark(Mark(kind, value, self.name, self.env.now))
+
+    def held_back(self, record: Record) -> None:
+        """A record that a full channel held back leaves now."""
+        at_s = record.at_s
+        record.at_s = max(at_s, self.env.now)
+        if self.takes_late:
+            record.taken_s += record.at_s - at_s
+
+    def block(self) -> None:
+        """A port has a record that its channel cannot take."""
+        self.blocked += 1
+        if self.blocked == 1:
+            self.blocked_since_s = self.env.now
+            if self.processor.shared:
+                self.processor.refresh()  # the clock is summed up then, which decides the last bit of what follows
+
+    def unblock(self) -> None:
+        """A port has sent all it held; with the last of them the task works again."""
+        self.blocked -= 1
+        if self.blocked:
+            return
+        self.blocked_s += self.env.now - self.blocked_since_s
+        if self.processor.shared:
+            self.processor.refresh()
+        self.resume()
+
+    def blocked_until_now_s(self) -> float:
+        """Time spent blocked so far."""
+        return self.blocked_s + (self.env.now - self.blocked_since_s if self.blocked else 0.0)
