@@ -5,11 +5,9 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from twin.kernel.calendar import cancel, schedule
+from twin.kernel.calendar import cancel, pop, schedule
 from twin.kernel.calling import answer, through_gate
 from twin.kernel.channels import flush, retry
-from twin.kernel.evaluations import boundary, next_errand
-from twin.kernel.heap import pop
 from twin.kernel.items import count_came, first_lane, take
 from twin.kernel.layout import (
     ANSWERS,
@@ -35,11 +33,10 @@ from twin.kernel.layout import (
     window_at,
 )
 from twin.kernel.native import call, compiled, entries, float_at, inlined, whole_at
-from twin.kernel.pools import count_pool, next_of_pool
 from twin.kernel.processors import EPSILON, advance_clock, arm, relevel
-from twin.kernel.stations import await_arrival, begin, finish, job_done, poll
+from twin.kernel.stations import await_arrival, begin, boundary, finish, job_done, next_errand, poll
 from twin.kernel.stores import chain_all, end_sessions, expire_now
-from twin.kernel.wires import hop
+from twin.kernel.wires import count_pool, hop, next_of_pool
 
 
 @compiled

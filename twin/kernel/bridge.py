@@ -1,7 +1,15 @@
-"""Runs a world: in the kernel as far as it knows what is there, else in the engine. The results are the same."""
+"""Runs a world: in the kernel as far as it knows what is there, else in the engine. The results are the same.
+
+Python runs the handlers of signals as soon as it runs anything: in what the kernel calls it for, where an exception
+would be lost, and what was called for left undone. So they wait meanwhile.
+"""
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from math import inf
 from typing import Any
@@ -11,13 +19,36 @@ from simpy.core import StopSimulation
 from twin.engine.calendar import Look
 from twin.kernel.advance import advance, wake_up, work_on
 from twin.kernel.calls import Calls
-from twin.kernel.handover.counters import counters, heaps, heed, heed_counters
-from twin.kernel.lift import close, lift
+from twin.kernel.handover.lift import close, counters, heaps, heed, heed_counters, lift
 from twin.kernel.lower import Lowered
 from twin.kernel.native import CALLBACK, PLAIN, address_of
-from twin.kernel.signals import held
 from twin.kernel.traits import strange, unsettled
 from twin.wiring.world import World
+
+HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+"""Those whose handlers raise: interruptions, and limits of time."""
+
+
+@contextmanager
+def held() -> Iterator[list[int]]:
+    """Their handlers run afterwards; the list has those that came. Only the main thread has any."""
+    if threading.current_thread() is not threading.main_thread():
+        yield []
+        return
+    came: list[int] = []
+
+    def note(number: int, _frame: Any) -> None:
+        came.append(number)
+
+    before = {each: signal.signal(each, note) for each in HEARD if callable(signal.getsignal(each))}
+    try:
+        yield came
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        for number in came:
+            signal.raise_signal(number)
+
 
 NEVER: tuple[float, int, int, Any] = inf, 1, 0, None
 """In place of the next event where there is none."""

@@ -1,6 +1,7 @@
-"""The calendar: one slot an entity, and a tournament that knows the slot whose turn it is.
+"""The calendar: one slot an entity, and a tournament that knows the slot whose turn it is; and heaps of what is due.
 
-An entity has one thing to do next. Slots are ordered by (time, sequence number), as SimPy orders its events.
+An entity has one thing to do next. Slots are ordered by (time, sequence number), as SimPy orders its events; so are
+jobs of a processor and calls under way, in heaps of their own.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from twin.kernel.layout import JOB_BYTES, job_at
 from twin.kernel.native import compiled, float_at, whole_at
 
 
@@ -54,3 +56,56 @@ def cancel(s: Any, slot: int) -> None:
 def ring_at(s: Any, slot: int, at_s: float) -> None:
     """Sets an entity's event: for then, or for now if that has passed."""
     schedule(s, slot, at_s if at_s > s.now else s.now, next_sequence(s))
+
+
+@compiled
+def push(heap: int, count: int, end: float, order: int, owner: int) -> None:
+    """Adds one to so many that are there."""
+    number = count
+    while number > 0:  # sifts up
+        parent = (number - 1) >> 1
+        above = job_at(heap + JOB_BYTES * parent)
+        if before(above, end, order):
+            break
+        put_at(heap, number, above.end, above.order, above.task)
+        number = parent
+    put_at(heap, number, end, order, owner)
+
+
+@compiled
+def pop(heap: int, count: int) -> int:
+    """Removes the first of so many; whose it was."""
+    owner = job_at(heap).task
+    left = count - 1
+    last = job_at(heap + JOB_BYTES * left)
+    end, order, last_owner = last.end, last.order, last.task
+    number = 0
+    while True:
+        child = 2 * number + 1
+        if child >= left:
+            break
+        below = job_at(heap + JOB_BYTES * child)
+        if child + 1 < left:
+            other = job_at(heap + JOB_BYTES * (child + 1))
+            if before(other, below.end, below.order):
+                child, below = child + 1, other
+        if not before(below, end, order):
+            break
+        put_at(heap, number, below.end, below.order, below.task)
+        number = child
+    if left > 0:
+        put_at(heap, number, end, order, last_owner)
+    return owner
+
+
+@compiled
+def before(job: Any, end: float, order: int) -> bool:
+    """Whether a job comes before that. Numbers differ."""
+    return job.end < end or (job.end == end and job.order < order)
+
+
+@compiled
+def put_at(heap: int, number: int, end: float, order: int, owner: int) -> None:
+    """Writes one place."""
+    job = job_at(heap + JOB_BYTES * number)
+    job.end, job.order, job.task = end, order, owner

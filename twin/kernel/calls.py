@@ -14,10 +14,9 @@ from twin.engine.record import Record
 from twin.kernel import layout as k
 from twin.kernel.advance import chain
 from twin.kernel.arena import view
-from twin.kernel.handover.brokers import more_arrivals
-from twin.kernel.handover.network import nowhere, path, read_jitter
-from twin.kernel.handover.stores import make_room
-from twin.kernel.handover.windows import make_entries, make_results
+from twin.kernel.handover.channels import nowhere, path, read_jitter
+from twin.kernel.handover.state import make_entries, make_results, make_room
+from twin.kernel.handover.stations import more_arrivals
 from twin.kernel.lower import Lowered
 
 NEVER = 2**40

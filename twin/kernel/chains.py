@@ -11,14 +11,17 @@ from typing import Any
 from twin.kernel.channels import send
 from twin.kernel.contents import put_in
 from twin.kernel.draws import service
-from twin.kernel.items import copy_of, new_item, release
+from twin.kernel.items import append, collect, copy_of, new_item, release
 from twin.kernel.layout import (
     COLLECT,
+    ENTERED,
+    PLANNED,
     REMEMBER,
     RESULT_BYTES,
     SELECT,
     WINDOW_OF,
     item_at,
+    line_at,
     logic_at,
     result_at,
     store_at,
@@ -26,7 +29,6 @@ from twin.kernel.layout import (
 )
 from twin.kernel.logics import plan
 from twin.kernel.native import compiled
-from twin.kernel.sinks import collect
 from twin.kernel.stores import remember
 
 
@@ -49,29 +51,18 @@ def follow(s: Any, task: Any) -> float:
         task.stack = item.next
         if item.step == 0:
             work_s += task.send_s
-            wait_for_end(task, here)
+            append(line_at(task.here + PLANNED), here)  # it leaves when the service ends
             continue
         logic = logic_at(item.step)
         logic.came += 1
         each_s = service(s, logic.stream) * logic.service_s if logic.service_s > 0.0 else 0.0
         if logic.kind == COLLECT:
             work_s += each_s
-            wait_for_end(task, here)
+            append(line_at(task.here + PLANNED), here)
         else:
             work_s += each_s + plan(s, task, logic, here)
             pass_on(s, task, logic, here)
     return work_s
-
-
-@compiled
-def wait_for_end(task: Any, here: int) -> None:
-    """It has passed all; it leaves when the service ends."""
-    item_at(here).next = 0
-    if task.planned == 0:
-        task.planned = here
-    else:
-        item_at(task.last_planned).next = here
-    task.last_planned = here
 
 
 @compiled
@@ -88,12 +79,8 @@ def pass_on(s: Any, task: Any, logic: Any, here: int) -> None:
     item = item_at(here)
     if logic.kind == WINDOW_OF:
         if window_at(logic.window).by_time:
-            item.step, item.next = logic.here, 0
-            if task.entered == 0:
-                task.entered = here
-            else:
-                item_at(task.last_entered).next = here
-            task.last_entered = here
+            item.step = logic.here
+            append(line_at(task.here + ENTERED), here)
         else:
             push_results(s, task, logic)
             release(s, here)

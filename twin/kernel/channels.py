@@ -15,6 +15,7 @@ from twin.kernel.layout import (
     BY_PYTHON,
     COPIES,
     GATHERING,
+    HELD,
     IN_TURN,
     KEY,
     PATHS,
@@ -23,6 +24,7 @@ from twin.kernel.layout import (
     inbox_at,
     item_at,
     keys_at,
+    line_at,
     path_at,
     port_at,
     processor_at,
@@ -187,17 +189,12 @@ def pass_on(s: Any, port: Any, path: int, here: int) -> None:
         port.dropped += 1
         release(s, here)
         return
-    item = item_at(here)
-    item.path = path
-    item.next = 0
+    item_at(here).path = path
+    append(line_at(port.here + HELD), here)
     port.held += 1
-    if port.held > 1:
-        item_at(port.last_held).next = here
-        port.last_held = here
-        return
-    port.first_held = port.last_held = here
-    block(s, task_at(port.task))
-    wait_for(inbox, port)
+    if port.held == 1:
+        block(s, task_at(port.task))
+        wait_for(inbox, port)
 
 
 @compiled

@@ -3,14 +3,16 @@
 A lane holds what is on its way to a task, or waits there, from one card or from the task's own host. It is ordered by
 (arrival, sequence number), and so are the lanes among each other: the wire is the queue, and what arrives while its
 task works needs no event.
+Results end in sinks (twin.engine.logics.sink).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from twin.kernel.layout import ITEMS, item_at, lane_at
-from twin.kernel.native import call, compiled
+from twin.kernel.layout import ITEMS, item_at, lane_at, sink_at
+from twin.kernel.native import call, compiled, whole_at
 
 
 @compiled
@@ -131,3 +133,32 @@ def count_came(s: Any, lane: Any) -> int:
         lane.came += 1
         lane.coming = item.next
     return lane.came
+
+
+LOWEST_S = 1e-6
+LOG_GROWTH = math.log(1.02)
+"""As twin.engine.sketch."""
+
+
+@compiled
+def collect(s: Any, here_sink: int, here: int) -> None:
+    """A result has arrived: its latencies count."""
+    sink, item = sink_at(here_sink), item_at(here)
+    processing_s, e2e_s = item.at_s - item.taken_s, item.at_s - item.born_s
+    if processing_s < 0.0:
+        processing_s = 0.0
+    if e2e_s < processing_s:
+        e2e_s = processing_s
+    sink.count += 1
+    sink.counted += 1
+    sink.processing_sum_s += processing_s
+    sink.e2e_sum_s += e2e_s
+    whole_at(sink.processing + 8 * bucket(processing_s)).value += 1
+    whole_at(sink.e2e + 8 * bucket(e2e_s)).value += 1
+    release(s, here)
+
+
+@compiled
+def bucket(latency_s: float) -> int:
+    """Of the histogram."""
+    return int(math.log(latency_s / LOWEST_S) / LOG_GROWTH) if latency_s > LOWEST_S else 0

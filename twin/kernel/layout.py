@@ -39,6 +39,8 @@ PORT = structure(
     "send_s flush_s phase_s",
 )
 BUFFER = structure("head tail count", "")
+LINE = structure("head tail", "")
+"""The two ends of a list within another structure, one behind the other."""
 PATH = structure("here inbox way card lane leg", "latency_s bytes_each fetch_s")
 LEG = structure("here card onward lane path tuples jitter", "latency_s bytes_each arrival_s")
 JITTER = structure("here knot", "low high")
@@ -78,6 +80,7 @@ item_at, task_at, lane_at, inbox_at, way_at, port_at, buffer_at, path_at, leg_at
 keys_at, window_at, content_at, row_at, table_at, entry_at, result_at, part_at = map(
     accessor, (KEYS, WINDOW, CONTENT, ROW, TABLE, ENTRY, RESULT, PART)
 )
+line_at = accessor(LINE)
 state_at, sink_at, processor_at, job_at, jitter_at, pool_at = map(accessor, (STATE, SINK, PROCESSOR, JOB, JITTER, POOL))
 logic_at, errand_at, store_at, memo_at, calling_at, gate_at = map(accessor, (LOGIC, ERRAND, STORE, MEMO, CALLING, GATE))
 
@@ -85,6 +88,10 @@ JOB_BYTES, BUFFER_BYTES, ERRAND_BYTES, MEMO_BYTES = (each.itemsize for each in (
 CONTENT_BYTES, ROW_BYTES, TABLE_BYTES, ENTRY_BYTES, RESULT_BYTES, PART_BYTES = (
     each.itemsize for each in (CONTENT, ROW, TABLE, ENTRY, RESULT, PART)
 )
+
+PLANNED, ENTERED = (TASK.fields[name][1] for name in ("planned", "entered"))  # type: ignore[index]
+HELD = PORT.fields["first_held"][1]  # type: ignore[index]
+"""Where lists begin in structures."""
 
 # kinds of entities in the calendar
 TASKS, PROCESSORS, PORTS, LANES, WINDOWS, SESSIONS, ANSWERS, TURNS = range(8)

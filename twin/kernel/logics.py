@@ -7,7 +7,7 @@ from typing import Any
 from twin.kernel.calling import ask
 from twin.kernel.channels import port_of, send, send_on, send_times
 from twin.kernel.draws import rounded, uniform
-from twin.kernel.items import copy_of, release
+from twin.kernel.items import collect, copy_of, release
 from twin.kernel.layout import (
     CALL,
     COLLECT,
@@ -26,7 +26,6 @@ from twin.kernel.layout import (
     store_at,
 )
 from twin.kernel.native import compiled, inlined
-from twin.kernel.sinks import collect
 from twin.kernel.stores import join_session, plan_session, remember
 from twin.kernel.windows import emit_window, plan_window
 

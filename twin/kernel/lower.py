@@ -18,16 +18,12 @@ from twin.engine.streams.network import Nic
 from twin.engine.streams.route import Jitter, Leg
 from twin.engine.windows.content import Content
 from twin.engine.windows.session import SessionLogic
-from twin.kernel import columns
 from twin.kernel import layout as k
-from twin.kernel.arena import Arena, addresses, view
-from twin.kernel.handover.brokers import lower_brokers
+from twin.kernel.arena import CARD, INBOX, OUTPUT, PORT, PROCESSOR, SINK, TASK, WAY, Arena, Names, addresses, fill, view
 from twin.kernel.handover.calendar import lower_calendar
+from twin.kernel.handover.channels import lower_cards, lower_ports
 from twin.kernel.handover.logics import lower_sinks
-from twin.kernel.handover.network import lower_cards
-from twin.kernel.handover.pools import lower_pools
-from twin.kernel.handover.ports import lower_ports
-from twin.kernel.handover.tasks import lower_queues, lower_tasks
+from twin.kernel.handover.stations import lower_brokers, lower_pools, lower_queues, lower_tasks
 from twin.wiring.world import World
 
 
@@ -58,6 +54,7 @@ class Lowered:
         self.error: BaseException | None = None
         self.times: np.ndarray = np.zeros(0)
         self.orders = self.kinds = self.owners = np.zeros(0, np.int64)
+        self.filled: list[tuple[np.ndarray, Sequence[Any], Names]] = []
         self._components()
         for lower in (lower_cards, lower_ports, lower_sinks, lower_tasks, lower_pools, lower_brokers, lower_queues):
             lower(self)
@@ -66,24 +63,23 @@ class Lowered:
     def _components(self) -> None:
         world = self.world
         self.tasks = world.every_task()
-        self.task_rows = self.make(k.TASK, self.tasks, columns.TASK)
-        self.outputs = [task.output for task in self.tasks]
-        columns.fill(self.task_rows, self.outputs, columns.OUTPUT)
+        self.task_rows = self.make(k.TASK, self.tasks, TASK)
+        self.columns(self.task_rows, [task.output for task in self.tasks], OUTPUT)
         self.pools = list(world.pools.values())
         self.pool_rows = self.make(k.POOL, self.pools)
         self.ports = [port for task in self.tasks for port in task.ports]
-        self.port_rows = self.make(k.PORT, self.ports, columns.PORT)
+        self.port_rows = self.make(k.PORT, self.ports, PORT)
         inboxes = [inbox for inboxes in world.inboxes.values() for inbox in inboxes]
         self.inboxes = [inbox for inbox in inboxes if id(inbox.task) in self.here]  # others have left
-        self.inbox_rows = self.make(k.INBOX, self.inboxes, columns.INBOX)
+        self.inbox_rows = self.make(k.INBOX, self.inboxes, INBOX)
         self.ways = list(world.ways.values())
-        self.way_rows = self.make(k.WAY, self.ways, columns.WAY)
+        self.way_rows = self.make(k.WAY, self.ways, WAY)
         self.cards = [*world.nics.values(), *world.links.values()]
-        self.card_rows = self.make(k.CARD, self.cards, columns.CARD)
+        self.card_rows = self.make(k.CARD, self.cards, CARD)
         self.processors = list(world.processors.values())
-        self.processor_rows = self.make(k.PROCESSOR, self.processors, columns.PROCESSOR)
+        self.processor_rows = self.make(k.PROCESSOR, self.processors, PROCESSOR)
         self.sinks = [sink for task in self.tasks if (sink := task.logic.sink()) is not None]
-        self.sink_rows = self.make(k.SINK, self.sinks, columns.SINK)
+        self.sink_rows = self.make(k.SINK, self.sinks, SINK)
         self.brokers = [broker for brokers in world.brokers.values() for broker in brokers]
         self.broker_rows = self.make(k.BROKER, self.brokers)
         self.streams: list[Draws] = []
@@ -98,7 +94,7 @@ class Lowered:
 
     # structures and arrays -------------------------------------------------------------------------------------------
 
-    def make(self, layout: np.dtype[Any], objects: Sequence[Any], names: columns.Names | None = None) -> np.ndarray:
+    def make(self, layout: np.dtype[Any], objects: Sequence[Any], names: Names | None = None) -> np.ndarray:
         """The structures of some objects."""
         made = self.arena.make(layout, len(objects))
         for each, here in zip(objects, addresses(made), strict=False):
@@ -107,8 +103,13 @@ class Lowered:
         made["here"] = addresses(made)
         made = made[: len(objects)]
         if names is not None:
-            columns.fill(made, objects, names)
+            self.columns(made, objects, names)
         return made
+
+    def columns(self, rows: np.ndarray, objects: Sequence[Any], names: Names) -> None:
+        """Attributes of objects that are columns of structures, now, and whenever they are asked for."""
+        fill(rows, objects, names)
+        self.filled.append((rows, objects, names))
 
     def row(self, task: Task) -> Any:
         """The structure of a task."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twin.kernel.calendar import ring_at
-from twin.kernel.heap import push
+from twin.kernel.calendar import push, ring_at
 from twin.kernel.layout import job_at
 from twin.kernel.native import compiled
 

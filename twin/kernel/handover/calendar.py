@@ -17,8 +17,8 @@ from twin.engine.streams.network import Nic
 from twin.engine.streams.route import Leg
 from twin.kernel import layout as k
 from twin.kernel.arena import view
-from twin.kernel.handover.calling import lower_answer
-from twin.kernel.handover.network import lane
+from twin.kernel.handover.channels import lane
+from twin.kernel.handover.logics import lower_answer
 from twin.kernel.handover.records import arrived, link, lower_items
 
 if TYPE_CHECKING:

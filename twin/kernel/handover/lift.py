@@ -1,18 +1,25 @@
-"""What meters read, and what those who look may set."""
+"""From the kernel's structures back to the engine's objects: what meters read, and all, so that anything may happen."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict, deque
+from heapq import heapify
+from itertools import count, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from twin.engine.processor import Worker
-from twin.kernel import columns
+from twin.engine.record import Record
+from twin.engine.streams.ports import GatheringPort
 from twin.kernel import layout as k
 from twin.kernel.advance import count_pooled, count_waiting, expire
-from twin.kernel.arena import view
-from twin.kernel.handover.brokers import count_taken
+from twin.kernel.arena import view, write_back
+from twin.kernel.handover.channels import lift_hops, lift_ports
+from twin.kernel.handover.logics import lift_logics
+from twin.kernel.handover.stations import count_taken, lift_brokers, lift_pools, lift_tasks
+from twin.kernel.lower import Lowered
 
 if TYPE_CHECKING:
     from twin.kernel.lower import Lowered
@@ -20,17 +27,8 @@ if TYPE_CHECKING:
 
 def counters(low: Lowered) -> None:
     """What meters read."""
-    for rows, objects, names in (
-        (low.task_rows, low.tasks, columns.TASK),
-        (low.task_rows, low.outputs, columns.OUTPUT),
-        (low.port_rows, low.ports, columns.PORT),
-        (low.inbox_rows, low.inboxes, columns.INBOX),
-        (low.way_rows, low.ways, columns.WAY),
-        (low.card_rows, low.cards, columns.CARD),
-        (low.processor_rows, low.processors, columns.PROCESSOR),
-        (low.sink_rows, low.sinks, columns.SINK),
-    ):
-        columns.write_back(rows, objects, names)
+    for filled in low.filled:
+        write_back(*filled)
     _under_way(low)
     heaps(low)
     for card, coming in zip(low.cards, low.card_rows["flying"].tolist(), strict=True):
@@ -102,3 +100,38 @@ def heed_counters(low: Lowered) -> None:
             row["count"], row["processing_sum_s"], row["e2e_sum_s"] = 0, 0.0, 0.0
             for field in ("processing", "e2e"):
                 low.blocks[int(row["here"]), field][:] = 0
+
+
+ANY: Any = (None, Record(0.0, 0.0, 0.0))
+"""Stands for a record that waits to be sent somewhere."""
+
+
+def close(low: Lowered) -> None:
+    """Gives a world back that has come to its end: it can be counted, and not go on. Records that wait are many at
+    times; all that is asked of them then is how many.
+    """
+    counters(low)
+    for port, row in zip(low.ports, low.port_rows, strict=True):
+        port.outbox = deque(repeat(ANY, int(row["held"])))
+        if isinstance(port, GatheringPort):
+            counts = low.blocks[int(row["here"]), "buffers"]["count"].tolist()
+            held = {number: [ANY[1]] * count for number, count in enumerate(counts) if count}
+            port._buffers = defaultdict(list, held)
+    lift_logics(low, closing=True)
+
+
+def lift(low: Lowered) -> None:
+    """Gives the world back. The structures are of no use afterwards."""
+    env = low.world.env
+    counters(low)
+    env._eid = count(int(low.state[0]["sequence"]))
+    for draws in low.streams:
+        row = view(k.STREAM, low.here[id(draws)])
+        draws._uniforms, draws._services = (
+            low.blocks[int(row["here"]), field][: int(row[f"{field}_left"])].tolist()
+            for field in ("uniforms", "services")
+        )
+    lift_logics(low)
+    for lift in (lift_hops, lift_brokers, lift_ports, lift_tasks, lift_pools):
+        lift(low)
+    heapify(env._queue)
