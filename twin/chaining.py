@@ -25,7 +25,7 @@ def fused(query: Query, plan: ExecutionPlan, engine: EngineProfile) -> tuple[Fus
     """All that run as one under a plan that has been checked, by the names of their first operators."""
     follower = {producer: consumer for group in plan.fused for producer, consumer in pairwise(group)}
     if engine.chaining:
-        follower |= {each.producer: each.consumer for each in query.streams if _chained(query, plan, each)}
+        follower |= {stream.producer: stream.consumer for stream in query.streams if _chained(query, plan, stream)}
     firsts = sorted(follower.keys() - follower.values())
     return tuple(tuple(_path(follower, first)) for first in firsts)
 
@@ -92,7 +92,7 @@ def why_apart(query: Query, plan: ExecutionPlan, path: Sequence[str], consumer: 
 
 def goes_straight_on(query: Query, path: Sequence[str], consumer: str) -> bool:
     """Whether a tuple may as well stay with the replica that it is at: any will do, or its key has brought it there."""
-    how = query.partitioning(next(each for each in query.outputs(path[-1]) if each.consumer == consumer))
+    how = query.partitioning(next(stream for stream in query.outputs(path[-1]) if stream.consumer == consumer))
     same_keys = how.keeps_keys and dealt_by(query, path) & attributes_of(query, consumer)
     return how.in_turn or how.one_queue or bool(same_keys)
 
@@ -128,7 +128,7 @@ def may_chain(query: Query, stream: Stream) -> bool:
 
 def _in_event_time(query: Query, producer: str, consumer: str) -> str:
     """Why an operator cannot follow another on the way of event times: what follows passes tuples on, or takes them."""
-    timed = [each.name for each in query.operators if each.needs_event_time]
+    timed = [operator.name for operator in query.operators if operator.needs_event_time]
     first, then = query.operator(producer), query.operator(consumer)
     touched = any(
         producer == each or producer in query.ancestors(each) or each in query.ancestors(producer) for each in timed

@@ -75,7 +75,7 @@ def check_checkpoints(spec: Checkpoints, deployment: Deployment) -> None:
                 f"checkpoints.sinks: {operator.name!r} ({operator.kind}) writes at once, takes nothing back; make it "
                 "a sink, or take at-least-once"
             )
-        if any(deployment.query.partitioning(each).one_queue for each in deployment.query.inputs(operator.name)):
+        if any(deployment.query.partitioning(stream).one_queue for stream in deployment.query.inputs(operator.name)):
             raise ValueError(
                 f"checkpoints: the replicas of {operator.name!r} share one queue, through which no barrier goes; "
                 "use rebalance"

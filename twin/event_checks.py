@@ -39,11 +39,11 @@ def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
         where = f"events.{index} ({event.kind})"
         match event:
             case RateChange():
-                _known(where, "source", event.source, (each.name for each in deployment.query.sources))
+                _known(where, "source", event.source, (source.name for source in deployment.query.sources))
             case SlowDown() | Failure():
-                _known(where, "host", event.host, (each.name for each in deployment.cluster.hosts))
+                _known(where, "host", event.host, (host.name for host in deployment.cluster.hosts))
                 if isinstance(event, Failure):
-                    _no_shared_queue(where, [each.name for each in deployment.query.operators], deployment)
+                    _no_shared_queue(where, [operator.name for operator in deployment.query.operators], deployment)
             case LinkDegradation():
                 _check_link(where, event, deployment)
             case Migration():
@@ -77,7 +77,7 @@ def check_move(move: Move, deployment: Deployment, where: str, placement: Mappin
         obstacle = scaling_obstacle(move.operator, deployment) if move.to is not None else ""
         if obstacle:
             raise ValueError(f"{where}: {obstacle}")
-        if any(deployment.query.partitioning(each).two_choices for each in deployment.query.inputs(move.operator)):
+        if any(deployment.query.partitioning(stream).two_choices for stream in deployment.query.inputs(move.operator)):
             raise ValueError(f"{where}: {move.operator!r} is fed by two choices, which spread its key groups; use hash")
         groups = getattr(operator, "key_groups", None)
         if groups is None:
@@ -138,7 +138,7 @@ def together(name: str, deployment: Deployment) -> Fused:
 
 def _check_link(where: str, event: LinkDegradation, deployment: Deployment) -> None:
     if event.host is not None:
-        _known(where, "host", event.host, (each.name for each in deployment.cluster.hosts))
+        _known(where, "host", event.host, (host.name for host in deployment.cluster.hosts))
         if deployment.cluster.links and event.latency_factor != 1.0:
             raise ValueError(f"{where}: with links, host {event.host!r} has no latency of its own; name a link instead")
     if event.link is not None:
@@ -161,7 +161,7 @@ def _check_skew(where: str, event: Skew, deployment: Deployment) -> None:
 
 def _no_shared_queue(where: str, operators: Iterable[str], deployment: Deployment) -> None:
     for name in operators:
-        if any(deployment.query.partitioning(each).one_queue for each in deployment.query.inputs(name)):
+        if any(deployment.query.partitioning(stream).one_queue for stream in deployment.query.inputs(name)):
             raise ValueError(f"{where}: the replicas of {name!r} share one queue, which cannot move; use rebalance")
 
 
@@ -182,7 +182,7 @@ def _routes(where: str, places: Sequence[Location], deployment: Deployment) -> N
 
 
 def _operator(where: str, name: str, deployment: Deployment) -> AnyOperator:
-    _known(where, "operator", name, (each.name for each in deployment.query.operators))
+    _known(where, "operator", name, (operator.name for operator in deployment.query.operators))
     group = together(name, deployment)
     if group[0] != name:
         raise ValueError(f"{where}: {name!r} runs as one with {group[0]!r} and goes where that goes; name {group[0]!r}")
@@ -191,7 +191,7 @@ def _operator(where: str, name: str, deployment: Deployment) -> AnyOperator:
 
 def _location(where: str, text: str, deployment: Deployment) -> None:
     location = Location.parse(text)
-    _known(where, "host", location.host, (each.name for each in deployment.cluster.hosts))
+    _known(where, "host", location.host, (host.name for host in deployment.cluster.hosts))
     sockets = deployment.cluster.host(location.host).socket_count
     if location.socket >= sockets:
         raise ValueError(f"{where}: host {location.host!r} has no socket {location.socket}; it has {sockets}, from 0")

@@ -63,7 +63,7 @@ def is_combined(query: Query, name: str) -> bool:
     """Whether an operator is one component with another at the start."""
     other = combined_with(query, name)
     both = [query.operator(each) for each in (name, other) if each is not None]
-    return any(getattr(each, "combined", False) for each in both)
+    return any(getattr(operator, "combined", False) for operator in both)
 
 
 def why_not(query: Query, name: str, strategy: Strategy | None, combined: bool) -> str:

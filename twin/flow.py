@@ -122,7 +122,7 @@ def _through(
     """What goes through, if the operator works off that share of what comes; None: all of it."""
     if passed is None:
         return operator.through(inputs, bursts, mixing)
-    flow = operator.through(tuple(each * passed for each in inputs), bursts, mixing)
+    flow = operator.through(tuple(stream * passed for stream in inputs), bursts, mixing)
     return flow._replace(inputs_per_s=inputs, in_per_s=np.asarray(np.sum(inputs, axis=0)))
 
 

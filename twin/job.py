@@ -174,7 +174,11 @@ class Job:
     @cached_property
     def number(self) -> Mapping[str, int]:
         """Of the component of each operator, by name."""
-        return {operator.name: number for number, each in enumerate(self.components) for operator in each.operators}
+        return {
+            operator.name: number
+            for number, component in enumerate(self.components)
+            for operator in component.operators
+        }
 
     def component(self, name: str) -> Component:
         """That of the operator of this name. Raises KeyError if there is none."""
@@ -182,7 +186,7 @@ class Job:
 
     @cached_property
     def _by_ends(self) -> Mapping[tuple[str, str], Edge]:
-        return {each.ends: each for each in self.edges}
+        return {edge.ends: edge for edge in self.edges}
 
     def edge(self, stream: Stream) -> Edge:
         """That of a stream. Raises KeyError if there is none."""
@@ -198,27 +202,29 @@ class Job:
 
     def one_queue(self, name: str) -> bool:
         """Whether the replicas of a component take from a common queue."""
-        return any(each.how.one_queue for each in self.inputs(name))
+        return any(stream.how.one_queue for stream in self.inputs(name))
 
     @cached_property
     def least_room(self) -> int:
         """Of all edges; how much may travel together."""
-        return min((each.room for each in self.edges), default=self.engine.channel_tuples)
+        return min((edge.room for edge in self.edges), default=self.engine.channel_tuples)
 
     @cached_property
     def sources(self) -> tuple[Component, ...]:
         """Where tuples come from."""
-        return tuple(each for each in self.components if each.operator.is_source)
+        return tuple(component for component in self.components if component.operator.is_source)
 
     @cached_property
     def sinks(self) -> tuple[Component, ...]:
         """Where results arrive."""
-        return tuple(each for each in self.components if each.operators[-1].is_sink)
+        return tuple(component for component in self.components if component.operators[-1].is_sink)
 
     @cached_property
     def apart(self) -> Job:
         """The same job with each operator by itself, as if none were fused."""
-        return _compiled(self.deployment, ()) if any(len(each.stages) > 1 for each in self.components) else self
+        return (
+            _compiled(self.deployment, ()) if any(len(component.stages) > 1 for component in self.components) else self
+        )
 
     def service_s(self, component: Component) -> float:
         """CPU seconds that an input tuple takes all operators of a component, what windows do apart."""
@@ -244,17 +250,21 @@ def _compiled(what: Deployment, together: Sequence[Fused]) -> Job:
     inner = {pair for group in together for pair in pairwise(group)}
     group_of = {group[0]: group for group in together}
     followers = {name for _, name in inner}
-    groups = [group_of.get(each.name, (each.name,)) for each in query.topological if each.name not in followers]
+    groups = [
+        group_of.get(operator.name, (operator.name,))
+        for operator in query.topological
+        if operator.name not in followers
+    ]
     number = {name: index for index, group in enumerate(groups) for name in group}
-    streams = [each for each in query.streams_by_name if (each.producer, each.consumer) not in inner]
+    streams = [stream for stream in query.streams_by_name if (stream.producer, stream.consumer) not in inner]
     inputs, outputs = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
-    for index, each in enumerate(streams):
-        inputs[number[each.consumer]].append(index)
-        outputs[number[each.producer]].append(index)
+    for index, stream in enumerate(streams):
+        inputs[number[stream.consumer]].append(index)
+        outputs[number[stream.producer]].append(index)
     components = (
         _component(what, group, tuple(inputs[index]), tuple(outputs[index])) for index, group in enumerate(groups)
     )
-    return Job(what, tuple(components), tuple(_edge(what, each, number) for each in streams))
+    return Job(what, tuple(components), tuple(_edge(what, stream, number) for stream in streams))
 
 
 def _edge(deployment: Deployment, each: Stream, number: Mapping[str, int]) -> Edge:

@@ -81,8 +81,8 @@ def in_order(upstream: Mapping[str, Collection[str]]) -> list[str]:
 def _grouped(streams: Iterable[Stream], key: Callable[[Stream], str]) -> dict[str, tuple[Stream, ...]]:
     """Streams by an end, in their order."""
     found: dict[str, list[Stream]] = {}
-    for each in streams:
-        found.setdefault(key(each), []).append(each)
+    for stream in streams:
+        found.setdefault(key(stream), []).append(stream)
     return {name: tuple(several) for name, several in found.items()}
 
 
@@ -207,7 +207,7 @@ class Query(Spec):
     @property
     def one_sided(self) -> tuple[str, ...]:
         """Operators that keep the tuples of some inputs, and pass those of others on."""
-        kept = [each for each in self.streams if self.operator(each.consumer).passed_from(each.producer) < 1.0]
+        kept = [stream for stream in self.streams if self.operator(stream.consumer).passed_from(stream.producer) < 1.0]
         return tuple(dict.fromkeys(each.consumer for each in kept))
 
     @property

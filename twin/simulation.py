@@ -59,7 +59,7 @@ def simulate(
     _check(job, scenario)
     deciding = policy if policy is not None or scenario.policy is None else scenario.policy.start(scenario)
     if events or deciding is not None or scenario.checkpoints is not None:
-        failing = any(isinstance(each, Failure) for each in events)
+        failing = any(isinstance(event, Failure) for event in events)
         wiring: Wiring = Rewiring(job, settings, failing, scenario.checkpoints)
     else:
         wiring = Wiring(job, settings)

@@ -133,7 +133,7 @@ class Adapting(Rounds):
     def _may_go(self, host: str, here: GroupMap) -> bool:
         """Whether nothing but replicas with key groups that can move is there."""
         placement = here.periods[-1].placement
-        there = {name for name, places in placement.items() for each in places if Location.parse(each).host == host}
+        there = {name for name, places in placement.items() for place in places if Location.parse(place).host == host}
         return there <= set(self.operators) and host not in self.joined
 
     def _spare(self, capacity: float, here: GroupMap) -> list[str]:
@@ -143,11 +143,11 @@ class Adapting(Rounds):
         for host in hosts:
             if left > 1e-9 and host.name not in here.hosts and not self._used(host.name, here):
                 probes = (Move(operator=name, key_groups=(0,), to=host.name) for name in self.operators)
-                if all(can_move(each, self.deployment, here.periods[-1].placement) for each in probes):
+                if all(can_move(probe, self.deployment, here.periods[-1].placement) for probe in probes):
                     found.append(host.name)
                     left -= min(host.cpu_percent / 100.0, float(len(self.operators)))
         return found
 
     def _used(self, host: str, here: GroupMap) -> bool:
-        places = (each for names in here.periods[-1].placement.values() for each in names)
-        return any(Location.parse(each).host == host for each in places)
+        places = (place for row in here.periods[-1].placement.values() for place in row)
+        return any(Location.parse(place).host == host for place in places)

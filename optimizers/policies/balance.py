@@ -116,7 +116,7 @@ class Rounds:
     _seen: list[PeriodStatistics] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.operators = [each.name for each in self.deployment.query.operators if self._movable(each.name)]
+        self.operators = [operator.name for operator in self.deployment.query.operators if self._movable(operator.name)]
         if not self.operators:
             raise BadInput(
                 f"policy {self.name!r} moves key groups, and no operator of this job has any that can move; "

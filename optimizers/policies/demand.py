@@ -45,8 +45,8 @@ class Demand:
         self.fixed = fixed
         self.catch_up_s = catch_up_s
         self.smoothing_periods = smoothing_periods
-        windows = [each.window for each in query.operators if isinstance(each, Windowed)]
-        self.slide_s = max((each.slide for each in windows if isinstance(each, TimeWindow)), default=0.0)
+        windows = [operator.window for operator in query.operators if isinstance(operator, Windowed)]
+        self.slide_s = max((window.slide for window in windows if isinstance(window, TimeWindow)), default=0.0)
         self._rates: deque[dict[str, float]] = deque(maxlen=smoothing_periods)
         self._work: list[PeriodStatistics] = []
         self._cost_s: dict[str, float] = {}
@@ -59,7 +59,7 @@ class Demand:
 
     def add(self, statistics: PeriodStatistics) -> None:
         """A period throughout which the job ran with the same replicas."""
-        sources = {each.name: statistics.operators[each.name] for each in self.query.sources}
+        sources = {source.name: statistics.operators[source.name] for source in self.query.sources}
         rates = {name: row["arrived"] / statistics.length_s for name, row in sources.items()}
         if any(self._stepped(name, rate, statistics.length_s) for name, rate in rates.items()):
             self._rates.clear()
@@ -78,7 +78,7 @@ class Demand:
 
     def lately(self) -> dict[str, Need]:
         """By their means over the last few periods; while a backlog grows, those of the last one if they are higher."""
-        means = {name: sum(each[name] for each in self._rates) / len(self._rates) for name in self._rates[-1]}
+        means = {name: sum(rates[name] for rates in self._rates) / len(self._rates) for name in self._rates[-1]}
         if self.falling_behind:
             means = {name: max(mean, self._rates[-1][name]) for name, mean in means.items()}
         return self._needs(means)
@@ -86,7 +86,7 @@ class Demand:
     def _stepped(self, name: str, rate: float, length_s: float) -> bool:
         if not self._rates:
             return False
-        mean = sum(each[name] for each in self._rates) / len(self._rates)
+        mean = sum(rates[name] for rates in self._rates) / len(self._rates)
         return abs(rate - mean) > max(STEP * mean, SURE * math.sqrt(mean / length_s))
 
     def _measure(self, statistics: PeriodStatistics) -> None:
@@ -96,7 +96,7 @@ class Demand:
             self._work = []  # the work of a tuple may be what has changed
         self._work = [*self._work, statistics][-max(self.smoothing_periods, slide_periods) :]
         for operator in self.query.operators:
-            rows = [(each.operators[operator.name], each.length_s) for each in self._work]
+            rows = [(period.operators[operator.name], period.length_s) for period in self._work]
             taken = sum(row["numRecordsIn"] for row, _ in rows)
             there_s = sum(row["replicas"] * length_s for row, length_s in rows)
             busy_s = sum(row["busyTimeMsPerSecond"] / 1000 * row["replicas"] * length_s for row, length_s in rows)

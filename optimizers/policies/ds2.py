@@ -71,7 +71,7 @@ class Ds2:
         self.margin = spec.margin
         self.calm_periods = spec.calm_periods
         self.patience = spec.patience
-        names = [each.name for each in deployment.query.operators]
+        names = [operator.name for operator in deployment.query.operators]
         places = deployment.plan.placement
         fixed = frozenset(name for name in names if not can_rescale(name, places[name][:1], deployment))
         self._demand = Demand(deployment.query, fixed, spec.catch_up_s, spec.smoothing_periods)

@@ -90,7 +90,7 @@ class FlinkAutoscaler:
         self.deployment = deployment
         self.spec = spec
         places = deployment.plan.placement
-        names = [each.name for each in deployment.query.operators]
+        names = [operator.name for operator in deployment.query.operators]
         self._scalable = [name for name in names if can_rescale(name, places[name][:1], deployment)]
         self.window: deque[PeriodStatistics] = deque(maxlen=spec.metrics_window_periods)
         self._skip = spec.stabilization_interval_periods
@@ -123,7 +123,7 @@ class FlinkAutoscaler:
     def evaluated(self) -> dict[str, Evaluated]:
         """All operators, over the window, which is not empty."""
         query, found = self.deployment.query, dict[str, Evaluated]()
-        seconds = sum(each.length_s for each in self.window)
+        seconds = sum(period.length_s for period in self.window)
         catch_up_s = self.spec.catch_up_duration_periods * self.window[-1].length_s
         for operator in query.topological:
             name = operator.name
@@ -143,7 +143,7 @@ class FlinkAutoscaler:
 
     def _true_rate(self, name: str) -> float:
         """Input over busy time; inf where nothing came, as nothing is known then."""
-        busy_s = sum(each.operators[name]["busyTimeMsPerSecond"] / 1000 * each.length_s for each in self.window)
+        busy_s = sum(period.operators[name]["busyTimeMsPerSecond"] / 1000 * period.length_s for period in self.window)
         taken = self._sum(name, "numRecordsIn")
         return taken / busy_s if taken and busy_s else math.inf
 
@@ -153,14 +153,16 @@ class FlinkAutoscaler:
 
     def _lagging(self) -> bool:
         """Whether a source lags by more than the threshold, at the rate at which it takes tuples."""
-        seconds = sum(each.length_s for each in self.window)
+        seconds = sum(period.length_s for period in self.window)
         last = self.window[-1]
         allowed_s = self.spec.backlog_processing_lag_threshold_periods * last.length_s
-        rates = {each.name: self._sum(each.name, "numRecordsIn") / seconds for each in self.deployment.query.sources}
+        rates = {
+            source.name: self._sum(source.name, "numRecordsIn") / seconds for source in self.deployment.query.sources
+        }
         return any(last.operators[name]["backlog"] > allowed_s * rate for name, rate in rates.items())
 
     def _sum(self, name: str, column: str) -> float:
-        return float(sum(each.operators[name][column] for each in self.window))
+        return float(sum(period.operators[name][column] for period in self.window))
 
     def _present(self, name: str) -> int:
         return len(self.window[-1].placement[name])
@@ -172,18 +174,20 @@ class FlinkAutoscaler:
         spec = self.spec
         return spec.restart_time_periods / spec.catch_up_duration_periods if spec.catch_up_duration_periods else 0.0
 
-    def _out_of_bounds(self, each: Evaluated, lagging: bool) -> bool:
+    def _out_of_bounds(self, evaluated: Evaluated, lagging: bool) -> bool:
         target, boundary = self.spec.target_utilization, self.spec.target_utilization_boundary
         upper, lower = (1.0, 0.0) if lagging else (target + boundary, target - boundary)
-        return each.true_rate < each.capacity(upper) or each.true_rate > each.capacity(lower, self._restart_share)
+        return evaluated.true_rate < evaluated.capacity(upper) or evaluated.true_rate > evaluated.capacity(
+            lower, self._restart_share
+        )
 
-    def wanted_rate(self, each: Evaluated) -> float:
+    def wanted_rate(self, evaluated: Evaluated) -> float:
         """What an operator should be capable of taking, in tuples a second."""
-        return each.capacity(self.spec.target_utilization, self._restart_share)
+        return evaluated.capacity(self.spec.target_utilization, self._restart_share)
 
-    def _wanted(self, name: str, each: Evaluated) -> int:
+    def _wanted(self, name: str, evaluated: Evaluated) -> int:
         spec, present = self.spec, self._present(name)
-        factor = self.wanted_rate(each) / each.true_rate
+        factor = self.wanted_rate(evaluated) / evaluated.true_rate
         factor = min(max(factor, 1.0 - spec.scale_down_max_factor), 1.0 + spec.scale_up_max_factor)
         count = max(math.ceil(factor * present - ROUNDING), min(present, spec.vertex_min_parallelism))
         most = max(present, spec.vertex_max_parallelism)
@@ -210,10 +214,10 @@ def spread(count: int, groups: int, most: int) -> int:
 
     As `scaling.key-group.partitions.adjust.mode: EVENLY_SPREAD`, up to `most` replicas.
     """
-    for each in range(count, most + 1):
-        if groups % each == 0:
-            return each
-    for each in range(count, 0, -1):
-        if groups // each > groups // count:
-            return each if groups % each == 0 else each + 1
+    for replicas in range(count, most + 1):
+        if groups % replicas == 0:
+            return replicas
+    for replicas in range(count, 0, -1):
+        if groups // replicas > groups // count:
+            return replicas if groups % replicas == 0 else replicas + 1
     return count

@@ -81,18 +81,18 @@ class GroupMap:
         """To these nodes: to the replica there that has least to do, or to one that is made, where it can be."""
         cores_g, _ = self.cores()
         load = dict.fromkeys(self.replicas, 0.0)
-        for (operator, each), cores in zip(self.groups, cores_g, strict=True):
-            load[operator, each.replica] += cores
+        for (operator, group), cores in zip(self.groups, cores_g, strict=True):
+            load[operator, group.replica] += cores
         wanted: dict[tuple[str, int, str], list[int]] = {}
         moved = np.flatnonzero(node_g[: len(self.groups)] != self.home_g)
         for index in sorted(moved, key=lambda index: -cores_g[index]):
-            (operator, each), host = self.groups[index], self.hosts[node_g[index]]
+            (operator, group), host = self.groups[index], self.hosts[node_g[index]]
             there = self._replicas_of(operator, host)
             target = min(there, key=lambda key: (load[key], key)) if there else (operator, NEW)
             load[target] = load.get(target, 0.0) + cores_g[index]
-            wanted.setdefault((*target, host), []).append(each.group)
+            wanted.setdefault((*target, host), []).append(group.group)
         moves = (_move(*target, tuple(sorted(groups))) for target, groups in sorted(wanted.items()))
-        return tuple(each for each in moves if can_move(each, self.deployment, self.periods[-1].placement))
+        return tuple(move for move in moves if can_move(move, self.deployment, self.periods[-1].placement))
 
     # who is where ----------------------------------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class GroupMap:
     def home_g(self) -> np.ndarray:
         """[G] nodes."""
         number, replicas = {host: index for index, host in enumerate(self.hosts)}, self.replicas
-        return np.array([number[replicas[name, each.replica]] for name, each in self.groups], dtype=int)
+        return np.array([number[replicas[name, group.replica]] for name, group in self.groups], dtype=int)
 
     def _replicas_of(self, operator: str, host: str) -> list[tuple[str, int]]:
         return [key for key, where in self.replicas.items() if key[0] == operator and where == host]
@@ -125,16 +125,16 @@ class GroupMap:
 
     def cores(self) -> tuple[np.ndarray, np.ndarray]:
         """Reference cores that each group keeps busy [G], and that whatever else runs on a host does [H]."""
-        found = [self._cores_in(each) for each in self.periods]
+        found = [self._cores_in(period) for period in self.periods]
         return np.mean([cores_g for cores_g, _ in found], axis=0), np.mean([rest_h for _, rest_h in found], axis=0)
 
     def _cores_in(self, period: PeriodStatistics) -> tuple[np.ndarray, np.ndarray]:
         hosts = _hosts(period)
         on_host = dict.fromkeys(self.hosts, 0.0)
         cores_g = []
-        for name, each in _groups(period, self.operators):
-            host = hosts[name][each.replica]
-            cores_g.append(each.cpu_percent / 100.0 * self._core_count(host))
+        for name, group in _groups(period, self.operators):
+            host = hosts[name][group.replica]
+            cores_g.append(group.cpu_percent / 100.0 * self._core_count(host))
             on_host[host] = on_host.get(host, 0.0) + cores_g[-1]
         used = {host: row["cpuUtilisation"] * self._core_count(host) for host, row in period.hosts.items()}
         return np.array(cores_g), np.array([max(0.0, used.get(host, 0.0) - on_host[host]) for host in self.hosts])
@@ -153,7 +153,7 @@ class GroupMap:
     def _memory_mb(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """State of groups as objects [G]; what else is in the memory of a host [H]; its RAM [H]."""
         overhead = self.deployment.engine.memory.object_overhead
-        state_g = np.array([each.state_bytes for _, each in self.groups]) * overhead / 1e6
+        state_g = np.array([group.state_bytes for _, group in self.groups]) * overhead / 1e6
         rows = self.periods[-1].hosts
         used_h = np.array([rows[host]["memoryUsedMb"] if host in rows else 0.0 for host in self.hosts])
         ram_h = np.array([self.deployment.cluster.host(host).ram_mb for host in self.hosts], dtype=float)
@@ -168,7 +168,7 @@ def _move(operator: str, replica: int, host: str, groups: tuple[int, ...]) -> Mo
 
 
 def _groups(period: PeriodStatistics, operators: Sequence[str]) -> list[tuple[str, KeyGroupStatistics]]:
-    return [(name, each) for name in operators for each in period.key_groups[name]]
+    return [(name, group) for name in operators for group in period.key_groups[name]]
 
 
 def _hosts(period: PeriodStatistics) -> dict[str, list[str]]:

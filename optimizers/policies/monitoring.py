@@ -67,7 +67,7 @@ class Measured:
     @cached_property
     def partners(self) -> Mapping[Replica, Mapping[Replica, float]]:
         """With whom a replica exchanges how many tuples a second."""
-        found: dict[Replica, dict[Replica, float]] = {each: {} for each in self.work}
+        found: dict[Replica, dict[Replica, float]] = {replica: {} for replica in self.work}
         for (u, v), rate in self.traffic.items():
             found[u][v] = found[v][u] = rate
         return found
@@ -79,8 +79,8 @@ class Measured:
     def fullest(self, schedule: Schedule) -> float:
         """Highest utilisation of a host."""
         load = dict.fromkeys(self.cores, 0.0)
-        for each, host in schedule.items():
-            load[host] += self.work[each]
+        for replica, host in schedule.items():
+            load[host] += self.work[replica]
         return max(load[host] / self.cores[host] for host in load)
 
 
@@ -104,7 +104,7 @@ class Monitoring:
             return None
         now, measured = _hosts(statistics), Measured(self.cores, self._work(), self._traffic())
         moves = self._moves(now, scheduled(measured, now, self.spec), statistics)
-        after = now | {(each.operator, each.replica or 0): str(each.to) for each in moves}
+        after = now | {(move.operator, move.replica or 0): str(move.to) for move in moves}
         reason = worth(measured, now, after, self.spec)
         if not reason:
             return None
@@ -118,7 +118,7 @@ class Monitoring:
             for (operator, number), host in new.items()
             if host != now[operator, number]
         )
-        return [each for each in moves if can_move(each, self.deployment, statistics.placement)]
+        return [move for move in moves if can_move(move, self.deployment, statistics.placement)]
 
     def _stable(self) -> bool:
         recent = list(self._seen)[-self.spec.stable_periods :]
@@ -126,7 +126,7 @@ class Monitoring:
             return False
         if len(self._seen) == self.spec.most_periods:
             return True
-        rates = [sum(row["numRecordsOut"] for row in each.operators.values()) / each.length_s for each in recent]
+        rates = [sum(row["numRecordsOut"] for row in period.operators.values()) / period.length_s for period in recent]
         return max(rates) - min(rates) <= self.spec.change * max(rates)
 
     def _work(self) -> dict[Replica, float]:
@@ -135,14 +135,14 @@ class Monitoring:
         work: dict[Replica, float] = {}
         for statistics in self._seen:
             now = _hosts(statistics)
-            busy = {each: statistics.operators[each[0]]["busyTimeMsPerSecond"] for each in now}
+            busy = {replica: statistics.operators[replica[0]]["busyTimeMsPerSecond"] for replica in now}
             on_host = dict.fromkeys(self.cores, 0.0)
-            for each, host in now.items():
-                on_host[host] += busy[each]
-            for each, host in now.items():
+            for replica, host in now.items():
+                on_host[host] += busy[replica]
+            for replica, host in now.items():
                 used = self.cores[host] * statistics.hosts[host]["cpuUtilisation"]
-                share = busy[each] / on_host[host] if on_host[host] else 0.0
-                work[each] = work.get(each, 0.0) + used * share / len(self._seen)
+                share = busy[replica] / on_host[host] if on_host[host] else 0.0
+                work[replica] = work.get(replica, 0.0) + used * share / len(self._seen)
         return work
 
     def _traffic(self) -> dict[tuple[Replica, Replica], float]:
@@ -164,17 +164,17 @@ def scheduled(measured: Measured, now: Schedule, spec: MonitoringSpec = DEFAULT)
     """Greedy, from an empty schedule: what is overfull counts first, then traffic, then load; ties stay in place."""
     new: Schedule = {}
     used = dict.fromkeys(measured.cores, 0.0)
-    for pair in sorted(measured.traffic, key=lambda each: (-measured.traffic[each], each)):
-        for each in pair:
-            if each in new:
-                used[new[each]] -= measured.work[each]
+    for pair in sorted(measured.traffic, key=lambda replica: (-measured.traffic[replica], replica)):
+        for replica in pair:
+            if replica in new:
+                used[new[replica]] -= measured.work[replica]
         least = min(used, key=lambda host: (used[host] / measured.cores[host], -measured.cores[host], host))
-        open_to = sorted({least, *(new[each] for each in pair if each in new)})
+        open_to = sorted({least, *(new[replica] for replica in pair if replica in new)})
 
         hosts = min(product(open_to, open_to), key=partial(_cost, spec.capacity, measured, now, new, used, pair))
-        for each, host in zip(pair, hosts, strict=True):
-            new[each] = host
-            used[host] += measured.work[each]
+        for replica, host in zip(pair, hosts, strict=True):
+            new[replica] = host
+            used[host] += measured.work[replica]
     return new
 
 
@@ -207,7 +207,7 @@ def _cost(
     places: tuple[str, ...],
 ) -> tuple[Any, ...]:
     fill = _fill(measured, used, pair, places)
-    moves = [place != now[each] for each, place in zip(pair, places, strict=True)]
+    moves = [place != now[replica] for replica, place in zip(pair, places, strict=True)]
     return max(0.0, fill - capacity), _leaving(measured, new, pair, places), fill, moves, places
 
 
@@ -216,8 +216,8 @@ def _fill(
 ) -> float:
     """The higher utilisation of the hosts of a pair, with it."""
     load = {host: used[host] for host in places}
-    for each, host in zip(pair, places, strict=True):
-        load[host] += measured.work[each]
+    for replica, host in zip(pair, places, strict=True):
+        load[host] += measured.work[replica]
     return max(load[host] / measured.cores[host] for host in places)
 
 

@@ -99,8 +99,8 @@ class ByFlink:
         last = self._rule.window[-1]
         taken = {name: row["numRecordsIn"] / last.length_s for name, row in last.operators.items()}
         return {
-            name: _believed(self.target * self._rule.wanted_rate(each) / taken[name])
-            for name, each in self._rule.evaluated().items()
+            name: _believed(self.target * self._rule.wanted_rate(evaluated) / taken[name])
+            for name, evaluated in self._rule.evaluated().items()
             if taken[name] > LITTLE
         }
 

@@ -69,7 +69,7 @@ class Relieve:
         here = self._replicas_on(name, statistics)
         for busy, operator, replica in here:
             # a replica that shares its host is busy for longer than it works: what the host did, in proportion
-            work = used[name] * busy / sum(each[0] for each in here)
+            work = used[name] * busy / sum(replica[0] for replica in here)
             target = min(cores, key=lambda host: ((used[host] + work) / cores[host], host))
             if target == name or (used[target] + work) / cores[target] >= used[name] / cores[name] - self.spec.gain:
                 continue
@@ -86,4 +86,7 @@ class Relieve:
             for replica, place in enumerate(places)
             if Location.parse(place).host == host
         ]
-        return sorted((each for each in found if each[0] > 0.0), key=lambda each: (-each[0], each[1], each[2]))
+        return sorted(
+            (replica for replica in found if replica[0] > 0.0),
+            key=lambda replica: (-replica[0], replica[1], replica[2]),
+        )

@@ -26,7 +26,7 @@ def continues(last: PeriodStatistics, statistics: PeriodStatistics) -> bool:
 
 def stood_still(statistics: PeriodStatistics, deployment: Deployment) -> bool:
     """Nothing can block a sink: if one was, the whole job was down for a time."""
-    sinks = (statistics.operators[each.name] for each in deployment.query.sinks)
+    sinks = (statistics.operators[sink.name] for sink in deployment.query.sinks)
     return any(row["backPressuredTimeMsPerSecond"] > STILL_MS for row in sinks)
 
 

@@ -22,5 +22,5 @@ def rescaled(deployment: Deployment, statistics: PeriodStatistics, wanted: Mappi
     if not rescales:
         return None
     counts = {name: len(places) for name, places in statistics.placement.items()}
-    changes = (f"{each.operator} {counts[each.operator]}->{len(each.placement)}" for each in rescales)
+    changes = (f"{rescale.operator} {counts[rescale.operator]}->{len(rescale.placement)}" for rescale in rescales)
     return Reconfiguration(rescales=tuple(rescales), reason=", ".join(changes))

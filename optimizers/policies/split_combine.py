@@ -56,7 +56,9 @@ class SplitCombine:
         self.job = compile(deployment)
         query = deployment.query
         pairs = {
-            each.name: combined_with(query, each.name) for each in query.operators if each.hands_over == "partials"
+            operator.name: combined_with(query, operator.name)
+            for operator in query.operators
+            if operator.hands_over == "partials"
         }
         self.pairs = {
             compute: merge for compute, merge in pairs.items() if merge is not None and self._alike(compute, merge)
@@ -79,24 +81,27 @@ class SplitCombine:
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
         """Moves for balance; with them, or at the end of a period alone, a split or a combination."""
-        found = self._balance.decide(statistics) or Reconfiguration()
+        balanced = self._balance.decide(statistics) or Reconfiguration()
         for compute in self.pairs:
-            self._moved[compute] += sum(len(move.key_groups) for move in found.moves if move.operator == compute)
+            self._moved[compute] += sum(len(move.key_groups) for move in balanced.moves if move.operator == compute)
             self._taken[compute] += float(statistics.operators[compute]["numRecordsIn"])
         changes = [self._look(compute, statistics) for compute in self.pairs if self._is_time(compute, statistics)]
         operations = tuple(operation for operation, _ in changes if operation is not None)
-        figures = {**found.figures, **{key: value for _, each in changes for key, value in each.items()}}
-        if not (found.moves or operations):
+        figures = {**balanced.figures, **{key: value for _, told in changes for key, value in told.items()}}
+        if not (balanced.moves or operations):
             return None
-        combining = {self._compute_of(each.operator) for each in operations if isinstance(each, Combine)}
-        moves = tuple(move for move in found.moves if move.operator not in combining)
+        combining = {self._compute_of(operation.operator) for operation in operations if isinstance(operation, Combine)}
+        moves = tuple(move for move in balanced.moves if move.operator not in combining)
         reason = ", ".join(
-            [*(f"{each.kind} {each.operator}" for each in operations), *([found.reason] if moves else [])]
+            [
+                *(f"{operation.kind} {operation.operator}" for operation in operations),
+                *([balanced.reason] if moves else []),
+            ]
         )
         return Reconfiguration(moves=moves, operations=operations, reason=reason, figures=figures)
 
     def _compute_of(self, merge: str) -> str:
-        return next(compute for compute, each in self.pairs.items() if each == merge)
+        return next(compute for compute, consolidate in self.pairs.items() if consolidate == merge)
 
     def _longest_s(self, compute: str) -> float:
         return max(window.length_us for window in merged_windows(self.job.query, compute)) / US_PER_S
@@ -130,6 +135,6 @@ class SplitCombine:
         period = period_of_job(self.job, compute, rate_per_s, migrations)
         costs = unit_costs(self.job, compute, period)
         by_form = {form: cost(form, period, costs) for form in Form}
-        combined = min((each for form, each in by_form.items() if not form.is_split), key=lambda each: each.cpu_s)
-        split = min((each for form, each in by_form.items() if form.is_split), key=lambda each: each.cpu_s)
+        combined = min((cost for form, cost in by_form.items() if not form.is_split), key=lambda cost: cost.cpu_s)
+        split = min((cost for form, cost in by_form.items() if form.is_split), key=lambda cost: cost.cpu_s)
         return combined, split

@@ -25,10 +25,10 @@ def traffic_of(
     counts = [len(periods[-1].key_groups[name]) for name in operators]
     first = dict(zip(operators, accumulate(counts, initial=0), strict=False))
     senders, receivers, rates = [], [], []
-    for ends in sorted({ends for each in periods for ends in each.traffic}):
+    for ends in sorted({ends for period in periods for ends in period.traffic}):
         if ends[0] in first and ends[1] in first:
             size = deployment.engine.output_bytes(deployment.query, ends[0])
-            rate = size * np.mean([each.traffic[ends] for each in periods], axis=0)
+            rate = size * np.mean([period.traffic[ends] for period in periods], axis=0)
             sender, receiver = np.nonzero(rate)
             senders.append(sender + first[ends[0]])
             receivers.append(receiver + first[ends[1]])

@@ -37,7 +37,7 @@ def channels(wiring: Wiring) -> Iterator[Channel]:
 
 def regions(wiring: Wiring) -> list[list[Task]]:
     """Tasks that channels connect, together and in order; each task is in one of them."""
-    tasks = [task for each in wiring.world.tasks.values() for task in each]
+    tasks = [task for replicas in wiring.world.tasks.values() for task in replicas]
     parent = {task: task for task in tasks}
 
     def root(task: Task) -> Task:
@@ -46,8 +46,8 @@ def regions(wiring: Wiring) -> list[list[Task]]:
             task = parent[task]
         return task
 
-    for each in channels(wiring):
-        parent[root(each.consumer)] = root(each.producer)
+    for channel in channels(wiring):
+        parent[root(channel.consumer)] = root(channel.producer)
     found: dict[Task, list[Task]] = {}
     for task in tasks:
         found.setdefault(root(task), []).append(task)

@@ -103,9 +103,9 @@ class Coordinator(FreeCheckpoints):
     def _begin(self) -> Progress:
         ways: defaultdict[Task, set[Way]] = defaultdict(set)
         outs: dict[Task, list[list[int]]] = {task: [[] for _ in task.ports] for task in self.world.every_task()}
-        for each in channels(self.wiring):
-            ways[each.consumer].add((each.side, each.producer))
-            outs[each.producer][each.port].append(each.replica)
+        for channel in channels(self.wiring):
+            ways[channel.consumer].add((channel.side, channel.producer))
+            outs[channel.producer][channel.port].append(channel.replica)
         running = self.running = self._next()
         running.await_all(outs)
         gates = [self._gate(task) for task in outs]
@@ -150,8 +150,8 @@ class Coordinator(FreeCheckpoints):
         yield self.env.timeout(max(0.0, part.reached_s + sync_s - self.env.now))
         yield from self.storage.put(self.wiring.places[task], part.uploaded_bytes, lambda: running is self.running)
         part.done = True
-        if running is self.running and all(each.done for each in running.parts.values()):
+        if running is self.running and all(part.done for part in running.parts.values()):
             self.last, self.running = running.checkpoint(), None
             complete(self.last, self.env.now)
-            self.base = {each: known.came for each, known in running.parts.items()}
+            self.base = {task: part.came for task, part in running.parts.items()}
             running.completed(self.env.now)

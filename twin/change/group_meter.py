@@ -49,8 +49,8 @@ class GroupMeter:
 
     def _now(self) -> np.ndarray:
         """[3, replicas and buffers]; tuples in a buffer count when its replica takes them."""
-        tasks = (each if isinstance(each, Task) else None for each in self._receivers)
+        tasks = (receiver if isinstance(receiver, Task) else None for receiver in self._receivers)
         counters = [
-            (one.tuples_in, one.busy_until_now_s(), one.output.tuples_out) if one else (0, 0.0, 0) for one in tasks
+            (task.tuples_in, task.busy_until_now_s(), task.output.tuples_out) if task else (0, 0.0, 0) for task in tasks
         ]
         return np.array(counters, dtype=float).T

@@ -40,8 +40,8 @@ class Observer:
             operators={row["operator"]: row for row in operators},
             hosts={row["host"]: row for row in hosts},
             placement={
-                each.name: tuple(str(wiring.places[task]) for task in wiring.tasks_of(each.name))
-                for each in wiring.query.topological
+                operator.name: tuple(str(wiring.places[task]) for task in wiring.tasks_of(operator.name))
+                for operator in wiring.query.topological
             },
             key_groups={
                 name: self._groups(name, counted[name], percent, end_s - start_s, own.get(name)) for name in counted
@@ -68,7 +68,7 @@ class Observer:
         number = {name: index for index, name in enumerate(wiring.hosts)}
         capacity_h = np.array([host.cpu_percent / 100.0 for host in wiring.hosts.values()])
         for ends in wiring.world.alignments:
-            host = {name: np.array([number[each] for each in self._hosts_g(name)]) for name in ends}
+            host = {name: np.array([number[place] for place in self._hosts_g(name)]) for name in ends}
             size = wiring.engine.output_bytes(wiring.query, ends[0])
             cores = remote_cores(traffic[ends], host[ends[0]], host[ends[1]], size, wiring.engine)
             for name, cores_g in zip(ends, cores, strict=True):

@@ -59,7 +59,7 @@ class Part:
         self.snapshot, self.flying, self.reached_s = snapshot, gate.flying, gate.reached_s
         self.waited_s, self.put_aside = gate.waited_s, gate.put_aside
         tuples = [*self.flying, *snapshot.queue]
-        self.flying_bytes = sum([each.n * each.inbox.tuple_bytes for each in tuples if each.inbox is not None])
+        self.flying_bytes = sum([record.n * record.inbox.tuple_bytes for record in tuples if record.inbox is not None])
 
 
 class Progress:

@@ -97,7 +97,7 @@ class Rewiring(Wiring):
 
     def _outputs(self, operator: str) -> list[Stream]:
         """The streams out of the component that begins with an operator."""
-        return [each.stream for each in self.job.outputs(operator)]
+        return [edge.stream for edge in self.job.outputs(operator)]
 
     def remove_replica(self, operator: str, task: Task) -> None:
         """Takes away a replica that gets no tuples and has nothing left to do."""

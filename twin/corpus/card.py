@@ -116,7 +116,7 @@ def parameters(deployment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for operator in operators:
         yield from _operator(operator)
     places = deployment["plan"]["placement"].values()
-    used = {Location.parse(text).host for each in places for text in ([each] if isinstance(each, str) else each)}
+    used = {Location.parse(text).host for place in places for text in ([place] if isinstance(place, str) else place)}
     yield "hosts in use", len(used)
     for host in hosts:
         if host["name"] in used:
@@ -188,7 +188,7 @@ def _quantiles(array: np.ndarray) -> dict[str, float]:
 def _labels(rows: Sequence[Mapping[str, Any]], types: Mapping[str, str]) -> dict[str, Any]:
     """By query type, and of all."""
     groups: dict[str, list[Mapping[str, Any]]] = {"all": list(rows)}
-    for name in sorted(set(types.values()), key=lambda each: (each != "linear", each)):
+    for name in sorted(set(types.values()), key=lambda spread: (spread != "linear", spread)):
         groups[name] = [row for row in rows if types.get(row["run"]) == name]
     return {name: _labels_of(group) for name, group in groups.items() if group}
 

@@ -48,26 +48,27 @@ def _failures(failures: Sequence[Mapping[str, Any]]) -> list[str]:
     if not failures:
         return ["None."]
     return _table(
-        ("error of the first", "runs", "first"), [(each["error"], each["runs"], each["first"]) for each in failures]
+        ("error of the first", "runs", "first"),
+        [(failure["error"], failure["runs"], failure["first"]) for failure in failures],
     )
 
 
 def _labels(labels: Mapping[str, Any]) -> list[str]:
     if not labels:
         return ["No run was simulated."]
-    few = [f"< {each}" for each in FEW_RESULTS]
+    few = [f"< {bound}" for bound in FEW_RESULTS]
     shares = _table(
-        ("query type", "runs", "successful", "backpressured", *(f"{each} results" for each in few)),
+        ("query type", "runs", "successful", "backpressured", *(f"{bound} results" for bound in few)),
         [
             (name, group["rows"], _share(group["successful"]), _share(group["backpressured"]),
-             *(_share(group["few_results"][each]) for each in few))
+             *(_share(group["few_results"][bound]) for bound in few))
             for name, group in labels.items()
         ],
     )  # fmt: skip
     values = _table(
         ("query type", "metric", *QUANTILES),
         [
-            (name, metric, *(group[metric][each] for each in QUANTILES))
+            (name, metric, *(group[metric][quantile] for quantile in QUANTILES))
             for metric in REGRESSION_METRICS
             for name, group in labels.items()
             if metric in group
@@ -78,14 +79,18 @@ def _labels(labels: Mapping[str, Any]) -> list[str]:
 
 def _parameters(parameters: Mapping[str, Any]) -> list[str]:
     shares = [
-        (name, each["unit"], ", ".join(f"{value}: {_share(share)}" for value, share in each["shares"].items()))
-        for name, each in parameters.items()
-        if "shares" in each
+        (
+            name,
+            parameter["unit"],
+            ", ".join(f"{value}: {_share(share)}" for value, share in parameter["shares"].items()),
+        )
+        for name, parameter in parameters.items()
+        if "shares" in parameter
     ]
     spreads = [
-        (name, each["unit"], *(each[column] for column in SPREAD))
-        for name, each in parameters.items()
-        if "shares" not in each
+        (name, parameter["unit"], *(parameter[column] for column in SPREAD))
+        for name, parameter in parameters.items()
+        if "shares" not in parameter
     ]
     return [
         *_table(("parameter", "unit", "frequencies"), shares),

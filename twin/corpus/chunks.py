@@ -75,11 +75,11 @@ def audit(folder: Path, chunks: Iterable[Chunk]) -> Audit:
 
 def keep_whole(folder: Path, chunks: Sequence[Chunk], note: Note) -> frozenset[Chunk]:
     """Removes what is to be simulated again, and says why; what is left."""
-    found = audit(folder, chunks)
-    for chunk, why in found.damaged.items():
+    there = audit(folder, chunks)
+    for chunk, why in there.damaged.items():
         note(f"{chunk.name} is damaged ({why}); its {chunk.runs} runs are simulated again")
-    remove(folder / CHUNKS / chunk.name for chunk in (*found.short, *found.damaged))
-    return found.whole
+    remove(folder / CHUNKS / chunk.name for chunk in (*there.short, *there.damaged))
+    return there.whole
 
 
 def runs_in(chunk: Path) -> int:
@@ -101,7 +101,7 @@ def complete(folder: Path, spec: CorpusSpec) -> CorpusSummary | None:
 def failed_in(folder: Path, chunks: Iterable[Chunk]) -> int:
     """Runs that failed, of chunks that are not damaged."""
     statuses = (read_table(folder / CHUNKS / chunk.name, "runs")["status"].to_pylist() for chunk in chunks)
-    return sum(status != "ok" for each in statuses for status in each)
+    return sum(status != "ok" for column in statuses for status in column)
 
 
 def _described(folder: Path) -> str | None:
@@ -115,9 +115,9 @@ def _described(folder: Path) -> str | None:
 
 def require_whole(corpus: Path, chunks: Sequence[Chunk]) -> None:
     """Raises BadInput for a chunk that is not as it was written, or not all there."""
-    found = audit(corpus, chunks)
-    lacking = dict.fromkeys(found.short, "runs are missing")
-    for chunk, why in {**found.damaged, **lacking}.items():
+    there = audit(corpus, chunks)
+    lacking = dict.fromkeys(there.short, "runs are missing")
+    for chunk, why in {**there.damaged, **lacking}.items():
         raise BadInput(
             f"{corpus / CHUNKS / chunk.name} is damaged ({why}); "
             f"repeat the command that began {corpus}, which simulates damaged chunks again"

@@ -149,9 +149,9 @@ def _refuse_another(folder: Path, found: Mapping[str, Any], wanted: Mapping[str,
 
 def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """What decides a run and is another in the two, setting by setting."""
-    there, asked = ({key: each.get(key) for key in ("space", "seed")} for each in (found, wanted))
-    for flat, each in ((there, found), (asked, wanted)):
-        flat |= {f"settings.{key}": value for key, value in dict(each.get("settings") or {}).items()}
+    there, asked = ({key: manifest.get(key) for key in ("space", "seed")} for manifest in (found, wanted))
+    for flat, manifest in ((there, found), (asked, wanted)):
+        flat |= {f"settings.{key}": value for key, value in dict(manifest.get("settings") or {}).items()}
     names = sorted({*there, *asked}, key=lambda name: (name.startswith("settings."), name != "space", name))
     both = {name: (there.get(name), asked.get(name)) for name in names}
     return {name: pair for name, pair in both.items() if pair[0] != pair[1]}

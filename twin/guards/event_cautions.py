@@ -15,7 +15,7 @@ MOST_LATE = 1e-3
 
 def event_cautions(job: Job, rows: Sequence[Row], totals: Mapping[str, Mapping[str, int]]) -> list[str]:
     """One line each, with the remedy. rows: of the operators; totals: of these, by operator."""
-    timed = [each.name for each in job.query.operators if isinstance(each, EventTimed)]
+    timed = [operator.name for operator in job.query.operators if isinstance(operator, EventTimed)]
     return [*_late(job, timed, totals), *_waiting(job, timed, rows)] if timed else []
 
 
@@ -33,13 +33,13 @@ def _late(job: Job, timed: Sequence[str], totals: Mapping[str, Mapping[str, int]
 
 def _waiting(job: Job, timed: Sequence[str], rows: Sequence[Row]) -> list[str]:
     """A source that has fallen silent tells no time, so windows behind it wait for it, whatever others send."""
-    last_s = {name: _last_s(name, rows) for name in (each.name for each in job.query.sources)}
+    last_s = {name: _last_s(name, rows) for name in (source.name for source in job.query.sources)}
     lines = []
     for source, silent_s in last_s.items():
         behind = [name for name in timed if source in job.query.ancestors(name)]
-        others = {each for name in behind for each in job.query.ancestors(name) & set(last_s)}
+        others = {other for name in behind for other in job.query.ancestors(name) & set(last_s)}
         period_s = max(row["end_s"] - row["start_s"] for row in rows)
-        if max((last_s[each] for each in others), default=0.0) > silent_s + 2.0 * period_s:
+        if max((last_s[other] for other in others), default=0.0) > silent_s + 2.0 * period_s:
             since = f"since {silent_s:g} s" if silent_s else "ever"
             lines.append(
                 f"{behind[0]}: no tuple came from {source!r} {since}, so event time stops there and no window ends "

@@ -44,11 +44,11 @@ class Came:
                     by_key[key].append((at_us, digest))
         self._times: dict[int, list[int]] = {}
         self._digests: dict[int, list[int]] = {}
-        for key, found in by_key.items():
-            found.sort()
-            self._times[key] = [at_us for at_us, _ in found]
+        for key, tuples in by_key.items():
+            tuples.sort()
+            self._times[key] = [at_us for at_us, _ in tuples]
             so_far = [0]
-            for _, digest in found:
+            for _, digest in tuples:
                 so_far.append(so_far[-1] ^ digest)
             self._digests[key] = so_far
 
@@ -82,13 +82,13 @@ def expected(windows: Iterable[EventWindow], came: Came, watermark_us: float) ->
 
 def emitted(audit: Audit) -> tuple[Windows, list[tuple[int, int, int]]]:
     """What was; and what was more than once."""
-    found: Windows = {}
+    emissions: Windows = {}
     twice = []
     for start_us, end_us, key, tuples, digest in audit.emitted:
-        if (start_us, end_us, key) in found:
+        if (start_us, end_us, key) in emissions:
             twice.append((start_us, end_us, key))
-        found[start_us, end_us, key] = Held(tuples, digest)
-    return found, twice
+        emissions[start_us, end_us, key] = Held(tuples, digest)
+    return emissions, twice
 
 
 def computes_of(query: Query, name: str) -> list[str]:
@@ -96,20 +96,20 @@ def computes_of(query: Query, name: str) -> list[str]:
     operator = query.operator(name)
     if not operator.merges:
         return [name]
-    return [each for stream in query.inputs(name) for each in computes_of(query, stream.producer)]
+    return [compute for stream in query.inputs(name) for compute in computes_of(query, stream.producer)]
 
 
 def in_time(query: Query, name: str) -> bool:
     """Whether the slack of all sources covers how far their tuples are out of order."""
-    sources = [query.operator(each) for each in query.ancestors(name) if query.operator(each).is_source]
-    return all(getattr(each, "slack_s", 0.0) >= getattr(each, "disorder_s", 0.0) for each in sources)
+    sources = [query.operator(other) for other in query.ancestors(name) if query.operator(other).is_source]
+    return all(getattr(source, "slack_s", 0.0) >= getattr(source, "disorder_s", 0.0) for source in sources)
 
 
 def violation(query: Query, world: World) -> str:
     """What is wrong with the windows of an exact run, also with those that failures undid; empty if all are right."""
     histories = [*world.undone, world.history()]
-    found = (_wrong(query, history) for history in histories)
-    return next((wrong for wrong in found if wrong), "") or _unlike(query, histories)
+    verdicts = (_wrong(query, history) for history in histories)
+    return next((wrong for wrong in verdicts if wrong), "") or _unlike(query, histories)
 
 
 def _unlike(query: Query, histories: list[History]) -> str:
@@ -117,7 +117,7 @@ def _unlike(query: Query, histories: list[History]) -> str:
     none of it late."""
     for before, after in pairwise(histories):
         for name, audit in after.audits.items():
-            if not in_time(query, name) or not all(after.audits[each].keys for each in computes_of(query, name)):
+            if not in_time(query, name) or not all(after.audits[compute].keys for compute in computes_of(query, name)):
                 continue
             first, again = emitted(before.audits[name])[0], emitted(audit)[0]
             for key in [key for key in first if key in again and again[key] != first[key]]:
@@ -129,20 +129,20 @@ def _wrong(query: Query, history: History) -> str:
     for name, audit in history.audits.items():
         if query.operator(name).hands_over != "windows":
             continue
-        audits = [history.audits[each] for each in computes_of(query, name)]
+        audits = [history.audits[compute] for compute in computes_of(query, name)]
         sure = in_time(query, name)
-        if sure and any(each.late for each in audits):
+        if sure and any(came.late for came in audits):
             return f"{name!r} dropped tuples as late, though the slack of all sources covers their disorder"
         came = Came(audits, sure)
         far_us = history.far_us[name]
-        found, twice = emitted(audit)
+        emissions, twice = emitted(audit)
         if twice:
             return f"{name!r} emitted the window [{twice[0][0]}, {twice[0][1]}) us of key {twice[0][2]} more than once"
         windows: tuple[EventWindow, ...] = tuple(dict.fromkeys(getattr(query.operator(name), "windows", ())))
         most = expected(windows, came, max(far_us))
         least = {window: held for window, held in most.items() if window[1] <= min(far_us)}
-        for key in [key for key in least if found.get(key) != least[key] and not came.open(key)]:
-            return f"{name!r} emitted {found.get(key)} for {key}, and {least[key]} came"
-        for key in [key for key in found if most.get(key) != found[key] and not came.open(key)]:
-            return f"{name!r} emitted {found[key]} for {key}, and {most.get(key)} came"
+        for key in [key for key in least if emissions.get(key) != least[key] and not came.open(key)]:
+            return f"{name!r} emitted {emissions.get(key)} for {key}, and {least[key]} came"
+        for key in [key for key in emissions if most.get(key) != emissions[key] and not came.open(key)]:
+            return f"{name!r} emitted {emissions[key]} for {key}, and {most.get(key)} came"
     return ""

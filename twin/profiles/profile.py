@@ -134,11 +134,13 @@ class EngineProfile(Spec):
 
     def input_bytes(self, query: Query, name: str, rates: Rates = None) -> float:
         """Mean size of an input tuple; see `service_s`. Of a source, what it emits."""
-        return _mean({each: self.output_bytes(query, each) for each in query.feeds(name)}, rates)
+        return _mean({stream: self.output_bytes(query, stream) for stream in query.feeds(name)}, rates)
 
     def memory_bytes(self, query: Query, operator: AnyOperator, rates: Rates = None) -> float:
         """Mean local memory traffic per input tuple; see `service_s`."""
-        return _mean({each: self.memory_bytes_of(query, operator, each) for each in query.feeds(operator.name)}, rates)
+        return _mean(
+            {stream: self.memory_bytes_of(query, operator, stream) for stream in query.feeds(operator.name)}, rates
+        )
 
     def memory_bytes_of(self, query: Query, operator: AnyOperator, producer: str) -> float:
         """The same for tuples of one producer: an operator's own `memory_bytes`, or by the tuple's size."""
@@ -151,7 +153,9 @@ class EngineProfile(Spec):
 
         rates: of the tuples by producer, where the operator has several inputs; absent: all alike.
         """
-        return _mean({each: self.service_s_of(query, operator, each) for each in query.feeds(operator.name)}, rates)
+        return _mean(
+            {stream: self.service_s_of(query, operator, stream) for stream in query.feeds(operator.name)}, rates
+        )
 
     def service_s_of(self, query: Query, operator: AnyOperator, producer: str) -> float:
         """The same for tuples of one producer: each tuple costs by its own columns. Of a source, for its own name."""
@@ -181,7 +185,7 @@ def _mean(values: Mapping[str, float], rates: Rates) -> float:
     """Of what belongs to the tuples of each producer. Equal values stay what they are, to the last bit."""
     if len(set(values.values())) == 1:
         return next(iter(values.values()))
-    weights = [rates.get(each, 0.0) if rates else 0.0 for each in values]
+    weights = [rates.get(value, 0.0) if rates else 0.0 for value in values]
     if sum(weights) <= 0.0:
         return fmean(values.values())
     return sum(value * weight for value, weight in zip(values.values(), weights, strict=True)) / sum(weights)
