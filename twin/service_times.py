@@ -18,6 +18,7 @@ from twin.plan import ExecutionPlan
 from twin.profiles import EngineProfile, Noise
 from twin.query import AnyOperator, Query, Sink, Source, Stream, TimeWindow, Windowed
 from twin.scenario import RunSettings
+from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
 from twin.wiring.world import World
 from twin.workload import Constant, Workload
@@ -64,7 +65,7 @@ def measure(
     factor = 1.0 if window is not None else OFFERED / service_s / sum(inputs_per_s.values())
     offered = {name: rate * factor for name, rate in inputs_per_s.items()}
     least_s = WINDOWS * window.size_s if isinstance(window, TimeWindow) else 0.0
-    world = Wiring(_alone(deployment, spec, offered), RunSettings(seed=seed)).build()
+    world = build(Wiring(_alone(deployment, spec, offered), RunSettings(seed=seed)))
     task = world.tasks[operator][0]
     times_s = _serve(world, task, tuples, least_s)
     served = {name: world.tasks[name][0].tuples_in for name in offered}

@@ -35,6 +35,7 @@ from twin.precision.steadiness import change
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.scenario import RunSettings, Scenario, config_hash
 from twin.version import VERSION
+from twin.wiring.build import build, meters
 from twin.wiring.wiring import Wiring
 from twin.wiring.world import World
 
@@ -63,8 +64,8 @@ def simulate(
         wiring: Wiring = Rewiring(job, settings, failing, scenario.checkpoints)
     else:
         wiring = Wiring(job, settings)
-    world = wiring.build()
-    statistics = Statistics(world.env, *wiring.meters(), settings.period_s)
+    world = build(wiring)
+    statistics = Statistics(world.env, *meters(wiring), settings.period_s)
     if isinstance(wiring, Rewiring):
         _prepare_change(wiring, statistics, events, deciding)
     if progress is not None:

@@ -21,6 +21,7 @@ from twin.run import Run
 from twin.scenario import RunSettings, Scenario, config_hash
 from twin.simulation import simulate
 from twin.spec import parse
+from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
 from twin.wiring.world import World
 
@@ -56,7 +57,7 @@ def job(
 
 
 def world(deployment: Deployment) -> World:
-    return Wiring(deployment, RunSettings()).build()
+    return build(Wiring(deployment, RunSettings()))
 
 
 def rows(built: World) -> np.ndarray:

@@ -23,6 +23,7 @@ from twin.guards import conservation
 from twin.guards.conservation import ConservationError
 from twin.job import compile as compiled
 from twin.scenario import RunSettings
+from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
 from twin.wiring.world import World
 
@@ -32,7 +33,7 @@ DOWN = Failure(at_s=8.5, host="h1", recover_after_s=4)
 
 
 def world_of(deployment: Deployment) -> World:
-    world = Wiring(deployment, SETTINGS).build()
+    world = build(Wiring(deployment, SETTINGS))
     world.env.run(until=5.0)
     return world
 
@@ -96,13 +97,12 @@ def test_a_broken_world_is_named(law: str, broken: Callable[[World], None]) -> N
 
 
 def test_every_run_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Broken(Wiring):
-        def build(self) -> World:
-            world = super().build()
-            world.ledger.due = 1
-            return world
+    def broken(wiring: Wiring) -> World:
+        world = build(wiring)
+        world.ledger.due = 1
+        return world
 
-    monkeypatch.setattr("twin.simulation.Wiring", Broken)
+    monkeypatch.setattr("twin.simulation.build", broken)
     with pytest.raises(ConservationError, match="held by checkpoints"):
         run(job(), horizon_s=3)
 

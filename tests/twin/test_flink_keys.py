@@ -19,6 +19,7 @@ from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
+from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
 
 WORDS = ("to", "be", "or", "not", "that", "is", "the", "question")
@@ -108,7 +109,7 @@ def test_replicas_get_what_their_keys_bring() -> None:
     share = np.bincount(contiguous(128, 6), skew.by_group(128), minlength=6)
     assert 0.0 in share.tolist()
     spec = skew.model_dump(mode="json")
-    built = Wiring(keyed(spec, rate=500, replicas=6), RunSettings(horizon_s=8)).build()
+    built = build(Wiring(keyed(spec, rate=500, replicas=6), RunSettings(horizon_s=8)))
     built.env.run(until=8)
     took = np.array([task.tuples_in for task in built.tasks["m"]])
     assert took / took.sum() == pytest.approx(share, abs=0.025)

@@ -23,6 +23,7 @@ from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 from twin.unsupported import unsupported_features
+from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
 
 # what is allowed ------------------------------------------------------------------------------------------------------
@@ -245,5 +246,5 @@ def test_compiled_apart_is_the_job_without_fusion() -> None:
     assert compiled(job).apart.rates == compiled(job).rates == one.rates
     assert one.service_s(one.component("m")) == pytest.approx(2e-3)
     wired = Wiring(one, RunSettings())
-    wired.build()
+    build(wired)
     assert isinstance(wired.tasks_of("f")[0].logic, Chain) and wired.tasks_of("f") is wired.tasks_of("m")

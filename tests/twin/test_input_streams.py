@@ -12,6 +12,7 @@ from twin.deployment import Deployment
 from twin.profiles import STORM
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
+from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
 
 NARROW, WIDE = {"ints": 1}, {"ints": 3, "strings": 20}
@@ -49,7 +50,7 @@ def test_busy_time_is_the_sum_over_the_streams(middle: dict[str, Any], order: Se
     job = two_sided(middle, order, engine=free)
     settings = RunSettings(horizon_s=20.5, warmup_s=0, period_s=20.5, noise=False)
     wiring = Wiring(job, settings)
-    world = wiring.build()
+    world = build(wiring)
     world.env.run(until=settings.horizon_s)
     (task,) = world.tasks["both"]
     came = {name: world.inboxes[name, "both"][0].sent for name in RATES}

@@ -19,6 +19,7 @@ from twin.rates.skew import crowding
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
+from twin.wiring.build import build
 from twin.wiring.wiring import Wiring, World
 
 
@@ -40,7 +41,7 @@ def keyed(
 
 
 def world(job: Deployment, seed: int = 0) -> World:
-    return Wiring(job, RunSettings(seed=seed)).build()
+    return build(Wiring(job, RunSettings(seed=seed)))
 
 
 def test_default_owners_are_contiguous_and_even() -> None:
@@ -82,7 +83,7 @@ def _owned(weights: np.ndarray, owner: list[int], replicas: int) -> list[float]:
 
 def test_tuples_follow_owners_and_moves() -> None:
     """Each replica's share of the tuples is the weight of its key groups, also after moves."""
-    built = Wiring(keyed(1000, 3, {"zipf": 0.8}), RunSettings(horizon_s=60)).build()
+    built = build(Wiring(keyed(1000, 3, {"zipf": 0.8}), RunSettings(horizon_s=60)))
     groups = built.key_groups["m"]
     before = [0, 0, 0]
     for end_s in (10, 20):
@@ -143,7 +144,7 @@ def test_distinct_groups_live_with_their_key_groups() -> None:
     data = chain([operator], 2000, placement={"m": {"h": 2}}).model_dump(mode="json", exclude_none=True)
     data["plan"]["key_groups"] = {"m": owners}
     job = parse(Deployment, data)
-    built = Wiring(job, RunSettings()).build()
+    built = build(Wiring(job, RunSettings()))
     built.env.run(until=10.5)
     assert [task.output.tuples_out for task in built.tasks["m"]] == [2 * 25, 2 * 75]
 
@@ -255,7 +256,7 @@ MEASURED = [5.0] * 8 + [1.0] * 24
 def test_measured_shares_are_what_replicas_get() -> None:
     """Those of the simulator, and what the rate model takes the hottest replica to get."""
     job = keyed(1000, 4, {"shares": MEASURED})
-    built = Wiring(job, RunSettings(horizon_s=30)).build()
+    built = build(Wiring(job, RunSettings(horizon_s=30)))
     owned = np.bincount(contiguous(32, 4), np.array(MEASURED) / 64)
     assert built.key_groups["m"].shares() == pytest.approx(owned.tolist())
     crowd = crowding(job, ("m",), np.array([[4.0, 2.0]]), {})

@@ -23,6 +23,7 @@ from twin.routes import Routes
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
+from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
 
 
@@ -209,7 +210,7 @@ def test_a_degraded_link_is_narrower_and_slower_until_it_is_mended() -> None:
     job = across(300, [link("a", "c", 1, 10)])
     size = job.engine.bytes_of(job.query.columns_out["source"])
     wiring = Wiring(job, RunSettings())
-    world = wiring.build()
+    world = build(wiring)
     carried = world.links["a->c"]
     counts = []
     for at_s, factors in ((20.0, (0.1, 50.0)), (40.0, (10.0, 0.02)), (60.0, (1.0, 1.0))):

@@ -23,6 +23,7 @@ from twin.rates.queueing import erlang_c, mmc_wait_s, mmck_loss
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
+from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
 
 
@@ -80,7 +81,7 @@ def skewed_job(how: str, rate: float = 4000.0, zipf: float = 1.0, replicas: int 
 
 def imbalance(job: Deployment, seconds: float = 2.0) -> float:
     """(max - mean) / mean of the tuples that the replicas took."""
-    built = Wiring(job, RunSettings(horizon_s=seconds)).build()
+    built = build(Wiring(job, RunSettings(horizon_s=seconds)))
     built.env.run(until=seconds)
     taken = np.array([task.tuples_in + task.queued for task in built.tasks["m"]])
     return float(taken.max() / taken.mean() - 1)
@@ -116,7 +117,7 @@ def test_settled_shares_are_what_greedy_choice_tends_to(seed: int, replicas: int
 def test_two_choice_without_key_groups_has_its_own() -> None:
     middle = {"kind": "filter", "name": "m", "selectivity": 1}
     job = with_stream(chain([middle], 100, placement={"m": {"h": 20}}), "m", partitioning="two-choice")
-    assert len(Wiring(job, RunSettings()).build().key_groups["m"]) == 16 * 20
+    assert len(build(Wiring(job, RunSettings())).key_groups["m"]) == 16 * 20
 
 
 def test_partial_results_of_two_choices_are_twice_as_many() -> None:
@@ -172,7 +173,7 @@ def test_exact_shared_queue_is_m_m_c(servers: int, load: float) -> None:
 
 
 def test_replicas_of_a_shared_queue_are_used_alike() -> None:
-    built = Wiring(pool_job(4, 0.5), RunSettings(horizon_s=4)).build()
+    built = build(Wiring(pool_job(4, 0.5), RunSettings(horizon_s=4)))
     built.env.run(until=4)
     taken = [task.tuples_in for task in built.tasks["m"]]
     assert max(taken) < 1.1 * min(taken)

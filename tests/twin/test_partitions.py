@@ -16,6 +16,7 @@ from twin.rates.numa_job import NumaJob
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
+from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
 
 
@@ -36,7 +37,7 @@ def ran(job: Deployment) -> Run:
 def test_replicas_read_whole_partitions(partitions: int, replicas: int) -> None:
     """Of even arrivals, what each replica takes is its number of partitions, to a tuple."""
     job = reading(partitions, replicas, {"law": "constant", "rate_per_s": 10 * partitions})
-    world = Wiring(job, settings()).build()
+    world = build(Wiring(job, settings()))
     world.env.run(until=20.0)
     each = counts(partitions, replicas)
     taken = [task.tuples_in for task in world.tasks["source"]]

@@ -23,6 +23,7 @@ from twin.key_skew import zipf_shares
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
+from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
 
 RECORDS = st.lists(
@@ -100,7 +101,7 @@ def test_results_of_skewed_groups_are_as_many_and_as_old_as_real_ones(zipf: floa
 def test_keys_that_are_given_come_as_often_as_they_should() -> None:
     """They fall where Flink puts them, and each is as frequent as it was said to be, alone or beside others."""
     made = grouped({"policy": "count", "size_tuples": 10}, {"keys": 50, "zipf": 1.0}, 50, key_groups=8)
-    keys = Wiring(made, RunSettings()).build().key_groups["m"]
+    keys = build(Wiring(made, RunSettings())).key_groups["m"]
     rng, n = np.random.default_rng(3), 40_000
     drawn = [keys.pick(uniform) for uniform in rng.random(n).tolist()]
     group_k = key_groups_of_keys(np.arange(50), "int", 8)
@@ -112,7 +113,7 @@ def test_keys_that_are_given_come_as_often_as_they_should() -> None:
 
 def test_state_of_key_groups_is_what_windows_hold_of_them() -> None:
     made = grouped({"policy": "time", "size_s": 1000.0}, {"zipf": 1.0}, 40)
-    built = Wiring(made, RunSettings(horizon_s=50.0)).build()
+    built = build(Wiring(made, RunSettings(horizon_s=50.0)))
     built.env.run(until=20.0)
     keys, (task,) = built.key_groups["m"], built.tasks["m"]
     assert keys.states_bytes().sum() == pytest.approx(task.logic.held_bytes())

@@ -22,7 +22,7 @@ from twin.change.strategies.smooth import smooth
 from twin.engine.measure.ledger import EventRecord
 from twin.engine.windows.watermark import TimedLogic
 from twin.event_migrations import Strategy, combined_with, mobility, why_not
-from twin.wiring.sharing import cut_after
+from twin.wiring.event_time import cut_after
 
 
 def is_together(job: RunningJob, name: str) -> bool:

@@ -12,6 +12,7 @@ from twin.engine.processor import Processor
 from twin.engine.station.task import Task
 from twin.plan import Location
 from twin.query import Stream
+from twin.wiring.tasks import make_task
 from twin.wiring.wiring import Wiring
 
 
@@ -86,7 +87,7 @@ class Rewiring(Wiring):
         fan, tasks = self.fan(operator), self.world.tasks[operator]
         self.open(place)
         made = len(tasks) + len(self.world.ledger.retired.get(operator, ()))
-        task = self.task(self.job.component(operator), made, place)
+        task = make_task(self, self.job.component(operator), made, place)
         for position, out in enumerate(self._outputs(operator)):
             task.ports.append(self.fan(out.consumer).port_of(task, out, tasks[0].ports[position]))
         task.know_ports()

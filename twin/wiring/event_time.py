@@ -1,88 +1,40 @@
-"""Event time in a job: its panes, who tells whom how far it is, and where partial results go."""
+"""Event time in a job: who tells whom how far it is, where partial results go, and what windows share.
+
+Whether windows share the state of panes or have each one of their own is what the cost model finds cheaper, by what was
+measured (Enorm, Sections 4.2 and 5.1.2): looked at again each time the longest window has passed. A change holds for
+windows that begin after a cut ahead of all records, which a modification punctuation takes to all replicas (6.2).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
+
+import simpy
 
 from twin.engine.record import Alignment, Input
 from twin.engine.windows.compute import ComputeLogic
 from twin.engine.windows.consolidate import ConsolidateLogic
-from twin.engine.windows.forms import PANES
+from twin.engine.windows.forms import PANES, WINDOWS
 from twin.engine.windows.ownership import Copied, EventTimePartitioner, Ownership
 from twin.engine.windows.panes import Audit, Content
 from twin.engine.windows.shipping import Shipping
+from twin.engine.windows.source import TimedSource
 from twin.engine.windows.watermark import TimedLogic
-from twin.event_migrations import combined_with
-from twin.event_time import merged_windows, partial_panes
-from twin.panes import Panes, Span, panes_of
-from twin.windows import US_PER_S, EventWindow
-from twin.wiring.sharing import Shared
+from twin.event_migrations import combined_with, is_combined
+from twin.panes import Span
+from twin.rates.forms import Form, cost, period_of_job, unit_costs
+from twin.windows import US_PER_S
+from twin.wiring.wiring import Wiring
 
 if TYPE_CHECKING:
     from twin.engine.draws import Draws
     from twin.engine.station.task import Task
-    from twin.query import Query, Stream
-    from twin.wiring.wiring import Wiring
+    from twin.query import Stream
     from twin.wiring.world import World
-
-
-def as_window(panes: Panes) -> EventWindow:
-    """Panes as the instances of a tumbling window."""
-    return EventWindow(length_s=panes.length_us / US_PER_S, start_s=panes.offset_us / US_PER_S)
-
-
-@dataclass(frozen=True)
-class EventTimes:
-    """Of a query. Operators over event time, and those that bring it there, heed punctuations."""
-
-    query: Query
-
-    @cached_property
-    def timed(self) -> list[str]:
-        """Operators over event time, in data-flow order."""
-        return [operator.name for operator in self.query.topological if operator.needs_event_time]
-
-    @cached_property
-    def heeding(self) -> set[str]:
-        """Those and all that their tuples come from."""
-        return set(self.timed).union(*(self.query.ancestors(name) for name in self.timed))
-
-    def panes(self, name: str) -> Panes | None:
-        """Of an operator over event time; None for one that keeps its state forever."""
-        operator = self.query.operator(name)
-        windows: tuple[EventWindow, ...] = getattr(operator, "windows", ())
-        if operator.hands_over == "partials":
-            return partial_panes(self.query, name)
-        if operator.merges:
-            return panes_of([*windows, *(each for stream in self.query.inputs(name) for each in self._sent(stream))])
-        return panes_of(windows) if windows else None
-
-    def _sent(self, stream: Stream) -> tuple[EventWindow, ...]:
-        """Over which spans results come that are merged."""
-        producer = self.query.operator(stream.producer)
-        if producer.hands_over == "partials":
-            return (as_window(partial_panes(self.query, producer.name)),)
-        return tuple(getattr(producer, "windows", ()))
-
-    def sides(self, name: str) -> list[tuple[EventWindow, ...]]:
-        """By input of a consolidate, the windows that come whole; none where its own panes come."""
-        own, sent = self.panes(name), [self._sent(stream) for stream in self.query.inputs(name)]
-        assert own is not None
-        return [() if windows == (as_window(own),) else windows for windows in sent]
-
-    @cached_property
-    def finest(self) -> Panes:
-        """Of which all panes are made."""
-        found = [panes for name in self.timed if (panes := self.panes(name)) is not None]
-        return panes_of([as_window(panes) for panes in found]) if found else Panes(US_PER_S, 0)
-
-    def merged_windows(self, name: str) -> tuple[EventWindow, ...]:
-        """All windows that are made of an operator's panes."""
-        return merged_windows(self.query, name)
 
 
 def prepare(wiring: Wiring) -> None:
@@ -186,3 +138,66 @@ def _share(wiring: Wiring, name: str) -> None:
     """The form in which a compute begins."""
     if getattr(wiring.query.operator(name), "sharing", PANES) == "auto":
         Shared(wiring, name).start()
+
+
+class Shared:
+    """The form of one compute whose partial results are merged."""
+
+    def __init__(self, wiring: Wiring, name: str) -> None:
+        self.wiring = wiring
+        self.name = name
+        self.windows = wiring.event_times.merged_windows(name)
+        self.form = PANES
+
+    @property
+    def replicas(self) -> list[ComputeLogic]:
+        """As they are now."""
+        logics = [task.logic for task in self.wiring.world.tasks[self.name]]
+        return [logic for logic in logics if isinstance(logic, ComputeLogic)]
+
+    def start(self) -> None:
+        """By the rates that the job is to have; and then by those that it has."""
+        self.form = self.cheaper(self.wiring.job.rates[self.name].in_per_s)
+        for each in self.replicas:
+            each.forms.become([(-math.inf, self.form)])
+        self.wiring.world.env.process(self._looking())
+
+    def cheaper(self, tuples_per_s: float) -> str:
+        """The form that costs less CPU at that rate, without migrations."""
+        if tuples_per_s <= 0.0:
+            return self.form
+        job = self.wiring.job
+        period = period_of_job(job, self.name, tuples_per_s)
+        together = is_combined(job.query, self.name)
+        forms = (Form.COMBINED_PANES, Form.COMBINED_WINDOWS) if together else (Form.SPLIT_PANES, Form.SPLIT_WINDOWS)
+        costs = unit_costs(job, self.name, period)
+        panes_s, windows_s = (cost(form, period, costs).cpu_s for form in forms)
+        return WINDOWS if windows_s < panes_s else PANES
+
+    def _looking(self) -> Generator[simpy.Event, Any, None]:
+        env = self.wiring.world.env
+        period_s = max(window.length_us for window in self.windows) / US_PER_S
+        taken = 0
+        while True:
+            yield env.timeout(period_s)
+            now = sum(each.station.tuples_in for each in self.replicas)
+            form, taken = self.cheaper((now - taken) / period_s), now
+            if form != self.form:
+                self.form = form
+                self._announce(cut_after(self.wiring), form)
+
+    def _announce(self, cut_us: int, form: str) -> None:
+        for each in self.replicas:
+            each.forms.to_come[cut_us] = form
+        for name in self.wiring.query.ancestors(self.name):
+            for source in self.wiring.world.tasks.get(name, ()):
+                if isinstance(source.logic, TimedSource):
+                    source.logic.announce(cut_us)
+        self.wiring.announced()
+
+
+def cut_after(wiring: Wiring) -> int:
+    """The end of a pane, of all operators, after all that sources have sent. [us]"""
+    now_us = math.ceil(wiring.world.env.now * US_PER_S) + 1
+    finest = wiring.event_times.finest
+    return finest.bounds(finest.pane(now_us)).end

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from twin.calls import Calls
 from twin.engine.draws import Draws
@@ -44,9 +44,7 @@ from twin.kinds.mechanism import (
 )
 from twin.randomness import stream
 from twin.windows import US_PER_S
-
-if TYPE_CHECKING:
-    from twin.wiring.wiring import Wiring
+from twin.wiring.wiring import Wiring
 
 
 class Making(NamedTuple):

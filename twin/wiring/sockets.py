@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from twin.engine.sockets import (
     BandwidthLimit,
@@ -18,9 +17,7 @@ from twin.engine.sockets import (
 from twin.engine.station.task import Task
 from twin.errors import BadInput
 from twin.job import Component
-
-if TYPE_CHECKING:
-    from twin.wiring.wiring import Wiring
+from twin.wiring.wiring import Wiring
 
 GIGA = 1e9
 TICK_S = 0.05

@@ -26,10 +26,10 @@ from twin.randomness import stream
 from twin.rates.arrays import JobArrays
 from twin.rates.load import flow_at
 from twin.wiring.event_time import timed_deal
+from twin.wiring.wiring import Wiring
 
 if TYPE_CHECKING:
     from twin.engine.measure.ledger import Buffer
-    from twin.wiring.wiring import Wiring
 
 
 def connect(wiring: Wiring, edge: Edge) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from twin.engine.draws import Draws
 from twin.engine.keys.groups import KeyGroups, drift, skewed
 from twin.engine.logic import Logic, Step
@@ -17,13 +15,17 @@ from twin.plan import Location
 from twin.query import Windowed
 from twin.randomness import stream
 from twin.wiring.mechanisms import Making, made
-
-if TYPE_CHECKING:
-    from twin.wiring.wiring import Wiring
+from twin.wiring.wiring import Wiring
 
 
 def make_task(wiring: Wiring, component: Component, replica: int, place: Location) -> Task:
     """A task of a component at a place. `replica`: its number, which names its random numbers."""
+    task = _task(wiring, component, replica, place)
+    wiring.places[task] = place
+    return task
+
+
+def _task(wiring: Wiring, component: Component, replica: int, place: Location) -> Task:
     if len(component.stages) > 1 and component.name in wiring.event_times.heeding:
         return _with_tail(wiring, component, replica, place)
     draws = _draws(wiring, component.stages[0], replica)

@@ -21,6 +21,7 @@ from twin.engine.streams.channel import Inbox
 from twin.events import AnyEvent, Failure, LinkDegradation, Migration, Move, RateChange, SlowDown
 from twin.plan import Location
 from twin.scenario import RunSettings
+from twin.wiring.build import build, meters
 
 HOSTS = [{"name": f"h{k}", "cpu_percent": 400, "ram_mb": 1000, "bandwidth_mbps": 1, "latency_ms": 10} for k in range(3)]
 """125,000 bytes a second."""
@@ -35,9 +36,9 @@ class Tiny:
         job = chain(middle, law, hosts=HOSTS, placement=dict.fromkeys(("source", "m", "sink"), "h0") | placement)
         settings = RunSettings(horizon_s=100, warmup_s=0, period_s=1, noise=False, checkpoint_interval_s=1)
         self.wiring = Rewiring(job, settings, replayable=True)
-        self.world = self.wiring.build()
+        self.world = build(self.wiring)
         self.env = self.world.env
-        self.statistics = Statistics(self.env, *self.wiring.meters(), 1.0)
+        self.statistics = Statistics(self.env, *meters(self.wiring), 1.0)
         self.arrived: list[float] = []
         sink = self.world.tasks["sink"][0]
         take = sink.deliver

@@ -18,6 +18,7 @@ from twin.rates.numa_job import NumaJob
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
+from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
 
 job = parse(Deployment, json.loads(sys.argv[1]))
@@ -26,7 +27,7 @@ spec = job.query.operator("distinct")
 settings = RunSettings(horizon_s=60.0, warmup_s=12.0)
 streams = tuple(each.model_copy(update={"partitioning": None}) for each in job.query.streams)
 evenly = Deployment(**{**dict(job), "query": Query(operators=job.query.operators, streams=streams)})
-world = Wiring(job, settings).build()
+world = build(Wiring(job, settings))
 world.env.run(until=5.0)
 found = {
     "at_sinks": [task.tuples_in for task in world.tasks["sink"]],

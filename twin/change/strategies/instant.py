@@ -16,7 +16,7 @@ from twin.change.strategies.member import Member, change_hands, state_bytes
 from twin.engine.measure.ledger import EventRecord
 from twin.engine.windows.compute import ComputeLogic
 from twin.engine.windows.ownership import Cut
-from twin.wiring.sharing import cut_after
+from twin.wiring.event_time import cut_after
 
 
 def instant(job: RunningJob, name: str, flows: Sequence[Flow], record: EventRecord) -> Process:

@@ -15,7 +15,7 @@ from twin.change.running_job import RunningJob
 from twin.change.strategies.member import Member, change_hands, last_before
 from twin.engine.measure.ledger import EventRecord
 from twin.engine.windows.compute import ComputeLogic
-from twin.wiring.sharing import cut_after
+from twin.wiring.event_time import cut_after
 
 
 def smooth(job: RunningJob, members: Sequence[Member], flows: Sequence[Flow], record: EventRecord) -> Process:
