@@ -145,7 +145,7 @@ def hand_over(s: Any, port: Any, replica: int, here: int) -> None:
         whole_at(port.open_order + 8 * port.opened).value = replica
         port.opened += 1
         buffer.tail = 0
-    append(buffer, here)
+    append(line_at(port.buffers + BUFFER_BYTES * replica), here)
     buffer.count += 1
     if buffer.count >= port.batch:
         let_go(s, port, replica)

@@ -44,7 +44,7 @@ def copy_of(s: Any, here: int) -> int:
 
 @compiled
 def append(line: Any, here: int) -> None:
-    """Puts an item behind those of a structure with `head` and `tail`."""
+    """Puts an item behind those of a list, of which `line` is the two ends."""
     item_at(here).next = 0
     if line.head == 0:
         line.head = here

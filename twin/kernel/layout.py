@@ -90,7 +90,7 @@ CONTENT_BYTES, ROW_BYTES, TABLE_BYTES, ENTRY_BYTES, RESULT_BYTES, PART_BYTES = (
 )
 
 PLANNED, ENTERED = (TASK.fields[name][1] for name in ("planned", "entered"))  # type: ignore[index]
-HELD = PORT.fields["first_held"][1]  # type: ignore[index]
+HELD, POOLED = PORT.fields["first_held"][1], POOL.fields["head"][1]  # type: ignore[index]
 """Where lists begin in structures."""
 
 # kinds of entities in the calendar

@@ -10,7 +10,20 @@ from typing import Any
 from twin.engine.streams.route import KNOT_S
 from twin.kernel.calendar import cancel, next_sequence, schedule
 from twin.kernel.items import append, first_lane, put, take
-from twin.kernel.layout import KNOT, card_at, inbox_at, item_at, jitter_at, lane_at, leg_at, path_at, pool_at, task_at
+from twin.kernel.layout import (
+    KNOT,
+    POOLED,
+    card_at,
+    inbox_at,
+    item_at,
+    jitter_at,
+    lane_at,
+    leg_at,
+    line_at,
+    path_at,
+    pool_at,
+    task_at,
+)
 from twin.kernel.native import call, compiled, float_at, inlined, whole_at
 
 
@@ -138,7 +151,7 @@ def deliver_to_pool(s: Any, pool: Any, here: int) -> None:
             return
     item.order = whole_at(pool.members + 8 * pool.turn).value
     pool.turn = pool.turn + 1 if pool.turn + 1 < pool.count else 0
-    append(pool, here)
+    append(line_at(pool.here + POOLED), here)
 
 
 @compiled
