@@ -7,8 +7,8 @@ those before it; a statistic that makes no sense is noted, and moves nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Annotated, Literal, Protocol, Self
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -84,32 +84,12 @@ class BalanceSpec(Round, PolicySpec):
         return search if self.solver == "search" else Flux(best_fit=self.solver == "flux-best-fit")
 
 
-class InRounds(Protocol):
-    """What rounds ask of their options."""
-
-    @property
-    def band(self) -> float:
-        """Percentage points off the mean at which hosts are left alone."""
-
-    @property
-    def every_periods(self) -> int:
-        """Periods of a round."""
-
-    @property
-    def budget(self) -> Budget:
-        """What a round may spend."""
-
-    @property
-    def strategy(self) -> Strategy | None:
-        """By which key groups over event time move; None: the one that costs least."""
-
-
 @dataclass
 class Rounds:
     """Remembers the periods of the round. Raises BadInput for a job without key groups that can move."""
 
     deployment: Deployment
-    spec: InRounds
+    spec: Round
     solver: Solver
     name: str
     operators: list[str] = field(init=False)
@@ -134,9 +114,12 @@ class Rounds:
             return None
         periods, self._seen = self._seen, []
         try:
-            return self._round(GroupMap(self.deployment, periods, self.operators))
+            decision = self._round(GroupMap(self.deployment, periods, self.operators))
         except BadInput as error:
             return Reconfiguration(reason=f"nothing to balance: {error}")
+        if decision is None:
+            return None
+        return replace(decision, moves=tuple(self._by_strategy(move) for move in decision.moves))
 
     def _round(self, here: GroupMap) -> Reconfiguration | None:
         spec = self.spec
@@ -144,13 +127,12 @@ class Rounds:
         before = balance.distance(balance.home_g)
         if before <= spec.band:
             return None
-        found = self.solver.solve(balance)
-        if found.distance >= before or balance.violation(found.node_g):
+        plan = self.solver.solve(balance)
+        if plan.distance >= before or balance.violation(plan.node_g):
             return None
-        figures = {"load_distance": before, "planned": found.distance, "bound": found.bound}
-        reason = f"load distance {before:.3g}, planned {found.distance:.3g}"
-        moves = tuple(self._by_strategy(move) for move in here.moves(found.node_g))
-        return Reconfiguration(moves=moves, reason=reason, figures=figures)
+        figures = {"load_distance": before, "planned": plan.distance, "bound": plan.bound}
+        reason = f"load distance {before:.3g}, planned {plan.distance:.3g}"
+        return Reconfiguration(moves=here.moves(plan.node_g), reason=reason, figures=figures)
 
     def _by_strategy(self, move: Move) -> Move:
         """Of operators over event time."""

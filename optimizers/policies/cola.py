@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from optimizers.balancing.cola import Cola
-from optimizers.policies.balance import Rounds
+from optimizers.policies.balance import Round, Rounds
 from optimizers.policies.collocate import figures, gained, reason
-from optimizers.policies.group_map import Budget, GroupMap
+from optimizers.policies.group_map import GroupMap
 from twin.control import PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 
@@ -26,23 +26,10 @@ class ColaSpec(PolicySpec):
     ] = 10.0
     every_periods: Annotated[int, Field(ge=1, description="periods of a round; loads are means over them")] = 1
 
-    @property
-    def band(self) -> float:
-        """None: it looks at what it plans alone."""
-        return 0.0
-
-    @property
-    def budget(self) -> Budget:
-        """Whatever it takes."""
-        return Budget(NO_LIMIT)
-
-    @property
-    def strategy(self) -> None:
-        """Key groups over event time move by what costs least."""
-
     def start(self, deployment: Deployment) -> FromScratch:
         """For one run."""
-        return FromScratch(deployment, self, Cola(self.max_distance), self.name)
+        spec = Round(max_migrations=NO_LIMIT, every_periods=self.every_periods)
+        return FromScratch(deployment, spec, Cola(self.max_distance), self.name)
 
 
 @dataclass
@@ -51,7 +38,7 @@ class FromScratch(Rounds):
 
     def _round(self, here: GroupMap) -> Reconfiguration | None:
         balance = here.balance(self.spec.budget, with_traffic=True)
-        found = self.solver.solve(balance)
-        if not gained(balance, found):
+        plan = self.solver.solve(balance)
+        if not gained(balance, plan):
             return None
-        return Reconfiguration(here.moves(found.node_g), reason=reason(balance, found), figures=figures(balance, found))
+        return Reconfiguration(here.moves(plan.node_g), reason=reason(balance, plan), figures=figures(balance, plan))

@@ -82,40 +82,40 @@ class Collocating(Rounds):
     def _round(self, here: GroupMap) -> Reconfiguration | None:
         balance = here.balance(self.spec.budget, with_traffic=True)
         pairs = balance.traffic is not None and balance.traffic.mutual(self.solver.score_factor).any()
-        found = (self.solver if pairs else self.solver.inner).solve(balance)
-        if balance.violation(found.node_g) or not gained(balance, found):
+        plan = (self.solver if pairs else self.solver.inner).solve(balance)
+        if balance.violation(plan.node_g) or not gained(balance, plan):
             return None
         return Reconfiguration(
-            moves=here.moves(found.node_g), reason=reason(balance, found), figures=figures(balance, found)
+            moves=here.moves(plan.node_g), reason=reason(balance, plan), figures=figures(balance, plan)
         )
 
 
-def gained(balance: Balance, found: Assignment) -> bool:
+def gained(balance: Balance, plan: Assignment) -> bool:
     """Whether anything moves, and more traffic is together or the load distance is smaller."""
-    closer = collocation(found) - together(balance)
-    nearer = balance.distance(balance.home_g) - distance(balance, found)
-    return bool(len(found.moves)) and (closer > LITTLE or nearer > LITTLE)
+    closer = collocation(plan) - together(balance)
+    nearer = balance.distance(balance.home_g) - distance(balance, plan)
+    return bool(len(plan.moves)) and (closer > LITTLE or nearer > LITTLE)
 
 
-def figures(balance: Balance, found: Assignment) -> dict[str, float]:
+def figures(balance: Balance, plan: Assignment) -> dict[str, float]:
     """For the record of a decision: load distances and collocation factors, as they are and as planned."""
-    told = {"load_distance": balance.distance(balance.home_g), "planned": distance(balance, found)}
+    told = {"load_distance": balance.distance(balance.home_g), "planned": distance(balance, plan)}
     if balance.traffic is None:
         return told
-    return told | {"collocation": together(balance), "planned_collocation": collocation(found)}
+    return told | {"collocation": together(balance), "planned_collocation": collocation(plan)}
 
 
-def reason(balance: Balance, found: Assignment) -> str:
+def reason(balance: Balance, plan: Assignment) -> str:
     """For people."""
-    told = f"load distance {balance.distance(balance.home_g):.3g}, planned {distance(balance, found):.3g}"
+    told = f"load distance {balance.distance(balance.home_g):.3g}, planned {distance(balance, plan):.3g}"
     if balance.traffic is None:
         return told
-    return f"{told}; traffic on one host {together(balance):.3g} %, planned {collocation(found):.3g} %"
+    return f"{told}; traffic on one host {together(balance):.3g} %, planned {collocation(plan):.3g} %"
 
 
-def distance(balance: Balance, found: Assignment) -> float:
+def distance(balance: Balance, plan: Assignment) -> float:
     """Planned, with what need not be serialised then."""
-    return relieved(balance, found.node_g).distance(found.node_g)
+    return relieved(balance, plan.node_g).distance(plan.node_g)
 
 
 def together(balance: Balance) -> float:
@@ -123,6 +123,6 @@ def together(balance: Balance) -> float:
     return 100.0 if balance.traffic is None else balance.traffic.factor(balance.home_g)
 
 
-def collocation(found: Assignment) -> float:
+def collocation(plan: Assignment) -> float:
     """Percent of the traffic that will be."""
-    return 100.0 if found.collocation is None else found.collocation
+    return 100.0 if plan.collocation is None else plan.collocation

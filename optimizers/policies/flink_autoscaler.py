@@ -23,8 +23,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from optimizers.policies.room import can_rescale, continues, stood_still
-from optimizers.policies.sizing import rescaled
+from optimizers.policies.room import can_rescale, continues, rescaled, stood_still
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.keys import key_groups_of

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
 from optimizers.balancing.balance import Balance
+from optimizers.balancing.traffic import Traffic
 from optimizers.policies.room import can_move
-from optimizers.policies.traffic_map import serialising, traffic_of
 from twin.control import KeyGroupStatistics, PeriodStatistics
 from twin.deployment import Deployment
 from twin.events import Move
@@ -158,6 +159,36 @@ class GroupMap:
         used_h = np.array([rows[host]["memoryUsedMb"] if host in rows else 0.0 for host in self.hosts])
         ram_h = np.array([self.deployment.cluster.host(host).ram_mb for host in self.hosts], dtype=float)
         return state_g, np.maximum(0.0, used_h - np.bincount(self.home_g, state_g, len(ram_h))), ram_h
+
+
+def serialising(deployment: Deployment) -> float:
+    """Percent of a reference core that a byte a second costs both ends together."""
+    engine = deployment.engine
+    return 100.0 * 1e-9 * (engine.serialise_ns_per_byte + engine.deserialise_ns_per_byte)
+
+
+def traffic_of(
+    deployment: Deployment, periods: Sequence[PeriodStatistics], operators: Sequence[str], beside: int
+) -> Traffic:
+    """Means over the periods, of the key groups of one operator after the other, and `beside` that send nothing."""
+    counts = [len(periods[-1].key_groups[name]) for name in operators]
+    first = dict(zip(operators, accumulate(counts, initial=0), strict=False))
+    senders, receivers, rates = [], [], []
+    for ends in sorted({ends for period in periods for ends in period.traffic}):
+        if ends[0] in first and ends[1] in first:
+            size = deployment.engine.output_bytes(deployment.query, ends[0])
+            rate = size * np.mean([period.traffic[ends] for period in periods], axis=0)
+            sender, receiver = np.nonzero(rate)
+            senders.append(sender + first[ends[0]])
+            receivers.append(receiver + first[ends[1]])
+            rates.append(rate[sender, receiver])
+    nothing = np.zeros(0, dtype=int)
+    return Traffic(
+        operator_g=np.repeat(np.arange(len(operators) + 1), [*counts, beside]),
+        sender_e=np.concatenate([nothing, *senders]),
+        receiver_e=np.concatenate([nothing, *receivers]),
+        rate_e=np.concatenate([nothing.astype(float), *rates]),
+    )
 
 
 def _move(operator: str, replica: int, host: str, groups: tuple[int, ...]) -> Move:

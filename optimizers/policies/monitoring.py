@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from optimizers.policies.room import can_move, continues
+from optimizers.policies.room import can_move, continues, cores_by_replica
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import Move
@@ -130,19 +130,11 @@ class Monitoring:
         return max(rates) - min(rates) <= self.spec.change * max(rates)
 
     def _work(self) -> dict[Replica, float]:
-        """Means over the periods seen. A replica that shares its host is busy for longer than it works: its share of
-        what the host did."""
+        """Means over the periods seen."""
         work: dict[Replica, float] = {}
-        for statistics in self._seen:
-            now = _hosts(statistics)
-            busy = {replica: statistics.operators[replica[0]]["busyTimeMsPerSecond"] for replica in now}
-            on_host = dict.fromkeys(self.cores, 0.0)
-            for replica, host in now.items():
-                on_host[host] += busy[replica]
-            for replica, host in now.items():
-                used = self.cores[host] * statistics.hosts[host]["cpuUtilisation"]
-                share = busy[replica] / on_host[host] if on_host[host] else 0.0
-                work[replica] = work.get(replica, 0.0) + used * share / len(self._seen)
+        for period in self._seen:
+            for replica, cores in cores_by_replica(period, self.cores).items():
+                work[replica] = work.get(replica, 0.0) + cores / len(self._seen)
         return work
 
     def _traffic(self) -> dict[tuple[Replica, Replica], float]:

@@ -32,7 +32,7 @@ class Pressure(Protocol):
         """By operator, work at what is offered over work now; an operator that is not listed would do as much."""
 
 
-class Measured:
+class AsMeasured:
     """The paper's: what is, is what is asked for."""
 
     def add(self, statistics: PeriodStatistics) -> None:
@@ -108,7 +108,7 @@ class ByFlink:
 def pressure(by: By, deployment: Deployment, target: float) -> Pressure:
     """target: utilisation, as a share of 1, that nodes are to have."""
     made: dict[str, Pressure] = {
-        "measured": Measured(),
+        "measured": AsMeasured(),
         "ds2": ByDs2(deployment, target),
         "flink-autoscaler": ByFlink(deployment, target),
     }

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from optimizers.policies.room import can_move, continues
+from optimizers.policies.room import can_move, continues, cores_by_replica
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import Move
@@ -66,27 +66,19 @@ class Relieve:
     def _move_from(
         self, name: str, statistics: PeriodStatistics, cores: Mapping[str, float], used: Mapping[str, float]
     ) -> Move | None:
-        here = self._replicas_on(name, statistics)
-        for busy, operator, replica in here:
-            # a replica that shares its host is busy for longer than it works: what the host did, in proportion
-            work = used[name] * busy / sum(replica[0] for replica in here)
-            target = min(cores, key=lambda host: ((used[host] + work) / cores[host], host))
-            if target == name or (used[target] + work) / cores[target] >= used[name] / cores[name] - self.spec.gain:
+        """Of the busiest replica that may go; replicas of one operator count as equal."""
+        busy = {operator: row["busyTimeMsPerSecond"] for operator, row in statistics.operators.items()}
+        work = cores_by_replica(statistics, cores)
+        here = [key for key in work if self._host_of(key, statistics) == name and busy[key[0]] > 0.0]
+        for operator, replica in sorted(here, key=lambda key: (-busy[key[0]], key)):
+            load = work[operator, replica]
+            target = min(cores, key=lambda host: ((used[host] + load) / cores[host], host))
+            if target == name or (used[target] + load) / cores[target] >= used[name] / cores[name] - self.spec.gain:
                 continue
             move = Move(operator=operator, replica=replica, to=target)
             if can_move(move, self.deployment, statistics.placement):
                 return move
         return None
 
-    def _replicas_on(self, host: str, statistics: PeriodStatistics) -> list[tuple[float, str, int]]:
-        """(share of time busy, operator, replica), busiest first; replicas of one operator count as equal."""
-        found = [
-            (statistics.operators[operator]["busyTimeMsPerSecond"] / 1000, operator, replica)
-            for operator, places in statistics.placement.items()
-            for replica, place in enumerate(places)
-            if Location.parse(place).host == host
-        ]
-        return sorted(
-            (replica for replica in found if replica[0] > 0.0),
-            key=lambda replica: (-replica[0], replica[1], replica[2]),
-        )
+    def _host_of(self, replica: tuple[str, int], statistics: PeriodStatistics) -> str:
+        return Location.parse(statistics.placement[replica[0]][replica[1]]).host

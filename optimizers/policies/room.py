@@ -1,4 +1,4 @@
-"""What policies share: whether two periods are comparable, what can be carried out, where there is room."""
+"""What policies share: which periods are comparable, what can be carried out, where there is room, who took what."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from twin.control import PeriodStatistics
+from twin.control import PeriodStatistics, Reconfiguration
 from twin.deployment import Deployment
 from twin.event_checks import check_move, check_rescale
 from twin.events import Move, Rescale
@@ -48,6 +48,26 @@ def can_move(move: Move, deployment: Deployment, placement: Mapping[str, tuple[s
     return True
 
 
+def cores_by_replica(statistics: PeriodStatistics, cores: Mapping[str, float]) -> dict[tuple[str, int], float]:
+    """Reference cores that each replica of a used host took. One that shares its host is busy for longer than it works:
+    it counts for its part of what the host did."""
+    home = {
+        (name, number): Location.parse(place).host
+        for name, places in statistics.placement.items()
+        for number, place in enumerate(places)
+    }
+    busy = {replica: statistics.operators[replica[0]]["busyTimeMsPerSecond"] for replica in home}
+    on_host = dict.fromkeys(home.values(), 0.0)
+    for replica, host in home.items():
+        on_host[host] += busy[replica]
+    return {
+        replica: cores[host] * statistics.hosts[host]["cpuUtilisation"] * (busy[replica] / on_host[host])
+        if on_host[host]
+        else 0.0
+        for replica, host in home.items()
+    }
+
+
 class Room:
     """Idle CPU of a period, less what has been given away since, each new replica taken to fill a core."""
 
@@ -82,3 +102,19 @@ class Room:
 
     def _has_room(self, host: str) -> bool:
         return self.idle[host] >= ENOUGH * min(1.0, self.cores[host])
+
+
+def rescaled(deployment: Deployment, statistics: PeriodStatistics, wanted: Mapping[str, int]) -> Reconfiguration | None:
+    """Replicas come on the hosts with the most idle CPU, if there is any, and the last ones go; None for no change."""
+    room = Room(deployment, statistics)
+    rescales = []
+    for name, count in wanted.items():
+        places = statistics.placement[name]
+        new = places + room.give(name, count - len(places)) if count > len(places) else places[:count]
+        if len(new) != len(places):
+            rescales.append(Rescale(operator=name, placement=new))
+    if not rescales:
+        return None
+    counts = {name: len(places) for name, places in statistics.placement.items()}
+    changes = (f"{rescale.operator} {counts[rescale.operator]}->{len(rescale.placement)}" for rescale in rescales)
+    return Reconfiguration(rescales=tuple(rescales), reason=", ".join(changes))

@@ -98,3 +98,15 @@ def test_flux_moves_by_the_strategy_that_is_asked_for() -> None:
     moved = [row for row in run.event_rows if row["kind"] == "migration" and row["component"] == "compute"]
     assert moved
     assert {row["detail"]["strategy"] for row in moved} == {"disruptive"}
+
+
+@pytest.mark.parametrize("name", ["balance", "flux", "adaptation", "albic"])
+def test_every_policy_in_rounds_moves_key_groups_by_the_strategy_that_it_is_given(name: str) -> None:
+    """Instant costs least, and is taken where none is given."""
+    home = {"compute": [0, 0, 0, 0], "merge": [0, 0, 1, 1]}
+    strategies = []
+    for given in ({"strategy": "smooth"}, {}):
+        run = simulate(job(policy={"name": name} | given, key_groups=home, rate_per_s=300.0, period_s=1.0))
+        moved = [row["detail"] for row in run.event_rows if row["kind"] == "migration"]
+        strategies.append({detail["strategy"] for detail in moved})
+    assert strategies == [{"smooth"}, {"instant"}]

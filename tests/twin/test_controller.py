@@ -11,7 +11,7 @@ from optimizers.policies.relieve import Relieve
 from tests.twin.changing import column, job, run
 from twin.control import PeriodStatistics, Reconfiguration
 from twin.errors import BadInput
-from twin.events import Failure, Move, RateChange, Rescale
+from twin.events import Failure, Migration, Move, RateChange, Rescale
 from twin.scenario import Scenario
 
 
@@ -66,6 +66,17 @@ def test_a_policy_is_not_asked_during_an_outage() -> None:
     policy = Scripted()
     run(job(), Failure(at_s=4.5, host="h1", recover_after_s=3), policy=policy, horizon_s=10)
     assert [each.end_s for each in policy.seen] == [1, 2, 3, 4, 8, 9]
+
+
+def test_a_policy_is_not_asked_while_a_move_is_under_way() -> None:
+    policy = Scripted()
+    move = Migration(at_s=2.5, operator="a", replica=0, to="h3")
+    result = run(job(key_groups=4, state_bytes_per_group=5e6), move, policy=policy, horizon_s=10)
+    ended_s = result.event_rows[0]["end_s"]
+    assert ended_s > 4.0  # 10 MB through a card of 100 Mbit/s, and serialised
+    assert [period.end_s for period in policy.seen] == [
+        end_s for end_s in range(1, 10) if end_s < 2.5 or end_s > ended_s
+    ]
 
 
 @pytest.mark.parametrize(

@@ -50,12 +50,6 @@ def test_any_course_of_scalings_migrations_and_failures(events: Any, seed: int) 
     simulate(shaken(events, seed))
 
 
-@settings(max_examples=2, deadline=None)
-@given(st.lists(CHANGES, min_size=2, max_size=6), st.integers(0, 1000))
-def test_any_course_in_a_fast_run(events: Any, seed: int) -> None:
-    simulate(shaken(events, seed, rate_per_s=1000.0))
-
-
 OUT = {"kind": "scale", "operator": "compute", "at_s": 2.7, "placement": ["h0", "h1", "h2", "ends", "ends"]}
 IN = {"kind": "scale", "operator": "compute", "at_s": 4.2, "placement": ["h1"]}
 

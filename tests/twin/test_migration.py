@@ -15,9 +15,7 @@ from tests.twin.kernel.both import differences, in_engine, in_kernel
 from tests.twin.worlds import chain
 from twin.change.flows import even_flows
 from twin.engine.draws import Draws
-from twin.engine.measure.ledger import Buffer
 from twin.engine.output import Result
-from twin.engine.record import Record
 from twin.engine.state import Every, parted
 from twin.engine.windows.combiner import GroupCombiner
 from twin.engine.windows.content import Content
@@ -251,24 +249,6 @@ def test_same_moves_same_run() -> None:
 
 def _facts(result: Run) -> Any:
     return result.operator_rows, result.host_rows, result.event_rows
-
-
-def test_a_buffer_hands_over_in_order_and_then_passes_on() -> None:
-    class Recorder:
-        def __init__(self) -> None:
-            self.taken: list[tuple[float, float]] = []
-
-        def deliver(self, record: Record) -> None:
-            self.taken.append((record.born_s, record.at_s))
-
-    buffer, target = Buffer(), Recorder()
-    for born_s in (1.0, 2.0, 3.0):
-        buffer.deliver(Record(born_s, born_s, born_s))
-    assert buffer.queued == 3
-    buffer.open(target, 10.0)
-    buffer.deliver(Record(4.0, 11.0, 11.0))
-    assert buffer.queued == 0
-    assert target.taken == [(1, 10.0), (2, 10.0), (3, 10.0), (4, 11.0)]
 
 
 @given(

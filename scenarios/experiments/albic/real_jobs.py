@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from optimizers.policies.group_map import GroupMap
+from optimizers.policies.group_map import GroupMap, traffic_of
 from optimizers.policies.room import stood_still
-from optimizers.policies.traffic_map import traffic_of
 from scenarios.experiments.albic.real_job_1 import WORKERS
 from scenarios.experiments.interface import Result, Table
 from scenarios.experiments.sizes import Sizes

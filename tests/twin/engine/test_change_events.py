@@ -18,7 +18,7 @@ from twin.engine.measure.ledger import Buffer
 from twin.engine.measure.meters import Statistics
 from twin.engine.record import Record
 from twin.engine.streams.channel import Inbox
-from twin.events import AnyEvent, Failure, LinkDegradation, Migration, Move, RateChange, SlowDown
+from twin.events import AnyEvent, Failure, Move, RateChange, SlowDown
 from twin.plan import Location
 from twin.scenario import RunSettings
 from twin.wiring.build import build, meters
@@ -221,23 +221,6 @@ def test_why_nothing_changes_is_noted_once() -> None:
     assert noted == [(1.0, "busy"), (3.0, "idle"), (5.0, "idle")]
 
 
-def test_nobody_is_asked_while_the_job_is_down() -> None:
-    tiny = Tiny()
-    orders = Orders([])
-    tiny.play(Failure(at_s=1.5, host="h0", recover_after_s=2), policy=orders)
-    tiny.env.run(until=5.5)
-    assert orders.asked == [1.0, 4.0, 5.0]
-
-
-def test_no_order_while_a_move_is_under_way() -> None:
-    """A replica with 10 tuples queued of 80 bytes, and so 0.01 s of state, moves from 2.05 on."""
-    tiny = Tiny()
-    orders = Orders([])
-    tiny.play(Migration(at_s=1.95, operator="m", replica=0, to="h1"), policy=orders)
-    tiny.env.run(until=3.5)
-    assert orders.asked == [1.0, 2.0, 3.0] and tiny.told() == [("migration", "m", 1.95, 1.95)]
-
-
 # the ways into an operator --------------------------------------------------------------------------------------------
 
 
@@ -280,14 +263,3 @@ def test_the_way_is_paid_to_where_shares_go() -> None:
         assert source.output.send_s == pytest.approx(expected_s * whole_s)
     with pytest.raises(ValueError, match="is not in list"):
         fan.index(Buffer())
-
-
-def test_links_come_back_as_they_were() -> None:
-    tiny = Tiny(m="h1")
-    nic = tiny.world.nics["h0"]
-    before = nic.bytes_per_s
-    tiny.play(LinkDegradation(at_s=1, host="h0", bandwidth_factor=0.5, duration_s=1))
-    tiny.env.run(until=1.5)
-    assert nic.bytes_per_s == before / 2
-    tiny.env.run(until=2.5)
-    assert nic.bytes_per_s == before and tiny.told() == [("link-degradation", "h0", 1, 2)]
