@@ -23,10 +23,10 @@ from optimizers.balancing.adaptation import rounds
 from optimizers.balancing.balance import Balance
 from optimizers.balancing.flux import Flux
 from optimizers.balancing.search import Search
-from scenarios.experiments.albic.clusters import SIZES, cluster
-from scenarios.experiments.albic.collocating import WAYS
-from scenarios.experiments.albic.grid import BUDGETS, VARIES
-from scenarios.experiments.albic.jobs import Topology, drifts, job
+from papers.albic.clusters import SIZES, cluster
+from papers.albic.collocating import WAYS
+from papers.albic.grid import BUDGETS, VARIES
+from papers.albic.jobs import Topology, drifts, job
 from twin.atomic import write_text
 
 LARGE = ((200, 4_000, 40, 100), (200, 4_000, 40, 200), (1_000, 20_000, 40, 500), (1_000, 20_000, 40, 1_000))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from time import process_time
 
 from benchmarks.table import print_table
-from scenarios.experiments.enorm.consolidation import CASES, formed
+from papers.enorm.consolidation import CASES, formed
 from twin.formations import naive
 
 

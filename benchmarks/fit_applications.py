@@ -20,8 +20,8 @@ from itertools import product
 from benchmarks.table import print_table
 from optimizers.interface import Problem
 from optimizers.registry import optimizer_by_name
-from scenarios.experiments.briskstream.applications import APPLICATIONS, on_cluster
-from scenarios.experiments.briskstream.published import OVER_FIX_L, OVER_FIX_U, TABLE_4
+from papers.briskstream.applications import APPLICATIONS, on_cluster
+from papers.briskstream.published import OVER_FIX_L, OVER_FIX_U, TABLE_4
 from scenarios.files import scenario_file
 from twin.numa import server_a
 from twin.query import Query

@@ -16,8 +16,8 @@ from benchmarks.table import print_table
 from optimizers.fusion.algorithms import by_communication
 from optimizers.fusion.exact import least_communication
 from optimizers.fusion.random_jobs import random_job
-from scenarios.experiments.enorm.fusing import ALGORITHMS, PUBLISHED
-from scenarios.experiments.enorm.published import OPERATORS
+from papers.enorm.fusing import ALGORITHMS, PUBLISHED
+from papers.enorm.published import OPERATORS
 from twin.randomness import child_seed, stream
 
 SEED = 1

@@ -15,12 +15,12 @@ import numpy as np
 
 from benchmarks.table import print_table
 from optimizers.policies import POLICIES
-from scenarios.asking.bench import Bench
-from scenarios.asking.intervals import Interval, of_difference
-from scenarios.asking.knobs import knob
-from scenarios.asking.replications import MOST, Samples, Wanted, replicate, runs_needed
-from scenarios.telling.progress import Lines
-from tests.scenarios.asking.jobs import queue, shop
+from scenarios.executing.progress import Lines
+from scenarios.questions.bench import Bench
+from scenarios.questions.intervals import Interval, of_difference
+from scenarios.questions.knobs import knob
+from scenarios.questions.replications import MOST, Samples, Wanted, replicate, runs_needed
+from tests.scenarios.questions.jobs import queue, shop
 from twin.scenario import Scenario
 
 FIXED = (5, 10)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.table import print_table
-from scenarios.experiments.registry import chosen
+from papers.registry import chosen
 
 
 def measure(names: Sequence[str]) -> list[tuple[str, float]]:
@@ -23,7 +23,7 @@ def measure(names: Sequence[str]) -> list[tuple[str, float]]:
     with tempfile.TemporaryDirectory() as folder:
         places = ("--out", str(Path(folder) / "out"), "--work", str(Path(folder) / "work"))
         for experiment in chosen(names or ["all"]):
-            command = [sys.executable, "-m", "scenarios.cli", "reproduce", experiment.name, *places]
+            command = [sys.executable, "-m", "streamtwin.cli.app", "reproduce", experiment.name, *places]
             started_s = time.monotonic()
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             rows.append((experiment.name, time.monotonic() - started_s))

@@ -23,7 +23,7 @@ from optimizers.numa.rlas import Rlas
 from optimizers.numa.solution import load_bound
 from optimizers.numa.space import Symmetry
 from optimizers.numa.tree import Heuristics, SocketTree
-from scenarios.experiments.briskstream.applications import APPLICATIONS, SERVERS, on_cluster
+from papers.briskstream.applications import APPLICATIONS, SERVERS, on_cluster
 from scenarios.files.scenario_file import load
 from twin.cluster import Cluster, Host, Numa
 from twin.deployment import Deployment

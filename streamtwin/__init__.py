@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from optimizers.requirements import Requirements
     from optimizers.space import Space
     from scenarios.files.scenario_file import dump, load
-    from scenarios.notebook.answer import Answer, compare, whatif
-    from scenarios.notebook.frames import frame
-    from scenarios.notebook.html import Html, picture
-    from scenarios.notebook.result import Result, read_run, run
     from scenarios.planning.cost_models import cost_model
     from scenarios.planning.planner import optimize
     from scenarios.planning.simulated_cost import SimulatedCostModel, replicate
     from scenarios.planning.validation import validate
+    from streamtwin.notebook.answer import Answer, compare, whatif
+    from streamtwin.notebook.frames import frame
+    from streamtwin.notebook.html import Html, picture
+    from streamtwin.notebook.result import Result, read_run, run
     from twin.cluster import Cluster, Host, Link, Numa, Socket
     from twin.control import PeriodStatistics, Policy, PolicySpec, Reconfiguration
     from twin.deployment import Deployment
@@ -137,10 +137,10 @@ _HOMES = {
     "optimizers.requirements": "Requirements",
     "optimizers.space": "Space",
     "scenarios.files.scenario_file": "load dump",
-    "scenarios.notebook.answer": "Answer compare whatif",
-    "scenarios.notebook.frames": "frame",
-    "scenarios.notebook.html": "Html picture",
-    "scenarios.notebook.result": "Result read_run run",
+    "streamtwin.notebook.answer": "Answer compare whatif",
+    "streamtwin.notebook.frames": "frame",
+    "streamtwin.notebook.html": "Html picture",
+    "streamtwin.notebook.result": "Result read_run run",
     "scenarios.planning.cost_models": "cost_model",
     "scenarios.planning.planner": "optimize",
     "scenarios.planning.simulated_cost": "SimulatedCostModel replicate",

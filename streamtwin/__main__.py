@@ -1,6 +1,6 @@
 """`python -m streamtwin` is `twin`."""
 
-from streamtwin.cli import main
+from streamtwin.command import main
 
 if __name__ == "__main__":
     main()

@@ -13,8 +13,8 @@ import pytest
 import typer
 
 from optimizers.interface import Problem
-from scenarios import cli
 from scenarios.files import scenario_file
+from streamtwin.cli import app as cli
 from twin.kinds.operator import OperatorBase
 from twin.rates.model import RateModel
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import streamtwin as st
-from scenarios.asking.knobs import knob
-from scenarios.asking.variants import Question, variants
 from scenarios.files.overrides import set_values
 from scenarios.files.scenario_file import parse_scenario
+from scenarios.questions.knobs import knob
+from scenarios.questions.variants import Question, variants
 
 TEXT = (Path(__file__).resolve().parent.parent / "docs" / "first-scenario.md").read_text(encoding="utf-8")
 FILES = {re.search(r"name: (\S+)", block)[1]: block for block in re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)}

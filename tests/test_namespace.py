@@ -50,7 +50,7 @@ NOT_EDITABLE = "import sys; sys.meta_path[:] = [each for each in sys.meta_path i
 
 def twin(folder: Path, *arguments: str, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """The command, as its console script runs it."""
-    return python(folder, f"{NOT_EDITABLE}from streamtwin.cli import main; main()", *arguments, root=root)
+    return python(folder, f"{NOT_EDITABLE}from streamtwin.command import main; main()", *arguments, root=root)
 
 
 @pytest.mark.slow

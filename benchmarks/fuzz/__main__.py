@@ -22,7 +22,7 @@ from benchmarks.fuzz.outcome import FAULTS, OUTCOMES, SLOW, Outcome
 from benchmarks.fuzz.recording_cases import recording_case
 from benchmarks.fuzz.scenario_cases import override_case, scenario_case
 from benchmarks.table import print_table
-from scenarios.telling.progress import bar
+from scenarios.executing.progress import bar
 
 KINDS: Mapping[str, tuple[float, Callable[[Random, Path], Outcome]]] = {
     "scenarios": (0.5, scenario_case),

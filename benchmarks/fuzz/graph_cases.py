@@ -7,7 +7,7 @@ from random import Random
 
 from benchmarks.fuzz.mutate import changed_bytes, changed_text, other_number
 from benchmarks.fuzz.outcome import RAN, Outcome, of_command
-from tests.scenarios.test_run_graph import HOSTS, JOINED, LINEAR
+from tests.streamtwin.test_run_graph import HOSTS, JOINED, LINEAR
 
 
 def graph_case(random: Random, folder: Path) -> Outcome:

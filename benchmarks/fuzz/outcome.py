@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import NoReturn
 
-from scenarios import cli
+from streamtwin.cli import app as cli
 from twin.errors import MOST_CHARACTERS, BadInput
 
 RAN, REFUSED, ANNOUNCED, SLOW = "ran", "BadInput", "announced long", "slow"

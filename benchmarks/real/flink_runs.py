@@ -23,7 +23,7 @@ from scenarios.calibration.judging import ALWAYS, BEFORE, CALIBRATED, CAP, cap_p
 from scenarios.calibration.point import KEEPS_UP, Point
 from scenarios.calibration.predicting import predict
 from scenarios.calibration.unit_costs import charged, of_kinds
-from scenarios.importers.run_graph import read_run_graph
+from streamtwin.connect.importers.run_graph import read_run_graph
 from twin.errors import BadInput
 from twin.randomness import stream
 from twin.scenario import RunSettings, Scenario

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.table import print_table
-from scenarios.importers.graph_text import parse_graph
-from scenarios.importers.run_keys import KEY_FIELDS, KEYS
-from scenarios.importers.run_records import OperatorRecord, read_records
+from streamtwin.connect.importers.graph_text import parse_graph
+from streamtwin.connect.importers.run_keys import KEY_FIELDS, KEYS
+from streamtwin.connect.importers.run_records import OperatorRecord, read_records
 from twin.flink_keys import default_key_groups
 from twin.keys import contiguous
 

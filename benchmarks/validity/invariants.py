@@ -40,7 +40,7 @@ def determinism_table(scale: str) -> list[tuple[str, ...]]:
 def _corpus(out: Path, master: str, hash_seed: str, scale: str) -> dict[str, Any]:
     options = ["--runs", str(RUNS[scale]), "--horizon", str(HORIZON_S[scale]), "--master", master]
     done = subprocess.run(
-        [sys.executable, "-c", "from scenarios.cli import main; main()", "corpus", str(out), *options, "--json"],
+        [sys.executable, "-c", "from streamtwin.cli.app import main; main()", "corpus", str(out), *options, "--json"],
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
         cwd=ROOT,
         capture_output=True,

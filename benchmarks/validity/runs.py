@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scenarios.telling.progress import Lines, Progress, bar
+from scenarios.executing.progress import Lines, Progress, bar
 from twin.deployment import Deployment
 from twin.rates.model import RateModel
 from twin.run import Run

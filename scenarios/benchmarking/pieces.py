@@ -12,9 +12,9 @@ from typing import Any
 
 from scenarios.benchmarking import balances, hosts, placements, policies
 from scenarios.benchmarking.request import Request
+from scenarios.executing.progress import Progress
 from scenarios.planning.validation import ValidationRow
 from scenarios.suite.members import MEMBERS
-from scenarios.telling.progress import Progress
 from twin.atomic import write_text
 from twin.errors import BadInput
 from twin.executor import Executor

@@ -17,7 +17,7 @@ from scenarios.calibration.posterior import Draw
 from scenarios.calibration.structures import By, Explained, Structure, Works, candidates, explain, with_power
 from scenarios.calibration.tied import ties, untied
 from scenarios.calibration.unit_costs import UnitCost, charged, of_kinds
-from scenarios.telling.progress import Progress
+from scenarios.executing.progress import Progress
 from twin.errors import BadInput
 from twin.profiles import EngineProfile
 from twin.scenario import Scenario

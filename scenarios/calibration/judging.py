@@ -12,7 +12,7 @@ from scenarios.calibration.calibrate import Calibration, calibrate_as
 from scenarios.calibration.point import KEEPS_UP, Point
 from scenarios.calibration.predicting import Predicted, predict
 from scenarios.calibration.structures import Works
-from scenarios.telling.progress import Progress
+from scenarios.executing.progress import Progress
 from twin.errors import BadInput
 from twin.randomness import stream
 from twin.spec import Spec

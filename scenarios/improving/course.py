@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from models.prediction import LearnedCostModel
-from scenarios.asking.bench import Bench
+from scenarios.executing.progress import Audience
 from scenarios.improving.answer import Row, compared
 from scenarios.improving.exam import exam, seen
 from scenarios.improving.grounds import Grounds
 from scenarios.improving.rounds import Plan, rounds
-from scenarios.telling.progress import Audience
+from scenarios.questions.bench import Bench
 from twin.errors import BadInput
 from twin.randomness import child_seed
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from optimizers.interface import Problem
 from optimizers.selection import Estimated, goodness
-from scenarios.asking.bench import Bench
-from scenarios.asking.kept import Outcome
+from scenarios.executing.progress import Progress
 from scenarios.improving.grounds import Grounds
-from scenarios.telling.progress import Progress
+from scenarios.questions.bench import Bench
+from scenarios.questions.kept import Outcome
 from twin.metrics import BINARY_METRICS, CostModel, Narrowable
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed

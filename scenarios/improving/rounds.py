@@ -16,13 +16,13 @@ from models.checkpoint import Ensemble, read_all, save
 from models.dataset import Dataset, RowSplit, of_deployments, split
 from models.pipeline import FineTuning, fine_tune, rehearsing
 from models.prediction import LearnedCostModel
-from scenarios.asking.bench import Bench
-from scenarios.asking.kept import Outcome
+from scenarios.executing.progress import Audience
 from scenarios.improving.choosing import STRATEGIES
 from scenarios.improving.exam import seen
 from scenarios.improving.grounds import Grounds
 from scenarios.learning.fine_tuning import steps
-from scenarios.telling.progress import Audience
+from scenarios.questions.bench import Bench
+from scenarios.questions.kept import Outcome
 from twin.atomic import new_folder
 from twin.metrics import METRICS, REGRESSION_METRICS
 from twin.randomness import child_seed, stream

@@ -14,8 +14,8 @@ from models.dataset import Dataset, split
 from models.pipeline import FineTuning, fine_tune, rehearsing
 from models.prediction import LearnedCostModel
 from models.predictors import FittedNetworks
+from scenarios.executing.progress import Progress
 from scenarios.learning import learner
-from scenarios.telling.progress import Progress
 
 COLUMNS = {
     "metric": "metric",

@@ -22,9 +22,9 @@ from models.member_checkpoints import MemberCheckpoints
 from models.prediction import LearnedCostModel
 from models.predictors import PREDICTORS, Fitted, FittedNetworks, RateModelAlone
 from models.settings import TrainingSettings
+from scenarios.executing.progress import Progress
+from scenarios.files.pictures import png
 from scenarios.files.traces import check_free
-from scenarios.telling.pictures import png
-from scenarios.telling.progress import Progress
 from twin.atomic import new_folder
 from twin.errors import BadInput
 from twin.metrics import BINARY_METRICS, METRICS

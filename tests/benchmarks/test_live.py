@@ -10,7 +10,7 @@ import pytest
 from benchmarks.real.live.events import _course, _with_event, measured_course
 from benchmarks.real.live.jobs import EVENT_S, SHAPES
 from benchmarks.real.live.measuring import Measured, _ages
-from scenarios.importers.flink_scenario import ImportedJob
+from streamtwin.connect.importers.flink_scenario import ImportedJob
 from tests.scenarios.calibration.engines import job
 from twin.scenario import Scenario
 

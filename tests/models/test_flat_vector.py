@@ -10,7 +10,7 @@ from models.job_columns import job_columns
 from models.predictors import BoostedTrees, FittedTrees, FlatCosts
 from models.trees import TreeSettings
 from models.vectors import FLAT, flat_vector
-from scenarios.experiments.costream.judging import cells
+from papers.costream.judging import cells
 from tests.models.deployments import random_deployment
 from twin.errors import BadInput
 from twin.scenario import Scenario

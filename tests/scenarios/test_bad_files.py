@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import cli
-from tests.scenarios.test_cli import refused
+from streamtwin.cli import app as cli
+from tests.streamtwin.test_cli import refused
 
 ROOT = Path(__file__).resolve().parents[2]
 SLIDE = "query.operators.per-page.window.slide_s=1.0e-6"
@@ -20,7 +20,7 @@ SLIDE = "query.operators.per-page.window.slide_s=1.0e-6"
 def twin(*arguments: object) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "scenarios.cli", *map(str, arguments)],
+        [sys.executable, "-m", "streamtwin.cli.app", *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,

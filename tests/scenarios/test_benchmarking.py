@@ -123,7 +123,7 @@ def test_hosts_and_policies_are_judged_by_runs():
 def test_an_interruption_ends_at_once_and_keeps_what_is_judged(tmp_path):
     """Also with processes at work."""
     out = tmp_path / "board"
-    command = [sys.executable, "-m", "scenarios.cli", "benchmark", "--families", "key-groups", "--workers", "2"]
+    command = [sys.executable, "-m", "streamtwin.cli.app", "benchmark", "--families", "key-groups", "--workers", "2"]
     working = subprocess.Popen(
         [*command, "--out", out],
         stderr=subprocess.PIPE,

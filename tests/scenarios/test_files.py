@@ -10,10 +10,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenarios import cli
 from scenarios.files import registry, scenario_file
 from scenarios.files.overrides import set_value, set_values
 from scenarios.files.yaml_text import parse_text, to_text
+from streamtwin.cli import app as cli
 from twin.cluster import Cluster, Host, Numa, Socket
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan

@@ -9,7 +9,7 @@ from models.prediction import LearnedCostModel
 from scenarios.learning import fine_tuning
 from tests.models import test_training
 from tests.models.test_fine_tuning import QUICK, new, old, trained
-from tests.scenarios.test_cli import refused
+from tests.streamtwin.test_cli import refused
 from twin.errors import BadInput
 
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from models import shipped
 from models.checkpoint import save
-from scenarios.asking.kept import Outcome
 from scenarios.improving.answer import Row, compared
 from scenarios.improving.choosing import STRATEGIES, active
 from scenarios.improving.exam import FAR, MEAN, Question, kind_of
 from scenarios.improving.grounds import grounds
 from scenarios.improving.rounds import rows_of
+from scenarios.questions.kept import Outcome
 from scenarios.suite.registry import FAMILIES
-from tests.scenarios.test_cli import done, refused
+from tests.streamtwin.test_cli import done, refused
 from twin.errors import BadInput
 from twin.metrics import METRICS, Estimates
 from twin.randomness import stream

@@ -13,7 +13,7 @@ from scenarios.files.scenario_file import load
 
 
 def twin(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "scenarios.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "streamtwin.cli.app", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from scenarios.files import scenario_file
 
-TWIN = [sys.executable, "-c", "from scenarios.cli import main; main()"]
+TWIN = [sys.executable, "-c", "from streamtwin.cli.app import main; main()"]
 
 
 def twin(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.commands.plan_space import Rules, plan_space
 from scenarios.files import scenario_file
+from streamtwin.cli.plan_space import Rules, plan_space
 from tests.optimizers.judged_jobs import spread
 from twin.errors import BadInput
 
 
 def twin(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "scenarios.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "streamtwin.cli.app", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

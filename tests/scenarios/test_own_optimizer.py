@@ -149,7 +149,18 @@ def test_an_entry_point_is_known_by_its_name(monkeypatch):
 
 
 def test_the_example_of_the_docs_runs_on_the_command_line():
-    command = [sys.executable, "-m", "scenarios.cli", "benchmark", "--families", "numa", "--most", "1", "--json", "-q"]
+    command = [
+        sys.executable,
+        "-m",
+        "streamtwin.cli.app",
+        "benchmark",
+        "--families",
+        "numa",
+        "--most",
+        "1",
+        "--json",
+        "-q",
+    ]
     command += ["--optimizers", f"milp,{EXAMPLE}:CoolestHost", "--cost-model", "rates"]
     command += ["--replications", "1", "--references", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

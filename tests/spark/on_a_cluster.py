@@ -6,16 +6,16 @@ import json
 import sys
 from pathlib import Path
 
-from scenarios.asking.bench import Bench
-from scenarios.asking.kept import Kept
-from scenarios.asking.replications import Samples, Wanted, replicate
 from scenarios.executing.chosen import executor
+from scenarios.executing.progress import Lines
 from scenarios.learning.corpora import plan
-from scenarios.telling.progress import Lines
+from scenarios.questions.bench import Bench
+from scenarios.questions.kept import Kept
+from scenarios.questions.replications import Samples, Wanted, replicate
 from spark.corpus import write_corpus
 from spark.executor import fan_out
 from spark.session import session
-from tests.scenarios.asking.jobs import shop
+from tests.scenarios.questions.jobs import shop
 from twin.executor import Executor
 from twin.simulation import simulate
 

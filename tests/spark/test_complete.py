@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from scenarios import cli
 from scenarios.learning import corpora
 from spark.corpus import write_corpus
 from spark.pipeline import write_card
+from streamtwin.cli import app as cli
 from twin.simulation import simulate
 
 pytestmark = pytest.mark.spark
@@ -39,7 +39,7 @@ def corpus(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         raise SparkStartedError
 
     monkeypatch.setattr("spark.session.session", started)
-    monkeypatch.setattr("scenarios.commands.terminal._claim_stdout", lambda: (tmp_path / "out").open("w"))
+    monkeypatch.setattr("streamtwin.cli.terminal._claim_stdout", lambda: (tmp_path / "out").open("w"))
     return Path(shutil.copytree(made, tmp_path / "corpus"))
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from scenarios.asking.bench import Bench
 from scenarios.executing.chosen import executor
 from scenarios.executing.processes import Processes
 from scenarios.planning import planner
 from scenarios.planning.validation import validate
+from scenarios.questions.bench import Bench
 from spark.executor import OnSpark, fan_out
-from tests.scenarios.asking.jobs import queue, shop
+from tests.scenarios.questions.jobs import queue, shop
 from twin.errors import BadInput, Unfinished
 from twin.rates.model import RateModel
 from twin.simulation import simulate

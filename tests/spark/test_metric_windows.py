@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from scenarios.shadowing.samples import parsed
-from scenarios.shadowing.shadow import Shadow
 from spark.metric_windows import Series, watch
-from tests.scenarios.shadow_jobs import WINDOW_S, crossing, series_of, write_metrics
+from streamtwin.connect.shadow.samples import parsed
+from streamtwin.connect.shadow.shadow import Shadow
+from tests.streamtwin.shadow_jobs import WINDOW_S, crossing, series_of, write_metrics
 from twin.errors import BadInput
 
 pytestmark = pytest.mark.spark

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from scenarios.experiments.recipes import CorpusRecipe
-from scenarios.experiments.simulating import Job, in_process
-from scenarios.telling.progress import Lines
+from papers.recipes import CorpusRecipe
+from papers.simulating import Job, in_process
+from scenarios.executing.progress import Lines
 from spark.pipeline import write_dataset
 
 pytestmark = pytest.mark.spark

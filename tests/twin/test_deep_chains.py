@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.scenarios.test_job_maps import chain
+from tests.streamtwin.test_job_maps import chain
 from twin.scenario import RunSettings
 from twin.wiring.build import build
 from twin.wiring.wiring import Wiring

@@ -15,9 +15,9 @@ import numpy as np
 
 from benchmarks.real.live.cluster import Cluster
 from benchmarks.real.live.jobs import EVENT_S, FAILS, Shape
-from scenarios.importers.flink_answers import Answers, from_endpoint, from_folder
-from scenarios.importers.flink_job import read_job
-from scenarios.importers.flink_scenario import ImportedJob, scenario_of
+from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, from_folder
+from streamtwin.connect.importers.flink_job import read_job
+from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
 from twin.errors import BadInput
 
 AHEAD_S = (5.0, 10.0, 20.0)

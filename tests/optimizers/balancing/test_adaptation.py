@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from optimizers.balancing.adaptation import Decision, Utilisation, adapted, moved, scaled, separately
 from optimizers.balancing.potc import both_choices
 from optimizers.balancing.search import Search
-from scenarios.experiments.albic.clusters import cluster
+from papers.albic.clusters import cluster
 from tests.optimizers.balancing.small import balance, balances
 from twin.errors import BadInput
 

@@ -18,7 +18,7 @@ from optimizers.balancing.milp import Milp
 from optimizers.balancing.search import Search
 from optimizers.balancing.traffic import Traffic, full_partitioning, one_to_one, partial_merge, partial_partitioning
 from optimizers.balancing.units import contracted, partitioned
-from scenarios.experiments.albic.jobs import drifts, job
+from papers.albic.jobs import drifts, job
 from tests.optimizers.balancing.small import assignments, balance, balances
 from twin.errors import BadInput
 

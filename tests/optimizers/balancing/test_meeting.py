@@ -14,7 +14,7 @@ from optimizers.balancing.joint import Joint
 from optimizers.balancing.objective import Worth, relieved
 from optimizers.balancing.search import Search
 from optimizers.balancing.traffic import Traffic
-from scenarios.experiments.albic.jobs import job
+from papers.albic.jobs import job
 from tests.optimizers.balancing.small import assignments, balance, balances
 
 

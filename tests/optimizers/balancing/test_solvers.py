@@ -14,7 +14,7 @@ from optimizers.balancing.milp import Milp
 from optimizers.balancing.registry import SOLVERS
 from optimizers.balancing.search import Search
 from optimizers.interface import Status
-from scenarios.experiments.albic.clusters import cluster
+from papers.albic.clusters import cluster
 from tests.optimizers.balancing.small import assignments, balance, balances, best
 from twin.errors import BadInput
 

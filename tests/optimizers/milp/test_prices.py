@@ -18,8 +18,8 @@ from optimizers.planner import Planner
 from optimizers.registry import OPTIMIZERS
 from optimizers.requirements import Requirements, at_rate, price_of, prices_h
 from optimizers.space import Space
-from scenarios import cli
 from scenarios.files import scenario_file
+from streamtwin.cli import app as cli
 from tests.optimizers.judged_jobs import spread
 from twin.errors import BadInput
 from twin.metrics import Estimates

@@ -18,7 +18,7 @@ from scenarios.calibration.predicting import predict
 from scenarios.files import scenario_file
 from scenarios.files.overrides import put
 from tests.scenarios.calibration.engines import at_rates, job, simulated
-from tests.scenarios.test_cli import refused, twin
+from tests.streamtwin.test_cli import refused, twin
 from twin.errors import BadInput
 
 JOB = job(

@@ -16,7 +16,7 @@ from scenarios.calibration.predicting import predict
 from scenarios.planning.calibrated_cost import CalibratedCostModel
 from scenarios.planning.cost_models import cost_model
 from tests.scenarios.calibration.engines import at_rates, formula, job
-from tests.scenarios.test_cli import refused
+from tests.streamtwin.test_cli import refused
 from twin.errors import BadInput
 from twin.rates.model import RateModel
 from twin.scenario import Scenario

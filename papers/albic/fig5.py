@@ -1,0 +1,139 @@
+"""ALBIC, Fig. 5: scale-in as part of balancing, and scale-in first and balancing after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from optimizers.balancing.adaptation import adapted, moved, separately
+from optimizers.balancing.balance import Balance
+from optimizers.balancing.interface import Assignment
+from optimizers.balancing.search import Search
+from papers.albic.clusters import PLANNED, SIZES, cluster
+from papers.interface import Experiment, Result, Table
+from papers.sizes import Sizes
+from papers.workspace import Workspace
+from twin.randomness import stream
+
+MARKED, BUDGET, FULL = 10, 20, 100.0
+ROUNDS = 15
+BAND = 2.0
+OVERLOADED = (1, 5)
+SEARCH = Search(looks=800, band=BAND)
+KINDS = {"integrated": "integrated", "separate": "scale-in first"}
+
+COLUMNS = {
+    "overloaded": "nodes at 100 %",
+    "kind": "scale-in",
+    "tolerable": "rounds until the load distance is below 5",
+    "mean": "mean load distance over the rounds",
+    "most": "highest load of a node after round 1 (%)",
+    "rounds": "rounds until scaled in",
+}
+NOTES = (
+    f"{MARKED} nodes of mean load are marked for removal, {BUDGET} migrations a round, {ROUNDS} rounds; loads stay.",
+    "Load distance: of unmarked nodes from the mean that they will have, of marked ones only if they are above it.",
+    (
+        "The budget needs ten rounds at least: 200 key groups on marked nodes, 20 a round. Scale-in first takes just "
+        "these; the integrated one spends some of the budget on other nodes."
+    ),
+    (
+        f"The integrated one lessens deviations of more than {BAND:g} points, and empties marked nodes with the rest "
+        "of the budget. Without a band the last key groups stay for long, as they hardly matter to the load distance."
+    ),
+    (
+        "Key groups cannot be divided, so that one may fit nowhere without a larger load distance; a round that moves "
+        "none off the marked nodes is followed by one that does, whatever the distance."
+    ),
+)
+
+
+def run(workspace: Workspace, _sizes: Sizes) -> Result:
+    """Both situations, both ways."""
+    courses = {
+        (overloaded, kind): workspace.cached(
+            "albic-fig5", {"overloaded": overloaded, "kind": kind}, partial(_course, overloaded, kind, workspace.seed)
+        )
+        for overloaded in OVERLOADED
+        for kind in KINDS
+    }
+    rows = tuple(_row(overloaded, kind, course) for (overloaded, kind), course in courses.items())
+    figures: dict[str, Callable[[], Any]] = {
+        f"overloaded-{each}": partial(_drawn, {kind: courses[each, kind]["distance"] for kind in KINDS})
+        for each in OVERLOADED
+    }
+    title = "Scale-in of 10 of 60 nodes, 1,200 key groups"
+    return Result({"scale-in": Table(title, COLUMNS, rows)}, figures, NOTES, about=PLANNED)
+
+
+def start(overloaded: int, seed: int) -> Balance:
+    """The largest cluster, unvaried, with marked nodes and others at 100 %."""
+    nodes, groups, _ = SIZES["fig4"]
+    balance = cluster(nodes, groups, varies=0, budget=BUDGET, seed=seed)
+    chosen = stream(seed, "albic.fig5").permutation(nodes)
+    kill_h = np.isin(np.arange(nodes), chosen[:MARKED])
+    factor_h = np.ones(nodes)
+    full = chosen[MARKED : MARKED + overloaded]
+    factor_h[full] = FULL / balance.load_h(balance.home_g)[full]
+    loads = {name: load_g * factor_h[balance.home_g] for name, load_g in balance.loads.items()}
+    return replace(balance, loads=loads, kill_h=kill_h)
+
+
+def _course(overloaded: int, kind: str, seed: int) -> dict[str, list[float]]:
+    """By round, the first before anything is done."""
+    balance = start(overloaded, seed)
+    course: dict[str, list[float]] = {"distance": [], "most": [], "waiting": []}
+    stalled = False
+    for _ in range(ROUNDS + 1):
+        waiting = int(balance.marked_h[balance.home_g].sum())
+        course["distance"].append(balance.distance(balance.home_g))
+        course["most"].append(float(balance.load_h(balance.home_g).max()))
+        course["waiting"].append(waiting)
+        plan = _plan(balance, kind, stalled=stalled)
+        stalled = int(balance.marked_h[plan.node_g].sum()) == waiting
+        balance = moved(balance, plan.node_g)
+    return course
+
+
+def _plan(balance: Balance, kind: str, *, stalled: bool) -> Assignment:
+    return separately(balance, SEARCH) if kind == "separate" else adapted(balance, SEARCH, stalled=stalled).plan
+
+
+def _row(overloaded: int, kind: str, course: Mapping[str, list[float]]) -> dict[str, Any]:
+    return {
+        "overloaded": overloaded,
+        "kind": KINDS[kind],
+        "tolerable": _first(np.array(course["distance"]) < 5.0),
+        "mean": float(np.mean(course["distance"][1:])),
+        "most": course["most"][1],
+        "rounds": _first(np.array(course["waiting"]) == 0),
+    }
+
+
+def _first(there: np.ndarray) -> int | None:
+    """The first round from which on it is so."""
+    last = np.flatnonzero(~there).max(initial=-1) + 1
+    return int(last) if last < len(there) else None
+
+
+def _drawn(by_kind: Mapping[str, list[float]]) -> Any:
+    from figures.lines import lines
+
+    drawn: dict[str, list[Any]] = {
+        "series": [KINDS[kind] for kind, course in by_kind.items() for _ in course],
+        "x": [number for course in by_kind.values() for number in range(len(course))],
+        "y": [distance for course in by_kind.values() for distance in course],
+    }
+    return lines(drawn, "round", "load distance (percentage points)")
+
+
+FIG5 = Experiment(
+    name="albic.fig5",
+    source="ALBIC, Fig. 5, Section 5.1",
+    summary="scale-in integrated with balancing, against scale-in first",
+    run=run,
+)

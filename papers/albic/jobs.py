@@ -1,0 +1,64 @@
+"""The synthetic jobs of Section 5.3: a share of the key groups communicates one to one, the others with all.
+
+Where the paper leaves it open: the share is of upstream groups; each sends one unit a second; operators form disjoint
+pairs, or one chain; groups start on random nodes, as many on each; before each round a fifth of the nodes' loads change
+by up to 2 % either way, all groups of a node alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from optimizers.balancing.balance import Balance
+from optimizers.balancing.traffic import Traffic, full_partitioning, one_to_one
+from papers.albic.clusters import SIZES, cluster
+from twin.randomness import stream
+
+Topology = Literal["pairs", "chain"]
+BUDGET, VARIES, DRIFT, DRIFTING = 20, 20, 0.02, 0.2
+
+
+def job(size: str, topology: Topology, percent: float, seed: int) -> Balance:
+    """percent: of the upstream groups that send to one group alone."""
+    nodes, groups, operators = SIZES[size]
+    balance = cluster(nodes, groups, varies=VARIES, budget=BUDGET, seed=seed)
+    place = stream(seed, f"albic.job/{size}").permutation(groups)  # who is whose neighbour is chance, loads stay
+    traffic = _traffic(groups, operators, topology, percent, seed)
+    home_g, load_g = np.empty_like(balance.home_g), np.empty(groups)
+    home_g[place], load_g[place] = balance.home_g, balance.work_g
+    return replace(balance, home_g=home_g, loads={"cpu": load_g}, traffic=traffic)
+
+
+def _traffic(groups: int, operators: int, topology: Topology, percent: float, seed: int) -> Traffic:
+    operator_g = np.arange(groups) * operators // groups
+    links = list(pairwise(range(operators)))[:: 2 if topology == "pairs" else 1]
+    rng = stream(seed, f"albic.traffic/{topology}/{percent}")
+    parts = []
+    for upstream, downstream in links:
+        senders, receivers = (np.flatnonzero(operator_g == each) for each in (upstream, downstream))
+        alone = rng.permutation(len(senders)) < round(percent / 100.0 * len(senders))
+        matrix = one_to_one(alone.astype(float)) + full_partitioning((~alone).astype(float), len(receivers))
+        sender, receiver = np.nonzero(matrix)
+        parts.append((senders[sender], rng.permutation(receivers)[receiver], matrix[sender, receiver]))
+    sender_e, receiver_e, rate_e = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Traffic(operator_g, sender_e, receiver_e, rate_e)
+
+
+def drifts(rounds: int, seed: int) -> Iterator[Callable[[Balance], Balance]]:
+    """One a round."""
+    rng = stream(seed, "albic.drift")
+    for _ in range(rounds):
+        yield lambda balance: _drifted(balance, rng)
+
+
+def _drifted(balance: Balance, rng: np.random.Generator) -> Balance:
+    nodes = len(balance.capacity_h)
+    factor_h = np.ones(nodes)
+    some = rng.choice(nodes, round(DRIFTING * nodes), replace=False)
+    factor_h[some] += rng.uniform(-DRIFT, DRIFT, len(some))
+    return replace(balance, loads={name: load_g * factor_h[balance.home_g] for name, load_g in balance.loads.items()})

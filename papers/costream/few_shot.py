@@ -1,0 +1,68 @@
+"""A contestant that does not start afresh: networks trained on with a few more rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from models.checkpoint import Ensemble, read_all
+from models.dataset import Dataset, RowSplit
+from models.pipeline import FineTuning, fine_tune, rehearsing
+from models.prediction import LearnedCostModel
+from models.predictors import Fitted, FittedNetworks
+from papers.training import Joined
+from scenarios.executing.progress import Progress
+from twin.metrics import METRICS
+from twin.randomness import stream
+
+
+@dataclass(frozen=True)
+class FewShot:
+    """name: as tables show it. trained_on: names the rows that `start` learned from. runs: how many new ones it may
+    learn from. rehearsed: the rows of `start`, if as many of them are to be mixed in."""
+
+    name: str
+    trained_on: str
+    how: FineTuning
+    runs: int
+    rehearsal: bool
+    start: tuple[Ensemble, ...] = field(repr=False)
+    rehearsed: tuple[Dataset, RowSplit] | None = field(repr=False, default=None)
+
+    def fit(
+        self,
+        dataset: Dataset,
+        parts: RowSplit,
+        seed: int,
+        metrics: Sequence[str] = METRICS,
+        progress: Progress | None = None,
+    ) -> FittedNetworks:
+        """Trained on from `start`. The test rows are learned from as well: what is judged are other runs."""
+        everything = stream(seed, "few-shot").permutation(np.concatenate(parts))[: self.runs]
+        tenth = max(1, len(everything) // 10)
+        parts = RowSplit(everything[tenth:], everything[:tenth], np.array([], dtype=int))
+        if self.rehearsed is not None:
+            dataset, parts = rehearsing(dataset, parts, *self.rehearsed, seed)
+        start = [each for each in self.start if set(each.metrics) & set(metrics)]
+        order = [each.name for each in start]
+
+        def told(network: str, member: int, step: int, steps: int, _loss: float) -> None:
+            if progress is not None:
+                members = len(start[0].members)
+                progress((order.index(network) * members + member) * steps + step, len(order) * members * steps)
+
+        ensembles = fine_tune(start, dataset, parts, self.how, seed, told)
+        return FittedNetworks(self.name, LearnedCostModel(self.name, ensembles))
+
+    def load(self, folder: Path) -> FittedNetworks:
+        """What `fit` gave."""
+        return FittedNetworks(self.name, LearnedCostModel(self.name, read_all(folder)))
+
+
+def ensembles_of(fitted: Fitted) -> tuple[Ensemble, ...]:
+    """The networks in what the workspace trained."""
+    parts = fitted.parts if isinstance(fitted, Joined) else (fitted,)
+    return tuple(each for part in parts if isinstance(part, FittedNetworks) for each in part.model.ensembles)

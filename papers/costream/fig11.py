@@ -1,0 +1,139 @@
+"""Costream, Fig. 11: the throughput of filter chains before and after fine-tuning on a few of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from papers.costream import against
+from papers.costream.judging import judged
+from papers.costream.published import FIGURE_11
+from papers.costream.table6a import LENGTHS, NO_CHAINS, chains
+from papers.interface import Experiment, Result, Table
+from papers.recipes import CorpusRecipe, horizon, main_corpus
+from papers.shapes import against as compared
+from papers.sizes import Sizes
+from papers.workspace import Workspace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from models.dataset import Dataset
+    from models.predictors import Fitted, Predictor
+
+SEED = 2000
+"""Added to the seed for the additional runs, so that no query is among those that judge."""
+
+METRIC = "throughput_per_s"
+SHARES = (30, 10, 3, 1)
+"""The learning curve: a thirtieth of the additional runs, a tenth, a third, all."""
+FEWEST = 30
+"""Fewer runs are not worth a point of the curve."""
+
+COLUMNS: Mapping[str, str] = {
+    "model": "model",
+    "learned": "learned from",
+    **{
+        f"{part}_{measure}": f"{words}, {quantile}"
+        for part, words in [*((f"chain{length}", f"{length} filters") for length in LENGTHS), ("old", "no chains")]
+        for measure, quantile in (("q50", "median"), ("q95", "95 %"))
+    },
+}
+
+
+def additional(sizes: Sizes, seed: int) -> CorpusRecipe:
+    """Chains of two to four filters to learn from."""
+    return CorpusRecipe(sizes.fine_tuning_runs, seed + SEED, space="costream-chains", horizon_s=horizon(sizes))
+
+
+@dataclass(frozen=True)
+class _Judges:
+    """Fresh chains by length, and the held-out rows of the main corpus without chains."""
+
+    parts: Mapping[str, Dataset]
+    seed: int
+
+    def line(self, model: Fitted, learned: str, stage: str) -> dict[str, Any]:
+        cells: dict[str, Any] = {"model": model.name, "learned": learned, "stage": stage}
+        for part, dataset in self.parts.items():
+            (row,) = [row for row in judged(model, dataset, self.seed) if row.metric == METRIC]
+            cells |= {f"{part}_q50": row.q50, f"{part}_q95": row.q95}
+        return cells
+
+
+def run(workspace: Workspace, sizes: Sizes) -> Result:
+    """The paper's architecture and ours, trained without chains, then on with chains of two to four filters."""
+    from figures.grouped_bars import grouped_bars
+    from papers.costream import rivals
+
+    seed = workspace.seed
+    main = workspace.dataset(main_corpus(sizes, seed))
+    test = workspace.split(main_corpus(sizes, seed)).test
+    parts = {f"chain{length}": workspace.dataset(chains(sizes, seed, length)) for length in LENGTHS}
+    judges = _Judges({**parts, "old": main.take(test[NO_CHAINS.mask(main)[test]])}, seed)
+    lines: list[dict[str, Any]] = []
+    for contestant in rivals.anew(sizes, "paper", "ours"):
+        lines += _of(contestant, workspace, sizes, judges)
+    stages = ("before", "after")
+    drawn = [(line, length) for line in lines if line["stage"] in stages for length in LENGTHS]
+    bars = {
+        "group": [f"{length} filters" for _, length in drawn],
+        "series": [f"{line['model']}, {line['stage']}" for line, _ in drawn],
+        "value": [line[f"chain{length}_q50"] for line, length in drawn],
+    }
+
+    def figure() -> Figure:
+        return grouped_bars(bars, "median q-error of the throughput")
+
+    title = f"Throughput of unseen filter chains, {sizes.n} fresh simulated runs each: q-errors before and after"
+    notes = (
+        "Additional runs are chains of two, three and four filters, a third each; a tenth of them stops the training.",
+        "Rehearsal mixes in as many old training runs.",
+    )
+    tables = {"fine_tuning": Table(title, COLUMNS, (*_paper(), *lines)), "against": compared(against.fine_tuned(lines))}
+    return Result(tables, figures={"fine_tuning": figure}, notes=notes)
+
+
+def _of(contestant: Predictor, workspace: Workspace, sizes: Sizes, judges: _Judges) -> Iterator[dict[str, Any]]:
+    from models.pipeline import FineTuning
+    from papers.costream.few_shot import FewShot, ensembles_of
+
+    recipe = main_corpus(sizes, workspace.seed)
+    before = workspace.fitted(contestant, recipe, NO_CHAINS)
+    yield judges.line(before, "no chains", "before")
+    old = workspace.dataset(recipe), workspace.split(recipe, NO_CHAINS)
+    curve = [share for share in SHARES if share == 1 or sizes.fine_tuning_runs // share >= FEWEST]
+    for share, rehearsed in [*((share, None) for share in curve), (1, old)]:
+        tuned = FewShot(
+            name=contestant.name,
+            trained_on=f"{contestant!r} on {recipe!r}",
+            how=FineTuning(),
+            runs=sizes.fine_tuning_runs // share,
+            rehearsal=rehearsed is not None,
+            start=ensembles_of(before),
+            rehearsed=rehearsed,
+        )
+        model = workspace.fitted(tuned, additional(sizes, workspace.seed), metrics=[METRIC])
+        words = f"and {tuned.runs:,} chains" + (" with rehearsal" if tuned.rehearsal else "")
+        yield judges.line(model, words, "after" if share == 1 and not tuned.rehearsal else "")
+
+
+def _paper() -> Iterator[dict[str, Any]]:
+    words = {"before": "no chains", "after": "and 3,000 chains"}
+    for stage, medians in FIGURE_11.items():
+        cells = {f"chain{length}_q50": medians.get(length) for length in LENGTHS}
+        yield {**dict.fromkeys(COLUMNS), "model": "paper: Costream (Storm)", "learned": words[stage], **cells}
+
+
+FIG11 = Experiment(
+    name="costream.fig11",
+    source="Costream, Fig. 11, Exp. 5b",
+    summary="fine-tuning: the throughput of unseen filter chains before and after a few additional runs",
+    run=run,
+    recipes=lambda sizes, seed: [
+        main_corpus(sizes, seed),
+        additional(sizes, seed),
+        *(chains(sizes, seed, length) for length in LENGTHS),
+    ],
+)

@@ -1,0 +1,224 @@
+"""Costream, Fig. 9: how much faster results arrive under a chosen placement than under the heuristic one.
+
+For each query type fresh random queries are planned by every planner, and every plan is judged by the simulator with
+the same random numbers (other seeds than those that any planner saw). The reference is the best of all chosen plans
+and some random ones: clean runs first, then backpressured, then failed ones, and by Lp among equals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from optimizers.enumeration import PlacementSpace
+from optimizers.interface import Problem
+from papers.costream import against, planners
+from papers.interface import Experiment, Result, Table
+from papers.parallel import Piece, kept
+from papers.recipes import EVALUATION_SEED, main_corpus
+from papers.shapes import against as compared
+from papers.sizes import Sizes
+from papers.workspace import Workspace
+from scenarios.planning.outcomes import Outcome
+from scenarios.planning.simulated_cost import replicate
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.parameter_space import COSTREAM
+from twin.plan import ExecutionPlan
+from twin.randomness import child_seed, stream
+from twin.rates.placements import Placements
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+
+TYPES = {"linear": 1, "2-way join": 2, "3-way join": 3}
+"""Sources of each query type."""
+PAPER = {("linear", planners.PAPER): 21.34, ("linear", planners.FLAT): 4.89}
+"""Median speed-ups that the text gives (Section VII-B)."""
+JUDGED = 3
+"""Simulated runs of each plan."""
+REFERENCES = 20
+"""Random plans judged beside the chosen ones."""
+RESAMPLES = 2000
+
+
+def run(workspace: Workspace, sizes: Sizes) -> Result:
+    """Plans and judges what is not kept from an earlier run, and tabulates."""
+    from figures.speed_ups import speed_ups
+
+    models = cache(lambda: planners.learned(workspace, sizes))
+    decided = planners.key_of(workspace, sizes) | {"judged": JUDGED, "references": REFERENCES}
+    asked = [(name, index) for name in TYPES for index in range(sizes.queries)]
+    pieces = [
+        Piece(
+            decided | {"type": name, "query": index},
+            lambda name=name, index=index: (name, index, workspace.seed, sizes, models()),  # type: ignore[misc]
+        )
+        for name, index in asked
+    ]
+    workspace.audience.stage(f"planning {len(asked)} queries and simulating the plans; Ctrl-C keeps what is finished")
+    found = kept(workspace, "fig9", judge, pieces)
+    judged = {name: [each for (its, _), each in zip(asked, found, strict=True) if its == name] for name in TYPES}
+    rows = [
+        row
+        for name, queries in (*judged.items(), ("all", [each for queries in judged.values() for each in queries]))
+        for row in rows_of(name, queries, workspace.seed)
+    ]
+    title = f"Placement of {sizes.queries} queries a type: speed-up in Lp over the heuristic, regret to the best known"
+    drawn = {key: [row[key] for row in rows if row["type"] != "all"] for key in ("type", "planner", "speed_up")}
+    ends = {key: [row[key] for row in rows if row["type"] != "all"] for key in ("speed_up_low", "speed_up_high")}
+    tables = {"placement": Table(title, COLUMNS, tuple(rows)), "against": compared(against.speed_ups(rows))}
+    return Result(tables, {"speed_up": lambda: speed_ups(drawn | ends)}, NOTES)
+
+
+def query(name: str, index: int, seed: int, settings: RunSettings) -> Scenario:
+    """Query `index` of a type; none of the training corpus."""
+    space = replace(COSTREAM, sources={TYPES[name]: 1})
+    return random_scenario(space, child_seed(seed + EVALUATION_SEED, index), settings)
+
+
+def judge(name: str, index: int, seed: int, sizes: Sizes, models: planners.Models) -> dict[str, Any]:
+    """One query: by planner what its plan does in the simulator, and the same of the best known plan; plain values."""
+    scenario = query(name, index, seed, RunSettings(horizon_s=sizes.horizon_s))
+    simulated: dict[str, Outcome] = {}
+
+    def outcome(plan: ExecutionPlan) -> Outcome:
+        text = plan.model_dump_json()
+        if text not in simulated:
+            runs = replicate(simulate, scenario.with_plan(plan), JUDGED)
+            simulated[text] = Outcome(
+                np.array([each.value(planners.OBJECTIVE) for each in runs]),
+                backpressured=bool(np.mean([each.backpressured for each in runs]) > 0.5),
+                success=bool(np.mean([each.success for each in runs]) >= 0.5),
+            )
+        return simulated[text]
+
+    chosen: dict[str, Any] = {}
+    for planner, optimizer in planners.planners(models, scenario.run.seed, sizes.candidates).items():
+        problem = Problem(scenario=scenario, cost_model=models.ours, seed=scenario.run.seed, space=planners.RULED)
+        solution = optimizer.solve(problem)
+        found = {"plan_s": solution.seconds, "evaluations": solution.evaluations}
+        chosen[planner] = plain(outcome(solution.plan)) | found
+    space = PlacementSpace(scenario.query, scenario.cluster)
+    for plan in Placements(scenario, space.sample(stream(scenario.run.seed, "references"), REFERENCES)):
+        outcome(plan)
+    best = min(simulated.values(), key=lambda each: each.rank)
+    return {"chosen": chosen, "best": plain(best), "known": len(simulated), "placements": space.count}
+
+
+def plain(outcome: Outcome) -> dict[str, Any]:
+    """As JSON; no latency where nothing arrived."""
+    level, mean_s = outcome.rank
+    return {
+        "lp_s": mean_s if np.isfinite(mean_s) else None,
+        "level": level,
+        "backpressured": outcome.backpressured,
+        "success": outcome.success,
+    }
+
+
+COLUMNS: Mapping[str, str] = {
+    "type": "query type",
+    "planner": "plan by",
+    "queries": "queries",
+    "speed_up": "median speed-up",
+    "speed_up_low": "95 % from",
+    "speed_up_high": "to",
+    "paper": "paper",
+    "regret": "median regret",
+    "regret_low": "95 % from",
+    "regret_high": "to",
+    "regret_mean": "mean regret of equally clean plans",
+    "regret_mean_low": "95 % from",
+    "regret_mean_high": "to",
+    "worse": "share backpressured or failed where the best is not",
+    "backpressured": "share backpressured",
+    "failed": "share failed",
+    "plan_s": "median seconds to plan",
+    "evaluations": "median plans estimated",
+}
+
+_SPEED_UP = (
+    "Speed-up: simulated Lp under the heuristic's plan over that under the chosen plan; 0 where only the chosen one "
+    "has no results, infinite (shown empty) where only the heuristic's has none."
+)
+_REGRET = (
+    "Regret: Lp over the best known plan's, minus 1; infinite where the plan is backpressured or fails and the best "
+    "known is not or does not. The mean is over the others."
+)
+_FLAT = "Flat Vector sees which hosts are used and what leaves them, not which operator is where."
+NOTES = (_SPEED_UP, _REGRET, _FLAT, "Intervals are bootstrapped over the queries.")
+
+
+def rows_of(name: str, queries: Sequence[Mapping[str, Any]], seed: int) -> list[dict[str, Any]]:
+    """The rows of one query type, a planner each."""
+    rng = stream(seed, f"fig9-{name}")
+    picks = rng.integers(len(queries), size=(RESAMPLES, len(queries)))
+    rows = []
+    for planner in queries[0]["chosen"]:
+        mine = [each["chosen"][planner] for each in queries]
+        speed = np.array([speed_up(each["chosen"][planners.HEURISTIC], each["chosen"][planner]) for each in queries])
+        regret = np.array([regret_of(each["chosen"][planner], each["best"]) for each in queries])
+        row = {
+            "type": name,
+            "planner": planner,
+            "queries": len(queries),
+            "paper": PAPER.get((name, planner)),
+            "worse": float(np.mean(np.isinf(regret))),
+            "backpressured": float(np.mean([each["backpressured"] for each in mine])),
+            "failed": float(np.mean([not each["success"] for each in mine])),
+            "plan_s": float(np.median([each["plan_s"] for each in mine])),
+            "evaluations": float(np.median([each["evaluations"] for each in mine])),
+        }
+        clean = np.where(np.isinf(regret), np.nan, regret)
+        row |= _interval("speed_up", speed, picks, median) | _interval("regret", regret, picks, median)
+        rows.append(row | _interval("regret_mean", clean, picks, mean))
+    return rows
+
+
+def speed_up(heuristic: Mapping[str, Any], chosen: Mapping[str, Any]) -> float:
+    """Of Lp; 1 if neither plan has results."""
+    if chosen["lp_s"] is None:
+        return 1.0 if heuristic["lp_s"] is None else 0.0
+    return np.inf if heuristic["lp_s"] is None else heuristic["lp_s"] / chosen["lp_s"]
+
+
+def regret_of(chosen: Mapping[str, Any], best: Mapping[str, Any]) -> float:
+    """Relative distance to the best, infinite across levels; 0 if even the best has no results."""
+    if chosen["level"] != best["level"] or (chosen["lp_s"] is None) != (best["lp_s"] is None):
+        return np.inf
+    return 0.0 if best["lp_s"] is None else max(0.0, chosen["lp_s"] / best["lp_s"] - 1.0)
+
+
+def median(values: np.ndarray) -> np.ndarray:
+    """Along the last axis; the lower of the middle two, since a mean of them may be infinite."""
+    return np.sort(values, axis=-1)[..., (values.shape[-1] - 1) // 2]
+
+
+def mean(values: np.ndarray) -> np.ndarray:
+    """Along the last axis, of what is known; NaN if nothing is."""
+    known = ~np.isnan(values)
+    return np.where(known, values, 0.0).sum(axis=-1) / np.where(known.any(axis=-1), known.sum(axis=-1), np.nan)
+
+
+def _interval(
+    name: str, values: np.ndarray, picks: np.ndarray, statistic: Callable[[np.ndarray], np.ndarray]
+) -> dict[str, float | None]:
+    resampled = statistic(values[picks])
+    resampled = np.sort(resampled[~np.isnan(resampled)])
+    ends = [None, None]
+    if len(resampled):
+        ends = [resampled[round(share * (len(resampled) - 1))] for share in (0.025, 0.975)]
+    found = {name: statistic(values), f"{name}_low": ends[0], f"{name}_high": ends[1]}
+    return {key: float(value) if value is not None and np.isfinite(value) else None for key, value in found.items()}
+
+
+FIG9 = Experiment(
+    name="costream.fig9",
+    source="Costream, Fig. 9, Exp. 2a",
+    summary="speed-up of chosen placements over the heuristic, and regret to the best known",
+    run=run,
+    recipes=lambda sizes, seed: [main_corpus(sizes, seed)],
+)

@@ -1,0 +1,101 @@
+"""Contestants judged on rows of a corpus: one line a contestant, the paper's line above it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from papers.costream.published import Reported
+from twin.metrics import BINARY_METRICS, REGRESSION_METRICS
+
+if TYPE_CHECKING:
+    from models.dataset import Dataset
+    from models.evaluation import ErrorRow
+    from models.predictors import Fitted
+
+SHORT: Mapping[str, str] = {
+    "throughput_per_s": "T",
+    "e2e_latency_s": "Le",
+    "processing_latency_s": "Lp",
+    "backpressured": "RO",
+    "success": "S",
+}
+"""The paper's names of the metrics, in its order."""
+
+RESAMPLES = 200
+"""Of the bootstrap that gives standard errors."""
+
+COLUMNS: Mapping[str, str] = {
+    "model": "model",
+    "runs": "runs",
+    **{f"{metric}": f"{SHORT[metric]} (q-error median / 95 %)" for metric in SHORT if metric in REGRESSION_METRICS},
+    **{f"{metric}": f"{SHORT[metric]} (accuracy)" for metric in SHORT if metric in BINARY_METRICS},
+}
+"""Of a table of `line`s."""
+SEEDS = 2
+"""Splits of one corpus, and models trained on them: how much the choice of either matters."""
+BY_SEED: Mapping[str, str] = {"model": COLUMNS["model"], "training_seed": "seed", **COLUMNS}
+"""The same where models are trained several times."""
+TWO_SEEDS = (
+    "Each seed splits the one corpus anew and trains anew. Beside a figure, after ±, is its standard error over the "
+    "judged runs alone; how far the seeds are apart holds the split and the training as well."
+)
+
+
+def judged(fitted: Fitted, dataset: Dataset, seed: int, rows: np.ndarray | None = None) -> list[ErrorRow]:
+    """A row a metric that is predicted, over all rows of the dataset or some."""
+    from models import evaluation
+
+    part = dataset if rows is None else dataset.take(rows)
+    return evaluation.evaluate(fitted, part, RESAMPLES, seed)
+
+
+def every_row(fitted: Fitted, dataset: Dataset, seed: int, **more: Any) -> dict[str, Any]:
+    """The line of a model judged on a whole corpus, which it was not trained on."""
+    return line(fitted.name, len(dataset), judged(fitted, dataset, seed), **more)
+
+
+def line(model: str, runs: int | None, rows: Iterable[ErrorRow], **more: Any) -> dict[str, Any]:
+    """One line: every metric that was judged as text, and as numbers under METRIC_q50, METRIC_q95, METRIC_accuracy,
+    with their standard errors under ..._se."""
+    found: dict[str, Any] = {"model": model, "runs": runs, **dict.fromkeys(SHORT), **more}
+    for row in rows:
+        measures = ("accuracy",) if row.metric in BINARY_METRICS else ("q50", "q95")
+        errors = [getattr(row, f"{measure}_se") for measure in measures]
+        found |= cells(row.metric, [getattr(row, measure) for measure in measures], errors)
+        found |= {f"{row.metric}_{measure}_se": getattr(row, f"{measure}_se") for measure in measures}
+    return found
+
+
+def published(model: str, reported: Reported, **more: Any) -> dict[str, Any]:
+    """The paper's line."""
+    found: dict[str, Any] = {"model": f"paper: {model} (Storm)", "runs": None, **more}
+    for metric, values in reported.items():
+        found |= cells(metric, values)
+    return found
+
+
+def cells(metric: str, values: Sequence[float | None], errors: Sequence[float | None] = (None, None)) -> dict[str, Any]:
+    """(median, 95 %) of q-errors or (accuracy,), as text with their standard errors, if known, and as numbers."""
+    if metric in BINARY_METRICS:
+        accuracy, error = values[0], errors[0]
+        text = None if accuracy is None else f"{accuracy:.1%}" + ("" if error is None else f" ± {error:.1%}")
+        return {metric: text, f"{metric}_accuracy": accuracy}
+    q50, q95 = values
+    shown = [_factor(q) + _beside(error) for q, error in zip(values, errors, strict=True) if q is not None]
+    text = " / ".join(shown) if len(shown) == 2 else None
+    return {metric: text, f"{metric}_q50": q50, f"{metric}_q95": q95}
+
+
+def _factor(value: float) -> str:
+    """A factor >= 1: what is above 1 has at least two digits."""
+    for below, form in ((1.1, ".3f"), (10, ".2f"), (100, ".1f")):
+        if value < below:
+            return format(value, form)
+    return f"{value:,.0f}"
+
+
+def _beside(error: float | None) -> str:
+    return "" if error is None else f" ± {error:.2g}"

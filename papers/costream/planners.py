@@ -1,0 +1,122 @@
+"""Who chooses plans in the placement experiments, and with which model. Imports JAX and LightGBM when asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from optimizers.governor import Governor
+from optimizers.interface import Optimizer
+from optimizers.local_search import LocalSearch
+from optimizers.sampling import Costream
+from optimizers.space import Space
+from papers.recipes import label, main_corpus
+from papers.sizes import Sizes
+from papers.training import Joined
+from papers.workspace import Workspace
+from scenarios.planning.planner import Bound, proving
+from twin.metrics import BINARY_METRICS, CostModel
+from twin.rates.model import RateModel
+
+if TYPE_CHECKING:
+    from models.checkpoint import Ensemble
+    from models.predictors import Fitted, FittedTrees
+
+OBJECTIVE = "processing_latency_s"
+NEEDED = (OBJECTIVE, *BINARY_METRICS)
+"""What a choice by Costream's procedure asks a model for."""
+RULED = Space(costream_rules=True)
+"""What plans may be chosen."""
+PROVED = 10
+"""Best plans by a model that are simulated."""
+
+HEURISTIC = "heuristic"
+FLAT = "Flat Vector"
+PAPER = "paper's GNN, random candidates"
+OURS = "our GNN, random candidates"
+SEARCHED = "our GNN, local search"
+PROVED_OURS = f"our GNN, local search, {PROVED} simulated"
+RATES = "rate model, local search"
+PROVED_RATES = f"rate model, local search, {PROVED} simulated"
+
+
+@dataclass(frozen=True)
+class Models:
+    """The learned cost models."""
+
+    paper: CostModel
+    ours: CostModel
+    flat: CostModel
+
+
+def learned(workspace: Workspace, sizes: Sizes) -> Models:
+    """Trained on the main corpus; asked for the metrics that a choice needs."""
+    from models.prediction import LearnedCostModel
+    from models.predictors import FlatCosts
+    from papers.costream import rivals
+
+    recipe = main_corpus(sizes, workspace.seed)
+    fitted = (
+        workspace.fitted(rivals.paper(sizes), recipe, metrics=NEEDED),  # a network a metric
+        workspace.fitted(rivals.ours(sizes), recipe),  # one for all metrics, which other experiments ask for as well
+    )
+    flat = workspace.fitted(rivals.flat(), recipe, metrics=NEEDED)
+    paper, ours = (LearnedCostModel(each.name, ensembles(each)).only(NEEDED) for each in fitted)
+    return Models(paper, ours, FlatCosts(trees_of(flat)))
+
+
+def ensembles(fitted: Fitted) -> tuple[Ensemble, ...]:
+    """The networks of a fitted contestant, whatever metrics they were trained for. Raises TypeError if it has none."""
+    from models.predictors import FittedNetworks
+
+    if isinstance(fitted, Joined):
+        return tuple(ensemble for part in fitted.parts for ensemble in ensembles(part))
+    if not isinstance(fitted, FittedNetworks):
+        raise TypeError(f"{fitted.name} is no network")
+    return fitted.model.ensembles
+
+
+def trees_of(fitted: Fitted) -> FittedTrees:
+    """The trees of a fitted contestant, whatever metrics they were trained for. Raises TypeError if it has none."""
+    from models.predictors import FittedTrees
+
+    if isinstance(fitted, Joined):
+        parts = [trees_of(part) for part in fitted.parts]
+        return replace(parts[0], by_metric={name: each for part in parts for name, each in part.by_metric.items()})
+    if not isinstance(fitted, FittedTrees):
+        raise TypeError(f"{fitted.name} has no trees")
+    return fitted
+
+
+def planners(models: Models, seed: int, candidates: int) -> dict[str, Optimizer]:
+    """By the name that tables show. Each may ask its model about `candidates` plans.
+
+    seed: of the run that is planned for; what is simulated to prove a choice has other seeds.
+    """
+    rates = RateModel()
+    searched = LocalSearch()
+    proved = proving(searched, seed, PROVED)
+    found = (
+        Bound(HEURISTIC, Governor(), rates, 1),
+        Bound(FLAT, Costream(), models.flat, candidates),
+        Bound(PAPER, Costream(), models.paper, candidates),
+        Bound(OURS, Costream(), models.ours, candidates),
+        Bound(SEARCHED, searched, models.ours, candidates),
+        Bound(PROVED_OURS, proved, models.ours, candidates),
+        Bound(RATES, searched, rates, candidates),
+        Bound(PROVED_RATES, proved, rates, candidates),
+    )
+    return {each.name: each for each in found}
+
+
+def key_of(workspace: Workspace, sizes: Sizes) -> dict[str, object]:
+    """Everything about the planners that decides what they choose."""
+    from models.vectors import FLAT_VERSION
+    from papers.costream import rivals
+
+    return {
+        "models": [repr(rivals.paper(sizes)), repr(rivals.ours(sizes)), repr(rivals.flat()), FLAT_VERSION],
+        "corpus": label(main_corpus(sizes, workspace.seed)),
+        "candidates": sizes.candidates,
+        "proved": PROVED,
+    }

@@ -1,0 +1,182 @@
+"""A plan is chosen for today's load, and the load drifts: how far from the best plan is it then, with policies or not?
+
+The jobs are those of the suite's family `changing-load`. The best known at any time is the lowest latency of all that
+ran: the same plan with and without policies, and plans that were made for each of the loads to come, with one to
+MOST replicas of the costly operator. None of the latter knows when the load changes, but each knows how high it gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optimizers.requirements import at_rate
+from papers.interface import Experiment, Result, Table
+from papers.parallel import Piece, kept
+from papers.sizes import Sizes
+from papers.workspace import Workspace
+from scenarios.questions.control_measures import judged
+from scenarios.suite.changing import changing
+from scenarios.suite.members import MEMBERS
+from twin.control import policy_spec
+from twin.plan import ExecutionPlan
+from twin.randomness import child_seed
+from twin.scenario import Scenario
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+POLICIES = ("ds2", "flink-autoscaler")
+FOR_NOW, FOR_THE_PEAK = "chosen for the first load", "chosen for the highest load"
+COSTLY, MOST = "enrich", 4
+SLOW = 1.5
+"""Latency over the best known from which a period counts as behind."""
+COLUMNS: Mapping[str, str] = {
+    "way": "plan",
+    "calm": "before the first change",
+    "after": "after it",
+    "last": "in the last quarter",
+    "behind": f"periods above {SLOW:g} (%)",
+    "replicas": "replicas, mean",
+}
+NOTES = (
+    (
+        "Latency is the 99 % of a period's end-to-end latencies, over the lowest that any run of the same job and "
+        "random numbers had in that period; geometric means over jobs, runs and periods after the warm-up. A period "
+        "without results counts as the worst before it."
+    ),
+    (
+        "The plans are chosen by milp with the shipped learned model, near the optimum of the rates; a policy begins "
+        "with the plan that was chosen for the first load."
+    ),
+)
+
+
+def run(workspace: Workspace, sizes: Sizes) -> Result:
+    """`sizes.queries` jobs at most, `sizes.judged` runs of each way."""
+    from figures.over_time import over_time
+
+    seeds = MEMBERS["changing-load"].seeds[: sizes.queries]
+    pieces = [
+        Piece({"job": seed, "run": number}, partial(_arguments, seed, child_seed(workspace.seed, number)))
+        for seed in seeds
+        for number in range(sizes.judged)
+    ]
+    found: Sequence[Mapping[str, Any]] = kept(workspace, "drift", courses, pieces)
+    ratios = {way: np.array([each["ways"][way]["over_best"] for each in found]) for way in found[0]["ways"]}
+    rows = tuple(_row(way, ratios[way], found) for way in ratios)
+    table = Table(f"Latency over the best known, {len(seeds)} jobs whose load changes", COLUMNS, rows)
+    at_s = found[0]["at_s"]
+
+    def figure() -> Figure:
+        return over_time(_points(at_s, ratios, found))
+
+    return Result({"drift": table}, figures={"drift": figure}, notes=NOTES)
+
+
+def _arguments(seed: int, run_seed: int) -> tuple[int, int]:
+    return seed, run_seed
+
+
+def courses(seed: int, run_seed: int) -> dict[str, Any]:
+    """Of one job: by way, latency over the best known, and replicas, period by period."""
+    job = changing(seed)
+    found = {way: _course(each, run_seed) for way, each in ways(job)}
+    latencies = np.array([each["latency"] for each in found.values()])
+    best = np.nanmin(latencies, axis=0)
+    told = [FOR_NOW, *POLICIES, FOR_THE_PEAK]
+    return {
+        "at_s": next(iter(found.values()))["at_s"],
+        "changes_s": [event.at_s for event in job.events],
+        "ways": {
+            way: {"over_best": (np.array(found[way]["latency"]) / best).tolist(), "replicas": found[way]["replicas"]}
+            for way in told
+        },
+    }
+
+
+def ways(job: Scenario) -> Iterator[tuple[str, Scenario]]:
+    """The job under each plan and policy, those that are only there to be the best included."""
+    calm = job.model_copy(update={"events": ()})
+    loads = sorted({1.0, *(getattr(event, "factor", 1.0) for event in job.events)})
+    chosen = {load: {count: _chosen(at_rate(calm, load), count) for count in range(1, MOST + 1)} for load in loads}
+    now = job.with_plan(chosen[1.0][1])
+    yield FOR_NOW, now
+    for name in POLICIES:
+        yield name, now.with_policy(policy_spec(name))
+    needed = next((count for count in chosen[loads[-1]] if _bears(at_rate(calm, loads[-1]), count)), MOST)
+    yield FOR_THE_PEAK, job.with_plan(chosen[loads[-1]][needed])
+    for load, plans in chosen.items():
+        for count, plan in plans.items():
+            yield f"load {load:g}, {count} replicas", job.with_plan(plan)
+
+
+def _chosen(job: Scenario, count: int) -> ExecutionPlan:
+    """With so many replicas of the costly operator."""
+    from scenarios.planning.planner import optimize
+
+    places = {**job.plan.placement, COSTLY: job.plan.placement[COSTLY] * count}
+    return optimize(job.with_plan(job.plan.with_placement(places)), "milp", "learned", budget=300).plan
+
+
+def _bears(job: Scenario, count: int) -> bool:
+    """Whether so many replicas of the costly operator have head room."""
+    spec = next(each for each in job.query.operators if each.name == COSTLY)
+    (law,) = job.workload.arrivals.values()
+    return law.mean_rate_per_s * float(spec.service_time_s or 0.0) <= 0.8 * count
+
+
+def _course(job: Scenario, seed: int) -> dict[str, list[float]]:
+    """Latency and replicas of each period after the warm-up."""
+    made = judged(job, seed, None).course or {}
+    after = [number for number, at_s in enumerate(made["at_s"]) if at_s > job.run.warmup_s]
+    latency = np.array([made["latency"][number] for number in after], float)
+    for number in np.flatnonzero(~np.isfinite(latency)):
+        latency[number] = np.nanmax(latency[: number + 1], initial=job.run.period_s)
+    return {
+        "at_s": [made["at_s"][number] for number in after],
+        "latency": latency.tolist(),
+        "replicas": [made["replicas"][number] for number in after],
+    }
+
+
+def _row(way: str, ratios: np.ndarray, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    at_s = np.array(found[0]["at_s"])
+    after = np.array([at_s > each["changes_s"][0] for each in found])
+    last = np.broadcast_to(at_s > 0.75 * at_s[-1], after.shape)
+    replicas = np.array([each["ways"][way]["replicas"] for each in found])
+    shares = {name: _mean(ratios[part]) for name, part in (("calm", ~after), ("after", after), ("last", last))}
+    return {"way": way, **shares, "behind": float(100.0 * (ratios > SLOW).mean()), "replicas": float(replicas.mean())}
+
+
+def _mean(ratios: np.ndarray) -> float:
+    return float(np.exp(np.log(ratios).mean()))
+
+
+def _points(
+    at_s: Sequence[float], ratios: Mapping[str, np.ndarray], found: Sequence[Mapping[str, Any]]
+) -> dict[str, list[Any]]:
+    """The table that `figures.over_time` draws."""
+    table: dict[str, list[Any]] = {name: [] for name in ("panel", "series", "x", "mean", "half_width")}
+    replicas = {way: np.array([each["ways"][way]["replicas"] for each in found]).mean(axis=0) for way in ratios}
+    panels = {
+        "latency over the best": {way: np.exp(np.log(each).mean(axis=0)) for way, each in ratios.items()},
+        "replicas": replicas,
+    }
+    for panel, series in panels.items():
+        for way, values in series.items():
+            for at, value in zip(at_s, values.tolist(), strict=True):
+                for name, cell in zip(table, (panel, way, at, value, float("nan")), strict=True):
+                    table[name].append(cell)
+    return table
+
+
+DRIFT = Experiment(
+    name="driving.drift",
+    source="a what-if of ours",
+    summary="latency over the best known while the load drifts away from the plan, with policies and without",
+    run=run,
+)

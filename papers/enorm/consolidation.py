@@ -1,0 +1,97 @@
+"""Enorm, Section 6.1: how many partial results, and keys, it takes to form all windows, cheapest or by panes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from papers.interface import Experiment, Result, Table
+from papers.sizes import Sizes
+from papers.workspace import Workspace
+from twin.formations import Formation, Keys, expected_keys, formations, naive, one_each
+from twin.panes import Span, ending, panes_of
+from twin.windows import EventWindow
+
+HOUR = "paper: 5, 10, 15, 20"
+CASES = {
+    HOUR: ([(length, length) for length in (5, 10, 15, 20)], 60),
+    "100 tumbling, 1 to 100": ([(length, length) for length in range(1, 101)], 1440),
+    "100 overlapping, 5i every 5": ([(5 * number, 5) for number in range(1, 101)], 1440),
+    "100 overlapping, i every 1": ([(length, 1) for length in range(1, 101)], 1440),
+    "10 min to 24 h, panes of 10 min": ([(length, length) for length in (1, 3, 6, 36, 144)], 2880),
+    "24 h every 10 min, panes of 1 min": ([(1440, 10)], 2880),
+    "the same, and 10 min": ([(1440, 10), (10, 10)], 2880),
+}
+"""(length, every) in panes, and panes in all."""
+PUBLISHED = {HOUR: "86 against 240"}
+KEYS, TUPLES_A_PANE = (10, 1_000, 100_000), 100.0
+
+COLUMNS = {
+    "windows": "windows",
+    "panes": "panes",
+    "formed": "windows formed",
+    "merged": "results merged",
+    "alone": "of panes alone",
+    "times": "times as many",
+    "paper": "paper",
+}
+KEY_COLUMNS = {
+    "keys": "different keys",
+    "merged": "keys merged",
+    "alone": "of panes alone",
+    "times": "times as many",
+}
+NOTES = (
+    "Each window is formed the cheapest way there is, from panes and from windows that were formed before.",
+    (
+        f"In keys: the paper's hour, {TUPLES_A_PANE:g} tuples a pane of random keys. Where hardly any repeats, a "
+        "longer window has as many as its parts, and nothing is saved; the paper counts each result as one."
+    ),
+)
+
+
+def run(_workspace: Workspace, _sizes: Sizes) -> Result:
+    """Nothing is random."""
+    pieces = Table("Results that are merged to form all windows", COLUMNS, tuple(map(row, CASES)))
+    keys = Table("Keys that are merged in the paper's hour", KEY_COLUMNS, tuple(map(key_row, KEYS)))
+    about = "Nothing here is measured or simulated: what is merged is counted."
+    return Result({"pieces": pieces, "keys": keys}, {}, NOTES, about)
+
+
+def formed(name: str, keys: Keys = one_each) -> list[Formation]:
+    """All windows of a case, as they end."""
+    lengths, panes = CASES[name]
+    windows = [EventWindow(length_s=length, every_s=every) for length, every in lengths]
+    grid, longest = panes_of(windows, 1), max(length for length, _ in lengths)
+    return list(formations(lambda pane: ending(windows, grid, pane), 0, panes, longest, keys))
+
+
+def row(name: str) -> dict[str, Any]:
+    """Of one case."""
+    found = formed(name)
+    merged, alone = sum(len(each.pieces) for each in found), sum(map(naive, found))
+    return {
+        "windows": name,
+        "panes": CASES[name][1],
+        "formed": len(found),
+        "merged": merged,
+        "alone": alone,
+        "times": alone / merged,
+        "paper": PUBLISHED.get(name),
+    }
+
+
+def key_row(count: int) -> dict[str, Any]:
+    """Of so many different keys."""
+    keys = expected_keys(count, TUPLES_A_PANE)
+    found = formed(HOUR, keys)
+    merged = sum(keys(piece) for each in found for piece in each.pieces)
+    alone = sum(each.window.length * keys(Span(0, 1)) for each in found)
+    return {"keys": count, "merged": merged, "alone": alone, "times": alone / merged}
+
+
+CONSOLIDATION = Experiment(
+    name="enorm.consolidation",
+    source="Enorm, Fig. 8, Section 6.1",
+    summary="partial results that are merged to form all windows",
+    run=run,
+)

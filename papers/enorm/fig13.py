@@ -1,0 +1,156 @@
+"""Enorm, Fig. 13: latency while a hot spot goes from worker to worker, by how key groups migrate and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from papers.enorm.fig9 import LARGE
+from papers.enorm.simple_job import COMPUTE, GROUPS, NOTES, WORKERS, ran, scale_note, simple_job
+from papers.interface import Experiment, Result, Table
+from papers.sizes import Sizes
+from papers.workspace import Workspace
+from twin.engine.sketch import merge, quantile_s
+from twin.run import Run
+
+RATE_PER_S = 28_000.0
+PANE_KEYS = 120_000
+STATE_BYTES = 10_000.0
+"""Of a key: a key group of 2,000 keys pauses for seconds, as the paper's of 50,000 smaller ones may."""
+FINER = 50
+"""Tuples that a simulated one stands for: latency shows how long a single one takes."""
+ROUND_S, RISES_S, SETTLE_S = 300.0, 180.0, 300.0
+"""A new hot worker every five minutes, after the first five; its load rises for three."""
+HOT = 1.667
+"""Times the part of the tuples: with the others at 90 %, half as much load again."""
+PERIOD_S = 5.0
+WAYS: Mapping[str, tuple[str | None, int]] = {
+    "no migration": (None, 1),
+    "disruptive, every 5 minutes": ("disruptive", 60),
+    "disruptive, every minute": ("disruptive", 12),
+    "instant, every 5 s": ("instant", 1),
+}
+
+COLUMNS = {
+    "way": "migration",
+    "mean": "latency of tuples, mean (ms)",
+    "p99": "99th percentile (ms)",
+    "worst": "mean of the worst minute (ms)",
+    "moves": "key groups moved",
+    "paused": "pauses together (s)",
+    "paper": "paper",
+}
+SAYS = {
+    "no migration": "-",
+    "disruptive, every 5 minutes": "extensive",
+    "disruptive, every minute": "ten times that of instant",
+    "instant, every 5 s": "a tenth of disruptive each minute",
+}
+
+
+def run(workspace: Workspace, sizes: Sizes) -> Result:
+    """All ways on the same input."""
+    rounds = WORKERS if sizes.n >= LARGE else 2
+    found = {
+        way: workspace.cached(
+            "enorm-fig13", {"way": way, "rounds": rounds}, partial(course, way, rounds, workspace.seed)
+        )
+        for way in WAYS
+    }
+    rows = [{"way": way, "paper": SAYS[way], **each["summary"]} for way, each in found.items()]
+    figures: dict[str, Callable[[], Any]] = {
+        "latency": partial(_drawn, {way: found[way]["minutes"] for way in WAYS if WAYS[way][0] is not None})
+    }
+    by = {row["way"]: row["mean"] for row in rows}
+    ratio = by["disruptive, every minute"] / by["instant, every 5 s"]
+    note = (
+        "Latency: from when a tuple is taken from the broker until it is in the state of its pane, pauses included. "
+        f"Disruptive each minute has {ratio:.3g} times the mean of instant; the paper reports about ten. The order of "
+        "the ways compares, the factor does not: serving and queueing, which is all that instant has, are "
+        f"{FINER} times as long as the job's, and pauses as long as its own, so the job's own factor is larger."
+    )
+    title = f"{rounds} hot workers one after the other, after {SETTLE_S:g} s"
+    return Result({"latency": Table(title, COLUMNS, tuple(rows))}, figures, (*NOTES, scale_note(FINER), note))
+
+
+def course(way: str, rounds: int, seed: int, fewer: int = FINER) -> dict[str, Any]:
+    """Of one run: the row of the table, and mean latency by minute."""
+    strategy, periods = WAYS[way]
+    policy = None
+    if strategy is not None:
+        policy = {"name": "flux", "strategy": strategy, "every_periods": periods, "max_migrations": 10, "band": 2.0}
+    events = []
+    for number in range(rounds):
+        at_s = SETTLE_S + number * ROUND_S
+        events.append(_skew(number % WORKERS, at_s, HOT))
+        if number:
+            events.append(_skew((number - 1) % WORKERS, at_s, 1.0))
+    job = simple_job(
+        pane_keys=PANE_KEYS,
+        rate_per_s=RATE_PER_S,
+        horizon_s=SETTLE_S + rounds * ROUND_S,
+        fewer=fewer,
+        events=events,
+        key_bytes=STATE_BYTES,
+        period_s=PERIOD_S,
+        seed=seed,
+        policy=policy,
+    )
+    return _read(ran(job))
+
+
+def _skew(worker: int, at_s: float, factor: float) -> dict[str, Any]:
+    mine = [group for group in range(GROUPS) if group * WORKERS // GROUPS == worker]
+    return {
+        "kind": "skew",
+        "operator": COMPUTE,
+        "key_groups": mine,
+        "factor": factor,
+        "at_s": at_s,
+        "over_s": RISES_S,
+    }
+
+
+def _read(found: Run) -> dict[str, Any]:
+    rows = [row for row in found.operator_rows if row["operator"] == COMPUTE and row["start_s"] >= SETTLE_S]
+    sums = np.array([row["processingLatencySum_s"] for row in rows])
+    counts = np.array([row["latencyCount"] for row in rows], dtype=float)
+    a_minute = round(60.0 / PERIOD_S)
+    minutes = [
+        1e3 * float(sums[k : k + a_minute].sum() / max(1.0, counts[k : k + a_minute].sum()))
+        for k in range(0, len(rows), a_minute)
+    ]
+    sketch = merge(
+        dict(zip(row["processingLatencyBuckets"], row["processingLatencyCounts"], strict=True)) for row in rows
+    )
+    moves = [row for row in found.event_rows if row["kind"] == "migration"]
+    summary = {
+        "mean": 1e3 * float(sums.sum() / counts.sum()),
+        "p99": 1e3 * quantile_s(sketch, 0.99),
+        "worst": max(minutes),
+        "moves": sum(len(row["detail"].get("key_groups", ())) for row in moves),
+        "paused": float(sum(row["paused_s"] or 0.0 for row in moves)),
+    }
+    return {"summary": summary, "minutes": minutes}
+
+
+def _drawn(by_way: Mapping[str, list[float]]) -> Any:
+    from figures.lines import lines
+
+    points: dict[str, list[Any]] = {
+        "series": [way for way, values in by_way.items() for _ in values],
+        "x": [minute + 1 for values in by_way.values() for minute in range(len(values))],
+        "y": [max(1e-3, value) for values in by_way.values() for value in values],
+    }
+    return lines(points, "minute", "latency of tuples (ms)", logarithmic=True)
+
+
+FIG13 = Experiment(
+    name="enorm.fig13",
+    source="Enorm, Fig. 13, Section 7.5",
+    summary="latency under a moving hot spot, by strategy and frequency of migration, simulated",
+    run=run,
+)

@@ -1,0 +1,42 @@
+"""What a paper says in words, beside what came out: agrees, differs, or not comparable, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from papers.interface import Table
+
+COLUMNS: Mapping[str, str] = {
+    "what": "what",
+    "paper": "paper",
+    "ours": "ours",
+    "verdict": "verdict",
+    "why": "because",
+}
+Row = dict[str, Any]
+
+
+def shape(what: str, paper: str, ours: str, same: bool, why: str = "") -> Row:
+    """Something that can be compared. why: what explains a difference, or weakens an agreement."""
+    return {"what": what, "paper": paper, "ours": ours, "verdict": "agrees" if same else "differs", "why": why}
+
+
+def apart(what: str, paper: str, ours: str, why: str) -> Row:
+    """Something that cannot."""
+    return {"what": what, "paper": paper, "ours": ours, "verdict": "not comparable", "why": why}
+
+
+def against(rows: Sequence[Row]) -> Table:
+    """The table of a page."""
+    return Table("Against the paper, by simulated runs", COLUMNS, tuple(rows))
+
+
+def within(values: Sequence[float], low: float, high: float) -> bool:
+    """Whether there are any, and all are, ends included."""
+    return bool(values) and all(low <= value <= high for value in values)
+
+
+def span(values: Sequence[float], form: str = ".2g") -> str:
+    """From the least to the most, as text."""
+    return f"{min(values):{form}} to {max(values):{form}}" if values else "none"

@@ -1,0 +1,122 @@
+"""Where experiments keep what takes long: corpora, training rows, trained models, judged queries.
+
+Everything is made when it is first asked for, kept under a name with a hash of all that decided it, and found again
+by the next experiment or by the same command after an interruption.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from papers.recipes import Recipe, label
+from papers.rows import RowFilter
+from papers.simulating import FanOut, Job, fan_out
+from papers.sizes import Sizes
+from papers.training import fitted, folder_of
+from scenarios.executing.progress import Audience
+from twin.atomic import write_text
+from twin.corpus.manifest import content_hash
+from twin.errors import BadInput
+from twin.metrics import METRICS
+from twin.version import VERSION
+
+if TYPE_CHECKING:
+    from models.dataset import Dataset, RowSplit
+    from models.perturbed_costs import PerturbedCosts
+    from models.predictors import Fitted, Predictor
+
+
+class Workspace:
+    """One folder, one seed, one scale. seed: of corpora, splits and networks."""
+
+    def __init__(
+        self, folder: Path, sizes: Sizes, seed: int, audience: Audience, simulating: FanOut | None = None
+    ) -> None:
+        self.folder, self.sizes, self.seed, self.audience = folder, sizes, seed, audience
+        self.used: dict[str, Recipe] = {}
+        self._simulating = simulating or fan_out()
+        self._datasets: dict[tuple[str, PerturbedCosts | None], Dataset] = {}
+
+    def reseeded(self, seed: int) -> Workspace:
+        """The same corpora and rows; splits and networks of another seed."""
+        found = Workspace(self.folder, self.sizes, seed, self.audience, self._simulating)
+        found.used, found._datasets = self.used, self._datasets
+        return found
+
+    def prepare(self, recipes: Sequence[Recipe]) -> None:
+        """Simulates and aggregates those whose rows are not there yet, all in one Spark session."""
+        named = {label(recipe): recipe for recipe in recipes}
+        missing = {name: recipe for name, recipe in named.items() if not self._rows(name).exists()}
+        jobs = [
+            Job(self.folder / "corpora" / name, self._rows(name), *recipe.plan()) for name, recipe in missing.items()
+        ]
+        if jobs:
+            self._simulating(jobs, self.audience)
+
+    def dataset(self, recipe: Recipe, misjudged: PerturbedCosts | None = None) -> Dataset:
+        """The rows of a corpus; misjudged: as seen by who knows the costs of the engine only roughly."""
+        name = label(recipe)
+        self.used[name] = recipe
+        if (name, misjudged) not in self._datasets:
+            self.prepare([recipe])
+            from scenarios.learning import learner
+
+            self.audience.stage(f"reading {self._rows(name)}")
+            with self.audience.progress("rows encoded") as report:
+                self._datasets[name, misjudged] = learner.rows_of(self._rows(name), report, misjudged)
+        return self._datasets[name, misjudged]
+
+    def split(self, recipe: Recipe, rows: RowFilter | None = None) -> RowSplit:
+        """Training, validation and test rows; a filter takes rows from the former two and leaves the test rows alone.
+
+        Raises BadInput if the filter leaves nothing to train or validate on.
+        """
+        from models import dataset as datasets
+
+        dataset = self.dataset(recipe)
+        parts = datasets.split(dataset, self.seed)
+        if rows is None:
+            return parts
+        inside = rows.mask(dataset)
+        kept = parts._replace(train=parts.train[inside[parts.train]], valid=parts.valid[inside[parts.valid]])
+        if not len(kept.train) or not len(kept.valid):
+            raise BadInput(f"no training row of {label(recipe)} lies within {rows.name}; simulate more runs")
+        return kept
+
+    def fitted(
+        self,
+        contestant: Predictor,
+        recipe: Recipe,
+        rows: RowFilter | None = None,
+        metrics: Sequence[str] = METRICS,
+        misjudged: PerturbedCosts | None = None,
+    ) -> Fitted:
+        """A contestant trained on (some rows of) a corpus; each of its models is kept as soon as it is trained."""
+        training_set = "-".join([label(recipe), *(each.name for each in (rows, misjudged) if each is not None)])
+        self.used[label(recipe)] = recipe
+        folder = folder_of(self.folder / "models", contestant, training_set, self.seed)
+
+        def data() -> tuple[Dataset, RowSplit]:
+            return self.dataset(recipe, misjudged), self.split(recipe, rows)
+
+        return fitted(folder, contestant, data, self.seed, metrics, self.audience)
+
+    def cached(self, group: str, key: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
+        """What `compute` gave for that key, now or earlier: plain JSON values.
+
+        group: a name for people, such as `fig9`. key: everything that decides the value, as JSON values; this
+        version, the scale's horizon and the seed are added. Interrupted, all values that were finished are kept.
+        """
+        body = {"version": VERSION, "seed": self.seed, "horizon_s": self.sizes.horizon_s, **key}
+        path = self.folder / "judged" / group / f"{content_hash(body)}.json"
+        if path.exists():
+            return json.loads(path.read_text(encoding="utf-8"))["value"]
+        text = json.dumps({"key": body, "value": compute()}, indent=1, allow_nan=False)
+        write_text(path, text + "\n")
+        return json.loads(text)["value"]
+
+    def _rows(self, name: str) -> Path:
+        return self.folder / "datasets" / name

@@ -1,0 +1,109 @@
+"""Where runs are asked for: each is made once, by an executor. Which one makes no difference to results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from scenarios.executing.processes import Processes
+from scenarios.executing.progress import Progress
+from scenarios.questions.kept import Kept, Outcome
+from scenarios.questions.measures import measures
+from scenarios.questions.single_run import key, run
+from twin.engine.measure.standard_errors import few_results
+from twin.executor import Executor
+from twin.guards.effort import require_feasible
+from twin.run import Run
+from twin.scenario import Scenario
+
+Job = tuple[Scenario, int]
+"""What is run, and its seed."""
+Of = Callable[[Scenario, int], Outcome]
+"""What is kept of a run."""
+
+
+def outcome(scenario: Scenario, seed: int) -> Outcome:
+    """Of one run."""
+    return outcome_of(run(scenario, seed))
+
+
+def outcome_of(made: Run, course: Mapping[str, Sequence[float]] | None = None) -> Outcome:
+    """What is kept of a run, without the warning that it says little alone. course: besides its measures."""
+    alone = few_results(made.metrics.throughput_per_s, made.standard_errors)
+    return Outcome(measures(made), tuple(each for each in made.warnings if each not in alone), course)
+
+
+def effort_s(scenario: Scenario) -> float:
+    """CPU seconds of a run, roughly. Raises BadInput if it would not finish within hours."""
+    return require_feasible(scenario).cpu_s
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """`of`, of a job; picklable if that is."""
+
+    of: Of
+
+    def __call__(self, job: Job) -> Outcome:
+        return self.of(*job)
+
+
+class Bench:
+    """Has runs made and remembers them; to be left, as a context, when no more are wanted.
+
+    executor: who makes them, given back at the end; absent: processes, one a core. of: what is kept of a run.
+    """
+
+    def __init__(self, executor: Executor | None = None, of: Of = outcome, kept: Kept | None = None) -> None:
+        self.kept = kept or Kept()
+        self.made = 0
+        self._work = _Work(of)
+        self._executor = executor or Processes()
+        self._keys: dict[int, tuple[Scenario, str, float]] = {}
+
+    def __enter__(self) -> Self:
+        self._executor.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._executor.__exit__(kind, error, at)
+
+    def check(self, scenario: Scenario) -> None:
+        """Raises BadInput if a run would not finish within hours."""
+        self._known(scenario)
+
+    def outcomes(self, jobs: Sequence[Job], report: Progress = lambda _done, _total: None) -> list[Outcome]:
+        """Of each job, in order; what is known already is not made again. report: told (done, total) new runs.
+
+        Raises BadInput as `twin.simulation.simulate` does.
+        """
+        keys = [self._key(*job) for job in jobs]
+        new = {each: job for each, job in zip(keys, jobs, strict=True) if each not in self.kept.outcomes}
+        if not new:
+            return [self.kept.outcomes[each] for each in keys]
+        report(0, len(new))
+        names = list(new)
+
+        def done(position: int, found: Outcome) -> None:
+            self.kept.add(names[position], found)
+            self.made += 1
+            report(self.made - before, len(new))
+
+        before = self.made
+        self._executor.each(self._work, [*new.values()], done, self.missing_s([*new.values()]))
+        return [self.kept.outcomes[each] for each in keys]
+
+    def missing_s(self, jobs: Sequence[Job]) -> float:
+        """CPU seconds that `outcomes` would take, roughly."""
+        new = {self._key(*job): job for job in jobs}
+        return sum(self._known(scenario)[2] for each, (scenario, _) in new.items() if each not in self.kept.outcomes)
+
+    def _key(self, scenario: Scenario, seed: int) -> str:
+        return f"{self._known(scenario)[1]}-{seed}"
+
+    def _known(self, scenario: Scenario) -> tuple[Scenario, str, float]:
+        if id(scenario) not in self._keys:  # it is kept, so that no other gets its identity
+            self._keys[id(scenario)] = (scenario, key(scenario), effort_s(scenario))
+        return self._keys[id(scenario)]

@@ -1,0 +1,140 @@
+"""What a controller is judged by: what waits, how late results are, what it costs, and how much it changes.
+
+All but the counts of changes are of the time after the warm-up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from scenarios.questions.kept import Outcome
+from scenarios.questions.measures import measures
+from scenarios.questions.oscillations import moved, oscillations
+from scenarios.questions.single_run import run
+from twin.engine.measure.standard_errors import few_results
+from twin.engine.sketch import merge, quantile_s, representative_s
+from twin.kinds.registry import SINKS
+from twin.run import Run
+from twin.scenario import Scenario
+
+Row = Mapping[str, Any]
+
+RECOVERY = ("checkpoint", "failure")
+"""What sends state to where it is kept, and back, and moves none."""
+MEANINGS: Mapping[str, str] = {
+    "backlog.mean": "tuples that wait at the sources",
+    "backlog.peak": "most tuples that waited",
+    "e2e_latency_s.mean": "end-to-end latency",
+    "e2e_latency_s.p99": "end-to-end latency, 99 %",
+    "slo.late": "results later than the SLO",
+    "slo.violated": "time in which the SLO is violated",
+    "replica_seconds": "replica-seconds",
+    "rescalings": "rescalings",
+    "migrations": "migrations",
+    "moved_mb": "state moved (MB)",
+    "oscillations": "oscillations",
+}
+OF_SLO = ("slo.late", "slo.violated")
+COURSE: Mapping[str, str] = {
+    "backlog": "backlog (tuples)",
+    "latency": "latency, 99 % (s)",
+    "replicas": "replicas",
+}
+"""By period: at its end, of the results in it, at its end."""
+
+
+def judged(scenario: Scenario, seed: int, slo_s: float | None) -> Outcome:
+    """Of one run: also MEANINGS (those of the SLO if there is one), and COURSE with the periods' ends as `at_s`."""
+    made = run(scenario, seed)
+    alone = few_results(made.metrics.throughput_per_s, made.standard_errors)
+    warnings = tuple(each for each in made.warnings if each not in alone)
+    return Outcome(measures(made) | control_measures(made, scenario, slo_s), warnings, course(made))
+
+
+def control_measures(made: Run, scenario: Scenario, slo_s: float | None = None) -> dict[str, float]:
+    """Those of MEANINGS that `measures` has not."""
+    periods = [each for each in _periods(made) if each[0]["start_s"] >= scenario.run.warmup_s]
+    seconds = [_length_s(each[0]) for each in periods]
+    waiting = np.array([_backlog(each) for each in periods], dtype=float)
+    changes = made.event_rows
+    found = {
+        "backlog.mean": float(np.average(waiting, weights=seconds)),
+        "backlog.peak": float(waiting.max()),
+        "replica_seconds": sum(_replicas(each) * length for each, length in zip(periods, seconds, strict=True)),
+        "rescalings": float(sum(each["kind"] == "scale" and "after" in each["detail"] for each in changes)),
+        "migrations": float(sum(moved(each) for each in changes if each["kind"] == "migration")),
+        "moved_mb": sum(each["bytes"] or 0.0 for each in changes if each["kind"] not in RECOVERY) / 1e6,
+        "oscillations": float(oscillations(changes, scenario)),
+    }
+    if slo_s is not None:
+        violated = [_violates(each, slo_s) for each in periods]
+        found |= {"slo.late": late(periods, slo_s), "slo.violated": float(np.average(violated, weights=seconds))}
+    return found
+
+
+def course(made: Run) -> dict[str, list[float]]:
+    """COURSE, and when each period ends."""
+    periods = list(_periods(made))
+    return {
+        "at_s": [float(each[0]["end_s"]) for each in periods],
+        "backlog": [_backlog(each) for each in periods],
+        "latency": [_p99_s(each) for each in periods],
+        "replicas": [_replicas(each) for each in periods],
+    }
+
+
+def late(periods: Sequence[Sequence[Row]], slo_s: float) -> float:
+    """Share of the results whose end-to-end latency is above the SLO; 0 where there are none."""
+    histogram = merge(map(_histogram, periods))
+    above = sum(count for index, count in histogram.items() if representative_s(index) > slo_s)
+    return above / sum(histogram.values()) if histogram else 0.0
+
+
+def _violates(rows: Sequence[Row], slo_s: float) -> bool:
+    """Whether one result in a hundred is late; or none comes, and more waits than arrives within the SLO."""
+    latency_s = _p99_s(rows)
+    if math.isfinite(latency_s):
+        return latency_s > slo_s
+    arrived = sum(row["arrived"] or 0 for row in rows)
+    return _backlog(rows) > arrived * slo_s / _length_s(rows[0])
+
+
+def _periods(made: Run) -> Iterator[list[Row]]:
+    """The operators' rows of each period."""
+    by_period: dict[int, list[Row]] = {}
+    for row in made.operator_rows:
+        by_period.setdefault(row["period"], []).append(row)
+    return iter(by_period.values())
+
+
+def _length_s(row: Row) -> float:
+    return float(row["end_s"] - row["start_s"])
+
+
+def _backlog(rows: Sequence[Row]) -> float:
+    return float(sum(row["backlog"] or 0 for row in rows))
+
+
+def _replicas(rows: Sequence[Row]) -> float:
+    return float(sum(row["replicas"] for row in rows))
+
+
+def _histogram(rows: Sequence[Row]) -> dict[int, int]:
+    sinks = (row for row in rows if row["kind"] in SINKS)
+    return merge(dict(zip(row["e2eLatencyBuckets"], row["e2eLatencyCounts"], strict=True)) for row in sinks)
+
+
+def _p99_s(rows: Sequence[Row]) -> float:
+    """NaN without results."""
+    found = _histogram(rows)
+    return quantile_s(found, 0.99) if found else math.nan
+
+
+def judge(slo_s: float | None) -> partial[Outcome]:
+    """`judged`, as other processes can be given it."""
+    return partial(judged, slo_s=slo_s)

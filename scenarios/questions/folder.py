@@ -1,0 +1,75 @@
+"""The folder of an answer: what was asked, every finished run, and the answer as table, figure and JSON.
+
+The same question goes on where it was interrupted; another one is refused, so that no answer is overwritten.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scenarios.files.traces import check_free
+from scenarios.questions.kept import Kept
+from twin.errors import BadInput
+
+QUESTION = "question.json"
+
+
+def opened(out: Path | None, question: Mapping[str, Any]) -> Kept:
+    """The finished runs of a question; in memory only if there is no folder.
+
+    Raises BadInput if the folder holds something else, or cannot be made.
+    """
+    if out is None:
+        return Kept()
+    text = json.dumps(question, indent=2) + "\n"
+    if not out.exists():
+        check_free(out)
+        _make(out)
+    elif not out.is_dir():
+        raise BadInput(f"{out} is a file; name another folder with --out")
+    elif not (out / QUESTION).is_file() and any(out.iterdir()):
+        raise BadInput(f"{out} holds something else; name another folder with --out")
+    elif (out / QUESTION).is_file() and (out / QUESTION).read_text(encoding="utf-8") != text:
+        raise BadInput(f"{out} holds the answer to another question (see {out / QUESTION}); name another folder")
+    _replace(out / QUESTION, text.encode())
+    return Kept(out)
+
+
+def _make(out: Path) -> None:
+    try:
+        out.mkdir(parents=True)
+    except OSError as error:
+        raise BadInput(f"{out} cannot be made: {error.strerror}; name another folder") from None
+
+
+def write(out: Path, document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], figure: bytes | None) -> None:
+    """answer.json, table.csv and figure.png, each whole or not at all; the answer as it stood before is replaced."""
+    _replace(out / "table.csv", _csv(rows).encode())
+    if figure is not None:
+        _replace(out / "figure.png", figure)
+    _replace(out / "answer.json", (json.dumps(document, indent=2, allow_nan=False) + "\n").encode())
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue()
+
+
+def _replace(path: Path, content: bytes) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}; name another folder") from None
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,111 @@
+"""Controllers beside each other on one load: the same scenario, the same random numbers, another policy."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from optimizers.policies import POLICIES
+from scenarios.executing.progress import Audience
+from scenarios.questions.bench import Bench
+from scenarios.questions.control_measures import COURSE, MEANINGS, OF_SLO
+from scenarios.questions.intervals import of_mean
+from scenarios.questions.ranges import values
+from scenarios.questions.replications import Samples, Wanted, replicate
+from scenarios.questions.single_run import key
+from scenarios.questions.variants import NO_POLICY, Variant
+from scenarios.questions.whatif import answer
+from twin.control import policy_spec
+from twin.errors import BadInput, suggest
+from twin.scenario import Scenario
+
+USUAL = 5
+"""Runs of each policy."""
+_DURATION = re.compile(r"^(\d+\.?\d*|\.\d+)\s*(ms|s|min)?$")
+_UNITS_S = {"ms": 1e-3, None: 1.0, "s": 1.0, "min": 60.0}
+
+
+def variants(given: Scenario, policies: Sequence[str]) -> list[Variant]:
+    """The scenario under each of them, none included, each once; the first is what others are compared with.
+
+    policies: names, or mappings of `name` and options, in YAML, separated by commas. Raises BadInput for fewer than
+    two, unknown ones, options that are wrong, and a policy that cannot control this job.
+    """
+    asked = [each for text in policies for each in values(text, "--policies")]
+    found: dict[str, Variant] = {}
+    for each in asked:
+        scenario = _under(given, each)
+        found.setdefault(key(scenario), Variant(_label(each), scenario, {"policy": each}))
+    if len(found) < 2:
+        known = ", ".join([NO_POLICY, *POLICIES])
+        raise BadInput(f"--policies: nothing to compare; give two or more of {known}, such as --policies none,ds2")
+    return [*found.values()]
+
+
+def seconds(text: str) -> float:
+    """A duration as people write it: 500ms, 2s, 1.5 (seconds), 1min. Raises BadInput if it is none, or not above 0."""
+    match = _DURATION.match(text.strip())
+    found = float(match[1]) * _UNITS_S[match[2]] if match else 0.0
+    if not found > 0.0:
+        raise BadInput(f"--slo {text}: not a duration; write it as in 500ms, 2s or 1min")
+    return found
+
+
+def compared(
+    bench: Bench, variants: Sequence[Variant], slo_s: float | None, wanted: Wanted, seed: int, audience: Audience
+) -> dict[str, Any]:
+    """The answer, for JSON; `course` of each policy is its mean over the runs, by period.
+
+    bench: whose runs are `judged`. Raises BadInput as `replicate` does.
+    """
+    metrics = [name for name in MEANINGS if slo_s is not None or name not in OF_SLO]
+    samples = replicate(bench, [each.scenario for each in variants], metrics, wanted, seed, audience)
+    document = answer(variants, metrics, wanted, seed, samples)
+    for case, row in enumerate(document["variants"]):
+        row["course"] = _course(samples, case)
+    return document | {"slo_s": slo_s}
+
+
+def _under(given: Scenario, policy: Any) -> Scenario:
+    name = policy.get("name") if isinstance(policy, Mapping) else policy
+    if name == NO_POLICY:
+        return given.with_policy(None)
+    if not isinstance(name, str) or name not in POLICIES:
+        raise BadInput(f"--policies {_label(policy)}: unknown policy; {suggest(str(name), [NO_POLICY, *POLICIES])}")
+    try:
+        spec = policy_spec(policy)
+        spec.start(given)
+    except ValueError as error:
+        raise BadInput(f"--policies {_label(policy)}: {error}") from None
+    return given.with_policy(spec)
+
+
+def _label(policy: Any) -> str:
+    if not isinstance(policy, Mapping):
+        return str(policy)
+    options = (f"{name} {_text(value)}" for name, value in policy.items() if name != "name")
+    return f"{policy.get('name')} ({', '.join(options)})" if len(policy) > 1 else str(policy.get("name"))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _course(samples: Samples, case: int) -> dict[str, list[float]]:
+    """By period: when it ends, and of each of COURSE the mean and half of its interval over runs that have it."""
+    runs = [each.course or {} for each in samples.outcomes[case]]
+    found = {"at_s": list(runs[0]["at_s"])}
+    for name in COURSE:
+        table = np.array([each[name] for each in runs], dtype=float)
+        known = [
+            of_mean(column[np.isfinite(column)], name) if np.isfinite(column).any() else None for column in table.T
+        ]
+        found[name] = [np.nan if each is None else each.mean for each in known]
+        found[f"{name}_half_width95"] = [
+            np.nan if each is None or each.chance is None else each.chance for each in known
+        ]
+    return found

@@ -1,0 +1,114 @@
+"""Runs of several cases on the same random numbers, as many as it takes for the intervals to be narrow enough.
+
+Run i of every case has the same seed, so that what differs between cases is not chance (common random numbers: Law,
+Simulation Modeling and Analysis, 11.2). The number of runs grows until all intervals are narrow enough, for all cases
+alike; the first round is not small, as an interval from few runs that happen to agree ends the search too early
+(Law, 9.4.1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from scenarios.executing.progress import Audience
+from scenarios.questions.bench import Bench
+from scenarios.questions.intervals import Interval, of_difference, of_mean
+from scenarios.questions.kept import Outcome
+from scenarios.questions.measures import of
+from twin.errors import BadInput
+from twin.randomness import child_seed
+from twin.scenario import Scenario
+
+FEWEST = 2
+USUAL = 10
+MOST = 500
+"""Runs of a case that `precision` may ask for; more are made only if they are asked for by number."""
+GROWTH = 4
+"""A round has at most so many times as many runs as those before: the first ones say little of how many it takes."""
+SPARE = 1.05
+
+
+class Wanted(NamedTuple):
+    """runs: of each case, or of the first round. precision: half of an interval, by chance, as a share of the mean."""
+
+    runs: int = USUAL
+    precision: float | None = None
+
+    def check(self) -> None:
+        """Raises BadInput if there would be no interval."""
+        if self.runs < FEWEST:
+            raise BadInput(f"--replications {self.runs}: an interval takes at least {FEWEST} runs")
+
+
+class Samples(NamedTuple):
+    """outcomes: [cases][runs]. needed: runs of each case that it would have taken; 0 if the precision is reached."""
+
+    outcomes: list[list[Outcome]]
+    needed: int = 0
+
+    @property
+    def runs(self) -> int:
+        """Runs of each case."""
+        return len(self.outcomes[0])
+
+    def values(self, case: int, metric: str) -> np.ndarray:
+        """[runs] of one case."""
+        return np.array([of(each.measures, metric) for each in self.outcomes[case]])
+
+
+def replicate(
+    bench: Bench, cases: Sequence[Scenario], metrics: Sequence[str], wanted: Wanted, seed: int, audience: Audience
+) -> Samples:
+    """Runs of all cases; the first case is what the others are compared with. Raises BadInput as `Wanted.check`."""
+    wanted.check()
+    count = wanted.runs
+    while True:
+        samples = Samples(_runs(bench, cases, count, seed, audience))
+        needed = runs_needed(samples, metrics, wanted.precision)
+        if needed <= count or count >= MOST:
+            return Samples(samples.outcomes, needed if needed > count else 0)
+        count = min(MOST, GROWTH * count, needed)
+
+
+def runs_needed(samples: Samples, metrics: Sequence[str], precision: float | None) -> int:
+    """How many runs of each case it takes, by what is known; as many as there are if that is enough.
+
+    An interval without width, or of values that are not all finite, asks for no more.
+    """
+    if precision is None:
+        return samples.runs
+    worst = max((_worst(samples, metric) for metric in metrics), default=0.0) / precision
+    return samples.runs if worst <= 1.0 else math.ceil(SPARE * samples.runs * worst**2)
+
+
+def _worst(samples: Samples, metric: str) -> float:
+    """The widest interval, of a mean or of a difference from the first case, as a share of the mean; by chance."""
+    first = samples.values(0, metric)
+    shares = [0.0]
+    for case in range(len(samples.outcomes)):
+        values = samples.values(case, metric)
+        shares.append(_share(of_mean(values, metric), float(np.mean(values))))
+        if np.all(np.isfinite(first)) and np.all(np.isfinite(values)):
+            shares.append(_share(of_difference(values, first, metric), float(np.mean(first))))
+    return max(shares)
+
+
+def _share(interval: Interval, scale: float) -> float:
+    return interval.chance / abs(scale) if interval.chance and scale else 0.0
+
+
+def _runs(bench: Bench, cases: Sequence[Scenario], count: int, seed: int, audience: Audience) -> list[list[Outcome]]:
+    jobs = [(case, child_seed(seed, index)) for index in range(count) for case in cases]
+    _announce(len(cases), count, bench.missing_s(jobs), audience.stage)
+    with audience.progress("runs") as report:
+        found = bench.outcomes(jobs, report)
+    return [found[case :: len(cases)] for case in range(len(cases))]
+
+
+def _announce(cases: int, count: int, missing_s: float, say: Callable[[str], None]) -> None:
+    known = "all known already" if not missing_s else f"about {missing_s:.2g} CPU seconds to go"
+    say(f"{cases} variants, {count} runs of each, the same random numbers for all: {known}")

@@ -1,0 +1,228 @@
+"""Which inputs matter: screening after Morris, then first-order indices after Sobol for those that do.
+
+Every point of the input space is simulated on the same random numbers, so that what differs is the inputs' doing.
+Morris (Technometrics 33, 1991, with mu* of Campolongo et al., Environmental Modelling & Software 22, 2007): mean size
+of the effect of a step of one input, others anywhere. Sobol (Mathematics and Computers in Simulation 55, 2001; Saltelli
+et al., Computer Physics Communications 181, 2010): share of the variance of the result that an input explains alone
+(first order), and with all others together (total).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scenarios.executing.progress import Audience
+from scenarios.questions.bench import Bench, Job
+from scenarios.questions.intervals import of_mean
+from scenarios.questions.knobs import Knob, knob
+from scenarios.questions.measures import of
+from scenarios.questions.ranges import bounds
+from twin.errors import BadInput
+from twin.randomness import child_seed
+from twin.scenario import Scenario
+
+FLAG = "--input"
+MATTERS = 0.1
+"""An input whose mu* is below that share of the largest is screened out."""
+LEVELS = 4
+FEWEST_INPUTS = 2
+
+
+class Input(NamedTuple):
+    """A knob, and the interval in which it may be; even: in its logarithm."""
+
+    knob: Knob
+    low: float
+    high: float
+    log: bool = False
+
+    def value(self, share: float, whole: bool) -> float | int:
+        """At a share in [0, 1] of the interval."""
+        found = self.low * (self.high / self.low) ** share if self.log else self.low + (self.high - self.low) * share
+        return round(found) if whole else float(found)
+
+
+class Budget(NamedTuple):
+    """trajectories: of Morris, each (inputs + 1) points. samples: of Sobol, (inputs + 2) points each; a power of 2.
+
+    replications: runs a point, whose mean is taken.
+    """
+
+    trajectories: int = 10
+    samples: int = 64
+    replications: int = 2
+
+    def check(self) -> None:
+        """Raises BadInput if indices cannot be estimated from so little."""
+        if self.trajectories < 2:
+            raise BadInput(f"--trajectories {self.trajectories}: at least 2, of which effects are averaged")
+        if self.samples < 8 or self.samples & (self.samples - 1):
+            raise BadInput(f"--samples {self.samples}: a power of 2 from 8, such as 64, for Sobol's sequence")
+        if self.replications < 1:
+            raise BadInput(f"--replications {self.replications}: at least 1")
+
+
+def inputs(texts: Sequence[str], scenario: Scenario) -> list[Input]:
+    """From PATH=LOW..HIGH, or PATH=LOW..HIGH:log. Raises BadInput if one is none, given twice, or there are too few."""
+    found = [_input(text, scenario) for text in texts]
+    names = [each.knob.name for each in found]
+    if len(names) < FEWEST_INPUTS:
+        raise BadInput(f"{len(names)} inputs; give {FLAG} PATH=LOW..HIGH twice or more (twin whatif --vary is for one)")
+    for name in names:
+        if names.count(name) > 1:
+            raise BadInput(f"{FLAG} {name} is given {names.count(name)} times; give one interval")
+    return found
+
+
+def _input(text: str, scenario: Scenario) -> Input:
+    name, equals, interval = text.partition("=")
+    name, log = name.strip(), interval.strip().endswith(":log")
+    if not equals or not name:
+        raise BadInput(f"{FLAG} {text}: write PATH=LOW..HIGH, such as cluster.hosts.edge-1.cpu_percent=50..200")
+    turn = knob(name, FLAG)
+    given = turn.given(scenario)
+    if isinstance(given, bool) or not isinstance(given, int | float | None):
+        raise BadInput(f"{FLAG} {name}: it stands at {given!r}, which is no number")
+    low, high = bounds(interval.strip().removesuffix(":log"), f"{FLAG} {name}")
+    if log and low <= 0.0:
+        raise BadInput(f"{FLAG} {name}: {interval} reaches 0, which has no logarithm; begin above it")
+    for end in (low, high):
+        turn.turned(scenario, Input(turn, end, end).value(0.0, turn.whole(scenario)))
+    return Input(turn, low, high, log)
+
+
+class Model(NamedTuple):
+    """The simulator as a function of shares in [0, 1], an input each."""
+
+    scenario: Scenario
+    inputs: Sequence[Input]
+    metric: str
+    replications: int
+    seed: int
+
+    def jobs(self, points: np.ndarray) -> list[Job]:
+        """points: [N, inputs]. The runs of each point, point by point. Raises BadInput if one is not valid."""
+        whole = [each.knob.whole(self.scenario) for each in self.inputs]
+        seeds = [child_seed(self.seed, index) for index in range(self.replications)]
+        turned: dict[tuple[float, ...], Scenario] = {}
+        for point in points:
+            turned.setdefault(tuple(point), self._turned(point, whole))
+        return [(turned[tuple(point)], seed) for point in points for seed in seeds]
+
+    def results(self, bench: Bench, points: np.ndarray, audience: Audience) -> np.ndarray:
+        """[N]: means over replications. Raises BadInput where nothing reached a sink."""
+        jobs = self.jobs(points)
+        missing_s = bench.missing_s(jobs)
+        audience.stage(f"{len(points)} points, {self.replications} runs of each: about {missing_s:.2g} CPU seconds")
+        with audience.progress("runs") as report:
+            found = bench.outcomes(jobs, report)
+        values = np.array([of(each.measures, self.metric) for each in found]).reshape(len(points), -1)
+        for point, row in zip(points, values, strict=True):
+            if not np.all(np.isfinite(row)):
+                raise BadInput(f"no {self.metric} at {self.told(point)}: no results there; narrow the intervals")
+        return values.mean(axis=1)
+
+    def told(self, point: np.ndarray) -> str:
+        """The values of a point, in words."""
+        whole = [each.knob.whole(self.scenario) for each in self.inputs]
+        named = zip(self.inputs, point, whole, strict=True)
+        return ", ".join(f"{each.knob.name} = {each.value(share, flag):.4g}" for each, share, flag in named)
+
+    def _turned(self, point: np.ndarray, whole: Sequence[bool]) -> Scenario:
+        found = self.scenario
+        for each, share, flag in zip(self.inputs, point, whole, strict=True):
+            found = each.knob.turned(found, each.value(float(share), flag))
+        return found
+
+
+def sensitivity(model: Model, budget: Budget, bench: Bench, audience: Audience) -> dict[str, Any]:
+    """The answer, for JSON; inputs in order of what they do. Raises BadInput as `Model.results` does."""
+    budget.check()
+    names = [each.knob.name for each in model.inputs]
+    screened = _morris(model, budget, bench, audience)
+    largest = max(each["mu_star"] for each in screened)
+    matter = [index for index, each in enumerate(screened) if largest and each["mu_star"] >= MATTERS * largest]
+    ends = _tornado(model, bench, audience)
+    few = model._replace(inputs=[model.inputs[index] for index in matter])
+    shares = _sobol(few, budget, bench, audience) if len(matter) > 1 else []
+    explained = dict(zip(matter, shares, strict=False))
+    none = dict.fromkeys(("first", "first95", "total", "total95"))
+    rows = [
+        {
+            "input": name,
+            "low": model.inputs[index].low,
+            "high": model.inputs[index].high,
+            **screened[index],
+            "matters": index in matter,
+            **explained.get(index, none),
+            **ends[index],
+        }
+        for index, name in enumerate(names)
+    ]
+    return {
+        "scenario": model.scenario.name,
+        "metric": model.metric,
+        "seed": model.seed,
+        **budget._asdict(),
+        "given": ends[0]["given"],
+        "inputs": sorted(rows, key=lambda row: -row["mu_star"]),
+    }
+
+
+def _problem(model: Model) -> dict[str, Any]:
+    count = len(model.inputs)
+    return {"num_vars": count, "names": [f"x{index}" for index in range(count)], "bounds": [[0.0, 1.0]] * count}
+
+
+def _seed(model: Model) -> int:
+    """For SALib, to which 0 is none."""
+    return 1 + model.seed % (2**32 - 1)
+
+
+def _morris(model: Model, budget: Budget, bench: Bench, audience: Audience) -> list[dict[str, Any]]:
+    from SALib.analyze import morris as analysis
+    from SALib.sample import morris as sampling
+
+    audience.stage("screening after Morris")
+    problem, seed = _problem(model), _seed(model)
+    points = sampling.sample(problem, budget.trajectories, num_levels=LEVELS, seed=seed)
+    results = model.results(bench, points, audience)
+    found = analysis.analyze(problem, points, results, num_levels=LEVELS, seed=seed)
+    keys = {"mu": "mu", "mu_star": "mu_star", "mu_star95": "mu_star_conf", "sigma": "sigma"}
+    return [{key: float(found[name][index]) for key, name in keys.items()} for index in range(len(model.inputs))]
+
+
+def _sobol(model: Model, budget: Budget, bench: Bench, audience: Audience) -> list[dict[str, Any]]:
+    from SALib.analyze import sobol as analysis
+    from SALib.sample import sobol as sampling
+
+    audience.stage(f"first-order indices after Sobol for the {len(model.inputs)} inputs that matter")
+    problem, seed = _problem(model), _seed(model)
+    points = sampling.sample(problem, budget.samples, calc_second_order=False, seed=seed)
+    results = model.results(bench, points, audience)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # indices of a result that never varies are NaN
+        found = analysis.analyze(problem, results, calc_second_order=False, seed=seed)
+    keys = {"first": "S1", "first95": "S1_conf", "total": "ST", "total95": "ST_conf"}
+    return [{key: float(found[name][index]) for key, name in keys.items()} for index in range(len(model.inputs))]
+
+
+def _tornado(model: Model, bench: Bench, audience: Audience) -> list[Mapping[str, Any]]:
+    """The metric with each input at its ends, all others as given."""
+    audience.stage("each input at its ends, the others as given")
+    seeds = [child_seed(model.seed, index) for index in range(model.replications)]
+    cases = [model.scenario]
+    for each in model.inputs:
+        whole = each.knob.whole(model.scenario)
+        cases += [each.knob.turned(model.scenario, each.value(share, whole)) for share in (0.0, 1.0)]
+    found = bench.outcomes([(case, seed) for case in cases for seed in seeds])
+    values = np.array([of(each.measures, model.metric) for each in found]).reshape(len(cases), -1)
+    means = [of_mean(row, model.metric).mean for row in values]
+    return [
+        {"given": means[0], "at_low": means[2 * index + 1], "at_high": means[2 * index + 2]}
+        for index in range(len(model.inputs))
+    ]

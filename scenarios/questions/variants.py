@@ -1,0 +1,130 @@
+"""What is compared: the scenario as it is given, and what a question makes of it.
+
+Every option is a dimension: plans, policies, events and knobs. The variants are all their combinations; the first of a
+plan, a policy or events is what the scenario says, and a knob takes the values that are listed for it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from optimizers.policies import POLICIES
+from scenarios.questions.injections import described, with_events
+from scenarios.questions.knobs import Knob, knob
+from scenarios.questions.plan_files import with_plan_of
+from scenarios.questions.ranges import values
+from scenarios.questions.single_run import key
+from twin.errors import BadInput, suggest
+from twin.scenario import Scenario
+
+GIVEN = "as given"
+NO_POLICY = "none"
+MOST = 1000
+EVENT = "event"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """settings: what was done to the scenario, by dimension; of the one that all others are compared with, the values
+    that it has already, if they were asked for."""
+
+    label: str
+    scenario: Scenario
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Question(NamedTuple):
+    """As the options say it: knobs as PATH=VALUES, files of plans, names of policies, events in YAML."""
+
+    vary: Sequence[str] = ()
+    plans: Sequence[str] = ()
+    policies: Sequence[str] = ()
+    events: Sequence[str] = ()
+
+
+class Step(NamedTuple):
+    """One value of a dimension."""
+
+    dimension: str
+    value: Any
+    kind: str
+    turn: Knob | None = None
+
+
+def variants(given: Scenario, question: Question) -> list[Variant]:
+    """The scenario as given, then all that the question makes of it, each once.
+
+    Raises BadInput if it makes nothing of it, or too much, or something that is no valid scenario.
+    """
+    dimensions = [*_choices(question), *(_knob(given, text) for text in question.vary)]
+    count = 1
+    for dimension in dimensions:
+        count *= len(dimension)
+    if count > MOST:
+        raise BadInput(f"the grid has {count:,} variants, more than {MOST:,}; vary less at once")
+    found = {key(given): Variant(GIVEN, given)}
+    for steps in itertools.product(*dimensions):
+        scenario = given
+        for step in steps:
+            scenario = _taken(scenario, step)
+        done = {step.dimension: step.value for step in steps if step.value != GIVEN}
+        same = found.setdefault(key(scenario), Variant(label(done), scenario, done))
+        if not same.settings:  # what is given, which has its place among the values
+            found[key(scenario)] = replace(same, settings=done)
+    if len(found) < 2:
+        raise BadInput("nothing to compare; add --vary PATH=V1,V2, --plan FILE, --policy NAME or --event EVENT")
+    return [*found.values()]
+
+
+def label(settings: Mapping[str, Any]) -> str:
+    """Short words for what was done."""
+    return (
+        ", ".join(described(value) if name == EVENT else _text(name, value) for name, value in settings.items())
+        or GIVEN
+    )
+
+
+def short(name: str) -> str:
+    """The last two parts of a path, which say what it is."""
+    return ".".join(name.split(".")[-2:])
+
+
+def _choices(question: Question) -> list[list[Step]]:
+    """Plans, policies and events, if there are any, after what is given."""
+    policies = [each.strip() for text in question.policies for each in text.split(",") if each.strip()]
+    for name in policies:
+        if name != NO_POLICY and name not in POLICIES:
+            raise BadInput(f"--policy {name}: unknown policy; {suggest(name, [NO_POLICY, *POLICIES])}")
+    listed = {"plan": question.plans, "policy": policies, EVENT: question.events}
+    return [[Step(kind, each, kind) for each in (GIVEN, *found)] for kind, found in listed.items() if found]
+
+
+def _knob(given: Scenario, text: str) -> list[Step]:
+    path, equals, listed = text.partition("=")
+    path = path.strip()
+    if not equals or not path:
+        raise BadInput(f"--vary {text}: write PATH=V1,V2, such as run.horizon_s=60,120")
+    turn = knob(path, "--vary")
+    turn.given(given)
+    return [Step(path, value, "knob", turn) for value in values(listed, f"--vary {path}")]
+
+
+def _taken(scenario: Scenario, step: Step) -> Scenario:
+    if step.turn is not None:
+        return step.turn.turned(scenario, step.value)
+    if step.value == GIVEN:
+        return scenario
+    if step.kind == "plan":
+        return with_plan_of(scenario, step.value)
+    if step.kind == EVENT:
+        return with_events(scenario, step.value)
+    return scenario.with_policy(None if step.value == NO_POLICY else step.value)
+
+
+def _text(name: str, value: Any) -> str:
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{short(name)} {f'{value:,}' if plain else value if isinstance(value, str) else json.dumps(value)}"

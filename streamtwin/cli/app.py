@@ -1,0 +1,193 @@
+"""The `twin` command: one sub-command a file of `streamtwin/cli`, and what an exit status means.
+
+0 done; 2 bad input (one line on stderr: what, value, remedy); 130 interrupted, by Ctrl-C or SIGTERM; 1 anything else
+(one line; the traceback with --traceback or TWIN_TRACEBACK=1). Heavy libraries are imported inside the commands that
+need them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from streamtwin.cli import (
+    benchmark,
+    calibrating,
+    capacity,
+    corpus,
+    demo,
+    dry_run,
+    export,
+    importing,
+    importing_flink,  # noqa: F401  # adds to `twin import`, as the next two do
+    importing_hardware,  # noqa: F401
+    importing_metrics,  # noqa: F401
+    improve,
+    learning,
+    library,
+    optimize,
+    policies,
+    profiling,
+    report,
+    reproduce,
+    run,
+    sensitivity,
+    shadow,
+    validate,
+    whatif,
+)
+from streamtwin.cli.interruption import INTERRUPTED, Interrupted, ended_as_interrupted, in_words, leave
+from twin.errors import BadInput, Unfinished, one_line, suggest
+from twin.retired import LEAVE_OUT, RETIRED
+from twin.version import VERSION
+
+UsageError: Any = typer.BadParameter.__base__
+ClickException: Any = UsageError.__base__
+"""Of the click that typer stands on, be it installed or a part of typer."""
+PACKAGES = ("figures", "models", "optimizers", "scenarios", "spark", "twin")
+
+app = typer.Typer(
+    name="twin",
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+GROUPS = (
+    demo,
+    library,
+    run,
+    export,
+    whatif,
+    policies,
+    capacity,
+    sensitivity,
+    dry_run,
+    shadow,
+    report,
+    corpus,
+    learning,
+    improve,
+    profiling,
+    optimize,
+    validate,
+    benchmark,
+    reproduce,
+    importing,
+    calibrating,
+)
+for group in GROUPS:
+    group.register(app)
+
+
+@app.callback(invoke_without_command=True)
+def _twin(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    _traceback: Annotated[  # taken out by `main`, wherever it stands; declared here for --help
+        bool, typer.Option("--traceback", help="On an internal error, print the traceback (TWIN_TRACEBACK=1).")
+    ] = False,
+) -> None:
+    """A digital twin of stream processing systems: simulate a job, learn its cost, choose where it runs.
+
+    Start with `twin demo`, or `twin list` and `twin run smart-grid`.
+    """
+    if show_version:
+        print(VERSION)
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line and exits with its status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    warnings.formatwarning = _in_one_line  # type: ignore[assignment]
+    show_traceback = "--traceback" in words or os.environ.get("TWIN_TRACEBACK", "") not in ("", "0")
+    try:
+        with ended_as_interrupted():
+            status = app([word for word in words if word != "--traceback"], prog_name="twin", standalone_mode=False)
+        sys.stdout.flush()
+        if status == INTERRUPTED:  # typer has swallowed the exception
+            status = _say(in_words(None), INTERRUPTED)
+    except (KeyboardInterrupt, typer.Abort):
+        status = _say(in_words(None), INTERRUPTED)
+    except Interrupted as interrupted:
+        status = _say(in_words(interrupted), INTERRUPTED)
+    except BadInput as error:
+        first, *others = error.mistakes or (str(error),)
+        status = _say(first, 2)
+        for each in others:
+            print(f"  {one_line(each)}", file=sys.stderr, flush=True)
+    except Unfinished as error:
+        status = _say(str(error), 1)
+    except ClickException as error:
+        text = _one_line(error, words)
+        status = _say(text, 2) if text else 2
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        status = 0
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] in PACKAGES:
+            raise  # `streamtwin.command` knows what is in our place
+        status = _unexpected(error, show_traceback)
+    except Exception as error:
+        status = _unexpected(error, show_traceback)
+    leave(status if isinstance(status, int) else 0)
+
+
+def _in_one_line(message: Warning | str, _category: type[Warning], *_place: Any) -> str:
+    """A warning, for whoever called."""
+    return f"twin: {one_line(str(message))}\n"
+
+
+def _unexpected(error: Exception, show_traceback: bool) -> int:
+    if show_traceback:
+        traceback.print_exception(error)
+    return _say(_internal(error), 1)
+
+
+def _one_line(error: Any, words: Sequence[str]) -> str:
+    """What was wrong with the command line; empty if the help was printed instead."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    if not isinstance(error, UsageError) or not message:
+        return message
+    command = error.ctx.command_path if error.ctx else "twin"
+    return f"{message}{_given(error, words)}; see '{command} --help'{_similar(error)}"
+
+
+def _given(error: Any, words: Sequence[str]) -> str:
+    """The value that an option was given, where the message leaves it out."""
+    for option in getattr(getattr(error, "param", None), "opts", ()):
+        if option in words[:-1]:
+            return f", got {words[words.index(option) + 1]!r}"
+    return ""
+
+
+def _similar(error: Any) -> str:
+    """What became of an option, or a near miss among those of the command where the message has none."""
+    name = getattr(error, "option_name", None)
+    if name and name.lstrip("-") in RETIRED:
+        return f" ({LEAVE_OUT})"
+    if not name or getattr(error, "possibilities", None) or error.ctx is None:
+        return ""
+    known = [option for parameter in error.ctx.command.params for option in parameter.opts if option.startswith("--")]
+    hint = suggest(name, known)
+    return f" ({hint})" if hint.startswith("did you mean") else ""
+
+
+def _internal(error: Exception) -> str:
+    return f"internal error: {type(error).__name__}: {error} (add --traceback for details)"
+
+
+def _say(text: str, status: int) -> int:
+    print(f"twin: {one_line(text)}", file=sys.stderr, flush=True)
+    return status
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""`twin calibrate` and `twin use-profile`: an engine's constants from measured points, and scenarios under them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from streamtwin.cli.given import ScenarioName, Set, scenario_of
+from streamtwin.cli.terminal import AsJson, Quiet, Terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scenarios.calibration.calibrate import Calibration
+    from scenarios.calibration.profile_file import CalibratedProfile
+    from streamtwin.tables.wide import Wide
+
+By = Literal["operator", "kind", "function"]
+Machine = Annotated[str | None, typer.Option("--machine", metavar="NAME", help="Use the points of this machine alone.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this file."""
+    app.command("calibrate", rich_help_panel="Real systems")(calibrate)
+    app.command("use-profile", rich_help_panel="Real systems")(use_profile)
+
+
+def calibrate(
+    scenario: ScenarioName,
+    points: Annotated[
+        Path, typer.Argument(metavar="POINTS", help="A table (CSV, YAML, Parquet) of readings, or a folder of runs.")
+    ],
+    out: Annotated[Path | None, typer.Option("--out", metavar="PROFILE", help="Write the profile (YAML).")] = None,
+    by: Annotated[By | None, typer.Option("--by", help="What each cost is for. Default: what explains most.")] = None,
+    machine: Machine = None,
+    set_: Set = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fits an engine's constants to measured operating points: busy times, host CPU, rates, latencies; any of these.
+
+    A row is of a `point` and an `operator` (offered_per_s, in_per_s, out_per_s, marker_s, busy, backpressured; shares
+    from 0 to 1), a `host` (cpu), or neither (latency_s). Columns with dots set a value of the scenario at that point.
+
+    Examples: `twin calibrate job.yaml points.csv --out measured.yaml`, then
+    `twin use-profile job.yaml measured.yaml --out calibrated.yaml` · `twin calibrate smart-grid runs --by kind`
+    """
+    from scenarios.calibration import profile_file
+    from scenarios.calibration.calibrate import calibrate as fitted
+    from scenarios.calibration.judging import held_out
+    from scenarios.calibration.lens import LEARN_FROM
+    from scenarios.calibration.point_files import read_points
+    from scenarios.files.traces import check_free, write_text
+    from twin.errors import BadInput
+
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    if out is not None:
+        check_free(out)
+    loaded = scenario_of(scenario, set_)
+    read = read_points(points, loaded)
+    if machine is not None:
+        known = {point.machine for point in read}
+        read = [point for point in read if point.machine == machine]
+        if not read:
+            raise BadInput(f"no point is of machine {machine!r}; there are {', '.join(sorted(known)) or 'none'}")
+    with terminal.progress("evaluations") as report:
+        found = fitted(read, by, report)
+    with terminal.progress("folds held out") as report:
+        judged = tuple(held_out(read, found, report))
+    for each in found.odd:
+        terminal.note(f"contradicts the other points: {each}")
+    profile = profile_file.profile_of(loaded, found, judged, len(read), read[0].machine)
+    if out is not None:
+        write_text(profile_file.dump(profile), out)
+        terminal.note(f"profile written to {out}; use it with: twin use-profile {scenario} {out} --out NEW.yaml")
+    if len(read) >= LEARN_FROM:
+        terminal.note(
+            f"{len(read)} points are enough to learn what the rate model misses: twin train ROWS OUT --from learned "
+            "--profile PROFILE"
+        )
+    document = {**profile.model_dump(mode="json"), "contradictions": list(found.odd), "tried": _tried(found)}
+    terminal.result(document, *_tables(profile, found), _verdict(profile))
+
+
+def use_profile(
+    scenario: ScenarioName,
+    profile: Annotated[Path, typer.Argument(metavar="PROFILE", help="Written by `twin calibrate --out`.")],
+    out: Annotated[Path | None, typer.Option("--out", metavar="YAML", help="New file. Default: stdout.")] = None,
+    machine: Annotated[
+        str | None, typer.Option("--machine", metavar="NAME", help="Refuse a profile of another machine.")
+    ] = None,
+    set_: Set = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """A scenario with the constants of a calibrated profile, to be used with every other command.
+
+    Example: `twin use-profile job.yaml measured.yaml --out calibrated.yaml`, then `twin run calibrated.yaml`
+    """
+    from scenarios.calibration import profile_file
+    from scenarios.files import scenario_file
+    from scenarios.files.traces import check_free, write_text
+
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    if out is not None:
+        check_free(out)
+    loaded = profile_file.load(profile)
+    if loaded.machine and machine is None:
+        terminal.note(f"note: the profile was fitted on machine {loaded.machine!r}; it says nothing of others")
+    found = profile_file.applied(loaded, scenario_of(scenario, set_), machine)
+    if out is None and not as_json:
+        terminal.text(scenario_file.dump(found))
+        return
+    if out is not None:
+        write_text(scenario_file.dump(found), out)
+    terminal.result({"scenario": found.model_dump(mode="json")}, f"scenario in {out}; run it with: twin run {out}")
+
+
+def _tried(found: Calibration) -> list[dict[str, Any]]:
+    return [
+        {"structure": each.structure.words, "residual": each.residual, "criterion": each.criterion}
+        for each in found.tried
+    ]
+
+
+def _tables(profile: CalibratedProfile, found: Calibration) -> list[Wide]:
+    from streamtwin.tables import tables
+
+    constants = tables.of_rows(
+        "constants",
+        {
+            "name": "constant",
+            "unit": "unit",
+            "prior": "before",
+            "value": "found",
+            "interval": "95 % interval",
+            "halved": "error x if halved",
+            "doubled": "if doubled",
+            "known": "",
+        },
+        (
+            {
+                **each.model_dump(),
+                "interval": f"{tables.number(each.low)} to {tables.number(each.high)}",
+                "known": "" if each.known else "not identifiable from these points",
+            }
+            for each in profile.estimates
+        ),
+    )
+    structures = tables.of_rows(
+        "what explains the CPU time", {"structure": "structure", "residual": "residual"}, _percent(_tried(found))
+    )
+    return [constants, *([structures] if found.tried else []), _judged(profile)]
+
+
+def _judged(profile: CalibratedProfile) -> Wide:
+    from streamtwin.tables import tables
+
+    columns = {
+        "predictor": "points held out",
+        "keeps_up": "keeps up, right",
+        "delivered": "delivered q50",
+        "delivered_p95": "q95",
+        "slowed": "slowed q50",
+        "cpu": "cpu",
+        "cpu_max": "max",
+        "busy": "busy",
+        "busy_max": "max ",
+        "latency": "latency q50",
+        "latency_p95": "q95 ",
+        "markers": "markers q50",
+        "markers_p95": " q95",
+    }
+    shares = ("keeps_up", "cpu", "cpu_max", "busy", "busy_max")
+    rows = []
+    for each in profile.held_out:
+        row = each.model_dump()
+        rows.append({**row, **{key: f"{row[key]:.1%}" for key in shares if row[key] is not None}})
+    return tables.of_rows("predictions of points held out, beside predictors that need no model", columns, rows)
+
+
+def _percent(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**row, "residual": f"{row['residual']:.1%}"} for row in rows]
+
+
+def _verdict(profile: CalibratedProfile) -> str:
+    from scenarios.calibration.structures import SOUND
+
+    if not profile.estimates:
+        return f"no constant was fitted: none of these {profile.points} points has a busy time or CPU at a known rate"
+    known = sum(each.known for each in profile.estimates)
+    text = f"{known} of {len(profile.estimates)} constants identified from {profile.points} points"
+    if profile.residual is None:
+        return f"{text}; no CPU time was measured, so only points held out can judge the fit"
+    if profile.residual <= SOUND:
+        return f"{text}; {profile.residual:.1%} of the CPU time is unexplained"
+    return f"{text}; {profile.residual:.0%} of the CPU time is unexplained: something else takes CPU too"

@@ -1,0 +1,128 @@
+"""`twin corpus` and `twin dataset`: many runs, then training rows, both by Spark."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamtwin.cli.given import Set
+from streamtwin.cli.interruption import kept
+from streamtwin.cli.terminal import AsJson, Quiet, Seed, Terminal
+
+if TYPE_CHECKING:
+    from scenarios.learning.corpora import Make, Request
+    from twin.corpus.chunks import CorpusSummary
+    from twin.corpus.manifest import CorpusSpec
+
+Master = Annotated[
+    str,
+    typer.Option("--master", metavar="URL", help="Spark master: local[N], or spark://HOST:PORT with shared storage."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this file."""
+    app.command("corpus", rich_help_panel="Cost model")(corpus)
+    app.command("dataset", rich_help_panel="Cost model")(dataset)
+
+
+def corpus(
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Folder; the same command resumes it, more --runs let it grow.")
+    ],
+    runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, help="How many runs.")],
+    space: Annotated[str | None, typer.Option("--space", help="Random scenarios from this parameter space.")] = None,
+    scenario: Annotated[
+        str | None,
+        typer.Option(
+            "--scenario",
+            metavar="SCENARIO",
+            help="Or: vary this scenario's plan, rates, hardware. With --space: draw those from the space.",
+        ),
+    ] = None,
+    set_: Set = None,
+    master: Master = "local[*]",
+    horizon: Annotated[float | None, typer.Option("--horizon", metavar="S", help="Simulated seconds a run.")] = None,
+    replicates: Annotated[
+        int, typer.Option("--replicates", metavar="N", min=0, help="Simulate the first N runs again, with other seeds.")
+    ] = 0,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Simulates many scenarios and writes their traces, resumable at any moment, and a data card (OUT/card.md).
+
+    Given again, with the same or more runs, it simulates what is missing; damaged files are found and made again.
+
+    Examples: `twin corpus corpus --runs 2000` · `twin corpus grid --runs 500 --scenario smart-grid --horizon 60` ·
+    `twin corpus spikes --runs 100 --scenario spike-detection --space costream`
+    """
+    from scenarios.learning import corpora
+    from twin.corpus.chunks import CARD, complete
+    from twin.corpus.manifest import check_corpus
+
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    request = corpora.Request(
+        runs=runs,
+        seed=seed,
+        space=space,
+        scenario=scenario,
+        horizon_s=horizon,
+        replicates=replicates,
+        set_=tuple(set_ or ()),
+    )
+    make, spec = corpora.plan(**request)
+    check_corpus(out, spec)  # before a JVM is started for nothing
+    if summary := complete(out, spec):
+        card = out / f"{CARD}.md"
+    else:
+        with kept(f"the finished runs in {out}"):
+            summary, card = _simulated(out, request, make, spec, master, terminal)
+    terminal.result({**asdict(summary), "card": card}, f"{corpora.in_words(summary, out)}; described in {card}")
+
+
+def _simulated(
+    out: Path, request: Request, make: Make, spec: CorpusSpec, master: str, terminal: Terminal
+) -> tuple[CorpusSummary, Path]:
+    """What is missing of the corpus, and its card."""
+    from scenarios.learning import corpora
+    from spark.corpus import write_corpus
+    from spark.pipeline import write_card
+    from spark.session import session
+    from twin.simulation import simulate
+
+    terminal.stage("starting Spark")
+    with session(master) as spark:
+        terminal.stage(f"simulating {spec.runs} runs into {out}; Ctrl-C keeps what is finished")
+        with terminal.progress("runs") as report:
+            summary = write_corpus(spark, out, spec, make, simulate, progress=report, note=terminal.stage)
+        terminal.stage("describing it")
+        return summary, write_card(spark, out, corpora.command(request))
+
+
+def dataset(
+    corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="A folder that `twin corpus` wrote.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder of training rows.")],
+    master: Master = "local[*]",
+    _seed: Seed = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Aggregates a corpus to training rows: one a run, with its labels.
+
+    Example: `twin dataset corpus dataset`
+    """
+    from spark.pipeline import check_dataset, write_dataset
+    from spark.session import session
+
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    check_dataset(corpus, out)  # before a JVM is started for nothing
+    terminal.stage("starting Spark")
+    with session(master) as spark:
+        terminal.stage(f"aggregating {corpus}")
+        summary = write_dataset(spark, corpus, out)
+    failed = f" ({summary.failed} runs failed)" if summary.failed else ""
+    terminal.result(asdict(summary), f"{summary.rows} training rows in {out}{failed}")

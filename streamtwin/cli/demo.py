@@ -1,0 +1,53 @@
+"""`twin demo`: the whole loop, small, with a report at the end."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamtwin.cli.interruption import kept
+from streamtwin.cli.terminal import AsJson, Quiet, Seed, Terminal
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command of this file."""
+    app.command("demo", rich_help_panel="Start here")(demo)
+
+
+def demo(
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder; an earlier demo in it is replaced.")
+    ] = Path("demo"),
+    runs: Annotated[int, typer.Option("--runs", metavar="N", min=100, help="Runs to learn from.")] = 500,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Simulate, learn, plan, prove: the whole loop on one query, in a few minutes.
+
+    Example: `twin demo`, then open demo/report.html
+    """
+    from streamtwin.demo.folder import REPORT, prepare, write
+    from streamtwin.demo.loop import Settings, play
+    from streamtwin.tables import tables
+
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    settings = Settings(seed=seed, runs=runs)
+    prepare(out, settings)
+    with kept("the finished runs"):
+        outcome = play(out, settings, terminal)
+    write(out, outcome)
+    rows = [asdict(row) for row in outcome.rows]
+    document = {
+        "out": out,
+        "report": out / REPORT,
+        "seconds": outcome.seconds,
+        "training_rows": outcome.training_rows,
+        "rows": rows,
+        "accuracy": outcome.accuracy.to_dict(),
+    }
+    total_s = sum(outcome.seconds.values())
+    terminal.result(document, *tables.of_regrets(rows), f"done in {total_s:.0f} s; now open {out / REPORT}")

@@ -1,0 +1,97 @@
+"""What several commands take: a scenario with some of its values replaced, or a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from scenarios.files.run_folder import KeptRun
+    from twin.scenario import Scenario
+
+
+def known_scenarios(begun: str) -> list[str]:
+    """Names from the library that begin so: what a shell offers; files it knows itself."""
+    from scenarios.files import registry
+
+    return [name for name in registry.names() if name.startswith(begun)]
+
+
+def known_optimizers(begun: str) -> list[str]:
+    """Likewise."""
+    from streamtwin.cli import catalogue
+
+    return [name for name in catalogue.optimizers() if name.startswith(begun)]
+
+
+def known_documents(begun: str) -> list[str]:
+    """Commands whose output has a schema."""
+    from streamtwin.schemas.registry import DOCUMENTS
+
+    return [name for name in DOCUMENTS if name.startswith(begun)]
+
+
+ScenarioName = Annotated[
+    str,
+    typer.Argument(metavar="SCENARIO", help="A name from `twin list`, or a YAML file.", autocompletion=known_scenarios),
+]
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET",
+        help="A folder of `twin run --out`, or a scenario, which is run for it.",
+        autocompletion=known_scenarios,
+    ),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Replace one value; operators and hosts by name. Repeatable."),
+]
+
+
+def scenario_of(name: str, assignments: Sequence[str] | None, **options: object) -> Scenario:
+    """The scenario of that name or file, with the values of --set, and then of other options, in the place of its own.
+
+    options: by the name of a run setting, None if it was not given. Raises BadInput for what cannot be.
+    """
+    from scenarios.files import scenario_file
+    from scenarios.files.overrides import set_value, set_values
+
+    loaded = set_values(scenario_file.load(name), assignments or ())
+    for setting, value in options.items():
+        if value is not None:
+            loaded = set_value(loaded, f"run.{setting}={value}", f"--{setting.removesuffix('_s')}")
+    return loaded
+
+
+def run_of(
+    target: str,
+    assignments: Sequence[str] | None,
+    plan: str | None = None,
+    seed: int | None = None,
+    policy: str | None = None,
+) -> KeptRun:
+    """The run in a folder, or one of the scenario of that name or file, made now.
+
+    Raises BadInput for what cannot be; a run that is finished takes no other values.
+    """
+    from scenarios.files.run_folder import KeptRun, read_run
+    from twin.errors import BadInput
+    from twin.simulation import simulate
+
+    if Path(target).is_dir():
+        if plan is not None or assignments or seed is not None or policy is not None:
+            raise BadInput(
+                f"{target} is finished; --plan, --policy, --set and --seed go with a scenario that is still to be run"
+            )
+        return read_run(Path(target))
+    policies = [] if policy is None else [f"policy={policy}"]  # first, so that --set can then change its options
+    scenario = scenario_of(target, [*policies, *(assignments or ())], seed=seed)
+    if plan is not None:
+        from scenarios.questions.plan_files import with_plan_of
+
+        scenario = with_plan_of(scenario, plan)
+    return KeptRun(scenario.name, scenario, simulate(scenario))

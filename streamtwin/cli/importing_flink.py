@@ -1,0 +1,115 @@
+"""`twin import flink`: a running job of Apache Flink as a scenario, and its readings as an operating point."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamtwin.cli.importing import imports
+from streamtwin.cli.terminal import AsJson, Quiet, Terminal
+
+if TYPE_CHECKING:
+    from streamtwin.connect.importers.flink_answers import Answers
+
+
+@imports.command("flink")
+def flink(
+    source: Annotated[
+        str, typer.Argument(metavar="URL|DIR", help="The REST endpoint of a cluster, or a folder of saved answers.")
+    ],
+    out: Annotated[Path | None, typer.Option("--out", metavar="YAML", help="New file. Default: stdout.")] = None,
+    job: Annotated[str | None, typer.Option("--job", help="Name or id of the job, where there are several.")] = None,
+    window: Annotated[
+        float, typer.Option("--window", min=1.0, metavar="S", help="How long a live job is watched.")
+    ] = 20.0,
+    offered: Annotated[
+        list[str] | None, typer.Option("--offered", metavar="SOURCE=RATE", help="What arrives at a source. Repeatable.")
+    ] = None,
+    points: Annotated[
+        Path | None, typer.Option("--points", metavar="CSV", help="Add the readings to a table for `twin calibrate`.")
+    ] = None,
+    point: Annotated[
+        str | None, typer.Option("--point", help="The name of this point there. Default: the job's.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="DIR", help="Keep the answers, to import them again.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """A running Flink job as a scenario: its plan, rates, selectivities, service times, sizes, state and machines.
+
+    Examples: `twin import flink http://localhost:8081 --out job.yaml --points a.csv --point 1`, again at other rates,
+    then `twin calibrate job.yaml a.csv`
+    """
+    from scenarios.files import scenario_file
+    from scenarios.files.traces import check_free, write_text
+    from streamtwin.connect.importers.flink_job import read_job
+    from streamtwin.connect.importers.flink_scenario import scenario_of
+    from streamtwin.connect.importers.reading_table import with_point
+    from twin.atomic import write_bytes
+
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    for each in (out, save):
+        if each is not None:
+            check_free(each)
+    rates = _rates(offered or [])
+    answers = _answers(terminal, source, job, window)
+    imported = scenario_of(read_job(answers), rates)
+    for note in imported.notes:
+        terminal.note(f"note: {note}")
+    text = scenario_file.dump(imported.scenario)
+    if points is not None:
+        write_bytes(points, with_point(points, point or imported.scenario.name, imported.readings).encode())
+    if save is not None:
+        _save(answers, save)
+    if out is not None:
+        write_text(text, out)
+    elif not as_json:
+        terminal.text(text)
+        return
+    document = {
+        "scenario": imported.scenario.model_dump(mode="json"),
+        "readings": list(imported.readings),
+        "notes": list(imported.notes),
+    }
+    terminal.result(document, f"scenario {imported.scenario.name!r} in {out}; run it with: twin run {out}")
+
+
+def _answers(terminal: Terminal, source: str, job: str | None, window_s: float) -> Answers:
+    from streamtwin.connect.importers.flink_answers import from_endpoint, from_folder
+    from twin.errors import BadInput
+
+    if source.startswith(("http://", "https://")):
+        with terminal.progress("answers") as report:
+            return from_endpoint(source, job, window_s, report)
+    if not Path(source).is_dir():
+        raise BadInput(f"{source} is neither an address (http://host:8081) nor a folder of saved answers")
+    return from_folder(Path(source), job)
+
+
+def _rates(offered: list[str]) -> dict[str, float]:
+    from twin.errors import BadInput
+
+    found = {}
+    for each in offered:
+        name, equals, text = each.rpartition("=")
+        try:
+            found[name] = float(text)
+        except ValueError:
+            equals = ""
+        if not equals or not found[name] > 0:
+            raise BadInput(f"--offered {each}: write SOURCE=RATE with a rate above 0, such as gen=2000")
+    return found
+
+
+def _save(answers: Answers, folder: Path) -> None:
+    import json
+
+    from twin.atomic import new_folder
+
+    with new_folder(folder) as aside:
+        for name, answer in answers.saved().items():
+            (aside / name).write_text(json.dumps(answer, indent=1) + "\n", encoding="utf-8")

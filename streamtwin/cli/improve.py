@@ -1,0 +1,131 @@
+"""`twin improve`: a cost model chooses what to simulate, learns on from it, and is judged on jobs that it never saw."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streamtwin.cli import asking
+from streamtwin.cli.asking import Master, Workers, write
+from streamtwin.cli.interruption import kept
+from streamtwin.cli.terminal import AsJson, Quiet, Seed, Terminal
+
+if TYPE_CHECKING:
+    from models.dataset import Dataset, RowSplit
+    from models.prediction import LearnedCostModel
+
+SHIPPED = "learned"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command of this file."""
+    app.command("improve", rich_help_panel="Cost model")(improve)
+
+
+def improve(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A folder that `twin train` wrote, or `learned`: the shipped one.")
+    ],
+    on: Annotated[
+        str, typer.Option("--on", metavar="FAMILY", help="A family of `twin list`, or a scenario, which is varied.")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Keeps runs, models, table and figure; go on from there.")
+    ] = Path("improved"),
+    rounds: Annotated[int, typer.Option("--rounds", min=1, metavar="K", help="Times to choose, simulate, learn.")] = 3,
+    by: Annotated[
+        str, typer.Option("--by", metavar="NAME", help="How plans are chosen: active, disputed, favoured, random.")
+    ] = "active",
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="NAME", help="A second way to compare with, such as random.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="New jobs of each round.")] = 8,
+    runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="Runs of each new job.")] = 6,
+    pool: Annotated[int, typer.Option("--pool", min=1, metavar="N", help="Plans of a job to choose from.")] = 200,
+    judges: Annotated[int, typer.Option("--judges", min=1, metavar="N", help="Jobs that judge the model.")] = 8,
+    plans: Annotated[int, typer.Option("--plans", min=2, metavar="N", help="Simulated plans of each such job.")] = 30,
+    rehearse: Annotated[
+        Path | None, typer.Option("--rehearse", metavar="OLD", help="The dataset of MODEL, so that it forgets less.")
+    ] = None,
+    workers: Workers = None,
+    master: Master = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Active learning: simulates where the ensemble disagrees and where optimizers go, learns on, and does so again.
+
+    Regret and errors are over jobs that no round learns from, whose plans are all simulated. The model after each
+    round is in DIR/models; interrupted, the same command goes on.
+
+    Examples: `twin improve model --on edge-linear --against random` ·
+    `twin improve learned --on my-job.yaml --rounds 5 --out improved-job` ·
+    `twin optimize my-job.yaml --cost-model improved-job/models/active-5`
+    """
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    from scenarios.improving.choosing import strategy
+    from scenarios.improving.course import course
+    from scenarios.improving.grounds import grounds
+    from scenarios.improving.rounds import Plan
+    from scenarios.questions import folder
+    from streamtwin.tables import tables
+    from twin.errors import BadInput
+
+    strategies = list(dict.fromkeys([by, *([against] if against is not None else [])]))
+    for option, name in zip(("--by", "--against"), strategies, strict=False):
+        strategy(name, option)
+    if runs > pool:
+        raise BadInput(f"--runs {runs} of a job cannot be chosen from --pool {pool} plans; give a larger pool")
+    start = _loaded(model)
+    old = None if rehearse is None else _rehearsed(start, rehearse)
+    where = grounds(on, seed)
+    if judges > where.most:
+        raise BadInput(f"--judges {judges}: {on} has {where.most} jobs to judge on; give no more")
+    asked: dict[str, Any] = {"command": "improve", "model": model, "weights": _weights(start), "on": on, "seed": seed}
+    asked |= {"jobs": jobs, "runs": runs, "pool": pool, "judges": judges, "plans": plans, "rehearse": rehearse}
+    document: dict[str, Any]
+    with kept(f"the finished runs and models in {out}"), asking.bench(terminal, workers, master) as bench:
+        bench.kept = folder.opened(out, {name: None if each is None else str(each) for name, each in asked.items()})
+        found = course(
+            start, where, strategies, rounds, Plan(jobs, runs, pool, seed, old), (judges, plans), bench, out, terminal
+        )
+    document = {**asked, "rounds": rounds, "rows": found.documents, "compared": found.sentence}
+    from figures.lines import lines
+    from scenarios.improving.answer import COLUMNS, points
+
+    figure = lines(points(found.rows), "simulated runs learned from", "mean regret (%)")
+    write(terminal, out, document, found.documents, figure)
+    title = f"{model} on {on}: simulated regret over {judges} jobs of {plans} plans each at most"
+    shown = [tables.of_rows(title, COLUMNS, [each.shown for each in found.rows])]
+    terminal.result(document, *shown, *([found.sentence] if found.sentence else []))
+
+
+def _loaded(model: str) -> LearnedCostModel:
+    from models import prediction, shipped
+    from scenarios.improving.course import require_ensemble
+
+    found = shipped.model() if model == SHIPPED else prediction.load(Path(model))
+    require_ensemble(found)
+    return found
+
+
+def _rehearsed(model: LearnedCostModel, rows: Path) -> tuple[Dataset, RowSplit]:
+    from scenarios.learning import learner
+
+    old = learner.rows_of(rows)
+    return old, learner.training_split(model, old)
+
+
+def _weights(model: LearnedCostModel) -> str:
+    """Twelve digits over what the networks are."""
+    import hashlib
+
+    import jax
+    import numpy as np
+
+    digest = hashlib.sha256()
+    for leaf in jax.tree.leaves([each.members for each in model.ensembles]):
+        digest.update(np.asarray(leaf).tobytes())
+    return digest.hexdigest()[:12]

@@ -1,0 +1,241 @@
+"""`twin optimize`: choose where a job runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streamtwin.cli.given import ScenarioName, Set, known_optimizers, scenario_of
+from streamtwin.cli.interruption import BestSoFar, hearing
+from streamtwin.cli.plan_requirements import AtMost, HeadRoom, Prices, plan_requirements
+from streamtwin.cli.plan_space import Allow, Moves, Pin, Replicas, Ruled, Rules, Together, plan_space
+from streamtwin.cli.profiling import Percentile
+from streamtwin.cli.search_options import Budget, Drive, Objective, Prove, Seconds, say_blindness
+from streamtwin.cli.terminal import AsJson, Quiet, ScenarioSeed, Terminal
+
+if TYPE_CHECKING:
+    from optimizers.interface import Candidate, Solution
+    from optimizers.requirements import Requirements
+    from twin.scenario import Scenario
+
+Profiled = Annotated[
+    bool, typer.Option("--profiled", help="Profile the operators first, plan with that, then simulate.")
+]
+ProfileFile = Annotated[
+    Path | None, typer.Option("--profile", metavar="FILE", help="The same with profiles that `twin profile` wrote.")
+]
+PRICE, BUYER = "price", "milp-hosts"
+"""The objective that one optimizer has: the cheapest hosts that bear the job with head room."""
+OutFile = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the scenario with its new plan.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command of this file."""
+    app.command("optimize", rich_help_panel="Plans")(optimize)
+
+
+def optimize(
+    scenario: ScenarioName,
+    set_: Set = None,
+    optimizer: Annotated[
+        str | None,
+        typer.Option(
+            "--optimizer",
+            metavar="NAME",
+            help="See `twin list`. Default: local-search.",
+            autocompletion=known_optimizers,
+        ),
+    ] = None,
+    model: Annotated[
+        str,
+        typer.Option("--cost-model", metavar="rates|sim|learned|staged|MODEL_DIR", help="What judges plans."),
+    ] = "rates",
+    drive: Drive = None,
+    objective: Objective = None,
+    budget: Budget = 1000,
+    prove: Prove = 0,
+    seconds: Seconds = None,
+    pin: Pin = None,
+    allow: Allow = None,
+    replicas: Replicas = None,
+    rules: Ruled = Rules.NONE,
+    together: Together = False,
+    moves: Moves = None,
+    head_room: HeadRoom = None,
+    at_most: AtMost = None,
+    prices: Prices = None,
+    profiled: Profiled = False,
+    profile: ProfileFile = None,
+    percentile: Percentile = None,
+    out: OutFile = None,
+    seed: ScenarioSeed = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Chooses where each operator runs; the result is a scenario file that runs.
+
+    The scenario's own plan is a candidate, and is kept where nothing better is found. Ctrl-C ends the search with the
+    best plan so far, which is told and written; the exit status is 130 then.
+
+    Examples: `twin optimize smart-grid --out better.yaml`, then `twin run better.yaml` ·
+    `twin optimize smart-grid --optimizer milp --cost-model learned` ·
+    `twin optimize smart-grid --cost-model staged` ·
+    `twin optimize smart-grid --optimizer costream --cost-model model` ·
+    `twin optimize smart-grid --optimizer my_file.py:MyOptimizer` ·
+    `twin optimize smart-grid --budget 5000 --prove 10` ·
+    `twin optimize smart-grid --optimizer fusion` · `twin optimize smart-grid --optimizer fusion+milp` ·
+    `twin optimize smart-grid --optimizer milp --objective e2e_latency_s` ·
+    `twin optimize smart-grid --pin meters --allow parse=edge-1,edge-2 --replicas fixed` ·
+    `twin optimize smart-grid --head-room 0.2 --at-most e2e_latency_s=2` ·
+    `twin optimize edge-filter --objective price --head-room 0.1 --price edge-1=2` ·
+    `twin optimize briskstream-wc --optimizer rlas --time-limit 10 --profiled`
+    """
+    from optimizers.registry import optimizer_by_name
+    from optimizers.requirements import price_of, priced, prices_h
+    from scenarios.files import scenario_file
+    from scenarios.files.traces import check_free, write_text
+    from scenarios.planning.cost_models import cost_model
+    from scenarios.planning.planner import beyond, blindness, interval, purpose, simulated, solve
+    from streamtwin.tables import chosen_plan, displaced
+
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    space = plan_space(pin, allow, replicas, rules, together, moves)
+    requirements = plan_requirements(head_room, at_most, prices)
+    if out is not None:
+        check_free(out)
+    loaded = scenario_of(scenario, set_, seed=seed)
+    space.check(loaded)
+    optimizer, objective = _buying(optimizer, objective)
+    objective = purpose([optimizer_by_name(optimizer)], objective)
+    prices_h(loaded, requirements.prices)
+    costs = cost_model(model)
+    blind = blindness(loaded, [costs])
+    say_blindness(terminal, loaded.name, blind)
+    if other := beyond(loaded, costs):
+        terminal.note(f"note: cost model {costs.name} was trained on other {', '.join(other)}; it extrapolates")
+    known = _as_profiled(loaded, terminal, profiled, profile, percentile)
+    with terminal.search(objective) as report, hearing(terminal.note) as heard:
+        solution = solve(
+            loaded if known is None else known,
+            optimizer,
+            costs,
+            objective=objective,
+            budget=budget,
+            prove=prove,
+            drive=drive,
+            seconds=seconds,
+            stopped=heard,
+            report=report,
+            space=space,
+            requirements=requirements,
+        )
+    if solution.message:
+        terminal.note(f"note: {solution.message}")
+    if moved := displaced.in_words(loaded.query, loaded.plan, solution.plan):
+        terminal.note(f"note: {moved}")
+    if out is not None:
+        write_text(scenario_file.dump(loaded.with_plan(solution.plan)), out)
+        terminal.note(f"scenario written to {out}; run it with: twin run {out}")
+    judge = f"simulation of the {prove} best by {model}" if prove else model
+    outcome = None if known is None else simulated(loaded, solution.plan, objective)
+    document, *told = _report(loaded, solution, optimizer, judge, objective, requirements, outcome)
+    between = None if prove else interval(loaded if known is None else known, costs, solution.plan, objective)
+    if between is not None:
+        low, high = map(chosen_plan.quantity(objective), between)
+        told.append(
+            f"by {optimizer}, nine runs of ten should be between {low} and {high}, by the model's errors on other runs"
+        )
+    if priced(loaded, requirements.prices):
+        price, before = (price_of(loaded, plan, requirements.prices) for plan in (solution.plan, loaded.plan))
+        document |= {"price": price, "given_price": before}
+        told = [*told, f"hosts cost {price:g} by {optimizer}, {before:g} as given"]
+    document |= {"interval": between, "blind_to": blind.get(costs.name, ()), "interrupted": heard.pressed}
+    terminal.result(document, *told)
+    if heard.pressed:
+        raise BestSoFar("the plan is the best so far" + (f", in {out}" if out is not None else ""))
+
+
+def _buying(optimizer: str | None, objective: str | None) -> tuple[str, str | None]:
+    """The optimizer, and the target metric if one is asked for; the lowest price is the goal of one optimizer."""
+    from optimizers.interface import OBJECTIVES
+    from twin.errors import BadInput, suggest
+
+    if objective is not None and objective not in (*OBJECTIVES, PRICE):
+        raise BadInput(f"unknown objective {objective!r}; {suggest(objective, (*OBJECTIVES, PRICE))}")
+    if objective != PRICE:
+        return optimizer or "local-search", objective
+    if optimizer not in (None, BUYER):
+        raise BadInput(f"--objective {PRICE} is the goal of {BUYER}, not of {optimizer}; leave one of the two out")
+    return BUYER, None
+
+
+def _as_profiled(
+    loaded: Scenario, terminal: Terminal, profiled: bool, file: Path | None, percentile: float | None
+) -> Scenario | None:
+    """The job as its profiles describe it; None if it is to be planned as it is."""
+    from streamtwin.connect.profiling import measuring, profile_files
+    from twin.errors import BadInput
+
+    if profiled and file is not None:
+        raise BadInput(f"--profiled measures anew and --profile {file} does not; give one of them")
+    if not profiled and file is None:
+        if percentile is not None:
+            raise BadInput(f"--percentile {percentile:g} is of a profile; give --profiled or --profile FILE too")
+        return None
+    chosen = measuring.check_percentile(measuring.MEDIAN if percentile is None else percentile)
+    if file is not None:
+        return measuring.instantiate(loaded, profile_files.load(file).operators, chosen)
+    with terminal.progress("operators profiled") as report:
+        found = measuring.profile(loaded.deployment, seed=loaded.run.seed, progress=report)
+    return measuring.instantiate(loaded, found, chosen)
+
+
+def _report(
+    loaded: Scenario,
+    solution: Solution,
+    optimizer: str,
+    judge: str,
+    objective: str,
+    requirements: Requirements,
+    simulated: float | None,
+) -> tuple[Any, ...]:
+    """simulated: the objective of the job itself under the plan, where it was planned by its profiles."""
+    from streamtwin.tables import chosen_plan
+
+    document = {
+        "scenario": loaded.name,
+        "optimizer": optimizer,
+        "cost_model": judge,
+        "objective": objective,
+        "status": solution.status,
+        "predicted": solution.objective,
+        "keeps_up": solution.sane,
+        "given": None if solution.given is None else _said(solution.given),
+        "simulated": simulated,
+        "bound": solution.bound,
+        "gap": solution.gap,
+        "evaluations": solution.evaluations,
+        "weighed": solution.weighed,
+        "seconds": solution.seconds,
+        "message": solution.message,
+        "among": solution.among,
+        "placement": solution.plan.model_dump(mode="json")["placement"],
+        "key_groups": solution.plan.model_dump(mode="json")["key_groups"],
+        "fused": [list(group) for group in solution.plan.fused],
+    }
+    told: list[Any] = [chosen_plan.placements(loaded.name, loaded.plan, solution, optimizer)]
+    if solution.plan.fused:
+        told.append(f"run as one: {'; '.join(' + '.join(group) for group in solution.plan.fused)}")
+    told.append(
+        chosen_plan.estimates(loaded.plan, solution, optimizer, judge, objective, required=bool(requirements.words))
+    )
+    words = chosen_plan.claim(solution)
+    if simulated is not None:
+        words += f"; simulated, by {optimizer}: {objective} = {chosen_plan.quantity(objective)(simulated)}"
+    return document, *told, words
+
+
+def _said(given: Candidate) -> dict[str, Any]:
+    return {"predicted": given.objective, "backpressured": given.backpressured >= 0.5, "success": given.success >= 0.5}

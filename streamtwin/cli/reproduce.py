@@ -1,0 +1,77 @@
+"""`twin reproduce`: the published experiments, ours beside the paper's."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from streamtwin.cli.corpus import Master
+from streamtwin.cli.interruption import kept
+from streamtwin.cli.terminal import AsJson, Quiet, Terminal
+
+
+class Scale(StrEnum):
+    """A size of `papers.sizes`."""
+
+    SMALL = "small"
+    PAPER = "paper"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command of this file."""
+    app.command("reproduce", rich_help_panel="Published experiments")(reproduce)
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Names, or `all`; without any: the list.")
+    ] = None,
+    scale: Annotated[Scale, typer.Option("--scale", help="Minutes, or the paper's size: hours.")] = Scale.SMALL,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Results, a folder each.")] = Path("results"),
+    work: Annotated[
+        Path, typer.Option("--work", metavar="DIR", help="Corpora and models, which later commands use again.")
+    ] = Path("reproduce"),
+    master: Master = "local[*]",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of corpora, splits and networks.")] = 1,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Runs published experiments: tables and figures with ours beside the paper's.
+
+    Examples: `twin reproduce` · `twin reproduce costream.table3` · `twin reproduce all --scale paper --out results`
+    """
+    from papers.registry import chosen
+    from papers.simulating import fan_out
+    from papers.sizes import SCALES
+    from papers.workspace import Workspace
+    from papers.writing import check_replaceable, manifest_of, write
+    from streamtwin.cli import catalogue
+    from streamtwin.tables import tables
+
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    if not names:
+        known = catalogue.experiments()
+        terminal.result({"experiments": known}, tables.glossary("experiments", known))
+        return
+    experiments = chosen(names)
+    for experiment in experiments:
+        check_replaceable(out / experiment.name)
+    sizes = SCALES[scale]
+    workspace = Workspace(work, sizes, seed, terminal, fan_out(master))
+    document: dict[str, Any] = {}
+    shown: list[Any] = []
+    with kept(f"finished runs and networks in {work}"):
+        workspace.prepare([recipe for each in experiments for recipe in each.recipes(sizes, seed)])
+        for experiment in experiments:
+            terminal.stage(f"{experiment.name}: {experiment.summary}")
+            workspace.used.clear()
+            result = experiment.run(workspace, sizes)
+            write(experiment, result, out / experiment.name, manifest_of(experiment, workspace, scale))
+            found = result.tables
+            document[experiment.name] = {name: [dict(row) for row in table.rows] for name, table in found.items()}
+            shown += [tables.of_rows(table.title, table.columns, table.rows) for table in found.values()]
+            shown += [*result.notes, f"written to {out / experiment.name}"]
+    terminal.result(document, *shown)

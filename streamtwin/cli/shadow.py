@@ -1,0 +1,74 @@
+"""`twin shadow`: a twin beside a running job, fed by its metrics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamtwin.cli.given import ScenarioName, Set, scenario_of
+from streamtwin.cli.interruption import kept
+from streamtwin.cli.terminal import AsJson, Quiet, Terminal
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command of this file."""
+    app.command("shadow", rich_help_panel="Questions")(shadow)
+
+
+def shadow(
+    scenario: ScenarioName,
+    samples: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Where files of metric samples arrive; see `twin import metrics`.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="DIR", help="Statistics, forecasts, alerts; it goes on from there."),
+    ] = Path("shadow"),
+    window: Annotated[float, typer.Option("--window", metavar="S", min=0.001, help="Seconds of a window.")] = 60,
+    ahead: Annotated[float, typer.Option("--ahead", metavar="S", min=0.001, help="Seconds to look ahead.")] = 600,
+    trend: Annotated[int, typer.Option("--trend", metavar="N", min=2, help="Windows to fit a trend to.")] = 10,
+    late: Annotated[
+        float, typer.Option("--late", metavar="S", min=0, help="How long a window waits for late samples.")
+    ] = 10,
+    once: Annotated[bool, typer.Option("--once", help="End when all files have been read.")] = False,
+    master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark master that reads.")] = "local[2]",
+    set_: Set = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Follows a running job: its rates, costs and trends, when it will not keep up, and which move avoids that.
+
+    Reads what arrives in FOLDER until Ctrl-C (or --once), and goes on from there the next time, with nothing lost or
+    doubled. Backpressure is forecast by the rate model; a move is found by an optimizer and tried in the simulator.
+
+    Examples: `twin shadow job.yaml metrics --out shadow` ·
+    `twin export rush-hour --format metrics --out metrics`, then `twin shadow rush-hour metrics --window 30 --once`
+    """
+    from scenarios.questions import folder
+    from scenarios.questions.single_run import key
+    from spark.metric_windows import watch
+    from spark.session import session
+    from streamtwin.connect.shadow import tables
+    from streamtwin.connect.shadow.samples import parsed
+    from streamtwin.connect.shadow.shadow import Shadow
+    from streamtwin.tables.shadow_tables import of_alerts, summary
+    from twin.errors import BadInput
+
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    loaded = scenario_of(scenario, set_)
+    if not samples.is_dir():
+        raise BadInput(f"{samples} is no folder; name the one in which files of metric samples arrive")
+    asked = {"command": "shadow", "scenario": key(loaded), "folder": str(samples.resolve())}
+    folder.opened(out, {**asked, "window_s": window, "ahead_s": ahead, "trend": trend, "late_s": late})
+    terminal.stage(f"{loaded.name}: starting Spark")
+    twin = Shadow(loaded, out, window, ahead, trend, terminal.stage)
+    with kept(f"what was read, in {out}"), session(master) as spark:
+        terminal.stage(f"following {samples}" + ("" if once else "; Ctrl-C ends it, the same command goes on"))
+        checkpoint = out / "checkpoint"
+        note = terminal.note
+        watch(spark, samples, checkpoint, parsed, twin.told, window_s=window, late_s=late, once=once, note=note)
+    forecasts, alerts = tables.read(out, tables.FORECASTS), tables.read(out, tables.ALERTS)
+    document = {"out": out, "windows": len(forecasts), "alerts": alerts, "last": forecasts[-1] if forecasts else None}
+    terminal.result(document, *of_alerts(alerts), summary(loaded.name, forecasts, out))

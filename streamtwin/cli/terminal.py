@@ -1,0 +1,115 @@
+"""What a command says, and where: results on stdout, everything else on stderr.
+
+With --json the result is one JSON document and nothing else may reach stdout, whatever a library prints: stdout is
+pointed at stderr while the command runs, and the document goes to the real one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from scenarios.executing.progress import Progress, bar, every_tenth
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from optimizers.interface import Standing
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on stderr.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Same seed, same result.")]
+ScenarioSeed = Annotated[
+    int | None, typer.Option("--seed", min=0, help="Same seed, same result. Default: the scenario's own.")
+]
+
+
+class Terminal:
+    """The two streams of one command."""
+
+    def __init__(self, *, as_json: bool, quiet: bool) -> None:
+        self.as_json = as_json
+        self.quiet = quiet
+        self._start_s = time.monotonic()
+        self._out: IO[str] = _claim_stdout() if as_json else sys.stdout
+
+    def note(self, text: str) -> None:
+        """A line for whoever is watching; not part of the result."""
+        if not self.quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    def stage(self, text: str) -> None:
+        """A line of progress with the seconds since the command began."""
+        self.note(f"[{time.monotonic() - self._start_s:5.1f} s] {text}")
+
+    @contextmanager
+    def progress(self, what: str) -> Iterator[Progress]:
+        """Something to report (done, total) to, while `what` is counted."""
+        if self.quiet or not sys.stderr.isatty():
+            yield every_tenth(lambda done, total: self.stage(f"    {done} of {total} {what}"))
+            return
+        with bar(what) as report:
+            yield report
+
+    @contextmanager
+    def search(self, objective: str) -> Iterator[Callable[[Standing], None]]:
+        """Something to report to where the search for a plan stands."""
+        from streamtwin.tables.standing import now_and_then, one_line
+
+        if self.quiet or not sys.stderr.isatty():
+            yield now_and_then(lambda text: self.stage(f"    {text}"), objective)
+            return
+        with one_line(objective) as report:
+            yield report
+
+    def result(self, document: Mapping[str, Any], *renderables: RenderableType) -> None:
+        """The command's result: the document with --json, else what is to be read (tables, text)."""
+        if self.as_json:
+            json.dump(plain(document), self._out, allow_nan=False)
+            self._out.write("\n")
+            self._out.flush()
+            return
+        from rich.console import Console
+
+        width = None if self._out.isatty() else 120
+        console = Console(file=self._out, width=width, highlight=False, soft_wrap=False)
+        for number, each in enumerate(renderables):
+            if number:
+                console.print()
+            console.print(each)
+        self._out.flush()
+
+    def text(self, text: str) -> None:
+        """Plain text on stdout, unwrapped and uncoloured, for results that are files (YAML, schemas)."""
+        self._out.write(text if text.endswith("\n") else f"{text}\n")
+        self._out.flush()
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON can hold it: numpy numbers as Python's, paths as text, infinities and NaN as null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, os.PathLike):
+        return str(value)
+    return value
+
+
+def _claim_stdout() -> IO[str]:
+    sys.stdout.flush()
+    real = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return real

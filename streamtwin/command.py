@@ -1,0 +1,32 @@
+"""The `twin` command, safe from a user's own modules: in the current folder, on PYTHONPATH, or installed over ours."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from streamtwin import house
+
+house.claim()  # here, so that processes which are spawned, and import this file, have it too
+
+
+def main() -> None:
+    """Runs the command line. A foreign module in the place of one of ours is one line on stderr, and exit status 2."""
+    try:
+        from streamtwin.cli.app import main as run
+
+        run()
+    except ImportError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in house.PACKAGES or os.environ.get("TWIN_TRACEBACK", "") not in ("", "0"):
+            raise
+        told = house.foreign([missing]) or (
+            f"{error}: what is installed as {missing!r} in {house.ROOT} is not streamtwin's, or not all of it; install "
+            "streamtwin into an environment of its own"
+        )
+        print(f"twin: {told}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

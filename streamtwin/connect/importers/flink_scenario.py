@@ -1,0 +1,237 @@
+"""A running Flink job as a scenario: one operator a vertex, at the rates that were read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamtwin.connect.importers.flink_job import FlinkJob, Vertex
+from streamtwin.connect.importers.flink_names import names_of, renamed
+from streamtwin.connect.importers.flink_windows import JOINS, SECONDS, matching, window_in
+from twin.errors import BadInput
+from twin.keys import contiguous
+from twin.profiles import FLINK
+from twin.query import Aggregate
+from twin.scenario import Scenario
+from twin.spec import parse
+
+SHIPPING = {
+    "FORWARD": "forward",
+    "HASH": "hash",
+    "REBALANCE": "rebalance",
+    "BROADCAST": "broadcast",
+    "GLOBAL": "global",
+}
+BANDWIDTH_MBPS, LATENCY_MS = 10_000.0, 0.1
+"""Between machines. Assumed: the API does not say."""
+SLOWED = 0.05
+"""A source that is backpressured for more of its time delivers less than it is offered."""
+UNEVEN = 1.1
+"""Of the mean, what the busiest replica gets where keys are unevenly spread."""
+ONE_FOR_ONE = 0.01
+"""Counters of input and output are read at different moments: ratios this near to 1 are 1."""
+BUFFER = "taskmanager.memory.segment-size"
+TIMEOUT = "execution.buffer-timeout"
+CAPACITY = {
+    "channel_buffers": ("taskmanager.network.memory.buffers-per-channel", 2.0),
+    "gate_buffers": ("taskmanager.network.memory.floating-buffers-per-gate", 8.0),
+}
+"""Of the profile: the key of Flink's configuration, and its own default."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedJob:
+    """readings: rows of one operating point, as `twin calibrate` takes them."""
+
+    scenario: Scenario
+    readings: tuple[dict[str, Any], ...]
+    notes: tuple[str, ...]
+
+
+def scenario_of(job: FlinkJob, offered_per_s: Mapping[str, float]) -> ImportedJob:
+    """offered_per_s: what arrives at sources, by name, where that is known to be other than what they deliver.
+
+    Raises BadInput for names of no source, or a job that is none.
+    """
+    names = names_of(job.vertices)
+    consumers = {each.id: [other for other in job.vertices if each.id in dict(other.inputs)] for each in job.vertices}
+    notes = [*job.notes, *renamed(job.vertices, names)]
+    operators, streams, placement, arrivals = [], [], {}, {}
+    hosts = [machine.name for machine in job.machines]
+    for number, vertex in enumerate(job.vertices):
+        name, last = names[vertex.id], not consumers[vertex.id]
+        operators.append({"name": name, **_kind(vertex, job, last, notes), **_cost(vertex)})
+        placement[name] = _places(vertex, hosts, number, notes)
+        streams += [_stream(names[producer], name, how, notes) for producer, how in vertex.inputs]
+        if not vertex.inputs:
+            arrivals[name] = _offered(name, vertex, offered_per_s, notes)
+        if last and (not vertex.inputs or "window" in operators[-1]):
+            _end(name, operators, streams, placement)
+    unknown = sorted(set(offered_per_s) - set(arrivals))
+    if unknown:
+        raise BadInput(f"--offered {unknown[0]}: no such source; there are {', '.join(arrivals)}")
+    data = {
+        "name": re.sub(r"\s+", "-", job.name) or "flink-job",
+        "description": _description(job),
+        "query": {"operators": operators, "streams": streams},
+        "cluster": {"hosts": [_host(machine) for machine in job.machines]},
+        "plan": {"placement": placement},
+        "workload": {
+            "arrivals": {k: {"law": "constant", "rate_per_s": v} for k, v in arrivals.items()},
+            "keys": _keys(job, names, operators, notes),
+        },
+        "engine": _engine(job),
+    }
+    rows = tuple(_reading(names[each.id], each, arrivals) for each in job.vertices)
+    return ImportedJob(parse(Scenario, data, where=job.name), rows, tuple(notes))
+
+
+def _kind(vertex: Vertex, job: FlinkJob, last: bool, notes: list[str]) -> dict[str, Any]:
+    """Kind and what only it has."""
+    window, ratio = window_in(" ".join(vertex.steps)), vertex.out_per_s / vertex.in_per_s if vertex.in_per_s else None
+    keyed = any(how == "HASH" for _, how in vertex.inputs)
+    if not vertex.inputs:
+        if vertex.out_per_s <= 0 and not last:
+            raise BadInput(
+                f"{vertex.name}: the source has delivered nothing in this time; import the job while it runs"
+            )
+        return {"kind": "source"}
+    if window is not None and JOINS.search(" ".join(vertex.steps)):
+        return {"kind": "join", "window": window, **matching(vertex, job, window, notes)}
+    if window is not None:
+        slide_s = window.get("slide_s", window["size_s"])
+        groups = max(1, round(vertex.out_per_s * slide_s))
+        if last:
+            notes.append(f"{vertex.name}: it sends nothing on, so the number of its groups is unknown; taken as 1")
+        state = {"key_groups": vertex.key_groups, **_state(job)} if keyed else {}
+        return {"kind": "aggregate", "window": window, "group_by": "int" if keyed else None, "groups": groups, **state}
+    if last:
+        return {"kind": "sink"}
+    if ratio is None:
+        notes.append(f"{vertex.name}: nothing came in, so what leaves it is unknown; taken as one for one")
+    if ratio is None or abs(ratio - 1.0) < ONE_FOR_ONE:
+        return {"kind": "map", "selectivity": 1.0}
+    return {"kind": "filter" if ratio < 1.0 else "map", "selectivity": ratio}
+
+
+def _keys(
+    job: FlinkJob, names: Mapping[str, str], operators: list[dict[str, Any]], notes: list[str]
+) -> dict[str, dict[str, list[float]]]:
+    """Shares of key groups where replicas got tuples unevenly: a replica's, over its key groups that have keys."""
+    found = {}
+    for vertex, given in zip(job.vertices, (each for each in operators if each["name"] in names.values()), strict=True):
+        groups, replicas = given.get("key_groups"), vertex.replicas
+        if groups is None or len(vertex.dealt) != replicas or not sum(vertex.dealt):
+            continue
+        if max(vertex.dealt) * replicas < UNEVEN * sum(vertex.dealt):
+            continue
+        owners = np.array(contiguous(groups, replicas))
+        filled = parse(Aggregate, given).values_by_key_group(groups) > 0
+        count = np.bincount(owners, filled, minlength=replicas)
+        if any(dealt and not keys for dealt, keys in zip(vertex.dealt, count.tolist(), strict=True)):
+            notes.append(
+                f"{vertex.name}: its replicas share the input unevenly, in a way that its groups do not explain"
+            )
+            continue
+        shares = np.where(filled, np.array(vertex.dealt)[owners] / np.maximum(count, 1.0)[owners], 0.0)
+        found[names[vertex.id]] = {"shares": shares.tolist()}
+    return found
+
+
+def _state(job: FlinkJob) -> dict[str, float]:
+    """The last checkpoint, shared evenly by the key groups of all keyed vertices."""
+    keyed = sum(each.key_groups for each in job.vertices if any(how == "HASH" for _, how in each.inputs))
+    return {"state_bytes_per_group": job.state_bytes / keyed} if job.state_bytes and keyed else {}
+
+
+def _cost(vertex: Vertex) -> dict[str, float]:
+    """Service time and size of a tuple, where they can be read."""
+    taken = vertex.in_per_s if vertex.inputs else vertex.out_per_s
+    found = {}
+    if vertex.busy is not None and taken > 0:
+        found["service_time_s"] = vertex.busy * vertex.replicas / taken
+    if vertex.out_per_s > 0 and vertex.out_bytes_per_s > 0:
+        found["tuple_bytes"] = vertex.out_bytes_per_s / vertex.out_per_s
+    return found
+
+
+def _places(vertex: Vertex, hosts: list[str], number: int, notes: list[str]) -> list[str]:
+    if len(vertex.hosts) == vertex.replicas:
+        return list(vertex.hosts)
+    notes.append(f"{vertex.name}: where its subtasks are is not known; they are dealt to the machines in turn")
+    return [hosts[(number + each) % len(hosts)] for each in range(vertex.replicas)]
+
+
+def _stream(producer: str, consumer: str, how: str, notes: list[str]) -> dict[str, str]:
+    if how not in SHIPPING:
+        notes.append(f"{producer} -> {consumer}: it ships by {how or 'nothing known'}; taken as rebalance")
+    return {"producer": producer, "consumer": consumer, "partitioning": SHIPPING.get(how, "rebalance")}
+
+
+def _offered(name: str, vertex: Vertex, offered_per_s: Mapping[str, float], notes: list[str]) -> float:
+    if name in offered_per_s:
+        return offered_per_s[name]
+    if (vertex.backpressured or 0.0) > SLOWED:
+        notes.append(
+            f"{name}: backpressured {vertex.backpressured:.0%} of its time, so more is offered than the "
+            f"{vertex.out_per_s:,.0f} tuples/s that it delivers; say how much with --offered {name}=RATE"
+        )
+    return max(vertex.out_per_s, 1e-6)
+
+
+def _end(name: str, operators: list[Any], streams: list[Any], placement: dict[str, list[str]]) -> None:
+    """A sink that costs nothing, where the last vertex has one in its chain."""
+    end = f"{name}#sink"
+    operators.append({"name": end, "kind": "sink", "service_time_s": 0.0})
+    streams.append({"producer": name, "consumer": end, "partitioning": "forward"})
+    placement[end] = placement[name]
+
+
+def _host(machine: Any) -> dict[str, Any]:
+    network = {"bandwidth_mbps": BANDWIDTH_MBPS, "latency_ms": LATENCY_MS}
+    return {"name": machine.name, "cpu_percent": 100.0 * machine.cores, "ram_mb": machine.ram_mb, **network}
+
+
+def _engine(job: FlinkJob) -> dict[str, Any]:
+    """The profile `flink` with the job's own buffers."""
+    engine = FLINK.model_dump(mode="json")
+    for name, (key, default) in CAPACITY.items():
+        text = job.settings.get(key, str(default))
+        try:
+            engine[name] = float(text)
+        except ValueError:
+            raise BadInput(f"{key} is {text!r}; a number of buffers is expected") from None
+    if BUFFER in job.settings:
+        engine["buffer_bytes"] = _bytes(job.settings[BUFFER])
+    if TIMEOUT in job.settings:
+        found = re.fullmatch(r"(\d+) ?(ms|s|min)?", job.settings[TIMEOUT])
+        if found is None:
+            raise BadInput(f"{TIMEOUT} is {job.settings[TIMEOUT]!r}; a time such as '100 ms' is expected")
+        engine["flush_s"] = max(1e-6, int(found.group(1)) * SECONDS[found.group(2) or "ms"])
+    return engine
+
+
+def _bytes(text: str) -> float:
+    found = re.fullmatch(r"(\d+) ?(b|kb|mb|bytes)?", text.lower())
+    if found is None:
+        raise BadInput(f"{BUFFER} is {text!r}; a size such as '32kb' is expected")
+    return float(found.group(1)) * {"kb": 1024, "mb": 1024**2}.get(found.group(2) or "", 1)
+
+
+def _description(job: FlinkJob) -> str:
+    chains = "; ".join(each.name for each in job.vertices if len(each.steps) > 1)
+    version = f"Flink {job.version}" if job.version else "Flink"
+    return f"Imported from {version}." + (f" Chained: {chains}." if chains else "")
+
+
+def _reading(name: str, vertex: Vertex, arrivals: Mapping[str, float]) -> dict[str, Any]:
+    row: dict[str, Any] = {"operator": name, "in_per_s": vertex.in_per_s, "out_per_s": vertex.out_per_s}
+    if name in arrivals:
+        row = {"operator": name, "offered_per_s": arrivals[name], "out_per_s": vertex.out_per_s}
+    shares = {"busy": vertex.busy, "backpressured": vertex.backpressured}
+    row |= {key: min(1.0, value) for key, value in shares.items() if value is not None}
+    return row if vertex.marker_s is None else {**row, "marker_s": vertex.marker_s}

@@ -1,0 +1,42 @@
+"""Windows of a Flink job: what its plan says of them, and of a join what its readings say."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from streamtwin.connect.importers.flink_job import FlinkJob, Vertex
+
+JOINS = re.compile("CoGroup|Join")
+"""In the description of a window: it joins; several inputs of another are one stream."""
+SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+
+
+def window_in(text: str) -> dict[str, Any] | None:
+    """The window of time that a description tells of; None if there is none."""
+    if found := re.search(r"Tumbling\w*TimeWindows\((\d+)", text):
+        return {"policy": "time", "size_s": int(found.group(1)) / 1000}
+    if found := re.search(r"Sliding\w*TimeWindows\((\d+),\s*(\d+)", text):
+        return {"policy": "time", "size_s": int(found.group(1)) / 1000, "slide_s": int(found.group(2)) / 1000}
+    if found := re.search(r"TUMBLE\(.*?size=\[(\d+) (\w+)\]", text):
+        return {"policy": "time", "size_s": _seconds(found, 1)}
+    if found := re.search(r"HOP\(.*?size=\[(\d+) (\w+)\].*?slide=\[(\d+) (\w+)\]", text):
+        return {"policy": "time", "size_s": _seconds(found, 1), "slide_s": _seconds(found, 3)}
+    return None
+
+
+def matching(vertex: Vertex, job: FlinkJob, window: dict[str, Any], notes: list[str]) -> dict[str, float]:
+    """The chance that a tuple of each side match, where there are two; else results by input, as at these rates."""
+    sent_per_s = [each.out_per_s for each in job.vertices if each.id in dict(vertex.inputs)]
+    size_s = window["size_s"]
+    pairs_per_s = float(np.prod([rate * size_s for rate in sent_per_s])) / window.get("slide_s", size_s)
+    if len(sent_per_s) == 2 and 0 < vertex.out_per_s <= pairs_per_s:
+        return {"selectivity": vertex.out_per_s / pairs_per_s}
+    notes.append(f"{vertex.name}: what matches cannot be read; its results by input are those at these rates")
+    return {"amplification": vertex.out_per_s / vertex.in_per_s if vertex.in_per_s else 0.0}
+
+
+def _seconds(found: re.Match[str], group: int) -> float:
+    return float(found.group(group)) * SECONDS.get(found.group(group + 1), 1.0)

@@ -1,0 +1,121 @@
+"""Operators of a published run graph in the twin's vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from streamtwin.connect.importers.run_keys import KEYS
+from streamtwin.connect.importers.run_records import OperatorRecord
+from twin.errors import BadInput
+from twin.query import (
+    Aggregate,
+    AggregateFunction,
+    AnyOperator,
+    Columns,
+    CountWindow,
+    DataType,
+    Filter,
+    FilterFunction,
+    Join,
+    Source,
+    TimeWindow,
+)
+
+TYPES: Mapping[str, DataType] = {"Integer": "int", "Double": "double", "String": "string", "Timestamp": "string"}
+FILTERS: Mapping[str, FilterFunction] = {
+    "lessThan": "<",
+    "lessEquals": "<=",
+    "greaterThan": ">",
+    "greaterEquals": ">=",
+    "notEquals": "!=",
+    "startsWith": "startswith",
+    "startsNotWith": "startswith",
+    "contains": "startswith",  # the strings are one character long
+    "endsWith": "endswith",
+    "endsNotWith": "endswith",
+}
+AGGREGATES: Mapping[str, AggregateFunction] = {
+    "min": "min",
+    "max": "max",
+    "mean": "mean",
+    "avg": "avg",
+    "sum": "sum",
+    "count": "count",
+}
+COUNT_POLICY: Mapping[str, bool] = {"count": True, "duration": False}
+
+
+def twin_operator(record: OperatorRecord, given_per_s: float) -> AnyOperator:
+    """The operator; `given_per_s` is the input against which the output of a filter or join is read.
+
+    Raises BadInput where an attribute is missing or unknown, or where the ratio has no denominator.
+    """
+    return BUILDERS[record.kind](record, given_per_s)
+
+
+def _source(record: OperatorRecord, _: float) -> Source:
+    if not record.out_per_s > 0:
+        raise BadInput(f"{record.fields.where}: no output was measured; a source needs a rate")
+    return Source(name=record.name, columns=_columns(record))
+
+
+def _filter(record: OperatorRecord, given_per_s: float) -> Filter:
+    return Filter(
+        name=record.name,
+        selectivity=min(1.0, _ratio(record, given_per_s)),
+        function=record.fields.choice("filterFunction", FILTERS),
+        literal_type=record.fields.choice("filterClass", TYPES),
+    )
+
+
+def _join(record: OperatorRecord, given_per_s: float) -> Join:
+    return Join(
+        name=record.name,
+        window=_window(record),
+        key_type=record.fields.choice("joinKeyClass", TYPES),
+        amplification=_ratio(record, given_per_s),
+    )
+
+
+def _aggregate(record: OperatorRecord, _: float) -> Aggregate:
+    fields, window = record.fields, _window(record)
+    # Flink's count windows hold one key each: one result a firing. Time windows of all keys fire together.
+    return Aggregate(
+        name=record.name,
+        window=window,
+        function=fields.choice("aggFunction", AGGREGATES),
+        value_type=fields.choice("aggClass", TYPES),
+        group_by=fields.choice("keyByClass", TYPES),
+        groups=1 if window.policy == "count" else fields.choice("keyByClass", KEYS).key_count,
+    )
+
+
+BUILDERS: Mapping[str, Callable[[OperatorRecord, float], AnyOperator]] = {
+    "source": _source,
+    "filter": _filter,
+    "join": _join,
+    "aggregate": _aggregate,
+}
+
+
+def _ratio(record: OperatorRecord, given_per_s: float) -> float:
+    if not given_per_s > 0:
+        raise BadInput(f"{record.fields.where}: no input was measured, so its output per input is unknown")
+    return record.out_per_s / given_per_s
+
+
+def _columns(record: OperatorRecord) -> Columns:
+    ints, doubles, strings = (
+        int(record.fields.number(key, positive=False)) for key in ("numInteger", "numDouble", "numString")
+    )
+    return Columns(ints=ints, doubles=doubles, strings=strings + 1)  # each tuple also carries its time stamp, as text
+
+
+def _window(record: OperatorRecord) -> CountWindow | TimeWindow:
+    size, slide = (record.fields.number(key) for key in ("windowLength", "slidingLength"))
+    if slide > size:
+        raise BadInput(f"{record.fields.where}: slidingLength {slide:g} is longer than windowLength {size:g}")
+    hops = None if slide == size else slide
+    if record.fields.choice("windowPolicy", COUNT_POLICY):
+        return CountWindow(size_tuples=int(size), slide_tuples=None if hops is None else int(hops))
+    return TimeWindow(size_s=size / 1000, slide_s=None if hops is None else hops / 1000)

@@ -1,0 +1,152 @@
+"""Profiles of operators: what an optimizer may know of a job before it plans, and how it is found out.
+
+After BriskStream (SIGMOD 2019, Section 3.1, "Model instantiation"): each operator runs alone on sampled input of its
+own; the execution time Te, the memory traffic M and the input size N of a tuple are noted, and the model is given a
+percentile of Te, by default the 50th. A lower percentile is more optimistic. Sizes and traffic of an operator's tuples
+do not vary in the simulator; times and numbers of results do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Self, TypeVar
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from scenarios.executing.progress import Progress
+from twin.deployment import Deployment
+from twin.errors import BadInput, suggest
+from twin.query import AnyOperator, Query
+from twin.service_times import Measured, measure
+from twin.spec import Spec
+
+D = TypeVar("D", bound=Deployment)
+
+PERCENTILES = np.arange(101)
+MEDIAN = 50.0
+SAMPLES = 10_000
+
+
+class OperatorProfile(Spec):
+    """What was measured of one operator."""
+
+    samples: Annotated[int, Field(ge=1, description="tuples measured")]
+    times_s: Annotated[
+        tuple[Annotated[float, Field(ge=0)], ...],
+        Field(
+            min_length=len(PERCENTILES),
+            max_length=len(PERCENTILES),
+            description="Te, CPU seconds a tuple on one reference core: its percentiles from 0 to 100",
+        ),
+    ]
+    mean_s: Annotated[float, Field(ge=0, description="the mean of Te")]
+    memory_bytes: Annotated[float, Field(ge=0, description="M, local memory traffic an input tuple")]
+    input_bytes: Annotated[float, Field(ge=0, description="N, size of an input tuple; of a source, of what it reads")]
+    output_bytes: Annotated[float | None, Field(gt=0, description="size of an emitted tuple; absent: a sink")] = None
+    selectivity: Annotated[float, Field(ge=0, description="results an input tuple")]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if list(self.times_s) != sorted(self.times_s):
+            raise ValueError("times_s must not fall from a percentile to the next")
+        return self
+
+    def time_s(self, percentile: float) -> float:
+        """Te at a percentile from 0 to 100, linear between whole ones. Raises BadInput if it is none."""
+        return float(np.interp(check_percentile(percentile), PERCENTILES, self.times_s))
+
+
+def check_percentile(percentile: float) -> float:
+    """The percentile itself. Raises BadInput if it is none."""
+    if not 0.0 <= percentile <= 100.0:
+        raise BadInput(f"percentile must be from 0 to 100, got {percentile:g}")
+    return percentile
+
+
+def profile(
+    deployment: Deployment, samples: int = SAMPLES, seed: int = 0, progress: Progress | None = None
+) -> dict[str, OperatorProfile]:
+    """A profile of each operator, measured alone, in data-flow order, over that many tuples each.
+
+    An operator's input is a mixture of its producers' results in the proportions that their own profiles found.
+    Raises BadInput if an operator costs nothing or gets nothing to do.
+    """
+    query = deployment.query
+    found: dict[str, OperatorProfile] = {}
+    emitted_per_s: dict[str, float] = {}
+    for done, operator in enumerate(query.topological):
+        if progress is not None:
+            progress(done, len(query.operators))
+        inputs_per_s = _inputs_per_s(deployment, operator, emitted_per_s)
+        measured = measure(deployment, operator.name, inputs_per_s, samples, seed)
+        found[operator.name] = _profile(deployment, operator, measured)
+        emitted_per_s[operator.name] = measured.results_per_input * sum(inputs_per_s.values())
+    if progress is not None:
+        progress(len(found), len(found))
+    return found
+
+
+def instantiate(deployment: D, profiles: Mapping[str, OperatorProfile], percentile: float = MEDIAN) -> D:
+    """The same job (or scenario) as its profiles describe it: what an optimizer plans with.
+
+    An operator has the profiled time at that percentile, memory traffic, sizes, and results an input (of a join its
+    amplification; an aggregate keeps its window and groups). Raises BadInput if the profiles are of other operators,
+    if one costs nothing at that percentile, or if there is no such percentile.
+    """
+    query = deployment.query
+    names = [operator.name for operator in query.operators]
+    for name in profiles:
+        if name not in names:
+            raise BadInput(f"the profile names {name!r}, which is no operator of the job; {suggest(name, names)}")
+    for name in names:
+        if name not in profiles:
+            raise BadInput(f"the profile has nothing of operator {name!r}; profile this job again")
+    operators = tuple(_as_profiled(each, profiles[each.name], percentile) for each in query.operators)
+    described = Query(operators=operators, streams=query.streams)
+    return deployment.__class__(**{**dict(deployment), "query": described})
+
+
+def _as_profiled(operator: AnyOperator, found: OperatorProfile, percentile: float) -> AnyOperator:
+    time_s = found.time_s(percentile)
+    if time_s <= 0.0:
+        raise BadInput(
+            f"operator {operator.name!r} has a profile with zero cost at percentile {percentile:g}: no plan would "
+            "matter to it; take a higher percentile, or give the operator a service_time_s above 0 and profile again"
+        )
+    known = {"service_time_s": time_s, "memory_bytes": found.memory_bytes, **operator.measured_as(found.selectivity)}
+    if found.output_bytes is not None:
+        known["tuple_bytes"] = found.output_bytes
+    return operator.__class__(**{**dict(operator), **known})
+
+
+def _inputs_per_s(
+    deployment: Deployment, operator: AnyOperator, emitted_per_s: Mapping[str, float]
+) -> dict[str, float]:
+    """By producer that emits anything; of a source, what arrives at its broker, by its own name."""
+    name = operator.name
+    if operator.is_source:
+        return {name: deployment.workload.arrivals[name].mean_rate_per_s}
+    producers = [stream.producer for stream in deployment.query.inputs(name)]
+    idle = [each for each in producers if emitted_per_s[each] <= 0.0]
+    if len(idle) == len(producers) or (idle and operator.joins):
+        raise BadInput(
+            f"operator {name!r} cannot be profiled: {' and '.join(idle)} emitted nothing for it; "
+            "give --samples more tuples, or what comes before it a selectivity above 0"
+        )
+    return {each: emitted_per_s[each] for each in producers if each not in idle}
+
+
+def _profile(deployment: Deployment, operator: AnyOperator, measured: Measured) -> OperatorProfile:
+    query, engine = deployment.query, deployment.engine
+    tuples = sum(measured.inputs.values())
+    sizes = {name: engine.output_bytes(query, name) for name in measured.inputs}
+    return OperatorProfile(
+        samples=len(measured.times_s),
+        times_s=tuple(np.quantile(measured.times_s, PERCENTILES / 100).tolist()),
+        mean_s=float(measured.times_s.mean()),
+        memory_bytes=engine.memory_bytes(query, operator, measured.inputs),
+        input_bytes=sum(count * sizes[name] for name, count in measured.inputs.items()) / tuples,
+        output_bytes=None if operator.is_sink else engine.output_bytes(query, operator.name),
+        selectivity=measured.results_per_input,
+    )

@@ -1,0 +1,120 @@
+"""A shadow of a job: each window of its metrics updates what is believed, forecasts, and warns with a remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from spark.metric_windows import Series
+from streamtwin.connect.shadow import tables
+from streamtwin.connect.shadow.belief import Belief, believed
+from streamtwin.connect.shadow.forecast import Forecast, forecast
+from streamtwin.connect.shadow.remedy import Remedy, backpressured, remedy
+from streamtwin.connect.shadow.window import Window, rows_of, windows_of
+from twin.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """out: where rows go. ahead_s: how far it looks. trend: windows that a trend is seen in. said: told each alert.
+
+    What it writes of a window depends on the job and on the windows up to that one, and on nothing else.
+    """
+
+    scenario: Scenario
+    out: Path
+    window_s: float
+    ahead_s: float
+    trend: int
+    said: Callable[[str], None] = lambda _text: None
+
+    def told(self, series: Sequence[Series]) -> None:
+        """Whole windows, oldest first."""
+        for window in windows_of(series, self.window_s):
+            self._told(self._known(window))
+
+    def _known(self, window: Window) -> Window:
+        """Without operators and hosts that the job does not have."""
+        names = {each.name for each in self.scenario.query.operators}
+        hosts = {each.name for each in self.scenario.cluster.hosts}
+        operators = {name: found for name, found in window.operators.items() if name in names}
+        return replace(window, operators=operators, hosts={n: f for n, f in window.hosts.items() if n in hosts})
+
+    def _told(self, window: Window) -> None:
+        rows = rows_of(window)
+        if not rows:
+            return
+        tables.write(self.out, tables.STATISTICS, window.start_s, rows)
+        belief = believed(self.scenario, [*tables.before(self.out, window.start_s, self.trend - 1), window])
+        if belief is None:
+            return
+        coming = forecast(belief, self.scenario.plan, self.ahead_s)
+        tables.write(self.out, tables.FORECASTS, window.start_s, [_forecast_row(window, belief, coming)])
+        if coming.in_s is not None:
+            alert = _alert_row(window, belief, coming)
+            tables.write(self.out, tables.ALERTS, window.start_s, [alert])
+            self.said(f"at {window.end_s:,.0f} s: {alert['words']}")
+
+
+def _forecast_row(window: Window, belief: Belief, coming: Forecast) -> dict[str, Any]:
+    return {
+        "start_s": window.start_s,
+        "end_s": window.end_s,
+        "rates": {name: asdict(each) for name, each in belief.trends.items()},
+        "costs_s": dict(belief.costs_s),
+        "ahead_s": coming.ahead_s,
+        "pressure_now": coming.now.used,
+        "pressure_then": coming.then.used,
+        "operator": coming.operator or coming.then.operator,
+        "backpressure_in_s": coming.in_s,
+    }
+
+
+def _alert_row(window: Window, belief: Belief, coming: Forecast) -> dict[str, Any]:
+    """Simulated are runs at the rates that the remedy is to bear; without one, at those ahead."""
+    found = remedy(belief, coming)
+    then = belief.ahead(coming.ahead_s if found is None else found.for_s)
+    checked = {
+        "simulated_as_it_is": backpressured(then, then.plan),
+        "simulated_moved": None if found is None else backpressured(then, found.plan),
+    }
+    return {
+        "start_s": window.start_s,
+        "end_s": window.end_s,
+        "operator": coming.operator,
+        "backpressure_in_s": coming.in_s,
+        "ahead_s": coming.ahead_s,
+        "moves": [] if found is None else [asdict(each) for each in found.moves],
+        "avoids": found is not None and found.in_s is None,
+        "backpressure_moved_in_s": None if found is None else found.in_s,
+        **checked,
+        "words": f"{_coming(coming)}; {_moves(found)}{_checked(**checked)}",
+    }
+
+
+def _coming(coming: Forecast) -> str:
+    if coming.in_s == 0.0:
+        return f"backpressure at {coming.operator} by now ({coming.now.used:.0%} of what it can bear)"
+    return f"backpressure at {coming.operator} in {_span(coming.in_s or 0.0)} at this trend"
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds / 60:.1f} minutes" if seconds >= 100 else f"{seconds:.0f} s"
+
+
+def _moves(found: Remedy | None) -> str:
+    if found is None:
+        return "no move of a few operators avoids or delays it: add replicas or hosts"
+    moving = " and ".join(each.words for each in found.moves)
+    return f"{moving} avoids it" if found.in_s is None else f"{moving} delays it to {_span(found.in_s)} from now"
+
+
+def _checked(simulated_as_it_is: bool | None, simulated_moved: bool | None) -> str:
+    """What the simulator says of it."""
+    if simulated_moved is None or simulated_as_it_is is None:
+        return ""
+    if simulated_as_it_is == simulated_moved:
+        return f", but in the simulator the job {'does not keep' if simulated_moved else 'keeps'} up either way"
+    return ", as it does in the simulator" if simulated_as_it_is else ", but in the simulator it brings it about"

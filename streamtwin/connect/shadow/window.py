@@ -1,0 +1,76 @@
+"""What the metrics of a job say over one window of time: readings by operator and host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from statistics import fmean
+from typing import Any
+
+from spark.metric_windows import Series
+from streamtwin.connect.importers.prometheus import MEANINGS, together
+
+TIMES = ("start_s", "end_s", "at_s")
+Readings = Mapping[str, float]
+"""By column of `twin calibrate`'s tables: in_per_s, out_per_s, offered_per_s, busy, backpressured, cpu, latency_s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """[start_s, end_s) in the samples' own time. at_s: about which its samples lie."""
+
+    start_s: float
+    end_s: float
+    at_s: float
+    operators: Mapping[str, Readings] = field(default_factory=dict)
+    hosts: Mapping[str, Readings] = field(default_factory=dict)
+    job: Readings = field(default_factory=dict)
+
+
+def windows_of(series: Sequence[Series], window_s: float) -> Iterator[Window]:
+    """Of series in the order of their windows."""
+    for start_s, group in groupby(series, key=lambda each: each.start_s):
+        yield _window(start_s, window_s, group)
+
+
+def _window(start_s: float, window_s: float, series: Iterable[Series]) -> Window:
+    values: dict[str, dict[str, dict[str, list[float]]]] = {"operator": {}, "host": {}, "": {}}
+    times_s = []
+    for each in series:
+        times_s.append((each.first_s + each.last_s) / 2)
+        value = _value(each)
+        if value is not None:
+            of = values[MEANINGS[each.metric].of].setdefault(each.of, {})
+            of.setdefault(each.metric, []).append(value * MEANINGS[each.metric].scale)
+    operators, hosts, job = ({of: together(found) for of, found in part.items()} for part in values.values())
+    return Window(start_s, start_s + window_s, fmean(times_s), operators, hosts, job.get("", {}))
+
+
+def _value(series: Series) -> float | None:
+    """A gauge's mean, a counter's growth a second; None for one that has fallen (a restart) or was seen once."""
+    if not MEANINGS[series.metric].counter:
+        return series.mean
+    passed_s = series.last_s - series.first_s
+    if passed_s <= 0 or (series.least, series.most) != (series.first, series.last):
+        return None
+    return (series.last - series.first) / passed_s
+
+
+def rows_of(window: Window) -> list[dict[str, Any]]:
+    """A row an operator, a host, and the job if it has readings of its own."""
+    span = {name: getattr(window, name) for name in TIMES}
+    found = [{**span, "operator": name, **window.operators[name]} for name in sorted(window.operators)]
+    found += [{**span, "host": name, **window.hosts[name]} for name in sorted(window.hosts)]
+    return found + ([{**span, **window.job}] if window.job else [])
+
+
+def of_rows(rows: Sequence[Mapping[str, Any]]) -> Window:
+    """What `rows_of` made of one window."""
+    parts: dict[str, dict[str, Readings]] = {"operator": {}, "host": {}, "": {}}
+    for row in rows:
+        kind = next((name for name in ("operator", "host") if name in row), "")
+        readings = {key: value for key, value in row.items() if key not in (*TIMES, kind)}
+        parts[kind][row.get(kind, "")] = readings
+    times_s = {name: rows[0][name] for name in TIMES}
+    return Window(**times_s, operators=parts["operator"], hosts=parts["host"], job=parts[""].get("", {}))

@@ -1,0 +1,128 @@
+"""The demo's folder: recognised by its manifest, replaced only in what the demo itself wrote."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from figures.learning_curve import learning_curve
+from figures.placement_regret import placement_regret
+from figures.predicted_vs_simulated import predicted_vs_simulated
+from scenarios.files import scenario_file
+from scenarios.files.pictures import png
+from scenarios.planning.validation import ValidationRow
+from streamtwin.demo.loop import Outcome, Settings
+from streamtwin.demo.page import page
+from twin.atomic import write_text
+from twin.errors import BadInput
+from twin.plan import ExecutionPlan
+from twin.version import VERSION
+
+MANIFEST = "manifest.json"
+MADE_BY = "twin demo"
+KEPT = "corpus"
+"""What an unfinished demo of the same settings leaves for the next one to go on with."""
+REPORT = "report.html"
+PLAN = "learned-plan.yaml"
+OWN = (
+    KEPT,
+    "dataset",
+    "model",
+    "naive-plan.yaml",
+    PLAN,
+    "regret.csv",
+    "regret.png",
+    "predictions.png",
+    "training.png",
+    REPORT,
+)
+
+
+def prepare(out: Path, settings: Settings) -> None:
+    """An `out` that the demo may write to: new, empty, or its own, cleared of what it wrote before.
+
+    A corpus of the same settings stays if that demo did not finish. Raises BadInput if `out` holds anything else.
+    """
+    found = _manifest(out)
+    if found is None and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise BadInput(f"{out} was not made by '{MADE_BY}', so it is left alone; name another folder with --out")
+    resume = found is not None and not found["finished"] and found["about"] == _about(settings)
+    for name in OWN:
+        if not (resume and name == KEPT):
+            _remove(out / name)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        _write_manifest(out, settings, finished=False)
+    except OSError as error:
+        raise BadInput(f"{out} cannot be written: {error.strerror}; name another folder with --out") from None
+
+
+def write(out: Path, outcome: Outcome) -> None:
+    """The table, the pictures, the plans and the report; last, the manifest says that the demo is finished."""
+    rows = outcome.rows
+    pictures = {
+        "regret.png": png(placement_regret(regret_table(rows), "end-to-end latency")),
+        "predictions.png": png(predicted_vs_simulated(outcome.predictions, "end-to-end latency [s]")),
+        "training.png": png(learning_curve(outcome.curve)),
+    }
+    for name, picture in pictures.items():
+        (out / name).write_bytes(picture)
+    (out / "regret.csv").write_text(as_csv([asdict(row) for row in rows]), encoding="utf-8")
+    (out / "naive-plan.yaml").write_text(scenario_file.dump(outcome.scenario), encoding="utf-8")
+    learned = next(row for row in rows if "learned" in row.optimizer)
+    plan = ExecutionPlan.model_validate({"placement": learned.plan})
+    (out / PLAN).write_text(scenario_file.dump(outcome.scenario.with_plan(plan)), encoding="utf-8")
+    (out / REPORT).write_text(page(outcome, pictures, out), encoding="utf-8")
+    _write_manifest(out, outcome.settings, finished=True)
+
+
+def regret_table(rows: Sequence[ValidationRow]) -> dict[str, list[Any]]:
+    """The table that `figures.placement_regret` draws."""
+    nan = float("nan")
+    return {
+        "plan": [row.optimizer for row in rows],
+        "latency_s": [nan if row.simulated is None else row.simulated for row in rows],
+        "ci95_s": [row.ci95 or 0.0 for row in rows],
+        "backpressured": [bool(row.backpressured) for row in rows],
+    }
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows of equal keys; nested values as JSON."""
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({key: json.dumps(value) if isinstance(value, Mapping) else value for key, value in row.items()})
+    return buffer.getvalue()
+
+
+def _about(settings: Settings) -> dict[str, Any]:
+    return {"version": VERSION, **asdict(settings)}
+
+
+def _manifest(out: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    ours = isinstance(found, dict) and found.get("made_by") == MADE_BY and {"finished", "about"} <= found.keys()
+    return found if ours else None
+
+
+def _write_manifest(out: Path, settings: Settings, *, finished: bool) -> None:
+    body = {"made_by": MADE_BY, "finished": finished, "about": _about(settings)}
+    write_text(out / MANIFEST, json.dumps(body, indent=2) + "\n")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

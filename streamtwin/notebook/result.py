@@ -1,0 +1,151 @@
+"""A run as people and programs look at it: sentences, data frames, pictures, files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from figures.svg import element
+from figures.time_line import time_line
+from scenarios.files.run_folder import read_run as read_kept
+from scenarios.files.scenario_file import load
+from scenarios.files.traces import write_run
+from streamtwin.notebook.frames import frame
+from streamtwin.notebook.html import Html, picture
+from streamtwin.report.html_tables import tables
+from streamtwin.report.page import check_ours, paragraph
+from streamtwin.report.run_page import run_page, shortened
+from streamtwin.report.verdict import good, verdict
+from streamtwin.tables import run_tables
+from streamtwin.tables.timelines import panels
+from twin.atomic import write_text
+from twin.deployment import Deployment
+from twin.errors import BadInput, suggest
+from twin.metrics import Metrics
+from twin.run import Run
+from twin.scenario import Scenario
+from twin.simulation import simulate
+from twin.trace import EVENTS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+Table = Literal["operators", "hosts", "links"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One simulated run. name: of the scenario; job: what was run; run: all that it gave."""
+
+    name: str
+    job: Deployment
+    run: Run
+
+    @property
+    def metrics(self) -> Metrics:
+        """Throughput, latencies, backpressure, success."""
+        return self.run.metrics
+
+    @property
+    def verdict(self) -> str:
+        """Whether the job keeps up, and what the bottleneck is, in sentences."""
+        return verdict(self.job, self.run)
+
+    @property
+    def keeps_up(self) -> bool:
+        """Whether results came and no tuples stayed unread."""
+        return good(self.run)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader should know besides."""
+        return self.run.warnings
+
+    @property
+    def operators(self) -> DataFrame:
+        """A line an operator, after the warm-up: rates, and shares of time busy, backpressured, idle."""
+        return frame(self.run.operators, "operator")
+
+    @property
+    def hosts(self) -> DataFrame:
+        """A line a host: CPU in use, memory, what it sent."""
+        return frame(self.run.hosts, "host")
+
+    @property
+    def links(self) -> DataFrame:
+        """A line a network card, or direction of a link, that carried anything."""
+        return frame(self.run.links, "link")
+
+    @property
+    def events(self) -> DataFrame:
+        """A line a change of the running job, in order; empty if there was none."""
+        from pandas import DataFrame
+
+        return DataFrame(list(self.run.event_rows), columns=EVENTS.names[1:])
+
+    def periods(self, table: Table = "operators") -> DataFrame:
+        """A line a component and period of statistics; columns are those of `twin.trace`. Raises BadInput."""
+        rows = {"operators": self.run.operator_rows, "hosts": self.run.host_rows, "links": self.run.link_rows}
+        if table not in rows:
+            raise BadInput(f"periods({table!r}): {suggest(str(table), rows)}")
+        return frame(rows[table])
+
+    def over_time(self) -> DataFrame:
+        """Rates, queues, latency quantiles and shares busy, by simulated second; columns (quantity, series)."""
+        from pandas import DataFrame, Index
+
+        parts = {(panel.title, name): line for panel in panels(self.run) for name, line in panel.series.items()}
+        at_s = panels(self.run)[0].at_s
+        return DataFrame(parts, index=Index(at_s, name="at_s"), dtype=float)
+
+    @property
+    def picture(self) -> Html:
+        """The query on its hosts, coloured by how busy operators were."""
+        return picture(self.job, self.run)
+
+    @property
+    def timelines(self) -> Html:
+        """`over_time` drawn."""
+        return Html(element("div", *(time_line(panel) for panel in panels(self.run)), style="max-width: 82rem"))
+
+    def figure(self) -> Figure:
+        """`over_time` drawn by Matplotlib, for print."""
+        from figures.run_panels import run_panels
+
+        return run_panels(panels(self.run))
+
+    def report(self, file: str | Path) -> Path:
+        """Writes the page of `twin report`. Raises BadInput if the file is there and is no report."""
+        check_ours(Path(file))
+        write_text(Path(file), run_page(self.name, self.job, self.run))
+        return Path(file)
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes the folder of `twin run --out`, from which `read_run` reads it. Raises BadInput if it exists."""
+        write_run(self.run, self.name, Path(folder))
+        return Path(folder)
+
+    def __repr__(self) -> str:
+        return f"<Result of {self.name}: {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        shown = tables(run_tables.of_run(self.name, shortened(self.run.to_dict())[0])[:1])
+        return "".join((paragraph(self.verdict), self.picture, *shown))
+
+
+def run(scenario: Scenario | str, *, progress: Callable[[int, int], None] | None = None, **settings: Any) -> Result:
+    """Simulates a scenario, or the one of that library name or file, under other run settings such as `horizon_s=60`.
+
+    progress: told (done, total) periods. Raises BadInput for what cannot be.
+    """
+    wanted = load(scenario) if isinstance(scenario, str) else scenario
+    wanted = wanted.with_run(**settings) if settings else wanted
+    return Result(wanted.name, wanted, simulate(wanted, progress=progress))
+
+
+def read_run(folder: str | Path) -> Result:
+    """The run in a folder that `twin run --out` or `Result.save` wrote. Raises BadInput if it holds none."""
+    return Result(*read_kept(Path(folder)))

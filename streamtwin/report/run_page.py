@@ -1,0 +1,104 @@
+"""A run as a page: what it comes to, the query on its hosts, time-lines, tables, the scenario."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from figures.job_map import job_map
+from figures.svg import element, text
+from figures.time_line import time_line
+from scenarios.files.scenario_file import dump
+from streamtwin.report.html_tables import tables
+from streamtwin.report.page import cards, folded, page, paragraph, scrolling, section
+from streamtwin.report.verdict import good, verdict
+from streamtwin.tables import rounding, run_tables
+from streamtwin.tables.checkpoint_table import apart
+from streamtwin.tables.job_maps import drawn
+from streamtwin.tables.tables import number, seconds
+from streamtwin.tables.timelines import panels
+from twin.deployment import Deployment
+from twin.engine.measure.standard_errors import ERRORS
+from twin.run import Run
+from twin.scenario import Scenario
+
+MOST_ROWS = 50
+MOST_TEXT = 60_000
+RANKED = {"operators": "busy", "hosts": "cpu", "links": "utilisation"}
+"""By what the rows of a long table are chosen: the fullest."""
+
+
+def run_page(name: str, job: Deployment, run: Run) -> str:
+    """The page of one run. job: as it began; what events did to it is in the time-lines and the tables."""
+    about = run.manifest
+    made = f"seed {about['seed']}, {about['horizon_s']:g} s, configuration {about['config_hash']}."
+    return page(f"{name}: a simulated run", _parts(name, job, run), made)
+
+
+def _parts(name: str, job: Deployment, run: Run) -> Iterator[str]:
+    yield paragraph(verdict(job, run), "verdict" if good(run) else "verdict bad")
+    if isinstance(job, Scenario) and job.description:
+        yield paragraph(job.description)
+    yield cards(_headline(run))
+    for warning in run.warnings:
+        yield paragraph(f"Careful: {warning}", "note")
+    yield _picture(job, run)
+    lines = element("div", *(time_line(panel) for panel in panels(run)), class_="lines")
+    yield section("Over time", lines, paragraph("Dashed verticals are events; shaded is how long they lasted.", "note"))
+    document, left_out = shortened(run.to_dict())
+    yield section("Tables", *tables(run_tables.of_run(name, document)), *(paragraph(each, "note") for each in left_out))
+    yield section("The scenario", *_scenario(job))
+
+
+def _picture(job: Deployment, run: Run) -> str:
+    picture, told = drawn(job, run)
+    words = (
+        "Operators in the direction of the data, each on its hosts, coloured by how busy they were on average. Bar: "
+        "busy (dark), backpressured (red). Lines are as thick as what they carry; dashed red ones hold their "
+        "producer up (backpressure)."
+    )
+    said = (
+        [paragraph(f"{told[:1].upper()}{told[1:]}; a box shows the busiest of its operators.", "note")] if told else []
+    )
+    return section("The query on its hosts", scrolling(job_map(picture)), paragraph(words, "note"), *said)
+
+
+def _headline(run: Run) -> list[tuple[str, str]]:
+    metrics, errors = run.metrics, run.standard_errors
+    rate, latency = metrics.throughput_per_s, metrics.e2e_latency_s
+    rate_error = errors.throughput_per_s and ERRORS * errors.throughput_per_s
+    latency_error = errors.e2e_latency_s and ERRORS * errors.e2e_latency_s
+    mean_s = latency.mean if latency else math.inf
+    return [
+        ("keeps up", "yes" if good(run) else "no"),
+        ("results a second", rounding.number(rate, rate_error) or number(rate)),
+        ("end-to-end latency, mean", rounding.seconds(mean_s, latency_error) or seconds(mean_s)),
+        ("99 % of results within", seconds(latency.p99 if latency else None)),
+        ("left unread a second", number(metrics.backpressure_per_s)),
+        ("results", f"{metrics.tuples_out:,}"),
+    ]
+
+
+def shortened(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The document with the fullest of very many operators, hosts and links alone; a sentence for each part."""
+    found, told = dict(document), []
+    for part, key in RANKED.items():
+        rows = document[part]
+        if len(rows) > MOST_ROWS:
+            chosen = sorted(rows, key=lambda name, rows=rows, key=key: -rows[name][key])[:MOST_ROWS]  # type: ignore[misc]
+            found[part] = {name: rows[name] for name in rows if name in set(chosen)}
+            told.append(f"Of {len(rows):,} {part} the {MOST_ROWS} fullest are listed.")
+    changes, taken = apart(document["events"])
+    if len(changes) > MOST_ROWS:
+        found["events"] = [*changes[:MOST_ROWS], *taken]
+        told.append(f"Of {len(changes):,} events the first {MOST_ROWS} are listed.")
+    return found, told
+
+
+def _scenario(job: Deployment) -> list[str]:
+    scenario = job if isinstance(job, Scenario) else Scenario.of(job)
+    written = dump(scenario)
+    if len(written) > MOST_TEXT:
+        return [paragraph(f"Its file has {len(written):,} characters and is not shown.", "note")]
+    return [folded("as a file for twin run", element("pre", text(written)))]

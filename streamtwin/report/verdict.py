@@ -1,0 +1,119 @@
+"""What a run comes to, in sentences: whether the job keeps up, and what the bottleneck is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from scenarios.questions.kept import Outcome
+from scenarios.questions.measures import measures
+from scenarios.questions.resources import FULL, Resource, resources
+from streamtwin.tables.checkpoint_table import apart
+from streamtwin.tables.tables import number, seconds
+from twin.deployment import Deployment
+from twin.run import Run
+
+MOST_NAMES = 4
+NO_SPARE = 0.99
+LONG = 0.1
+"""Share of the periods in which something must be full to be called the bottleneck of a run."""
+
+
+def good(run: Run) -> bool:
+    """Whether it kept up."""
+    return run.metrics.success and not run.metrics.backpressured
+
+
+def verdict(job: Deployment, run: Run) -> str:
+    """How it went, what binds, and for how long the job stood still."""
+    return " ".join((_state(run), _bottleneck(job, run), *_pauses(run)))
+
+
+def _state(run: Run) -> str:
+    metrics = run.metrics
+    if run.crashed:
+        return "The job crashed: " + next((each for each in run.warnings if "memory" in each), "out of memory") + "."
+    if not metrics.success:
+        return "No result reached a sink."
+    if metrics.backpressured:
+        return f"The job does not keep up: {number(metrics.backpressure_per_s)} tuples a second stay unread."
+    return "The job keeps up with its input."
+
+
+def _bottleneck(job: Deployment, run: Run) -> str:
+    found = resources(job, [Outcome(measures(run))])
+    words = list(_full(job, found))
+    if words:
+        return f"The bottleneck is {joined(words)}." if not good(run) else f"{_nearly(found[0].used)}: {joined(words)}."
+    found = [each for each in found if each.kind != "memory"]  # which more tuples need not fill
+    if not found:
+        return "Nothing was in use."
+    top = found[0]
+    name = f"operator {top.name}" if top.kind == "operator" else f"the {top.kind} of {top.name}"
+    if good(run):
+        room = f"it could bear about {number(1 / top.used)} times as much"
+        return f"The fullest resource is {name} ({top.used:.0%} in use): {room}."
+    at_times = _at_times(job, run)
+    average = f"{name}, {top.used:.0%} in use on average"
+    return f"The bottleneck is {at_times}." if at_times else f"Nothing was full for long (the fullest: {average})."
+
+
+def _nearly(used: float) -> str:
+    """What is quite full may be so because queues before it are still filling."""
+    return "A longer run may show that it does not keep up, as this is full" if used >= NO_SPARE else "Nearly full"
+
+
+def _at_times(job: Deployment, run: Run) -> str:
+    """What was full in the most periods after the warm-up, if it was in one of ten: a host's CPU before operators."""
+    periods = [row for row in run.host_rows if row["start_s"] >= run.manifest["warmup_s"]]
+    cpus = Counter(row["host"] for row in periods if row["cpuUtilisation"] >= FULL)
+    rows = [row for row in run.operator_rows if row["start_s"] >= run.manifest["warmup_s"]]
+    busy = Counter(row["operator"] for row in rows if row["busyTimeMsPerSecond"] >= 1000 * FULL)
+    count = len({row["period"] for row in rows})
+    for found in (cpus, busy):
+        for name, times in found.most_common(1):
+            if times >= LONG * count:
+                on = some(sorted({place.host for place in job.plan.locations(name)})) if found is busy else ""
+                what = f"operator {name} on {on}" if found is busy else f"the CPU of {name}"
+                return f"{what}, full in {times} of {count} periods"
+    return ""
+
+
+def _full(job: Deployment, found: Sequence[Resource]) -> Iterator[str]:
+    """What binds. An operator on a host whose CPU is full waits for that, and is named with it."""
+    full = [each for each in found if each.used >= FULL]
+    hosts = {each.name for each in full if each.kind == "CPU"}
+    on = {name: {place.host for place in job.plan.locations(name)} for name in job.plan.placement}
+    for each in full:
+        if each.kind == "CPU":
+            there = [operator.name for operator in job.query.topological if each.name in on[operator.name]]
+            yield f"the CPU of {each.name} ({each.used:.0%} in use), which {some(there)} use{'s' * (len(there) == 1)}"
+        elif each.kind != "operator":
+            yield f"the {each.kind} of {each.name} ({each.used:.0%} in use)"
+        elif not on[each.name] & hosts:
+            where = some(sorted(on[each.name]))
+            spare = all(
+                job.cluster.host(name).socket_count == 1 for name in on[each.name]
+            )  # else its socket may be full
+            yield f"operator {each.name} on {where} ({each.used:.0%} busy){', with cores to spare there' * spare}"
+
+
+def _pauses(run: Run) -> Iterator[str]:
+    events, _ = apart(run.event_rows)
+    paused = [row["paused_s"] for row in events if row["paused_s"]]
+    if events:
+        stood = f", which paused it, or a part of it, for {seconds(sum(paused))} in all" if paused else ""
+        yield f"{len(events):,} event{'s' * (len(events) > 1)} changed it while it ran{stood}."
+
+
+def some(names: Sequence[str]) -> str:
+    """A few of many names."""
+    if len(names) <= MOST_NAMES + 1:
+        return joined(names)
+    return f"{', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES:,} more"
+
+
+def joined(words: Iterable[str]) -> str:
+    """As in a sentence."""
+    listed = list(words)
+    return " and ".join(filter(None, (", ".join(listed[:-1]), listed[-1]))) if listed else ""

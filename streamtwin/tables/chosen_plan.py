@@ -1,0 +1,78 @@
+"""An optimizer's answer in words and tables: where operators run, and what is predicted of that, beside the given plan.
+
+Each line names the plan that it is about: `as given` is the scenario's own, the other is the optimizer's answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from optimizers.interface import Candidate, Solution
+from streamtwin.tables import tables
+from streamtwin.tables.wide import Wide
+from twin.plan import ExecutionPlan
+
+GIVEN = "as given"
+PROVED = 0.0005
+"""A gap that is 0.0 % in print says nothing beside `optimal`."""
+
+
+def placements(name: str, given: ExecutionPlan, solution: Solution, optimizer: str) -> Wide:
+    """Where each operator's replicas run under both plans."""
+    before, after = (each.model_dump(mode="json")["placement"] for each in (given, solution.plan))
+    rows = [
+        {"operator": operator, "before": tables.places(before[operator]), "after": tables.places(where)}
+        for operator, where in after.items()
+    ]
+    columns = {"operator": "operator", "before": GIVEN, "after": f"by {optimizer}"}
+    return tables.of_rows(f"{name}: where operators run", columns, rows)
+
+
+def estimates(
+    given: ExecutionPlan, solution: Solution, optimizer: str, judge: str, objective: str, *, required: bool
+) -> Wide:
+    """What is predicted of both plans; of one, if the given plan is the answer. required: whether more than keeping up
+    is."""
+    shown = quantity(objective)
+    kept = solution.plan == given
+    rows: list[dict[str, Any]] = []
+    if solution.given is not None and not kept:
+        rows.append({"plan": GIVEN, "value": shown(solution.given.objective), "state": _state(solution.given)})
+    answer = f"{GIVEN}, kept" if kept else f"by {optimizer}"
+    rows.append(
+        {"plan": answer, "value": shown(solution.objective), "state": _outcome(solution, kept=kept, required=required)}
+    )
+    columns = {"plan": "plan", "value": objective, "state": "outcome"}
+    return tables.of_rows(f"predicted by {judge}", columns, rows)
+
+
+def claim(solution: Solution) -> str:
+    """What the search did, and what it proves."""
+    among = f" ({solution.among})" if solution.among and solution.status != "feasible" else ""
+    weighed = f", {solution.weighed:,} placements weighed in the search" if solution.weighed else ""
+    words = f"{solution.status}{among}: {solution.evaluations:,} plans estimated{weighed}, in {solution.seconds:.2f} s"
+    if solution.gap is not None and not (solution.status == "optimal" and solution.gap < PROVED):
+        whose = "no plan that keeps up" if solution.sane else "no plan"
+        words += f"; {whose} can be more than {solution.gap:.1%} better by this model"
+    return words
+
+
+def quantity(objective: str) -> Callable[[float], str]:
+    """How values of a target metric are written."""
+    latency = objective.endswith("_s") and not objective.endswith("per_s")
+    return tables.seconds if latency else tables.number
+
+
+def _outcome(solution: Solution, *, kept: bool, required: bool) -> str:
+    if kept and solution.given is not None:
+        return _state(solution.given)
+    return "keeps up" if solution.sane else "does not keep up" + (", or not as required" if required else "")
+
+
+def _state(found: Candidate) -> str:
+    if found.success < 0.5:
+        return "fails"
+    if found.backpressured >= 0.5:
+        return "backpressured"
+    return "keeps up" if found.sane else "keeps up, but not as required"

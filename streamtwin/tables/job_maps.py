@@ -1,0 +1,153 @@
+"""A job, and what a run knows of it, as the picture of a query on its hosts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from figures.job_map import Box, JobMap, Lane, Wire
+from streamtwin.tables.backpressure import Load, held_up, loads
+from streamtwin.tables.job_groups import Group, Groups, groups
+from streamtwin.tables.tables import number
+from twin.deployment import Deployment
+from twin.query import Stream
+from twin.run import Run
+
+Spot = tuple[Group, str]
+"""Operators that are drawn as one, in a lane."""
+FREE = "not used"
+MOST_FREE = 8
+
+
+class Drawn(NamedTuple):
+    """picture: for `figures.job_map.job_map`. told: what is drawn together, in words; empty if nothing is."""
+
+    picture: JobMap
+    told: str
+
+
+def drawn(job: Deployment, run: Run | None = None) -> Drawn:
+    """The job under its own plan; without a run nothing is coloured."""
+    seen = _Seen(job, groups(job), loads(run), {each.host: each.cpu for each in run.hosts} if run else {})
+    lanes = list(_lanes(seen))
+    order = {lane.name: index for index, lane in enumerate(lanes)}
+    boxes = [_box(seen, spot, names, order[spot[1]]) for spot, names in seen.spots.items()]
+    title = f"{getattr(job, 'name', 'the query')} on its hosts"
+    return Drawn(JobMap(title, lanes, boxes, _wires(seen)), seen.grouped.told)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What is drawn. loads: by operator; cpu: by host; both empty without a run."""
+
+    job: Deployment
+    grouped: Groups
+    loads: Mapping[str, Load]
+    cpu: Mapping[str, float]
+
+    @cached_property
+    def placed(self) -> dict[str, list[str]]:
+        """The lane of each replica, by operator."""
+        lanes = self.grouped.lanes
+        return {name: [lanes[place] for place in self.job.plan.locations(name)] for name in self.grouped.of}
+
+    @cached_property
+    def spots(self) -> dict[Spot, list[str]]:
+        """The operators of each box, in data-flow order."""
+        found: dict[Spot, list[str]] = {}
+        for name, group in self.grouped.of.items():
+            for lane in dict.fromkeys(self.placed[name]):
+                found.setdefault((group, lane), []).append(name)
+        return found
+
+
+def _lanes(seen: _Seen) -> Iterator[Lane]:
+    """As hosts are listed; those without operators together at the end."""
+    listed = {host.name: index for index, host in enumerate(seen.job.cluster.hosts)}
+    hosts: dict[str, list[str]] = {}
+    for place in sorted(seen.grouped.lanes, key=lambda each: (listed[each.host], each.socket)):
+        hosts.setdefault(seen.grouped.lanes[place], []).append(place.host)
+    for lane, inside in hosts.items():
+        yield _lane(seen, lane, list(dict.fromkeys(inside)))
+    used = {name for inside in hosts.values() for name in inside}
+    free = [name for name in listed if name not in used]
+    if free:
+        yield Lane(FREE, ", ".join(free) if len(free) <= MOST_FREE else f"{len(free):,} hosts")
+
+
+def _lane(seen: _Seen, name: str, hosts: Sequence[str]) -> Lane:
+    """A host in words; of several, how full the fullest is."""
+    used = max((seen.cpu[each] for each in hosts if each in seen.cpu), default=None)
+    if len(hosts) > 1:
+        return Lane(name, "" if used is None else f"the fullest has {used:.0%} of its CPU in use", used)
+    host = seen.job.cluster.host(hosts[0])
+    cores = f"{host.cpu_percent / 100:g} cores"
+    return Lane(name, ", ".join(filter(None, (host.tier, cores, "" if used is None else f"CPU {used:.0%}"))), used)
+
+
+def _box(seen: _Seen, spot: Spot, names: Sequence[str], lane: int) -> Box:
+    """Of several operators, the shares of the busiest, and of the one that is held up most."""
+    group, where = spot
+    here = sum(seen.placed[name].count(where) for name in names)
+    everywhere = sum(len(seen.placed[name]) for name in names)
+    known = [seen.loads[name] for name in names if name in seen.loads]
+    busy = max((each.busy for each in known), default=None)
+    blocked = max((each.blocked for each in known), default=None)
+    kind = seen.job.query.operator(names[0]).kind if len(names) == 1 else ""
+    what = " ".join(filter(None, (kind, f"x {here:,}" if here > len(names) else "")))
+    told = f"{group.name} on {where}: {here:,} of {everywhere:,} replicas"
+    if busy is not None and blocked is not None:
+        told += f"; busy {busy:.1%}, backpressured {blocked:.1%}{' (the most of any)' if len(names) > 1 else ''}"
+    return Box(
+        lane,
+        group.column,
+        group.name,
+        ": ".join(filter(None, (what, "" if busy is None else f"{busy:.0%}"))),
+        busy,
+        blocked,
+        told,
+    )
+
+
+def _wires(seen: _Seen) -> list[Wire]:
+    """Streams between boxes; as thick as the tuples that they carry, where that is known."""
+    numbers = {spot: index for index, spot in enumerate(seen.spots)}
+    slow = held_up(seen.job.query, seen.loads)
+    rates: Counter[tuple[int, int]] = Counter()
+    streams: dict[tuple[int, int], list[Stream]] = {}
+    for stream in seen.job.query.streams_by_name:
+        start, end = seen.grouped.of[stream.producer], seen.grouped.of[stream.consumer]
+        rate = seen.loads[stream.producer].rate_out_per_s if stream.producer in seen.loads else 0.0
+        rate *= seen.job.query.operator(stream.producer).share_to(stream.consumer)
+        for (a, b), share in _shares(seen, stream).items():
+            wire = numbers[start, a], numbers[end, b]
+            if wire[0] != wire[1]:
+                rates[wire] += rate * share  # type: ignore[assignment]
+                streams.setdefault(wire, []).append(stream)
+    most = max(rates.values(), default=0) or 1.0
+    return [
+        Wire(*wire, rates[wire] / most, alarm, _told(inside, rates[wire], alarm, bool(seen.loads)))
+        for wire, inside in streams.items()
+        for alarm in [any((each.producer, each.consumer) in slow for each in inside)]
+    ]
+
+
+def _told(streams: Sequence[Stream], rate_per_s: float, alarm: bool, known: bool) -> str:
+    first = f"{streams[0].producer} to {streams[0].consumer}"
+    what = first if len(streams) == 1 else f"{len(streams):,} streams, such as {first}"
+    rate = f": about {number(rate_per_s)} tuples/s here" if known else ""
+    return f"{what}{rate}{'; backpressure goes along it' if alarm else ''}"
+
+
+def _shares(seen: _Seen, stream: Stream) -> dict[tuple[str, str], float]:
+    """By pair of lanes, about which share of a stream goes from the one to the other: as replicas are spread."""
+    starts, ends = seen.placed[stream.producer], seen.placed[stream.consumer]
+    how = seen.job.query.partitioning(stream)
+    if how.paired:
+        pairs = Counter(zip(starts, ends, strict=False))
+        return {pair: count / len(starts) for pair, count in pairs.items()}
+    froms, tos, copies = Counter(starts), Counter(ends), how.count_of_copies(len(ends))
+    return {(a, b): froms[a] / len(starts) * tos[b] * copies / len(ends) for a in froms for b in tos}

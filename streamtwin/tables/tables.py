@@ -1,0 +1,161 @@
+"""Results as tables to read: documents (what --json prints) in, rich tables out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from figures import units
+from streamtwin.tables.wide import Column, Wide
+
+
+def of_rows(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> Wide:
+    """One line a row; `columns` maps a key of the rows to its heading. Numbers are right-aligned."""
+    listed = list(rows)
+    shown = []
+    for key, heading in columns.items():
+        values = [row.get(key) for row in listed]
+        shown.append(Column((heading,), tuple(map(cell, values)), number=_numbers(values)))
+    return Wide(title, tuple(shown))
+
+
+def glossary(title: str, meanings: Mapping[str, str]) -> Table:
+    """Names with what they mean, a line each."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=True)
+    table.add_column("name", no_wrap=True)
+    table.add_column("meaning")
+    for name, meaning in meanings.items():
+        table.add_row(name, meaning)
+    return table
+
+
+def of_regrets(rows: Sequence[Mapping[str, Any]]) -> list[Wide]:
+    """A regret table a scenario; rows are `scenarios.planning.validation.ValidationRow` as mappings."""
+    columns = {
+        "optimizer": "optimizer",
+        "cost_model": "cost model",
+        "predicted": "predicted",
+        "simulated": "simulated",
+        "regret": "regret",
+        "state": "in the simulator",
+        "plan_s": "planning",
+    }
+    names = dict.fromkeys(row["scenario"] for row in rows)
+    return [
+        of_rows(
+            f"{name}: {rows[0]['objective']}", columns, (_regret_row(row) for row in rows if row["scenario"] == name)
+        )
+        for name in names
+    ]
+
+
+def _regret_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    if row["regret"] is None:
+        return {"optimizer": row["optimizer"], "cost_model": row["cost_model"], "state": row["message"]}
+    show = number if row["objective"].endswith("per_s") else seconds
+    state = (
+        "keeps up" if row["success"] and not row["backpressured"] else "backpressured" if row["success"] else "fails"
+    )
+    regret = f"{row['regret']:+.1%}" if math.isfinite(row["regret"]) else "not comparable"
+    return {
+        **row,
+        "predicted": show(row["predicted"]),
+        "simulated": show(row["simulated"]) + (f" ± {show(row['ci95'])}" if row["ci95"] else ""),
+        "regret": regret + (f" ± {row['regret_ci95']:.1%}" if row["regret_ci95"] else ""),
+        "state": state,
+        "plan_s": seconds(row["plan_s"]),
+    }
+
+
+def of_standings(rows: Sequence[Mapping[str, Any]], title: str = "regret in the simulator, over all scenarios") -> Wide:
+    """One line an optimizer and cost model; rows are `scenarios.planning.leader_board.Standing` as mappings."""
+    columns = {
+        "optimizer": "optimizer",
+        "cost_model": "cost model",
+        "scenarios": "scenarios",
+        "none": "no plan",
+        "spoilt": "worse kind",
+        "mean": "regret, mean",
+        "median": "median",
+        "p90": "90 %",
+        "plan_s": "planning",
+    }
+    return of_rows(title, columns, map(_standing_row, rows))
+
+
+def _standing_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    shares = {name: "-" if math.isnan(row[name]) else f"{row[name]:.1%}" for name in ("mean", "median", "p90")}
+    if row["ci95"]:
+        shares["mean"] += f" ± {row['ci95']:.1%}"
+    return {**row, **shares, "none": row["refused"] + row["failed"], "plan_s": seconds(row["plan_s"])}
+
+
+def of_strata(title: str, measures: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Wide:
+    """One line a metric and stratum that has runs; rows: of `models.error_breakdown`. What is known of none of them
+    has no column: accuracies of few runs, noise without replicates."""
+    columns = {"metric": "metric", "stratum": "runs of", "rows": "runs", **measures}
+    columns |= {"share": "share of the error", "noise_share": "of it noise", "pairs": "by pairs"}
+    listed = [row for row in rows if row["rows"]]
+    known = {key for key in columns if any(row[key] not in (None, 0) for row in listed)}
+    return of_rows(title, {key: heading for key, heading in columns.items() if key in known}, listed)
+
+
+def of_errors(title: str, groups: Mapping[str, Mapping[str, Any]]) -> Wide:
+    """Summaries of relative errors (`streamtwin.connect.importers.validate_runs.Summary`), a line a group."""
+    columns = {
+        "group": "of",
+        "quantities": "values",
+        "median": "median",
+        "p90": "90 %",
+        "within_5_percent": "within 5 %",
+    }
+    shares = ("median", "p90", "within_5_percent")
+    rows = [{"group": name, **row, **{key: f"{row[key]:.1%}" for key in shares}} for name, row in groups.items()]
+    return of_rows(title, columns, rows)
+
+
+def places(where: Any) -> str:
+    """Where an operator's replicas sit, as a plan is written: a place, a list of them, or counts by place."""
+    if isinstance(where, Mapping):
+        return ", ".join(f"{place} x {count}" for place, count in where.items())
+    return where if isinstance(where, str) else ", ".join(where)
+
+
+def seconds(value: float | None) -> str:
+    """A duration in the unit that reads best; a dash if there is none."""
+    return "-" if value is None or not math.isfinite(value) else units.seconds(value)
+
+
+def _numbers(values: Sequence[Any]) -> bool:
+    """Whether they are to be aligned as numbers: all that are something, and not dashes alone."""
+    said = [each for each in values if each is not None and each != "-"]
+    return all(map(_numeric, said)) and (bool(said) or "-" not in values)
+
+
+def _numeric(value: Any) -> bool:
+    return isinstance(value, int | float) or str(value).lstrip("+-")[:1].isdigit()
+
+
+def cell(value: Any) -> str:
+    """A value as people read it: a dash for none, yes and no, numbers with three digits."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return number(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(cell, value))
+    return str(value)
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands separated; whole numbers whole."""
+    if not math.isfinite(value):
+        return "-"
+    if float(value).is_integer() or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"

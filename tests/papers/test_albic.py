@@ -1,0 +1,138 @@
+"""ALBIC's experiments, cut down: the laws that their results must obey."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from optimizers.balancing.search import Search
+from papers.albic import collocating, fig5, fig6, fig7, fig8, fig9, fig10, fig11, grid, real_job_1
+from papers.albic.clusters import SIZES, cluster
+from papers.albic.jobs import drifts, job
+from papers.sizes import PAPER, SMALL
+from papers.workspace import Workspace
+from scenarios.files.scenario_file import load
+from streamtwin.cli.terminal import Terminal
+from twin.errors import BadInput
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    return Workspace(tmp_path, SMALL, 1, Terminal(as_json=False, quiet=True))
+
+
+@pytest.fixture
+def short_rounds(monkeypatch):
+    """Of two windows each: what is decided by the loads of five minutes is decided by those of two."""
+    monkeypatch.setattr(real_job_1, "load", lambda name: load(name).with_run(period_s=120.0, warmup_s=120.0))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_clusters_are_as_the_paper_says(size):
+    nodes, groups, _ = SIZES[size]
+    found = cluster(nodes, groups, varies=40, budget=10, seed=0)
+    load_h = found.load_h(found.home_g)
+    assert np.bincount(found.home_g).tolist() == [groups // nodes] * nodes
+    assert [(load_h > 75).sum(), (load_h < 45).sum()] == [nodes // 10] * 2
+    assert found.mean == pytest.approx(60.0, abs=1.0)
+
+
+def test_clusters_that_cannot_be_are_refused():
+    with pytest.raises(BadInput, match="varies from 0 to 80"):
+        cluster(20, 400, varies=100, budget=1, seed=0)
+
+
+@pytest.mark.parametrize("topology", ["pairs", "chain"])
+@pytest.mark.parametrize("percent", [0, 50, 100])
+def test_as_much_can_be_collocated_as_asked(topology, percent):
+    traffic = job("fig2", topology, percent, seed=0).traffic
+    outstanding = traffic.outstanding(1.5)
+    assert 100 * traffic.rate_e[outstanding].sum() / traffic.total == pytest.approx(percent)
+    assert np.bincount(traffic.sender_e[outstanding]).max(initial=0) <= 1
+    assert traffic.total == pytest.approx(200 if topology == "pairs" else 360)
+
+
+def test_drift_changes_a_fifth_of_the_nodes_by_two_percent():
+    start = job("fig2", "pairs", 50, seed=0)
+    after = next(iter(drifts(1, seed=0)))(start)
+    ratio = after.load_h(after.home_g) / start.load_h(start.home_g)
+    assert (ratio != 1.0).sum() == 4
+    assert np.abs(ratio - 1.0).max() <= 0.02
+
+
+def test_the_search_is_never_above_flux_nor_below_the_bound(workspace, monkeypatch):
+    monkeypatch.setattr(grid, "VARIES", (40,))
+    monkeypatch.setattr(grid, "BUDGETS", (10, 20))
+    monkeypatch.setattr(grid, "Search", lambda: Search(looks=200))
+    monkeypatch.setattr(grid, "MILP_SECONDS", 0.1)
+    result = grid.run("fig2", workspace, SMALL)
+    for row in result.tables["distance"].rows:
+        assert row["bound"] <= row["search"] <= min(row["flux"], row["best_fit"])
+        assert row["search"] < row["before"]
+    assert "nothing here is simulated" in result.about
+    assert set(result.figures) == {"migrations-10", "migrations-20"}
+    assert [each().axes for each in result.figures.values()]
+
+
+def test_scale_in_ends_both_ways_and_is_evener_integrated(workspace, monkeypatch):
+    monkeypatch.setattr(fig5, "SEARCH", Search(looks=30, band=2.0))
+    monkeypatch.setattr(fig5, "OVERLOADED", (1,))
+    integrated, separate = fig5.run(workspace, SMALL).tables["scale-in"].rows
+    assert separate["rounds"] == 10 <= integrated["rounds"]
+    assert integrated["mean"] < separate["mean"]
+    assert integrated["most"] < separate["most"] == pytest.approx(100.0)
+
+
+def test_collocation_is_told_of_every_way(workspace, monkeypatch):
+    monkeypatch.setattr(collocating, "ROUNDS", 2)
+    monkeypatch.setattr(collocating, "TOLD", (1, 2))
+    few = {name: collocating.WAYS[name] for name in ("ALBIC, pairs for 60 % of the budget", "COLA")}
+    for module in (collocating, fig10, fig11):
+        monkeypatch.setattr(module, "WAYS", few)
+    monkeypatch.setattr(fig10, "PERCENTS", (50,))
+    monkeypatch.setattr(fig10, "SIZE", "fig2")
+    found = {row["way"]: row for row in fig10.run(workspace, SMALL).tables["collocation"].rows}
+    assert set(found) == set(few)
+    assert found["COLA"]["after_1"] > found["ALBIC, pairs for 60 % of the budget"]["after_2"]
+    assert found["COLA"]["migrations"] > 100
+
+
+def test_real_job_1_gets_even_by_migrations_and_costs_more_by_two_choices(short_rounds):
+    names = ("none", "Flux", "search (ours)", "two choices")
+    ways = {way: real_job_1.course(fig6.WAYS[way], 1, rounds=2) for way in names}
+    assert ways["none"]["planned"][1:] == ways["none"]["found"][:-1]
+    assert max(ways["search (ours)"]["planned"]) < min(ways["none"]["planned"]) / 4
+    assert ways["search (ours)"]["planned"][0] <= ways["Flux"]["planned"][0]
+    assert max(ways["Flux"]["migrations"] + ways["search (ours)"]["migrations"]) <= real_job_1.MIGRATIONS
+    assert np.mean(ways["two choices"]["cpu"]) > 1.1 * np.mean(ways["none"]["cpu"])
+
+
+def test_more_migrations_are_more_even_and_pause_more(short_rounds):
+    few, many = (real_job_1.course(partial(fig8.limited, limit), 1, rounds=1) for limit in (5, 300))
+    assert few["migrations"] == [5.0] and many["migrations"][0] > 40
+    assert many["planned"][0] < few["planned"][0]
+    assert many["pauses"][0] > few["pauses"][0] > 0.0
+
+
+def test_migrations_and_pauses_are_those_of_the_same_courses(workspace, monkeypatch):
+    """Figs. 6 and 7, and 8 and 9, are two sights of one course each."""
+    runs = []
+
+    def course(_change, seed, rounds):
+        runs.append(seed)
+        numbers = 4.0 * np.arange(rounds)
+        return {key: numbers.tolist() for key in ("planned", "found", "migrations", "pauses", "cpu")}
+
+    for module in (fig6, fig8):
+        monkeypatch.setattr(module, "course", course)
+    even, moved, limited, paused = (module.run(workspace, PAPER) for module in (fig6, fig7, fig8, fig9))
+    assert len(runs) == len(fig6.WAYS) + len(fig8.LIMITS)
+    flux = next(row for row in moved.tables["migrations"].rows if row["way"] == "Flux")
+    assert (flux["first"], flux["most"]) == (0 + 4 + 8, 4 * (real_job_1.ROUNDS - 1))
+    assert flux["at_limit"] == 100.0 * (real_job_1.ROUNDS - 4) / (real_job_1.ROUNDS - 3)  # of 12, 16, ... all but 12
+    assert flux["mean"] == next(row for row in even.tables["quality"].rows if row["way"] == "Flux")["migrations"]
+    pauses = {row["limit"]: row["pauses"] for row in limited.tables["limits"].rows}
+    assert {row["limit"]: row["pauses"] for row in paused.tables["pauses"].rows} == pauses
+    assert all(row["pause"] == 1000.0 for row in paused.tables["pauses"].rows)

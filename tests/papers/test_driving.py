@@ -1,0 +1,48 @@
+"""What-ifs about optimizers, as small as can be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from papers.driving import drift, training
+from papers.driving.training import FirstShare
+from papers.recipes import main_corpus
+from tests.papers.conftest import TINY
+
+FEW = replace(TINY, queries=1)
+
+
+def test_with_a_load_that_drifts_the_plan_for_the_peak_stays_and_the_one_for_now_does_not(workspace, monkeypatch):
+    monkeypatch.setattr(drift, "MOST", 3)
+    rows = {row["way"]: row for row in drift.run(workspace, FEW).tables["drift"].rows}
+    kept, scaled, peak = (rows[way] for way in (drift.FOR_NOW, "ds2", drift.FOR_THE_PEAK))
+    assert min(row[part] for row in rows.values() for part in ("calm", "after", "last")) >= 1.0
+    assert peak["after"] < scaled["after"] < kept["after"]
+    assert kept["replicas"] < scaled["replicas"]
+
+
+def test_models_are_judged_on_simulated_plans_by_what_they_learned_from(workspace, tiny_contestants, monkeypatch):
+    monkeypatch.setattr(training, "PLANS", 3)
+    monkeypatch.setattr(training, "JUDGES", ("edge-linear",))
+    monkeypatch.setattr(training, "CONTESTANTS", ("ours",))
+    monkeypatch.setattr(training, "RANGES", dict(list(training.RANGES.items())[:1]))
+    monkeypatch.setattr(training, "SHARES", (FirstShare(0.5),))
+    result = training.run(workspace, FEW)
+    rows = result.tables["training"].rows
+    assert [row["learned"] for row in rows] == ["50% of them", "all runs", "hosts of half a core to 3", "nothing"]
+    runs = [row["runs"] for row in rows[:3]]
+    assert runs[0] < runs[1] > runs[2]
+    assert all(0.0 <= row["regret"] <= 9.0 for row in rows)
+    for draw in result.figures.values():
+        draw()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_a_share_is_about_that_of_all_rows_and_grows(workspace, share):
+    dataset = workspace.dataset(main_corpus(TINY, workspace.seed))
+    mask = FirstShare(share).mask(dataset)
+    assert np.mean(mask) == pytest.approx(share, abs=0.15)
+    assert not (mask & ~FirstShare(min(1.0, share + 0.2)).mask(dataset)).any()

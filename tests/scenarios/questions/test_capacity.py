@@ -1,0 +1,235 @@
+"""Borders: bisection against brute force, the capacity of queues against theory, and what the command refuses."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figures.border import border as figure_of
+from scenarios.executing.processes import Processes
+from scenarios.executing.progress import Lines
+from scenarios.files import scenario_file
+from scenarios.questions.bench import Bench
+from scenarios.questions.bisection import Border, Range, broken, search, spot_checks
+from scenarios.questions.capacity import Question, _longer_runs_fail, capacity
+from scenarios.questions.condition import condition
+from scenarios.questions.hosts_knob import HostsKnob, strongest
+from scenarios.questions.knobs import knob
+from streamtwin.tables.capacity_tables import sentences
+from tests.scenarios.questions.jobs import queue, shop
+from tests.streamtwin.test_cli import refused, twin
+from twin.errors import BadInput
+
+SILENT = Lines(lambda _text: None)
+RATE = "workload.arrivals.in.rate_per_s"
+MU = 1000.0
+
+
+def asked(scenario, find, of, text, *, replications=4, between=None, precision=0.01, places=()):
+    question = Question(
+        find, knob(of, f"--find-{find}", places), condition(text, scenario), between, precision, replications
+    )
+    with Bench(Processes(1)) as bench:
+        return capacity(scenario, question, bench, 1, SILENT)
+
+
+@given(
+    borders=st.lists(st.floats(0.01, 5000.0), min_size=1, max_size=4),
+    start=st.floats(1.0, 100.0),
+    upward=st.booleans(),
+)
+def test_borders_are_bracketed_as_narrowly_as_asked(borders, start, upward):
+    within = Range(start, start / 1024, start * 1024, upward, 0.01)
+    found = search(lambda asked: [(v <= borders[i]) == upward for i, v in asked], len(borders), within)
+    for border, each in zip(borders, found, strict=True):
+        if each.found:
+            low, high = sorted((each.good, each.bad))
+            assert low <= border <= high
+            assert high - low <= 0.01 * high
+        else:
+            assert not within.low < border < within.high
+        assert len(each.seen) <= 24
+
+
+@given(border=st.integers(1, 300), start=st.integers(1, 50), upward=st.booleans())
+def test_whole_numbers_are_found_exactly(border, start, upward):
+    within = Range(float(start), 1.0, 1024.0, upward, 0.01, whole=True)
+    (found,) = search(lambda asked: [(v <= border) if upward else (v >= border) for _, v in asked], 1, within)
+    if upward or border > 1:
+        assert found.middle(whole=True) == border
+        assert found.bad == border + (1 if upward else -1)
+    else:
+        assert found.bad is None and found.good == 1
+
+
+@given(st.floats(-8, 8))
+def test_limits_may_be_negative(border):
+    within = Range(0.0, -10.0, 10.0, True, 0.01, bounded=True)
+    (found,) = search(lambda asked: [v <= border for _, v in asked], 1, within)
+    assert found.good <= border <= found.bad
+
+
+def test_a_second_border_is_noticed():
+    within = Range(10.0, 1.0, 100.0, True, 0.01, bounded=True)
+
+    def holds(value):
+        return value < 20 or 55 < value < 75
+
+    (found,) = search(lambda asked: [holds(v) for _, v in asked], 1, within)
+    for value in spot_checks(within, found.middle(whole=False)):
+        found.seen[value] = holds(value)
+    fails, again = broken(found.seen, upward=True)
+    assert not holds(fails) and holds(again) and fails < again
+    assert broken({1.0: True, 2.0: False}, upward=True) is None
+    assert broken({1.0: True, 2.0: False}, upward=False) == (2.0, 1.0)
+    assert broken({1.0: True}, upward=True) is None
+
+
+def close(answer, theory, share):
+    """Within four standard errors (an interval has about two) and a share that fast runs may be off."""
+    low, high = answer["interval95"]
+    return abs(answer["value"] - theory) <= (high - low) + share * theory
+
+
+@pytest.mark.slow
+def test_a_queue_bears_its_service_rate_and_the_tolerated_hundredth():
+    """RO is set once the backlog grows by 1 % of what arrives: at mu / 0.99, in runs so long that channels are full."""
+    answer = asked(queue(horizon_s=300, period_s=10), "max", RATE, "not backpressured")
+    assert close(answer, MU / 0.99, 0.005)
+    assert answer["monotone"] and answer["longer_runs_fail"] <= 1
+    assert answer["binds"].startswith("operator work on big")
+    assert answer["resources"][0]["name"] == "work"
+    assert answer["resources"][0]["head_room"] == pytest.approx(1.0, abs=0.02)
+
+
+def test_runs_that_are_too_short_are_said_to_be():
+    answer = asked(queue(horizon_s=20), "max", RATE, "not backpressured", replications=3)
+    assert answer["value"] > 1.03 * MU
+    assert answer["longer_runs_fail"] >= 2
+    assert any("too short" in line for line in sentences(answer))
+
+
+def test_longer_runs_are_as_near_to_the_border_as_what_is_claimed():
+    """Of two runs the interval is wide: what it begins with bears long runs, and what held in both does not."""
+
+    tried = []
+    prober = SimpleNamespace(at=tried.append)
+    answer = {"value": 436.0, "interval95": [400.0, 472.0], "holds_in_all": 432.0}
+    for upward, expected in ((True, 432.0 * 0.99), (False, 432.0 * 1.01)):
+        assert _longer_runs_fail(prober, answer, Range(400.0, 1.0, 1000.0, upward, 0.01)) is None
+        assert tried.pop() == pytest.approx(expected)
+
+
+@pytest.mark.slow
+def test_a_queue_keeps_its_latency_up_to_the_rate_of_theory():
+    """M/M/1: the mean time in system is 1 / (mu - lambda); 4 ms at 750 a second. Nothing is full there."""
+    answer = asked(queue(horizon_s=25), "max", RATE, "e2e_latency_s < 0.004", precision=0.005)
+    assert close(answer, 750.0, 0.01)
+    assert answer["fails_first"] == {"e2e_latency_s < 0.004": 4}
+    assert any("nothing is full" in line for line in sentences(answer))
+    work = next(each for each in answer["resources"] if each["name"] == "work")
+    assert work["head_room"] == pytest.approx(MU / answer["value"], rel=0.05)
+
+
+def test_replicas_are_as_many_as_the_load_is():
+    """2500 a second at 1 ms: three replicas, which are 83 % busy; and two are too few."""
+    answer = asked(queue(rate_per_s=2500, horizon_s=40), "min", "replicas of work", "not backpressured")
+    assert answer["value"] == 3 and answer["borders"] == [3] * 4
+    assert answer["share_that_holds95"] == pytest.approx(0.05**0.25)
+    assert answer["resources"][0]["used"] == pytest.approx(2.5 / 3, abs=0.02)
+
+
+@pytest.mark.slow
+def test_a_rate_that_needs_more_cores_than_replicas_have():
+    """Four replicas on two cores of 1 ms each: no more than 2000 a second, and the CPU binds."""
+    crowded = queue(horizon_s=100, period_s=5, cores=2)
+    plan = crowded.plan.model_copy(update={"placement": {**crowded.plan.placement, "work": ("small",) * 4}})
+    answer = asked(crowded.with_plan(plan), "max", RATE, "not backpressured", replications=3)
+    assert close(answer, 2 * MU / 0.99, 0.02)
+    assert "CPU of small" in answer["binds"]
+
+
+def test_conditions_that_always_or_never_hold_are_said_to():
+    scenario = shop(horizon_s=4)
+    always = asked(scenario, "max", "workload.arrivals.orders.rate_per_s", "throughput_per_s >= 0", replications=2)
+    assert always["status"] == "always" and always["value"] is None
+    assert "holds at every value tried" in sentences(always)[0]
+    never = asked(scenario, "max", "workload.arrivals.orders.rate_per_s", "throughput_per_s > 1e9", replications=2)
+    assert never["status"] == "never"
+    assert "holds at no value tried" in sentences(never)[0]
+    wrong = asked(queue(horizon_s=4), "max", RATE, "throughput_per_s > 400", replications=2)
+    assert wrong["monotone"] is False
+    assert any("more than one limit" in line for line in sentences(wrong))
+
+
+def test_the_end_of_what_is_valid_is_a_border_with_a_reason():
+    scenario = shop(horizon_s=4)
+    answer = asked(scenario, "max", "replicas of per-page", "not crashed", replications=2)
+    assert answer["value"] == 16
+    assert "16 key groups for 17 replicas" in answer["not_valid"].replace("'", "")
+
+
+def test_hosts_are_the_strongest_and_planned_anew():
+    scenario = scenario_file.load("smart-grid")
+    assert strongest(scenario.cluster, 2) == ["fog-2", "cloud-1"]
+    smaller = HostsKnob("--find-min").turned(scenario, 2)
+    assert [host.name for host in smaller.cluster.hosts] == ["fog-2", "cloud-1"]
+    assert {place[0] for place in smaller.plan.placement.values()} <= {"fog-2", "cloud-1"}
+    with pytest.raises(BadInput, match="the cluster has 6"):
+        HostsKnob("--find-min").turned(scenario, 7)
+
+
+@pytest.mark.slow
+def test_the_command_answers_goes_on_and_is_the_same_by_any_number_of_workers(tmp_path):
+    file = tmp_path / "queue.yaml"
+    file.write_text(scenario_file.dump(queue(horizon_s=4)))
+    words = ["capacity", file, "--find-max", RATE, "--while", "e2e_latency_s.p99 < 0.05", "--replications", 3]
+    first = twin(*words, "--json", "--out", tmp_path / "a", "--workers", 1)
+    assert first.returncode == 0, first.stderr
+    answer = json.loads(first.stdout)
+    assert answer["status"] == "found"
+    runs = (tmp_path / "a" / "runs.jsonl").read_text()
+    again = twin(*words, "--json", "--out", tmp_path / "a", "--workers", 2)
+    assert again.stdout == first.stdout
+    assert (tmp_path / "a" / "runs.jsonl").read_text() == runs
+    assert (tmp_path / "a" / "figure.png").exists() and (tmp_path / "a" / "table.csv").exists()
+
+
+def test_what_is_no_question_is_refused(tmp_path, capsys):
+    file = tmp_path / "shop.yaml"
+    file.write_text(scenario_file.dump(shop()))
+    rate = ("--find-max", "workload.arrivals.orders.rate_per_s")
+    assert "give either --find-max or --find-min" in refused(capsys, "capacity", file)
+    assert "give either" in refused(capsys, "capacity", file, *rate, "--find-min", "hosts")
+    assert "did you mean" in refused(capsys, "capacity", file, "--find-max", "workload.arrivals.order.rate_per_s")
+    assert "say where to look" in refused(
+        capsys, "capacity", file, "--find-max", "run.precision", "--set", "run.precision=null"
+    )
+    assert "seeds of their own" in refused(capsys, "capacity", file, "--find-max", "run.seed")
+    assert "stands at 'shop'" in refused(capsys, "capacity", file, "--find-max", "name")
+    assert "unknown metric 'fast'" in refused(capsys, "capacity", file, *rate, "--while", "fast")
+    assert "is no condition" in refused(capsys, "capacity", file, *rate, "--while", "fast enough")
+    assert "is empty" in refused(capsys, "capacity", file, *rate, "--between", "5..1")
+    assert "goes with" in refused(capsys, "capacity", file, *rate, "--on", "w-1")
+    assert "unknown host 'w-9'" in refused(capsys, "capacity", file, "--find-min", "replicas of human", "--on", "w-9")
+    assert "unknown policy" in refused(capsys, "capacity", file, *rate, "--policy", "ds3")
+
+
+def test_the_figure_has_a_dot_a_value():
+    table = {"value": [1.0, 1.0, 2.0, 3.0], "holds": [1, 1, 1, 0]}
+    axes = figure_of(table, "rate", (2.2, 2.8)).axes[0]
+    dots = [(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines]
+    assert dots == [(1.0, 1.0), (2.0, 1.0), (3.0, 0.0)]
+    assert len(axes.patches) == 1
+
+
+def test_borders_know_what_they_saw():
+    border = Border()
+    border.note(5.0, True)
+    assert not border.found
+    border.note(6.0, False)
+    assert border.middle(whole=False) == 5.5

@@ -1,0 +1,169 @@
+"""Differences and chance: the laws that intervals and significance keep."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from scenarios.executing.processes import Processes
+from scenarios.executing.progress import Lines
+from scenarios.questions.bench import Bench
+from scenarios.questions.comparison import LEVEL, adjusted, changed, holm
+from scenarios.questions.fullness import full
+from scenarios.questions.intervals import QUANTILE_GRAIN, of_difference, of_mean, p_value
+from scenarios.questions.replications import MOST, Wanted, replicate
+from scenarios.questions.variants import Variant
+from scenarios.questions.whatif import compared
+from streamtwin.tables.comparison_tables import of_comparison
+from streamtwin.tables.policy_tables import of_policies, untold
+from tests.scenarios.questions.jobs import queue, shop
+from twin.errors import BadInput
+
+SILENT = Lines(lambda _text: None)
+GROUPS, GROUP = 60, 5
+MEAN, RATE, P99 = "e2e_latency_s.mean", "throughput_per_s", "e2e_latency_s.p99"
+
+
+@pytest.fixture(scope="module")
+def two_queues():
+    """Runs of M/M/1 queues at loads 0.50 and 0.55, on the same random numbers: enough for `GROUPS` experiments."""
+    cases = [queue(rate, horizon_s=6) for rate in (500, 550)]
+    with Bench(Processes(1)) as bench:
+        return replicate(bench, cases, [RATE], Wanted(GROUPS * GROUP), 1, SILENT)
+
+
+def covered(samples, metric, truth):
+    """Of so many experiments of five runs, how many intervals of the difference hold `truth`."""
+    first, second = (samples.values(case, metric).reshape(GROUPS, GROUP) for case in (0, 1))
+    found = [of_difference(b, a, metric) for a, b in zip(first, second, strict=True)]
+    return sum(abs(each.mean - truth) <= each.half_width95 for each in found)
+
+
+def fewest():
+    """Four standard errors below 95 of 100."""
+    return GROUPS * 0.95 - 4 * math.sqrt(GROUPS * 0.95 * 0.05)
+
+
+def test_intervals_of_differences_cover_the_truth_in_95_of_100_experiments(two_queues):
+    """Throughput differs by exactly 50 a second, and latency by as much as in all runs together."""
+    assert covered(two_queues, RATE, 50.0) >= fewest()
+    far = np.mean(two_queues.values(1, MEAN) - two_queues.values(0, MEAN))
+    assert covered(two_queues, MEAN, far) >= fewest()
+
+
+def test_intervals_that_are_too_narrow_would_be_noticed(two_queues):
+    first, second = (two_queues.values(case, MEAN).reshape(GROUPS, GROUP) for case in (0, 1))
+    far = np.mean(second - first)
+    halves = [(np.mean(b - a), of_difference(b, a, MEAN).half_width95 / 3) for a, b in zip(first, second, strict=True)]
+    assert sum(abs(mean - far) <= half for mean, half in halves) < fewest()
+
+
+def test_common_random_numbers_make_differences_smaller_than_chance(two_queues):
+    apart = two_queues.values(1, RATE) - two_queues.values(0, RATE)
+    alone = np.var(two_queues.values(0, RATE)) + np.var(two_queues.values(1, RATE))
+    assert np.var(apart) < 0.5 * alone
+
+
+def test_wrong_words_are_rare():
+    """Ten comparisons of equals: in at most 5 % of tables is even one of them called significant."""
+    rng = np.random.default_rng(1)
+    tables, wrong = 400, 0
+    for _ in range(tables):
+        first = rng.normal(10.0, 1.0, 6)
+        found = adjusted([changed(first + rng.normal(0.0, 1.0, 6), first, RATE) for _ in range(10)])
+        wrong += any(each.significant for each in found)
+    assert wrong <= tables * LEVEL + 4 * math.sqrt(tables * LEVEL * (1 - LEVEL))
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=5))
+def test_holm_is_the_closed_test_of_bonferroni(p_values):
+    """Brute force: a hypothesis falls if all intersections that hold it fall."""
+    found = holm(p_values)
+    count = len(p_values)
+    for index in range(count):
+        sets = [s for size in range(1, count + 1) for s in itertools.combinations(range(count), size) if index in s]
+        closed = max(min(1.0, len(s) * min(p_values[each] for each in s)) for s in sets)
+        assert found[index] == pytest.approx(closed)
+
+
+def test_p_values_are_those_of_a_paired_t_test():
+    rng = np.random.default_rng(2)
+    a, b = rng.normal(5, 1, 9), rng.normal(5.5, 1, 9)
+    assert p_value(b - a) == pytest.approx(stats.ttest_rel(b, a).pvalue)
+
+
+def test_words_say_what_is_known():
+    few = np.array([10.0, 10.5, 9.5, 10.2])
+    noise = np.array([0.01, -0.02, 0.015, 0.0])
+    for values, words in (
+        (few + 5 + noise, "significantly higher"),
+        (few - 5 + noise, "significantly lower"),
+        (few, "the same"),
+        (few + 10 * noise, "not significant"),
+        (np.array([1.0, math.inf, 1.0, 1.0]), "not comparable: runs without results"),
+    ):
+        assert adjusted([changed(values, few, RATE)])[0].words(1) == words
+    crowd = adjusted([changed(few + 0.03 + noise, few, RATE)] + [changed(few, few, RATE)] * 30)
+    assert crowd[0].p_value < LEVEL
+    assert crowd[0].words(31) == "not significant among 31 comparisons"
+
+
+def test_quantiles_are_no_better_known_than_their_histogram():
+    same = np.full(5, 3.0)
+    assert of_mean(same, P99).half_width95 == pytest.approx(3.0 * QUANTILE_GRAIN)
+    assert of_mean(same, MEAN).half_width95 == 0.0
+    assert not adjusted([changed(same * 1.015, same, P99)])[0].significant
+    assert adjusted([changed(same * 1.015, same, MEAN)])[0].significant
+
+
+def test_runs_go_on_until_every_interval_is_narrow_enough():
+    cases = [queue(rate, horizon_s=4) for rate in (500, 800)]
+    with Bench(Processes(1)) as bench:
+        samples = replicate(bench, cases, [MEAN], Wanted(4, 0.12), 1, SILENT)
+    assert 4 < samples.runs <= MOST and not samples.needed
+    first = samples.values(0, MEAN)
+    for case in (0, 1):
+        values = samples.values(case, MEAN)
+        assert of_mean(values, MEAN).chance <= 0.12 * np.mean(values)
+        assert (of_difference(values, first, MEAN).chance or 0.0) <= 0.12 * np.mean(first)
+
+
+def test_one_run_is_no_experiment():
+    with pytest.raises(BadInput, match="an interval takes at least 2 runs"):
+        Wanted(1).check()
+
+
+def test_processes_and_memory_make_no_difference(monkeypatch):
+    from scenarios.executing import processes
+
+    monkeypatch.setattr(processes, "STARTED_S", 0.0)
+    cases = [shop(), shop().with_policy("ds2")]
+    found = []
+    for workers in (1, 2):
+        with Bench(Processes(workers)) as bench:
+            found.append(replicate(bench, cases, [MEAN], Wanted(2), 5, SILENT).outcomes)
+            assert bench.made == 4
+            replicate(bench, cases, [MEAN], Wanted(2), 5, SILENT)
+            assert bench.made == 4  # known already
+    assert found[0] == found[1]
+
+
+def test_a_run_too_short_to_tell_says_so_and_a_longer_one_tells():
+    """At 120 % load channels fill before anything waits at the source."""
+    short, long = (queue(1200, horizon_s=horizon_s, warmup_s=0.1, period_s=0.1) for horizon_s in (0.6, 20))
+    for job, words in ((short, "unknown: work was fully used"), (long, "no, in all runs")):
+        cases = [Variant("as it is", job), Variant("slow", job.with_run(noise=False))]
+        with Bench(Processes(1)) as bench:
+            document = compared(bench, cases, [MEAN], Wanted(2), 1, SILENT)
+        told = [cell for column in of_comparison(document).columns for cell in column.cells]
+        assert sum(cell.startswith(words) for cell in told) == 2
+        assert of_policies(document, {}).columns[1].cells == ("?" if job is short else "no, in 2 of 2",)
+        assert len(list(untold(document))) == (2 if job is short else 0)
+    with Bench(Processes(1)) as bench:
+        assert full(queue(300), bench.outcomes([(queue(300, horizon_s=2), 1)])) == []

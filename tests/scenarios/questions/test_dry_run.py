@@ -1,0 +1,131 @@
+"""`twin dry-run`: what a change does is what arithmetic says, and what differs is the change's doing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from scenarios.executing.processes import Processes
+from scenarios.executing.progress import Lines
+from scenarios.files import scenario_file
+from scenarios.questions.bench import Bench
+from scenarios.questions.change_options import Change, planned
+from scenarios.questions.dry_run import dry_run, finer, look
+from streamtwin.tables import dry_run_tables
+from tests.scenarios.questions.jobs import queue, shop
+from tests.streamtwin.report_checks import whole, words
+from tests.streamtwin.test_cli import done, refused
+from twin.errors import BadInput
+from twin.scenario import Scenario
+
+
+def steady(rate_per_s: float = 500, replicas: int = 1, **run: float) -> Scenario:
+    """Tuples at equal distances, each served in a millisecond."""
+    data = queue(rate_per_s=rate_per_s, **run).model_dump(mode="json")
+    data["workload"]["arrivals"]["in"] = {"law": "constant", "rate_per_s": rate_per_s}
+    data["query"]["operators"][1]["service_scv"] = 0
+    data["plan"]["placement"]["work"] = {"big": replicas}
+    return Scenario.model_validate(data)
+
+
+def tried(given: Scenario, change: Change, replications: int = 2) -> dict:
+    given = finer(given)
+    plan = planned(given, change)
+    with Bench(Processes(1), of=look(plan.at_s)) as bench:
+        return dry_run(bench, given, plan, replications, 1, Lines(lambda _text: None))
+
+
+@pytest.mark.parametrize(("down_s", "since_s", "rate_per_s"), [(2.0, 1.0, 500), (1.0, 3.0, 250), (3.0, 0.5, 400)])
+def test_a_failure_costs_what_arithmetic_says(down_s, since_s, rate_per_s):
+    """Down for D, back to a checkpoint s before: D + s of arrivals wait, and drain at what is to spare of 1000/s."""
+    job = steady(rate_per_s, horizon_s=30, checkpoint_interval_s=10)
+    document = tried(job, Change(fail=["big"], at_s=10 + since_s, recover_after_s=down_s))
+    known = {name: each["mean"] for name, each in document["measures"].items()}
+    period_s = document["period_s"]
+    waiting = rate_per_s * (down_s + since_s)
+    assert known["pause_s"] == pytest.approx(down_s)
+    assert known["lag"] == pytest.approx(waiting, abs=2 * (1000 - rate_per_s) * period_s)
+    assert known["catch_up_s"] == pytest.approx(down_s + waiting / (1000 - rate_per_s), abs=2 * period_s)
+    assert known["twice"] == pytest.approx(rate_per_s * since_s, abs=rate_per_s * 0.1)
+    assert known["latency_s"] == pytest.approx(down_s + since_s, rel=0.1)
+    assert known["late"] > 0
+    assert known["lost"] == 0
+    assert document["keeps_up_without"] == 2
+
+
+def test_what_changes_nothing_shows_nothing():
+    """A stateless replica moves to a host that is as fast."""
+    document = tried(steady(horizon_s=10), Change(rescale=["work=2"], at_s=5))
+    known = {name: each["mean"] for name, each in document["measures"].items()}
+    assert known["catch_up_s"] == known["twice"] == known["lost"] == 0
+    assert known["lag"] < 10
+
+
+def test_a_job_that_cannot_catch_up_is_said_to_be_behind():
+    document = tried(steady(1500, replicas=2, horizon_s=10), Change(rescale=["work=1"], at_s=4))
+    caught = document["measures"]["catch_up_s"]
+    assert caught["mean"] is None and caught["values"] == [None, None]
+    assert "in 2 of 2 runs it has not caught up" in " ".join(dry_run_tables.sentences(document))
+    assert document["measures"]["lag"]["mean"] == pytest.approx(500 * 6, rel=0.1)
+
+
+def test_a_job_that_does_not_keep_up_anyway_is_said_to():
+    document = tried(steady(1500, horizon_s=10), Change(fail=["big"], at_s=4, recover_after_s=1))
+    assert document["keeps_up_without"] == 0
+    assert "does not keep up even without" in " ".join(dry_run_tables.sentences(document))
+
+
+def test_state_takes_time_to_move():
+    document = tried(shop(horizon_s=9), Change(migrate=["per-page[0]=w-3"]))
+    assert document["at_s"] == 4.33
+    assert document["measures"]["pause_s"]["mean"] > 0
+    assert document["measures"]["moved_mb"]["mean"] > 0
+
+
+def test_options_become_events():
+    job = shop()
+    change = Change(["per-page=6", "human=w-2,w-3"], ["match=w-3", "per-page[1]=w-3"], ["edge-1"], 5.0, 2.0)
+    events = planned(job, change).scenario.events
+    assert [each.kind for each in events] == ["scale", "scale", "migration", "migration", "failure"]
+    assert events[0].placement == ("w-1", "w-2") * 3
+    assert events[1].placement == ("w-2", "w-3")
+    assert (events[3].replica, events[3].to) == (1, "w-3")
+    assert {each.at_s for each in events} == {5.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (Change(), "nothing to try"),
+        (Change(rescale=["per-pag=4"]), "did you mean 'per-page'"),
+        (Change(rescale=["per-page"]), "write OPERATOR=4"),
+        (Change(rescale=["per-page=0"]), "unknown host '0'"),
+        (Change(rescale=["orders=2"]), "is a source"),
+        (Change(migrate=["match=w-2"]), "it is there already"),
+        (Change(migrate=["match=w-9"]), "unknown host 'w-9'"),
+        (Change(migrate=["match[7]=w-3"]), "has no replica 7"),
+        (Change(fail=["w-9"]), "unknown host"),
+        (Change(fail=["w-1"], at_s=99), "not within the run"),
+        (Change(fail=["w-1"], at_s=1), "end of the warm-up"),
+        (Change(fail=["w-1"], recover_after_s=0), "recover_after_s"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused(change, said):
+    with pytest.raises(BadInput, match="(?i)" + said.replace("[", r"\[")):
+        planned(shop(), change)
+
+
+def test_the_command_answers_keeps_and_reports(tmp_path, capfd):
+    job = tmp_path / "job.yaml"
+    job.write_text(scenario_file.dump(steady(horizon_s=10)))
+    asked = ["dry-run", job, "--fail", "big", "--at", 4, "--recover-after", 1, "--replications", 2, "--workers", 1]
+    done(*asked, "--out", tmp_path / "a", "--json")
+    document = json.loads(capfd.readouterr().out)
+    assert document == json.loads((tmp_path / "a" / "answer.json").read_text())
+    assert document["change"] == "fail big at 4 s"
+    done("report", tmp_path / "a", "--out", tmp_path / "a.html")
+    assert "the longest pause is 1.00 s" in words(whole((tmp_path / "a.html").read_text()))
+    capfd.readouterr()
+    assert "nothing to try" in refused(capfd, "dry-run", job)
+    assert "at least 2 runs" in refused(capfd, "dry-run", job, "--fail", "big", "--replications", 1)

@@ -1,0 +1,142 @@
+"""Policies beside each other: what they are judged by agrees with the run, chance is common, and errors teach."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from scenarios.files import scenario_file
+from scenarios.questions.control_measures import MEANINGS, control_measures, course, judged, late
+from scenarios.questions.oscillations import oscillations
+from scenarios.questions.policies_compared import seconds, variants
+from tests.scenarios.questions.jobs import shop
+from tests.streamtwin.test_cli import refused, twin
+from twin.engine.sketch import bucket
+from twin.errors import BadInput
+from twin.events import Migration, Scale
+from twin.simulation import simulate
+
+JOB = shop()
+MAIN = "workload.arrivals.clicks.rate_per_s"
+
+
+def test_what_waits_and_what_is_paid_for_are_sums_over_the_periods():
+    """Nine replicas, and from 6 s on ten; until then one filter takes 2,000 of 3,000 clicks a second."""
+    scale = Scale(at_s=6.0, operator="human", placement=("w-1", "w-3"))
+    made = simulate(scenario_with_rate(3000).with_events(scale))
+    found = control_measures(made, JOB, slo_s=1.0)
+    assert found["replica_seconds"] == pytest.approx(9 * 4 + 10 * 6)
+    backlogs = [sum(r["backlog"] or 0 for r in made.operator_rows if r["period"] == k) for k in range(2, 12)]
+    assert found["backlog.mean"] == pytest.approx(sum(backlogs) / 10)
+    assert found["backlog.peak"] == max(backlogs) > 1000
+    assert (found["rescalings"], found["migrations"], found["oscillations"]) == (1, 0, 0)
+    steps = course(made)
+    assert steps["at_s"] == [float(k) for k in range(1, 13)]
+    assert steps["replicas"] == [9.0] * 6 + [10.0] * 6
+    assert steps["backlog"][2:] == backlogs
+
+
+def scenario_with_rate(rate: float):
+    from scenarios.files.overrides import set_value
+
+    return set_value(JOB, f"{MAIN}={rate}")
+
+
+def test_results_are_late_by_their_own_latencies():
+    """Of 100 results at 0.1 s and 300 at 2 s, three in four are above 1 s."""
+    row = {"kind": "sink", "e2eLatencyBuckets": [bucket(0.1), bucket(2.0)], "e2eLatencyCounts": [100, 300]}
+    assert late([[row], [{"kind": "map"}]], 1.0) == 0.75
+    assert late([[row]], 3.0) == 0.0 and late([[row]], 0.01) == 1.0 and late([], 1.0) == 0.0
+
+
+def test_an_slo_that_is_never_or_always_kept():
+    found = [judged(JOB, 1, slo_s).measures for slo_s in (1e-4, 100.0)]
+    assert [(each["slo.late"], each["slo.violated"]) for each in found] == [(1.0, 1.0), (0.0, 0.0)]
+    assert "slo.late" not in judged(JOB, 1, None).measures
+
+
+def scaled(before: int, after: int, operator: str = "human") -> dict:
+    return {"kind": "scale", "component": operator, "detail": {"before": before, "after": after}}
+
+
+def moves(group: int, **to: object) -> dict:
+    return {"kind": "migration", "component": "per-page", "detail": {"key_groups": [group], **to}}
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([scaled(1, 2), scaled(2, 4)], 0),
+        ([scaled(1, 2), scaled(2, 1), scaled(1, 2)], 2),
+        ([scaled(1, 2), scaled(3, 2, "match")], 0),
+        ([moves(0, to_replica=2)], 0),
+        ([moves(0, to_replica=2), moves(0, to_replica=0)], 1),
+        ([moves(0, to_replica=2), moves(0, to="w-1")], 1),
+        ([moves(0, to_replica=2), moves(1, to_replica=0)], 0),
+        ([moves(0, to_replica=2), {**scaled(4, 5, "per-page")}, moves(0, to_replica=0)], 0),
+        ([moves(0, to_replica=2, refused="no"), moves(0, to_replica=0)], 0),
+    ],
+)
+def test_oscillations_take_back_the_change_before(events, expected):
+    """Key group 0 is on replica 0, on w-1, at first."""
+    assert oscillations(events, JOB) == expected
+
+
+def test_oscillations_of_a_run():
+    there = Migration(at_s=4.0, operator="match", replica=0, to="w-3")
+    made = simulate(JOB.with_events(there, there.model_copy(update={"at_s": 7.0, "to": "w-2"})))
+    found = control_measures(made, JOB)
+    assert (found["migrations"], found["oscillations"]) == (2, 1) and found["moved_mb"] > 0
+
+
+def test_policies_come_with_options_and_each_once():
+    found = variants(JOB, ["ds2,none", "{name: ds2, margin: 0.1}, ds2"])
+    assert [each.label for each in found] == ["ds2", "none", "ds2 (margin 0.1)"]
+    assert found[1].scenario.policy is None and found[2].scenario.policy.margin == 0.1
+
+
+def test_durations_are_written_with_units():
+    assert [seconds(text) for text in ("500ms", "2s", "1.5", "2 min", ".5s")] == [0.5, 2.0, 1.5, 120.0, 0.5]
+    for text in ("", "fast", "-1s", "0", "1h", "inf", "1e3"):
+        with pytest.raises(BadInput, match="--slo"):
+            seconds(text)
+
+
+@pytest.mark.slow
+def test_one_command_one_table(tmp_path: Path):
+    path = tmp_path / "shop.yaml"
+    path.write_text(scenario_file.dump(scenario_with_rate(3000)))
+    words = ["compare-policies", path, "--policies", "none,ds2", "--slo", "500ms", "--replications", 2]
+    done = twin(*words, "--out", tmp_path / "a", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    none, ds2 = document["variants"]
+    assert set(none["metrics"]) == set(MEANINGS)
+    assert ds2["metrics"]["backlog.mean"]["mean"] < none["metrics"]["backlog.mean"]["mean"]
+    assert ds2["metrics"]["replica_seconds"]["difference"] > 0
+    assert len(ds2["course"]["at_s"]) == len(ds2["course"]["replicas"]) == 12
+    assert none["course"]["replicas"] == [9.0] * 12 != ds2["course"]["replicas"]
+    rows = list(csv.DictReader((tmp_path / "a" / "table.csv").open()))
+    assert len(rows) == 2 * len(MEANINGS)
+    assert (tmp_path / "a" / "figure.png").read_bytes()[:4] == b"\x89PNG"
+    kept = json.loads((tmp_path / "a" / "runs.jsonl").read_text().splitlines()[0])
+    assert len(kept[3]["backlog"]) == 12
+    again = twin(*words, "--out", tmp_path / "a")
+    assert "all known already" in again.stderr and "oscillations" in again.stdout and "*" in again.stdout
+    assert twin(*words[:-2], "--out", tmp_path / "a", "--slo", "1s").returncode == 2
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path: Path, capsys):
+    ask = ("compare-policies", "rush-hour-scaling")
+    assert "nothing to compare" in refused(capsys, *ask)
+    assert "nothing to compare" in refused(capsys, *ask, "--policies", "ds2,ds2")
+    assert "did you mean 'ds2'" in refused(capsys, *ask, "--policies", "none,ds3")
+    assert "did you mean 'margin'" in refused(capsys, *ask, "--policies", "none,{name: ds2, margn: 0.1}")
+    assert "moves key groups" in refused(capsys, *ask, "--policies", "none,balance")
+    assert "unknown policy" in refused(capsys, *ask, "--policies", "none,[ds2]")
+    assert "unknown policy" in refused(capsys, *ask, "--policies", "none,{margin: 0.1}")
+    assert "--slo" in refused(capsys, *ask, "--policies", "none,ds2", "--slo", "soon")
+    assert "at least 2 runs" in refused(capsys, *ask, "--policies", "none,ds2", "--replications", 1)

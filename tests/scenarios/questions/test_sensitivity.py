@@ -1,0 +1,110 @@
+"""Sensitivity against theory: a latency that is a sum of two delays, of which each explains its share."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from figures.tornado import tornado
+from scenarios.executing.processes import Processes
+from scenarios.executing.progress import Lines
+from scenarios.files import scenario_file
+from scenarios.questions.bench import Bench
+from scenarios.questions.sensitivity import Budget, Model, inputs, sensitivity
+from tests.scenarios.questions.jobs import host, queue, shop
+from tests.streamtwin.test_cli import refused, twin
+from twin.errors import BadInput
+from twin.spec import parse
+
+SILENT = Lines(lambda _text: None)
+
+
+def chain():
+    """in on a, work on b, out on c: a result is as old as both hosts' latencies together, and hardly more."""
+    base = queue(rate_per_s=20, horizon_s=5)
+    data = base.model_dump(mode="json")
+    data["cluster"] = {"hosts": [host(name) for name in "abc"]}
+    data["plan"] = {"placement": {"in": "a", "work": "b", "out": "c"}}
+    data["query"]["operators"][1]["service_time_s"] = 1e-6
+    return parse(type(base), data)
+
+
+@pytest.fixture(scope="module")
+def answer():
+    asked = [
+        "cluster.hosts.a.latency_ms=10..410",
+        "cluster.hosts.b.latency_ms=10..210",
+        "cluster.hosts.c.ram_mb=8k..9k",
+    ]
+    scenario = chain()
+    model = Model(scenario, inputs(asked, scenario), "e2e_latency_s.mean", 1, 3)
+    with Bench(Processes(1)) as bench:
+        return sensitivity(model, Budget(4, 64, 1), bench, SILENT)
+
+
+def test_of_a_sum_each_input_explains_its_share_of_the_variance(answer):
+    """Var of a uniform of width w is w^2 / 12: 4 to 1, so 80 and 20 %; first order and total are the same."""
+    first, second, third = answer["inputs"]
+    assert [each["input"].split(".")[2] for each in answer["inputs"]] == ["a", "b", "c"]
+    for each, share in ((first, 0.8), (second, 0.2)):
+        assert abs(each["first"] - share) <= 2 * each["first95"]
+        assert abs(each["total"] - share) <= 2 * each["total95"] and each["total95"] < 0.4
+    assert not third["matters"] and third["first"] is None
+
+
+def test_effects_are_the_widths_of_the_intervals(answer):
+    """mu* of a linear function is its rise over the whole interval."""
+    first, second, third = answer["inputs"]
+    assert first["mu_star"] == pytest.approx(0.4, rel=0.02) and first["sigma"] < 0.01
+    assert second["mu_star"] == pytest.approx(0.2, rel=0.02)
+    assert third["mu_star"] < 1e-6
+    assert first["at_high"] - first["at_low"] == pytest.approx(0.4, rel=0.02)
+
+
+INPUTS = {
+    "give --input": [],
+    "twice or more": ["cluster.hosts.w-1.cpu_percent=50..100"],
+    "did you mean 'w-1'": ["cluster.hosts.w1.cpu_percent=50..100"] * 2,
+    "which is no number": ["cluster.hosts.w-1.name=1..2"] * 2,
+    "is no range": ["cluster.hosts.w-1.cpu_percent=50"] * 2,
+    "is empty": ["cluster.hosts.w-1.cpu_percent=50..20"] * 2,
+    "given 2 times": ["cluster.hosts.w-1.cpu_percent=50..60"] * 2,
+    "no logarithm": ["cluster.hosts.w-1.latency_ms=0..6:log"] * 2,
+    "should be greater than": ["cluster.hosts.w-1.ram_mb=-5..6"] * 2,
+    "write PATH=LOW..HIGH": ["5..6"] * 2,
+}
+
+
+@pytest.mark.parametrize("words", INPUTS)
+def test_what_is_no_input_is_refused(words):
+    with pytest.raises(BadInput) as error:
+        inputs(INPUTS[words], shop())
+    assert words in str(error.value)
+
+
+@pytest.mark.slow
+def test_the_command_goes_on_and_refuses(tmp_path, capsys):
+    file = tmp_path / "queue.yaml"
+    file.write_text(scenario_file.dump(queue(horizon_s=4)))
+    rate, cores = "workload.arrivals.in.rate_per_s=100..800", "replicas of work=1..3"
+    words = ["sensitivity", file, "--input", rate, "--input", cores, "--trajectories", 3, "--samples", 8]
+    done = twin(*words, "--out", tmp_path / "a", "--json", "--replications", 1)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert {each["input"] for each in document["inputs"]} == {rate.partition("=")[0], "replicas of work"}
+    assert twin(*words, "--out", tmp_path / "a", "--json", "--replications", 1, "--workers", 2).stdout == done.stdout
+    assert (tmp_path / "a" / "figure.png").exists()
+    assert "a power of 2" in refused(capsys, *words[:-1], 9)
+    assert "unknown metric" in refused(capsys, *words, "--metric", "latency")
+    assert "at least 2" in refused(capsys, *words, "--trajectories", 1)
+
+
+def test_the_widest_bar_is_at_the_top_and_all_begin_as_given():
+    table = {"input": ["a", "b"], "low": ["1", "2"], "high": ["3", "4"], "at_low": [1.0, 4.5], "at_high": [9.0, 5.5]}
+    figure = tornado(table, 5.0, "latency")
+    figure.savefig("/dev/null", format="png")
+    axes = figure.axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["b", "a"]
+    widths = [(bar.get_x(), bar.get_width()) for bar in axes.patches]
+    assert widths == [(5.0, -0.5), (5.0, 0.5), (5.0, -4.0), (5.0, 4.0)]

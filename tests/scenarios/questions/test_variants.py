@@ -1,0 +1,127 @@
+"""What a question makes of a scenario: ranges, knobs, plans, policies, events, and all that is no question."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scenarios.files import scenario_file
+from scenarios.questions.knobs import knob
+from scenarios.questions.ranges import bounds, values
+from scenarios.questions.single_run import key
+from scenarios.questions.variants import GIVEN, Question, variants
+from tests.scenarios.questions.jobs import shop
+from twin.errors import BadInput
+
+RATE = "workload.arrivals.clicks.rate_per_s"
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6), st.integers(2, 50), st.booleans())
+def test_a_range_goes_from_end_to_end_in_order(low, high, count, log):
+    if low == high:
+        return
+    found = values(f"{low}..{high}:{count}{':log' if log else ''}", "--vary x")
+    assert found[0] == low and found[-1] == high
+    assert found == sorted(found, reverse=low > high)
+    assert len(found) <= count
+    if abs(high - low) >= count - 1:
+        assert all(isinstance(each, int) for each in found)
+
+
+def test_values_are_lists_ranges_and_yaml():
+    assert values("0.5k, 2M,1e3", "--vary x") == [500, 2_000_000, 1000]
+    assert values("1..4", "--vary x") == [1, 2, 3, 4]
+    assert values("0..1:5", "--vary x") == [0, 0.25, 0.5, 0.75, 1]
+    assert values("1..10k:5:log", "--vary x") == [1, 10, 100, 1000, 10000]
+    assert values("a, b,a", "--vary x") == ["a", "b"]
+    assert values("{law: constant, rate_per_s: 9}, {law: poisson, rate_per_s: 9}", "--vary x")[1]["law"] == "poisson"
+    assert bounds("1k..2.5k", "--between") == (1000, 2500)
+
+
+@pytest.mark.parametrize("text", ["", " ", "5..5", "1..2:1", "1..9:100000", "0..5:3:log", "1.5..2.5", "1,,2", "[1"])
+def test_empty_and_senseless_values_are_refused(text):
+    with pytest.raises(BadInput, match="--vary x"):
+        values(text, "--vary x")
+
+
+@pytest.mark.parametrize("text", ["5", "5..1", "1..2:3", "a..b", "3..3", ""])
+def test_senseless_bounds_are_refused(text):
+    with pytest.raises(BadInput, match="--between"):
+        bounds(text, "--between")
+
+
+def test_a_grid_is_all_combinations_after_the_scenario_as_given():
+    found = variants(shop(), Question(vary=[f"{RATE}=200,400,800", "replicas of human=1,2"], policies=["ds2"]))
+    assert found[0].label == GIVEN
+    assert len(found) == 2 * 3 * 2  # the scenario as given is one of the grid's own
+    assert len({key(each.scenario) for each in found}) == len(found)
+    given = found[0].scenario.workload.arrivals["clicks"].rate_per_s
+    assert found[0].settings[RATE] == given, "so that a figure over rates has its point"
+    assert not variants(shop(), Question(vary=[f"{RATE}=1,2"]))[0].settings
+    last = found[-1]
+    assert last.scenario.policy.name == "ds2"
+    assert last.scenario.workload.arrivals["clicks"].rate_per_s == 800
+    assert last.scenario.plan.placement["human"] == ("w-1", "w-1")
+    assert last.label == "policy ds2, clicks.rate_per_s 800, replicas of human 2"
+
+
+def test_replicas_are_dealt_to_the_places_of_the_plan_or_to_those_named():
+    scenario = shop()
+    dealt = knob("replicas of per-page", "--vary").turned(scenario, 3).plan.placement["per-page"]
+    assert dealt == ("w-1", "w-2", "w-1")
+    named = knob("replicas of human", "--vary", ["w-2", "w-3"]).turned(scenario, 3).plan.placement["human"]
+    assert named == ("w-2", "w-3", "w-2")
+    assert knob("replicas of human", "--vary").given(scenario) == 1
+
+
+def test_events_and_plans_are_variants(tmp_path):
+    plan = scenario_file.load("smart-grid").plan.model_copy(
+        update={"placement": {**shop().plan.placement, "human": ("w-3",)}}
+    )
+    file = tmp_path / "other.yaml"
+    file.write_text(scenario_file.dump(shop().with_plan(plan)))
+    alone = tmp_path / "alone.yaml"
+    alone.write_text("placement: {orders: w-1, clicks: w-1, human: w-1, per-page: w-1, match: w-1, board: w-1}")
+    event = "kind: slow-down, at_s: 4, host: w-1, factor: 3"
+    found = variants(shop(), Question(plans=[str(file), str(alone)], events=[event]))
+    assert len(found) == 6
+    assert [each.scenario.plan.placement["human"][0] for each in found] == [
+        "w-1",
+        "w-1",
+        "w-3",
+        "w-3",
+        "w-1",
+        "w-1",
+    ]
+    assert [len(each.scenario.events) for each in found] == [0, 1] * 3
+    assert found[1].label == "slow-down of w-1 x3 at 4 s"
+
+
+QUESTIONS = {
+    "nothing to compare": Question(),
+    "write PATH=V1,V2": Question(vary=["run.horizon_s"]),
+    "did you mean 'horizon_s'": Question(vary=["run.horizon=5,6"]),
+    "no values": Question(vary=[f"{RATE}="]),
+    "nothing to compare; add": Question(vary=[f"{RATE}=400"]),
+    "replications have seeds of their own": Question(vary=["run.seed=1,2"]),
+    "more than 1,000": Question(vary=[f"{RATE}=1..900", "run.period_s=1,2"]),
+    "unknown operator 'humans'; did you mean 'human'": Question(vary=["replicas of humans=2"]),
+    "give whole numbers from 1": Question(vary=["replicas of human=0,2"]),
+    "unknown policy; did you mean 'ds2'": Question(policies=["ds3"]),
+    "unknown host 'w-9'": Question(events=["kind: slow-down, at_s: 4, host: w-9, factor: 3"]),
+    "write an event such as": Question(events=["slow down"]),
+    "unknown kind": Question(events=["kind: slowdown, at_s: 4, host: w-1, factor: 3"]),
+    "at or after the end of the run": Question(events=["kind: slow-down, at_s: 40, host: w-1, factor: 3"]),
+    "a plan of another query: it places": Question(plans=["smart-grid"]),
+    "does not exist": Question(plans=["nothing.yaml"]),
+    "should be greater than or equal": Question(vary=[f"{RATE}=-5,5"]),
+}
+
+
+@pytest.mark.parametrize("words", QUESTIONS)
+def test_what_is_no_question_is_refused_with_a_remedy(words):
+    with pytest.raises(BadInput) as refused:
+        variants(shop(), QUESTIONS[words])
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)

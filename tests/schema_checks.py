@@ -1,0 +1,42 @@
+"""Whatever document a command gives in any of these tests, it is checked against the command's schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+
+from streamtwin.cli import app as cli
+from streamtwin.cli.terminal import Terminal, plain
+
+
+@cache
+def adapter(command: str) -> Any:
+    from pydantic import TypeAdapter
+
+    from streamtwin.schemas.registry import DOCUMENTS
+
+    return TypeAdapter(DOCUMENTS[command])
+
+
+@pytest.fixture(autouse=True)
+def documents_are_as_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only of commands that are called in this process, through `cli.main`."""
+    given: list[str] = []
+    call, tell = cli.main, Terminal.result
+
+    def main(arguments: Sequence[str] | None = None) -> None:
+        given[:] = arguments or ()
+        call(arguments)
+
+    def result(self: Terminal, document: Any, *renderables: Any) -> None:
+        command = " ".join(given[: 2 if given[:1] == ["import"] else 1])
+        if command not in ("", "schema"):
+            adapter(command).validate_json(json.dumps(plain(document)))
+        tell(self, document, *renderables)
+
+    monkeypatch.setattr(cli, "main", main)
+    monkeypatch.setattr(Terminal, "result", result)

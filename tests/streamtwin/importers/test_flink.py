@@ -1,0 +1,250 @@
+"""`twin import flink`: what a running job says of itself, live and saved, and answers that are none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scenarios.calibration.point_files import read_points
+from scenarios.files import scenario_file
+from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, from_folder
+from streamtwin.connect.importers.flink_job import read_job
+from streamtwin.connect.importers.flink_scenario import scenario_of
+from tests.streamtwin.importers.flink_cluster import CONFIG, Cluster, detail, job_at, managers, plan, serving
+from tests.streamtwin.test_cli import refused, twin
+from twin.errors import BadInput
+from twin.flow import nominal_rates
+
+
+def live(gathered_s: float = 0.0) -> Answers:
+    with serving(Cluster(gathered_s)) as url:
+        return from_endpoint(url, window_s=3.0, sleep=lambda _: None)
+
+
+def save(folder: Path, **changed: Any) -> Path:
+    answers = {
+        "job_jobs_id.json": job_at(100.0),
+        "job_jobs_id_plan.json": plan(),
+        "taskmanagers.json": managers(),
+        "overview.json": {"flink-version": "2.3.0"},
+        "jobmanager_config.json": CONFIG,
+        **{f"job_v{number}_detail.json": detail(number) for number in range(4)},
+        **changed,
+    }
+    folder.mkdir(exist_ok=True)
+    for name, answer in answers.items():
+        if answer is not None:
+            (folder / name).write_text(answer if isinstance(answer, str) else json.dumps(answer))
+    return folder
+
+
+def with_vertex(**changed: Any) -> dict[str, Any]:
+    job = job_at(100.0)
+    job["vertices"][0] |= changed
+    return job
+
+
+@pytest.mark.parametrize(("version", "said"), [("1.18.1", ""), ("0.9", "'0.9' is no version"), (None, "is unknown")])
+def test_versions_that_nobody_knows_are_noted(version: str | None, said: str, tmp_path: Path) -> None:
+    notes = read_job(from_folder(save(tmp_path / "a", **{"overview.json": {"flink-version": version}}))).notes
+    assert any(said in note for note in notes) if said else not any("version" in note for note in notes)
+
+
+def test_a_live_job_is_read_through_its_stale_snapshots() -> None:
+    """The first snapshot is a minute old: rates from it would be several times off."""
+    job = read_job(live())
+    gen, parse, window, writer = job.vertices
+    assert gen.out_per_s == pytest.approx(1000, rel=1e-3) and parse.in_per_s == pytest.approx(1000, rel=1e-3)
+    assert window.out_per_s == pytest.approx(25, rel=0.05) and writer.in_per_s == pytest.approx(25, rel=0.05)
+    assert parse.busy == pytest.approx(0.3) and parse.backpressured == pytest.approx(0.0)
+    assert parse.steps == ("parse", "clean") and parse.hosts == ("10.0.0.1", "10.0.0.2")
+    assert not job.notes
+
+
+def test_a_window_shorter_than_metrics_take_is_extended() -> None:
+    """A cluster gathers metrics every 10 s unless told otherwise; in 3 s they may not move at all."""
+    gen = read_job(live(gathered_s=8.0)).vertices[0]
+    assert gen.out_per_s == pytest.approx(1000, rel=1e-3)
+    with pytest.raises(BadInput, match=r"not refreshed in 33 s; lower the cluster's metrics.fetcher"):
+        live(gathered_s=10_000.0)
+
+
+def test_the_scenario_does_what_the_job_did() -> None:
+    imported = scenario_of(read_job(live()), {})
+    scenario = imported.scenario
+    kinds = {each.name: each.kind for each in scenario.query.operators}
+    assert kinds == {"gen": "source", "parse-clean": "filter", "window": "aggregate", "Writer": "sink"}
+    rates = nominal_rates(scenario.query, scenario.workload.arrivals)
+    assert rates["window"].in_per_s == pytest.approx(900, rel=2e-3)
+    assert rates["Writer"].in_per_s == pytest.approx(25, rel=2e-2), "50 keys, every 2 s"
+    window, parse = scenario.query.operator("window"), scenario.query.operator("parse-clean")
+    assert window.groups == 50 and window.key_groups == 128
+    assert window.state_bytes_per_group == 256_000 / 128
+    assert parse.service_time_s == pytest.approx(2 * 0.3 / 1000, rel=1e-3)
+    assert parse.tuple_bytes == pytest.approx(50, rel=1e-2)
+    assert scenario.plan.replicas("parse-clean") == 2
+    assert [host.cpu_percent for host in scenario.cluster.hosts] == [400, 400]
+    assert (scenario.engine.channel_buffers, scenario.engine.gate_buffers) == (2, 4), "one default, one configured"
+    assert scenario.engine.buffer_bytes == 16 * 1024 and scenario.engine.flush_s == 0.05
+    assert "parse -> clean" in scenario.description
+    assert scenario_file.parse_scenario(scenario_file.dump(scenario), "text") == scenario
+
+
+@pytest.mark.slow
+def test_from_a_live_endpoint_to_points_that_calibrate(tmp_path: Path) -> None:
+    out, points, saved = tmp_path / "job.yaml", tmp_path / "points.csv", tmp_path / "answers"
+    with serving(Cluster()) as url:
+        first = twin("import", "flink", url, "--window", 2, "--out", out, "--points", points, "--save", saved, "--json")
+    assert first.returncode == 0, first.stderr
+    assert json.loads(first.stdout)["readings"][1]["busy"] == pytest.approx(0.3)
+    again = scenario_of(read_job(from_folder(saved)), {})
+    assert again.scenario == scenario_file.load(str(out))
+    point = read_points(points, again.scenario)[0]
+    assert point.delivered == {"gen": 1.0} and point.busy["parse-clean"] == pytest.approx(0.3)
+    assert point.markers_s == {"parse-clean": pytest.approx(0.03)}, "the mean of two subtasks"
+
+
+def test_a_second_point_needs_another_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved, points = save(tmp_path / "answers"), tmp_path / "points.csv"
+    command = ("import", "flink", saved, "--points", points, "--out")
+    assert twin(*command, tmp_path / "a.yaml").returncode == 0
+    assert "has a point 'clicks'" in refused(capsys, *command, tmp_path / "b.yaml")
+    assert not (tmp_path / "b.yaml").exists()
+    (tmp_path / "other.csv").write_text("a,b\n")
+    other = ("import", "flink", saved, "--points", tmp_path / "other.csv")
+    assert "another table" in refused(capsys, *other)
+
+
+def test_a_slowed_source_says_that_more_is_offered(tmp_path: Path) -> None:
+    job = job_at(100.0)
+    job["vertices"][0]["metrics"] |= {"accumulated-backpressured-time": 90_000, "accumulated-idle-time": 9_000}
+    answers = from_folder(save(tmp_path / "answers", **{"job_jobs_id.json": job}))
+    assert any("backpressured 90%" in note for note in scenario_of(read_job(answers), {}).notes)
+    told = scenario_of(read_job(answers), {"gen": 4000.0})
+    assert told.scenario.workload.arrivals["gen"].rate_per_s == 4000
+    assert told.readings[0]["offered_per_s"] == 4000 and told.readings[0]["out_per_s"] == 1000
+    with pytest.raises(BadInput, match="no such source; there are gen"):
+        scenario_of(read_job(answers), {"parse-clean": 1.0})
+
+
+def test_uneven_keys_become_shares_of_key_groups(tmp_path: Path) -> None:
+    """Of two replicas of the window one gets three times as much; the simulator then deals so."""
+    uneven = detail(2)
+    for subtask, taken in zip(uneven["subtasks"], (30_000, 10_000), strict=True):
+        subtask["metrics"] = {"read-records": taken}
+    imported = scenario_of(read_job(from_folder(save(tmp_path / "answers", **{"job_v2_detail.json": uneven}))), {})
+    shares = imported.scenario.workload.keys["window"].by_group(128)
+    assert shares[:64].sum() == pytest.approx(0.75) and shares.sum() == pytest.approx(1.0)
+    assert scenario_file.parse_scenario(scenario_file.dump(imported.scenario), "text") == imported.scenario
+
+
+def test_missing_metrics_are_noted_not_invented(tmp_path: Path) -> None:
+    job = job_at(100.0)
+    job["vertices"][1]["metrics"] |= {"accumulated-busy-time": "NaN"}
+    answers = save(tmp_path / "a", **{"job_jobs_id.json": job, "overview.json": None, "job_v1_detail.json": None})
+    imported = scenario_of(read_job(from_folder(answers)), {})
+    assert imported.scenario.query.operator("parse-clean").service_time_s is None
+    words = " ".join(imported.notes)
+    assert "no busy time" in words and "version of Flink is unknown" in words and "dealt to the machines" in words
+
+
+def test_names_in_any_letters_and_twice_the_same_are_told(tmp_path: Path) -> None:
+    job = job_at(100.0)
+    for vertex, name in zip(job["vertices"], ("Source: Händler → Kasse", "Map", "Map", "顧客"), strict=True):
+        vertex["name"] = name
+    imported = scenario_of(read_job(from_folder(save(tmp_path / "a", **{"job_jobs_id.json": job}))), {})
+    named = [each.name for each in imported.scenario.query.operators]
+    assert named[:4] == ["Handler__Kasse", "Map", "Map#2", "vertex"]
+    words = " ".join(imported.notes)
+    assert (
+        "Kasse is called Handler__Kasse" in words
+        and "Map is called Map#2" in words
+        and "顧客 is called vertex" in words
+    )
+
+
+def _restarting(job: dict[str, Any]) -> None:
+    job["state"] = "RESTARTING"
+
+
+def _starting(job: dict[str, Any]) -> None:
+    job["vertices"][2]["status"] = "INITIALIZING"
+
+
+def _without_vertices(job: dict[str, Any]) -> None:
+    del job["vertices"]
+
+
+def _renamed(job: dict[str, Any]) -> None:
+    job["vertices"][0]["id"] = "other"
+
+
+def _silent(job: dict[str, Any]) -> None:
+    job["vertices"][0]["metrics"]["write-records"] = 0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_restarting, "the job is RESTARTING"),
+        (_starting, "window is INITIALIZING"),
+        (_without_vertices, "it has no vertices"),
+        (_renamed, "no node of vertex 'Source: gen'"),
+        (_silent, "has delivered nothing"),
+    ],
+)
+def test_jobs_that_mean_nothing_are_refused(
+    change: Callable[[dict[str, Any]], None], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = job_at(100.0)
+    change(job)
+    saved = save(tmp_path / "answers", **{"job_jobs_id.json": job})
+    assert words in refused(capsys, "import", "flink", saved, "--out", tmp_path / "job.yaml")
+    assert not (tmp_path / "job.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("job_jobs_id.json", "<html>", "is no answer of Flink's REST API"),
+        ("job_jobs_id_plan.json", {"nodes": 3}, "it has no nodes"),
+        ("taskmanagers.json", {"taskmanagers": []}, "there is no task manager"),
+        ("job_v0_detail.json", {"subtasks": [{"taskmanager-id": "x"}]}, "task manager 'x', which is not listed"),
+        ("job_jobs_id_first.json", job_at(200.0), "the job was restarted"),
+        ("jobmanager_config.json", [{"key": "execution.buffer-timeout", "value": "soon"}], "a time such as"),
+        ("other_jobs_id.json", job_at(10.0), "choose one with --job"),
+        ("job_jobs_id.json", with_vertex(parallelism="two"), "no answer to GET /jobs/:id: vertices.0.parallelism"),
+        ("job_jobs_id.json", with_vertex(metrics={"write-records": -5}), "write-records is -5"),
+        ("job_jobs_id.json", with_vertex(metrics={}), "Source: gen has no metrics"),
+        (
+            "job_jobs_id.json",
+            with_vertex(metrics={"write-records": 5, "write-records-complete": False}),
+            "write-records is of some of its subtasks only",
+        ),
+        ("taskmanagers.json", None, "taskmanagers.json is missing"),
+        ("jobmanager_config.json", {"a": 1}, "no answer to GET /jobmanager/config: 0.key"),
+        ("taskmanagers.json", {"taskmanagers": [None]}, "no answer to GET /taskmanagers: taskmanagers.0"),
+        ("job_v0_detail.json", {"subtasks": 3}, "no answer to GET /jobs/:id/vertices/:id: 0.subtasks"),
+    ],
+)
+def test_answers_of_another_shape_are_refused(
+    file: str, content: Any, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert words in refused(capsys, "import", "flink", save(tmp_path / "answers", **{file: content}))
+
+
+def test_places_that_are_no_flink_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "neither an address" in refused(capsys, "import", "flink", tmp_path / "nothing")
+    assert "holds no answer of a job" in refused(capsys, "import", "flink", tmp_path)
+    assert "gives no answer" in refused(capsys, "import", "flink", "http://127.0.0.1:9")
+    saved = save(tmp_path / "answers")
+    assert "has no job 'jbo'" in refused(capsys, "import", "flink", saved, "--job", "jbo")
+    assert "SOURCE=RATE" in refused(capsys, "import", "flink", saved, "--offered", "gen")
+    with serving(Cluster()) as url:
+        assert "has no job 'clikcs'; did you mean 'clicks'?" in refused(
+            capsys, "import", "flink", url, "--job", "clikcs"
+        )

@@ -1,0 +1,150 @@
+"""`twin import metrics`: samples of real runs as rows that models read, and what is no table of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from models import dataset
+from scenarios.calibration.point_files import read_points
+from scenarios.files import scenario_file
+from streamtwin.connect.importers.prometheus import read_metrics
+from tests.scenarios.calibration.test_points import JOB
+from tests.streamtwin.test_cli import refused, twin
+from twin.metrics import METRICS
+from twin.trace import TRAINING_ROWS
+
+SCOPE = "flink_taskmanager_job_task_"
+
+
+def samples() -> list[tuple[object, ...]]:
+    """Two runs of a minute, a sample every 10 s: 100 tuples/s, and 500 of 1,000 offered. The map has two subtasks."""
+    lines: list[tuple[object, ...]] = []
+    for run, rate, busy, offered in (("slow", 100, 200.0, 100), ("over", 500, 1000.0, 1000)):
+        for second in range(0, 61, 10):
+            for operator, task in (("source", "source"), ("map", "map"), ("sink", "sink")):
+                for subtask in (0, 1) if operator == "map" else (0,):
+                    share = 2 if operator == "map" else 1
+                    grown = rate * second / share
+                    lines.append((second, f"{SCOPE}numRecordsOut", grown, run, task, subtask, ""))
+                    lines.append((second, f"{SCOPE}numRecordsIn", grown, run, task, subtask, ""))
+                    lines.append(
+                        (second, f"{SCOPE}busyTimeMsPerSecond", busy if share == 2 else 10.0, run, task, subtask, "")
+                    )
+            lines.append((second, "offered_per_s", offered, run, "source", "", ""))
+            lines.append((second, "flink_taskmanager_Status_JVM_CPU_Load", 0.1, run, "", "", "h"))
+            lines.append((second, "processing_latency_s", 0.02, run, "", "", ""))
+            lines.append((second, "job_latency_mean", 7.0, run, "map", 0, ""))
+    return lines
+
+
+COLUMNS = ("time", "metric", "value", "run", "task_name", "subtask_index", "host")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """A scenario and an export."""
+    scenario, export = tmp_path / "job.yaml", tmp_path / "export.csv"
+    scenario.write_text(scenario_file.dump(JOB))
+    export.write_text("\n".join(",".join(map(str, line)) for line in (COLUMNS, *samples())))
+    return scenario, export
+
+
+def test_rows_of_measured_runs_are_rows_that_models_read(files: tuple[Path, Path], tmp_path: Path) -> None:
+    out, points = tmp_path / "rows", tmp_path / "points.csv"
+    done = twin("import", "metrics", *files, out, "--points", points)
+    assert done.returncode == 0, done.stderr
+    table = pq.read_table(out / "rows.parquet")
+    assert set(TRAINING_ROWS.names) < set(table.column_names) and table["measured"].to_pylist() == [True, True]
+    found = dataset.read(out)
+    labels = dict(zip(METRICS, found.labels_GxA.T, strict=True))
+    assert labels["throughput_per_s"] == pytest.approx([100, 500])
+    assert labels["backpressured"].tolist() == [0, 1]
+    assert labels["processing_latency_s"] == pytest.approx([0.02, 0.02])
+    assert np.isnan(labels["e2e_latency_s"]).all(), "nobody measured it"
+    slow, over = read_points(points, JOB)
+    assert slow.busy["map"] == pytest.approx(0.2) and over.delivered == {"source": 0.5} and over.cpu == {"h": 0.1}
+    assert slow.markers_s == {"map": 0.007} and slow.latency_s == 0.02, "latencies of operators are those of markers"
+
+
+def test_parquet_says_the_same(files: tuple[Path, Path], tmp_path: Path) -> None:
+    table = pa.Table.from_pylist([dict(zip(COLUMNS, map(str, line), strict=True)) for line in samples()])
+    pq.write_table(table, tmp_path / "export.parquet")
+    assert read_metrics(tmp_path / "export.parquet") == read_metrics(files[1])
+
+
+def _written(lines: Sequence[Sequence[object]], columns: Sequence[str] = COLUMNS, by: str = ",") -> str:
+    return "\n".join(by.join(map(str, line)) for line in (columns, *lines))
+
+
+def test_tables_as_exporters_write_them_say_the_same(files: tuple[Path, Path]) -> None:
+    """Other names, capitals, semicolons, epochs in milliseconds, moments without a value."""
+    before, names = read_metrics(files[1]), ("Timestamp", "__name__", "Value", *COLUMNS[3:])
+    for unit in (1e3, 1e6, 1e9):
+        later = [(round((1.7e9 + float(str(time))) * unit), *rest) for time, *rest in samples()]
+        files[1].write_text(_written(later, names, by=";"))
+        for run, other in zip(before, read_metrics(files[1]), strict=True):
+            assert (run.seconds, run.subtasks) == (pytest.approx(other.seconds), other.subtasks)
+            assert [row.keys() for row in run.rows] == [row.keys() for row in other.rows]
+            for row, same in zip(run.rows, other.rows, strict=True):
+                assert all(
+                    row[key] == (pytest.approx(each) if isinstance(each, float) else each) for key, each in same.items()
+                )
+    stale = [(5, f"{SCOPE}busyTimeMsPerSecond", value, "slow", "map", 0, "") for value in ("NaN", "")]
+    files[1].write_text(_written([*samples(), *stale]))
+    slow, over = read_metrics(files[1])
+    assert (slow.rows, slow.unmeasured, over) == (before[0].rows, (f"{SCOPE}busyTimeMsPerSecond",), before[1])
+
+
+def test_rates_of_some_subtasks_are_not_those_of_all(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = [line for line in samples() if line[5] != 1]
+    placed = [(*line, "[h, h]") for line in one]
+    files[1].write_text(_written(placed, (*COLUMNS, "plan.placement.map"), by=";"))
+    said = refused(capsys, "import", "metrics", *files, tmp_path / "rows")
+    assert "map has samples of 1 of its 2 subtasks" in said and not (tmp_path / "rows").exists()
+    files[1].write_text(_written(samples()))
+    assert (
+        "map has samples of 2 subtasks, and 1 in the plan"
+        in twin("import", "metrics", *files, tmp_path / "rows").stderr
+    )
+
+
+def test_simulated_rows_still_need_all_their_labels(tmp_path: Path) -> None:
+    labels = {"success": True, "backpressured": False, "throughput_per_s": 1.0, "processing_latency_s": 1.0}
+    row = {"run": "r", "config_hash": "c", "horizon_s": 1.0, "deployment": "{}", "tuples_out": 1, **labels}
+    pq.write_table(pa.Table.from_pylist([row], schema=TRAINING_ROWS), tmp_path / "simulated.parquet")
+    with pytest.raises(ValueError, match="e2e_latency_s = None"):
+        dataset.read(tmp_path / "simulated.parquet")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("time,metric,value\n", "holds no samples"),
+        ("a,b\n1,2", "has no time"),
+        ("time,metric,value\n0,numRecordsIn,5", "no label operator or task_name"),
+        ("time,metric,value,operator\n0,numRecordsIn,5,map", "a counter with one sample"),
+        ("time,metric,value,operator\n0,numRecordsIn,5,map\n9,numRecordsIn,1,map", "the job was restarted"),
+        ("time,metric,value,operator\n0,busyTimeMsPerSecond,NaN,map\n5,busyTimeMsPerSecond,,map", "has a value"),
+        ("time,metric,value,operator\n0,busyTimeMsPerSecond,inf,map", "is inf"),
+        ("time;metric;value;operator\n0;busyTimeMsPerSecond;0,5;map", "a number such as 0.5, got '0,5'"),
+        ("time,timestamp,metric,value\n0,0,busyTimeMsPerSecond,5", "time and timestamp, which are both"),
+        ("time,metric,value\n0,busyTimeMsPerSecond,5,map", "line 2 has more cells"),
+        ("time,metric,value,operator\nnoon,busyTimeMsPerSecond,1,map", "time must be seconds or ISO 8601"),
+        ("time,metric,value,operator\n0,numRecordIn,1,map", "did you mean 'numRecordsIn'"),
+        ("time,metric,value,operator\n0,busyTimeMsPerSecond,1,mpa", "did you mean 'map'"),
+    ],
+)
+def test_bad_exports_are_one_clear_line(
+    text: str, words: str, files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files[1].write_text(text)
+    assert words in refused(capsys, "import", "metrics", *files, tmp_path / "rows")
+    assert not (tmp_path / "rows").exists()

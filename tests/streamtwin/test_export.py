@@ -1,0 +1,135 @@
+"""`twin export` and `twin run --plot`: what other programs read is what the run was."""
+
+from __future__ import annotations
+
+import csv
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scenarios.files import scenario_file
+from scenarios.files.run_folder import KeptRun, read_run
+from streamtwin.export.files import export
+from streamtwin.export.trace_events import MICROS, OPERATORS, PAUSES, lanes
+from tests.scenarios.questions.jobs import queue, shop
+from tests.streamtwin.test_cli import done, refused
+from tests.streamtwin.trace_event_rules import broken
+from twin.events import Failure, Migration, RateChange, SlowDown
+from twin.simulation import simulate
+
+
+@pytest.fixture(scope="module")
+def kept() -> KeptRun:
+    job = shop(horizon_s=10, checkpoint_interval_s=2).with_events(
+        Migration(at_s=3, operator="per-page", replica=0, to="w-3"),
+        Migration(at_s=3, operator="per-page", replica=1, to="w-3"),
+        SlowDown(at_s=4, host="w-2", factor=2),
+        RateChange(at_s=4, source="clicks", factor=2),
+        Failure(at_s=6, host="w-1", recover_after_s=1),
+    )
+    return KeptRun("shop", job, simulate(job))
+
+
+@pytest.fixture(scope="module")
+def trace(kept, tmp_path_factory) -> dict:
+    out = tmp_path_factory.mktemp("export") / "t.json"
+    export(kept, "perfetto", out)
+    return json.loads(out.read_text(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def of(trace: dict, phase: str, process: int) -> list[dict]:
+    return [each for each in trace["traceEvents"] if each["ph"] == phase and each["pid"] == process]
+
+
+def test_a_trace_keeps_the_rules_of_its_format(trace):
+    assert broken(trace) == []
+    assert len(trace["traceEvents"]) > 100
+    assert trace["otherData"]["simulated"] is True
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"ph": "Z", "name": "a", "pid": 1, "tid": 1, "ts": 0},
+        {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 0},
+        {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": -1, "dur": 1},
+        {"ph": "C", "name": "a", "pid": 1, "tid": 1, "ts": 0, "args": {"x": "much"}},
+        {"ph": "C", "name": "a", "pid": 1, "tid": 1, "ts": float("nan"), "args": {"x": 1}},
+        {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "args": {}},
+        {"ph": "i", "name": "a", "pid": 1, "tid": 1, "ts": 0, "s": "everywhere"},
+        {"ph": "X", "name": "", "pid": 1, "tid": 1, "ts": 0, "dur": 1},
+    ],
+)
+def test_what_breaks_a_rule_would_be_noticed(event):
+    assert len(broken({"traceEvents": [event]})) == 1
+
+
+def test_slices_that_overlap_in_part_would_be_noticed():
+    one = {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 0, "dur": 2}
+    assert broken({"traceEvents": [one, {**one, "ts": 1}]})
+    assert not broken({"traceEvents": [one, {**one, "ts": 1, "dur": 0.5}]})
+    assert not broken({"traceEvents": [one, {**one, "ts": 1, "tid": 2}]})
+
+
+def test_operators_are_tracks_queues_are_counters_pauses_are_slices(trace, kept):
+    names = {each["tid"]: each["args"]["name"] for each in of(trace, "M", OPERATORS) if each["name"] == "thread_name"}
+    assert set(names.values()) == {each.operator for each in kept.run.operators}
+    rows = {(row["operator"], row["start_s"]): row for row in kept.run.operator_rows}
+    slices = of(trace, "X", OPERATORS)
+    assert len(slices) == len(rows)
+    for each in slices:
+        row = rows[names[each["tid"]], each["ts"] / MICROS]
+        assert each["args"]["numRecordsIn"] == row["numRecordsIn"]
+        assert each["dur"] == pytest.approx((row["end_s"] - row["start_s"]) * MICROS)
+    counted = {(each["name"], each["ts"]): each["args"]["tuples"] for each in of(trace, "C", OPERATORS)}
+    for row in kept.run.operator_rows:
+        assert counted[f"queue of {row['operator']}", row["end_s"] * MICROS] == row["queueLength"]
+    paused = sorted(each["dur"] / MICROS for each in of(trace, "X", PAUSES))
+    assert paused == pytest.approx(sorted(row["paused_s"] for row in kept.run.event_rows if row["paused_s"]))
+    assert any(each == pytest.approx(1.0) for each in paused)  # the failure's
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)).map(lambda pair: (pair[0], pair[0] + pair[1], {}))))
+def test_no_two_slices_of_a_track_overlap_and_none_is_lost(slices):
+    tracks = lanes(slices)
+    assert sorted(each[:2] for track in tracks for each in track) == sorted(each[:2] for each in slices)
+    for track in tracks:
+        assert all(one[1] <= other[0] and one[0] < other[0] for one, other in pairwise(track))
+    depth = max((sum(a <= at < b or at == a for a, b, _ in slices) for at in range(31)), default=0)
+    assert len(tracks) <= max(depth, 0)
+
+
+def test_tables_hold_what_the_run_held(kept, tmp_path):
+    export(kept, "csv", tmp_path / "csv")
+    export(kept, "parquet", tmp_path / "parquet")
+    with (tmp_path / "csv" / "operators.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["numRecordsIn"]) for row in rows] == [row["numRecordsIn"] for row in kept.run.operator_rows]
+    assert [float(row["end_s"]) for row in rows] == [row["end_s"] for row in kept.run.operator_rows]
+    buckets = [json.loads(row["e2eLatencyBuckets"]) for row in rows if row["e2eLatencyBuckets"]]
+    assert buckets == [row["e2eLatencyBuckets"] for row in kept.run.operator_rows if "e2eLatencyBuckets" in row]
+    assert json.loads((tmp_path / "csv" / "result.json").read_text()) == json.loads(json.dumps(kept.run.to_dict()))
+    assert read_run(tmp_path / "parquet").run.operators == kept.run.operators
+    assert pq.read_table(tmp_path / "parquet" / "events.parquet").num_rows == len(kept.run.event_rows)
+
+
+def test_the_command_writes_one_new_file_or_nothing(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("queue.yaml").write_text(scenario_file.dump(queue(horizon_s=2, warmup_s=0)))
+    for words in (["export", "queue.yaml"], ["run", "queue.yaml", "--plot", "q.svg"]):
+        done(*words)
+    capsys.readouterr()
+    assert broken(json.loads(Path("queue.perfetto.json").read_text())) == []
+    assert "<svg" in Path("q.svg").read_text()
+    assert "exists" in refused(capsys, "export", "queue.yaml")
+    assert "exists" in refused(capsys, "run", "queue.yaml", "--plot", "q.svg")
+    assert "did you mean 'perfetto'" in refused(capsys, "export", "queue.yaml", "--format", "perfeto")
+    assert "ends in one of .png" in refused(capsys, "run", "queue.yaml", "--plot", "q.gif")
+    Path("empty").mkdir()
+    assert "holds no run" in refused(capsys, "export", "empty", "--format", "csv")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["empty", "q.svg", "queue.perfetto.json", "queue.yaml"]

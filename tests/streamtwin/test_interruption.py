@@ -1,0 +1,129 @@
+"""Ctrl-C: 130, one line, and a promise to go on only where something is kept."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scenarios.executing.processes import Processes
+from scenarios.files import scenario_file
+from streamtwin.cli.interruption import Interrupted, ended_as_interrupted, hearing, in_words, kept
+
+ROOT = Path(__file__).resolve().parents[2]
+TRAINING = """
+import sys
+import jax
+import jax.numpy as jnp
+import models.pipeline
+from models.dataset import of_deployments
+from streamtwin.cli import app as cli
+from scenarios.learning import learner
+from tests.models.deployments import random_deployment
+
+LABELS = [[1.0, 1.0, 1.0, 0.0, 1.0]] * 12
+
+def interrupted_while_computing(*_):
+    twenty_s = jax.jit(lambda x: jax.lax.fori_loop(0, 400, lambda _, y: jnp.sin(y @ y), x))
+    left_running = twenty_s(jnp.ones((1000, 1000)))
+    print("computing", flush=True)
+    raise KeyboardInterrupt
+
+models.pipeline.train = interrupted_while_computing
+learner.rows_of = lambda *_: of_deployments([random_deployment(seed) for seed in range(12)], jnp.array(LABELS))
+cli.main(["train", "none", sys.argv[1]])
+"""
+
+
+def test_what_is_kept_is_told() -> None:
+    with pytest.raises(Interrupted) as stopped, kept("the finished networks"):
+        raise KeyboardInterrupt
+    assert in_words(stopped.value) == "interrupted; the same command goes on, the finished networks are kept"
+    assert "goes on" not in in_words(None)
+
+
+@pytest.mark.slow
+def test_an_interrupted_training_ends_with_130_and_one_line_at_once(tmp_path: Path) -> None:
+    """While a step is being computed: an interpreter that shuts down waits for it, or crashes."""
+    program = subprocess.Popen(
+        [sys.executable, "-c", TRAINING, str(tmp_path / "m")],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert program.stdout is not None and program.stdout.readline() == "computing\n"
+    since_s = time.monotonic()
+    _, errors = program.communicate()
+    assert program.returncode == 130, errors
+    assert errors.splitlines()[-1] == "twin: interrupted; the same command goes on, the finished networks are kept"
+    assert time.monotonic() - since_s < 5
+    assert not list(tmp_path.iterdir())
+
+
+def _hears_ctrl_c() -> None:
+    """What a shell starts in the background ignores it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_an_interrupted_search_writes_and_tells_the_best_plan_so_far(tmp_path: Path) -> None:
+    """Every plan is simulated, for minutes; Ctrl-C comes after the first of them."""
+    out = tmp_path / "best.yaml"
+    search = ["optimize", "smart-grid", "--optimizer", "exhaustive", "--cost-model", "sim", "--rules", "costream"]
+    program = subprocess.Popen(
+        [sys.executable, "-m", "streamtwin.cli.app", *search, "--json", "--out", str(out)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=_hears_ctrl_c,
+    )  # fmt: skip
+    assert program.stderr is not None
+    while "plans estimated; best" not in (line := program.stderr.readline()):
+        assert line, "it ended by itself"
+    program.send_signal(signal.SIGINT)
+    output, errors = program.communicate(timeout=60)
+    assert program.returncode == 130, errors
+    document = json.loads(output)
+    assert document["interrupted"] and document["status"] == "feasible"
+    assert "stopped; the best so far" in document["message"]
+    assert errors.splitlines()[-1] == f"twin: interrupted; the plan is the best so far, in {out}"
+    assert scenario_file.load(str(out)).plan.model_dump(mode="json")["placement"] == document["placement"]
+
+
+def test_the_second_ctrl_c_ends_it_at_once() -> None:
+    said: list[str] = []
+    before = signal.getsignal(signal.SIGINT)
+    with hearing(said.append) as heard:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            pytest.skip("Ctrl-C is ignored here")
+        assert not heard()
+        signal.raise_signal(signal.SIGINT)
+        assert heard() and "best plan so far" in said[0]
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_whoever_ends_it_from_outside_interrupts_it() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), ended_as_interrupted():
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_work_that_is_given_up_ends_at_once() -> None:
+    """Two processes sleep for a minute each; what is done after the first item interrupts."""
+    working: list[multiprocessing.process.BaseProcess] = []
+
+    def given_up(_position: int, _found: object) -> None:
+        working.extend(multiprocessing.active_children())
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), Processes(2) as processes:
+        processes.each(time.sleep, [0.0, 60.0, 60.0], given_up, 180.0)
+    assert working
+    for each in working:
+        each.join(20.0)
+        assert not each.is_alive()

@@ -1,0 +1,124 @@
+"""A job as a picture: every replica in its lane, streams as thick as their tuples, many operators in groups."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+
+from scenarios.files import registry, scenario_file
+from streamtwin.tables.backpressure import Load, held_up
+from streamtwin.tables.job_groups import MOST_BOXES, MOST_COLUMNS, MOST_LANES, depths
+from streamtwin.tables.job_maps import FREE, drawn
+from tests.scenarios.questions.jobs import host, queue, shop
+from twin.scenario import Scenario
+from twin.simulation import simulate
+from twin.spec import parse
+
+
+def chain(operators: int, hosts: int) -> Scenario:
+    """A source, maps one after the other, a sink; dealt to the hosts in turn."""
+    names = [f"m{index}" for index in range(operators)]
+    kinds = ["source", *["map"] * (operators - 2), "sink"]
+    data = {
+        "query": {
+            "operators": [{"name": name, "kind": kind} for name, kind in zip(names, kinds, strict=True)],
+            "streams": [{"producer": a, "consumer": b} for a, b in itertools.pairwise(names)],
+        },
+        "cluster": {"hosts": [host(f"h{index}") for index in range(hosts)]},
+        "plan": {"placement": {name: f"h{index % hosts}" for index, name in enumerate(names)}},
+        "workload": {"arrivals": {"m0": {"law": "constant", "rate_per_s": 10}}},
+    }
+    return parse(Scenario, data)
+
+
+def run_of(**loads: tuple[float, float, float]) -> SimpleNamespace:
+    """What the picture asks of a run."""
+    fields = ("busy", "backpressured", "rate_out_per_s")
+    rows = [SimpleNamespace(operator=name, **dict(zip(fields, load, strict=True))) for name, load in loads.items()]
+    return SimpleNamespace(operators=rows, hosts=[])
+
+
+def test_every_place_of_every_operator_is_a_box():
+    found = drawn(shop()).picture
+    boxes = Counter((found.lanes[box.lane].name, box.name) for box in found.boxes)
+    assert boxes == {
+        ("edge-1", "orders"): 1,
+        ("edge-1", "clicks"): 1,
+        ("w-1", "human"): 1,
+        ("w-1", "per-page"): 1,
+        ("w-2", "per-page"): 1,
+        ("w-2", "match"): 1,
+        ("edge-1", "board"): 1,
+    }
+    assert [lane.name for lane in found.lanes] == ["edge-1", "w-1", "w-2", FREE]
+    assert found.lanes[-1].note == "w-3"
+    assert [box.note for box in found.boxes if box.name == "per-page"] == ["aggregate x 2"] * 2
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_streams_go_to_the_right_in_every_scenario_of_the_library(name):
+    found = drawn(scenario_file.load(name)).picture
+    assert found.wires
+    for wire in found.wires:
+        assert found.boxes[wire.start].column < found.boxes[wire.end].column
+
+
+def test_a_stream_is_parted_as_its_replicas_are_spread():
+    loads = {"orders": (0, 0, 50), "clicks": (0, 0, 400), "human": (0, 0, 200), "per-page": (0, 0, 40)}
+    found = drawn(shop(), run_of(**loads)).picture
+    shares = {
+        (found.boxes[w.start].name, found.boxes[w.end].name, found.boxes[w.end].lane): w.share for w in found.wires
+    }
+    assert shares["clicks", "human", 1] == 1.0
+    assert shares["human", "per-page", 1] == shares["human", "per-page", 2] == 0.25
+
+
+def test_paired_replicas_are_joined_as_they_are_paired():
+    job = shop()
+    data = job.model_dump(mode="json")
+    data["plan"]["placement"] |= {"human": ["w-1", "w-3"], "clicks": ["w-3", "edge-1"]}
+    for stream in data["query"]["streams"]:
+        if stream["consumer"] == "human":
+            stream["partitioning"] = "forward"
+    found = drawn(parse(Scenario, data)).picture
+    lanes = {
+        (found.lanes[found.boxes[w.start].lane].name, found.lanes[found.boxes[w.end].lane].name)
+        for w in found.wires
+        if found.boxes[w.start].name == "clicks"
+    }
+    assert lanes == {("w-3", "w-1"), ("edge-1", "w-3")}
+
+
+def test_backpressure_goes_along_the_streams_into_what_is_full():
+    query = shop().query
+    quiet = dict.fromkeys(("orders", "human", "per-page", "board"), Load(0.1, 0.0, 1.0))
+    full = quiet | {"match": Load(0.99, 0.0, 1.0), "per-page": Load(0.2, 0.5, 1.0)}
+    assert held_up(query, full) == {("per-page", "match")}
+    assert held_up(query, full | {"human": Load(0.1, 0.3, 1.0)}) == {("per-page", "match"), ("human", "per-page")}
+    assert held_up(query, quiet | {"human": Load(0.1, 0.3, 1.0)}) == {("human", "per-page")}  # by the network
+    assert held_up(query, quiet) == set()
+
+
+def test_an_overloaded_queue_holds_its_source_up_in_a_run():
+    job = queue(rate_per_s=2000)
+    found = drawn(job, simulate(job)).picture
+    assert [wire.held_up for wire in found.wires] == [True, False]
+    assert found.boxes[1].busy == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize(("operators", "hosts"), [(300, 40), (20, 3), (61, 13)])
+def test_many_operators_are_drawn_in_groups_and_that_is_said(operators, hosts):
+    job = chain(operators, hosts)
+    found, told = drawn(job)
+    assert len(found.boxes) <= MOST_BOXES
+    assert len(found.lanes) <= MOST_LANES + 1
+    if operators > 60:
+        assert f"{operators} operators are drawn together" in told
+        assert 1 + max(box.column for box in found.boxes) <= MOST_COLUMNS
+        assert all(found.boxes[w.start].column <= found.boxes[w.end].column for w in found.wires)
+    else:
+        assert told == ""
+    assert depths(job)[f"m{operators - 1}"] == operators - 1

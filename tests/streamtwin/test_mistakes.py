@@ -1,0 +1,78 @@
+"""What a user gets wrong: one line that names it, exit code 2, and nothing half-written."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.streamtwin.test_cli import refused, twin
+
+MISTAKES = [
+    (["rnu", "smart-grid"], "Did you mean 'run'?"),
+    (["run"], "Missing argument 'SCENARIO'"),
+    (["run", "smart-grit"], "did you mean 'smart-grid'?"),
+    (["run", "none.yaml"], "none.yaml does not exist"),
+    (["run", "smart-grid", "--sed", 3], "--seed"),
+    (["run", "smart-grid", "--seed", "x"], "got 'x'"),
+    (["run", "smart-grid", "--horizon", "soon"], "got 'soon'"),
+    (["run", "smart-grid", "--horizon", "-4"], "--horizon"),
+    (["run", "smart-grid", "--precision", "90%"], "from 0.01% to 50%"),
+    (["run", "smart-grid", "--set", "run.horizon=3"], "did you mean 'horizon_s'?"),
+    (["run", "smart-grid", "--set", "query.operators.parce.selectivity=3"], "did you mean 'parse'?"),
+    (["run", "smart-grid", "--set", "plan.placement.parse=moon"], "'moon'"),
+    (["run", "smart-grid", "--set", "nonsense"], "PATH=VALUE"),
+    (["show", "smart-grit"], "did you mean 'smart-grid'?"),
+    (["optimize", "smart-grid", "--optimizer", "loca-search"], "did you mean 'local-search'?"),
+    (["optimize", "smart-grid", "--objective", "speed"], "unknown objective 'speed'"),
+    (["optimize", "smart-grid", "--cost-model", "rats"], "did you mean 'rates'?"),
+    (["optimize", "smart-grid", "--budget", 0], "got '0'"),
+    (["validate", "smart-grid", "--optimizers", "governer"], "did you mean 'governor'?"),
+    (["validate", "smart-grid", "--optimizers", ","], "names none"),
+    (["validate", "smart-grid", "--objective", "speed"], "unknown objective 'speed'"),
+    (["validate", "smart-grid", "--cost-model", "rates,rats"], "did you mean 'rates'?"),
+    (["validate", "smart-grid", "--set", "run.sed=1"], "did you mean 'seed'?"),
+    (["optimize", "smart-grid", "--set", "run.sed=1"], "did you mean 'seed'?"),
+    (["show", "smart-grid", "--set", "run.sed=1"], "did you mean 'seed'?"),
+    (["profile", "smart-grid", "--set", "run.sed=1"], "did you mean 'seed'?"),
+    (["corpus", "c", "--runs", 3, "--set", "run.seed=1"], "name one with --scenario"),
+    (["corpus", "c", "--runs", 3, "--scenario", "failover"], "add --set 'events=[]'"),
+    (["run", "smart-grid", "--policy", "ds1"], "did you mean 'ds2'?"),
+    (["run", "smart-grid", "--policy", "ds2", "--set", "policy.margins=1"], "did you mean 'margin'?"),
+    (["run", "smart-grid", "--policy", "ds2", "--set", "policy.margin=0.9"], "margin < target_utilisation"),
+    (["train", "nowhere", "m", "--metrics", "throughput"], "did you mean 'throughput_per_s'?"),
+    (["train", "nowhere", "m", "--metrics", "success,success"], "named twice"),
+    (["train", "nowhere", "m", "--preset", "paperr"], "paper"),
+    (["import", "run-graf", "x"], "Did you mean 'run-graph'?"),
+    (["import", "run-graph", "none.graph"], "none.graph cannot be read"),
+    (["validate-runs", "nowhere"], "nowhere is not a folder"),
+    (["corpus", "c", "--runs", 0], "got '0'"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("arguments", "expected"), MISTAKES, ids=lambda value: " ".join(map(str, value))[:40])
+def test_mistake_is_one_line_and_2(arguments, expected, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    line = refused(capsys, *arguments)
+    assert expected in line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "expected", "lines"),
+    [
+        ("a: [1, 2", "line", 1),
+        ("query: {}\nquery: {}\n", "line 2", 1),
+        ("[]", "mapping", 1),
+        ("name: x\nqeury: {}\n", "did you mean 'query'?", 1 + len(["cluster", "plan", "workload", "qeury"])),
+    ],
+)
+def test_broken_file_is_a_line_a_mistake_and_2(text, expected, lines, tmp_path):
+    path = tmp_path / "broken.yaml"
+    path.write_text(text)
+    done = twin("run", path, "--json")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == lines
+    assert expected in done.stderr
+    assert str(path) in done.stderr.splitlines()[0]

@@ -1,0 +1,133 @@
+"""The library as a notebook uses it: results as data frames that say what the run says, answers, executed notebooks."""
+
+from __future__ import annotations
+
+import ast
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streamtwin as st
+from streamtwin.cli import app as cli
+from tests.scenarios.questions.jobs import queue, shop
+from tests.streamtwin.report_checks import whole
+from twin.events import Migration
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+
+
+@pytest.fixture(scope="module")
+def result() -> st.Result:
+    return st.run(shop().with_events(Migration(at_s=6, operator="per-page", replica=0, to="w-3")), horizon_s=10)
+
+
+def test_frames_say_what_the_run_says(result):
+    for each in result.run.operators:
+        assert result.operators.loc[each.operator, "busy"] == each.busy
+    assert result.hosts["cpu"].to_dict() == {each.host: each.cpu for each in result.run.hosts}
+    assert set(result.links.index) == {each.link for each in result.run.links}
+    assert list(result.events["kind"]) == ["migration"]
+    assert list(st.run(queue(horizon_s=2, warmup_s=0)).events.columns) == list(result.events.columns)
+    assert len(result.periods("hosts")) == len(result.run.host_rows)
+    with pytest.raises(st.BadInput, match="did you mean 'hosts'"):
+        result.periods("host")
+    assert result.periods()["numRecordsIn"].sum() == sum(row["numRecordsIn"] for row in result.run.operator_rows)
+
+
+def test_what_is_over_time_adds_up_to_what_is_overall(result):
+    over = result.over_time()
+    seconds = np.diff([0.0, *(result.periods().groupby("period")["end_s"].first())])
+    arrived = result.periods()["arrived"].sum()
+    assert (over["tuples a second", "arriving"] * seconds).sum() == pytest.approx(arrived)
+    latency = over["end-to-end latency [s]"].dropna()
+    assert (latency["p50"] <= latency["p95"]).all() and (latency["p95"] <= latency["p99"]).all()
+
+
+def test_a_result_shows_itself_and_can_be_kept(result, tmp_path):
+    shown = ET.fromstring(f"<div>{result._repr_html_()}</div>")
+    assert result.verdict in "".join(shown.itertext())
+    assert ET.fromstring(result.timelines) is not None
+    assert repr(result.picture).startswith("<HTML of ")
+    assert len(result.figure().axes) == 6
+    whole(result.report(tmp_path / "r.html").read_text())
+    assert st.read_run(result.save(tmp_path / "trace")).operators.equals(result.operators)
+    (tmp_path / "mine.html").write_text("mine")
+    with pytest.raises(st.BadInput, match="is no report"):
+        result.report(tmp_path / "mine.html")
+
+
+def test_answers_are_those_of_the_command_line(tmp_path, capfd):
+    job = queue(horizon_s=3, warmup_s=0.5)
+    answer = st.whatif(job, {"replicas of work": [1, 2]}, metrics=["e2e_latency_s.p95"], replications=3)
+    (tmp_path / "queue.yaml").write_text(st.dump(job))
+    words = ["whatif", tmp_path / "queue.yaml", "--vary", "replicas of work=1,2", "--metric", "e2e_latency_s.p95"]
+    with pytest.raises(SystemExit):
+        cli.main([*map(str, words), "--replications", "3", "--workers", "1", "--json", "--quiet"])
+    assert json.loads(capfd.readouterr().out) == json.loads(json.dumps(answer.document))
+    assert list(answer.frame["variant"]) == ["as given", "replicas of work 2"]
+    assert answer.frame["difference"].iloc[1] < 0
+    assert "e2e_latency_s.p95: significantly lower in 'replicas of work 2'" in answer.sentences[1]
+    ET.fromstring(f"<div>{answer._repr_html_()}</div>")
+
+
+def test_scenarios_are_compared_by_label():
+    slow, fast = queue(horizon_s=2, warmup_s=0.5), queue(service_s=5e-4, horizon_s=2, warmup_s=0.5)
+    answer = st.compare({"slow": slow, "fast": fast}, replications=3, metrics=["operators.work.busy"])
+    cell = answer.document["variants"][1]["metrics"]["operators.work.busy"]
+    assert cell["share"] == pytest.approx(-0.5, abs=0.02)
+    with pytest.raises(st.BadInput, match="nothing to compare"):
+        st.compare({"slow": slow, "again": slow})
+    with pytest.raises(st.BadInput, match="nothing to compare it with"):
+        st.compare({})
+    with pytest.raises(st.BadInput, match="without labels"):
+        st.compare([slow, fast])
+    with pytest.raises(st.BadInput, match="unknown metric"):
+        st.compare({"slow": slow, "fast": fast}, metrics=["busy"])
+    with pytest.raises(st.BadInput, match="at least 2"):
+        st.compare({"slow": slow, "fast": fast}, replications=1)
+
+
+def test_pictures_need_no_run():
+    assert "per-page" in st.picture(shop())
+    assert "busy:" not in st.picture(shop())
+
+
+def test_frames_take_mappings_and_dataclasses(result):
+    assert list(st.frame([{"a": 1, "b": 2}], "a").columns) == ["b"]
+    assert len(st.frame([])) == 0 and len(st.frame([], "a")) == 0
+    assert "host" in st.frame(result.run.hosts).columns
+
+
+def cells(notebook: Path) -> list[dict[str, Any]]:
+    return json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+
+
+def test_there_are_two_notebooks_with_their_output():
+    assert len(NOTEBOOKS) == 2
+    for notebook in NOTEBOOKS:
+        code = [cell for cell in cells(notebook) if cell["cell_type"] == "code"]
+        assert all(cell["execution_count"] for cell in code)
+        assert sum(bool(cell["outputs"]) for cell in code) >= 4
+        assert not [out for cell in code for out in cell["outputs"] if out["output_type"] == "error"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_run_and_their_text_is_what_they_say(notebook):
+    """Cell by cell in one namespace; the last expression of a cell is what it shows."""
+    space: dict[str, Any] = {"__name__": "__main__"}
+    for cell in cells(notebook):
+        if cell["cell_type"] != "code":
+            continue
+        *before, last = ast.parse("".join(cell["source"])).body
+        before = before if isinstance(last, ast.Expr) else [*before, last]
+        exec(compile(ast.Module(before, []), notebook.name, "exec"), space)
+        shown = eval(compile(ast.Expression(last.value), "cell", "eval"), space) if last not in before else None
+        kept = ["".join(out["data"]["text/plain"]) for out in cell["outputs"] if "data" in out]
+        if shown is not None and kept and kept[0].startswith("<"):
+            assert kept == [repr(shown)]

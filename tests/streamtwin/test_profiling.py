@@ -1,0 +1,162 @@
+"""Profiles: what they recover, how they are kept, and what is planned with them."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scenarios.files import scenario_file
+from scenarios.files.overrides import set_value, set_values
+from streamtwin.connect.profiling import profile_files
+from streamtwin.connect.profiling.measuring import OperatorProfile, instantiate, profile
+from tests.streamtwin.test_cli import refused, twin
+from twin.errors import BadInput
+from twin.flow import nominal_rates
+from twin.query import Join
+
+LR = scenario_file.load("briskstream-lr")
+SAMPLES = 3000
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, OperatorProfile]:
+    return profile(LR.deployment, SAMPLES, seed=3)
+
+
+def test_profiles_recover_what_the_scenario_says(found: dict[str, OperatorProfile]) -> None:
+    """Times within sampling error (service_scv 0.1), sizes exactly, numbers of results within theirs."""
+    for operator in LR.query.operators:
+        each = found[operator.name]
+        assert each.samples == SAMPLES
+        assert each.mean_s == pytest.approx(operator.service_time_s, rel=5 * np.sqrt(0.1 / SAMPLES))
+        # the median of a Gamma law of shape 10 is 0.9669 of its mean
+        assert each.time_s(50) == pytest.approx(0.9669 * operator.service_time_s, rel=0.04)
+        assert each.output_bytes == operator.tuple_bytes
+        if operator.kind == "map":
+            assert each.selectivity == pytest.approx(operator.selectivity, abs=0.01)
+    sizes = {operator.name: operator.tuple_bytes for operator in LR.query.operators}
+    reports, average, count = (sizes[name] for name in ("dispatcher", "last-average-speed", "count-vehicles"))
+    assert found["average-speed"].input_bytes == reports
+    assert found["toll-notification"].input_bytes == pytest.approx((reports + average + count) / 3, rel=0.01)
+    assert found["accident-notification"].input_bytes == reports, "accident-detection emits nothing"
+
+
+def test_the_instantiated_job_is_the_job_up_to_its_profiles(found: dict[str, OperatorProfile]) -> None:
+    known = instantiate(LR, found, 90)
+    assert known.query.streams == LR.query.streams and known.plan == LR.plan and known.run == LR.run
+    true, told = (nominal_rates(each.query, each.workload.arrivals) for each in (LR, known))
+    for operator in known.query.operators:
+        assert operator.service_time_s == found[operator.name].time_s(90)
+        assert told[operator.name].in_per_s == pytest.approx(true[operator.name].in_per_s, rel=0.01)
+
+
+def test_percentiles_order_how_optimistic_a_job_looks(found: dict[str, OperatorProfile]) -> None:
+    times = [
+        [each.service_time_s for each in instantiate(LR, found, percentile).query.operators]
+        for percentile in (0, 5, 50, 50.5, 95, 100)
+    ]
+    assert all(low < high for a, b in pairwise(times) for low, high in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("name", ["spike-detection", "advertisement"])
+def test_jobs_with_windows_and_joins_keep_their_rates(name: str) -> None:
+    scenario = scenario_file.load(name)
+    known = instantiate(scenario, profile(scenario.deployment, 4000, seed=0))
+    true, told = (nominal_rates(each.query, each.workload.arrivals) for each in (scenario, known))
+    for operator in known.query.operators:
+        assert told[operator.name].in_per_s == pytest.approx(true[operator.name].in_per_s, rel=0.25)
+        if isinstance(operator, Join):
+            assert operator.amplification is not None and operator.selectivity is None
+
+
+def test_a_file_loads_back_equal_and_is_read_strictly(found: dict[str, OperatorProfile], tmp_path: Path) -> None:
+    path = tmp_path / "lr.json"
+    kept = profile_files.profiles_of(LR, found, SAMPLES, 3)
+    path.write_text(profile_files.dump(kept))
+    loaded = profile_files.load(path)
+    assert loaded == kept
+    assert instantiate(LR, loaded.operators) == instantiate(LR, found)
+
+    def mistaken(old: str, new: str, expected: str) -> None:
+        path.write_text(profile_files.dump(kept).replace(old, new, 1))
+        with pytest.raises(BadInput, match=expected):
+            instantiate(LR, profile_files.load(path).operators)
+
+    mistaken('"mean_s"', '"mean"', "unknown key 'mean'; did you mean 'mean_s'")
+    mistaken('"spout"', '"spot"', "names 'spot'.*did you mean 'spout'")
+    mistaken('"samples": 3000, "times_s": [', '"samples": 3000, "times_s": [1, ', "at most 101")
+    mistaken("{", "", "is not JSON.*twin profile")
+
+
+def test_what_cannot_be_profiled_or_planned_with_is_refused(found: dict[str, OperatorProfile]) -> None:
+    free = found["sink"].model_copy(update={"times_s": (0.0,) * 101})
+    with pytest.raises(BadInput, match=r"'sink' has a profile with zero cost at percentile 50.*take a higher"):
+        instantiate(LR, found | {"sink": free})
+    with pytest.raises(BadInput, match="nothing of operator 'sink'"):
+        instantiate(LR, {name: each for name, each in found.items() if name != "sink"})
+    with pytest.raises(BadInput, match="percentile must be from 0 to 100, got 101"):
+        instantiate(LR, found, 101)
+    dead = set_value(LR, "query.operators.parser.selectivity=0")
+    with pytest.raises(BadInput, match="'dispatcher' cannot be profiled: parser emitted nothing for it"):
+        profile(dead.deployment, 10)
+
+
+def test_same_seed_same_profile_and_other_seed_another() -> None:
+    quick = scenario_file.load("edge-filter").deployment
+    assert profile(quick, 50, seed=1) == profile(quick, 50, seed=1) != profile(quick, 50, seed=2)
+
+
+@pytest.mark.slow
+def test_profile_model_plan_and_simulate_in_one_command(tmp_path: Path) -> None:
+    """The same plan whether a job is profiled at once or from a file, and the true job is what is written."""
+    out, plan, figure = tmp_path / "profiles.json", tmp_path / "plan.yaml", tmp_path / "times.png"
+    done = twin("profile", "smart-grid", "--out", out, "--figure", figure, "--json", "--percentile", 75)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    scenario = scenario_file.load("smart-grid")
+    assert set(document["operators"]) == {each.name for each in scenario.query.operators}
+    assert document["percentile"] == 75 and document["manifest"]["scenario"] == "smart-grid"
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    options = ("--budget", 40, "--json", "--percentile", 75)
+    once = json.loads(twin("optimize", "smart-grid", "--profiled", *options).stdout)
+    again = json.loads(twin("optimize", "smart-grid", "--profile", out, *options, "--out", plan).stdout)
+    assert once["placement"] == again["placement"] and once["predicted"] == again["predicted"]
+    written = scenario_file.load(str(plan))
+    assert written.query == scenario.query
+    run = json.loads(twin("run", plan, "--json").stdout)
+    assert again["simulated"] == pytest.approx(run["processing_latency_s"]["mean"])
+
+
+def test_profiles_are_read_as_tables_with_progress_on_stderr() -> None:
+    done = twin("profile", "edge-filter", "--samples", 100)
+    assert done.returncode == 0, done.stderr
+    assert "sensors" in done.stdout and "95 %" in done.stdout
+    assert "operators profiled" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["profile", "edge-filter", "--percentile", 120], "percentile must be from 0 to 100, got 120"),
+        (["profile", "edge-filter", "--samples", 0], "got '0'"),
+        (["optimize", "edge-filter", "--percentile", 20], "give --profiled or --profile FILE too"),
+        (["optimize", "edge-filter", "--profile", "none.json"], "none.json cannot be read"),
+        (["optimize", "edge-filter", "--profile", "none.json", "--profiled"], "give one of them"),
+    ],
+)
+def test_mistakes_are_one_line_and_2(
+    arguments: list[object], expected: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert expected in refused(capsys, *arguments)
+
+
+def test_a_job_with_a_free_operator_is_one_line_and_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "free.yaml"
+    path.write_text(
+        scenario_file.dump(set_values(scenario_file.load("briskstream-wc"), ["query.operators.sink.service_time_s=0"]))
+    )
+    assert "'sink' has a profile with zero cost" in refused(capsys, "profile", path, "--samples", 10)

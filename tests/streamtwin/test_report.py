@@ -1,0 +1,246 @@
+"""`twin report`: one page that says what a run comes to, whole by itself, readable at any width."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from scenarios.files import scenario_file
+from scenarios.files.run_folder import UNKNOWN, read_run
+from scenarios.files.traces import write_run
+from streamtwin.cli.given import run_of
+from streamtwin.report.run_page import MOST_ROWS, run_page
+from streamtwin.report.verdict import joined, verdict
+from tests.scenarios.questions.jobs import queue, shop
+from tests.streamtwin.report_checks import measured, whole, words
+from tests.streamtwin.test_cli import done, refused, twin
+from tests.streamtwin.test_job_maps import chain
+from twin.errors import BadInput
+from twin.events import RateChange, SlowDown
+from twin.simulation import simulate
+
+
+@pytest.fixture(scope="module")
+def shop_page() -> str:
+    events = [{"kind": "slow-down", "at_s": 4, "host": "w-1", "factor": 3, "duration_s": 3},
+              {"kind": "migration", "at_s": 6, "operator": "per-page", "replica": 0, "to": "w-3"}]  # fmt: skip
+    data = shop().model_dump(mode="json") | {"events": events, "description": "<b>A & B</b> of a shop"}
+    job = type(shop()).model_validate(data)
+    return run_page(job.name, job, simulate(job))
+
+
+def test_a_page_is_whole_by_itself_and_says_what_there_is(shop_page):
+    root = whole(shop_page)
+    text = words(root)
+    for part in (
+        "The job keeps up",
+        "2 events changed it",
+        "<b>A & B</b> of a shop",
+        "per-page",
+        "slow-down",
+        "Over time",
+    ):
+        assert part in text
+    assert len(root.findall(".//{http://www.w3.org/2000/svg}svg")) == 6
+    assert "simulated" in text
+
+
+def test_a_browser_shows_all_of_it_at_any_width_and_fetches_nothing(shop_page, tmp_path):
+    too_wide = "<!DOCTYPE html><html><body><p style='width:900px'>wide</p></body></html>"
+    *pages, wide = measured([(shop_page, 1280), (shop_page, 375), (too_wide, 375)], tmp_path)
+    for found in pages:
+        assert found["wide"] <= found["room"]
+        assert found["outside"] == found["small"] == []
+        assert found["drawn"] == 6
+        assert found["shown"] > 500
+        assert found["loaded"] == 0
+    assert wide["wide"] > wide["room"] and wide["outside"]
+
+
+def test_a_run_comes_back_from_its_folder_as_it_was(tmp_path):
+    job = shop(horizon_s=6)
+    run = simulate(job.with_events(*_slow_down(2.0)))
+    write_run(run, "shop", tmp_path / "trace")
+    kept = read_run(tmp_path / "trace")
+    assert kept.name == "shop"
+    assert kept.job.query == job.query and kept.job.plan == job.plan
+    for field in dataclasses.fields(run):
+        if field.name.endswith("_rows"):
+            continue
+        assert getattr(kept.run, field.name) == getattr(run, field.name), field.name
+    assert kept.run.to_dict() == run.to_dict()
+    page = run_page(*kept)
+    assert words(whole(page)).split("Tables")[1].split("The scenario")[0] in words(whole(run_page("shop", job, run)))
+    (tmp_path / "trace" / "result.json").unlink()
+    assert UNKNOWN in words(whole(run_page(*read_run(tmp_path / "trace"))))
+
+
+def _slow_down(at_s: float) -> tuple:
+    return (SlowDown(at_s=at_s, host="w-1", factor=2),)
+
+
+@pytest.mark.parametrize(
+    ("rate_per_s", "cores", "place", "said"),
+    [
+        (500, 1, "big", "The job keeps up with its input. The fullest resource is operator work (5"),
+        (2000, 1, "big", "The bottleneck is operator work on big (100% busy), with cores to spare there."),
+        (2000, 0.5, "small", "The bottleneck is the CPU of small (100% in use), which work uses"),
+    ],
+)
+def test_the_bottleneck_of_a_queue_is_the_one_it_must_be(rate_per_s, cores, place, said):
+    job = queue(rate_per_s=rate_per_s, cores=cores)
+    job = job.with_plan(job.plan.with_placement({**job.plan.placement, "work": (place,)}))
+    assert said in verdict(job, simulate(job))
+
+
+def test_what_is_named_is_what_more_of_would_help():
+    """Brute force: of all operators, only the one that is named lets more through when it gets twice as fast."""
+
+    def unread_per_s(faster: str = "") -> float:
+        data = shop(horizon_s=8).model_dump(mode="json")
+        data["workload"]["arrivals"]["clicks"]["rate_per_s"] = 4000
+        for operator in data["query"]["operators"]:
+            if operator["name"] == faster:
+                operator["service_time_s"] = (operator["service_time_s"] or 1e-4) / 2
+        job = type(shop()).model_validate(data)
+        run = simulate(job)
+        if not faster:
+            assert "The bottleneck is operator human on w-1 (" in verdict(job, run)
+        return run.metrics.backpressure_per_s
+
+    before = unread_per_s()
+    assert unread_per_s("human") < 0.2 * before
+    for other in ("clicks", "per-page", "match", "board"):
+        assert unread_per_s(other) > 0.9 * before
+
+
+def test_a_run_too_short_for_its_queues_to_fill_is_not_called_well():
+    """1,100 tuples a second for 1,000 that can be served, and room for 1,024: they fill in ten seconds."""
+    short = simulate(queue(rate_per_s=1100, horizon_s=5))
+    assert not short.metrics.backpressured
+    assert "A longer run may show that it does not keep up, as this is full: operator work on big" in verdict(
+        queue(), short
+    )
+    assert "does not keep up" in verdict(queue(), simulate(queue(rate_per_s=1100, horizon_s=60)))
+
+
+def test_a_plan_of_the_users_own_is_what_is_run(tmp_path):
+    job = queue(horizon_s=2, warmup_s=0)
+    (tmp_path / "job.yaml").write_text(scenario_file.dump(job))
+    (tmp_path / "plan.yaml").write_text("placement: {in: big, work: [small, small], out: big}")
+    kept = run_of(str(tmp_path / "job.yaml"), ["run.seed=4"], str(tmp_path / "plan.yaml"))
+    assert kept.job.plan.placement["work"] == ("small", "small")
+    again = simulate(kept.job)
+    assert dataclasses.replace(again, cpu_s=0.0) == dataclasses.replace(kept.run, cpu_s=0.0)
+    (tmp_path / "other.yaml").write_text("placement: {in: big, out: big}")
+    with pytest.raises(BadInput, match="a plan of another query"):
+        run_of(str(tmp_path / "job.yaml"), None, str(tmp_path / "other.yaml"))
+
+
+def test_a_bottleneck_that_is_full_only_for_a_while_is_named_with_its_periods():
+    job = queue(rate_per_s=500).with_events(RateChange(at_s=6, source="in", factor=3))
+    assert "The bottleneck is operator work on big, full in 4 of 9 periods." in verdict(job, simulate(job))
+
+
+def test_the_network_can_be_the_bottleneck():
+    data = queue(rate_per_s=400, service_s=1e-5).model_dump(mode="json")
+    data["cluster"]["hosts"][0]["bandwidth_mbps"] = 0.1
+    data["plan"]["placement"]["work"] = "small"
+    job = type(queue()).model_validate(data)
+    assert "The bottleneck is the network card of big" in verdict(job, simulate(job))
+
+
+def test_no_results_and_crashes_are_said_first():
+    run = simulate(queue(rate_per_s=1e-3, horizon_s=2, warmup_s=0))
+    assert verdict(queue(), run).startswith("No result reached a sink.")
+    crashed = dataclasses.replace(run, crashed=True, warnings=("out of memory at 3 s: the job crashed",))
+    assert verdict(queue(), crashed).startswith("The job crashed: out of memory at 3 s")
+    whole(run_page("silent", queue(), run))
+
+
+def test_ten_thousand_operators_are_summed_up_and_that_is_said():
+    """Their rows are made up: simulating them is not what is looked at."""
+    small, count = simulate(chain(20, 2)), 10_000
+    totals = small.operators[0]
+    many = tuple(dataclasses.replace(totals, operator=f"o{k}", busy=k / count) for k in range(count))
+    rows = tuple({**small.operator_rows[0], "operator": f"o{k}", "queueLength": k} for k in range(count))
+    run = dataclasses.replace(small, operators=(*small.operators, *many), operator_rows=(*small.operator_rows, *rows))
+    page = run_page("many", chain(20, 2), run)
+    assert f"Of 10,020 operators the {MOST_ROWS} fullest are listed." in words(whole(page))
+    assert "o9999" in page and "o9000" not in page
+    assert len(page) < 200_000
+
+
+def test_an_answer_becomes_a_page(tmp_path):
+    (tmp_path / "shop.yaml").write_text(scenario_file.dump(shop(horizon_s=4)))
+    vary = ("--vary", "workload.arrivals.clicks.rate_per_s=200,4k", "--metric", "tuples_in")
+    few = ("--replications", "2", "--workers", "1")
+    done("whatif", tmp_path / "shop.yaml", *vary, *few, "--out", tmp_path / "answer")
+    made = twin("report", tmp_path / "answer", "--out", tmp_path / "a.html", "--json")
+    assert made.returncode == 0, made.stderr
+    assert json.loads(made.stdout)["page"] == str(tmp_path / "a.html")
+    root = whole((tmp_path / "a.html").read_text())
+    assert "Of 3 variants, 2 keep up in all of 2 runs: 'as given'" in words(root)
+    assert "tuples_in: " in words(root) and "clicks.rate_per_s 4,000" in words(root)
+    assert root.find(".//img").get("src").startswith("data:image/png;base64,")
+
+
+def test_what_cannot_be_reported_is_refused_and_nothing_is_written(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    assert "holds no run" in refused(capsys, "report", tmp_path / "empty")
+    (tmp_path / "asked").mkdir()
+    (tmp_path / "asked" / "question.json").write_text('{"command": "whatif"}')
+    assert "not answered yet" in refused(capsys, "report", tmp_path / "asked")
+    (tmp_path / "asked" / "answer.json").write_text("[]")
+    assert "does not hold the answer" in refused(capsys, "report", tmp_path / "asked")
+    (tmp_path / "notes.html").write_text("my notes")
+    assert "is no report" in refused(capsys, "report", "word-count", "--out", "notes.html")
+    assert (tmp_path / "notes.html").read_text() == "my notes"
+    assert "go with a scenario" in refused(capsys, "report", tmp_path / "empty", "--seed", 3)
+    assert "did you mean 'smart-grid'" in refused(capsys, "report", "smart-gird")
+    assert "notes.html is a file" in refused(capsys, "report", "word-count", "--out", "notes.html/page.html")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["asked", "empty", "notes.html"]
+
+
+def test_a_damaged_folder_is_refused(tmp_path, capsys):
+    write_run(simulate(queue(horizon_s=2, warmup_s=0)), "queue", tmp_path / "trace")
+    (tmp_path / "trace" / "hosts.parquet").write_bytes(b"x")
+    assert "hosts.parquet is not as it was written" in refused(
+        capsys, "report", tmp_path / "trace", "--out", tmp_path / "p.html"
+    )
+    assert not (tmp_path / "p.html").exists()
+
+
+def test_a_page_is_replaced_by_a_newer_one(tmp_path):
+    page = tmp_path / "of" / "mine" / "queue.html"
+    job = tmp_path / "queue.yaml"
+    job.write_text(scenario_file.dump(queue(horizon_s=2, warmup_s=0)))
+    for seed in (1, 2):
+        done("report", job, "--out", page, "--seed", seed)
+        assert f"seed {seed}, " in page.read_text()
+
+
+def test_a_policy_controls_the_run_of_a_page(tmp_path, capsys):
+    job = tmp_path / "queue.yaml"
+    job.write_text(scenario_file.dump(queue(horizon_s=2, warmup_s=0)))
+    done("report", job, "--policy", "ds2", "--set", "policy.margin=0.1", "--out", tmp_path / "page.html")
+    assert "margin: 0.1}" in (tmp_path / "page.html").read_text()
+    capsys.readouterr()
+    assert "did you mean 'ds2'" in refused(capsys, "report", job, "--policy", "ds3")
+
+
+def test_a_board_of_optimizers_is_a_page(tmp_path):
+    job = tmp_path / "queue.yaml"
+    job.write_text(scenario_file.dump(queue(horizon_s=2, warmup_s=0.5)))
+    judged = ("--optimizers", "as-given,random", "--replications", 2, "--references", 1, "--budget", 5)
+    done("validate", job, *judged, "--out", tmp_path / "board")
+    done("report", tmp_path / "board", "--out", tmp_path / "board.html")
+    root = whole((tmp_path / "board.html").read_text())
+    assert "is the best of 2: a mean regret of" in words(root)
+
+
+def test_words_are_joined_as_in_a_sentence():
+    assert [joined(each) for each in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
