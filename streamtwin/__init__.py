@@ -164,6 +164,7 @@ _HOMES = {
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 _NEEDS = {"twin": ("twin",), "optimizers": ("twin", "optimizers"), "scenarios": ("twin", "optimizers", "scenarios")}
+_NEEDS["streamtwin"] = _NEEDS["scenarios"]
 """What a package imports besides itself as soon as it is imported."""
 
 

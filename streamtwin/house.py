@@ -17,6 +17,8 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("figures", "models", "optimizers", "scenarios", "spark", "twin")
+PAPERS = ROOT / "papers"
+"""The published experiments: in a checkout, not in what is installed."""
 
 
 class _Ours(MetaPathFinder):
@@ -26,7 +28,7 @@ class _Ours(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """None for all other names."""
-        return PathFinder.find_spec(fullname, [str(ROOT)]) if fullname in PACKAGES else None
+        return PathFinder.find_spec(fullname, [str(ROOT)]) if fullname in (*PACKAGES, PAPERS.name) else None
 
 
 def claim() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from scenarios.files.plain_json import plain
 from streamtwin.cli import app as cli
-from streamtwin.cli.terminal import Terminal, plain
+from streamtwin.cli.terminal import Terminal
 
 
 @cache

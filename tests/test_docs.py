@@ -19,7 +19,7 @@ from twin.kinds.operator import OperatorBase
 from twin.rates.model import RateModel
 
 ROOT = Path(__file__).resolve().parent.parent
-REPORT = ROOT / "scenarios" / "demo" / "templates" / "report.html"
+REPORT = ROOT / "streamtwin" / "demo" / "templates" / "report.html"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), REPORT])
 COMMAND = typer.main.get_command(cli.app)
 
@@ -47,7 +47,9 @@ def test_links_and_files_exist(page):
     links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text) if not link.startswith("http")]
     for link in filter(None, links):
         assert (page.parent / link).exists(), link
-    named = re.findall(r"`((?:twin|models|optimizers|scenarios|spark|figures|tests|benchmarks)/[\w/.-]+)`", text)
+    named = re.findall(
+        r"`((?:twin|models|optimizers|scenarios|streamtwin|papers|spark|figures|tests|benchmarks)/[\w/.-]+)`", text
+    )
     for path in named:
         if "NAME" not in path:
             assert (ROOT / path).exists(), path
@@ -104,7 +106,7 @@ def wrong_names(text: str) -> set[str]:
     return {name for name in names if name not in known and name not in WORDS} | misplaced
 
 
-PACKAGES = ("twin", "models", "optimizers", "scenarios", "spark", "figures")
+PACKAGES = ("twin", "models", "optimizers", "scenarios", "streamtwin", "papers", "spark", "figures")
 WORDS = {
     "twin",
     "list",

@@ -15,7 +15,7 @@ from twin.partitionings.registry import PARTITIONINGS
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("twin/kinds/", "twin/partitionings/", "optimizers/fusion/")
 """Where the knowledge is; fusion has kinds of its own, the paper's, of which some are called alike."""
-PACKAGES = ("twin", "models", "optimizers", "scenarios", "spark")
+PACKAGES = ("twin", "models", "optimizers", "scenarios", "streamtwin", "papers", "spark")
 NAMES = {*BY_KIND, *PARTITIONINGS}
 CLASSES = {each.__name__ for each in BY_KIND.values()}
 OTHERS = {"phase_weights"}

@@ -44,11 +44,6 @@ def contiguous(groups: int, replicas: int) -> tuple[int, ...]:
     return tuple(group * replicas // groups for group in range(groups))
 
 
-def groups_of(groups: int, replica: int, replicas: int) -> int:
-    """How many of an operator's distinct group-by values live on one replica, dealt round robin."""
-    return groups // replicas + (1 if replica < groups % replicas else 0)
-
-
 def distinct_values(operator: AnyOperator, skew: KeySkew | None, groups: int) -> np.ndarray:
     """How many distinct group-by values fall into each key group: of the keys that are given, or evenly. [groups]"""
     given = None if skew is None else skew.keys_by_group(groups)

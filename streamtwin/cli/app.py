@@ -43,6 +43,7 @@ from streamtwin.cli import (
     whatif,
 )
 from streamtwin.cli.interruption import INTERRUPTED, Interrupted, ended_as_interrupted, in_words, leave
+from streamtwin.house import PACKAGES
 from twin.errors import BadInput, Unfinished, one_line, suggest
 from twin.retired import LEAVE_OUT, RETIRED
 from twin.version import VERSION
@@ -50,7 +51,6 @@ from twin.version import VERSION
 UsageError: Any = typer.BadParameter.__base__
 ClickException: Any = UsageError.__base__
 """Of the click that typer stands on, be it installed or a part of typer."""
-PACKAGES = ("figures", "models", "optimizers", "scenarios", "spark", "twin")
 
 app = typer.Typer(
     name="twin",

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scenarios.files.plain_json import plain
 from streamtwin.cli.interruption import kept
-from streamtwin.cli.terminal import Terminal, plain
+from streamtwin.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from streamtwin.cli.sources import assigned_calls, assigned_texts, registered, specs, summary
+from streamtwin.house import PAPERS
 
 COST_MODELS: Mapping[str, str] = {
     "rates": "analytic: steady rates, utilisations and queueing formulas; milliseconds a plan",
@@ -54,8 +54,8 @@ def families() -> dict[str, str]:
 
 
 def experiments() -> dict[str, str]:
-    """Name, summary and source of every experiment that `twin reproduce` takes."""
-    files = sorted((Path(__file__).parent / "experiments").glob("*/*.py"))
+    """Name, summary and source of every experiment that `twin reproduce` takes; none where there is no checkout."""
+    files = sorted(PAPERS.glob("*/*.py"))
     fields = ("name", "source", "summary")
     found = [each for path in files for each in assigned_calls(path, "Experiment", fields)]
     found.sort(key=lambda each: _by_number(each["name"]))

@@ -11,6 +11,8 @@ import typer
 from streamtwin.cli.corpus import Master
 from streamtwin.cli.interruption import kept
 from streamtwin.cli.terminal import AsJson, Quiet, Terminal
+from streamtwin.house import PAPERS
+from twin.errors import BadInput
 
 
 class Scale(StrEnum):
@@ -43,6 +45,11 @@ def reproduce(
 
     Examples: `twin reproduce` · `twin reproduce costream.table3` · `twin reproduce all --scale paper --out results`
     """
+    if not PAPERS.is_dir():
+        raise BadInput(
+            f"{PAPERS} is not there: published experiments are not installed; run this command from a checkout of "
+            "the repository"
+        )
     from papers.registry import chosen
     from papers.simulating import fan_out
     from papers.sizes import SCALES

@@ -7,7 +7,6 @@ pointed at stderr while the command runs, and the document goes to the real one.
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from scenarios.executing.progress import Progress, bar, every_tenth
+from scenarios.files.plain_json import plain
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -91,21 +91,6 @@ class Terminal:
         """Plain text on stdout, unwrapped and uncoloured, for results that are files (YAML, schemas)."""
         self._out.write(text if text.endswith("\n") else f"{text}\n")
         self._out.flush()
-
-
-def plain(value: Any) -> Any:
-    """`value` as JSON can hold it: numpy numbers as Python's, paths as text, infinities and NaN as null."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, os.PathLike):
-        return str(value)
-    return value
 
 
 def _claim_stdout() -> IO[str]:

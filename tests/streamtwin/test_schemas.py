@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from scenarios.executing.processes import Processes
 from scenarios.executing.progress import Lines
+from scenarios.files.plain_json import plain
 from scenarios.questions import capacity as capacities
 from scenarios.questions import dry_run as dry_runs
 from scenarios.questions import sensitivity as sensitivities
@@ -23,7 +24,6 @@ from scenarios.questions.policies_compared import compared
 from scenarios.questions.policies_compared import variants as of_policies
 from scenarios.questions.replications import Wanted
 from streamtwin.cli import app as cli
-from streamtwin.cli.terminal import plain
 from streamtwin.notebook.answer import whatif
 from streamtwin.schemas.registry import DOCUMENTS, schema_of
 from tests.scenarios.questions.jobs import queue

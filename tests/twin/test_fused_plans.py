@@ -15,7 +15,6 @@ from twin.chaining import fused
 from twin.deployment import Deployment
 from twin.engine.logics.chain import Chain
 from twin.errors import BadInput
-from twin.event_checks import together
 from twin.job import compile as compiled
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
@@ -146,7 +145,6 @@ def test_an_engine_that_chains_does_so_where_tuples_go_straight_on() -> None:
     chaining = job.model_copy(update={"engine": job.engine.model_copy(update={"chaining": True})})
     assert fused(job.query, job.plan, job.engine) == ()
     assert fused(chaining.query, chaining.plan, chaining.engine) == (("a", "g"), ("source", "m", "f"))
-    assert together("f", chaining) == ("source", "m", "f") and together("sink", chaining) == ("sink",)
     assert [len(each.stages) for each in compiled(chaining).components] == [3, 2, 1]
     assert run(chaining).metrics.throughput_per_s == pytest.approx(40, rel=0.05)
     more = chaining.with_plan(ExecutionPlan(placement=placement | {"sink": ("h",)}, fused=(("source", "m"),)))

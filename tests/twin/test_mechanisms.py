@@ -19,8 +19,8 @@ from twin.engine.processor import Processor
 from twin.engine.record import Record
 from twin.engine.sketch import GROWTH, bucket, quantile_s, representative_s
 from twin.errors import BadInput
-from twin.keys import groups_of
 from twin.partitionings.registry import PARTITIONINGS
+from twin.partitionings.shares import groups_of
 from twin.query import Sink
 from twin.randomness import child_seed, stream
 from twin.scenario import RunSettings, Scenario

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from twin.keys import groups_of
 from twin.partitionings.traits import Ends
 
 
@@ -29,3 +28,8 @@ def even(ends: Ends) -> list[float]:
 def by_value(ends: Ends) -> list[float]:
     """By the values of the key that live there: dealt round robin, so some may have one more than others."""
     return [groups_of(ends.values, k, ends.consumers) / ends.values for k in range(ends.consumers)]
+
+
+def groups_of(groups: int, replica: int, replicas: int) -> int:
+    """How many of an operator's distinct group-by values live on one replica, dealt round robin."""
+    return groups // replicas + (1 if replica < groups % replicas else 0)

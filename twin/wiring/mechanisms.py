@@ -26,7 +26,6 @@ from twin.engine.windows.source import TimedSource
 from twin.engine.windows.trigger import CountTrigger, Extent, TimeTrigger, Trigger, extent_of
 from twin.engine.windows.window import WindowLogic
 from twin.job import Component, Stage
-from twin.keys import groups_of
 from twin.kinds.mechanism import (
     Asking,
     Collecting,
@@ -42,6 +41,7 @@ from twin.kinds.mechanism import (
     Tabling,
     Writing,
 )
+from twin.partitionings.shares import groups_of
 from twin.randomness import stream
 from twin.windows import US_PER_S
 from twin.wiring.wiring import Wiring

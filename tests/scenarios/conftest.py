@@ -1,0 +1,5 @@
+"""Every document that a command gives in these tests is checked against the command's schema."""
+
+from tests.schema_checks import documents_are_as_described
+
+__all__ = ["documents_are_as_described"]
