@@ -11,10 +11,10 @@ import numpy as np
 
 from optimizers.policies.group_map import GroupMap, traffic_of
 from optimizers.policies.room import stood_still
-from scenarios.experiments.albic.real_job_1 import WORKERS
-from scenarios.experiments.interface import Result, Table
-from scenarios.experiments.sizes import Sizes
-from scenarios.experiments.workspace import Workspace
+from papers.albic.real_job_1 import WORKERS
+from papers.interface import Result, Table
+from papers.sizes import Sizes
+from papers.workspace import Workspace
 from scenarios.files.scenario_file import load
 from twin.control import PeriodStatistics, Policy, Reconfiguration, policy_spec
 from twin.deployment import Deployment
