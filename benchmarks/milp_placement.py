@@ -26,7 +26,7 @@ from optimizers.interface import Problem, Solution
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.optimizer import Milp
 from optimizers.milp.placing import Placing
-from optimizers.program import Limits
+from optimizers.program import ProgramLimits
 from optimizers.requirements import Requirements, at_rate
 from optimizers.selection import estimate
 from optimizers.space import Space
@@ -96,7 +96,7 @@ def timed(optimizer: Milp, problem: Problem) -> tuple[Solution, float]:
 
 def heated(job: Scenario, space: Space) -> Scenario | None:
     """The job at the rate at which the least of the highest utilisations is HOT; None if no plan fits into memory."""
-    factor = highest_rate(job, space, Limits()).factor
+    factor = highest_rate(job, space, ProgramLimits()).factor
     return at_rate(job, factor * HOT / USED) if factor > 0.0 else None
 
 
@@ -135,7 +135,7 @@ def rates(count: int) -> tuple[Any, ...]:
     off, cpu_s, borne = [], [], []
     for job, placements in jobs():
         started_s = time.process_time()
-        found = highest_rate(job, RULED, Limits())
+        found = highest_rate(job, RULED, ProgramLimits())
         seconds = time.process_time() - started_s
         if found.counts_ol is None:
             continue

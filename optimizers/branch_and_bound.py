@@ -57,7 +57,7 @@ class Found(Generic[N]):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SearchLimits:
     """When to stop: after so many nodes, or at a deadline (with it, the same search may end elsewhere the next time).
 
     tolerance: relative; a node that promises no more than this above the best found is dropped.
@@ -68,7 +68,7 @@ class Limits:
     tolerance: float = 1e-9
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = SearchLimits()
 
 
 def search(
@@ -76,7 +76,7 @@ def search(
     branch: Callable[[N], Sequence[N]],
     *,
     order: Order = "depth",
-    limits: Limits = NO_LIMITS,
+    limits: SearchLimits = NO_LIMITS,
     known: N | None = None,
 ) -> Found[N]:
     """The best complete node below the root.

@@ -13,7 +13,7 @@ import numpy as np
 from optimizers.counted import as_plans
 from optimizers.deadline import Deadline
 from optimizers.interface import OBJECTIVES, Candidate, Problem, Solution, Status
-from optimizers.program import Limits
+from optimizers.program import ProgramLimits
 from optimizers.selection import Estimated, estimate, fulfilled, goodness, predicted
 from optimizers.space_plans import NOTHING
 from twin.errors import BadInput
@@ -45,7 +45,7 @@ def by_throughput(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Est
     return found, np.stack([~found.sane, np.where(found.sane, 0.0, -throughput), cost])
 
 
-class Known(ABC, Generic[P]):
+class KnownPlans(ABC, Generic[P]):
     """Plans of the problem's space, in some form P, that were looked at.
 
     prefers: what comes before the ranking of `judge`, which costs `extra` estimates a plan; it is not asked where the
@@ -108,9 +108,9 @@ class Known(ABC, Generic[P]):
         return 0 if late or self.complete else (self.problem.budget - self.evaluations) // self._each
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ProgramLimits:
         """Of a program, so that the problem's time is kept."""
-        return Limits(deadline=self.deadline, waits=None if self.problem.report is None else self._waits)
+        return ProgramLimits(deadline=self.deadline, waits=None if self.problem.report is None else self._waits)
 
     def _waits(self, seconds: float) -> None:
         best = self.candidate(self.best).objective if len(self) else None
@@ -183,7 +183,7 @@ class Known(ABC, Generic[P]):
         return None if self._prefers is None else self._keys[:-3, row]
 
 
-class Candidates(Known[np.ndarray]):
+class Candidates(KnownPlans[np.ndarray]):
     """Replicas by operator and socket [O, L]."""
 
     def __init__(

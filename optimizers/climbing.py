@@ -11,14 +11,26 @@ from itertools import islice
 
 import numpy as np
 
-from optimizers.candidates import Candidates, Known, P
+from optimizers.candidates import Candidates, KnownPlans, P
+from optimizers.deadline import never
 from optimizers.interface import Problem
 
 
-def climb(known: Known[P], near: Callable[[P], Iterable[P]], starts: Iterable[P], *, width: int = 1) -> None:
-    """From each of the starts until nothing near is better, `width` of them at a time, while plans may be looked at."""
+def climb(
+    known: KnownPlans[P],
+    near: Callable[[P], Iterable[P]],
+    starts: Iterable[P],
+    *,
+    width: int = 1,
+    batch: int | None = None,
+    enough: Callable[[], bool] = never,
+) -> None:
+    """From each of the starts until nothing near is better, `width` of them at a time, while plans may be looked at.
+
+    batch: of changes, of which the first with a better one decides; None: all. enough: whether to stop.
+    """
     coming, here, left = iter(starts), list[P](), set[int]()
-    while known.left > 0:
+    while known.left > 0 and not enough():
         here += islice(coming, width - len(here))
         if not here:
             return
@@ -26,9 +38,23 @@ def climb(known: Known[P], near: Callable[[P], Iterable[P]], starts: Iterable[P]
         rows = [row for row in map(known.row, here) if row is not None and row not in left]
         left.update(rows)
         changed = {row: list(near(known[row])) for row in rows}
-        known.look_at([change for each in changed.values() for change in each])
-        best = {row: known.best_of([row, *_rows(known, each)]) for row, each in changed.items()}
-        here = [known[after] for row, after in best.items() if after != row]
+        here = [known[row] for row in _better(known, changed, batch, enough)]
+
+
+def _better(
+    known: KnownPlans[P], changed: dict[int, list[P]], batch: int | None, enough: Callable[[], bool]
+) -> list[int]:
+    """The best of the changes of each plan that has a better one."""
+    found: dict[int, int] = {}
+    most = max(map(len, changed.values()), default=0)
+    for first in range(0, most, batch or most or 1):
+        some = {row: each[first : first + (batch or most)] for row, each in changed.items() if row not in found}
+        known.look_at([change for each in some.values() for change in each])
+        best = {row: known.best_of([row, *_rows(known, each)]) for row, each in some.items()}
+        found |= {row: after for row, after in best.items() if after != row}
+        if len(found) == len(changed) or enough():
+            break
+    return [found[row] for row in changed if row in found]
 
 
 def climb_on(candidates: Candidates, starts: Sequence[np.ndarray] = ()) -> None:
@@ -37,7 +63,7 @@ def climb_on(candidates: Candidates, starts: Sequence[np.ndarray] = ()) -> None:
         climb(candidates, changes_of(candidates.problem), [candidates[candidates.best], *starts])
 
 
-def _rows(known: Known[P], items: Iterable[P]) -> list[int]:
+def _rows(known: KnownPlans[P], items: Iterable[P]) -> list[int]:
     return [row for row in map(known.row, items) if row is not None]
 
 

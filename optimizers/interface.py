@@ -22,7 +22,7 @@ OBJECTIVES: Mapping[str, Literal["min", "max"]] = {name: TABLE[name].better for 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class PlanningProgress:
     """Where long work stands: `done` of `total` (None: not known) things that `what` names. best, bound: values of the
     objective, as far as they are known."""
 
@@ -53,7 +53,7 @@ class Problem:
     alternatives: int = 5
     seconds: float | None = None
     stopped: Stopped = never
-    report: Callable[[Standing], None] | None = None
+    report: Callable[[PlanningProgress], None] | None = None
     space: Space = ALL_PLANS
     requirements: Requirements = NOTHING_MORE
 
@@ -76,9 +76,9 @@ class Problem:
     def tell(
         self, what: str, done: int, total: int | None = None, *, best: float | None = None, bound: float | None = None
     ) -> None:
-        """Tells whoever watches; see `Standing`."""
+        """Tells whoever watches; see `PlanningProgress`."""
         if self.report is not None:
-            self.report(Standing(what=what, done=done, total=total, best=best, bound=bound))
+            self.report(PlanningProgress(what=what, done=done, total=total, best=best, bound=bound))
 
     @property
     def deployment(self) -> Deployment:

@@ -34,7 +34,7 @@ LEFT_BEHIND = "solver left behind"
 R = TypeVar("R")
 
 
-class Outcome(StrEnum):
+class ProgramOutcome(StrEnum):
     """SOLVED: to the gap. STOPPED: a limit came first. INFEASIBLE: no values satisfy the rows."""
 
     SOLVED = "solved"
@@ -43,7 +43,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProgramLimits:
     """When to stop. nodes: of the tree; seconds: that HiGHS has; deadline: of whoever waits, with which a program may
     end elsewhere the next time. waits: is told the seconds that it has taken, now and then.
 
@@ -65,14 +65,14 @@ class Limits:
         return {"mip_rel_gap": self.gap, "mip_abs_gap": CLOSE, "time_limit": left_s, **nodes}
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = ProgramLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProgramAnswer:
     """values: of all columns, None if none were found. cost: theirs. bound: no values cost less."""
 
-    outcome: Outcome
+    outcome: ProgramOutcome
     values: np.ndarray | None
     cost: float
     bound: float
@@ -140,7 +140,7 @@ class Program:
         """What the columns cost, beside what others have said of them."""
         self._costs.append((columns.ravel(), np.broadcast_to(each, columns.shape).ravel()))
 
-    def solve(self, limits: Limits = NO_LIMITS, start: np.ndarray | None = None) -> Answer:
+    def solve(self, limits: ProgramLimits = NO_LIMITS, start: np.ndarray | None = None) -> ProgramAnswer:
         """start: values of all columns to begin with. Raises RuntimeError if the program is unbounded. Whatever else
         keeps HiGHS from an end counts as a limit."""
         import highspy  # takes longer than most commands take to start
@@ -154,21 +154,24 @@ class Program:
             known.col_value, known.value_valid = list(start), True
             solver.setSolution(known)
         if aside(solver.run, limits.deadline, limits.waits) is None:
-            return Answer(Outcome.STOPPED, None, math.inf, -math.inf)
+            return ProgramAnswer(ProgramOutcome.STOPPED, None, math.inf, -math.inf)
         status, kinds, info = solver.getModelStatus(), highspy.HighsModelStatus, solver.getInfo()
         if status == kinds.kInfeasible:
-            return Answer(Outcome.INFEASIBLE, None, math.inf, math.inf)
+            return ProgramAnswer(ProgramOutcome.INFEASIBLE, None, math.inf, math.inf)
         if status == kinds.kUnbounded:
             raise RuntimeError("HiGHS: the program is unbounded")
         solved = status == kinds.kOptimal
-        outcome, cost = Outcome.SOLVED if solved else Outcome.STOPPED, float(info.objective_function_value)
+        outcome, cost = (
+            ProgramOutcome.SOLVED if solved else ProgramOutcome.STOPPED,
+            float(info.objective_function_value),
+        )
         whole = limits.whole and any(each.any() for each in self._integer)
         bound = float(info.mip_dual_bound) if whole else cost if solved else -math.inf
         if status == kinds.kUnboundedOrInfeasible:
             bound = -math.inf
         if info.primal_solution_status != FEASIBLE or not (whole or solved):
-            return Answer(outcome, None, math.inf, bound)
-        return Answer(outcome, np.asarray(solver.getSolution().col_value), cost, bound)
+            return ProgramAnswer(outcome, None, math.inf, bound)
+        return ProgramAnswer(outcome, np.asarray(solver.getSolution().col_value), cost, bound)
 
     def _model(self, highspy: Any, whole: bool) -> Any:
         from scipy.sparse import csr_array

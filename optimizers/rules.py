@@ -1,8 +1,8 @@
 """Costream's three rules for realistic placements (Costream, Section V and Figure 5), as predicates on any DAG.
 
 1. Operators may share a host. It is a permission, so there is nothing to check.
-2. Data never flows to a host of a weaker capability bin (`never_weaker`).
-3. Data that left a host never returns to it (`no_return`).
+2. Data never flows to a host of a weaker capability bin.
+3. Data that left a host never returns to it.
 
 The paper sorts hosts into three bins that "are intersected in their feature range" and gives no numbers; its public
 code has them per feature: CPU 50-300, 300-600, 600-800 %, RAM 1-4, 4-16, 8-32 GB. Hosts whose features are drawn
@@ -60,41 +60,19 @@ def bin_ranges(cluster: Cluster) -> dict[str, BinRange]:
     return {host.name: bin_range(host) for host in cluster.hosts}
 
 
-def never_weaker(query: Query, bins: Mapping[str, BinRange], placement: Placement) -> bool:
-    """Rule 2: along every path, hosts can be given bins that never fall.
-
-    That is so if and only if no operator's strongest bin is below the weakest bin of an operator upstream.
-    """
-    floor: dict[str, int] = {}  # the weakest bin that the data may still go to
-    for operator in query.topological:
-        here = bins[placement[operator.name]]
-        floor[operator.name] = max([here.lowest, *(floor[stream.producer] for stream in query.inputs(operator.name))])
-        if floor[operator.name] > here.highest:
-            return False
-    return True
-
-
-def no_return(query: Query, placement: Placement) -> bool:
-    """Rule 3: on no path does a host occur again after the data has left it."""
-    visited: dict[str, set[str]] = {}
-    for operator in query.topological:
-        host = placement[operator.name]
-        visited[operator.name] = {host}
-        for stream in query.inputs(operator.name):
-            before = visited[stream.producer]
-            if host != placement[stream.producer] and host in before:
-                return False
-            visited[operator.name] |= before
-    return True
-
-
 def is_valid(query: Query, bins: Mapping[str, BinRange], placement: Placement) -> bool:
     """All rules together."""
-    return no_return(query, placement) and never_weaker(query, bins, placement)
+    number = {host: h for h, host in enumerate(bins)}
+    return bool(valid_rows(query, bins, np.array([[number[placement[each.name]] for each in query.operators]]))[0])
 
 
 def valid_rows(query: Query, bins: Mapping[str, BinRange], hosts_po: np.ndarray) -> np.ndarray:
-    """[P] whether each of many placements is valid: `is_valid` of rows of indices into `bins`, operators as listed."""
+    """[P] whether each of many placements is valid: rows of indices into `bins`, operators as listed.
+
+    Rule 2: along every path, hosts can be given bins that never fall. That is so if and only if no operator's strongest
+    bin is below the weakest bin of an operator upstream. Rule 3: on no path does a host occur again after the data has
+    left it.
+    """
     lowest_h, highest_h = np.array(list(bins.values())).T
     column = {operator.name: index for index, operator in enumerate(query.operators)}
     floor: dict[str, np.ndarray] = {}

@@ -70,7 +70,7 @@ class Utilisation:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class AdaptationRound:
     """plan: to apply. balance: that it is for, after scaling. empty: marked nodes without key groups: to terminate."""
 
     balance: Balance
@@ -79,7 +79,7 @@ class Round:
     empty: tuple[int, ...]
 
 
-def adapted(balance: Balance, solver: Solver, scaling: Scaling = never, *, stalled: bool = False) -> Round:
+def adapted(balance: Balance, solver: Solver, scaling: Scaling = never, *, stalled: bool = False) -> AdaptationRound:
     """One round of Algorithm 1. stalled: the last round did not move a group off a marked node, so this one does first:
     groups that cannot be divided may fit nowhere without a larger load distance, and would stay for good."""
     held_h = np.bincount(balance.home_g, minlength=len(balance.capacity_h)) > 0
@@ -89,7 +89,7 @@ def adapted(balance: Balance, solver: Solver, scaling: Scaling = never, *, stall
     if decision:
         balance = scaled(balance, decision)
         plan = planned(balance, solver, stalled=stalled)
-    return Round(balance, plan, decision, empty)
+    return AdaptationRound(balance, plan, decision, empty)
 
 
 def planned(balance: Balance, solver: Solver, *, stalled: bool) -> Assignment:

@@ -16,7 +16,7 @@ from optimizers.balancing.balance import Balance
 from optimizers.balancing.bounds import counting_bound
 from optimizers.balancing.interface import Assignment, Solver, assignment
 from optimizers.balancing.search import Search
-from optimizers.balancing.traffic import Traffic
+from optimizers.balancing.traffic import KeyGroupTraffic
 from optimizers.balancing.units import contracted, partitioned
 from twin.errors import BadInput
 from twin.randomness import stream
@@ -60,7 +60,7 @@ class Albic:
         return self.inner.solve(balance)
 
     def _planned(
-        self, balance: Balance, traffic: Traffic, hot_e: np.ndarray, limit: float, rng: np.random.Generator
+        self, balance: Balance, traffic: KeyGroupTraffic, hot_e: np.ndarray, limit: float, rng: np.random.Generator
     ) -> np.ndarray:
         together_e = hot_e & (balance.home_g[traffic.sender_e] == balance.home_g[traffic.receiver_e])
         unit_g = units(balance, traffic, together_e, limit)
@@ -75,7 +75,7 @@ class Albic:
         return self.inner.solve(contracted(balance, unit_g, pins.node_u)).node_g[unit_g]
 
 
-def units(balance: Balance, traffic: Traffic, together_e: np.ndarray, limit: float) -> np.ndarray:
+def units(balance: Balance, traffic: KeyGroupTraffic, together_e: np.ndarray, limit: float) -> np.ndarray:
     """[G] the unit of each group: sets connected by these pairs, split until neither the budget nor the limit (percent
     of a node) is exceeded by one. A single group is never split."""
     from scipy.sparse import csr_matrix  # most commands start without

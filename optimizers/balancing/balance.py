@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from optimizers.balancing.traffic import Traffic
+from optimizers.balancing.traffic import KeyGroupTraffic
 from twin.errors import BadInput
 
 
@@ -39,7 +39,7 @@ class Balance:
     state_g: np.ndarray | None = None
     memory_h: np.ndarray | None = None
     limits: Mapping[str, float] = field(default_factory=dict)
-    traffic: Traffic | None = None
+    traffic: KeyGroupTraffic | None = None
     serialising: float = 0.0
     fixed_g: np.ndarray | None = None
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from optimizers.balancing.balance import Balance
-from optimizers.program import Limits, Program, summed
+from optimizers.program import Program, ProgramLimits, summed
 
 STEPS = 50
 """Of the bisection; the bound is exact to 2^-50 of the present distance."""
@@ -114,5 +114,5 @@ def class_bound(balance: Balance, *, classes: int = 20, seconds: float = 10.0) -
     if np.isfinite(balance.budget):
         program.row((leaves, balance.costs_g), high=balance.budget)
     program.costs(distance[:1], 1.0)
-    bound = program.solve(Limits(seconds=seconds, gap=1e-6)).bound
+    bound = program.solve(ProgramLimits(seconds=seconds, gap=1e-6)).bound
     return max(bound, 0.0) if np.isfinite(bound) else 0.0

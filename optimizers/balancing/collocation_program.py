@@ -16,8 +16,8 @@ import numpy as np
 from scipy.sparse import csr_matrix, hstack, identity
 
 from optimizers.balancing.balance import Balance
-from optimizers.balancing.traffic import Traffic
-from optimizers.program import Limits, Program
+from optimizers.balancing.traffic import KeyGroupTraffic
+from optimizers.program import Program, ProgramLimits
 
 EXCESS = 100.0
 """What a percentage point beyond the band weighs, in pairs of mean traffic."""
@@ -30,7 +30,7 @@ GAP = 0.03
 
 
 @dataclass(frozen=True)
-class Columns:
+class MigrationColumns:
     """C migrations. member_GxC: 1 where a group belongs to it. node_c: where to. joined_c: traffic with the node to go
     to; torn_c: with the node left, but for what goes along. unit: traffic of a pair, on average."""
 
@@ -45,15 +45,15 @@ class Columns:
         """[C] traffic brought together, in pairs of mean traffic."""
         return np.asarray((self.joined_c - self.torn_c) / self.unit)
 
-    def some(self, which: np.ndarray) -> Columns:
+    def some(self, which: np.ndarray) -> MigrationColumns:
         """The same for some of them."""
-        return Columns(
+        return MigrationColumns(
             self.member_GxC[:, which], self.node_c[which], self.joined_c[which], self.torn_c[which], self.unit
         )
 
 
-def gathered(
-    balance: Balance, traffic: Traffic, hot_e: np.ndarray, unit_g: np.ndarray, *, band: float, seconds: float
+def collocated_by_program(
+    balance: Balance, traffic: KeyGroupTraffic, hot_e: np.ndarray, unit_g: np.ndarray, *, band: float, seconds: float
 ) -> np.ndarray:
     """[G] nodes. hot_e: pairs worth bringing together. unit_g: groups that exchange much already, and may go as one."""
     columns = _columns(balance, traffic, hot_e, unit_g)
@@ -66,7 +66,7 @@ def gathered(
     return balance.home_g.copy() if balance.violation(node_g) else node_g
 
 
-def _columns(balance: Balance, traffic: Traffic, hot_e: np.ndarray, unit_g: np.ndarray) -> Columns:
+def _columns(balance: Balance, traffic: KeyGroupTraffic, hot_e: np.ndarray, unit_g: np.ndarray) -> MigrationColumns:
     unit = float(traffic.rate_e[hot_e].mean()) if hot_e.any() else 1.0
     members_u = csr_matrix((np.ones(len(unit_g)), (np.arange(len(unit_g)), unit_g)))
     home_g = balance.home_g
@@ -81,7 +81,7 @@ def _columns(balance: Balance, traffic: Traffic, hot_e: np.ndarray, unit_g: np.n
     one = identity(len(unit_g), format="csr")
     member = hstack([one[:, singles[0]], members_u[:, together[0]], members_u[:, fill[0]]]).tocsc()
     node_c = np.concatenate([singles[1], together[1], fill[1]]).astype(int)
-    columns = Columns(member, node_c, *_exchanged(balance, traffic, member, node_c), unit)
+    columns = MigrationColumns(member, node_c, *_exchanged(balance, traffic, member, node_c), unit)
     fills = np.arange(len(node_c)) >= len(node_c) - fill.shape[1]
     useful = _possible(balance, member, node_c)
     return columns.some(useful[fills[useful] | (columns.gain_c[useful] > MIGRATION)])
@@ -98,7 +98,7 @@ def _fillers(balance: Balance, unit_g: np.ndarray) -> np.ndarray:
 
 
 def _exchanged(
-    balance: Balance, traffic: Traffic, member: csr_matrix, node_c: np.ndarray
+    balance: Balance, traffic: KeyGroupTraffic, member: csr_matrix, node_c: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """[C], [C] traffic with the node to go to, and with the node left, but for what goes along."""
     groups, nodes = len(balance.home_g), len(balance.capacity_h)
@@ -120,7 +120,12 @@ def _possible(balance: Balance, member: csr_matrix, node_c: np.ndarray) -> np.nd
 
 
 def _solved(
-    balance: Balance, traffic: Traffic, hot_e: np.ndarray, columns: Columns, band: float, seconds: float
+    balance: Balance,
+    traffic: KeyGroupTraffic,
+    hot_e: np.ndarray,
+    columns: MigrationColumns,
+    band: float,
+    seconds: float,
 ) -> np.ndarray:
     """[C] which migrations are carried out; none if HiGHS finds nothing better."""
     count, nodes, groups = len(columns.node_c), len(balance.capacity_h), len(balance.home_g)
@@ -149,11 +154,11 @@ def _solved(
     program.costs(goes, (MIGRATION * cost_c / mean_cost if mean_cost else 0.0) - columns.gain_c)
     program.costs(beyond, EXCESS)
     start = np.concatenate([np.zeros(count), np.maximum(np.abs(balance.deviation_h(balance.home_g)) - band, 0.0)])
-    values = program.solve(Limits(seconds=seconds, gap=GAP), start).values
+    values = program.solve(ProgramLimits(seconds=seconds, gap=GAP), start).values
     return start[:count] if values is None else values[goes]
 
 
-def _flow(balance: Balance, columns: Columns) -> Callable[[np.ndarray], csr_matrix]:
+def _flow(balance: Balance, columns: MigrationColumns) -> Callable[[np.ndarray], csr_matrix]:
     """Of an amount a group: [H, C] what each node gets, or loses, by each migration."""
     entries, nodes = columns.member_GxC.tocoo(), len(balance.capacity_h)
 

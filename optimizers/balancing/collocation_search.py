@@ -17,8 +17,8 @@ import numpy as np
 from scipy.sparse import csr_matrix, identity, vstack
 
 from optimizers.balancing.balance import Balance
-from optimizers.balancing.objective import Worth
-from optimizers.balancing.traffic import Traffic
+from optimizers.balancing.objective import CollocationObjective
+from optimizers.balancing.traffic import KeyGroupTraffic
 from twin.randomness import stream
 
 FIRST = 24
@@ -32,17 +32,17 @@ WORSE = 0.5
 NOTHING = 1e-6
 
 
-def met(
-    balance: Balance, traffic: Traffic, hot_e: np.ndarray, unit_g: np.ndarray, *, band: float, steps: int
+def collocated_by_search(
+    balance: Balance, traffic: KeyGroupTraffic, hot_e: np.ndarray, unit_g: np.ndarray, *, band: float, steps: int
 ) -> np.ndarray:
     """[G] nodes. hot_e: pairs worth bringing together. unit_g: groups that exchange much already, and may go as one."""
-    return _Meeting(Worth(balance, traffic, hot_e, band), Rows.of(unit_g), steps).best()
+    return _CollocationSearch(CollocationObjective(balance, traffic, hot_e, band), Movable.of(unit_g), steps).best()
 
 
 @dataclass
-class _Meeting:
-    worth: Worth
-    rows: Rows
+class _CollocationSearch:
+    worth: CollocationObjective
+    rows: Movable
     steps: int
 
     def best(self) -> np.ndarray:
@@ -123,13 +123,13 @@ PARTNERS = 12
 
 
 @dataclass(frozen=True)
-class Rows:
+class Movable:
     """member_RxG: 1 where a group belongs to a row; single groups first."""
 
     member_RxG: csr_matrix  # noqa: N815  # its shape
 
     @classmethod
-    def of(cls, unit_g: np.ndarray) -> Rows:
+    def of(cls, unit_g: np.ndarray) -> Movable:
         """Each group, and each unit of several."""
         groups = len(unit_g)
         member_UxG = csr_matrix((np.ones(groups), (unit_g, np.arange(groups))))  # noqa: N806
@@ -153,10 +153,10 @@ class Rows:
 @dataclass(frozen=True)
 class Migrations:
     """M migrations of rows. from_m, to_m: nodes. left_m, got_m: how the work of these changes; all_m: of all nodes.
-    gain_m: what comes together, less what is torn, in pairs. cost_m: of the budget. price_m: see `Worth`. fits_m:
+    gain_m: what comes together, less what is torn, in pairs. cost_m: of the budget. price_m: what it weighs. fits_m:
     whether there is room besides the load. left: of the budget."""
 
-    worth: Worth
+    worth: CollocationObjective
     deviation_h: np.ndarray
     row_m: np.ndarray
     from_m: np.ndarray
@@ -230,7 +230,7 @@ class Migrations:
         return np.asarray(change)
 
 
-def migrations(worth: Worth, rows: Rows, node_g: np.ndarray, held_g: np.ndarray) -> Migrations:
+def migrations(worth: CollocationObjective, rows: Movable, node_g: np.ndarray, held_g: np.ndarray) -> Migrations:
     """Of all rows whose groups are on one node, to all nodes that are not marked. held_g: groups that stay there."""
     balance, member = worth.balance, rows.member_RxG
     groups, nodes = len(node_g), len(balance.capacity_h)
@@ -265,13 +265,15 @@ def migrations(worth: Worth, rows: Rows, node_g: np.ndarray, held_g: np.ndarray)
     )
 
 
-def _open_RxH(worth: Worth, rows: Rows, nodes: int) -> np.ndarray:  # noqa: N802  # its shape
+def _open_RxH(worth: CollocationObjective, rows: Movable, nodes: int) -> np.ndarray:  # noqa: N802  # its shape
     """Whether a row may be on a node: a marked one takes back its own alone."""
     marked_h, home_g = worth.balance.marked_h, worth.balance.home_g
     return ~marked_h | (np.arange(nodes) == rows.node_r(home_g)[:, None])
 
 
-def _fits(worth: Worth, member: csr_matrix, node_g: np.ndarray, row: np.ndarray, to: np.ndarray) -> np.ndarray:
+def _fits(
+    worth: CollocationObjective, member: csr_matrix, node_g: np.ndarray, row: np.ndarray, to: np.ndarray
+) -> np.ndarray:
     fits = np.ones(len(row), bool)
     for use_g, room_h in worth.balance.side_constraints:
         used_h = np.bincount(node_g, use_g, len(room_h))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.balancing.state import State
+from optimizers.balancing.state import SearchState
 
 BEST = 40
 """Exchanges for which payment by a revert is looked for."""
@@ -46,7 +46,7 @@ class Exchanges:
         return [(group, node) for group, node in ((goes, other), (comes, self.node)) if group != NOTHING]
 
 
-def exchanges(state: State, node: int, partners: np.ndarray, unit: float, extra: float) -> Exchanges:
+def exchanges(state: SearchState, node: int, partners: np.ndarray, unit: float, extra: float) -> Exchanges:
     """Those of a node with its partners that cost at most what is left and `extra`."""
     balance = state.balance
     marked_h, home_g, costs_g = balance.marked_h, balance.home_g, balance.costs_g
@@ -73,7 +73,7 @@ def exchanges(state: State, node: int, partners: np.ndarray, unit: float, extra:
 
 
 def _weighed(
-    state: State,
+    state: SearchState,
     node: int,
     unit: float,
     purse: float,
@@ -103,17 +103,17 @@ def _weighed(
     return Exchanges(node, goes, comes, other, change, cost, shift)
 
 
-def _raw(state: State, nodes: np.ndarray | int) -> np.ndarray:
+def _raw(state: SearchState, nodes: np.ndarray | int) -> np.ndarray:
     """Deviations, of marked nodes below the mean too."""
     balance = state.balance
     return np.asarray(state.work_h[nodes] / balance.capacity_h[nodes] - balance.mean)
 
 
-def _penalties(state: State, deviation: np.ndarray, nodes: np.ndarray | int, unit: float) -> np.ndarray:
+def _penalties(state: SearchState, deviation: np.ndarray, nodes: np.ndarray | int, unit: float) -> np.ndarray:
     return penalty(state.excess(deviation, nodes) * (1.0 / unit))
 
 
-def best_exchange(state: State, found: Exchanges) -> tuple[float, list[tuple[int, int]]]:
+def best_exchange(state: SearchState, found: Exchanges) -> tuple[float, list[tuple[int, int]]]:
     """The change of the penalty by the best exchange that the budget pays for, and its moves."""
     change = np.where(found.cost_RxC <= state.left, found.change_RxC, np.inf)
     row, column = np.unravel_index(int(change.argmin()), change.shape)
@@ -121,7 +121,7 @@ def best_exchange(state: State, found: Exchanges) -> tuple[float, list[tuple[int
 
 
 def best_paid_exchange(
-    state: State, found: Exchanges, unit: float, rng: np.random.Generator
+    state: SearchState, found: Exchanges, unit: float, rng: np.random.Generator
 ) -> tuple[float, list[tuple[int, int]]]:
     """The same, of the best exchanges that one revert of another group would pay for."""
     balance = state.balance
@@ -151,7 +151,7 @@ def best_paid_exchange(
 
 
 def _with_reverts(
-    state: State, found: Exchanges, unit: float, cells: tuple[np.ndarray, np.ndarray], reverts: np.ndarray
+    state: SearchState, found: Exchanges, unit: float, cells: tuple[np.ndarray, np.ndarray], reverts: np.ndarray
 ) -> np.ndarray:
     """[K, V] change of the penalty by an exchange and a revert together; nodes may be the same."""
     balance = state.balance

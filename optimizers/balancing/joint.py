@@ -18,7 +18,7 @@ from optimizers.balancing.interface import Assignment, Solver, assignment
 from optimizers.balancing.objective import relieved
 from optimizers.balancing.search import Search
 from optimizers.balancing.state import drained
-from optimizers.balancing.traffic import Traffic
+from optimizers.balancing.traffic import KeyGroupTraffic
 from optimizers.balancing.units import contracted
 from twin.errors import BadInput
 
@@ -50,8 +50,8 @@ class Joint:
 
     def solve(self, balance: Balance) -> Assignment:
         """Without traffic: what the inner solver says."""
-        from optimizers.balancing.collocation_program import gathered  # most commands start without SciPy
-        from optimizers.balancing.collocation_search import met
+        from optimizers.balancing.collocation_program import collocated_by_program  # most commands start without SciPy
+        from optimizers.balancing.collocation_search import collocated_by_search
 
         traffic = balance.traffic
         if traffic is None or not traffic.total:
@@ -60,9 +60,9 @@ class Joint:
         together_e = hot_e & _together(traffic, balance.home_g)
         unit_g = units(balance, traffic, together_e, self.max_partition)
         if balance.serialising:
-            node_g = met(balance, traffic, hot_e, unit_g, band=self.band, steps=self.steps)
+            node_g = collocated_by_search(balance, traffic, hot_e, unit_g, band=self.band, steps=self.steps)
         else:
-            node_g = gathered(balance, traffic, hot_e, unit_g, band=self.band, seconds=self.seconds)
+            node_g = collocated_by_program(balance, traffic, hot_e, unit_g, band=self.band, seconds=self.seconds)
         after = relieved(balance, node_g)
         node_g = self._balanced(after, traffic, unit_g, hot_e, node_g)
         node_g = drained(after, node_g, max(self.band, after.distance(node_g)))
@@ -74,7 +74,7 @@ class Joint:
         return replace(assignment(balance, node_g, 0.0), distance=distance)
 
     def _balanced(
-        self, balance: Balance, traffic: Traffic, unit_g: np.ndarray, hot_e: np.ndarray, node_g: np.ndarray
+        self, balance: Balance, traffic: KeyGroupTraffic, unit_g: np.ndarray, hot_e: np.ndarray, node_g: np.ndarray
     ) -> np.ndarray:
         """The rest of the budget lessens the load distance; what moved or got company stays. balance: with the loads
         that there are then."""
@@ -90,5 +90,5 @@ class Joint:
         return found if better else node_g
 
 
-def _together(traffic: Traffic, node_g: np.ndarray) -> np.ndarray:
+def _together(traffic: KeyGroupTraffic, node_g: np.ndarray) -> np.ndarray:
     return np.asarray(node_g[traffic.sender_e] == node_g[traffic.receiver_e])

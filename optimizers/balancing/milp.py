@@ -21,7 +21,7 @@ from optimizers.balancing.bounds import counting_bound
 from optimizers.balancing.interface import Assignment, Solver, assignment
 from optimizers.balancing.search import Search
 from optimizers.balancing.state import drained, pruned
-from optimizers.program import Answer, Limits, Program, summed
+from optimizers.program import Program, ProgramAnswer, ProgramLimits, summed
 from twin.errors import BadInput
 
 GAP = 1e-6
@@ -29,7 +29,7 @@ GAP = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Milp:
+class BalanceMilp:
     """seconds: for HiGHS. w1, w2: weights of the largest deviation, and of those above and below. w3: of a unit of
     migration cost; makes migrations that gain less not worth it. start: the warm start.
 
@@ -69,7 +69,7 @@ class Milp:
         d, both = balance.objective(node_g)
         return (self.w1 - 2 * self.w2) * d + self.w2 * both + self.w3 * balance.spent(node_g)
 
-    def _solved(self, balance: Balance, start_g: np.ndarray) -> tuple[np.ndarray | None, Answer]:
+    def _solved(self, balance: Balance, start_g: np.ndarray) -> tuple[np.ndarray | None, ProgramAnswer]:
         """The groups' nodes, if HiGHS has any."""
         program, nodes = Program(), len(balance.capacity_h)
         allowed = ~balance.marked_h & ~balance.stays_g[:, None]
@@ -95,7 +95,7 @@ class Milp:
         off_h = balance.deviation_h(start_g)
         high, low = max(0.0, float(off_h.max())), max(0.0, -float(off_h.min()))
         start = np.concatenate([start_g[group_x] == node_x, [max(high, low), high, low]])
-        answer = program.solve(Limits(seconds=self.seconds, gap=0.1 * GAP), start)
+        answer = program.solve(ProgramLimits(seconds=self.seconds, gap=0.1 * GAP), start)
         if answer.values is None:
             return None, answer
         grid = np.full(allowed.shape, -1.0)

@@ -12,7 +12,7 @@ import numpy as np
 
 from optimizers.balancing.balance import Balance
 from optimizers.balancing.interface import TOLERANCE
-from optimizers.balancing.traffic import Traffic
+from optimizers.balancing.traffic import KeyGroupTraffic
 
 EXCESS = 3.0
 """What a percentage point beyond the band weighs, in pairs of mean traffic; more, the further it is."""
@@ -21,11 +21,11 @@ MIGRATION = 0.15
 
 
 @dataclass(frozen=True)
-class Worth:
+class CollocationObjective:
     """hot_e: pairs worth bringing together. band: percentage points that nodes may be off the mean."""
 
     balance: Balance
-    traffic: Traffic
+    traffic: KeyGroupTraffic
     hot_e: np.ndarray
     band: float
 
@@ -102,7 +102,7 @@ def relieved(balance: Balance, node_g: np.ndarray) -> Balance:
     return replace(balance, loads=loads)
 
 
-def remote_g(traffic: Traffic, node_g: np.ndarray) -> np.ndarray:
+def remote_g(traffic: KeyGroupTraffic, node_g: np.ndarray) -> np.ndarray:
     """[G] what each group exchanges with groups on other nodes."""
     apart = node_g[traffic.sender_e] != node_g[traffic.receiver_e]
     rate_e, groups = traffic.rate_e * apart, len(node_g)

@@ -9,14 +9,14 @@ from optimizers.balancing.cola import Cola
 from optimizers.balancing.flux import Flux
 from optimizers.balancing.interface import Solver
 from optimizers.balancing.joint import Joint
-from optimizers.balancing.milp import Milp
+from optimizers.balancing.milp import BalanceMilp
 from optimizers.balancing.search import Search
 
 SOLVERS: Mapping[str, Solver] = {
     solver.name: solver
     for solver in (
         Search(),
-        Milp(),
+        BalanceMilp(),
         Flux(),
         Flux(best_fit=True, name="flux-best-fit"),
         Albic(),

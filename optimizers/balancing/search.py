@@ -16,7 +16,7 @@ from optimizers.balancing.bounds import counting_bound
 from optimizers.balancing.exchanges import best_exchange, best_paid_exchange, exchanges
 from optimizers.balancing.flux import flux
 from optimizers.balancing.interface import TOLERANCE, Assignment, assignment
-from optimizers.balancing.state import State, drained, pruned
+from optimizers.balancing.state import SearchState, drained, pruned
 from twin.randomness import stream
 
 OPPOSITE, ALIKE, OTHERS = 16, 4, 8
@@ -64,7 +64,7 @@ class _Climb:
         balance = self.balance
         starts = [flux(balance, best_fit=True), flux(balance, best_fit=False), balance.home_g]
         starts.sort(key=balance.objective)
-        best, state = starts[0], State(balance, starts[0], self.band)
+        best, state = starts[0], SearchState(balance, starts[0], self.band)
         for start in starts[1:]:
             best = self._better(best, self._descended(state, start))
         best = self._better(self._descended(state, starts[0]), best)
@@ -87,7 +87,7 @@ class _Climb:
         left = self.looks > 0 and time.perf_counter() < self.until_s
         return left and self.balance.distance(best) > self.enough + TOLERANCE
 
-    def _descended(self, state: State, start: np.ndarray) -> np.ndarray:
+    def _descended(self, state: SearchState, start: np.ndarray) -> np.ndarray:
         """The local optimum below a start: no exchange at the worst nodes is better."""
         state.put(start)
         stuck = 0
@@ -101,7 +101,7 @@ class _Climb:
             state.move(moves)
         return state.node_g.copy()
 
-    def _step(self, state: State, node: int, unit: float) -> Sequence[tuple[int, int]]:
+    def _step(self, state: SearchState, node: int, unit: float) -> Sequence[tuple[int, int]]:
         """The moves of the best exchange at that node; none if nothing is better."""
         self.looks -= 1
         revert = float(self.balance.costs_g[state.moved_g].max(initial=0.0))
@@ -113,7 +113,7 @@ class _Climb:
             change, moves = best_paid_exchange(state, found, unit, self.rng)
         return moves if change < -1e-9 else []
 
-    def _partners(self, state: State, node: int) -> np.ndarray:
+    def _partners(self, state: SearchState, node: int) -> np.ndarray:
         nodes = len(state.deviation_h)
         order = np.argsort(state.deviation_h * np.sign(state.deviation_h[node]), kind="stable")
         if nodes > OPPOSITE + ALIKE + OTHERS:

@@ -14,7 +14,7 @@ from optimizers.balancing.balance import Balance
 from optimizers.balancing.interface import TOLERANCE
 
 
-class State:
+class SearchState:
     """node_g: [G] where each group is. work_h: [H] work on a node. deviation_h: as in `Balance`. spent: cost so far."""
 
     def __init__(self, balance: Balance, node_g: np.ndarray, band: float = 0.0) -> None:
@@ -70,7 +70,7 @@ def drained(balance: Balance, node_g: np.ndarray, most: float = np.inf) -> np.nd
 
     As long as the budget pays, and no unmarked node gets more than `most` percentage points above the mean.
     """
-    state = State(balance, node_g)
+    state = SearchState(balance, node_g)
     unmarked = np.flatnonzero(~balance.marked_h)
     waiting = np.flatnonzero(balance.marked_h[node_g] & ~balance.stays_g)
     for group in waiting[np.argsort(-balance.work_g[waiting], kind="stable")]:

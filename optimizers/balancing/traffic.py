@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Traffic:
+class KeyGroupTraffic:
     """Rates between G key groups, one entry a pair; an absent pair exchanges nothing.
 
     operator_g: index of the operator that a group belongs to. sender_e, receiver_e: groups. rate_e: tuples (or bytes) a
@@ -87,7 +87,7 @@ class Traffic:
 
         A popular receiver alone makes no pairs: it hears of all alike.
         """
-        other_way = Traffic(self.operator_g, self.receiver_e, self.sender_e, self.rate_e)
+        other_way = KeyGroupTraffic(self.operator_g, self.receiver_e, self.sender_e, self.rate_e)
         return np.asarray(self.outstanding(score_factor) & other_way.outstanding(score_factor))
 
 

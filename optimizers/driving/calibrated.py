@@ -56,13 +56,13 @@ def calibrated(problem: Problem, propose: Propose, traits: Traits) -> Solution:
         words = BEYOND.format(model=problem.cost_model.name, what=", ".join(beyond[:3]))
         return replace(found, message=said(found.message, words))
     started_s = time.perf_counter()
-    search = _Search(problem, weigh(problem, propose, traits))
+    search = _CalibratedSearch(problem, weigh(problem, propose, traits))
     search.run()
     return search.solution(started_s)
 
 
 @dataclass(slots=True)
-class _Search:
+class _CalibratedSearch:
     """What is known of the plans: by rates of all of them, by the cost model of those that it was asked about."""
 
     problem: Problem

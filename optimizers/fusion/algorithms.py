@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optimizers.fusion.components import Component, Fusion, Splits
-from optimizers.fusion.job import Job
+from optimizers.fusion.components import FusedComponent, Fusion, Splits
+from optimizers.fusion.job import FusionJob
 
 
-class Edge(NamedTuple):
+class TransferEdge(NamedTuple):
     """A transfer between operators by their numbers in the job."""
 
     producer: int
@@ -36,12 +36,12 @@ class Merging:
     attribute.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: FusionJob) -> None:
         self._job, self._splits, self._names = job, Splits(job), list(job.by_name)
         number = {name: index for index, name in enumerate(self._names)}
         bit = {each: 1 << index for index, each in enumerate(sorted(set().union(*self._splits.attributes.values())))}
-        edges = (Edge(number[each.producer], number[each.consumer], each.rate_per_s) for each in job.transfers)
-        self.edges: tuple[Edge, ...] = tuple(sorted(edges, key=lambda edge: edge.producer))
+        edges = (TransferEdge(number[each.producer], number[each.consumer], each.rate_per_s) for each in job.transfers)
+        self.edges: tuple[TransferEdge, ...] = tuple(sorted(edges, key=lambda edge: edge.producer))
         self.masks = [sum(bit[each] for each in self._splits.attributes[name]) for name in self._names]
         self.members = [[index] for index in range(len(self._names))]
         self._wanted = [operator.replicas for operator in job.operators]
@@ -103,14 +103,14 @@ class Merging:
         found = []
         for group in sorted(groups, key=lambda group: self._names.index(group[0])):
             self._splits.check(group)
-            found.append(Component(group, self._splits.common(group), self._splits.cardinality(group)))
+            found.append(FusedComponent(group, self._splits.common(group), self._splits.cardinality(group)))
         return Fusion(self._job, tuple(found))
 
     def _cardinality(self, members: list[int]) -> float:
         return self._splits.cardinality([self._names[each] for each in members])
 
 
-def by_communication(job: Job, *, acyclic: bool = False) -> Fusion:
+def by_communication(job: FusionJob, *, acyclic: bool = False) -> Fusion:
     """Score COMM. One pass suffices, the largest rate first: a rate never changes, and what does not fit never will.
 
     acyclic: no component may send to itself over others. Merging two ends of a transfer closes a circle exactly if
@@ -134,7 +134,7 @@ def by_communication(job: Job, *, acyclic: bool = False) -> Fusion:
     return merging.result()
 
 
-def by_attributes(job: Job) -> Fusion:
+def by_attributes(job: FusionJob) -> Fusion:
     """Score PA. Scores only fall, so one that was true when it was noted is an upper bound: it is asked for again."""
     merging = Merging(job)
     scores = [(-merging.common(edge.producer, edge.consumer), index) for index, edge in enumerate(merging.edges)]
@@ -153,7 +153,7 @@ def by_attributes(job: Job) -> Fusion:
     return merging.result()
 
 
-def by_rate_between(job: Job) -> Fusion:
+def by_rate_between(job: FusionJob) -> Fusion:
     """Merges the two components with the largest rate between them, as long as two fit."""
     merging = Merging(job)
     rates: list[dict[int, float]] = [defaultdict(float) for _ in job.operators]
@@ -178,7 +178,7 @@ def by_rate_between(job: Job) -> Fusion:
     return merging.result()
 
 
-def baseline(job: Job, rng: np.random.Generator, *, whole: bool = True) -> Fusion:
+def baseline(job: FusionJob, rng: np.random.Generator, *, whole: bool = True) -> Fusion:
     """A component takes in the operator downstream with which it has most attributes in common, as long as one fits.
 
     It begins at the first operator, then at random ones that are still alone. whole: what it takes in may already be

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optimizers.candidates import Known
+from optimizers.candidates import KnownPlans
 from optimizers.fusion.components import Fusion
 from optimizers.interface import Problem
 from optimizers.space import Space, counts_of
@@ -109,7 +109,7 @@ def gathered(job: Deployment, here: Arrangement, link: Link) -> Iterator[Arrange
         yield Arrangement(counts_ol, links)
 
 
-class Arrangements(Known[Arrangement]):
+class Arrangements(KnownPlans[Arrangement]):
     """Those that were looked at."""
 
     def key(self, item: Arrangement) -> Hashable:

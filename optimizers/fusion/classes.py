@@ -11,7 +11,7 @@ from collections.abc import Collection
 from enum import StrEnum
 from typing import NamedTuple
 
-from optimizers.fusion.job import STATEFUL, Job
+from optimizers.fusion.job import STATEFUL, FusionJob
 
 
 class Handover(StrEnum):
@@ -37,7 +37,7 @@ class Class(NamedTuple):
         return f"{'stateful' if self.stateful else 'stateless'} {'flexible' if self.flexible else 'rigid'}"
 
 
-def handover(job: Job, name: str) -> Handover:
+def handover(job: FusionJob, name: str) -> Handover:
     """A compute hands over partial results only if all of its consumers are consolidates."""
     operator = job.by_name[name]
     consumers = {job.by_name[each].kind for each in job.consumers[name]}
@@ -52,13 +52,13 @@ def handover(job: Job, name: str) -> Handover:
     return Handover.EAGER
 
 
-def class_of(job: Job, members: Collection[str]) -> Class:
+def class_of(job: FusionJob, members: Collection[str]) -> Class:
     """Of a component: stateful if any member is, flexible if all are."""
     each = [_operator(job, name, members) for name in members]
     return Class(any(found.stateful for found in each), all(found.flexible for found in each))
 
 
-def _operator(job: Job, name: str, members: Collection[str]) -> Class:
+def _operator(job: FusionJob, name: str, members: Collection[str]) -> Class:
     match job.by_name[name].kind:
         case "compute":
             outside = all(consumer not in members for consumer in job.consumers[name])

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import networkx as nx
 
-from optimizers.fusion.job import FusionOperator, Job
+from optimizers.fusion.job import FusionJob, FusionOperator
 from twin.errors import BadInput, suggest
 
 Lineage = str
@@ -26,7 +26,7 @@ def attribute_of(lineage: Lineage) -> str:
     return lineage.partition(" ")[0]
 
 
-def origins(job: Job) -> dict[str, dict[str, Lineage]]:
+def origins(job: FusionJob) -> dict[str, dict[str, Lineage]]:
     """By operator, the lineage of each attribute of its input."""
     taken: dict[str, dict[str, Lineage]] = {}
     given: dict[str, dict[str, Lineage]] = {}
@@ -61,7 +61,7 @@ def _made(operator: FusionOperator, attribute: str) -> Lineage:
     return attribute if operator.kind == "source" else f"{attribute} of {operator.name}"
 
 
-def partition_attributes(job: Job) -> dict[str, frozenset[Lineage]]:
+def partition_attributes(job: FusionJob) -> dict[str, frozenset[Lineage]]:
     """PA of every operator, as lineages: two operators can be fused if they have one in common.
 
     An operator that takes its tuples however they are split may also stay with any of its producers, so that it has
@@ -80,7 +80,7 @@ def partition_attributes(job: Job) -> dict[str, frozenset[Lineage]]:
 class Splits:
     """How the operators of a job can be split, derived once."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: FusionJob) -> None:
         self.job = job
         self.attributes = partition_attributes(job)
 
@@ -128,7 +128,7 @@ class Splits:
 
 
 @dataclass(frozen=True)
-class Component:
+class FusedComponent:
     """operators: in the job's order. attributes: PA(C). cardinality: PA^c(C)."""
 
     operators: tuple[str, ...]
@@ -140,8 +140,8 @@ class Component:
 class Fusion:
     """A job's operators, each in exactly one component; components in the order of their first operators."""
 
-    job: Job
-    components: tuple[Component, ...]
+    job: FusionJob
+    components: tuple[FusedComponent, ...]
 
     @cached_property
     def component_of(self) -> dict[str, int]:
@@ -175,7 +175,7 @@ class Fusion:
         return not nx.is_directed_acyclic_graph(self.graph)
 
 
-def fused(job: Job, groups: Iterable[Sequence[str]]) -> Fusion:
+def fused(job: FusionJob, groups: Iterable[Sequence[str]]) -> Fusion:
     """The job with each group of operators as one component; those that are in none stay alone.
 
     Raises BadInput if a group names an unknown operator or one that is in another group, or if its operators cannot be
@@ -194,4 +194,4 @@ def fused(job: Job, groups: Iterable[Sequence[str]]) -> Fusion:
     members.sort(key=lambda group: place(group[0]))
     for group in members:
         splits.check(group)
-    return Fusion(job, tuple(Component(each, splits.common(each), splits.cardinality(each)) for each in members))
+    return Fusion(job, tuple(FusedComponent(each, splits.common(each), splits.cardinality(each)) for each in members))

@@ -15,8 +15,8 @@ import networkx as nx
 import numpy as np
 
 from optimizers.fusion.components import Fusion, Lineage, Splits, attribute_of, fused
-from optimizers.fusion.job import Job
-from optimizers.program import Limits, Outcome, Program, summed
+from optimizers.fusion.job import FusionJob
+from optimizers.program import Program, ProgramLimits, ProgramOutcome, summed
 from twin.errors import BadInput
 
 
@@ -30,7 +30,7 @@ class Exact:
     proved: bool
 
 
-def least_communication(job: Job, *, seconds: float = 60.0) -> Exact:
+def least_communication(job: FusionJob, *, seconds: float = 60.0) -> Exact:
     """Solved by HiGHS, stopped after `seconds`.
 
     Raises BadInput if there is no time, or if a component could be split into fewer partitions than replicas that its
@@ -62,15 +62,15 @@ def least_communication(job: Job, *, seconds: float = 60.0) -> Exact:
         program.rows((both, 1.0), (np.array(ends)[:, None], -1.0), high=0.0)
     worth = np.array([transfer.rate_per_s for transfer, _ in saved]) / job.rate_per_s
     program.costs(both, -worth[:, None])
-    found = program.solve(Limits(seconds=seconds, gap=0.0))
+    found = program.solve(ProgramLimits(seconds=seconds, gap=0.0))
     bound = max(0.0, 1.0 + found.bound)
     if found.values is None:
         return Exact(fused(job, ()), bound, proved=False)
     taken = dict(choice for choice, index in column.items() if found.values[index] > 0.5)
-    return Exact(fused(job, _pieces(job, taken)), bound, proved=found.outcome is Outcome.SOLVED)
+    return Exact(fused(job, _pieces(job, taken)), bound, proved=found.outcome is ProgramOutcome.SOLVED)
 
 
-def _pieces(job: Job, chosen: dict[str, Lineage]) -> Iterator[tuple[str, ...]]:
+def _pieces(job: FusionJob, chosen: dict[str, Lineage]) -> Iterator[tuple[str, ...]]:
     """Operators that are joined by transfers and have chosen the same attribute."""
     graph: nx.Graph[str] = nx.Graph()
     graph.add_edges_from(
@@ -81,7 +81,7 @@ def _pieces(job: Job, chosen: dict[str, Lineage]) -> Iterator[tuple[str, ...]]:
     return (tuple(piece) for piece in nx.connected_components(graph))
 
 
-def _check_replicas(job: Job) -> None:
+def _check_replicas(job: FusionJob) -> None:
     most = max(job.operators, key=lambda operator: operator.replicas)
     fewest = min((count for count in job.distinct.values()), default=None)
     if fewest is not None and fewest < most.replicas:

@@ -110,7 +110,7 @@ class Transfer(Spec):
     rate_per_s: Annotated[float, Field(ge=0, le=10**15)]
 
 
-class Job(Spec):
+class FusionJob(Spec):
     """A validated DAG <O, E> (Enorm, Section 4.3).
 
     distinct: values that occur, by attribute; one that is not named has more than anybody counts.

@@ -30,7 +30,7 @@ from optimizers.fusion.arrangement import (
 )
 from optimizers.fusion.components import Fusion
 from optimizers.fusion.exact import least_communication
-from optimizers.fusion.job import Job
+from optimizers.fusion.job import FusionJob
 from optimizers.fusion.query_job import fusion_job
 from optimizers.governor import governor_plan
 from optimizers.interface import Optimizer, Problem, Solution, Traits, traits_of
@@ -50,12 +50,12 @@ Fused = tuple[Fusion, float | None]
 """A fusion, and the least communication that any other has; None: not known."""
 
 
-def _exact(job: Job, _: int, deadline: Deadline) -> Fused:
+def _exact(job: FusionJob, _: int, deadline: Deadline) -> Fused:
     found = least_communication(job, seconds=max(LEAST_S, min(SECONDS, PART * deadline.left_s)))
     return found.fusion, found.bound
 
 
-ALGORITHMS: Mapping[Algorithm, Callable[[Job, int, Deadline], Fused]] = {
+ALGORITHMS: Mapping[Algorithm, Callable[[FusionJob, int, Deadline], Fused]] = {
     "comm": lambda job, *_: (by_communication(job), None),
     "pa": lambda job, *_: (by_attributes(job), None),
     "baseline": lambda job, seed, _: (baseline(job, stream(seed, "fusion-baseline")), None),
@@ -70,7 +70,7 @@ APART = "no fusion was found that is better than all operators apart"
 
 
 @dataclass(frozen=True, slots=True)
-class Fusing:
+class FusionOptimizer:
     """algorithm: of ALGORITHMS. placing: the optimizer that places what is fused; None: only the climb does, and it
     leaves fused what the algorithm has fused."""
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from optimizers.fusion.components import Splits
-from optimizers.fusion.job import Job, Kind
+from optimizers.fusion.job import FusionJob, Kind
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.flow import nominal_rates
@@ -25,7 +25,7 @@ from twin.spec import parse
 Names = Mapping[str, Collection[str]]
 
 
-def fusion_job(deployment: Deployment, keys: Names | None = None, passes: Names | None = None) -> Job:
+def fusion_job(deployment: Deployment, keys: Names | None = None, passes: Names | None = None) -> FusionJob:
     """Operators of its query with the replicas of its plan, and rates as nothing were saturated.
 
     keys: by operator whose inputs are all dealt by hash, the attributes that it is keyed by. passes: by map, which of
@@ -40,7 +40,7 @@ def fusion_job(deployment: Deployment, keys: Names | None = None, passes: Names 
     needed = _needed(query, keyed, passed)
     operators = [_operator(deployment, each, keyed, passed, needed) for each in query.topological]
     document = {"operators": operators, "transfers": _transfers(deployment), "distinct": _distinct(query, keyed)}
-    job = parse(Job, document)
+    job = parse(FusionJob, document)
     splits = Splits(job)
     for name in job.by_name:
         splits.check((name,))

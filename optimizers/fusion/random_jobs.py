@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from optimizers.fusion.job import FusionOperator, Job, Transfer
+from optimizers.fusion.job import FusionJob, FusionOperator, Transfer
 from twin.errors import BadInput
 from twin.randomness import stream
 
@@ -23,7 +23,7 @@ FEWEST_LEVELS, MOST_LEVELS = 3, 0.75
 FEWEST_OPERATORS = 4
 
 
-def random_job(operators: int, seed: int) -> Job:
+def random_job(operators: int, seed: int) -> FusionJob:
     """The job of a size that belongs to a seed. Raises BadInput below 4 operators: there would be no three levels."""
     if operators < FEWEST_OPERATORS:
         raise BadInput(f"operators must be >= {FEWEST_OPERATORS}, got {operators}")
@@ -32,7 +32,7 @@ def random_job(operators: int, seed: int) -> Job:
     keys = list(_keys(operators, rng))
     levels = int(rng.integers(FEWEST_LEVELS, max(FEWEST_LEVELS, int(MOST_LEVELS * operators)) + 1))
     level = [number * levels // operators for number in range(operators)]
-    return Job(
+    return FusionJob(
         operators=tuple(
             FusionOperator(name=name, kind="map", schema_in=ATTRIBUTES, schema_out=ATTRIBUTES, partition_by=each)
             for name, each in zip(names, keys, strict=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.milp.assignment import Assignment
+from optimizers.milp.assignment import PlacementColumns
 from optimizers.milp.loads import Ways
 from optimizers.program import Program, Terms
 from twin.kinds.ages import oldest_s
@@ -29,7 +29,7 @@ STEP = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
-class Ages:
+class AgeColumns:
     """Columns: excess [O], of what operators emit, in units; crowded [O] and carded [S]: what neighbours add to that.
 
     unit_s: of all columns. fixed_s: what no placement changes of the result's age. alone_ol: service and wait, units.
@@ -47,13 +47,13 @@ class Ages:
 
 
 def minimise_age(
-    program: Program, job: PlacementCoefficients, assignment: Assignment, ways: Ways, *, end_to_end: bool
-) -> Ages:
+    program: Program, job: PlacementCoefficients, assignment: PlacementColumns, ways: Ways, *, end_to_end: bool
+) -> AgeColumns:
     """The mean age of results as the program's cost; end_to_end: since their tuples came to the broker."""
     alone_ol = alone_s(job, np.zeros(len(job.names)), end_to_end=end_to_end, evaluations=False)
     unit_s = max(float(alone_ol.min(axis=1).max()), 1e-7)
     size = len(job.names)
-    ages = Ages(
+    ages = AgeColumns(
         excess=program.variables((size,)),
         crowded=program.variables((size,)),
         carded=program.variables((len(job.producer_s),)),
@@ -83,7 +83,7 @@ def minimise_age(
         )
     sinks, weights = _sinks(job)
     program.costs(ages.excess[sinks], weights)
-    return Ages(ages.excess, ages.crowded, ages.carded, unit_s, float(weights @ fixed_o[sinks]))
+    return AgeColumns(ages.excess, ages.crowded, ages.carded, unit_s, float(weights @ fixed_o[sinks]))
 
 
 def fixed_ages_s(job: PlacementCoefficients) -> np.ndarray:
@@ -135,7 +135,7 @@ def alone_s(
 
 
 def _chords(
-    job: PlacementCoefficients, assignment: Assignment, alone_ol: np.ndarray, end_to_end: bool
+    job: PlacementCoefficients, assignment: PlacementColumns, alone_ol: np.ndarray, end_to_end: bool
 ) -> list[list[Terms]]:
     """By operator, what its streams add to its service and wait if they leave or come from elsewhere."""
     found: list[list[Terms]] = [[] for _ in job.names]
@@ -151,7 +151,9 @@ def _chords(
     return found
 
 
-def _arriving(job: PlacementCoefficients, ages: Ages, ways: Ways, assignment: Assignment, s: int) -> list[Terms]:
+def _arriving(
+    job: PlacementCoefficients, ages: AgeColumns, ways: Ways, assignment: PlacementColumns, s: int
+) -> list[Terms]:
     """Excess age of a stream's tuples on arrival, in units."""
     start, size = job.producer_s[s], float(job.streams.tuple_bytes[s])
     host_l = job.places.host_l

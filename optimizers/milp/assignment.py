@@ -26,7 +26,7 @@ from twin.rates.coefficients import PlacementCoefficients
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class PlacementColumns:
     """Columns: place [O, L], stays_out and stays_in [S, L]. allowed_ol: where an operator may be."""
 
     place: np.ndarray
@@ -47,7 +47,7 @@ class Assignment:
         return [(self.place[consumer], each_l), (self.stays_in[s], -each_l)]
 
 
-def assign(program: Program, job: PlacementCoefficients, space: Space, most: float) -> Assignment:
+def assign(program: Program, job: PlacementCoefficients, space: Space, most: float) -> PlacementColumns:
     """Every operator where the space allows it. most: utilisation that a replica may make of a core."""
     allowed_ol = space.allows_ol(job.deployment) & enough_memory(job)
     spread = space.spreads(job.deployment)
@@ -67,14 +67,14 @@ def assign(program: Program, job: PlacementCoefficients, space: Space, most: flo
 
 def _with_streams(
     program: Program, job: PlacementCoefficients, place: np.ndarray, allowed_ol: np.ndarray
-) -> Assignment:
+) -> PlacementColumns:
     host_l, streams, sockets = job.places.host_l, len(job.producer_s), place.shape[1]
     start, end = place[list(job.producer_s)], place[list(job.consumer_s)]
     out = program.variables((streams, sockets), upper=1.0)
     program.rows((out.reshape(-1, 1), 1.0), (start.reshape(-1, 1), -1.0), high=0.0)
     if len(set(host_l.tolist())) == sockets:
         program.rows((out.reshape(-1, 1), 1.0), (end.reshape(-1, 1), -1.0), high=0.0)
-        return Assignment(place, out, out, allowed_ol)
+        return PlacementColumns(place, out, out, allowed_ol)
     into = program.variables((streams, sockets), upper=1.0)
     program.rows((into.reshape(-1, 1), 1.0), (end.reshape(-1, 1), -1.0), high=0.0)
     for h in range(int(host_l.max()) + 1):
@@ -82,7 +82,7 @@ def _with_streams(
         program.rows((out[:, here], 1.0), (end[:, here], -1.0), high=0.0)
         program.rows((into[:, here], 1.0), (start[:, here], -1.0), high=0.0)
         program.rows((out[:, here], 1.0), (into[:, here], -1.0), low=0.0, high=0.0)
-    return Assignment(place, out, into, allowed_ol)
+    return PlacementColumns(place, out, into, allowed_ol)
 
 
 def _enough_core(job: PlacementCoefficients, most: float) -> np.ndarray:
@@ -126,7 +126,7 @@ def _at_most_moves(program: Program, job: PlacementCoefficients, place: np.ndarr
     program.row((moved, 1.0), high=float(most_moves))
 
 
-def exclude(program: Program, assignment: Assignment, counts_ol: np.ndarray) -> None:
+def exclude(program: Program, assignment: PlacementColumns, counts_ol: np.ndarray) -> None:
     """Not this placement, which has each operator on one socket unless it is pinned: a no-good cut."""
     one_o = (counts_ol > 0).sum(axis=1) == 1
     chosen = assignment.place[one_o][counts_ol[one_o] > 0]
@@ -136,13 +136,13 @@ def exclude(program: Program, assignment: Assignment, counts_ol: np.ndarray) -> 
 HIGHER = (1, 2)
 
 
-def obey_costream(program: Program, job: PlacementCoefficients, assignment: Assignment) -> None:
+def obey_costream(program: Program, job: PlacementCoefficients, assignment: PlacementColumns) -> None:
     """Adds both rules; the sockets of a host count as one."""
     _never_weaker(program, job, assignment)
     _no_return(program, job, assignment)
 
 
-def _never_weaker(program: Program, job: PlacementCoefficients, assignment: Assignment) -> None:
+def _never_weaker(program: Program, job: PlacementCoefficients, assignment: PlacementColumns) -> None:
     bins = list(bin_ranges(job.deployment.cluster).values())
     lowest_l, highest_l = np.array(bins)[job.places.host_l].T
     place = assignment.place
@@ -154,7 +154,7 @@ def _never_weaker(program: Program, job: PlacementCoefficients, assignment: Assi
         program.rows((start[:, None], 1.0), (end[:, None], -1.0), high=0.0)
 
 
-def _no_return(program: Program, job: PlacementCoefficients, assignment: Assignment) -> None:
+def _no_return(program: Program, job: PlacementCoefficients, assignment: PlacementColumns) -> None:
     host_l = job.places.host_l
     seen = program.variables((len(assignment.place), int(host_l.max()) + 1), upper=1.0)
     start, end = list(job.producer_s), list(job.consumer_s)

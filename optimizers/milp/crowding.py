@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimizers.milp.ages import Ages, alone_s, card_factor
-from optimizers.milp.assignment import Assignment
+from optimizers.milp.ages import AgeColumns, alone_s, card_factor
+from optimizers.milp.assignment import PlacementColumns
 from optimizers.milp.loads import Loads
 from optimizers.program import Program
 from twin.rates.coefficients import PlacementCoefficients
@@ -30,9 +30,9 @@ NEGLIGIBLE = 1e-3
 def crowd(
     program: Program,
     job: PlacementCoefficients,
-    assignment: Assignment,
+    assignment: PlacementColumns,
     loads: Loads,
-    ages: Ages,
+    ages: AgeColumns,
     most: float,
     *,
     end_to_end: bool,
@@ -45,9 +45,9 @@ def crowd(
 def _cores(
     program: Program,
     job: PlacementCoefficients,
-    assignment: Assignment,
+    assignment: PlacementColumns,
     loads: Loads,
-    ages: Ages,
+    ages: AgeColumns,
     most: float,
     end_to_end: bool,
 ) -> None:
@@ -88,7 +88,12 @@ def _longer(job: PlacementCoefficients, left_ol: np.ndarray, end_to_end: bool) -
 
 
 def _cards(
-    program: Program, job: PlacementCoefficients, assignment: Assignment, loads: Loads, ages: Ages, most: float
+    program: Program,
+    job: PlacementCoefficients,
+    assignment: PlacementColumns,
+    loads: Loads,
+    ages: AgeColumns,
+    most: float,
 ) -> None:
     host_l, bandwidth_h = job.places.host_l, job.places.bandwidth_h
     total = float(job.streams.bytes_per_s.sum())

@@ -21,7 +21,7 @@ from optimizers.climbing import climb_on
 from optimizers.counted import as_plans
 from optimizers.interface import Problem
 from optimizers.milp.placing import USED, Placing, fluid_bound
-from optimizers.program import Outcome
+from optimizers.program import ProgramOutcome
 from optimizers.requirements import NOTHING_MORE, at_rate, prices_h
 from optimizers.selection import RISK_STEP, estimate, lasting
 from optimizers.space import Space, counts_of, free_o, host_of_sockets, tied
@@ -109,7 +109,7 @@ def _propose(
             return
         before = _price(candidates)
         candidates.look_at([found.counts_ol])
-        if _price(candidates) < before or found.outcome is Outcome.STOPPED:
+        if _price(candidates) < before or found.outcome is ProgramOutcome.STOPPED:
             return
         job, most = _learned(ahead, job, found.counts_ol, most)
 

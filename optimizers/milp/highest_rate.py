@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from optimizers.milp.placing import USED, Placing
-from optimizers.program import Limits
+from optimizers.program import ProgramLimits
 from optimizers.requirements import at_rate
 from optimizers.space import Space
 from twin.deployment import Deployment
@@ -38,33 +38,33 @@ class HighestRate:
     counts_ol: np.ndarray | None
 
 
-def highest_rate(deployment: Deployment, space: Space, limits: Limits) -> HighestRate:
+def highest_rate(deployment: Deployment, space: Space, limits: ProgramLimits) -> HighestRate:
     """By the linear loads of the rate model. limits: of each program."""
     factor, best = 1.0, HighestRate(0.0, None)
-    below: Point | None = None
-    above: Point | None = None
+    below: RatePoint | None = None
+    above: RatePoint | None = None
     for _ in range(ROUNDS):
         found = Placing(PlacementCoefficients.of(at_rate(deployment, factor)), space, "balanced").solve(limits)
         used = FULL if found.counts_ol is None else max(found.cost, LEAST)
         if used <= USED * (1.0 + CLOSE):
-            below = Point(factor, used)
+            below = RatePoint(factor, used)
             best = max(best, HighestRate(factor, found.counts_ol), key=lambda each: each.factor)
         else:
-            above = Point(factor, used)
+            above = RatePoint(factor, used)
         if abs(used / USED - 1.0) < CLOSE:
             break
         factor = _between(below, above) if below and above else factor * USED / used
     return best
 
 
-class Point(NamedTuple):
+class RatePoint(NamedTuple):
     """A rate, and how full the fullest resource is at it."""
 
     factor: float
     used: float
 
 
-def _between(below: Point, above: Point) -> float:
+def _between(below: RatePoint, above: RatePoint) -> float:
     """Where the load would be as wanted if it were a power of the rate, well inside the two."""
     along = math.log(USED / below.used) / math.log(above.used / below.used)
     return below.factor * (above.factor / below.factor) ** min(max(along, INSIDE), 1.0 - INSIDE)

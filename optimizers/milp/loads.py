@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import networkx as nx
 import numpy as np
 
-from optimizers.milp.assignment import Assignment
+from optimizers.milp.assignment import PlacementColumns
 from optimizers.program import Program, Terms
 from twin.cluster import Cluster
 from twin.rates.coefficients import PlacementCoefficients
@@ -51,7 +51,7 @@ class Ways:
     bandwidth_k: np.ndarray
 
 
-def ways(program: Program, job: PlacementCoefficients, assignment: Assignment) -> Ways:
+def ways(program: Program, job: PlacementCoefficients, assignment: PlacementColumns) -> Ways:
     """The terms of every stream's way, with the columns that they need."""
     cluster = job.deployment.cluster
     if not cluster.links:
@@ -77,7 +77,7 @@ def ways(program: Program, job: PlacementCoefficients, assignment: Assignment) -
 
 
 def _cut(
-    program: Program, job: PlacementCoefficients, assignment: Assignment, links: Links, graph: nx.Graph[str]
+    program: Program, job: PlacementCoefficients, assignment: PlacementColumns, links: Links, graph: nx.Graph[str]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Columns [S, K] and, as each is of one link, the identity."""
     crosses = program.variables((len(job.producer_s), len(links.ends)), upper=1.0)
@@ -93,7 +93,7 @@ def _cut(
 
 
 def _pairs(
-    program: Program, job: PlacementCoefficients, assignment: Assignment, links: Links
+    program: Program, job: PlacementCoefficients, assignment: PlacementColumns, links: Links
 ) -> tuple[np.ndarray, np.ndarray]:
     """Columns [S, P] by pairs of different hosts, and which links each pair crosses [P, K]."""
     hosts = [host.name for host in job.deployment.cluster.hosts]
@@ -129,7 +129,7 @@ class Loads:
     cards: np.ndarray
 
 
-def limit(program: Program, job: PlacementCoefficients, assignment: Assignment, ways: Ways, most: float) -> Loads:
+def limit(program: Program, job: PlacementCoefficients, assignment: PlacementColumns, ways: Ways, most: float) -> Loads:
     """Nothing is used to more than the column `used`, and that to at most `most`."""
     place = job.places
     used = program.variables((1,), upper=most)
@@ -149,7 +149,7 @@ def limit(program: Program, job: PlacementCoefficients, assignment: Assignment, 
     return Loads(used, cores, cards)
 
 
-def _cores(program: Program, job: PlacementCoefficients, assignment: Assignment, cores: np.ndarray) -> None:
+def _cores(program: Program, job: PlacementCoefficients, assignment: PlacementColumns, cores: np.ndarray) -> None:
     """cores[l] = what runs there, and what leaves and arrives there."""
     sockets = np.ones(len(cores))
     terms: list[Terms] = [(assignment.place, job.operators.work[:, None])]
@@ -166,7 +166,7 @@ def _cores(program: Program, job: PlacementCoefficients, assignment: Assignment,
     )
 
 
-def _one_core(program: Program, job: PlacementCoefficients, assignment: Assignment, used: np.ndarray) -> None:
+def _one_core(program: Program, job: PlacementCoefficients, assignment: PlacementColumns, used: np.ndarray) -> None:
     each_l, each = 1.0 / job.places.core_l, job.operators
     for o in range(len(job.names)):
         share = each.skew[o] / each.replicas[o]
@@ -179,7 +179,7 @@ def _one_core(program: Program, job: PlacementCoefficients, assignment: Assignme
         program.row(*terms, high=0.0)
 
 
-def _cards(program: Program, job: PlacementCoefficients, assignment: Assignment, cards: np.ndarray) -> None:
+def _cards(program: Program, job: PlacementCoefficients, assignment: PlacementColumns, cards: np.ndarray) -> None:
     start, sent_s = list(job.producer_s), job.streams.bytes_per_s
     for h, card in enumerate(cards):
         here = job.places.host_l == h
@@ -193,7 +193,7 @@ def _cards(program: Program, job: PlacementCoefficients, assignment: Assignment,
         )
 
 
-def _memory(program: Program, job: PlacementCoefficients, assignment: Assignment) -> None:
+def _memory(program: Program, job: PlacementCoefficients, assignment: PlacementColumns) -> None:
     law = job.deployment.engine.memory
     for h, ram_mb in enumerate(job.places.ram_mb_h):
         room_mb = law.crash * MEMORY * float(ram_mb) - law.base_mb

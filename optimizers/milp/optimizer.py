@@ -22,9 +22,9 @@ from optimizers.counted import as_plans
 from optimizers.interface import Candidate, Problem, Solution, Status, Traits
 from optimizers.milp.fewest_hosts import CLOSE, FeasibleAtRate, Fewest, fewest_hosts
 from optimizers.milp.highest_rate import highest_rate
-from optimizers.milp.placing import Aim, Placed, Placing
+from optimizers.milp.placing import Aim, Placing, ProgramPlan
 from optimizers.milp.proof import Proof, admissible, prove
-from optimizers.program import GAP, Limits, Outcome
+from optimizers.program import GAP, ProgramLimits, ProgramOutcome
 from optimizers.requirements import at_rate, priced
 from optimizers.selection import as_close, dealt_anew, instead, said
 from optimizers.space import counts_of
@@ -60,11 +60,11 @@ def youngest(problem: Problem) -> Youngest:
     starts, stopped, feasible = [], False, False
     if latency and not space.spreads(problem.deployment):
         found = _solved(job, candidates, "crowded")
-        starts, stopped, feasible = _plans(found), found.outcome is Outcome.STOPPED, found.counts_ol is not None
+        starts, stopped, feasible = _plans(found), found.outcome is ProgramOutcome.STOPPED, found.counts_ol is not None
     balanced = None
     if not feasible:
         balanced = _solved(job, candidates, "balanced")
-        starts, stopped = starts + _plans(balanced), stopped or balanced.outcome is Outcome.STOPPED
+        starts, stopped = starts + _plans(balanced), stopped or balanced.outcome is ProgramOutcome.STOPPED
     starts.append(counts_of(problem.deployment, problem.deployment.plan))
     candidates.look_at(starts)
     climb_on(candidates, starts if _rough(problem) else ())
@@ -77,7 +77,7 @@ def youngest(problem: Problem) -> Youngest:
     return Youngest(candidates, proof, overloaded, "the solver's time was up before it was done" if stopped else "")
 
 
-def _solved(job: PlacementCoefficients, candidates: Candidates, aim: Aim) -> Placed:
+def _solved(job: PlacementCoefficients, candidates: Candidates, aim: Aim) -> ProgramPlan:
     end_to_end = candidates.problem.objective == "e2e_latency_s"
     size = len(job.names) * len(job.places.host_l)
     limits = replace(candidates.limits, gap=next(gap for most, gap in GAPS if size <= most))
@@ -91,7 +91,7 @@ def _rough(problem: Problem) -> bool:
     )
 
 
-def _plans(found: Placed) -> list[np.ndarray]:
+def _plans(found: ProgramPlan) -> list[np.ndarray]:
     return [] if found.counts_ol is None else [found.counts_ol]
 
 
@@ -105,9 +105,9 @@ def _shows(problem: Problem, candidates: Candidates) -> bool:
     return bool((found["backpressured"] * found["success"] > 0.5).all())
 
 
-def _too_much(balanced: Placed | None) -> bool:
+def _too_much(balanced: ProgramPlan | None) -> bool:
     """Whether even the least of the highest utilisations is too high, or no plan fits into memory."""
-    return balanced is not None and (balanced.outcome is Outcome.INFEASIBLE or balanced.bound > TOO_MUCH)
+    return balanced is not None and (balanced.outcome is ProgramOutcome.INFEASIBLE or balanced.bound > TOO_MUCH)
 
 
 Goal = Literal["objective", "rate", "hosts"]
@@ -152,7 +152,7 @@ class Milp:
         return replace(best, status=status, bound=found.proof.bound, message=best.message or found.message)
 
     def _rate(self, problem: Problem) -> Solution:
-        found = highest_rate(problem.deployment, problem.space, Limits(deadline=problem.deadline()))
+        found = highest_rate(problem.deployment, problem.space, ProgramLimits(deadline=problem.deadline()))
         ahead = replace(problem, scenario=at_rate(problem.scenario, found.factor or 1.0))
         no_price_h = np.zeros(len(problem.deployment.cluster.hosts))
         candidates = Candidates(problem, prefers=FeasibleAtRate(ahead, no_price_h), extra=1)

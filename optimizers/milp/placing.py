@@ -15,11 +15,11 @@ from typing import Literal
 
 import numpy as np
 
-from optimizers.milp.ages import Ages, minimise_age
+from optimizers.milp.ages import AgeColumns, minimise_age
 from optimizers.milp.assignment import assign, exclude, obey_costream, stay
 from optimizers.milp.crowding import crowd
 from optimizers.milp.loads import Loads, Ways, limit, ways
-from optimizers.program import NO_LIMITS, Limits, Outcome, Program
+from optimizers.program import NO_LIMITS, Program, ProgramLimits, ProgramOutcome
 from optimizers.space import Space
 from twin.rates.coefficients import PlacementCoefficients
 
@@ -71,11 +71,11 @@ BALANCE = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class ProgramPlan:
     """counts_ol: replicas, None if none were found. cost, bound: seconds; of `balanced` a utilisation; of `hosts`
     their price and a little."""
 
-    outcome: Outcome
+    outcome: ProgramOutcome
     counts_ol: np.ndarray | None
     cost: float
     bound: float
@@ -95,7 +95,7 @@ class Placing:
         prices_h: np.ndarray | None = None,
     ) -> None:
         self._job, self._program = job, Program()
-        self._ages: Ages | None = None
+        self._ages: AgeColumns | None = None
         most = np.inf if aim == "balanced" else most
         self._spread = space.spreads(job.deployment)
         self._assignment = assign(self._program, job, space, most)
@@ -113,13 +113,13 @@ class Placing:
         else:
             self._ages = self._young(loads, streams, aim, most, end_to_end)
 
-    def _young(self, loads: Loads, streams: Ways, aim: Aim, most: float, end_to_end: bool) -> Ages:
+    def _young(self, loads: Loads, streams: Ways, aim: Aim, most: float, end_to_end: bool) -> AgeColumns:
         ages = minimise_age(self._program, self._job, self._assignment, streams, end_to_end=end_to_end)
         if aim == "crowded":
             crowd(self._program, self._job, self._assignment, loads, ages, most, end_to_end=end_to_end)
         return ages
 
-    def solve(self, limits: Limits = NO_LIMITS) -> Placed:
+    def solve(self, limits: ProgramLimits = NO_LIMITS) -> ProgramPlan:
         """The best plan that is not excluded; where replicas may part, roughly, as there are very many alike."""
         if self._spread:
             limits = replace(limits, gap=max(limits.gap, ROUGH), nodes=min(limits.nodes or FEW, FEW))
@@ -128,10 +128,10 @@ class Placing:
         if self._ages is not None:
             cost, bound = self._ages.seconds(cost), self._ages.seconds(bound)
         if found.values is None:
-            return Placed(found.outcome, None, cost, bound)
+            return ProgramPlan(found.outcome, None, cost, bound)
         shares_ol = self._assignment.shares_ol(found.values)
         counts_ol = np.round(shares_ol * self._job.operators.replicas[:, None]).astype(np.int64)
-        return Placed(found.outcome, counts_ol, cost, bound)
+        return ProgramPlan(found.outcome, counts_ol, cost, bound)
 
     def exclude(self, counts_ol: np.ndarray) -> None:
         """From now on, not this plan, which has each operator on one socket."""

@@ -15,7 +15,7 @@ import numpy as np
 from optimizers.candidates import Candidates
 from optimizers.interface import Problem
 from optimizers.milp.placing import Placing
-from optimizers.program import Outcome
+from optimizers.program import ProgramOutcome
 from twin.job import compile
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
@@ -87,9 +87,9 @@ def prove(job: PlacementCoefficients, candidates: Candidates) -> Proof:
         best = candidates.candidate(candidates.best)
         bound = min(found.bound, horizon_s)
         candidates.bound = bound if math.isfinite(bound) else None
-        if found.outcome is Outcome.INFEASIBLE or bound >= best.objective * (1.0 - CLOSE):
+        if found.outcome is ProgramOutcome.INFEASIBLE or bound >= best.objective * (1.0 - CLOSE):
             return Proof(min(bound, best.objective), closed=True)
-        if not whole or found.counts_ol is None or found.outcome is Outcome.STOPPED or candidates.left <= 0:
+        if not whole or found.counts_ol is None or found.outcome is ProgramOutcome.STOPPED or candidates.left <= 0:
             break
         candidates.look_at([found.counts_ol])
         if refuted(candidates, [found.counts_ol], np.array([found.cost])):

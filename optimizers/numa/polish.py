@@ -9,12 +9,13 @@ and operators that need little of one, unless a start has more.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from optimizers.candidates import Candidates
+from optimizers.climbing import climb
 from optimizers.deadline import Deadline
 from optimizers.interface import Problem
 from optimizers.numa.moves import crowded, neighbours
@@ -87,45 +88,30 @@ class _Polish:
 
     def run(self, starts: list[int]) -> None:
         """Until the budget is spent, everything is let through, or nothing has been better for a while."""
-        for row in sorted(set(starts), key=self._known.ranking.tolist().index):
-            self._climb(row)
+        known = self._known
+        self._climb(known[row] for row in sorted(set(starts), key=known.ranking.tolist().index))
         in_vain = 0
-        while in_vain < IN_VAIN and not self._done and len(self._movable_o):
-            best = self._known.best
-            if (kicked := self._kicked(best)) is not None:
-                self._climb(kicked)
-            in_vain = 0 if self._known.best != best else in_vain + 1
+        while in_vain < IN_VAIN and not self._done() and len(self._movable_o):
+            best = known.best
+            self._climb([self._kicked(known[best])])
+            in_vain = 0 if known.best != best else in_vain + 1
 
-    def _climb(self, here: int) -> None:
-        left: set[int] = set()
-        while here not in left and not self._done:
-            left.add(here)
-            here = self._better(here)
+    def _climb(self, starts: Iterable[np.ndarray]) -> None:
+        climb(self._known, self._near, starts, batch=BATCH, enough=self._done)
 
-    def _better(self, here: int) -> int:
-        """The first batch of changes with one that is better, and the best of these; itself if there is none. Those
-        that put no more replicas beyond cores come first."""
-        here_ol = self._known[here]
+    def _near(self, here_ol: np.ndarray) -> Sequence[np.ndarray]:
+        """All changes, at random; those that put no more replicas beyond cores come first."""
         near = neighbours(here_ol, self._most, self._scale)
         order = self._rng.permutation(len(near))
         if len(near):
             more_n = crowded(self._job, near[order]) > crowded(self._job, here_ol[None])
             order = order[np.argsort(more_n, kind="stable")]
-        for first in range(0, len(near), BATCH):
-            batch = near[order[first : first + BATCH]]
-            self._known.look_at(batch)
-            rows = [row for row in map(self._known.row, batch) if row is not None]
-            if (best := self._known.best_of([here, *rows])) != here or self._done:
-                return best
-        return here
+        return list(near[order])
 
-    def _kicked(self, row: int) -> int | None:
-        """A plan far from another one; None if that is no plan of the space."""
-        counts_ol = self._known[row]
+    def _kicked(self, counts_ol: np.ndarray) -> np.ndarray:
+        """A plan far from another one; it may not be one of the space."""
         several = counts_ol.shape[1] > 1 and self._rng.random() < EXCHANGED
-        found_ol = self._exchanged(counts_ol) if several else self._thrown(counts_ol)
-        self._known.look_at(found_ol[None])
-        return self._known.row(found_ol)
+        return self._exchanged(counts_ol) if several else self._thrown(counts_ol)
 
     def _exchanged(self, counts_ol: np.ndarray) -> np.ndarray:
         """All of two sockets."""
@@ -146,7 +132,6 @@ class _Polish:
             found_ol[p, end] += 1
         return found_ol
 
-    @property
     def _done(self) -> bool:
         """Whether no more may be looked at, or the best plan lets everything through, so that nothing gains more."""
         if self._known.left <= 0:

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from optimizers.branch_and_bound import Limits, Order, search
+from optimizers.branch_and_bound import Order, SearchLimits, search
 from optimizers.deadline import ENDLESS, Deadline
 from optimizers.interface import Problem, Solution, Traits
 from optimizers.numa.baselines import fitted
@@ -88,7 +88,7 @@ class Rlas:
         truth = NumaJob(problem.deployment, as_if_even=judges)
         known = results_bound(problem, truth, 0.0, math.inf)
         told = _Told(problem, truth.results_per_s, problem.requirements.factor, known)
-        found = _Search(self, job, space, deadline, told)
+        found = _RlasSearch(self, job, space, deadline, told)
         candidates, bound = found.run(problem)
         if self.fetch != "relative":  # what it believes to be the best, not what the problem's cost model knows better
             candidates = candidates[:1]
@@ -102,7 +102,7 @@ class Rlas:
     def placed(self, job: NumaJob, replicas_o: np.ndarray) -> np.ndarray:
         """The placement [o, l] of so many replicas that the tree search finds, before any local search."""
         space = SocketSpace.everything(len(job.operators), len(job.locations))
-        return _Search(self, job, space, ENDLESS).place(replicas_o).counts_ol
+        return _RlasSearch(self, job, space, ENDLESS).place(replicas_o).counts_ol
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class _Told:
         self.problem.tell(what, done, total, best=value, bound=self.bound)
 
 
-class _Search:
+class _RlasSearch:
     """One run of the optimizer."""
 
     def __init__(
@@ -213,7 +213,7 @@ class _Search:
         self.weighed += tree.weighed
         if found.best is None:  # out of time: a dive to the first leaf of a tree where nothing was seen yet
             tree = SocketTree(self.job, replicas_o, heuristics, self._symmetry, self.space)
-            found = search(tree.root, tree.branch, limits=Limits(nodes=nodes))
+            found = search(tree.root, tree.branch, limits=SearchLimits(nodes=nodes))
             self.weighed += tree.weighed
         assert found.best is not None
         whole = heuristics.loses_nothing
@@ -232,8 +232,8 @@ class _Search:
         """All heuristics, but few replicas are not compressed: there is time for each."""
         return Heuristics(ratio=1 if replicas <= FEW else min(RATIO, int(self.job.cores_l.max())))
 
-    def _limits(self, nodes: int) -> Limits:
-        return Limits(nodes=nodes, deadline=self.deadline)
+    def _limits(self, nodes: int) -> SearchLimits:
+        return SearchLimits(nodes=nodes, deadline=self.deadline)
 
     def _spent(self, weighed: int) -> bool:
         self._tell("placements weighed", self.weighed + weighed, WEIGHED, 0.0)

@@ -48,7 +48,7 @@ class Heuristics:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class PartialPlacement:
     """Satisfies `branch_and_bound.Node`. counts_ol: replicas placed, in so many units; bound: of the sustained load."""
 
     counts_ol: np.ndarray
@@ -92,14 +92,16 @@ class SocketTree:
             )
         counts_ol = np.where(space.pinned_o[:, None], space.home_ol, 0.0)
         self.weighed = 1
-        self.root = Part(counts_ol, 0, float(self._bounds(counts_ol[None]).load_n[0]), complete=not self._units)
+        self.root = PartialPlacement(
+            counts_ol, 0, float(self._bounds(counts_ol[None]).load_n[0]), complete=not self._units
+        )
 
     @property
     def depth(self) -> int:
         """Units that are placed."""
         return len(self._units)
 
-    def branch(self, node: Part) -> Sequence[Part]:
+    def branch(self, node: PartialPlacement) -> Sequence[PartialPlacement]:
         """One unit more, the most promising socket first: by bound, then by work, then the fullest."""
         o, size = self._units[node.units]
         sockets = np.array([socket for socket in self._sockets(node) if self._allowed_ol[o, socket]])
@@ -116,18 +118,20 @@ class SocketTree:
             if key not in self._seen:
                 self._seen.add(key)
                 units = node.units + 1
-                children.append(Part(counts_nol[n], units, float(found.load_n[n]), units == len(self._units)))
+                children.append(
+                    PartialPlacement(counts_nol[n], units, float(found.load_n[n]), units == len(self._units))
+                )
         return children
 
     def _bounds(self, counts_nol: np.ndarray) -> Sustained:
         return sustained(self.job, counts_nol, self._replicas_o - counts_nol.sum(axis=2))
 
-    def _sockets(self, node: Part) -> Sequence[int]:
+    def _sockets(self, node: PartialPlacement) -> Sequence[int]:
         if not self.heuristics.symmetry:
             return range(len(self.job.locations))
         return self._symmetry.distinct(frozenset(np.flatnonzero(node.counts_ol.any(axis=0)).tolist()))
 
-    def _narrowed(self, node: Part, o: int, sockets: np.ndarray, found: Sustained) -> list[int]:
+    def _narrowed(self, node: PartialPlacement, o: int, sockets: np.ndarray, found: Sustained) -> list[int]:
         """Which children the heuristics keep.
 
         A socket has room if it can bear what the job could at best, and has a core for each replica.

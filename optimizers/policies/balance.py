@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from optimizers.balancing.flux import Flux
 from optimizers.balancing.interface import Solver
-from optimizers.balancing.milp import Milp
+from optimizers.balancing.milp import BalanceMilp
 from optimizers.balancing.search import Search
 from optimizers.policies.group_map import Budget, GroupMap
 from optimizers.policies.room import can_move, continues, stood_still
@@ -80,7 +80,7 @@ class BalanceSpec(Round, PolicySpec):
     def _solver(self) -> Solver:
         search = Search(looks=SEARCHED, band=self.band)
         if self.solver == "milp":
-            return Milp(seconds=self.seconds, start=search)
+            return BalanceMilp(seconds=self.seconds, start=search)
         return search if self.solver == "search" else Flux(best_fit=self.solver == "flux-best-fit")
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast, get_origin, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from optimizers.branching.optimizer import BranchAndBound
-from optimizers.fusion.optimizer import Fusing
+from optimizers.fusion.optimizer import FusionOptimizer
 from optimizers.governor import Governor
 from optimizers.interface import Optimizer, traits_of
 from optimizers.local_search import LocalSearch
@@ -32,7 +32,7 @@ OWN: tuple[Optimizer, ...] = (
     Milp(),
     RandomPlan(),
     Rlas(),
-    Fusing(),
+    FusionOptimizer(),
     FirstFit(),
     Spread(),
     RandomSockets(),
@@ -125,7 +125,7 @@ def optimizer_by_name(name: str) -> Optimizer:
     if plus and not placing:
         raise BadInput(f"{name!r} names nothing behind the +; name an optimizer that places, as in fusion+rlas")
     own, colon, options = fusing.partition(":")
-    if plus and own in OPTIMIZERS and isinstance(first := optimizer_by_name(fusing), Fusing):
+    if plus and own in OPTIMIZERS and isinstance(first := optimizer_by_name(fusing), FusionOptimizer):
         return _together(first, optimizer_by_name(placing))
     if is_file(name):
         return from_file(name)
@@ -139,8 +139,8 @@ def optimizer_by_name(name: str) -> Optimizer:
     return from_package(points[name])
 
 
-def _together(fusing: Fusing, placing: Optimizer) -> Fusing:
-    if isinstance(placing, Fusing):
+def _together(fusing: FusionOptimizer, placing: Optimizer) -> FusionOptimizer:
+    if isinstance(placing, FusionOptimizer):
         raise BadInput(f"{placing.name} fuses, as {fusing.name} does; name one that places behind the +, such as rlas")
     if not traits_of(placing).by_objective:
         raise BadInput(f"{placing.name} has a goal of its own, beside which nothing is fused; use milp or rlas")

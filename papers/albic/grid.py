@@ -14,7 +14,7 @@ from optimizers.balancing.balance import Balance
 from optimizers.balancing.bounds import class_bound
 from optimizers.balancing.flux import Flux
 from optimizers.balancing.interface import Solver
-from optimizers.balancing.milp import Milp
+from optimizers.balancing.milp import BalanceMilp
 from optimizers.balancing.search import Search
 from optimizers.interface import Status
 from papers.albic.clusters import PLANNED, SIZES, cluster
@@ -92,7 +92,7 @@ def _judged(size: str, varies: int, budget: int, seed: int) -> dict[str, float]:
         "flux": _distance(problem, Flux()),
         "best_fit": _distance(problem, Flux(best_fit=True)),
         "search": search.distance,
-        "milp": search.distance if proved else _distance(problem, Milp(seconds=MILP_SECONDS)),
+        "milp": search.distance if proved else _distance(problem, BalanceMilp(seconds=MILP_SECONDS)),
         "bound": min(bound, search.distance),
         "gap": 0.0 if proved else max(search.distance - bound, 0.0),
         "cpu_s": cpu_s,

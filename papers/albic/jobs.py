@@ -34,7 +34,7 @@ def job(size: str, topology: Topology, percent: float, seed: int) -> Balance:
     return replace(balance, home_g=home_g, loads={"cpu": load_g}, traffic=traffic)
 
 
-def _traffic(groups: int, operators: int, topology: Topology, percent: float, seed: int) -> Traffic:
+def _traffic(groups: int, operators: int, topology: Topology, percent: float, seed: int) -> KeyGroupTraffic:
     operator_g = np.arange(groups) * operators // groups
     links = list(pairwise(range(operators)))[:: 2 if topology == "pairs" else 1]
     rng = stream(seed, f"albic.traffic/{topology}/{percent}")
@@ -46,7 +46,7 @@ def _traffic(groups: int, operators: int, topology: Topology, percent: float, se
         sender, receiver = np.nonzero(matrix)
         parts.append((senders[sender], rng.permutation(receivers)[receiver], matrix[sender, receiver]))
     sender_e, receiver_e, rate_e = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Traffic(operator_g, sender_e, receiver_e, rate_e)
+    return KeyGroupTraffic(operator_g, sender_e, receiver_e, rate_e)
 
 
 def drifts(rounds: int, seed: int) -> Iterator[Callable[[Balance], Balance]]:

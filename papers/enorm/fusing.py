@@ -14,14 +14,14 @@ from optimizers.fusion.algorithms import (
     by_rate_between,
 )
 from optimizers.fusion.components import Fusion
-from optimizers.fusion.job import Job
+from optimizers.fusion.job import FusionJob
 from optimizers.fusion.random_jobs import random_job
 from papers.enorm.published import OPERATORS
 from papers.parallel import Piece, kept
 from papers.workspace import Workspace
 from twin.randomness import child_seed, stream
 
-Algorithm = Callable[[Job, np.random.Generator], Fusion]
+Algorithm = Callable[[FusionJob, np.random.Generator], Fusion]
 
 PUBLISHED: Mapping[str, Algorithm] = {
     "COMM": lambda job, _rng: by_communication(job),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from optimizers.deadline import Stopped, never
-from optimizers.interface import OBJECTIVES, Optimizer, Problem, Solution, Standing, traits_of
+from optimizers.interface import OBJECTIVES, Optimizer, PlanningProgress, Problem, Solution, traits_of
 from optimizers.planner import Planner, drive_of
 from optimizers.plugins import AnswerError, of_others
 from optimizers.registry import optimizer_by_name
@@ -182,7 +182,7 @@ def solve(
     drive: str | None = None,
     seconds: float | None = None,
     stopped: Stopped = never,
-    report: Callable[[Standing], None] | None = None,
+    report: Callable[[PlanningProgress], None] | None = None,
     space: Space = ALL_PLANS,
     requirements: Requirements = NOTHING_MORE,
 ) -> Solution:

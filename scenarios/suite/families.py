@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from optimizers.milp.highest_rate import highest_rate
-from optimizers.program import Limits
+from optimizers.program import ProgramLimits
 from optimizers.requirements import at_rate
 from optimizers.space import ALL_PLANS, Space
 from scenarios.spaces.generator import random_scenario
@@ -117,7 +117,7 @@ def sockets(hosts: int, count: int) -> Callable[[int], Scenario]:
 
 def loaded(scenario: Scenario, space: Space = TOGETHER) -> Scenario:
     """At LOAD of the highest rate that a placement bears."""
-    found = highest_rate(scenario.deployment, space, Limits(nodes=NODES)).factor
+    found = highest_rate(scenario.deployment, space, ProgramLimits(nodes=NODES)).factor
     return at_rate(scenario, LOAD * found) if found else scenario
 
 

@@ -22,7 +22,7 @@ from scenarios.files.plain_json import plain
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from optimizers.interface import Standing
+    from optimizers.interface import PlanningProgress
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on stderr.")]
@@ -60,7 +60,7 @@ class Terminal:
             yield report
 
     @contextmanager
-    def search(self, objective: str) -> Iterator[Callable[[Standing], None]]:
+    def search(self, objective: str) -> Iterator[Callable[[PlanningProgress], None]]:
         """Something to report to where the search for a plan stands."""
         from streamtwin.tables.standing import now_and_then, one_line
 

@@ -14,7 +14,7 @@ EVERY_S = 2.0
 """Between lines where nobody sees a bar."""
 
 
-def words(standing: Standing, objective: str) -> str:
+def words(standing: PlanningProgress, objective: str) -> str:
     """One line."""
     total = "" if standing.total is None else f" of {standing.total:,}"
     found = f"{standing.done:,}{total} {standing.what}"
@@ -30,11 +30,11 @@ def value(number: float, objective: str) -> str:
     return f"{tables.number(number)}/s" if objective.endswith("per_s") else tables.seconds(number)
 
 
-def now_and_then(say: Callable[[str], None], objective: str) -> Callable[[Standing], None]:
+def now_and_then(say: Callable[[str], None], objective: str) -> Callable[[PlanningProgress], None]:
     """Says a line when something else is counted, and else every EVERY_S."""
     what, at_s = "", 0.0
 
-    def report(standing: Standing) -> None:
+    def report(standing: PlanningProgress) -> None:
         nonlocal what, at_s
         if standing.what != what or time.monotonic() - at_s >= EVERY_S:
             what, at_s = standing.what, time.monotonic()
@@ -44,7 +44,7 @@ def now_and_then(say: Callable[[str], None], objective: str) -> Callable[[Standi
 
 
 @contextmanager
-def one_line(objective: str) -> Iterator[Callable[[Standing], None]]:
+def one_line(objective: str) -> Iterator[Callable[[PlanningProgress], None]]:
     """A line on stderr that changes in its place."""
     import sys
 

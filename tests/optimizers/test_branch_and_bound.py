@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.branch_and_bound import Limits, Order, search
+from optimizers.branch_and_bound import Order, SearchLimits, search
 
 Items = list[tuple[int, int]]
 
@@ -69,7 +69,7 @@ def test_it_finds_and_proves_what_brute_force_finds(order: Order, items: Items, 
 @settings(max_examples=50)
 @given(items=knapsacks, room=st.integers(1, 60), nodes=st.integers(1, 40))
 def test_stopped_early_its_bound_still_holds(order: Order, items: Items, room: int, nodes: int) -> None:
-    found = search(Packed(tuple(items), room), branch, order=order, limits=Limits(nodes=nodes))
+    found = search(Packed(tuple(items), room), branch, order=order, limits=SearchLimits(nodes=nodes))
     truth = brute_force(items, room)
     assert found.nodes <= nodes
     assert found.bound >= truth - 1e-9

@@ -11,7 +11,7 @@ import pytest
 from optimizers.balancing.balance import Balance
 from optimizers.balancing.joint import Joint
 from optimizers.balancing.objective import relieved
-from optimizers.balancing.traffic import Traffic
+from optimizers.balancing.traffic import KeyGroupTraffic
 from optimizers.policies.collocate import AlbicSpec, JointSpec
 from optimizers.policies.group_map import Budget, GroupMap
 from tests.optimizers.test_balance_policy import Watching
@@ -148,7 +148,7 @@ def _home(group: int) -> Move:
 
 def test_joint_keeps_its_band_with_what_is_saved() -> None:
     """Two pairs, each half remote work: bringing both to one node leaves it no fuller than the other."""
-    traffic = Traffic(np.array([0, 0, 1, 1]), np.array([0, 1]), np.array([2, 3]), np.array([10.0, 10.0]))
+    traffic = KeyGroupTraffic(np.array([0, 0, 1, 1]), np.array([0, 1]), np.array([2, 3]), np.array([10.0, 10.0]))
     balance = Balance(
         loads={"cpu": np.array([20.0, 20.0, 20.0, 20.0])},
         home_g=np.array([0, 1, 1, 0]),
@@ -171,7 +171,7 @@ def test_joint_is_as_good_as_the_best_of_all_plans(seed: int) -> None:
     rng = stream(seed, "brute")
     pairs, nodes, band = 5, 3, 12.0
     home_g = rng.integers(0, nodes, 2 * pairs)
-    traffic = Traffic(
+    traffic = KeyGroupTraffic(
         np.arange(2 * pairs) // pairs, np.arange(pairs), np.arange(pairs) + pairs, rng.uniform(5, 10, pairs)
     )
     loads = rng.uniform(8, 12, 2 * pairs)

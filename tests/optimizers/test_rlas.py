@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from benchmarks.claimed_jobs import claimed_job, every_plan
 from optimizers.counted import as_plans
-from optimizers.interface import Optimizer, Problem, Standing, Status
+from optimizers.interface import Optimizer, PlanningProgress, Problem, Status
 from optimizers.numa.baselines import fitted, scattered, spread
 from optimizers.numa.moves import improved, pressed
 from optimizers.numa.rlas import Rlas
@@ -213,7 +213,7 @@ def test_a_time_limit_is_kept_and_still_gives_a_plan() -> None:
 
 
 def test_replicas_placed_are_told_up_to_the_limit() -> None:
-    told: list[Standing] = []
+    told: list[PlanningProgress] = []
     found = Rlas().solve(problem(four_sockets(), report=told.append))
     placed = [each for each in told if each.what == "replicas placed"]
     assert placed and all(0 < each.done <= (each.total or 0) == 16 for each in placed)

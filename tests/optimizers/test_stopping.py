@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.claimed_jobs import claimed_job
 from optimizers.deadline import Deadline
-from optimizers.interface import Problem, Standing, Status
+from optimizers.interface import PlanningProgress, Problem, Status
 from optimizers.planner import Planner
 from optimizers.program import aside
 from optimizers.registry import OPTIMIZERS
@@ -83,7 +83,7 @@ def test_a_program_that_had_no_time_bounds_nothing(seconds: float) -> None:
 
 @pytest.mark.parametrize("name", ["costream", "exhaustive", "local-search", "milp", "rlas"])
 def test_all_of_them_tell_where_they_stand_and_the_best_only_gets_better(name: str) -> None:
-    told: list[Standing] = []
+    told: list[PlanningProgress] = []
     job = claimed_job(8, on_sockets=True)
     problem = Problem(scenario=job, cost_model=RateModel(), objective="throughput_per_s", report=told.append)
     found = OPTIMIZERS[name].solve(problem)

@@ -24,7 +24,8 @@ def test_everything_that_can_be_named_is_listed_in_its_own_words() -> None:
     assert set(catalogue.families()) == set(MEMBERS)
     for name, optimizer in OPTIMIZERS.items():
         module = sys.modules[type(optimizer).__module__]
-        assert catalogue.optimizers()[name] == WORDS.get(name, summary(module.__name__))
+        same = f"; the same as {ALIASES[name]}" if name in ALIASES else ""
+        assert catalogue.optimizers()[name] == WORDS.get(name, summary(module.__name__)) + same
         assert " ".join((module.__doc__ or "").split()).startswith(summary(module.__name__))
 
 

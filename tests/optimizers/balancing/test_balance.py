@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from optimizers.balancing.balance import filled
-from optimizers.balancing.traffic import Traffic
+from optimizers.balancing.traffic import KeyGroupTraffic
 from tests.optimizers.balancing.small import balance
 from twin.errors import BadInput
 
@@ -28,7 +28,7 @@ from twin.errors import BadInput
         ({"limits": {"gpu": 3}}, "limits names 'gpu'"),
         ({"limits": {"cpu": -3}}, r"limits\['cpu'\] must be"),
         ({"serialising": -1}, "serialising"),
-        ({"traffic": Traffic([0, 0], [0], [1], [1.0])}, "traffic is of 2 key groups, the balance of 4"),
+        ({"traffic": KeyGroupTraffic([0, 0], [0], [1], [1.0])}, "traffic is of 2 key groups, the balance of 4"),
     ],
 )
 def test_bad_statistics_are_refused_with_a_remedy(change, says):
@@ -47,7 +47,7 @@ def test_bad_statistics_are_refused_with_a_remedy(change, says):
 )
 def test_bad_traffic_is_refused(columns, says):
     with pytest.raises(BadInput, match=says):
-        Traffic(*columns)
+        KeyGroupTraffic(*columns)
 
 
 def test_gaps_are_what_was_known_before_or_nothing():
@@ -79,8 +79,8 @@ def test_the_resource_with_the_greatest_total_usage_is_balanced():
 
 def test_pairs_are_outstanding_by_what_their_sender_sends_on_average():
     """Group 0 sends 9 + 1 + 2 to the two and one groups of two operators: 4 each on average."""
-    traffic = Traffic([0, 1, 1, 2], [0, 0, 0, 1], [1, 2, 3, 3], [9.0, 1.0, 2.0, 1.0])
+    traffic = KeyGroupTraffic([0, 1, 1, 2], [0, 0, 0, 1], [1, 2, 3, 3], [9.0, 1.0, 2.0, 1.0])
     assert traffic.outstanding(1.5).tolist() == [True, False, False, False]
     assert traffic.outstanding(0.9).tolist() == [True, False, False, True]
     assert traffic.factor(np.array([0, 0, 1, 1])) == pytest.approx(100 * 9 / 13)
-    assert Traffic([0, 0], [], [], []).factor(np.array([0, 1])) == 100.0
+    assert KeyGroupTraffic([0, 0], [], [], []).factor(np.array([0, 1])) == 100.0

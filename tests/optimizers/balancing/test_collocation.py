@@ -14,15 +14,21 @@ from optimizers.balancing.albic import Albic, units
 from optimizers.balancing.cola import Cola
 from optimizers.balancing.interface import Assignment, assignment
 from optimizers.balancing.joint import Joint
-from optimizers.balancing.milp import Milp
+from optimizers.balancing.milp import BalanceMilp
 from optimizers.balancing.search import Search
-from optimizers.balancing.traffic import Traffic, full_partitioning, one_to_one, partial_merge, partial_partitioning
+from optimizers.balancing.traffic import (
+    KeyGroupTraffic,
+    full_partitioning,
+    one_to_one,
+    partial_merge,
+    partial_partitioning,
+)
 from optimizers.balancing.units import contracted, partitioned
 from papers.albic.jobs import drifts, job
 from tests.optimizers.balancing.small import assignments, balance, balances
 from twin.errors import BadInput
 
-PAIRED = Traffic([0, 0, 1, 1], [0, 1], [2, 3], [5.0, 4.0])
+PAIRED = KeyGroupTraffic([0, 0, 1, 1], [0, 1], [2, 3], [5.0, 4.0])
 """Groups 0 and 1 of one operator each send to a group of the next; both are outstanding for a score factor of 1.5."""
 
 
@@ -35,7 +41,7 @@ def small_job(topology="pairs", percent=100.0):
 
 
 def test_albic_brings_the_heaviest_pair_together():
-    found = Albic(inner=Milp(), max_distance=100.0).solve(paired())
+    found = Albic(inner=BalanceMilp(), max_distance=100.0).solve(paired())
     assert found.node_g[0] == found.node_g[2]
     assert len(found.moves) == 1
     assert found.collocation == pytest.approx(100 * 5 / 9)
@@ -44,24 +50,24 @@ def test_albic_brings_the_heaviest_pair_together():
 def test_albic_keeps_together_what_is():
     """Both pairs are on node 0: one of them goes, as a whole."""
     problem = balance(((10, 10, 10, 10),), (0, 0, 0, 0), budget=2, traffic=PAIRED)
-    found = Albic(inner=Milp()).solve(problem)
+    found = Albic(inner=BalanceMilp()).solve(problem)
     assert (found.collocation, found.distance) == (100.0, pytest.approx(0.0))
 
 
 def test_albic_gives_collocation_up_where_the_load_distance_would_be_too_large():
-    found = Albic(inner=Milp(), max_distance=5.0).solve(paired())
+    found = Albic(inner=BalanceMilp(), max_distance=5.0).solve(paired())
     assert (found.distance, found.moves.size) == (0.0, 0)
     assert found.collocation == 0.0
 
 
 def test_a_pair_does_not_get_together_on_a_marked_node():
-    found = Albic(inner=Milp(), max_distance=100.0).solve(paired(kill_h=(0, 1)))
+    found = Albic(inner=BalanceMilp(), max_distance=100.0).solve(paired(kill_h=(0, 1)))
     assert not (found.node_g[found.moves] == 1).any()
 
 
 def test_without_traffic_balance_is_all_there_is():
-    for solver in (Albic(inner=Milp()), Joint(inner=Milp())):
-        assert solver.solve(balance()).distance == Milp().solve(balance()).distance
+    for solver in (Albic(inner=BalanceMilp()), Joint(inner=BalanceMilp())):
+        assert solver.solve(balance()).distance == BalanceMilp().solve(balance()).distance
 
 
 def test_units_are_neither_heavier_than_the_limit_nor_dearer_than_the_budget():
@@ -104,7 +110,7 @@ def test_joint_is_as_good_as_the_best_of_all():
     rng = np.random.default_rng(0)
     for _ in range(10):
         pairs = np.array([(0, 3), (1, 4), (2, 5)])
-        traffic = Traffic([0, 0, 0, 1, 1, 1], pairs[:, 0], pairs[:, 1], np.ones(3))
+        traffic = KeyGroupTraffic([0, 0, 0, 1, 1, 1], pairs[:, 0], pairs[:, 1], np.ones(3))
         loads = (rng.uniform(5, 15, 6),)
         problem = balance(loads, rng.integers(0, 3, 6), 3, budget=3, traffic=traffic)
         band = min(problem.distance(node_g) for node_g in assignments(problem)) + 5.0
@@ -173,11 +179,11 @@ def test_patterns_refuse_what_they_cannot_draw(receivers):
 
 def test_metis_traps():
     """No more parts than vertices; weights of 0 and no edges are fine."""
-    nothing = Traffic([0] * 4, [], [], []).both_ways
+    nothing = KeyGroupTraffic([0] * 4, [], [], []).both_ways
     assert set(partitioned(nothing, np.zeros(4), 9)) == {0, 1, 2, 3}
     assert set(partitioned(nothing, np.zeros(4), 2)) == {0, 1}
     assert partitioned(nothing, np.ones(4), 1).tolist() == [0] * 4
-    star = Traffic([0] * 9, [0] * 8, range(1, 9), [1.0] * 8).both_ways
+    star = KeyGroupTraffic([0] * 9, [0] * 8, range(1, 9), [1.0] * 8).both_ways
     assert set(partitioned(star, np.zeros(9), 7)) == set(range(7))
 
 

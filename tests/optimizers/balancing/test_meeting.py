@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.balancing.collocation_search import Rows, met, migrations
+from optimizers.balancing.collocation_search import Movable, collocated_by_search, migrations
 from optimizers.balancing.joint import Joint
-from optimizers.balancing.objective import Worth, relieved
+from optimizers.balancing.objective import CollocationObjective, relieved
 from optimizers.balancing.search import Search
 from optimizers.balancing.traffic import Traffic
 from papers.albic.jobs import job
@@ -21,14 +21,14 @@ from tests.optimizers.balancing.small import assignments, balance, balances
 def small(seed: int, serialising: float = 0.0, **more):
     """Three groups of an operator, each with a mate in the next one, on three nodes."""
     rng = np.random.default_rng(seed)
-    traffic = Traffic([0, 0, 0, 1, 1, 1], [0, 1, 2], [3, 4, 5], rng.uniform(1.0, 3.0, 3))
+    traffic = KeyGroupTraffic([0, 0, 0, 1, 1, 1], [0, 1, 2], [3, 4, 5], rng.uniform(1.0, 3.0, 3))
     loads = (rng.uniform(8, 15, 6),)
     given = {"budget": 3, "traffic": traffic, "serialising": serialising} | more
     return balance(loads, rng.integers(0, 3, 6), 3, **given)
 
 
-def worth_of(problem, band=2.0) -> Worth:
-    return Worth(problem, problem.traffic, np.ones(len(problem.traffic.rate_e), bool), band)
+def worth_of(problem, band=2.0) -> CollocationObjective:
+    return CollocationObjective(problem, problem.traffic, np.ones(len(problem.traffic.rate_e), bool), band)
 
 
 @pytest.mark.parametrize("serialising", [0.0, 2.0])
@@ -44,7 +44,7 @@ def test_each_migration_changes_the_value_as_it_is_said_to(serialising):
     """Alone it is exact but for the mean, of which the first order counts; here it changes nothing within the band."""
     for seed in range(5):
         problem = small(seed, serialising)
-        worth, rows = worth_of(problem, band=1e-9 if not serialising else 200.0), Rows.of(np.arange(6))
+        worth, rows = worth_of(problem, band=1e-9 if not serialising else 200.0), Movable.of(np.arange(6))
         there = migrations(worth, rows, problem.home_g, np.zeros(6, bool))
         assert len(there.row_m) == 6 * 2
         before = worth.value(problem.home_g)
@@ -55,8 +55,8 @@ def test_each_migration_changes_the_value_as_it_is_said_to(serialising):
 
 
 def test_two_migrations_change_what_both_do():
-    problem = replace(small(3), traffic=Traffic([0] * 6, [0, 1], [3, 4], [1.0, 1.0]))
-    worth, rows = worth_of(problem), Rows.of(np.arange(6))
+    problem = replace(small(3), traffic=KeyGroupTraffic([0] * 6, [0, 1], [3, 4], [1.0, 1.0]))
+    worth, rows = worth_of(problem), Movable.of(np.arange(6))
     there = migrations(worth, rows, problem.home_g, np.zeros(6, bool))
     pairs, changes = there.pairs(np.arange(len(there.row_m)), 1000)
     assert pairs.shape[1] > 30
@@ -77,7 +77,7 @@ def test_no_assignment_is_better_in_small(serialising, worse):
         problem = small(seed, serialising)
         band = min(relieved(problem, node_g).distance(node_g) for node_g in assignments(problem)) + 4.0
         worth = worth_of(problem, band)
-        found = met(problem, problem.traffic, worth.hot_e, np.arange(6), band=band, steps=150)
+        found = collocated_by_search(problem, problem.traffic, worth.hot_e, np.arange(6), band=band, steps=150)
         best = min(assignments(problem), key=worth.rank)
         assert not worth.rank(found)[0]
         assert worth.value(best) - 1e-9 <= worth.value(found) <= worth.value(best) + worse
@@ -87,14 +87,14 @@ def test_nothing_goes_to_a_marked_node_nor_beyond_memory_or_budget():
     for seed in range(5):
         problem = small(seed, kill_h=(0, 0, 1), state_g=np.ones(6), memory_h=np.full(3, 3.0), budget=4)
         worth = worth_of(problem)
-        node_g = met(problem, problem.traffic, worth.hot_e, np.arange(6), band=2.0, steps=60)
+        node_g = collocated_by_search(problem, problem.traffic, worth.hot_e, np.arange(6), band=2.0, steps=60)
         assert not problem.violation(node_g)
 
 
 def test_groups_that_may_not_move_stay():
     problem = small(2, fixed_g=np.array([1, 0, 0, 1, 0, 0]))
     worth = worth_of(problem)
-    node_g = met(problem, problem.traffic, worth.hot_e, np.arange(6), band=50.0, steps=40)
+    node_g = collocated_by_search(problem, problem.traffic, worth.hot_e, np.arange(6), band=50.0, steps=40)
     assert (node_g[[0, 3]] == problem.home_g[[0, 3]]).all()
 
 
@@ -108,7 +108,7 @@ def test_a_load_that_falls_as_traffic_comes_together_keeps_the_band_all_the_way(
     """Half of the work is serialising, ten groups a node, six migrations a round: until all is together."""
     rng = np.random.default_rng(0)
     mates, count, nodes = np.arange(30), 30, 6
-    traffic = Traffic(np.repeat([0, 1], count), mates, mates + count, np.full(count, 2.0))
+    traffic = KeyGroupTraffic(np.repeat([0, 1], count), mates, mates + count, np.full(count, 2.0))
     home = np.concatenate([mates % nodes, (mates + 1) % nodes])
     problem = balance((rng.uniform(4, 8, 2 * count),), home, nodes, budget=6, traffic=traffic, serialising=1.5)
     solver, distances, moved = Joint(band=3.0, steps=40, inner=Search(looks=50, band=3.0)), [], []
@@ -131,7 +131,7 @@ def test_whatever_is_asked_there_is_an_answer_that_keeps_the_rules(problem, data
     ends = st.tuples(st.integers(0, groups - 1), st.integers(0, groups - 1)).filter(lambda pair: pair[0] != pair[1])
     pairs = data.draw(st.lists(ends, max_size=5, unique=True)) if groups > 1 else []
     rates = [data.draw(st.sampled_from([0.0, 1.0, 50.0])) for _ in pairs]
-    traffic = Traffic(np.arange(groups) % 2, [one for one, _ in pairs], [other for _, other in pairs], rates)
+    traffic = KeyGroupTraffic(np.arange(groups) % 2, [one for one, _ in pairs], [other for _, other in pairs], rates)
     hard = replace(
         problem,
         traffic=traffic,

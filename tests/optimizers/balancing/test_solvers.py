@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from optimizers.balancing.balance import Balance
 from optimizers.balancing.bounds import class_bound, counting_bound
 from optimizers.balancing.flux import flux
-from optimizers.balancing.milp import Milp
+from optimizers.balancing.milp import BalanceMilp
 from optimizers.balancing.registry import SOLVERS
 from optimizers.balancing.search import Search
 from optimizers.interface import Status
@@ -27,7 +27,7 @@ WITHIN = [name for name in SOLVERS if name != "cola"]
 @QUICK
 @given(balances())
 def test_the_milp_finds_the_best_of_all(problem):
-    found = Milp(seconds=30).solve(problem)
+    found = BalanceMilp(seconds=30).solve(problem)
     distance, _ = best(problem)
     assert not problem.violation(found.node_g)
     assert found.distance == pytest.approx(distance, abs=1e-5)
@@ -78,7 +78,7 @@ def test_lemma_2_load_left_on_marked_nodes_bounds_the_distance(problem):
 def test_lemma_2_does_not_say_that_marked_nodes_get_empty():
     """60 on average; the group of 30 makes it worse wherever it goes."""
     problem = balance(((50, 50, 50, 30),), (0, 1, 2, 3), 4, budget=np.inf, kill_h=(0, 0, 0, 1))
-    found = Milp().solve(problem)
+    found = BalanceMilp().solve(problem)
     assert found.status is Status.OPTIMAL
     assert (found.distance, found.moves.size) == (pytest.approx(10.0), 0)
 
@@ -88,14 +88,14 @@ def test_lemma_1_does_not_hold_so_that_moves_to_marked_nodes_are_forbidden():
     problem = balance(((65, 20, 63, 62, 1),), (0, 0, 1, 2, 3), 4, budget=1, kill_h=(0, 0, 0, 1))
     assert problem.distance(np.array([0, 3, 1, 2, 3])) == pytest.approx(8.0 + 1 / 3)
     assert problem.violation(np.array([0, 3, 1, 2, 3]))
-    assert Milp().solve(problem).distance == pytest.approx(best(problem)[0])
+    assert BalanceMilp().solve(problem).distance == pytest.approx(best(problem)[0])
     assert best(problem)[0] == pytest.approx(11.0 + 2 / 3)
 
 
 def test_the_budget_may_be_too_small_for_the_papers_constraint_5():
     """100, 0, 0, 0 and one migration: the distance, 65, is more than the mean; constraint (5) would say infeasible."""
     problem = balance(((10,) * 10,), (0,) * 10, 4, budget=1)
-    assert Milp().solve(problem).distance == pytest.approx(65.0)
+    assert BalanceMilp().solve(problem).distance == pytest.approx(65.0)
 
 
 def test_a_state_that_fits_nowhere_stays_even_on_a_marked_node():
@@ -109,7 +109,7 @@ def test_a_state_that_fits_nowhere_stays_even_on_a_marked_node():
 
 def test_a_node_above_a_limit_does_not_get_more():
     problem = balance(((30, 10, 10), (10, 10, 20)), (0, 0, 1), budget=9, limits={"mem": 15.0})
-    found = Milp().solve(problem)
+    found = BalanceMilp().solve(problem)
     assert found.distance == best(problem)[0] == 15.0
 
 
@@ -124,7 +124,7 @@ def test_nothing_to_do():
 
 
 def test_out_of_time_the_start_is_returned_with_its_bound():
-    found = Milp(seconds=1e-9, start=Search(looks=1)).solve(cluster(20, 400, varies=80, budget=20, seed=1))
+    found = BalanceMilp(seconds=1e-9, start=Search(looks=1)).solve(cluster(20, 400, varies=80, budget=20, seed=1))
     assert found.status is Status.FEASIBLE
     assert 0.0 <= found.bound < found.distance
 
@@ -140,9 +140,9 @@ def test_without_a_limit_all_get_even(more):
 
 def test_unbounded_weights_are_refused():
     with pytest.raises(BadInput, match="w1 must be > 2 w2"):
-        Milp(w1=2.0, w2=1.0)
+        BalanceMilp(w1=2.0, w2=1.0)
     with pytest.raises(BadInput, match="seconds > 0"):
-        Milp(seconds=0.0)
+        BalanceMilp(seconds=0.0)
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ def test_nodes_have_no_order(order):
     problem = cluster(3, 9, varies=40, budget=2, seed=0)
     named = np.array(order)[problem.home_g]
     other = Balance(loads=problem.loads, home_g=named, capacity_h=np.ones(3), budget=2)
-    assert Milp().solve(other).distance == pytest.approx(Milp().solve(problem).distance, abs=1e-5)
+    assert BalanceMilp().solve(other).distance == pytest.approx(BalanceMilp().solve(problem).distance, abs=1e-5)
 
 
 @pytest.mark.parametrize("size", [(20, 400, 80, 10), (60, 1200, 40, 20), (60, 1200, 80, 30)])
@@ -174,5 +174,5 @@ def test_a_band_and_a_price_save_migrations():
     every, band = (Search(looks=300, band=b).solve(problem) for b in (0.0, 2.0))
     assert band.distance <= 2.0 < problem.distance(problem.home_g)
     assert len(band.moves) < len(every.moves)
-    dear = Milp(w3=1e6).solve(balance())
-    assert dear.moves.size == 0 < Milp().solve(balance()).moves.size
+    dear = BalanceMilp(w3=1e6).solve(balance())
+    assert dear.moves.size == 0 < BalanceMilp().solve(balance()).moves.size

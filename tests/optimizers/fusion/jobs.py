@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from optimizers.fusion.components import Fusion, Splits, fused
-from optimizers.fusion.job import Job
+from optimizers.fusion.job import FusionJob
 from twin.spec import parse
 
 LOANS = ("user", "area", "date", "approval", "amount", "return", "lendingTime", "income")
 """The input of the motivating job, Section 2."""
 
 
-def job(operators: dict[str, dict[str, Any]], transfers: dict[str, float], **others: Any) -> Job:
+def job(operators: dict[str, dict[str, Any]], transfers: dict[str, float], **others: Any) -> FusionJob:
     """operators: by name. transfers: 'a>b' -> rate."""
     given = [
         {"producer": one, "consumer": two, "rate_per_s": rate}
@@ -20,10 +20,10 @@ def job(operators: dict[str, dict[str, Any]], transfers: dict[str, float], **oth
         for one, two in [key.split(">")]
     ]
     listed = [{"name": name, **each} for name, each in operators.items()]
-    return parse(Job, {"operators": listed, "transfers": given, **others})
+    return parse(FusionJob, {"operators": listed, "transfers": given, **others})
 
 
-def plain(keys: dict[str, str], transfers: dict[str, float], **others: Any) -> Job:
+def plain(keys: dict[str, str], transfers: dict[str, float], **others: Any) -> FusionJob:
     """Maps over attributes of one letter each, all of which they pass; keys: 'xy' is split by x and y."""
     schema = sorted(set("".join(keys.values())) | {"z"})
     made = {
@@ -33,7 +33,7 @@ def plain(keys: dict[str, str], transfers: dict[str, float], **others: Any) -> J
     return job(made, transfers, **others)
 
 
-def motivating(**others: Any) -> Job:
+def motivating(**others: Any) -> FusionJob:
     """Figure 1: op1 -> op2 -> op4 and op1 -> op3 -> op5."""
     rated = [*LOANS, "rate"]
     return job(
@@ -60,7 +60,7 @@ def motivating(**others: Any) -> Job:
     )
 
 
-def algorithm_1(given: Job, score: str) -> Fusion:
+def algorithm_1(given: FusionJob, score: str) -> Fusion:
     """Line by line: after each merge, all transfers are looked at again."""
     splits, component = Splits(given), {name: {name} for name in given.by_name}
     while True:
@@ -81,7 +81,7 @@ def algorithm_1(given: Job, score: str) -> Fusion:
             component[name] = both
 
 
-def by_rate_between_literally(given: Job) -> Fusion:
+def by_rate_between_literally(given: FusionJob) -> Fusion:
     """The two components with the largest rate between them, all pairs asked anew after each merge."""
     splits, parts = Splits(given), [{name} for name in given.by_name]
     while True:
@@ -106,9 +106,9 @@ def groups(fusion: Fusion) -> set[frozenset[str]]:
     return {frozenset(each.operators) for each in fusion.components}
 
 
-def wanting(given: Job, **replicas: int) -> Job:
+def wanting(given: FusionJob, **replicas: int) -> FusionJob:
     """The same with more replicas of some operators."""
     document = given.model_dump(mode="json")
     for operator in document["operators"]:
         operator["replicas"] = replicas.get(operator["name"], 1)
-    return parse(Job, document)
+    return parse(FusionJob, document)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from optimizers.fusion.job import Job
+from optimizers.fusion.job import FusionJob
 from tests.optimizers.fusion.jobs import job, motivating
 from twin.errors import BadInput
 from twin.spec import parse
@@ -61,16 +61,16 @@ def test_a_transfer_twice():
     twice = motivating().model_dump(mode="json")
     twice["transfers"] *= 2
     with pytest.raises(BadInput, match="two transfers have the same producer and consumer"):
-        parse(Job, twice)
+        parse(FusionJob, twice)
 
 
 def test_a_name_twice():
     twice = motivating().model_dump(mode="json")
     twice["operators"] *= 2
     with pytest.raises(BadInput, match="operator name 'op1' is used 2 times"):
-        parse(Job, twice)
+        parse(FusionJob, twice)
 
 
 def test_a_job_is_written_and_read_again():
     given = motivating()
-    assert parse(Job, given.model_dump(mode="json")) == given
+    assert parse(FusionJob, given.model_dump(mode="json")) == given

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimizers.milp.highest_rate import highest_rate
-from optimizers.program import Limits
+from optimizers.program import ProgramLimits
 from optimizers.requirements import at_rate
 from optimizers.space import Space
 from scenarios.spaces.generator import random_scenario
@@ -55,7 +55,7 @@ def jobs(seeds: range) -> Iterator[Job]:
         if len(hosts) ** len(operators) > MOST:
             continue
         if seed % 4 < 2:
-            job = at_rate(job, max(highest_rate(job, Space(), Limits()).factor, 1e-3) * HOT / 0.99)
+            job = at_rate(job, max(highest_rate(job, Space(), ProgramLimits()).factor, 1e-3) * HOT / 0.99)
         plans = np.array(list(itertools.product(range(len(hosts)), repeat=len(operators))))
         home = np.array([hosts.index(job.plan.locations(each.name)[0].host) for each in operators])
         pinned, moves = frozenset[str](), None

@@ -12,7 +12,7 @@ from optimizers.interface import Problem, Status
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.optimizer import Milp
 from optimizers.milp.placing import Placing
-from optimizers.program import Limits, Outcome
+from optimizers.program import ProgramLimits, ProgramOutcome
 from optimizers.requirements import Requirements, at_rate
 from optimizers.space import Space
 from scenarios.spaces.generator import random_scenario
@@ -82,7 +82,7 @@ def test_the_highest_rate_of_all_plans():
     """Some plan is sane at it, and none 3 % above (up to a utilisation of 1.01 a plan counts as sane)."""
     compared = 0
     for job in jobs(SEEDS):
-        factor = highest_rate(job.deployment, job.space, Limits()).factor
+        factor = highest_rate(job.deployment, job.space, ProgramLimits()).factor
         calm = not PlacementCoefficients.of(at_rate(job.deployment, factor * 1.03)).bursty if factor else False
         if not calm:
             continue
@@ -103,7 +103,7 @@ def test_programs_hold_as_many_plans_as_the_rules():
         job = at_rate(scenario.deployment, 1e-4)  # so that the rules alone decide
         program = Placing(PlacementCoefficients.of(job), Space(costream_rules=True), "balanced")
         count = 0
-        while (found := program.solve()).outcome is not Outcome.INFEASIBLE:
+        while (found := program.solve()).outcome is not ProgramOutcome.INFEASIBLE:
             assert found.counts_ol is not None
             program.exclude(found.counts_ol)
             count += 1

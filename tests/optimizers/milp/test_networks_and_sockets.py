@@ -11,7 +11,7 @@ import pytest
 from optimizers.interface import Problem, Status
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.optimizer import Milp
-from optimizers.program import Limits
+from optimizers.program import ProgramLimits
 from optimizers.requirements import at_rate
 from optimizers.space import Space
 from tests.twin.worlds import deployment, sink, source
@@ -76,7 +76,7 @@ def best_of_all(problem: Problem) -> float:
 def test_the_best_plan_on_a_network(links, load):
     for seed in range(4):
         asked = job(np.random.default_rng(seed), links)
-        asked = at_rate(asked, highest_rate(asked, Space(), Limits()).factor * load / 0.99)
+        asked = at_rate(asked, highest_rate(asked, Space(), ProgramLimits()).factor * load / 0.99)
         problem = Problem(scenario=asked, cost_model=RateModel())
         found, best = Milp().solve(problem), best_of_all(problem)
         assert found.sane
@@ -103,7 +103,7 @@ def test_the_best_plan_on_sockets(load):
         asked = job(np.random.default_rng(seed), (), **numa)
         cluster = asked.cluster.model_copy(update={"hosts": asked.cluster.hosts[:2]})
         asked = asked.model_copy(update={"cluster": cluster})
-        asked = at_rate(asked, highest_rate(asked, Space(), Limits()).factor * load / 0.99)
+        asked = at_rate(asked, highest_rate(asked, Space(), ProgramLimits()).factor * load / 0.99)
         problem = Problem(scenario=asked, cost_model=RateModel())
         found, best = Milp().solve(problem), best_of_all(problem)
         assert found.sane
