@@ -21,8 +21,8 @@ from optimizers.candidates import Candidates
 from optimizers.climbing import climb_on
 from optimizers.counted import as_plans
 from optimizers.interface import OBJECTIVES, Problem, Solution, Status, Traits
-from optimizers.milp.ages import fixed_s
-from optimizers.milp.proof import CLOSE, TOLERATED, admissible, missed
+from optimizers.milp.ages import TOLERATED, fixed_s
+from optimizers.milp.proof import CLOSE, admissible, missed
 from optimizers.selection import dealt_anew, estimate, said
 from optimizers.space import counts_of
 from twin.errors import BadInput

@@ -21,6 +21,8 @@ from twin.kinds.ages import oldest_s
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.queueing import RHO_MAX
 
+TOLERATED = 1.011
+"""Utilisation up to which the rate model calls a plan free of backpressure."""
 SPREAD = (0.01, 0.03, 0.1, 0.3, 1.0)
 """Where the tangents of a join touch: so far from the constant difference of its sides, in shares of how far placements
 can part them."""
@@ -122,16 +124,22 @@ def _sinks(job: PlacementCoefficients) -> tuple[list[int], np.ndarray]:
 def alone_s(
     job: PlacementCoefficients, more_o: np.ndarray, *, end_to_end: bool, evaluations: bool = True
 ) -> np.ndarray:
-    """Service, wait and evaluation of operators that are alone on a socket [O, L]; a source's wait counts end to end
-    only. Without evaluations it bounds plans that are held up a little, too: their windows hold less."""
-    each, place = job.operators, job.places
-    siblings_o = each.work * (1.0 - 1.0 / each.replicas)
-    left_ol = np.clip(place.capacity_l - siblings_o[:, None], 1e-6, place.core_l)
+    """Service, wait and evaluation of operators that are alone on a socket [O, L]. more_o: reference cores that they
+    need besides. Programs leave evaluations out: the rate model has no wait where a plan is held up a little, and its
+    windows hold less, so that a bound with all of these would be too high for such plans."""
+    siblings_o = job.operators.work * (1.0 - 1.0 / job.operators.replicas)
+    left_ol = np.clip(job.places.capacity_l - siblings_o[:, None], 1e-6, job.places.core_l)
+    evaluated_ol = job.operators.evaluated_s[:, None] / left_ol
+    return served_s(job, more_o, left_ol, end_to_end=end_to_end) + evaluations * evaluated_ol
+
+
+def served_s(job: PlacementCoefficients, more_o: np.ndarray, left_ol: np.ndarray, *, end_to_end: bool) -> np.ndarray:
+    """Service and wait of operators [O, L] to whom so much of a socket is left; a source's wait counts end to end
+    only."""
     served_ol, waited_ol = job.delays_s(more_o, left_ol)
-    sources = [o for o, streams in enumerate(job.inputs) if not streams]
     if not end_to_end:
-        waited_ol[sources] = 0.0
-    return served_ol + waited_ol + evaluations * each.evaluated_s[:, None] / left_ol
+        waited_ol[[o for o, streams in enumerate(job.inputs) if not streams]] = 0.0
+    return served_ol + waited_ol
 
 
 def _chords(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimizers.milp.ages import AgeColumns, alone_s, card_factor
+from optimizers.milp.ages import AgeColumns, alone_s, card_factor, served_s
 from optimizers.milp.assignment import PlacementColumns
 from optimizers.milp.loads import Loads
 from optimizers.program import Program
@@ -52,7 +52,8 @@ def _cores(
     end_to_end: bool,
 ) -> None:
     each, place = job.operators, job.places
-    alone_ol = alone_s(job, np.zeros(len(job.names)), end_to_end=end_to_end)
+    nothing_o = np.zeros(len(job.names))
+    alone_ol = alone_s(job, nothing_o, end_to_end=end_to_end, evaluations=False)
     own_ol = np.broadcast_to((each.work / each.replicas)[:, None], alone_ol.shape)
     full_ol = np.broadcast_to(place.capacity_l * most, alone_ol.shape)
     free_ol = np.clip(place.capacity_l - each.work[:, None] + own_ol, 1e-6, place.core_l)
@@ -65,10 +66,11 @@ def _cores(
         left_ol = least_ol + (free_ol - least_ol) * share
         load_ol = place.capacity_l + own_ol - left_ol
         step_ol = STEP * left_ol
-        extra_ol = _longer(job, left_ol, end_to_end) - alone_ol
-        slope_ol = (_longer(job, left_ol - step_ol, end_to_end) - _longer(job, left_ol + step_ol, end_to_end)) / (
-            2.0 * step_ol
+        here_ol, less_ol, more_ol = (
+            served_s(job, nothing_o, left, end_to_end=end_to_end)
+            for left in (left_ol, left_ol - step_ol, left_ol + step_ol)
         )
+        extra_ol, slope_ol = here_ol - alone_ol, (less_ol - more_ol) / (2.0 * step_ol)
         slope, height = slope_ol[row, column], (extra_ol - slope_ol * load_ol)[row, column]
         big = np.maximum(height + slope * full_ol[row, column], 0.0)
         program.rows(
@@ -77,14 +79,6 @@ def _cores(
             (assignment.place[row, column, None], -big[:, None]),
             low=height - big,
         )
-
-
-def _longer(job: PlacementCoefficients, left_ol: np.ndarray, end_to_end: bool) -> np.ndarray:
-    """Service and wait [O, L] where so much of a socket is left."""
-    served_ol, waited_ol = job.delays_s(np.zeros(len(job.names)), left_ol)
-    if not end_to_end:
-        waited_ol[[o for o, streams in enumerate(job.inputs) if not streams]] = 0.0
-    return served_ol + waited_ol
 
 
 def _cards(

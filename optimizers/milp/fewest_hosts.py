@@ -20,6 +20,7 @@ from optimizers.candidates import Candidates
 from optimizers.climbing import climb_on
 from optimizers.counted import as_plans
 from optimizers.interface import Problem
+from optimizers.milp.ages import TOLERATED
 from optimizers.milp.placing import USED, Placing, fluid_bound
 from optimizers.program import ProgramOutcome
 from optimizers.requirements import NOTHING_MORE, at_rate, prices_h
@@ -51,8 +52,6 @@ ROUNDS = 6
 """Programs solved for one choice of replicas."""
 MORE = (1.0, 1.05, 1.1, 1.2, 1.4, 2.0)
 """Factors on the fewest replicas that will do."""
-TOLERATED = 1.011
-"""Utilisation up to which the rate model calls a plan free of backpressure."""
 CLOSE = 1e-6
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from optimizers.candidates import Candidates
 from optimizers.interface import Problem
+from optimizers.milp.ages import TOLERATED
 from optimizers.milp.placing import Placing
 from optimizers.program import ProgramOutcome
 from twin.job import compile
@@ -24,8 +25,6 @@ ROUNDS = 4
 """Programs solved before the loop gives up."""
 LARGE = 200
 """Operators times sockets above which only one is, without its integrality: there is a bound then, if no proof."""
-TOLERATED = 1.011
-"""Utilisation up to which the rate model calls a plan free of backpressure."""
 CLOSE = 1e-5
 """Relative; plans that differ by less count as equally good."""
 FINE = 1e-7
