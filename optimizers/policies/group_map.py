@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from optimizers.balancing.balance import Balance
-from optimizers.balancing.traffic import Traffic
+from optimizers.balancing.traffic import KeyGroupTraffic
 from optimizers.policies.room import can_move
 from twin.control import KeyGroupStatistics, PeriodStatistics
 from twin.deployment import Deployment
@@ -169,7 +169,7 @@ def serialising(deployment: Deployment) -> float:
 
 def traffic_of(
     deployment: Deployment, periods: Sequence[PeriodStatistics], operators: Sequence[str], beside: int
-) -> Traffic:
+) -> KeyGroupTraffic:
     """Means over the periods, of the key groups of one operator after the other, and `beside` that send nothing."""
     counts = [len(periods[-1].key_groups[name]) for name in operators]
     first = dict(zip(operators, accumulate(counts, initial=0), strict=False))
@@ -183,7 +183,7 @@ def traffic_of(
             receivers.append(receiver + first[ends[1]])
             rates.append(rate[sender, receiver])
     nothing = np.zeros(0, dtype=int)
-    return Traffic(
+    return KeyGroupTraffic(
         operator_g=np.repeat(np.arange(len(operators) + 1), [*counts, beside]),
         sender_e=np.concatenate([nothing, *senders]),
         receiver_e=np.concatenate([nothing, *receivers]),
