@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from optimizers.balancing.balance import Balance
-from optimizers.balancing.traffic import Traffic, full_partitioning, one_to_one
+from optimizers.balancing.traffic import KeyGroupTraffic, full_partitioning, one_to_one
 from papers.albic.clusters import SIZES, cluster
 from twin.randomness import stream
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from optimizers.interface import Standing
+from optimizers.interface import PlanningProgress
 from streamtwin.tables import tables
 
 EVERY_S = 2.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from optimizers.policies import POLICIES
 from optimizers.policies import registry as policies
-from optimizers.registry import OPTIMIZERS, WORDS
+from optimizers.registry import ALIASES, OPTIMIZERS, WORDS
 from papers.registry import EXPERIMENTS
 from scenarios.spaces.registry import SPACES, WIDE
 from scenarios.suite.members import MEMBERS

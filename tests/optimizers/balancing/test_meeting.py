@@ -13,7 +13,7 @@ from optimizers.balancing.collocation_search import Movable, collocated_by_searc
 from optimizers.balancing.joint import Joint
 from optimizers.balancing.objective import CollocationObjective, relieved
 from optimizers.balancing.search import Search
-from optimizers.balancing.traffic import Traffic
+from optimizers.balancing.traffic import KeyGroupTraffic
 from papers.albic.jobs import job
 from tests.optimizers.balancing.small import assignments, balance, balances
 
