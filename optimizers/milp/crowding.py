@@ -14,6 +14,7 @@ from optimizers.milp.assignment import PlacementColumns
 from optimizers.milp.loads import Loads
 from optimizers.program import Program
 from twin.rates.coefficients import PlacementCoefficients
+from twin.rates.queueing import RHO_MAX
 
 LEFT = (0.9, 0.6, 0.35, 0.2, 0.1, 0.05)
 """Where tangents touch: shares of what is left alone that are left at the load in question."""
@@ -90,18 +91,22 @@ def _cards(
     most: float,
 ) -> None:
     host_l, bandwidth_h = job.places.host_l, job.places.bandwidth_h
-    total = float(job.streams.bytes_per_s.sum())
+    total, smallest = float(job.streams.bytes_per_s.sum()), float(job.streams.tuple_bytes.min(initial=np.inf))
     for s, start in enumerate(job.producer_s):
         for h in range(len(bandwidth_h)):
             own, here = job.streams.bytes_per_s[s] / bandwidth_h[h], np.flatnonzero(host_l == h)
-            empty_s = job.streams.tuple_bytes[s] / bandwidth_h[h]
+            empty_s, least_s = job.streams.tuple_bytes[s] / bandwidth_h[h], smallest / bandwidth_h[h]
             worst = min(most, total / bandwidth_h[h])
             if worst <= own or empty_s * card_factor(np.array(worst)) < NEGLIGIBLE * ages.unit_s:
                 continue
+            # the wait is (own S + what others send S') / (2 (1 - rho)), where S' is no shorter than the shortest
+            all_s = own * (empty_s - least_s) + least_s
+            mine_s = empty_s * (float(card_factor(np.array(own))) - 1.0)
             for at in CARD:
                 rho = own + (worst - own) * at
-                slope = empty_s / (1.0 - min(rho, 0.98)) ** 2 / 2.0
-                height = empty_s * float(card_factor(np.array(rho)) - card_factor(np.array(own))) - slope * rho
+                left = 1.0 - min(rho, RHO_MAX)
+                slope = all_s / left**2 / 2.0
+                height = (all_s / left - least_s) / 2.0 - mine_s - slope * rho
                 big = max(height + slope * most, 0.0)
                 program.row(
                     (ages.carded[s, None], ages.unit_s),

@@ -48,3 +48,21 @@ def test_tuples_of_unlike_streams_wait_for_each_other_as_pollaczek_and_khinchine
     assert found.busy_cores[0, place] == pytest.approx(rates_per_s @ service_s)
     waited_s = rates_per_s @ service_s**2 / 2.0 / (1.0 - rates_per_s @ service_s)
     assert found.line_s[0, place] == pytest.approx(waited_s, rel=1e-6)
+
+
+def test_tuples_of_unlike_sizes_wait_for_one_card_as_pollaczek_and_khinchine_say() -> None:
+    """Whatever leaves a host is in one line: lambda E[S^2] / (2 (1 - rho)), the same for small and large tuples."""
+    rates_per_s, sizes = np.array([200.0, 100.0]), np.array([1500, 6000])
+    sources = [source(name, tuple_bytes=int(size)) for name, size in zip(("one", "other"), sizes, strict=True)]
+    far = deployment(
+        [*sources, MAP, {**MAP, "name": "n"}, sink()],
+        [("one", "m"), ("other", "n"), ("m", "sink"), ("n", "sink")],
+        dict(zip(("one", "other"), rates_per_s, strict=True)),
+        hosts=hosts("a", "b", latency_ms=3.0, bandwidth_mbps=10),
+        placement={"one": "a", "other": "a", "m": "b", "n": "b", "sink": "b"},
+    )
+    found = RateModel(1e6).answer(far, [far.plan])
+    send_s = sizes * 8e-7
+    waited_s = rates_per_s @ send_s**2 / 2.0 / (1.0 - rates_per_s @ send_s)
+    for name, each_s in zip("mn", send_s, strict=True):
+        assert found.channel_s[0, found.operators.index(name)] == pytest.approx(3e-3 + each_s + waited_s, rel=1e-3)

@@ -96,13 +96,10 @@ class LinkLayout:
         spared_nt = np.clip(spaced_nt**2 * alone_nk[:, after_t], least_nt, most_nt)
         fresh_nk = np.maximum(alone_nk - (rate_nt * spared_nt) @ into_tk / np.maximum(rate_nk, 1e-12), 0.0)
         behind = self._behind(sent_sn, 1.0 - np.minimum(used_nk, RHO_MAX)[:, before_t])
-        full_nh = np.minimum(used_nk[:, : self._cards], RHO_MAX)
         waits_sn = np.empty(self.send_sn.shape)
         for s, size in enumerate(self.bytes_s):
-            card_nh = self._slow_snk[s, :, : self._cards] * size * full_nh / (1.0 - full_nh) / 2.0
-            link_nk = (self._share_snk[s] * fresh_nk)[:, self._cards :]
             behind_nt = self._of(s, np.sign(self._slowest_pt)) * behind[size]
-            waits_sn[s] = card_nh.sum(axis=1) + link_nk.sum(axis=1) + behind_nt.sum(axis=1)
+            waits_sn[s] = (self._share_snk[s] * fresh_nk).sum(axis=1) + behind_nt.sum(axis=1)
         return waits_sn
 
     def _behind(self, sent_sn: np.ndarray, idle_nt: np.ndarray) -> dict[float, np.ndarray]:
@@ -186,8 +183,22 @@ def used_cards(layout: Layout, sent_sn: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 def links_s(layout: Layout, found: Load) -> np.ndarray:
     """Latency, transmission and the wait for the network card and the links. [S, N]"""
+    sent_sn = layout.carried_sn(found.out_on)
     if layout.links is not None:
-        waits_sn = np.where(found.nic_sn > 0.0, layout.links.waits_sn(layout.carried_sn(found.out_on)), 0.0)
-        return np.asarray(layout.latency_sn + layout.links.send_sn + waits_sn)
-    rho = np.minimum(found.nic_sn, RHO_MAX)
-    return np.asarray(layout.latency_sn + layout.send_sn * (1.0 + rho / (1.0 - rho) / 2.0))
+        send_sn, waits_sn = layout.links.send_sn, layout.links.waits_sn(sent_sn)
+    else:
+        send_sn, waits_sn = layout.send_sn, _card_waits_sn(layout, found, sent_sn)
+    return np.asarray(layout.latency_sn + send_sn + np.where(found.nic_sn > 0.0, waits_sn, 0.0))
+
+
+def _card_waits_sn(layout: Layout, found: Load, sent_sn: np.ndarray) -> np.ndarray:
+    """Mean time for which a stream's tuples wait for cards: lambda E[S^2] / (2 (1 - rho)), by Pollaczek and Khinchine,
+    S being the transmission of whatever leaves the host. [S, N]"""
+    job = layout.job
+    squares_cn = np.zeros(layout.count_cn.shape)
+    for s, producer in enumerate(job.producer_s):
+        squares_cn[layout.cells(producer)] += sent_sn[s] * job.costs.bytes_s[s] ** 2 * layout.leaving[s]
+    squares_hn = layout.by_host(squares_cn) / job.places.bandwidth_h[:, None] ** 2
+    waits_cn = layout.of_hosts(squares_hn / 2.0 / (1.0 - np.minimum(found.nic_hn, RHO_MAX)))
+    pairs = zip(layout.leaving, job.producer_s, strict=True)
+    return np.stack([(leaving * waits_cn[layout.cells(o)]).sum(axis=0) for leaving, o in pairs])
