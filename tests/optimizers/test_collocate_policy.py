@@ -16,7 +16,7 @@ from optimizers.policies.collocate import AlbicSpec, JointSpec
 from optimizers.policies.group_map import Budget, GroupMap
 from tests.optimizers.test_balance_policy import Watching
 from tests.twin.test_alignment import BYTES, WORKERS, job
-from twin.change.attribution import attributed, remote_cores
+from twin.change.observation import attributed, remote_cores
 from twin.control import PolicySpec, Reconfiguration, policy_spec
 from twin.deployment import Deployment
 from twin.errors import BadInput

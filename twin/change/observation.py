@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twin.change.attribution import attributed, remote_cores
 from twin.change.group_meter import Counted, GroupMeter
 from twin.control import KeyGroupStatistics, PeriodStatistics
 from twin.engine.measure.meters import Row
 from twin.engine.station.task import Task
+from twin.profiles import EngineProfile
 
 if TYPE_CHECKING:
     from twin.change.rewiring import Rewiring
@@ -115,3 +115,31 @@ class Observer:
             KeyGroupStatistics(group, number, float(rate), float(size), float(cpu))
             for group, (number, rate, size, cpu) in enumerate(zip(*columns, strict=True))
         )
+
+
+# groups of a replica cost alike, tuple by tuple; but what leaves its host is serialised, which is each group's own -----
+
+
+def remote_cores(
+    traffic: np.ndarray, host_g: np.ndarray, host_k: np.ndarray, size: float, engine: EngineProfile
+) -> tuple[np.ndarray, np.ndarray]:
+    """[G], [K] reference cores that key groups of both ends of a stream spend on tuples that leave their host.
+
+    traffic [G, K]: tuples a second; size: bytes of each; host_g, host_k: where the groups are, by number.
+    """
+    bytes_gk = size * traffic * (host_g[:, None] != host_k[None, :])
+    sent, taken = bytes_gk.sum(axis=1), bytes_gk.sum(axis=0)
+    return sent * engine.serialise_ns_per_byte * 1e-9, taken * engine.deserialise_ns_per_byte * 1e-9
+
+
+def attributed(percent_g: np.ndarray, own_g: np.ndarray, replica_g: np.ndarray) -> np.ndarray:
+    """[G] percent of a host by group, the same in all of each replica's groups together.
+
+    percent_g: as if all groups of a replica cost alike. own_g: of that, what is known to be of the group alone; it is
+    left out where it is more than the replica did.
+    """
+    count = int(replica_g.max()) + 1
+    all_r, own_r = np.bincount(replica_g, percent_g, count), np.bincount(replica_g, own_g, count)
+    known_r = (all_r > 0.0) & (own_r <= all_r)
+    rest_r = np.where(known_r, all_r - own_r, all_r) / np.where(all_r > 0.0, all_r, 1.0)
+    return np.asarray(percent_g * rest_r[replica_g] + own_g * known_r[replica_g])

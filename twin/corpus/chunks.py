@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +14,6 @@ import pyarrow.parquet as pq
 
 from twin.corpus.chunk import Chunk
 from twin.corpus.manifest import CHUNKS, MANIFEST, CorpusSpec, read_manifest
-from twin.corpus.removal import remove
 from twin.errors import BadInput
 from twin.trace import damage, read_table
 
@@ -122,3 +123,19 @@ def require_whole(corpus: Path, chunks: Sequence[Chunk]) -> None:
             f"{corpus / CHUNKS / chunk.name} is damaged ({why}); "
             f"repeat the command that began {corpus}, which simulates damaged chunks again"
         )
+
+
+def remove(paths: Iterable[Path]) -> None:
+    """A worker whose job was cancelled may still be writing: renamed first, its folder cannot become a chunk while
+    its files are being removed one by one.
+    """
+    for path in paths:
+        condemned = path.with_name(f".chunk-{uuid.uuid4().hex}.removed")
+        try:
+            path.rename(condemned)
+        except FileNotFoundError:  # its worker has just finished it
+            continue
+        if condemned.is_dir():
+            shutil.rmtree(condemned, ignore_errors=True)
+        else:
+            condemned.unlink(missing_ok=True)

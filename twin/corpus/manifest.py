@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from twin.atomic import PARTIAL, write_text
-from twin.corpus.removal import remove
+from twin.corpus.chunks import remove
 from twin.errors import BadInput
 from twin.version import VERSION, same_runs
 
