@@ -117,7 +117,7 @@ class Observer:
         )
 
 
-# groups of a replica cost alike, tuple by tuple; but what leaves its host is serialised, which is each group's own -----
+# groups of a replica cost alike, but what leaves their host is serialised, which is each group's own ------------------
 
 
 def remote_cores(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from twin.corpus.chunk import Chunk
-from twin.corpus.manifest import CHUNKS, MANIFEST, CorpusSpec, read_manifest
+from twin.corpus.manifest import CHUNKS, MANIFEST, CorpusSpec, read_manifest, remove
 from twin.errors import BadInput
 from twin.trace import damage, read_table
 
@@ -123,19 +121,3 @@ def require_whole(corpus: Path, chunks: Sequence[Chunk]) -> None:
             f"{corpus / CHUNKS / chunk.name} is damaged ({why}); "
             f"repeat the command that began {corpus}, which simulates damaged chunks again"
         )
-
-
-def remove(paths: Iterable[Path]) -> None:
-    """A worker whose job was cancelled may still be writing: renamed first, its folder cannot become a chunk while
-    its files are being removed one by one.
-    """
-    for path in paths:
-        condemned = path.with_name(f".chunk-{uuid.uuid4().hex}.removed")
-        try:
-            path.rename(condemned)
-        except FileNotFoundError:  # its worker has just finished it
-            continue
-        if condemned.is_dir():
-            shutil.rmtree(condemned, ignore_errors=True)
-        else:
-            condemned.unlink(missing_ok=True)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from twin.atomic import PARTIAL, write_text
-from twin.corpus.chunks import remove
 from twin.errors import BadInput
 from twin.version import VERSION, same_runs
 
@@ -155,3 +156,19 @@ def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[st
     names = sorted({*there, *asked}, key=lambda name: (name.startswith("settings."), name != "space", name))
     both = {name: (there.get(name), asked.get(name)) for name in names}
     return {name: pair for name, pair in both.items() if pair[0] != pair[1]}
+
+
+def remove(paths: Iterable[Path]) -> None:
+    """A worker whose job was cancelled may still be writing: renamed first, its folder cannot become a chunk while
+    its files are being removed one by one.
+    """
+    for path in paths:
+        condemned = path.with_name(f".chunk-{uuid.uuid4().hex}.removed")
+        try:
+            path.rename(condemned)
+        except FileNotFoundError:  # its worker has just finished it
+            continue
+        if condemned.is_dir():
+            shutil.rmtree(condemned, ignore_errors=True)
+        else:
+            condemned.unlink(missing_ok=True)
