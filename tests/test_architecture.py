@@ -26,8 +26,8 @@ OUTSIDE = {
     "figures": {"numpy", "matplotlib"},
 }
 """Packages whose foreign imports are limited as well."""
-ONE_ROOM = {"twin.alignment": "twin.query", "twin.event_time": "twin.query", "twin.keys": "twin.query"}
-"""A query checks itself as it is made, by what these say of it: they are a room in all but name."""
+ONE_ROOM = {"twin.event_time": "twin.query"}
+"""A query checks itself as it is made, by what this file says of it: they are a room in all but name."""
 GLOBAL_STATE = {"matplotlib.pyplot", "random"}
 
 
@@ -66,7 +66,7 @@ def room(name: str) -> str | None:
     package, *rest = name.split(".")
     if not rest:
         return None
-    inner = 2 if (package, rest[0]) == ("streamtwin", "connect") else 1
+    inner = 2 if (package, rest[0]) in (("streamtwin", "connect"), ("twin", "engine")) else 1
     place = ROOT.joinpath(package, rest[0])
     if not (place.is_dir() or place.with_suffix(".py").exists()):
         return None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twin.alignment import Alignment
 from twin.errors import suggest
 from twin.flink_keys import default_key_groups
 from twin.key_skew import KeySkew
@@ -14,7 +15,7 @@ from twin.key_skew import KeySkew
 if TYPE_CHECKING:
     from twin.kinds.registry import AnyOperator
     from twin.plan import ExecutionPlan
-    from twin.query import Query
+    from twin.query import Query, Stream
     from twin.workload import Workload
 
 DEFAULT_GROUPS = 128
@@ -115,3 +116,50 @@ def _check_owners(name: str, groups: int, replicas: int, owners: Sequence[int] |
             raise ValueError(
                 f"plan.key_groups.{name} names replica {owner}; {name!r} has {replicas} replicas, counted from 0"
             )
+
+
+def check_alignments(query: Query, workload: Workload) -> None:
+    """Raises ValueError if an alignment does not fit the operators that it joins, or their keys."""
+    for stream in query.streams:
+        if stream.alignment is not None:
+            _check_alignment(query, stream, stream.alignment)
+            if stream.alignment.share == 1.0 and stream.consumer in workload.keys:
+                raise ValueError(
+                    f"workload.keys.{stream.consumer}: its keys are those of {stream.producer!r}, by the alignment of "
+                    "the stream between them; say there how frequent they are, or give the alignment a share below 1"
+                )
+            _check_filled(query, stream, workload)
+
+
+def _check_filled(query: Query, stream: Stream, workload: Workload) -> None:
+    for name in (stream.producer, stream.consumer):
+        skew, groups = workload.keys.get(name), key_groups_of(query.operator(name)) or 0
+        if skew is not None and not distinct_values(query.operator(name), skew, groups).all():
+            raise ValueError(
+                f"workload.keys.{name}: an aligned stream is between key groups that have keys, and not all have with "
+                "these; give it fewer key_groups, or more keys"
+            )
+
+
+def _check_alignment(query: Query, stream: Stream, alignment: Alignment) -> None:
+    where = f"the alignment of stream {stream.producer!r} -> {stream.consumer!r}"
+    producer, consumer = query.operator(stream.producer), query.operator(stream.consumer)
+    ends = {each.name: key_groups_of(each) for each in (producer, consumer)}
+    for name, count in ends.items():
+        if count is None:
+            raise ValueError(f"{where} is between key groups, and {name!r} has none; give it key_groups")
+        if not query.operator(name).values_by_key_group(count).all():
+            raise ValueError(f"{where}: {name!r} has key groups without keys; give it at most as many as groups")
+    sends, hears = ends[producer.name] or 0, ends[consumer.name] or 0
+    if not query.partitioning(stream).keeps_keys:
+        raise ValueError(f"{where} needs hash partitioning, not {query.partitioning(stream)}")
+    if producer.joins:
+        raise ValueError(
+            f"{where}: the keys of a join's results are not known; align what follows from other operators"
+        )
+    if alignment.pattern == "one-to-one" and sends != hears:
+        raise ValueError(f"{where} is one-to-one between {sends} and {hears} key groups; give both as many")
+    if alignment.pattern == "partial-merge" and hears > sends:
+        raise ValueError(f"{where} merges {sends} key groups into {hears}; give {consumer.name!r} no more than {sends}")
+    if (alignment.degree or 1) > hears:
+        raise ValueError(f"{where} has a degree of {alignment.degree}, but {consumer.name!r} has {hears} key groups")

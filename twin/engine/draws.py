@@ -12,8 +12,6 @@ BLOCK = 1024
 class Draws:
     """The numbers of one component, from its own generator."""
 
-    __slots__ = ("_scv", "_services", "_uniforms", "rng")
-
     def __init__(self, rng: np.random.Generator, service_scv: float = 1.0) -> None:
         self.rng = rng
         self._uniforms: list[float] = []

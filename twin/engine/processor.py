@@ -33,26 +33,6 @@ class Processor:
     (where the virtual clock will be at their ends, number, task, whom to call). clock: where it was at `since_s`.
     """
 
-    __slots__ = (
-        "_armed",
-        "_armed_at",
-        "_ringing",
-        "_rung",
-        "_sequence",
-        "capacity",
-        "clock",
-        "env",
-        "factors",
-        "jobs",
-        "level",
-        "shared",
-        "since_s",
-        "slowdown",
-        "speed",
-        "tasks",
-        "work_s",
-    )
-
     def __init__(self, env: simpy.Environment, capacity: float) -> None:
         self.env = env
         self.capacity = capacity

@@ -72,8 +72,6 @@ Input = tuple[int, str]
 class Alignment:
     """How far a station's inputs are, by kind of mark. reached: called with the kind and value when the least rises."""
 
-    __slots__ = ("_values", "inputs", "reached")
-
     def __init__(self, inputs: Iterable[Input], reached: Callable[[str, float], None]) -> None:
         self.inputs = list(inputs)
         self.reached = reached

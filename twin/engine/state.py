@@ -29,8 +29,6 @@ class State:
 class Every:
     """A share of the records, evenly among all that are asked for: where nobody knows whose keys move."""
 
-    __slots__ = ("_asked", "_gone", "share")
-
     def __init__(self, share: float) -> None:
         self.share = share
         self._asked = self._gone = 0

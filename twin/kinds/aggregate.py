@@ -44,16 +44,10 @@ class Aggregate(Windowed):
         """If it groups."""
         return self.group_by is not None
 
-    def values(self, replicas: int) -> int:
+    @property
+    def counted(self) -> int:
         """Its groups."""
         return self.groups
-
-    def values_by_key_group(self, key_groups: int) -> np.ndarray:
-        """As evenly as can be. [key_groups]"""
-        if self.group_by is None:
-            return np.ones(key_groups)
-        edges = np.arange(key_groups + 1, dtype=np.int64) * self.groups // key_groups
-        return np.diff(edges).astype(float)
 
     # law -------------------------------------------------------------------------------------------------------------
 

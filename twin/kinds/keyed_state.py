@@ -38,14 +38,10 @@ class KeyedState(Map):
         """See OperatorBase."""
         return f"that of unlike keys fewer live in {self.name}"
 
-    def values(self, replicas: int) -> int:
+    @property
+    def counted(self) -> int:
         """Its keys."""
         return self.keys
-
-    def values_by_key_group(self, key_groups: int) -> np.ndarray:
-        """As evenly as can be. [key_groups]"""
-        edges = np.arange(key_groups + 1, dtype=np.int64) * self.keys // key_groups
-        return np.diff(edges).astype(float)
 
     def state_bytes(self, in_per_s: np.ndarray, horizon_s: float) -> np.ndarray:
         """Keys of which a tuple came within the time to live, or the run: K (1 - exp(-rate ttl / K))."""

@@ -135,13 +135,20 @@ class OperatorBase(Spec):
         """What is wrong with sending to these, with the remedy; or nothing."""
         return ""
 
+    @property
+    def counted(self) -> int | None:
+        """Distinct values of its key; None where they are more than anyone counts."""
+        return None
+
     def values(self, replicas: int) -> int:
-        """Distinct values of its key; where they are more than anyone counts, as many as replicas."""
-        return replicas
+        """Distinct values of its key; uncounted ones are as many as replicas."""
+        return replicas if self.counted is None else self.counted
 
     def values_by_key_group(self, key_groups: int) -> np.ndarray:
-        """How many of its distinct group-by values fall into each key group; uncounted keys: 1 each. [key_groups]"""
-        return np.ones(key_groups)
+        """How many of its distinct values fall into each key group, as evenly as can be; uncounted: 1. [key_groups]"""
+        if self.counted is None:
+            return np.ones(key_groups)
+        return np.diff(np.arange(key_groups + 1, dtype=np.int64) * self.counted // key_groups).astype(float)
 
     # law -------------------------------------------------------------------------------------------------------------
 

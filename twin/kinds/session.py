@@ -53,14 +53,10 @@ class Session(KeyedOperator):
         """See OperatorBase."""
         return f"that frequent keys of {self.name} have longer sessions"
 
-    def values(self, replicas: int) -> int:
+    @property
+    def counted(self) -> int:
         """Its keys."""
         return self.keys
-
-    def values_by_key_group(self, key_groups: int) -> np.ndarray:
-        """As evenly as can be. [key_groups]"""
-        edges = np.arange(key_groups + 1, dtype=np.int64) * self.keys // key_groups
-        return np.diff(edges).astype(float)
 
     # law -------------------------------------------------------------------------------------------------------------
 

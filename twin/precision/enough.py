@@ -15,11 +15,10 @@ from collections.abc import Iterator
 import numpy as np
 from simpy.core import StopSimulation
 
-from twin.engine.measure.batches import Batches
 from twin.engine.measure.meters import Statistics
 from twin.engine.measure.standard_errors import StandardErrors, standard_errors, whole_slides_s
 from twin.job import Job
-from twin.precision.batches import sinks_of
+from twin.precision.batches import Batches, sinks_of
 from twin.precision.steadiness import memory_s, slides_s
 from twin.run import metrics_of
 from twin.scenario import Scenario

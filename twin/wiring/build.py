@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from twin.arrivals.law import ArrivalLaw
+from twin.arrivals.replay import Replay
 from twin.engine.arrival.broker import Broker
 from twin.engine.arrival.clock import clock
-from twin.engine.arrival.shares import read_shares
 from twin.engine.measure.meters import HostMeter, LinkMeter, OperatorMeter, WayMeter
 from twin.engine.station.pool import make_pool
+from twin.errors import BadInput
 from twin.job import Component
+from twin.partitions import counts, even
+from twin.query import AnyOperator
 from twin.randomness import stream
 from twin.wiring.event_time import finish, prepare
 from twin.wiring.sockets import limit_sockets
@@ -80,3 +86,21 @@ def meters(wiring: Wiring) -> tuple[list[OperatorMeter], list[HostMeter], list[L
     hosts = [HostMeter(name, memory.processors, world.nics[name], memory) for name, memory in world.memories.items()]
     links = [LinkMeter(name, nic) for name, nic in (*world.nics.items(), *world.links.items())]
     return operators, hosts, links, [WayMeter(ends, way) for ends, way in world.ways.items()]
+
+
+def read_shares(source: AnyOperator, replicas: int, law: ArrivalLaw) -> Sequence[float | None]:
+    """By replica, without those that read nothing; None: an equal share of all.
+
+    Raises BadInput for single recorded tuples, which are dealt in turn, where shares are uneven.
+    """
+    if source.parts is None:
+        return [None] * replicas
+    each = [count for count in counts(source.parts, replicas) if count]
+    if even(source.parts, len(each)):
+        return [None] * len(each)
+    if isinstance(law, Replay) and law.recording.rates_per_s is None:
+        raise BadInput(
+            f"source {source.name!r}: single recorded tuples are dealt to replicas in turn, which {source.parts} "
+            f"partitions on {replicas} replicas do not allow; use a number of replicas that divides {source.parts}"
+        )
+    return [count / source.parts for count in each]

@@ -14,7 +14,7 @@ from twin.engine.arrival.clock import Clock
 
 
 class Poller(Protocol):
-    """A source: see twin.engine.station.task.PollingTask. queued: records that it will read again."""
+    """A source: see twin.engine.station.task.Task. queued: records that it will read again."""
 
     name: str
     queued: int
@@ -30,8 +30,6 @@ class Broker:
     blocks: arrivals in seconds, as they were drawn, of which the source has taken the first block's before `place`.
     drawn: how many were, so far. taken: records that the source has taken, each counted once.
     """
-
-    __slots__ = ("blocks", "clock", "drawn", "env", "place", "source", "taken")
 
     def __init__(self, env: simpy.Environment, source: Poller, clock: Clock) -> None:
         self.env = env

@@ -23,8 +23,6 @@ class RecordedClock:
     A rate factor of 2 plays every record twice, of 1/2 every second one.
     """
 
-    __slots__ = ("_cycle_s", "_number", "_step", "_times_s", "_used")
-
     def __init__(self, law: Replay, replica: int, replicas: int) -> None:
         self._times_s = law.times_s
         self._cycle_s = law.cycle_s if law.loop else math.inf
@@ -95,8 +93,6 @@ class _PhaseClock:
     _elapsed: share of the gap to the next record that is over there, where gaps are equal.
     """
 
-    __slots__ = ("_at_s", "_base", "_elapsed", "_entered", "_factor", "_mark", "_phases", "_until_s")
-
     def __init__(self, phases: Iterable[Phase]) -> None:
         self._phases: Iterator[Phase] = iter(phases)
         self._factor = 1.0
@@ -155,8 +151,6 @@ class _PhaseClock:
 class PoissonClock(_PhaseClock):
     """Exponential gaps. Having no memory, they begin anew in each phase."""
 
-    __slots__ = ("_rng",)
-
     def __init__(self, phases: Iterable[Phase], rng: np.random.Generator) -> None:
         super().__init__(phases)
         self._rng = rng
@@ -174,8 +168,6 @@ class PoissonClock(_PhaseClock):
 
 class EvenClock(_PhaseClock):
     """Equal gaps. A gap that a phase's end cuts short goes on in the next phase, at its rate."""
-
-    __slots__ = ()
 
     def _within(self, rate: float) -> np.ndarray:
         gaps = self._elapsed + (self._until_s - self._at_s) * rate

@@ -29,8 +29,6 @@ class AlignedKeys:
     tuples that are expected of it, which count where a consumer has several such streams.
     """
 
-    __slots__ = ("_receivers", "_rows", "_version", "by_values", "consumer", "producer", "share", "together")
-
     def __init__(
         self,
         producer: KeyGroups,

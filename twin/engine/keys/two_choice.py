@@ -64,8 +64,6 @@ def settled_shares(weights: np.ndarray, first: Sequence[int], second: Sequence[i
 class Chooser:
     """Chooses the replica of one record after another, for one producer."""
 
-    __slots__ = ("_groups", "_sent")
-
     def __init__(self, groups: KeyGroups) -> None:
         self._groups = groups
         self._sent = [0] * groups.places

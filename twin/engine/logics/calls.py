@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 class Gate:
     """each_s: from one call to the next at least. free_s: when the next call may be made."""
 
-    __slots__ = ("each_s", "free_s")
-
     def __init__(self, per_s: float) -> None:
         self.each_s = 1.0 / per_s
         self.free_s = 0.0
@@ -38,21 +36,6 @@ class CallLogic(Logic):
     ask yet; its station stands still for it, as for a full channel. turn: when it may pass the gate, if it waits for
     that. last_s: when the last answer leaves, where they leave in order. number: of the call that was made last.
     """
-
-    __slots__ = (
-        "answered",
-        "answers",
-        "calls",
-        "capacity",
-        "end",
-        "flying",
-        "gate",
-        "last_s",
-        "number",
-        "selectivity",
-        "stuck",
-        "turn",
-    )
 
     def __init__(
         self, calls: Calls, selectivity: float, gate: Gate | None, answers: Draws, end: SinkLogic | None

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 class Steps(Logic):
     """From the first to the last. What a record becomes is for those to say who take it through them."""
 
-    __slots__ = ("steps",)
-
     def __init__(self, steps: list[Step]) -> None:
         super().__init__()
         self.steps = steps
@@ -87,8 +85,6 @@ class Steps(Logic):
 class Link(Outlet):
     """From one logic to the step of that number; after the last, to where the station's tuples leave."""
 
-    __slots__ = ("chain", "number")
-
     def __init__(self, chain: Chain, number: int) -> None:
         super().__init__()
         self.chain = chain
@@ -106,8 +102,6 @@ class Link(Outlet):
 class Arrivals(Outlet):
     """The end of a chain that ends the job."""
 
-    __slots__ = ("sink",)
-
     def __init__(self, sink: SinkLogic) -> None:
         super().__init__()
         self.sink = sink
@@ -120,8 +114,6 @@ class Arrivals(Outlet):
 class ChainKept:
     """What the service under way comes to; what each logic kept."""
 
-    __slots__ = ("entered", "parts", "planned")
-
     def __init__(self, chain: Chain, again: bool) -> None:
         self.planned = [record.copy() for record in chain.planned]
         self.entered = chain.entered.copy()
@@ -130,8 +122,6 @@ class ChainKept:
 
 class Chain(Steps):
     """`planned`: what leaves when the service ends, by `end`; `entered`: what has come to windows over time by then."""
-
-    __slots__ = ("_inner", "_work_s", "end", "entered", "planned")
 
     def __init__(self, steps: list[Step]) -> None:
         super().__init__(steps)

@@ -14,8 +14,6 @@ class RememberLogic(SelectLogic):
     elsewhere: how many there are while something else holds them.
     """
 
-    __slots__ = ("bytes_each", "elsewhere", "seen_s", "ttl_s")
-
     def __init__(self, selectivity: float, ttl_s: float, bytes_each: float) -> None:
         """ttl_s: may be infinite. bytes_each: of a key's state."""
         super().__init__(selectivity, selectivity <= 1.0)

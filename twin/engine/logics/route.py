@@ -12,8 +12,6 @@ class RouteLogic(Logic):
     What it passes on counts once: where it is exclusive, what went anywhere; else, all.
     """
 
-    __slots__ = ("exclusive", "goes", "n_out", "shares")
-
     def __init__(self, shares: list[float], exclusive: bool) -> None:
         super().__init__()
         self.shares = shares

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 class SelectLogic(Logic):
     """`selectivity` records leave per record that came; at most one each if `thins`."""
 
-    __slots__ = ("n_out", "selectivity", "thins")
-
     def __init__(self, selectivity: float, thins: bool) -> None:
         super().__init__()
         self.selectivity = selectivity
@@ -57,8 +55,6 @@ def send_times(record: Record, times: int, out: Outlet) -> None:
 
 class TableLogic(SelectLogic):
     """side: number of the input that changes the table."""
-
-    __slots__ = ("side",)
 
     def __init__(self, selectivity: float, side: int) -> None:
         super().__init__(selectivity, selectivity <= 1.0)

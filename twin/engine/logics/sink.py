@@ -11,8 +11,6 @@ from twin.engine.record import Record
 class CommittingSink(SinkLogic):
     """made: results so far; held: those that wait for a commit; undone: those that will be made again."""
 
-    __slots__ = ("held_results", "made", "undone", "waiting")
-
     def __init__(self) -> None:
         super().__init__()
         self.repeats = False

@@ -25,8 +25,6 @@ class ReplayableSource(SourceLogic):
     many it took before.
     """
 
-    __slots__ = ("forgotten", "log")
-
     def __init__(self) -> None:
         super().__init__()
         self.log: list[Record] = []

@@ -58,8 +58,6 @@ class Buffer:
     whether they went back to whom they came from, over other channels, in which control items do not overtake tuples.
     """
 
-    __slots__ = ("records", "state_bytes", "target", "undone")
-
     def __init__(self) -> None:
         self.state_bytes = 0.0  # of the key groups on the way here, which count at neither end
         self.records: list[Record] = []

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 class HashPartitioner(Partitioner):
     """By key groups, whose replicas and shares may change; or to the less loaded of two choices."""
 
-    __slots__ = ("_chooser", "_draws", "_groups", "_version")
-
     gives_keys = True
 
     def __init__(self, groups: KeyGroups, draws: Draws, first: int = 0) -> None:
@@ -55,8 +53,6 @@ class HashPartitioner(Partitioner):
 
 class AlignedPartitioner(HashPartitioner):
     """By the key group that a record was of at the producer, which knows those that it goes to."""
-
-    __slots__ = ("_aligned", "_producer")
 
     def __init__(self, aligned: AlignedKeys, producer: object, draws: Draws, first: int = 0) -> None:
         self._aligned = aligned

@@ -21,8 +21,6 @@ class Partitioner:
     the next of them.
     """
 
-    __slots__ = ("copies", "first", "live", "turn", "weights")
-
     tags = False
     """Whether it looks at each record, also where there is one replica only, and all of them hear control items."""
     gives_keys = False
@@ -61,8 +59,6 @@ class Partitioner:
 class SharedQueue(Partitioner):
     """The records of a queue that replicas share: all paths lead to it."""
 
-    __slots__ = ()
-
     def __init__(self, replicas: int) -> None:
         super().__init__([1.0 / replicas] * replicas)
 
@@ -73,8 +69,6 @@ class SharedQueue(Partitioner):
 
 class RandomPartitioner(Partitioner):
     """By shares of the replicas; one uniform number a record, if there are several that have one."""
-
-    __slots__ = ("_draws", "_steps")
 
     def __init__(self, weights: Sequence[float], draws: Draws, first: int = 0) -> None:
         self._draws = draws

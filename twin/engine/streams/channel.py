@@ -66,19 +66,6 @@ class Inbox:
     tuple_bytes: size of each. way: what is known of the way here, of all replicas together.
     """
 
-    __slots__ = (
-        "_draining",
-        "beyond_s",
-        "capacity",
-        "credits",
-        "sent",
-        "side",
-        "task",
-        "tuple_bytes",
-        "waiters",
-        "way",
-    )
-
     def __init__(
         self,
         task: Receiver,
@@ -156,8 +143,6 @@ class Port:
     outbox: what waits for room, in order. dropped: records for which there was none. passed_over: records that left the
     task and were not for this stream. told: values of the last control items, by kind.
     """
-
-    __slots__ = ("_only", "dropped", "outbox", "partitioner", "passed_over", "paths", "send_s", "task", "told")
 
     def __init__(self, task: Sender, paths: Paths, partitioner: Partitioner) -> None:
         self.task = task
@@ -266,8 +251,6 @@ class Port:
 
 class Way:
     """Of one stream, all replicas together. tuples: taken up so far; took_s: what it took all of them."""
-
-    __slots__ = ("took_s", "tuples")
 
     def __init__(self) -> None:
         self.tuples = 0

@@ -23,20 +23,6 @@ class Hop(Protocol):
 class Nic:
     """First in, first out at `bytes_per_s`. backlog_s: what it took at `last_s` to send all that waited then."""
 
-    __slots__ = (
-        "_capacity_bytes",
-        "_latency_factor",
-        "_since_s",
-        "backlog_s",
-        "bytes_out",
-        "bytes_per_s",
-        "env",
-        "hops",
-        "last_s",
-        "tuples_in",
-        "tuples_out",
-    )
-
     def __init__(self, env: simpy.Environment, bandwidth_mbps: float) -> None:
         self.env = env
         self.bytes_per_s = bandwidth_mbps * 1e6 / 8

@@ -33,8 +33,6 @@ class Batching:
 class GatheringPort(Port):
     """One buffer a consumer replica."""
 
-    __slots__ = ("_alarm", "_armed", "_buffers", "batching")
-
     def __init__(self, task: Sender, paths: Paths, partitioner: Partitioner, batching: Batching) -> None:
         super().__init__(task, paths, partitioner)
         self.batching = batching
@@ -85,8 +83,6 @@ class GatheringPort(Port):
 
 class SheddingPort(Port):
     """Never waits: a record for which there is no credit is dropped."""
-
-    __slots__ = ()
 
     def pass_on(self, path: Path, record: Record) -> None:
         """See Port."""

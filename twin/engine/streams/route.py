@@ -18,8 +18,6 @@ class Leg:
     stands in for both, and takes it on to the next leg; the last one gives the record its inbox back.
     """
 
-    __slots__ = ("bytes_each", "inbox", "latency_s", "nic", "onward", "task", "tuples")
-
     def __init__(self, nic: Nic, bytes_each: float, latency_s: float, onward: Leg | None, inbox: Inbox) -> None:
         self.nic = nic
         self.bytes_each = bytes_each
@@ -84,8 +82,6 @@ class Jitter:
 class _Crossing:
     """What a card or link needs to know of one record's crossing."""
 
-    __slots__ = ("bytes_each", "latency_s")
-
     def __init__(self, bytes_each: float) -> None:
         self.bytes_each = bytes_each
         self.latency_s = 0.0
@@ -93,8 +89,6 @@ class _Crossing:
 
 class JitteredLeg(Leg):
     """A hop whose latency varies; nothing overtakes what was sent before on the same route."""
-
-    __slots__ = ("_crossing", "arrival_s", "jitter")
 
     def __init__(
         self, nic: Nic, bytes_each: float, latency_s: float, onward: Leg | None, inbox: Inbox, jitter: Jitter

@@ -19,8 +19,6 @@ class Combiner:
     their keys; where there are none, records get them here.
     """
 
-    __slots__ = ("extent", "groups", "result_s", "scan_s")
-
     def __init__(self, extent: Extent, scan_s: float, result_s: float) -> None:
         self.extent = extent
         self.scan_s = scan_s
@@ -43,8 +41,6 @@ class GroupCombiner(Combiner):
     """keys: of so many records come to this replica, all alike, where the operator has no key groups. keyed: replicas
     share them; else each gets records of all.
     """
-
-    __slots__ = ("keyed", "keys")
 
     def __init__(self, extent: Extent, scan_s: float, result_s: float, keys: int, keyed: bool = True) -> None:
         super().__init__(extent, scan_s, result_s)

@@ -22,19 +22,6 @@ from twin.windows import EventWindow
 class ComputeLogic(TimedLogic):
     """windows: those that are made of its panes. results: whether it emits those windows itself."""
 
-    __slots__ = (
-        "_panes_held",
-        "eager",
-        "execute_s",
-        "forms",
-        "longest_us",
-        "panes",
-        "result_s",
-        "results",
-        "taken_in",
-        "windows",
-    )
-
     def __init__(
         self,
         *,

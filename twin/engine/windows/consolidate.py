@@ -45,19 +45,6 @@ class Complete(Outcome):
 class ConsolidateLogic(TimedLogic):
     """pieces: by input. formed, merged, merged_keys: windows, pieces and keys that went into them so far."""
 
-    __slots__ = (
-        "formed",
-        "longest_us",
-        "merge_s",
-        "merged",
-        "merged_keys",
-        "panes",
-        "pieces",
-        "result_s",
-        "results_per_key",
-        "windows",
-    )
-
     def __init__(
         self,
         *,

@@ -24,8 +24,6 @@ class Content:
     holds them.
     """
 
-    __slots__ = ("_start", "born_s", "elsewhere", "keys", "positions", "taken_s")
-
     def __init__(self) -> None:
         self.positions: list[float] = []
         self.keys: list[int] = []

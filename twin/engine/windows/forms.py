@@ -16,8 +16,6 @@ PANES, WINDOWS = "panes", "windows"
 class Forms:
     """since: the forms, with the event times from which they hold. to_come: what a time is to bring, until it does."""
 
-    __slots__ = ("_executions", "panes", "since", "to_come", "windows")
-
     def __init__(self, panes: Panes | None, windows: tuple[EventWindow, ...], form: str) -> None:
         self.panes = panes
         self.windows = windows

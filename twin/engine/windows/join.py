@@ -24,8 +24,6 @@ class MatchCombiner(Combiner):
     here. whole: by side, whether all of its records come here, also those of other replicas' keys.
     """
 
-    __slots__ = ("amplification", "here", "likeness", "selectivity", "whole")
-
     def __init__(
         self,
         extent: Extent,

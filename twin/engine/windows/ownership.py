@@ -49,8 +49,6 @@ class Ownership:
     """Of one operator. cuts: those that are not over, by their times. leaving: key groups whose state is on its way
     to their new owner, at a cut by end that all tuples and pieces before it had passed already."""
 
-    __slots__ = ("_now", "_seen", "cuts", "groups", "keys", "leaving")
-
     def __init__(self, keys: KeyGroups) -> None:
         self.keys = keys
         self.groups = Groups(keys.distinct)
@@ -110,8 +108,6 @@ class Ownership:
 class Copied:
     """Records of one stream that were sent twice, to the owners before and after a cut."""
 
-    __slots__ = ("n",)
-
     def __init__(self) -> None:
         self.n = 0
 
@@ -122,8 +118,6 @@ class EventTimePartitioner(Partitioner):
     mask: by which digests of sources are those of this stream, so that what is read again is of the same key; 0 where
     what comes is not one to one what sources send.
     """
-
-    __slots__ = ("_draws", "_key_steps", "_weighed", "audit", "copied", "mask", "ownership")
 
     tags = True
 

@@ -18,8 +18,6 @@ Found = tuple[int, int, float, float]
 class Groups:
     """The key groups of an operator: distinct keys of each [G], and to which a key belongs."""
 
-    __slots__ = ("distinct", "edges")
-
     def __init__(self, distinct: np.ndarray) -> None:
         self.distinct = distinct
         self.edges: list[int] = [0, *np.cumsum(distinct).astype(int).tolist()]
@@ -34,8 +32,6 @@ class Groups:
 
 class Content:
     """Of one span of event time, or of several merged. held: by key."""
-
-    __slots__ = ("groups", "held")
 
     def __init__(self, groups: Groups) -> None:
         self.groups = groups

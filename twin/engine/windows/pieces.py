@@ -21,8 +21,6 @@ Merged = dict[Span, tuple[Content, float, int]]
 class Pieces:
     """Spans count panes. windows: of those who send complete windows, which may overlap; none: panes are sent."""
 
-    __slots__ = ("_ends", "_held", "_keys", "nothing", "panes", "windows")
-
     def __init__(self, nothing: Content, panes: Panes, windows: tuple[EventWindow, ...] = ()) -> None:
         self.nothing = nothing
         self.panes = panes

@@ -40,8 +40,6 @@ class SessionLogic(Logic):
     sessions that something else holds.
     """
 
-    __slots__ = ("alarm", "begun", "elsewhere", "finished", "gap_s", "groups", "keyed", "keys", "open", "watching")
-
     def __init__(self, gap_s: float, keys: int, keyed: bool = True) -> None:
         super().__init__()
         self.keeps = True

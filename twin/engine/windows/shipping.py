@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 class Owed:
     """CPU work of a thread beside a task: while there is any, it gets as much of the core as the task's own tuples."""
 
-    __slots__ = ("work_s",)
-
     def __init__(self) -> None:
         self.work_s = 0.0
 
@@ -39,8 +37,6 @@ class Shipping:
     """From one replica to one consumer. longest_us: of the consumer's windows. made_s: CPU seconds of a result, beside
     sending it. together: whether both are one component: then partial results are `here` at once, cost nothing, and
     stay with both owners while a key group changes hands. What the replica has over a span is `held`."""
-
-    __slots__ = ("copied", "held", "here", "longest_us", "made_s", "ownership", "port", "task", "together")
 
     def __init__(
         self, task: Station, port: Port, ownership: Ownership, copied: Copied, longest_us: int, made_s: float

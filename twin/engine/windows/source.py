@@ -21,8 +21,6 @@ class TimedSource(ReplayableSource):
     """panes: so short that all panes of all operators are made of them. replayable: whether a failure may have it read
     records again: they are the same records then, of the same event times."""
 
-    __slots__ = ("_marked_us", "_newest_us", "disorder_us", "panes", "replayable", "slack_us")
-
     def __init__(self, panes: Panes, disorder_us: int, slack_us: int, replayable: bool) -> None:
         super().__init__()
         self.replayable = replayable

@@ -31,8 +31,6 @@ def extent_of(window: Window) -> Extent:
 class Trigger:
     """The base of all. Says at which position of its window each record is, and where windows end."""
 
-    __slots__ = ("extent", "window")
-
     window: WindowLogic
 
     def __init__(self, extent: Extent) -> None:
@@ -66,8 +64,6 @@ class Trigger:
 
 class CountTrigger(Trigger):
     """Evaluates every `slide` records. `seen`: records so far."""
-
-    __slots__ = ("seen",)
 
     def __init__(self, extent: Extent) -> None:
         super().__init__(extent)
@@ -108,8 +104,6 @@ class Clock:
 
 class TimeTrigger(Trigger):
     """Evaluates every `slide` seconds; records are where their services ended."""
-
-    __slots__ = ("alarm", "boundary_s")
 
     def __init__(self, extent: Extent) -> None:
         super().__init__(extent)

@@ -24,8 +24,6 @@ GroupState = Mapping[int, Content] | Sequence[Mapping[Span, Content]]
 class TimedKept:
     """What a logic over event time was at a checkpoint."""
 
-    __slots__ = ("emitted_us", "held_us", "owed_s", "sent_off", "state", "watermark_us")
-
     def __init__(self, logic: TimedLogic) -> None:
         self.watermark_us = logic.watermark_us
         self.emitted_us = logic.emitted_us.copy()
@@ -39,19 +37,6 @@ class TimedLogic(Logic):
     """watermark_us: up to where it is done. held_us: by migration that is under way, beyond where it must not go; it
     takes tuples meanwhile. emitted_us: of key groups that came from elsewhere, up to where their windows were handed
     over there. sent_off: state of its key groups that is on its way elsewhere, and back here if the job fails."""
-
-    __slots__ = (
-        "audit",
-        "emitted_us",
-        "held_us",
-        "index",
-        "key_bytes",
-        "owed",
-        "ownership",
-        "sent_off",
-        "shippings",
-        "watermark_us",
-    )
 
     ownership: Ownership
     """Who has which of its operator's key groups; set when all tasks are there."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 class WindowKept:
     """planned: results of the service under way. Of the rest, copies."""
 
-    __slots__ = ("contents", "planned", "trigger")
-
     def __init__(self, planned: list[Result], contents: tuple[Content, ...], trigger: object) -> None:
         self.planned = planned
         self.contents = contents
@@ -32,8 +30,6 @@ class WindowKept:
 
 class WindowLogic(Logic):
     """One content for all inputs, or, of a join, one a side."""
-
-    __slots__ = ("combiner", "contents", "planned", "trigger")
 
     def __init__(self, trigger: Trigger, combiner: Combiner, sides: int = 1) -> None:
         super().__init__()

@@ -19,7 +19,6 @@ from twin.kernel.arena import view, write_back
 from twin.kernel.handover.channels import lift_hops, lift_ports
 from twin.kernel.handover.logics import lift_logics
 from twin.kernel.handover.stations import count_taken, lift_brokers, lift_pools, lift_tasks
-from twin.kernel.lower import Lowered
 
 if TYPE_CHECKING:
     from twin.kernel.lower import Lowered
