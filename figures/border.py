@@ -19,10 +19,10 @@ def border(table: Mapping[str, Sequence[float]], horizontal: str, interval: tupl
     value, holds = np.asarray(table["value"], dtype=float), np.asarray(table["holds"], dtype=float)
     if interval is not None:
         axes.axvspan(*interval, color=ORANGE, alpha=0.3, linewidth=0, label="border, 95 %")
-    for each in np.unique(value):
-        here = holds[value == each]
+    for tried in np.unique(value):
+        here = holds[value == tried]
         colour = BLUE if here.mean() == 1.0 else GREY
-        axes.plot(each, here.mean(), "o", color=colour, markersize=3 + np.sqrt(len(here)), alpha=0.8)
+        axes.plot(tried, here.mean(), "o", color=colour, markersize=3 + np.sqrt(len(here)), alpha=0.8)
     axes.set_ylim(-0.08, 1.08)
     axes.set_yticks([0, 0.5, 1], ["none", "half", "all"])
     axes.set_ylabel("holds in ... of the runs")

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from figures.style import BLUE, FONT_PT, GREEN, GREY, ORANGE, quiet
+from figures.style import BLUE, FONT_PT, GREEN, GREY, ORANGE, quiet, rows_where
 
 _STYLES = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (GREY, "D"), ("#000000", "v"))
 WIDE = 50.0
@@ -31,7 +31,7 @@ def comparison(table: Mapping[str, Sequence[Any]], horizontal: str) -> Figure:
     panels = figure.subplots(len(metrics), 1, squeeze=False)[:, 0]
     for axes, metric in zip(panels, metrics, strict=True):
         quiet(axes)
-        rows = [row for row, each in enumerate(table["metric"]) if each == metric]
+        rows = rows_where(table, metric=metric)
         rows = [row for row in rows if math.isfinite(table["mean"][row])]
         (_over_x if numeric else _listed)(axes, table, rows, variants)
         (axes.set_ylabel if numeric else axes.set_title)(metric, fontsize=FONT_PT)

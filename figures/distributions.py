@@ -1,4 +1,4 @@
-"""Cumulative distributions of a few samples on one pair of axes."""
+"""Cumulative distributions on one pair of axes: of a few samples, or as profiling finds them (BriskStream, Fig. 3)."""
 
 from __future__ import annotations
 
@@ -24,4 +24,19 @@ def distributions(
     axes.set_xlabel(quantity)
     axes.set_ylabel("cumulative share")
     figure.legend(fontsize=FONT_PT - 1, frameon=False, loc="outside upper left", ncols=4)
+    return figure
+
+
+def profile_times(times_s: Mapping[str, Sequence[float]]) -> Figure:
+    """A cumulative distribution an operator. times_s: by operator, quantiles > 0 at equal steps from 0 to 1."""
+    figure, axes = new_figure(5.2, 3.2)
+    for number, (operator, quantiles) in enumerate(times_s.items()):
+        shares = np.linspace(0.0, 1.0, len(quantiles))
+        dashes = ("-", "--", ":")[number // 10 % 3]  # ten colours, then other dashes
+        axes.plot(np.asarray(quantiles) * 1e9, shares, dashes, linewidth=1.4, label=operator)
+    axes.set_xscale("log")
+    axes.set_ylim(0.0, 1.0)
+    axes.set_xlabel("execution time (ns a tuple, log scale)")
+    axes.set_ylabel("share of tuples")
+    figure.legend(fontsize=FONT_PT - 1, frameon=False, loc="outside right upper")
     return figure

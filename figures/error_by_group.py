@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from figures.style import FONT_PT, GREY, looks, quiet
+from figures.style import FONT_PT, GREY, looks, quiet, rows_where
 
 
 def error_by_group(table: Mapping[str, Sequence[Any]], bounds: Mapping[str, float], bound_label: str) -> Figure:
@@ -41,10 +41,10 @@ def error_by_group(table: Mapping[str, Sequence[Any]], bounds: Mapping[str, floa
 
 
 def _panel(axes: Axes, table: Mapping[str, Sequence[Any]], dimension: str, quantity: str) -> None:
-    mine = [i for i, each in enumerate(table["dimension"]) if each == dimension and table["quantity"][i] == quantity]
+    mine = rows_where(table, dimension=dimension, quantity=quantity)
     groups = list(dict.fromkeys(table["group"][i] for i in mine))
     for metric, look in looks(table["metric"][i] for i in mine).items():
-        rows = [i for i in mine if table["metric"][i] == metric]
+        rows = rows_where(table, dimension=dimension, quantity=quantity, metric=metric)
         where = [groups.index(table["group"][i]) for i in rows]
         values = np.array([table["value"][i] for i in rows], dtype=float)
         style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linestyle": look.dashes}

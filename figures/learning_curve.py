@@ -21,8 +21,8 @@ def learning_curve(table: Mapping[str, Sequence[Any]]) -> Figure:
     training = np.asarray(table["training_loss"], dtype=float)
     validation = np.asarray(table["validation_loss"], dtype=float)
     figure, axes = new_figure(5.2, 3.2)
-    for number, each in enumerate(np.unique(member)):
-        rows = np.flatnonzero(member == each)
+    for number, name in enumerate(np.unique(member)):
+        rows = np.flatnonzero(member == name)
         rows = rows[np.argsort(step[rows])]
         first = number == 0
         axes.plot(step[rows], training[rows], color=BLUE, linewidth=1.1, label="training" if first else None)

@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-from figures.style import FONT_PT, looks, new_figure
+from figures.style import FONT_PT, looks, new_figure, rows_where
 
 MARKED = 15
 """Ticks of the horizontal axis, at most."""
@@ -23,7 +23,7 @@ def lines(table: Mapping[str, Sequence[Any]], horizontal: str, vertical: str, *,
     """
     figure, axes = new_figure(5.2, 3.2)
     for name, look in looks(table["series"]).items():
-        rows = [row for row, each in enumerate(table["series"]) if each == name]
+        rows = rows_where(table, series=name)
         points = sorted((table["x"][row], table["y"][row]) for row in rows)
         axes.plot(
             *zip(*points, strict=True), color=look.colour, marker=look.marker, markersize=4, linewidth=1.4, label=name
@@ -41,4 +41,25 @@ def lines(table: Mapping[str, Sequence[Any]], horizontal: str, vertical: str, *,
     axes.set_xlabel(horizontal)
     axes.set_ylabel(vertical)
     figure.legend(fontsize=FONT_PT - 1, frameon=False, loc="outside upper left", ncols=2)
+    return figure
+
+
+def scalability(table: Mapping[str, Sequence[Any]]) -> Figure:
+    """A line a series over the number of sockets, and the straight one in grey.
+
+    Columns, one entry a point: series (text), sockets, speed_up (against one socket).
+    """
+    figure, axes = new_figure(4.4, 3.2)
+    sockets = sorted(set(table["sockets"]))
+    axes.plot(sockets, sockets, color="#bbbbbb", linewidth=1.0, label="linear")
+    for name, look in looks(table["series"]).items():
+        rows = rows_where(table, series=name)
+        x, y = ([table[key][row] for row in rows] for key in ("sockets", "speed_up"))
+        style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linestyle": look.dashes}
+        axes.plot(x, y, **style, linewidth=1.4, markersize=4, label=name)
+    axes.set_xticks(sockets)
+    axes.set_ylim(bottom=0.0)
+    axes.set_xlabel("sockets")
+    axes.set_ylabel("simulated throughput, 1 = one socket")
+    axes.legend(fontsize=FONT_PT - 1, frameon=False)
     return figure

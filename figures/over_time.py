@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from figures.style import FONT_PT, looks, quiet
+from figures.style import FONT_PT, looks, quiet, rows_where
 
 FAR = 50.0
 """A panel whose values are so many times apart is drawn on an axis that is linear near 0 and logarithmic beyond."""
@@ -21,20 +21,20 @@ def over_time(table: Mapping[str, Sequence[Any]]) -> Figure:
     """
     panels = list(dict.fromkeys(table["panel"]))
     figure = Figure(figsize=(6.0, 2.0 * len(panels) + 0.4), layout="constrained", dpi=150)
-    each = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
-    for axes, panel in zip(each, panels, strict=True):
+    places = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
+    for axes, panel in zip(places, panels, strict=True):
         quiet(axes)
         for name, look in looks(table["series"]).items():
-            rows = [k for k, at in enumerate(zip(table["panel"], table["series"], strict=True)) if at == (panel, name)]
+            rows = rows_where(table, panel=panel, series=name)
             x, mean, half = (np.array([table[key][k] for k in rows], float) for key in ("x", "mean", "half_width"))
             axes.plot(x, mean, color=look.colour, linestyle=look.dashes, linewidth=1.3, label=name)
             low, high = mean - np.nan_to_num(half), mean + np.nan_to_num(half)
             axes.fill_between(x, np.maximum(low, 0.0), high, color=look.colour, alpha=0.15, linewidth=0)
         axes.set_ylabel(panel, fontsize=FONT_PT)
-        values = [table["mean"][k] for k, at in enumerate(table["panel"]) if at == panel]
+        values = [table["mean"][row] for row in rows_where(table, panel=panel)]
         _scale(axes, np.array(values, float))
-    each[-1].set_xlabel("simulated time (s)")
-    handles, labels = each[0].get_legend_handles_labels()
+    places[-1].set_xlabel("simulated time (s)")
+    handles, labels = places[0].get_legend_handles_labels()
     figure.legend(handles, labels, fontsize=FONT_PT - 1, frameon=False, loc="outside upper left", ncols=3)
     return figure
 

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from figures.style import FONT_PT, new_figure
+from figures.style import FONT_PT, new_figure, rows_where
 
 COLOURS = ("#7a7a7a", "#bdbdbd", "#d9730d", "#9ec3ea", "#3465a4", "#16325c", "#a5d6b7", "#2e8b57", "#1b5235")
 
@@ -23,7 +23,7 @@ def speed_ups(table: Mapping[str, Sequence[Any]]) -> Figure:
     figure, axes = new_figure(7.6, 3.8)
     width = 0.85 / len(planners)
     for number, planner in enumerate(planners):
-        rows = [row for row, name in enumerate(table["planner"]) if name == planner]
+        rows = rows_where(table, planner=planner)
         x = np.array([types.index(table["type"][row]) for row in rows]) + (number - (len(planners) - 1) / 2) * width
         height, low, high = (
             np.array([table[name][row] for row in rows], dtype=float)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -36,12 +36,12 @@ def looks(series: Iterable[str]) -> dict[str, Look]:
     names = list(dict.fromkeys(series))
     if len(names) > len(_COLOURS) * len(_HATCHES):
         raise ValueError(f"{len(names)} series cannot be told apart; draw fewer")
-    found = {}
+    styles = {}
     for index, name in enumerate(names):
         turn, which = divmod(index, len(_COLOURS))
         other = (which + turn) % len(_COLOURS)
-        found[name] = Look(_COLOURS[which], _MARKERS[other], _DASHES[other], _HATCHES[turn])
-    return found
+        styles[name] = Look(_COLOURS[which], _MARKERS[other], _DASHES[other], _HATCHES[turn])
+    return styles
 
 
 def new_figure(width_in: float, height_in: float) -> tuple[Figure, Axes]:
@@ -60,3 +60,9 @@ def quiet(axes: Axes) -> None:
     axes.set_axisbelow(True)
     axes.xaxis.label.set_fontsize(FONT_PT + 1)
     axes.yaxis.label.set_fontsize(FONT_PT + 1)
+
+
+def rows_where(table: Mapping[str, Sequence[Any]], **columns: Any) -> list[int]:
+    """The rows of a table of columns that have these values in these columns."""
+    wanted = tuple(columns.values())
+    return [row for row, values in enumerate(zip(*(table[name] for name in columns), strict=True)) if values == wanted]

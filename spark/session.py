@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
+import importlib.util
 import os
 import re
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 import time
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,11 +25,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 import twin
-from spark.gateway import end_told, quiet_bridge, stop
-from spark.java import find_java, write_java_home
+from spark.jvm import end_told, find_java, quiet_bridge, stop, write_java_home
 from spark.master import check_master, is_local, on_loopback, with_retries
-from spark.scratch import scratch_folder
-from spark.shipping import zip_packages
 from twin.errors import BadInput
 
 EXECUTORS_TIMEOUT_S = 60.0
@@ -181,3 +183,43 @@ def _reason(error: Exception, log: Path) -> str:
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     telling = [line.strip() for line in lines if re.search(r"\w(Exception|Error): |\bERROR\b", line)]
     return telling[-1] if telling else str(error).strip().splitlines()[0]
+
+
+PREFIX = "streamtwin-spark-"
+_LOCK = ".in-use"
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Empty but for a lock, which ends with the process, however it ends."""
+    _clear()
+    made = tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True)
+    with made as folder, (Path(folder) / _LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield Path(folder)
+
+
+def _clear() -> None:
+    """Removes folders whose lock nobody holds. One without a lock is being made, or is not ours: it stays."""
+    for lock in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{_LOCK}"):
+        try:
+            with lock.open() as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+        except OSError:  # it is held, belongs to another user, or has just gone
+            continue
+
+
+def zip_packages(packages: tuple[str, ...], archive: Path) -> Path:
+    """Writes the Python and YAML files of these top-level packages to `archive` and names it.
+
+    A package that is not installed is left out: what needs it fails where it is needed, and says so.
+    """
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
+        for package in packages:
+            found = importlib.util.find_spec(package)
+            for place in (found.submodule_search_locations or []) if found else []:
+                root = Path(place)
+                for path in sorted(p for p in root.rglob("*") if p.suffix in {".py", ".yaml"}):
+                    target.write(path, Path(package) / path.relative_to(root))
+    return archive

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from benchmarks.validity import report_words as words
 from benchmarks.validity.published import Distance, distance_table
 from benchmarks.validity.theory import Finding, theory_table
-from figures.numa_times import numa_times
 from figures.theory_ratios import theory_ratios
+from figures.tuple_times import numa_times
 from twin.version import VERSION
 
 Table = Sequence[tuple[str, ...]]

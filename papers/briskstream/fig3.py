@@ -46,7 +46,7 @@ NOTES = (
 
 def run(workspace: Workspace, sizes: Sizes) -> Result:
     """Profiles of two applications, and RLAS's plans with each percentile on Server A."""
-    from figures.profile_times import profile_times
+    from figures.distributions import profile_times
 
     cases = {name: Case(name) for name in APPLICATIONS}
     profiles = {name: _profiles(workspace, case) for name, case in cases.items()}

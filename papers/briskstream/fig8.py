@@ -47,7 +47,7 @@ NOTES = (
 
 def run(workspace: Workspace, _sizes: Sizes) -> Result:
     """All operators of word count but the source, alone, on two sockets, by engine profile."""
-    from figures.time_breakdown import time_breakdown
+    from figures.tuple_times import time_breakdown
 
     query = Case(APPLICATION).job.query
     operators = [each.name for each in query.topological if query.inputs(each.name)]

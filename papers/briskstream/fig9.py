@@ -63,7 +63,7 @@ NOTES = (
 
 def run(workspace: Workspace, sizes: Sizes) -> Result:
     """All applications on one to eight sockets of both servers, and one of them under each engine on Server A."""
-    from figures.scalability import scalability
+    from figures.lines import scalability
 
     ours = {
         server: [row for name in APPLICATIONS for row in _rows(workspace, Case(name, server))] for server in SERVERS

@@ -109,7 +109,7 @@ def _run(workspace: Workspace, case: Case) -> dict[str, Any]:
 
 
 def _speed_ups(rows: list[dict[str, Any]]) -> Any:
-    from figures.grouped_bars import grouped_bars
+    from figures.bars import grouped_bars
 
     others = [row for row in rows if row["engine"] != BRISK]
     columns = {"group": "application", "series": "engine", "value": "speed_up"}

@@ -44,7 +44,7 @@ NOTES = (
 
 def run(workspace: Workspace, _sizes: Sizes) -> Result:
     """The operator on five sockets, everything before it on socket 0."""
-    from figures.numa_times import numa_times
+    from figures.tuple_times import numa_times
 
     rows = [_compared(workspace, operator, socket) for operator, published in TABLE_3.items() for socket in published]
     others = [_row(workspace, OTHER, operator, socket) for operator in TABLE_3 for socket in ON_THE_OTHER]

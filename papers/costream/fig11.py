@@ -64,7 +64,7 @@ class _Judges:
 
 def run(workspace: Workspace, sizes: Sizes) -> Result:
     """The paper's architecture and ours, trained without chains, then on with chains of two to four filters."""
-    from figures.grouped_bars import grouped_bars
+    from figures.bars import grouped_bars
     from papers.costream import rivals
 
     seed = workspace.seed

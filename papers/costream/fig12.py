@@ -24,7 +24,7 @@ SEEN = {
 
 def run(workspace: Workspace, sizes: Sizes) -> Result:
     """The paper's architecture with ever more features; each network is trained and judged on the same rows."""
-    from figures.grouped_bars import grouped_bars
+    from figures.bars import grouped_bars
     from papers.costream import rivals
 
     recipe = main_corpus(sizes, workspace.seed)

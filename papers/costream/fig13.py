@@ -18,7 +18,7 @@ SCHEMES = {"traditional": "traditional: all neighbours, in rounds", "costream": 
 
 def run(workspace: Workspace, sizes: Sizes) -> Result:
     """The paper's architecture with either scheme, on the same rows."""
-    from figures.grouped_bars import grouped_bars
+    from figures.bars import grouped_bars
     from papers.costream import rivals
 
     recipe = main_corpus(sizes, workspace.seed)

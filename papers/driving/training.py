@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from models.dataset import Dataset
-    from scenarios.improving.exam import Question
+    from scenarios.improving.test_set import JudgingJob
     from twin.metrics import CostModel
 
 JUDGES = ("edge-linear", "edge-2-way", "edge-3-way")
@@ -81,15 +81,15 @@ SHARES = tuple(map(FirstShare, (0.1, 0.2, 0.5)))
 def run(workspace: Workspace, sizes: Sizes) -> Result:
     """`sizes.queries` jobs a family at most. Networks are as many as where a model is trained for one evaluation."""
     from figures.lines import lines
-    from scenarios.improving.answer import Row
+    from scenarios.improving.history import RoundRow
     from twin.rates.model import RateModel
 
     questions = list(_questions(workspace, sizes))
     rows: list[dict[str, Any]] = []
     for name, words, runs, model in _models(workspace, sizes):
-        found = Row.of(name, 0, runs, [each.answered_by(model) for each in questions])
+        found = RoundRow.of(name, 0, runs, [each.judged(model) for each in questions])
         rows.append({**found.shown, "model": name, "learned": words})
-    alone = Row.of("rates", 0, 0, [each.answered_by(RateModel()) for each in questions])
+    alone = RoundRow.of("rates", 0, 0, [each.judged(RateModel()) for each in questions])
     rows.append({**alone.shown, "model": "rate model", "learned": "nothing", "runs": None})
     by_share = [row for row in rows if row["runs"] is not None and "hosts" not in row["learned"]]
 
@@ -128,10 +128,10 @@ def _models(workspace: Workspace, sizes: Sizes) -> Iterator[tuple[str, str, int,
             yield contestant.name, words, len(split.train) + len(split.valid), model
 
 
-def _questions(workspace: Workspace, sizes: Sizes) -> Iterator[Question]:
+def _questions(workspace: Workspace, sizes: Sizes) -> Iterator[JudgingJob]:
     """Every job's plans, simulated now or earlier."""
-    from scenarios.improving.exam import Question
-    from scenarios.improving.grounds import grounds
+    from scenarios.improving.test_set import JudgingJob
+    from scenarios.improving.pool import job_pool
     from scenarios.questions.kept import Outcome
 
     asked = [(name, number) for name in JUDGES for number in range(len(FAMILIES[name].seeds[: sizes.queries]))]
@@ -141,9 +141,9 @@ def _questions(workspace: Workspace, sizes: Sizes) -> Iterator[Question]:
         for key, (name, number) in zip(keys, asked, strict=True)
     ]
     for (name, number), outcomes in zip(asked, kept(workspace, "exam", judged, pieces), strict=True):
-        where = grounds(name, 0)
+        where = job_pool(name, 0)
         job = where.judging(number)
-        yield Question(job, where.plans(job, workspace.seed, PLANS), [Outcome(_finite(each)) for each in outcomes])
+        yield JudgingJob(job, where.plans(job, workspace.seed, PLANS), [Outcome(_finite(each)) for each in outcomes])
 
 
 def _arguments(name: str, number: int, seed: int) -> tuple[str, int, int]:
@@ -152,11 +152,11 @@ def _arguments(name: str, number: int, seed: int) -> tuple[str, int, int]:
 
 def judged(name: str, number: int, seed: int) -> Sequence[Mapping[str, float | None]]:
     """What came of each plan of one job, as JSON has it: None for a latency that nothing has."""
-    from scenarios.improving.exam import MEAN
-    from scenarios.improving.grounds import grounds
+    from scenarios.improving.test_set import MEAN
+    from scenarios.improving.pool import job_pool
     from scenarios.questions.bench import outcome
 
-    where = grounds(name, 0)
+    where = job_pool(name, 0)
     job = where.judging(number)
     found = [outcome(job.with_plan(plan), seed).measures for plan in where.plans(job, seed, PLANS)]
     return [

@@ -18,9 +18,9 @@ from models.pipeline import FineTuning, fine_tune, rehearsing
 from models.prediction import LearnedCostModel
 from scenarios.executing.progress import Audience
 from scenarios.improving.choosing import STRATEGIES
-from scenarios.improving.exam import seen
-from scenarios.improving.grounds import Grounds
-from scenarios.learning.fine_tuning import steps
+from scenarios.improving.test_set import seen
+from scenarios.improving.pool import JobPool
+from scenarios.learning.learner import steps
 from scenarios.questions.bench import Bench
 from scenarios.questions.kept import Outcome
 from twin.atomic import new_folder
@@ -35,7 +35,7 @@ STEPS, PER_STEP = 400, 128
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LearningPlan:
     """How a model improves. jobs: new ones a round. each: runs of each of these. pool: plans of a job to choose from.
     rehearsed: rows that the model was trained on, of which as many are mixed in."""
 
@@ -47,7 +47,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class LearningRound:
     """number: 0 is the model as given. runs: simulated so far to learn from."""
 
     number: int
@@ -57,32 +57,34 @@ class Round:
 
 def rounds(
     start: LearnedCostModel,
-    grounds: Grounds,
+    pool: JobPool,
     strategy: str,
     count: int,
-    how: Plan,
+    how: LearningPlan,
     bench: Bench,
     folder: Path,
     audience: Audience,
-) -> Iterator[Round]:
+) -> Iterator[LearningRound]:
     """The model as given, and after each of `count` rounds. Raises BadInput as the model's `predict`, and where the
     runs teach nothing."""
     model, learned, outcomes = start, list[Scenario](), list[Outcome]()
-    yield Round(0, 0, start)
+    yield LearningRound(0, 0, start)
     for number in range(1, count + 1):
-        chosen = list(_chosen(model, grounds, strategy, number, how))
+        chosen = list(_chosen(model, pool, strategy, number, how))
         with audience.progress(f"runs of round {number}, {strategy}") as report:
-            outcomes += bench.outcomes([(each, how.seed) for each in chosen], report)
+            outcomes += bench.outcomes([(job, how.seed) for job in chosen], report)
         learned += chosen
         model = _improved(start, learned, outcomes, how, folder / f"{strategy}-{number}", audience)
-        yield Round(number, len(learned), model)
+        yield LearningRound(number, len(learned), model)
 
 
-def _chosen(model: LearnedCostModel, grounds: Grounds, strategy: str, number: int, how: Plan) -> Iterator[Scenario]:
+def _chosen(
+    model: LearnedCostModel, pool: JobPool, strategy: str, number: int, how: LearningPlan
+) -> Iterator[Scenario]:
     """Of each new job, under the plans that the strategy wants."""
     for index in range((number - 1) * how.jobs, number * how.jobs):
-        job, seed = grounds.teaching(index), child_seed(how.seed, index)
-        plans = grounds.plans(job, seed, how.pool)
+        job, seed = pool.teaching(index), child_seed(how.seed, index)
+        plans = pool.plans(job, seed, how.pool)
         order, spread, _ = seen(model, job, plans)
         rows = STRATEGIES[strategy](spread, order, stream(seed, "strategy"), how.each)
         yield from (job.with_plan(plans[row]) for row in rows)
@@ -90,12 +92,12 @@ def _chosen(model: LearnedCostModel, grounds: Grounds, strategy: str, number: in
 
 def rows_of(jobs: Sequence[Scenario], outcomes: Sequence[Outcome]) -> Dataset:
     """Runs as training rows: latencies and rates of those that succeeded."""
-    labels = np.array([[_label(each, metric) for metric in METRICS] for each in outcomes])
+    labels = np.array([[_label(outcome, metric) for metric in METRICS] for outcome in outcomes])
     failed = labels[:, METRICS.index("success")] == 0
     columns = [METRICS.index(metric) for metric in REGRESSION_METRICS]
     labels[np.ix_(failed, columns)] = np.nan
     horizon_s = jobs[0].run.horizon_s
-    return of_deployments(jobs, labels, [config_hash(each) for each in jobs], horizon_s)
+    return of_deployments(jobs, labels, [config_hash(job) for job in jobs], horizon_s)
 
 
 def _label(outcome: Outcome, metric: str) -> float:
@@ -106,7 +108,7 @@ def _improved(
     start: LearnedCostModel,
     jobs: Sequence[Scenario],
     outcomes: Sequence[Outcome],
-    how: Plan,
+    how: LearningPlan,
     folder: Path,
     audience: Audience,
 ) -> LearnedCostModel:
@@ -117,7 +119,7 @@ def _improved(
     if how.rehearsed is not None:
         rows, parts = rehearsing(rows, parts, *how.rehearsed, how.seed)
     with audience.progress(f"steps at most of learning from {len(jobs)} runs") as report:
-        told = steps(start.ensembles, report)
+        told = steps({ensemble.name: len(ensemble.members) for ensemble in start.ensembles}, report)
         ensembles = fine_tune(start.ensembles, rows, parts, _pace(len(parts.train)), how.seed, told)
     _write(ensembles, folder)
     return LearnedCostModel(folder.name, ensembles)
@@ -131,5 +133,5 @@ def _pace(rows: int) -> FineTuning:
 def _write(ensembles: Sequence[Ensemble], folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with new_folder(folder) as aside:
-        for each in ensembles:
-            save(each, aside)
+        for ensemble in ensembles:
+            save(ensemble, aside)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,8 +54,9 @@ def tune(
         old_parts = learner.training_split(model, old)
         dataset, parts = rehearsing(new, parts, old, old_parts, seed)
         held_out.append(("old", old, old_parts.test))
+    members = {ensemble.name: len(ensemble.members) for ensemble in model.ensembles}
     after = LearnedCostModel(
-        model.name, fine_tune(model.ensembles, dataset, parts, how, seed, steps(model.ensembles, report))
+        model.name, fine_tune(model.ensembles, dataset, parts, how, seed, learner.steps(members, report))
     )
     rows = tuple(row for name, rows, test in held_out for row in _compared(name, rows, test, model, after))
     return Tuned(after.ensembles, rows, {name: len(part) for name, part in parts._asdict().items()})
@@ -71,13 +72,3 @@ def _compared(
     for number, row in enumerate(found):
         old = {name: known[number]._asdict()[name] if known else None for name in ("q50", "q95", "accuracy")}
         yield {**row._asdict(), "queries": queries, **{f"{name}_before": value for name, value in old.items()}}
-
-
-def steps(ensembles: Sequence[Ensemble], report: Progress) -> Callable[[str, int, int, int, float], None]:
-    """Steps done, of the ensemble that is being tuned."""
-    members = {each.name: len(each.members) for each in ensembles}
-
-    def told(name: str, member: int, step: int, each: int, _loss: float) -> None:
-        report(member * each + step, members[name] * each)
-
-    return told

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,17 +70,23 @@ def rows_of(folder: Path, report: Progress | None = None, reprofiled: Reprofiled
     return found
 
 
-def steps(
-    settings: TrainingSettings, metrics: Sequence[str], report: Progress
-) -> Callable[[str, int, int, int, float], None]:
-    """What training tells (ensemble's name, member, step, steps, loss), as steps done of all networks' steps."""
-    names = ["all"] if settings.heads == "all" and len(metrics) > 1 else list(metrics)
+def steps(members: Mapping[str, int], report: Progress) -> Callable[[str, int, int, int, float], None]:
+    """What training tells (ensemble's name, member, step, steps, loss), as steps done of all networks' steps.
 
-    def told(name: str, member: int, step: int, each: int, _loss: float) -> None:
-        before = names.index(name) * settings.members + member
-        report(before * each + step, len(names) * settings.members * each)
+    members: of each ensemble, in the order of their training.
+    """
+    before = dict(zip(members, itertools.accumulate(members.values(), initial=0), strict=False))
+
+    def told(name: str, member: int, step: int, steps_each: int, _loss: float) -> None:
+        report((before[name] + member) * steps_each + step, sum(members.values()) * steps_each)
 
     return told
+
+
+def networks(settings: TrainingSettings, metrics: Sequence[str]) -> dict[str, int]:
+    """The ensembles that a training makes, by name, and how many networks each has."""
+    names = ["all"] if settings.heads == "all" and len(metrics) > 1 else metrics
+    return dict.fromkeys(names, settings.members)
 
 
 def under_way(

@@ -66,9 +66,9 @@ def improve(
     """
     terminal = Terminal(as_json=as_json, quiet=quiet)
     from scenarios.improving.choosing import strategy
-    from scenarios.improving.course import course
-    from scenarios.improving.grounds import grounds
-    from scenarios.improving.rounds import Plan
+    from scenarios.improving.history import history
+    from scenarios.improving.pool import job_pool
+    from scenarios.improving.rounds import LearningPlan
     from scenarios.questions import folder
     from streamtwin.tables import tables
     from twin.errors import BadInput
@@ -80,7 +80,7 @@ def improve(
         raise BadInput(f"--runs {runs} of a job cannot be chosen from --pool {pool} plans; give a larger pool")
     start = _loaded(model)
     old = None if rehearse is None else _rehearsed(start, rehearse)
-    where = grounds(on, seed)
+    where = job_pool(on, seed)
     if judges > where.most:
         raise BadInput(f"--judges {judges}: {on} has {where.most} jobs to judge on; give no more")
     asked: dict[str, Any] = {"command": "improve", "model": model, "weights": _weights(start), "on": on, "seed": seed}
@@ -88,12 +88,20 @@ def improve(
     document: dict[str, Any]
     with kept(f"the finished runs and models in {out}"), asking.bench(terminal, workers, master) as bench:
         bench.kept = folder.opened(out, {name: None if each is None else str(each) for name, each in asked.items()})
-        found = course(
-            start, where, strategies, rounds, Plan(jobs, runs, pool, seed, old), (judges, plans), bench, out, terminal
+        found = history(
+            start,
+            where,
+            strategies,
+            rounds,
+            LearningPlan(jobs, runs, pool, seed, old),
+            (judges, plans),
+            bench,
+            out,
+            terminal,
         )
     document = {**asked, "rounds": rounds, "rows": found.documents, "compared": found.sentence}
     from figures.lines import lines
-    from scenarios.improving.answer import COLUMNS, points
+    from scenarios.improving.history import COLUMNS, points
 
     figure = lines(points(found.rows), "simulated runs learned from", "mean regret (%)")
     write(terminal, out, document, found.documents, figure)
@@ -104,7 +112,7 @@ def improve(
 
 def _loaded(model: str) -> LearnedCostModel:
     from models import prediction, shipped
-    from scenarios.improving.course import require_ensemble
+    from scenarios.improving.history import require_ensemble
 
     found = shipped.model() if model == SHIPPED else prediction.load(Path(model))
     require_ensemble(found)

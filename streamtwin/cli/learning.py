@@ -88,7 +88,7 @@ def train(
     from models.pipeline import check_metrics
     from models.pipeline import train as train_ensembles
     from models.settings import preset as preset_of
-    from scenarios.learning.learner import rows_of, steps, under_way, write_model
+    from scenarios.learning.learner import networks, rows_of, steps, under_way, write_model
     from twin.metrics import METRICS
 
     settings = preset_of(preset or "ours")
@@ -103,7 +103,9 @@ def train(
     if len(there):
         terminal.note(f"goes on from an interrupted training; networks that are there: {len(there)}")
     with kept("the finished networks"), terminal.progress("steps at most; training stops early") as report:
-        ensembles = train_ensembles(rows, parts, settings, seed, wanted, steps(settings, wanted, report), there)
+        ensembles = train_ensembles(
+            rows, parts, settings, seed, wanted, steps(networks(settings, wanted), report), there
+        )
     write_model(ensembles, out)
     there.discard()
     losses = [min(point[2] for point in each["curve"]) for one in ensembles for each in one.manifest["members"]]

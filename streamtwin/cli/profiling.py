@@ -67,7 +67,7 @@ def profile(
         write_text(profile_files.dump(profiles), out)
         terminal.note(f"profiles written to {out}; plan with: twin optimize {scenario} --profile {out}")
     if figure is not None:
-        from figures.profile_times import profile_times
+        from figures.distributions import profile_times
         from scenarios.files.pictures import png
 
         write_bytes(png(profile_times({name: each.times_s for name, each in found.items()})), figure)

@@ -144,7 +144,7 @@ def train(out: Path, settings: Settings, audience: Audience) -> tuple[LearnedCos
     network = OURS.model_copy(update={"members": settings.members, "patience": settings.patience})
     with audience.progress("steps at most; training stops early") as report:
         ensembles = train_ensembles(
-            rows, parts, network, settings.seed, progress=learner.steps(network, METRICS, report)
+            rows, parts, network, settings.seed, progress=learner.steps(learner.networks(network, METRICS), report)
         )
     learner.write_model(ensembles, out / "model")
     return prediction.load(out / "model"), rows, learner.learning_curve(ensembles)

@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 import pytest
 
+from figures.bars import grouped_bars
 from figures.error_by_group import error_by_group
-from figures.grouped_bars import grouped_bars
 
 
 def test_every_value_is_a_point_of_its_group() -> None:

@@ -9,16 +9,13 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from figures.bars import bars
-from figures.distributions import distributions
+from figures.bars import bars, grouped_bars
+from figures.distributions import distributions, profile_times
 from figures.error_by_group import error_by_group
-from figures.grouped_bars import grouped_bars
 from figures.learning_curve import learning_curve
-from figures.lines import lines
+from figures.lines import lines, scalability
 from figures.placement_regret import placement_regret
 from figures.predicted_vs_simulated import predicted_vs_simulated
-from figures.profile_times import profile_times
-from figures.scalability import scalability
 from figures.style import looks
 
 PLANS = {

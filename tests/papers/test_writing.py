@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from figures.grouped_bars import grouped_bars
+from figures.bars import grouped_bars
 from papers.interface import Experiment, Result, Table
 from papers.recipes import CorpusRecipe, label
 from papers.workspace import Workspace

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from models import shipped
 from models.checkpoint import save
-from scenarios.improving.answer import Row, compared
 from scenarios.improving.choosing import STRATEGIES, active
-from scenarios.improving.exam import FAR, MEAN, Question, kind_of
-from scenarios.improving.grounds import grounds
+from scenarios.improving.history import RoundRow, compared
+from scenarios.improving.pool import job_pool
 from scenarios.improving.rounds import rows_of
+from scenarios.improving.test_set import FAR, MEAN, JudgingJob, kind_of
 from scenarios.questions.kept import Outcome
 from scenarios.suite.registry import FAMILIES
 from tests.streamtwin.test_cli import done, refused
@@ -69,18 +69,18 @@ def outcome(latency_s, backpressured=0.0, success=1.0):
 
 def question(*outcomes):
     job = FAMILIES[FAMILY].make(FAMILIES[FAMILY].seeds[0])
-    return Question(job, [job.plan] * len(outcomes), outcomes)
+    return JudgingJob(job, [job.plan] * len(outcomes), outcomes)
 
 
 def test_regret_is_to_the_best_simulated_plan_and_a_worse_kind_is_far():
     asked = question(outcome(2.0), outcome(1.0), outcome(0.5, backpressured=1.0), outcome(np.inf, success=0.0))
-    assert asked.answered_by(Says([3, 1, 2, 4])).regret == 0.0
-    found = asked.answered_by(Says([1, 4, 2, 4]))
+    assert asked.judged(Says([3, 1, 2, 4])).regret == 0.0
+    found = asked.judged(Says([1, 4, 2, 4]))
     assert (found.regret, found.spoilt) == (1.0, False)
     assert found.errors.tolist() == [2.0, 4.0, 4.0]
-    spoilt = asked.answered_by(Says([4, 4, 1, 4]))
+    spoilt = asked.judged(Says([4, 4, 1, 4]))
     assert (spoilt.regret, spoilt.spoilt) == (FAR - 1, True)
-    assert not asked.answered_by(Says([4, 3, 1, 5], backpressured=[0, 0, 1, 0])).spoilt
+    assert not asked.judged(Says([4, 3, 1, 5], backpressured=[0, 0, 1, 0])).spoilt
     assert [kind_of(each) for each in asked.outcomes] == [0, 0, 1, 2]
 
 
@@ -89,13 +89,13 @@ def test_the_sentence_knows_chance_from_difference():
     assert "random is better" in compared([0.3, 0.31, 0.29], [0.1, 0.1, 0.11], ("active", "random"))
     assert "says nothing" in compared([0.3], [0.1], ("active", "random"))
     asked = question(outcome(2.0), outcome(1.0))
-    row = Row.of("active", 1, 6, [asked.answered_by(Says([1, 2])), asked.answered_by(Says([2, 1]))])
+    row = RoundRow.of("active", 1, 6, [asked.judged(Says([1, 2])), asked.judged(Says([2, 1]))])
     assert (row.regret, row.spoilt) == (0.5, 0)
 
 
 def test_jobs_that_teach_are_none_that_judge_and_are_ever_new():
     for name in (FAMILY, "smart-grid"):
-        where = grounds(name, seed=3)
+        where = job_pool(name, seed=3)
         teaching = [config_hash(where.teaching(number)) for number in range(3)]
         judging = [config_hash(where.judging(number)) for number in range(3)]
         assert len({*teaching, *judging}) == 6
@@ -103,7 +103,7 @@ def test_jobs_that_teach_are_none_that_judge_and_are_ever_new():
         assert len({str(sorted(each.placement.items())) for each in plans}) == len(plans) == 20
     members = FAMILIES[FAMILY].scenarios(1)
     assert config_hash(members[0]) == config_hash(
-        grounds(FAMILY, 0).judging(0).model_copy(update={"name": members[0].name})
+        job_pool(FAMILY, 0).judging(0).model_copy(update={"name": members[0].name})
     )
 
 
@@ -119,7 +119,7 @@ def test_rows_without_success_have_no_latency():
 
 def test_refusals(tmp_path, capsys):
     with pytest.raises(BadInput, match="did you mean 'edge-linear'"):
-        grounds("edge-liner", 0)
+        job_pool("edge-liner", 0)
     (ensemble,) = shipped.model().ensembles
     save(replace(ensemble, members=ensemble.members[:1]), tmp_path / "one")
     for arguments, words in (

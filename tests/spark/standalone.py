@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyspark
 
-from spark.java import find_java, write_java_home
+from spark.jvm import find_java, write_java_home
 
 STARTED_S = 60.0
 MASTER, WORKER = ("org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker")

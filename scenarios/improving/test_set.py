@@ -14,7 +14,7 @@ import numpy as np
 from optimizers.interface import Problem
 from optimizers.selection import Estimated, goodness
 from scenarios.executing.progress import Progress
-from scenarios.improving.grounds import Grounds
+from scenarios.improving.pool import JobPool
 from scenarios.questions.bench import Bench
 from scenarios.questions.kept import Outcome
 from twin.metrics import BINARY_METRICS, CostModel, Narrowable
@@ -29,7 +29,7 @@ FAR = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class Judgement:
     """One job. regret: of the model's choice, FAR - 1 at most. spoilt: whether it is of a worse kind than the best.
     errors: q-errors of the latency, of the plans that have one."""
 
@@ -39,17 +39,17 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class JudgingJob:
     """One job with its plans, and what came of each."""
 
     job: Scenario
     plans: Sequence[ExecutionPlan]
     outcomes: Sequence[Outcome]
 
-    def answered_by(self, model: CostModel) -> Answered:
+    def judged(self, model: CostModel) -> Judgement:
         """Raises BadInput as the model's `predict`."""
-        costs = np.array([each.measures[MEAN] for each in self.outcomes])
-        kinds = np.array([kind_of(each) for each in self.outcomes])
+        costs = np.array([outcome.measures[MEAN] for outcome in self.outcomes])
+        kinds = np.array([kind_of(outcome) for outcome in self.outcomes])
         order, _, said = seen(model, self.job, self.plans)
         best = np.lexsort((costs, kinds))[0]
         chosen = order[0]
@@ -57,7 +57,7 @@ class Question:
         ratio = costs[chosen] / costs[best] if np.isfinite(costs[best]) else 1.0
         known = np.isfinite(costs)
         errors = np.maximum(said / costs, costs / said)[known]
-        return Answered(FAR - 1 if spoilt else float(min(ratio, FAR)) - 1, spoilt, errors)
+        return Judgement(FAR - 1 if spoilt else float(min(ratio, FAR)) - 1, spoilt, errors)
 
 
 def kind_of(outcome: Outcome) -> int:
@@ -68,16 +68,16 @@ def kind_of(outcome: Outcome) -> int:
 def seen(model: CostModel, job: Scenario, plans: Sequence[ExecutionPlan]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """How a model sees plans of one job: rows from the best plan down; the members' disagreement; the latency. [P]."""
     narrow = model.only((OBJECTIVE, *BINARY_METRICS)) if isinstance(model, Narrowable) else model
-    found = narrow.predict(job, plans)
-    estimated = Estimated(plans, found[OBJECTIVE], *(found[name] for name in BINARY_METRICS))
+    estimates = narrow.predict(job, plans)
+    estimated = Estimated(plans, estimates[OBJECTIVE], *(estimates[name] for name in BINARY_METRICS))
     problem = Problem(scenario=job, cost_model=model, objective=OBJECTIVE)
-    return np.lexsort(goodness(problem, estimated)[::-1]), found.spread, found[OBJECTIVE]
+    return np.lexsort(goodness(problem, estimated)[::-1]), estimates.spread, estimates[OBJECTIVE]
 
 
-def exam(bench: Bench, grounds: Grounds, jobs: int, plans: int, seed: int, report: Progress) -> list[Question]:
+def judging_jobs(bench: Bench, pool: JobPool, jobs: int, plans: int, seed: int, report: Progress) -> list[JudgingJob]:
     """The first judging jobs, their plans simulated on the same random numbers."""
-    made = [grounds.judging(number) for number in range(jobs)]
-    chosen = [grounds.plans(job, child_seed(seed, number), plans) for number, job in enumerate(made)]
+    made = [pool.judging(number) for number in range(jobs)]
+    chosen = [pool.plans(job, child_seed(seed, number), plans) for number, job in enumerate(made)]
     runs = [(job.with_plan(plan), seed) for job, its in zip(made, chosen, strict=True) for plan in its]
     outcomes = iter(bench.outcomes(runs, report))
-    return [Question(job, its, [next(outcomes) for _ in its]) for job, its in zip(made, chosen, strict=True)]
+    return [JudgingJob(job, its, [next(outcomes) for _ in its]) for job, its in zip(made, chosen, strict=True)]

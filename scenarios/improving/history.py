@@ -1,0 +1,147 @@
+"""The history of one model, or of it by two strategies: rounds, each judged by the same test set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models.prediction import LearnedCostModel
+from scenarios.questions.bench import Bench
+from scenarios.improving.pool import JobPool
+from scenarios.improving.rounds import LearningPlan, rounds
+from scenarios.improving.test_set import Judgement, judging_jobs, seen
+from scenarios.planning.outcomes import half_width95
+from scenarios.executing.progress import Audience
+from twin.errors import BadInput
+from twin.randomness import child_seed
+
+COLUMNS: Mapping[str, str] = {
+    "strategy": "runs chosen",
+    "round": "round",
+    "runs": "runs",
+    "regret_words": "regret, mean",
+    "regret_median": "median",
+    "spoilt": "worse kind",
+    "error_median": "q-error, median",
+    "error_p95": "95 %",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundRow:
+    """One model on all judging jobs. runs: that it learned from. regret +- ci95: mean over the jobs."""
+
+    strategy: str
+    round: int
+    runs: int
+    regret: float
+    ci95: float | None
+    regret_median: float
+    spoilt: int
+    error_median: float
+    error_p95: float
+
+    @classmethod
+    def of(cls, strategy: str, number: int, runs: int, answers: Sequence[Judgement]) -> RoundRow:
+        """One answer a job."""
+        regrets = np.array([answer.regret for answer in answers])
+        errors = np.concatenate([answer.errors for answer in answers])
+        median, p95 = np.quantile(errors, (0.5, 0.95)) if len(errors) else (np.nan, np.nan)
+        return cls(
+            strategy=strategy,
+            round=number,
+            runs=runs,
+            regret=float(regrets.mean()),
+            ci95=half_width95(regrets),
+            regret_median=float(np.median(regrets)),
+            spoilt=sum(answer.spoilt for answer in answers),
+            error_median=float(median),
+            error_p95=float(p95),
+        )
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """For a reader's table."""
+        around = "" if self.ci95 is None else f" ± {self.ci95:.1%}"
+        shares = {"regret_words": f"{self.regret:.1%}{around}", "regret_median": f"{self.regret_median:.1%}"}
+        return {**asdict(self), **shares}
+
+
+def compared(first: Sequence[float], second: Sequence[float], names: tuple[str, str]) -> str:
+    """A sentence over the regrets after the rounds, job by job, of two strategies. first, second: means by job."""
+    apart = np.array(first) - np.array(second)
+    half = half_width95(apart)
+    mean = float(apart.mean())
+    words = f"regret after the rounds, {names[0]} minus {names[1]}: {mean:+.2%}"
+    if half is None:
+        return f"{words} in one job, which says nothing of others"
+    verdict = "no more than chance" if abs(mean) <= half else f"{names[0 if mean < 0 else 1]} is better"
+    return f"{words} ± {half:.2%} (95 % interval over {len(apart)} jobs): {verdict}"
+
+
+def points(rows: Sequence[RoundRow]) -> dict[str, list[Any]]:
+    """The table that `figures.lines` draws."""
+    return {
+        "series": [row.strategy for row in rows],
+        "x": [row.runs for row in rows],
+        "y": [100.0 * row.regret for row in rows],
+    }
+
+
+JUDGING_SEED = 2**30
+"""The child of a seed that draws the plans of the test set, and is the seed of their runs."""
+MODELS = "models"
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """rows: in the order in which they came. sentence: how two strategies compare; empty for one."""
+
+    rows: tuple[RoundRow, ...]
+    sentence: str
+
+    @property
+    def documents(self) -> list[dict[str, Any]]:
+        """For JSON and a table."""
+        return [asdict(row) for row in self.rows]
+
+
+def require_ensemble(model: LearnedCostModel) -> None:
+    """Raises BadInput for a model that cannot disagree with itself."""
+    if min(len(ensemble.members) for ensemble in model.ensembles) < 2:
+        raise BadInput(f"model {model.name!r} has one network, which agrees with itself; train it with --members 3")
+
+
+def history(
+    start: LearnedCostModel,
+    pool: JobPool,
+    strategies: Sequence[str],
+    count: int,
+    how: LearningPlan,
+    size: tuple[int, int],
+    bench: Bench,
+    out: Path,
+    audience: Audience,
+) -> History:
+    """size: jobs of the test set, and plans of each. Raises BadInput as `rounds`."""
+    judges, plans = size
+    seen(start, pool.judging(0), [pool.judging(0).plan])  # it may refuse, before any run is made
+    audience.stage(f"simulating what judges: {judges} jobs, {plans} plans each")
+    with audience.progress("runs that judge") as report:
+        judging = judging_jobs(bench, pool, judges, plans, child_seed(how.seed, JUDGING_SEED), report)
+    rows, by_job = list[RoundRow](), dict[str, list[list[float]]]()
+    for strategy in strategies:
+        for done in rounds(start, pool, strategy, count, how, bench, out / MODELS, audience):
+            answers = [job.judged(done.model) for job in judging]
+            rows.append(RoundRow.of(strategy, done.number, done.runs, answers))
+            if done.number:
+                by_job.setdefault(strategy, []).append([answer.regret for answer in answers])
+            audience.stage(f"{strategy}, round {done.number}: regret {rows[-1].regret:.1%}")
+    if len(strategies) < 2:
+        return History(tuple(rows), "")
+    first, second = (np.mean(by_job[strategy], axis=0).tolist() for strategy in strategies)
+    return History(tuple(rows), compared(first, second, (strategies[0], strategies[1])))
