@@ -51,10 +51,6 @@ class Predictions:
         values_KxN = self.values[metric]
         return np.exp(values_KxN.mean(axis=0)) if metric in REGRESSION_METRICS else np.median(values_KxN, axis=0)
 
-    def votes(self, metric: str) -> np.ndarray:
-        """[N]: share of the members that say yes to a binary metric."""
-        return (self.values[metric] > 0.5).mean(axis=0)
-
     def spread(self, metric: str) -> np.ndarray:
         """[N]: standard deviation over the members, of the log cost or the probability."""
         return self.values[metric].std(axis=0)

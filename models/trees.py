@@ -28,13 +28,12 @@ _FORMAT = "streamtwin trees 1"
 
 
 class TreeSettings(Spec):
-    """How trees are grown. The same result on any number of threads.
+    """How trees are grown.
 
-    loss: of a regression, `l2` or `l1`.  rounds, patience: trees at most, and without a better validation loss.
+    rounds, patience: trees at most, and without a better validation loss.
     rows, columns: random shares of them that a tree sees.  members: seeds, averaged.
     """
 
-    loss: Literal["l2", "l1"] = "l2"
     leaves: Annotated[int, Field(ge=2, le=4096)] = 31
     rate: Annotated[float, Field(gt=0, le=1)] = 0.05
     leaf_rows: Annotated[int, Field(ge=1)] = 20
@@ -43,7 +42,6 @@ class TreeSettings(Spec):
     rows: Annotated[float, Field(gt=0, le=1)] = 1.0
     columns: Annotated[float, Field(gt=0, le=1)] = 1.0
     members: Annotated[int, Field(ge=1, le=100)] = 1
-    threads: Annotated[int, Field(ge=1, le=1024)] = 1
 
 
 class TreeRows(NamedTuple):
@@ -84,7 +82,7 @@ def train_trees(
     train, valid = train.known(), valid.known()
     _check(metric, train, valid)
     yes_no = metric in BINARY_METRICS
-    options = {**_options(settings), "objective": "binary" if yes_no else settings.loss}
+    options = {**_options(settings), "objective": "binary" if yes_no else "l2"}
     share = float(train.label_N.mean()) if yes_no else 0.5
     boosters = []
     for member in range(settings.members):
@@ -114,7 +112,7 @@ def _options(settings: TreeSettings) -> dict[str, Any]:
         "bagging_fraction": settings.rows,
         "bagging_freq": int(settings.rows < 1),
         "feature_fraction": settings.columns,
-        "num_threads": settings.threads,
+        "num_threads": 1,
         "deterministic": True,
         "force_row_wise": True,
         "verbosity": -1,

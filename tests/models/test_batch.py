@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 import pytest
 
@@ -87,21 +86,6 @@ def test_every_update_follows_those_it_reads() -> None:
     sinks = {capacity.sinks.start + int(position) for position in batch.sink_receivers}
     assert done.isdisjoint(sinks)
     assert len((done | sinks) - padding) == sum(len(graph.kinds) for graph in GRAPHS)
-
-
-def test_all_batches_of_a_table_have_one_shape() -> None:
-    row_needs = needs(TABLE)
-    capacity = capacity_for(TABLE, 8, row_needs)
-    shapes = {
-        str([np.shape(leaf) for leaf in jax.tree.leaves(batch)])
-        for batch in (batch_of(TABLE, graphs, capacity) for graphs in cut(row_needs, np.arange(60), capacity))
-    }
-    assert len(shapes) == 1
-
-
-def test_capacity_survives_flattening() -> None:
-    capacity = capacity_for(TABLE, 8)
-    assert Capacity.of_flat(8, capacity.flat) == capacity
 
 
 def test_a_graph_that_does_not_fit_is_an_error() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from models.checkpoint import Ensemble
-from models.coverage import coverage_of, found_in, refuse_unseen, together
+from models.coverage import coverage_of, found_in, refuse_unseen
 from models.dataset import Dataset, of_deployments
 from models.gnn import initial
 from models.job_columns import job_columns
@@ -103,8 +103,3 @@ def test_a_kind_or_word_of_no_training_row_is_refused() -> None:
     assert model().knows(graphs.take(np.array([0])))
     with pytest.raises(BadInput, match=r"never saw 'join measured' \(nor filter function <\)"):
         refuse_unseen("m", {"filter": 3, "join": 2}, {"filter", "filter function <", "join", "join measured"})
-
-
-def test_further_training_adds_what_its_rows_held() -> None:
-    first, second = {"filter": 3, "join": 2}, {"filter": 1, "map": 5}
-    assert together(first, second) == {"filter": 4, "join": 2, "map": 5}

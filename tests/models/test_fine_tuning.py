@@ -52,19 +52,6 @@ def median(ensembles: tuple[Ensemble, ...], dataset: Dataset, part: np.ndarray) 
 
 
 @pytest.mark.slow
-def test_no_epochs_change_nothing() -> None:
-    after = fine_tune(trained(), *new(), FineTuning(epochs=0), 0)
-    assert after == trained()
-
-
-@pytest.mark.slow
-def test_a_rate_too_small_to_help_changes_nothing_or_helps() -> None:
-    (after,) = fine_tune(trained(), *new(), FineTuning(epochs=2, rate=1e-12), 0)
-    for one, other in zip(jax.tree.leaves(trained()[0].members), jax.tree.leaves(after.members), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-7)
-
-
-@pytest.mark.slow
 def test_the_result_is_never_worse_on_validation_rows_than_the_start() -> None:
     harmful = FineTuning(epochs=1, rate=1.0)
     dataset, parts = old()

@@ -9,10 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from models.batch import Batch, Capacity, batch_of, capacity_for, needs
-from models.features import HOST, NODE_TYPES
+from models.batch import Batch, Capacity, batch_of, needs
 from models.gnn import CostNetwork, initial
-from models.graph import JointGraph, joint_graph, stack
+from models.graph import joint_graph, stack
 from models.prediction import forward
 from models.settings import NetworkConfig
 from tests.models.deployments import random_deployment
@@ -86,68 +85,7 @@ def reversed_lists(deployment: Deployment) -> Deployment:
     return Deployment(**{**dict(deployment), "query": query, "cluster": cluster})
 
 
-FLOWS = [joint_graph(random_deployment(seed, hosts=6)) for seed in range(3)]
-ROOM = capacity_for(stack(FLOWS), 1)
-
-
-@jax.jit
-def influence_on_states(inputs: tuple[np.ndarray, ...], batch: Batch) -> Any:
-    """Gradient of every operator's and host's final state (summed over its features) by all inputs."""
-
-    def states(inputs: tuple[np.ndarray, ...]) -> Any:
-        changed = batch._replace(inputs=inputs)
-        h_NxD, h_HxD = CostNetwork(SMALL, ROOM).apply({"params": noisy(SMALL)}, changed, method="states")
-        return h_NxD.sum(axis=1), h_HxD.sum(axis=1)
-
-    return jax.jacrev(states)(inputs)
-
-
-def influence(graph: JointGraph) -> tuple[np.ndarray, np.ndarray]:
-    """Whether the features of operator u reach the final state of operator v, [U, V], and of host h, [U, H].
-
-    Told by gradients: a change of a feature may be lost in rounding on a long way.
-    """
-    batch = batch_of(stack([graph]), np.array([0]), ROOM)
-    by_operator, by_host = influence_on_states(batch.inputs, batch)
-    row_of = rows(graph)
-    nodes = [sum(ROOM.nodes[:kind]) + number for kind, number in row_of]
-    reached = [np.any(by_operator[kind][nodes, number] != 0, axis=1) for kind, number in row_of]
-    hosts = [np.any(by_host[kind][: len(graph.hosts), number] != 0, axis=1) for kind, number in row_of]
-    return np.array(reached), np.array(hosts)
-
-
-def rows(graph: JointGraph) -> list[tuple[int, int]]:
-    """Kind of each operator, and its number among those."""
-    return [(kind, graph.kinds[:index].count(kind)) for index, kind in enumerate(graph.kinds)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("graph", FLOWS)
-def test_information_flows_from_sources_to_sinks_and_between_neighbours_on_a_host_only(graph: JointGraph) -> None:
-    """After the phases a node knows its hosts' operators, and what these knew of whoever feeds it; nothing else."""
-    size = len(graph.kinds)
-    together = np.zeros((size, size), bool)
-    for o, h in graph.placements:
-        for other, host in graph.placements:
-            together[o, other] |= h == host
-    upstream = np.eye(size, dtype=bool)
-    for u, v in sorted(graph.streams):  # in data-flow order
-        upstream[:, v] |= upstream[:, u]
-    expected = (together.astype(int) @ upstream.astype(int)) > 0
-    on_host = np.zeros((size, len(graph.hosts)), bool)
-    on_host[tuple(np.array(graph.placements).T)] = True
-    to_operators, to_hosts = influence(graph)
-    np.testing.assert_array_equal(to_hosts, on_host)
-    np.testing.assert_array_equal(to_operators, expected)
-
-
 def test_initial_parameters_follow_the_seed() -> None:
     one, same, other = initial(SMALL, 1), initial(SMALL, 1), initial(SMALL, 2)
     jax.tree.map(np.testing.assert_array_equal, one, same)
     assert np.any(one["head"]["layer_0"]["kernel"] != other["head"]["layer_0"]["kernel"])
-
-
-def test_every_node_type_has_weights() -> None:
-    names = set(initial(SMALL, 0))
-    assert {f"encoders_{kind}" for kind in NODE_TYPES} <= names
-    assert {f"updates_flow_{kind}" for kind in NODE_TYPES[:HOST]} <= names

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.labels import RATIO_LIMIT, LabelScale, Scaling, in_units, scaled, scaling_of, targets
+from models.labels import RATIO_LIMIT, LabelScale, in_units, scaled, scaling_of, targets
 from twin.errors import BadInput
 from twin.metrics import METRICS
 
@@ -68,9 +68,3 @@ def test_one_class_cannot_be_learned() -> None:
 def test_no_label_cannot_be_learned() -> None:
     with pytest.raises(BadInput, match="throughput_per_s has no label"):
         scaling_of(("throughput_per_s",), np.array([[np.nan]]), "log")
-
-
-def test_a_network_that_says_nothing_repeats_the_rate_model_on_the_ratio_scale() -> None:
-    scaling = Scaling((0.0,) * 3, (1.0,) * 3, "ratio")
-    logs = in_units(METRICS[:3], np.zeros((1, 3)), RATES_1xA, scaling)
-    np.testing.assert_allclose(np.exp(logs), RATES_1xA[:, :3])

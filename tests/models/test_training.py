@@ -55,11 +55,6 @@ def curve(ensemble: Ensemble) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_the_manifest_names_the_cores_that_the_seed_holds_for() -> None:
-    assert all(ensemble.manifest["cores"] >= 1 for ensemble in trained())
-
-
-@pytest.mark.slow
 def test_loss_falls_and_beats_a_constant() -> None:
     (ensemble,) = trained()
     points = curve(ensemble)
@@ -105,8 +100,7 @@ def test_one_network_a_metric_is_named_after_it() -> None:
 
 def test_fine_tuning_goes_on_where_training_stopped() -> None:
     before = trained()
-    settings = TINY.model_copy(update={"epochs": 10, "rate": 1e-3})
-    (after,) = pipeline.fine_tune(before, dataset(), split(dataset(), 0), settings, 7)
+    (after,) = pipeline.fine_tune(before, dataset(), split(dataset(), 0), pipeline.FineTuning(epochs=10, rate=1e-3), 7)
     assert curve(after)[0, 1] < curve(before[0])[0, 1]
     assert after.scaling == before[0].scaling
     assert after.manifest["fine_tuned_from"] == before[0].manifest
