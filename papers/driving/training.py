@@ -130,8 +130,8 @@ def _models(workspace: Workspace, sizes: Sizes) -> Iterator[tuple[str, str, int,
 
 def _questions(workspace: Workspace, sizes: Sizes) -> Iterator[JudgingJob]:
     """Every job's plans, simulated now or earlier."""
-    from scenarios.improving.test_set import JudgingJob
     from scenarios.improving.pool import job_pool
+    from scenarios.improving.test_set import JudgingJob
     from scenarios.questions.kept import Outcome
 
     asked = [(name, number) for name in JUDGES for number in range(len(FAMILIES[name].seeds[: sizes.queries]))]
@@ -152,8 +152,8 @@ def _arguments(name: str, number: int, seed: int) -> tuple[str, int, int]:
 
 def judged(name: str, number: int, seed: int) -> Sequence[Mapping[str, float | None]]:
     """What came of each plan of one job, as JSON has it: None for a latency that nothing has."""
-    from scenarios.improving.test_set import MEAN
     from scenarios.improving.pool import job_pool
+    from scenarios.improving.test_set import MEAN
     from scenarios.questions.bench import outcome
 
     where = job_pool(name, 0)

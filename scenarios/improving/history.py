@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from models.prediction import LearnedCostModel
-from scenarios.questions.bench import Bench
+from scenarios.executing.progress import Audience
 from scenarios.improving.pool import JobPool
 from scenarios.improving.rounds import LearningPlan, rounds
 from scenarios.improving.test_set import Judgement, judging_jobs, seen
 from scenarios.planning.outcomes import half_width95
-from scenarios.executing.progress import Audience
+from scenarios.questions.bench import Bench
 from twin.errors import BadInput
 from twin.randomness import child_seed
 

@@ -18,8 +18,8 @@ from models.pipeline import FineTuning, fine_tune, rehearsing
 from models.prediction import LearnedCostModel
 from scenarios.executing.progress import Audience
 from scenarios.improving.choosing import STRATEGIES
-from scenarios.improving.test_set import seen
 from scenarios.improving.pool import JobPool
+from scenarios.improving.test_set import seen
 from scenarios.learning.learner import steps
 from scenarios.questions.bench import Bench
 from scenarios.questions.kept import Outcome
