@@ -1,0 +1,27 @@
+"""The product stays small: lines of Python by package may only fall. Whoever adds a capability raises a limit knowingly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SLACK = 0.02
+"""A limit is lowered as soon as its package is smaller by this part."""
+
+MOST_LINES = {
+    "twin": 30_000,
+}
+
+
+def lines(package: str) -> int:
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / package).rglob("*.py"))
+
+
+@pytest.mark.parametrize("package", MOST_LINES)
+def test_lines_only_fall(package: str) -> None:
+    most = MOST_LINES[package]
+    counted = lines(package)
+    assert counted <= most, f"{package} grew to {counted} lines; make something simpler, or raise the limit and say why"
+    assert counted >= (1 - SLACK) * most, f"{package} has only {counted} lines now; lower the limit to that"
