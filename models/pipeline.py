@@ -121,7 +121,9 @@ def _ensemble(
 def _wider(ranges: dict[str, list[float]], start: Ensemble | None) -> dict[str, list[float]]:
     """Those of a training and of the one before it."""
     before = {} if start is None else start.manifest.get("ranges", {})
-    both = {name: [each[name] for each in (ranges, before) if name in each] for name in {*ranges, *before}}
+    both = {
+        name: [each[name] for each in (ranges, before) if name in each] for name in dict.fromkeys([*ranges, *before])
+    }
     return {name: [min(low for low, _ in each), max(high for _, high in each)] for name, each in both.items()}
 
 

@@ -1,4 +1,4 @@
-"""The product stays small: lines of Python by package may only fall. Whoever adds a capability raises a limit knowingly."""
+"""The product stays small: lines of Python by package may only fall. Whoever adds a capability raises a limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ SLACK = 0.02
 """A limit is lowered as soon as its package is smaller by this part."""
 
 MOST_LINES = {
-    "twin": 30_000,
+    "benchmarks": 8_750,
+    "figures": 1_400,
+    "models": 4_800,
+    "optimizers": 11_900,
+    "papers": 8_050,
+    "scenarios": 9_100,
+    "spark": 1_200,
+    "streamtwin": 11_450,
+    "tests": 36_850,
+    "twin": 30_600,
 }
 
 

@@ -129,7 +129,7 @@ def test_validate_has_a_row_an_optimizer():
 
 def test_interrupt_exits_with_130_and_promises_nothing_where_nothing_is_kept(tmp_path):
     code = (
-        "import sys; from scenarios import cli; import twin.simulation\n"
+        "import sys; from streamtwin.cli import app as cli; import twin.simulation\n"
         "def stop(*_, **__): raise KeyboardInterrupt\n"
         "twin.simulation.simulate = stop; cli.main(['run', 'edge-filter'])"
     )
@@ -141,7 +141,7 @@ def test_interrupt_exits_with_130_and_promises_nothing_where_nothing_is_kept(tmp
 
 def test_an_internal_error_is_one_line_and_1_and_the_traceback_is_there_for_the_asking():
     code = (
-        "import sys; from scenarios import cli; import twin.simulation\n"
+        "import sys; from streamtwin.cli import app as cli; import twin.simulation\n"
         "def fail(*_, **__): raise RuntimeError('the\\nmachine is on fire')\n"
         "twin.simulation.simulate = fail; cli.main(['run', 'edge-filter', *sys.argv[1:]])"
     )
@@ -157,7 +157,7 @@ def test_an_internal_error_is_one_line_and_1_and_the_traceback_is_there_for_the_
 
 def test_light_commands_do_not_load_the_heavy_libraries():
     code = (
-        "import sys; from scenarios import cli\n"
+        "import sys; from streamtwin.cli import app as cli\n"
         "try: cli.main({})\n"
         "finally: print(*sorted(sys.modules), file=sys.stderr)"
     )
@@ -200,7 +200,7 @@ cli.main(["run", "word-count", "--quiet"])
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "usual_s"),
-    [("import twin", 0.03), (UNTIL_IT_RUNS, 0.45), ("from scenarios import cli; cli.main(['list'])", 0.47)],
+    [("import twin", 0.03), (UNTIL_IT_RUNS, 0.45), ("from streamtwin.cli import app as cli; cli.main(['list'])", 0.47)],
     ids=["import", "run", "list"],
 )
 def test_commands_start_at_once(code, usual_s):
@@ -258,7 +258,7 @@ def test_every_command_takes_json_seed_and_quiet_and_shows_an_example():
     commands = [["demo"], ["list"], ["show"], ["schema"], ["version"], ["run"], ["corpus"], ["dataset"], ["train"]]
     commands += [["evaluate"], ["profile"], ["optimize"], ["validate"], ["import", "run-graph"], ["validate-runs"]]
     code = (
-        "from scenarios import cli\n"
+        "from streamtwin.cli import app as cli\n"
         f"for command in {commands}:\n"
         "    try: cli.main([*command, '--help'])\n"
         "    except SystemExit as stop: assert not stop.code; print('END OF', *command)\n"
