@@ -73,7 +73,7 @@ def nowhere(low: Lowered) -> int:
     """The structure of a path whose end takes all that comes and does nothing with it."""
     path, inbox, pool = (low.arena.make(each, 1) for each in (k.PATH, k.INBOX, k.POOL))
     path["inbox"], inbox["pool"], inbox["credits"] = inbox.ctypes.data, pool.ctypes.data, UNBOUNDED
-    pool["count"], pool["members"] = 1, low.arena.wholes([0])
+    pool["here"], pool["count"], pool["members"] = pool.ctypes.data, 1, low.arena.wholes([0])
     return int(path.ctypes.data)
 
 
