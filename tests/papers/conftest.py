@@ -70,7 +70,7 @@ def tiny_contestants() -> Iterator[None]:
         return contestant
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rivals, "CONTESTANTS", {name: tiny(each) for name, each in PREDICTORS.items()})
+        patch.setattr(rivals, "PREDICTORS", {name: tiny(each) for name, each in PREDICTORS.items()})
         jax.config.update("jax_disable_most_optimizations", True)  # XLA would optimise networks that run once
         yield
 
