@@ -79,7 +79,7 @@ def test_table3_has_every_contestant_the_paper_and_the_limit(workspace, tmp_path
     monkeypatch.setattr(table3, "SEEDS", 1)
     result = run("costream.table3", workspace, tmp_path)
     rows = result.tables["accuracy"].rows
-    assert len(rows) == len(TABLE_III) + len(rivals.CONTESTANTS) + 2 * len(table3.ROUGHLY) + 2
+    assert len(rows) == len(TABLE_III) + len(rivals.PREDICTORS) + 2 * len(table3.ROUGHLY) + 2
     assert all(map(same_as_published, published_rows(result), TABLE_III.values()))
     assert "replicate limit" in rows[-1]["model"]
     assert rows[-1]["runs"] == TINY.replicates
@@ -115,12 +115,12 @@ def test_table4_is_judged_on_fresh_runs(workspace, tmp_path, monkeypatch):
     result = run("costream.table4", workspace, tmp_path)
     assert all(map(same_as_published, published_rows(result), TABLE_IV.values()))
     ours = result.tables["interpolation"].rows[len(TABLE_IV) :]
-    assert len(ours) == len(rivals.CONTESTANTS)
+    assert len(ours) == len(rivals.PREDICTORS)
     assert all(row["runs"] == TINY.n and possible(measures(row)) for row in ours)
 
 
 def test_each_seed_has_a_line_and_a_split_of_its_own_over_the_same_rows(workspace, tmp_path, monkeypatch):
-    trees, rates = rivals.CONTESTANTS["flat-raw"], rivals.CONTESTANTS["rates"]
+    trees, rates = rivals.PREDICTORS["flat-raw"], rivals.PREDICTORS["rates"]
     monkeypatch.setattr(rivals, "everyone", lambda _sizes: {"flat-raw": trees, "rates": rates})
     rows = run("costream.table4", workspace, tmp_path).tables["interpolation"].rows[len(TABLE_IV) :]
     assert [(row["model"], row["training_seed"]) for row in rows] == [
@@ -133,7 +133,7 @@ def test_each_seed_has_a_line_and_a_split_of_its_own_over_the_same_rows(workspac
 
 
 def test_table5_trains_within_and_asks_beyond(workspace, tmp_path, monkeypatch):
-    cheap = [rivals.CONTESTANTS[name] for name in ("trees-log", "rates")]
+    cheap = [rivals.PREDICTORS[name] for name in ("trees-log", "rates")]
     monkeypatch.setattr(rivals, "generalising", lambda _sizes: cheap)
     result = run("costream.table5", workspace, tmp_path)
     rows = result.tables["extrapolation"].rows
@@ -188,8 +188,8 @@ def test_a_restriction_takes_training_rows_and_leaves_the_test_rows(workspace: W
 
 
 def test_the_same_seed_gives_the_same_files_and_another_seed_others(tmp_path, monkeypatch):
-    cheap = {name: rivals.CONTESTANTS[name] for name in ("trees-log", "rates")}
-    monkeypatch.setattr(rivals, "CONTESTANTS", cheap)
+    cheap = {name: rivals.PREDICTORS[name] for name in ("trees-log", "rates")}
+    monkeypatch.setattr(rivals, "PREDICTORS", cheap)
     sizes = replace(TINY, runs=40, replicates=2)
     for name, seed in (("one", 1), ("same", 1), ("other", 2)):
         run("costream.table4", Workspace(tmp_path / f"work-{name}", sizes, seed, silent(), coarsely), tmp_path / name)
