@@ -21,6 +21,7 @@ from twin.rates.model import RateModel
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = ROOT / "streamtwin" / "demo" / "templates" / "report.html"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), REPORT])
+FILES = {path.name for top in ROOT.iterdir() if not top.name.startswith(".") for path in top.rglob("*.py")}
 COMMAND = typer.main.get_command(cli.app)
 
 
@@ -53,6 +54,16 @@ def test_links_and_files_exist(page):
     for path in named:
         if "NAME" not in path:
             assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_modules_and_bare_file_names_exist(page):
+    text = page.read_text(encoding="utf-8")
+    for module in re.findall(r"python -m ((?:benchmarks|twin|streamtwin)[\w.]*)", text):
+        path = ROOT / module.rstrip(".").replace(".", "/")
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
+    for name in re.findall(r"`(\w+\.py)`", text):
+        assert name in FILES, name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
