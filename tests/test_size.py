@@ -11,7 +11,7 @@ SLACK = 0.02
 """A limit is lowered as soon as its package is smaller by this part."""
 
 MOST_LINES = {
-    "benchmarks": 8_750,
+    "benchmarks": 5_950,
     "figures": 1_370,
     "models": 4_800,
     "optimizers": 11_900,

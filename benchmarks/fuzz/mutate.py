@@ -12,41 +12,11 @@ NUMBERS = (
     *(5e-324, 1e-308, 1e-160, 1e-30, 1e-12, 1e-9, 1e-6, 1e-3, 2**31, 2**63, 2**64, 10**25),
     *(float("inf"), float("-inf"), float("nan"), True, False),
 )
-WORDS = (
-    *(
-        "",
-        " ",
-        "a",
-        "on",
-        "null",
-        "~",
-        "<<",
-        "../..",
-        "/",
-        "/dev/null",
-        "a/0",
-        "a/9",
-        "a->b",
-        "x" * 300,
-        "\0",
-        "\ufeff",
-    ),
-    *(
-        "storm",
-        "brisk",
-        "flink",
-        "hash",
-        "forward",
-        "broadcast",
-        "constant",
-        "poisson",
-        "count",
-        "time",
-        "join",
-        "sink",
-    ),
-    *("1e400", "-1", "nan", "0x10", "1_000", "é", "\u202e", "😀", "{{7*7}}", "$(id)", "!!python/object:os.system"),
+PLAIN_WORDS = (
+    "a on null ~ ../.. / /dev/null a/0 a->b 1e400 -1 nan 0x10 1_000 !!python/object:os.system "
+    "storm brisk flink hash forward broadcast constant poisson count time join sink"
 )
+WORDS = (*PLAIN_WORDS.split(), "", " ", "a/9", "<<", "x" * 300, "\0", "\ufeff", "é", "\u202e", "😀", "{{7*7}}", "$(id)")
 Node = MutableMapping[str, Any] | MutableSequence[Any]
 
 

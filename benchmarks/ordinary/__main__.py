@@ -1,4 +1,4 @@
-"""Ordinary jobs, written by somebody who knew the documentation alone: runs beside brute force.
+"""Ordinary jobs, written by somebody who knew the documentation alone: runs beside brute force and the rate model.
 
 Run: python -m benchmarks.ordinary [NAME ...] [--seeds 12]
 
@@ -8,15 +8,18 @@ Throughput, latencies, and what comes to each operator and keeps it busy, of eac
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from fnmatch import fnmatch
 from multiprocessing import get_context
+from typing import Any
 
 import numpy as np
 
-from benchmarks.ordinary.comparing import Figure, compare, limit_se
+from benchmarks.ordinary.comparing import PREDICTED, Figure, compare, predicted
 from benchmarks.ordinary.jobs import load
 from benchmarks.table import print_table
+from benchmarks.validity.theory import limit_se
 
 HEADER = ("job", "T", "Lp ms", "by brute force", "Le ms", "by brute force", "farthest", "off by s.e.", "off by", "kept")
 
@@ -31,6 +34,20 @@ def row(figures: list[Figure], limit: float) -> tuple[str, ...]:
     return (worst.job, f"{named['T'].simulated:.4g}", *latencies, worst.name, *off, kept)
 
 
+def rate_model_errors(jobs: Mapping[str, Mapping[str, Any]], figures: Sequence[list[Figure]]) -> list[tuple[Any, ...]]:
+    """Factors of at least 1 between the rate model and the means of the runs: how many jobs, median, 95 %, worst."""
+    pairs = [
+        (said, {each.name: each.simulated for each in measured})
+        for (name, job), measured in zip(jobs.items(), figures, strict=True)
+        if (said := predicted(name, job)) is not None
+    ]
+    rows: list[tuple[Any, ...]] = []
+    for name in PREDICTED if pairs else ():
+        factors = np.exp(np.abs(np.log([said[name] / measured[name] for said, measured in pairs])))
+        rows.append((name, len(pairs), *np.quantile(factors, (0.5, 0.95, 1.0)).tolist()))
+    return rows
+
+
 def main() -> None:
     """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -42,12 +59,16 @@ def main() -> None:
     with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
         found = [pool.submit(compare, name, job, options.seeds) for name, job in jobs.items()]
         figures = [each.result() for each in found]
-    limit = limit_se(options.seeds)
+    limit = limit_se(2 * options.seeds - 1)  # of a difference of two means of so many seeds each
     print_table("Simulated, beside brute force", HEADER, [row(each, limit) for each in figures])
     off = np.array([figure.off_se for each in figures for figure in each])
     print(
         f"\n{len(figures)} jobs, {len(off)} figures: {np.sum(np.abs(off) <= limit)} within {limit:.1f} standard errors "
         f"(as 4 known ones); the farthest {off[np.argmax(np.abs(off))]:+.1f}, their root mean square {np.std(off):.2f}"
+    )
+    header = ("", "jobs", "median", "95 %", "worst")
+    print_table(
+        "The rate model and the means of the runs, jobs of which it sees all", header, rate_model_errors(jobs, figures)
     )
 
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm, t
 
 from benchmarks.ordinary.brute import Brute
 from benchmarks.ordinary.jobs import scenario
+from twin.rates.model import RateModel
 from twin.simulation import simulate
 
-LIMIT_SE = 4.0
-"""If standard errors were known; see `limit_se`."""
+PREDICTED = {"T": "throughput_per_s", "Lp": "processing_latency_s", "Le": "e2e_latency_s"}
+"""Figures that the rate model knows, and its names for them."""
 SKETCH = 0.025
 """Quantiles of a run are within 2 % by themselves; only what is beyond that counts, as a share."""
 
@@ -42,11 +42,6 @@ class Figure:
         return self.simulated / self.brute - 1 if self.brute else 0.0
 
 
-def limit_se(seeds: int) -> float:
-    """How many estimated standard errors mean as much as four known ones: Student's t of the same probability."""
-    return float(t.isf(norm.sf(LIMIT_SE), 2 * (seeds - 1)))
-
-
 def compare(name: str, job: Mapping[str, Any], seeds: int) -> list[Figure]:
     """All figures of a job."""
     runs = [simulated(name, job, seed) for seed in range(1, seeds + 1)]
@@ -57,6 +52,15 @@ def compare(name: str, job: Mapping[str, Any], seeds: int) -> list[Figure]:
         error = float(np.sqrt((ours.var(ddof=1) + theirs.var(ddof=1)) / seeds))
         found.append(Figure(name, figure, float(ours.mean()), float(theirs.mean()), error))
     return found
+
+
+def predicted(name: str, job: Mapping[str, Any]) -> dict[str, float] | None:
+    """T, Lp and Le by the rate model; None if it names something that it ignores."""
+    known, model = scenario(name, job, seed=1), RateModel()
+    if model.blind_to(known):
+        return None
+    costs = model.predict(known, [known.plan])
+    return {figure: float(costs[metric][0]) for figure, metric in PREDICTED.items()}
 
 
 def simulated(name: str, job: Mapping[str, Any], seed: int) -> dict[str, float]:

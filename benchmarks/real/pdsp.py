@@ -1,11 +1,9 @@
-"""Real runs of Flink with latencies (PDSP-Bench): new runs of an application, an unseen machine, few runs of all.
+"""Real runs of Flink with latencies (PDSP-Bench): new runs of an application of which a few runs were seen.
 
-    python -m benchmarks.real.pdsp --data DIR applications [--own 6]     # six runs of an application, then its others
-    python -m benchmarks.real.pdsp --data DIR machines                   # runs of one machine type, then of the other
-    python -m benchmarks.real.pdsp --data DIR random --seen 50 100 300   # so many runs, then the others
+    python -m benchmarks.real.pdsp --data DIR [--own 6]     # six runs of an application, then its others
 
 DIR holds dev.csv: one row a run. The data have no licence, so no row of them is in this project. All predictors see the
-same runs; LightGBM also all of the other applications where one is left out, as it has no other way to know of them.
+same runs; LightGBM also all of the other applications, as it has no other way to know of them.
 """
 
 from __future__ import annotations
@@ -26,19 +24,15 @@ from benchmarks.real.pdsp_predictors import (
     measured,
     naive,
     reading,
-    residual,
     rows,
     trees,
     twin,
-    twins,
 )
 from benchmarks.table import print_table
 from twin.randomness import stream
 
 Split = tuple[str, Sequence[Row], Mapping[str, Predictor]]
 """What is judged: a name, the runs, and what predicts them."""
-ON_OTHER = 12
-"""Runs of an application that its twin is calibrated on, at most, for another machine."""
 
 
 def applications(everything: Sequence[Row], own: int, judged: int) -> Iterator[Split]:
@@ -55,44 +49,8 @@ def applications(everything: Sequence[Row], own: int, judged: int) -> Iterator[S
         yield " ".join(key).strip(), unseen, predictors
 
 
-def machines(everything: Sequence[Row], judged: int) -> Iterator[Split]:
-    """Each machine type left out; an application's twin is calibrated on what it did on the other."""
-    for machine in sorted({row["hardware"] for row in everything}):
-        there, elsewhere = _parted(everything, lambda row, machine=machine: row["hardware"] == machine)
-        fitted = [
-            row for key in APPLICATIONS for row in _some([r for r in elsewhere if application(r) == key], ON_OTHER)
-        ]
-        unseen = [row for key in APPLICATIONS for row in _some([r for r in there if application(r) == key], judged)]
-        yield machine, unseen, _all(elsewhere, fitted)
-
-
-def at_random(everything: Sequence[Row], counts: Sequence[int], judged: int) -> Iterator[Split]:
-    """So many runs of all, whatever they are of."""
-    order = stream(0, "random-runs").permutation(len(everything))
-    unseen = [everything[each] for each in order[max(counts) :]]
-    unseen = [row for key in APPLICATIONS for row in _some([r for r in unseen if application(r) == key], judged)]
-    for count in counts:
-        seen = [everything[each] for each in order[:count]]
-        yield f"{count} runs", unseen, _all(seen, seen)
-
-
-def _all(seen: Sequence[Row], fitted: Sequence[Row]) -> Mapping[str, Predictor]:
-    calibrated = twins(fitted)
-    return {
-        "naive": naive,
-        "LightGBM": trees(seen),
-        "calibrated twin": calibrated,
-        "residual on it": residual(seen, calibrated),
-    }
-
-
 def _parted(everything: Sequence[Row], is_in: Callable[[Row], bool]) -> tuple[list[Row], list[Row]]:
     return [row for row in everything if is_in(row)], [row for row in everything if not is_in(row)]
-
-
-def _some(runs: Sequence[Row], most: int) -> list[Row]:
-    order = stream(0, "some-runs").permutation(len(runs))
-    return [runs[each] for each in order[:most]]
 
 
 def line(name: str, who: str, judged: Sequence[Row], said: Sequence[Said]) -> list[object]:
@@ -109,20 +67,12 @@ def line(name: str, who: str, judged: Sequence[Row], said: Sequence[Said]) -> li
 def main() -> None:
     """One table: by what is left out, and over all of these."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("split", choices=("applications", "machines", "random"), nargs="?", default="applications")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--own", type=int, default=6, help="runs of the application that are seen")
-    parser.add_argument("--seen", type=int, nargs="+", default=[50, 100, 300], help="of all runs, at random")
     parser.add_argument("--judged", type=int, default=40, help="at most, of each application")
     given = parser.parse_args()
-    everything = rows(given.data)
-    splits = {
-        "applications": lambda: applications(everything, given.own, given.judged),
-        "machines": lambda: machines(everything, given.judged),
-        "random": lambda: at_random(everything, given.seen, given.judged),
-    }
     lines, total = [], {}
-    for name, judged, predictors in splits[given.split]():
+    for name, judged, predictors in applications(rows(given.data), given.own, given.judged):
         for who, predictor in predictors.items():
             said = [predictor(row) for row in judged]
             lines.append(line(name, who, judged, said))
@@ -130,8 +80,7 @@ def main() -> None:
             kept = total.setdefault(who, ([], []))
             kept[0].extend(judged)
             kept[1].extend(said)
-    if given.split != "random":
-        lines += [line("all", who, *kept) for who, kept in total.items()]
+    lines += [line("all", who, *kept) for who, kept in total.items()]
     header = ("left out", "predictor", "runs", "source rate", "mean", "latency", "mean ", "keeps up")
     print_table("q-errors on runs that were not seen (median/95 %, geometric mean)", header, lines)
 

@@ -1,8 +1,8 @@
-"""What predicts PDSP-Bench's runs: a calibrated twin of each application, LightGBM alone and on top of it, a rule.
+"""What predicts PDSP-Bench's runs: a calibrated twin of each application, LightGBM, a rule.
 
 `naive` says 0.97 of the offer and 50 ms a hop; LightGBM learns the logarithms of delivered share and latency from
 everything in a row that was known before the run; the twin of an application is calibrated on those of its runs that
-were seen, and takes from all only what a source that keeps up reads; the residual is LightGBM on what the twin misses.
+were seen, and takes from all only what a source that keeps up reads.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ UNEVEN_OWN = 1.0
 """The same of what is the engine's own, sources and writers."""
 TREES = {"objective": "l1", "num_leaves": 15, "min_data_in_leaf": 5, "learning_rate": 0.05, "verbose": -1, "seed": 0}
 ROUNDS = 300
-FOLDS = 3
 
 Row = Mapping[str, str]
 Predictor = Callable[[Row], "Said"]
@@ -163,42 +162,6 @@ def trees(seen: Sequence[Row]) -> Predictor:
         return share, latency
 
     return predicted
-
-
-def twins(seen: Sequence[Row]) -> Predictor:
-    """A twin an application."""
-    read = reading(seen)
-    of = {key: twin([row for row in seen if application(row) == key], read) for key in APPLICATIONS}
-    return lambda row: of[application(row)](row)
-
-
-def residual(seen: Sequence[Row], base: Predictor) -> Predictor:
-    """LightGBM on what the base misses, in logarithms; the base's word is a feature. What helps in folds counts."""
-    said = np.log([base(row) for row in seen])
-    table = np.column_stack([[features(row) for row in seen], said])
-    left = np.log([measured(row) for row in seen]) - said
-    share = [_believed(table, each) for each in left.T]
-    models = [_trained(table, each) for each in left.T]
-
-    def predicted(row: Row) -> Said:
-        logs = np.log(base(row))
-        line = np.array([[*features(row), *logs]])
-        rate, latency = (
-            float(np.exp(log + part * model.predict(line)[0]))
-            for log, part, model in zip(logs, share, models, strict=True)
-        )
-        return rate, latency
-
-    return predicted
-
-
-def _believed(table: np.ndarray, left: np.ndarray) -> float:
-    """The share of a correction that is best on rows that it was not fitted to, in three folds."""
-    fold = np.arange(len(left)) % FOLDS
-    out = np.zeros(len(left))
-    for each in range(FOLDS):
-        out[fold == each] = _trained(table[fold != each], left[fold != each]).predict(table[fold == each])
-    return min((0.0, 0.25, 0.5, 0.75, 1.0), key=lambda part: float(np.abs(left - part * out).mean()))
 
 
 def _trained(table: np.ndarray, label: np.ndarray) -> lightgbm.Booster:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count, islice
+from itertools import islice
 from unittest.mock import patch
 
-from benchmarks.validity.cases import case_of
+from benchmarks.validity.ordinary import ordinary_jobs
 from benchmarks.validity.pinned_jobs import jobs
 from benchmarks.validity.pins import SETTINGS
 from twin import simulation
@@ -21,10 +21,8 @@ RANDOM_JOBS = {"small": 5, "full": 60}
 def scenarios(scale: str) -> Iterator[tuple[str, Scenario]]:
     """By name: small jobs of every kind, and random ones."""
     yield from ((name, Scenario.of(job, SETTINGS)) for name, job in jobs().items())
-    drawn = ((seed, case_of("ordinary", seed)) for seed in count(FIRST_SEED))
-    cases = (case for _, case in drawn if case is not None)
-    for case in islice(cases, RANDOM_JOBS[scale]):
-        yield f"ordinary {case.seed}", Scenario.of(case.deployment, case.settings)
+    for job in islice(ordinary_jobs(FIRST_SEED), RANDOM_JOBS[scale]):
+        yield f"ordinary {job.seed}", Scenario.of(job.deployment, job.settings)
 
 
 def difference(engine: Run, kernel: Run) -> str:

@@ -3,12 +3,12 @@
 What a seed gives depends on its draws and on the rate model alone, never on a simulation: the rate model sets the
 service times, so that the most loaded resource has the utilisation that was drawn, and the length of the run, so that
 an exact one is affordable; and a seed is left out where it expects too few results, or work that no run could afford.
-What it said is kept with the chosen seeds: a better rate model does not change the jobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,29 +44,36 @@ WINDOWS_A_RUN = 8
 LEAST_RESULTS = 500
 
 
-class Drawn(NamedTuple):
-    """An ordinary job. settled: what the rate model set in it, as JSON: service times with their scv, the period."""
+class OrdinaryJob(NamedTuple):
+    """kind: of `KINDS`. settings: how long it runs, beside the seed."""
 
+    seed: int
     kind: str
     deployment: Deployment
     settings: RunSettings
-    settled: Mapping[str, Any]
 
 
-def draw(seed: int, settled: Mapping[str, Any] | None = None) -> Drawn | None:
-    """The job of a seed; None if the seed is left out. settled: of a seed that was chosen before."""
+def ordinary_jobs(first_seed: int) -> Iterator[OrdinaryJob]:
+    """The jobs of the seeds from this one on that are not left out, without end."""
+    return (job for seed in count(first_seed) if (job := draw(seed)) is not None)
+
+
+def draw(seed: int) -> OrdinaryJob | None:
+    """The job of a seed; None if the seed is left out."""
     rng = stream(seed, "ordinary job")
     kind = list(KINDS)[int(rng.integers(len(KINDS)))]
     sketch = Sketch(rng)
     KINDS[kind](sketch)
     job = _job(sketch)
-    if settled is None:
-        settled = _settle(rng, job)
-    if settled is None:
+    services = _services(rng, job, float(rng.uniform(*UTILISATIONS)))
+    if services is None or max(service_s for service_s, _ in services.values()) > MOST_SERVICE_S:
         return None
-    period_s = settled["period_s"]
+    job = _with_services(job, services)
+    period_s = _affordable_period_s(job)
+    if period_s is None:
+        return None
     settings = RunSettings(horizon_s=10 * period_s, warmup_s=2 * period_s, period_s=period_s)
-    return Drawn(kind, _with_services(job, settled["services"]), settings, settled)
+    return OrdinaryJob(seed, kind, job, settings)
 
 
 def _job(sketch: Sketch) -> Deployment:
@@ -140,21 +147,12 @@ def _cluster(rng: np.random.Generator) -> dict[str, Any]:
 def _placement(rng: np.random.Generator, replicas: dict[str, int], hosts: list[str]) -> dict[str, list[str]]:
     """Each operator's replicas round robin over all hosts, or over one or two of them."""
     crowded, found = rng.random() < 0.4, {}
-    for name, count in replicas.items():
+    for name, number in replicas.items():
         on = [str(each) for each in rng.permutation(hosts)]
         if crowded:
             on = on[: int(rng.integers(1, 3))]
-        found[name] = [on[k % len(on)] for k in range(count)]
+        found[name] = [on[k % len(on)] for k in range(number)]
     return found
-
-
-def _settle(rng: np.random.Generator, job: Deployment) -> dict[str, Any] | None:
-    """Service times of some operators, and the length of a run; None if the seed is left out."""
-    services = _services(rng, job, float(rng.uniform(*UTILISATIONS)))
-    if services is None or max(service_s for service_s, _ in services.values()) > MOST_SERVICE_S:
-        return None
-    period_s = _affordable_period_s(_with_services(job, services))
-    return None if period_s is None else {"services": services, "period_s": period_s}
 
 
 def _services(rng: np.random.Generator, job: Deployment, target: float) -> dict[str, tuple[float, float]] | None:

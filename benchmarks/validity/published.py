@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import pairwise
 
 from benchmarks.validity.runs import Job, run_all
 from benchmarks.validity.store import Store
 from twin.deployment import Deployment
+from twin.numa import server_a
 from twin.profiles import CACHE_LINE_BYTES, STORM
 from twin.scenario import RunSettings
 from twin.spec import parse
@@ -49,11 +49,6 @@ class Distance:
         return abs(self.simulated / self.estimated - 1) <= LIMIT
 
 
-def can_place_on_server_a() -> bool:
-    """Whether the twin knows the paper's server."""
-    return find_spec("twin.numa") is not None
-
-
 def jobs() -> dict[tuple[str, int], Job]:
     """The runs of the table, by operator and column. The operator is saturated."""
     return {
@@ -84,8 +79,6 @@ def distances(store: Store, workers: int) -> list[Distance]:
 
 
 def _two_sockets(operator: str, socket: int) -> Deployment:
-    from twin.numa import server_a  # type: ignore[import-not-found, import-untyped, unused-ignore]
-
     service_s = MEASURED[operator][0] * 1e-9
     cluster = server_a()
     host = cluster.hosts[0].name

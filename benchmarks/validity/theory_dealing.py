@@ -27,14 +27,7 @@ def dealing_checks() -> Iterator[Check]:
 
 
 def _in_turn() -> Iterator[Check]:
-    for replicas, load, scv in (
-        (2, 0.6, 1.0),
-        (2, 0.9, 1.0),
-        (4, 0.6, 0.25),
-        (4, 0.9, 1.0),
-        (16, 0.6, 1.0),
-        (16, 0.9, 1.0),
-    ):
+    for replicas, load, scv in IN_TURN:
         service_s = replicas * load / RATE_PER_S
         wait_s = (
             oracles.wait_erlang_m_1(replicas, load, service_s)

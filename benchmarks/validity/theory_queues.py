@@ -10,7 +10,6 @@ from benchmarks.validity.check import RATE_PER_S, Check, mean_ms, server, with_b
 from benchmarks.validity.runs import Result
 from tests.twin.worlds import HOST, chain, queue
 from twin.deployment import Deployment
-from twin.partitionings.registry import PARTITIONINGS
 from twin.profiles import STORM
 
 
@@ -22,13 +21,7 @@ def queue_checks() -> Iterator[Check]:
     yield from _processor_sharing()
     yield from _littles_law()
     yield from _saturation()
-    if can_share():
-        yield from _many_servers()
-
-
-def can_share() -> bool:
-    """Whether several replicas can serve one queue, which M/M/c is."""
-    return "shared" in PARTITIONINGS
+    yield from _many_servers()
 
 
 def _single_queues() -> Iterator[Check]:

@@ -1,17 +1,12 @@
-"""What benchmarks of real engines compute by themselves: ages of markers amid bursts, truth over several seeds."""
+"""What benchmarks of real engines compute by themselves: ages of markers amid bursts."""
 
 from __future__ import annotations
-
-import math
 
 import pytest
 
 from benchmarks.real import pdsp_ages
-from benchmarks.real.hidden import _means
-from benchmarks.real.kept_runs import Measured
 from benchmarks.real.pdsp_ages import HOP_MS, ages_ms
 from benchmarks.real.pdsp_jobs import scenario
-from scenarios.calibration.point import Point
 
 ROW = {
     "application": "Sentiment Analysis",
@@ -34,14 +29,3 @@ def test_bursts_leave_markers_waiting_for_flushes_where_a_steady_stream_fills_bu
     in_bursts, idle = ages_ms(job), HOP_MS * (1 + 2 + 3 + 4)
     monkeypatch.setattr(pdsp_ages, "ALWAYS", 0.0)
     assert ages_ms(job) < 0.9 * in_bursts < 0.9 * idle
-
-
-def test_the_mean_of_seeds_is_of_those_that_have_a_label_and_none_where_most_have_none() -> None:
-    known = scenario({**ROW, "offered_per_s": "10"})
-    point = Point(name="p", scenario=known)
-    seeds = [
-        [Measured(known, point, labels)]
-        for labels in ((1.0, 2.0, 3.0), (3.0, math.nan, math.nan), (8.0, 4.0, math.nan))
-    ]
-    (found,) = _means(seeds)
-    assert found.labels[:2] == pytest.approx((4.0, 3.0)) and math.isnan(found.labels[2])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
 
-from benchmarks.predictions.jobs import jobs_of
 from benchmarks.validity import oracles
 from benchmarks.validity.invariants import WAYS
-from benchmarks.validity.kernel import difference, scenarios
+from benchmarks.validity.kernel import FIRST_SEED, difference, scenarios
+from benchmarks.validity.ordinary import ordinary_jobs
 from benchmarks.validity.ordinary_queries import KINDS
 from benchmarks.validity.theory import LIMIT_SE, SEEDS, checks, limit_se
 from twin.rates.model import RateModel
@@ -51,7 +52,8 @@ def test_limits_of_estimated_standard_errors_raise_no_more_false_alarms_than_kno
 def test_every_check_can_be_run_and_each_way_differs() -> None:
     laws = checks()
     assert len({(each.law, each.case) for each in laws}) == len(laws)
-    assert all(each.expected > 0 and each.jobs(1, 1.0)[0].cost > 0 for each in laws)
+    assert all(each.expected > 0 for each in laws)
+    assert all(each.jobs(1, 1.0)[0].cost > 0 for each in {each.law: each for each in laws}.values())
     assert len(set(WAYS)) == len(WAYS)
 
 
@@ -65,8 +67,9 @@ def test_the_kernel_is_held_to_the_engine_to_the_last_bit() -> None:
     assert difference(run, replace(run, event_rows=(row,))) == "event_rows, row of its own"
 
 
+@pytest.mark.slow
 def test_ordinary_jobs_are_of_all_sorts_and_loaded_as_drawn() -> None:
-    cases = jobs_of("dev")
+    cases = list(islice(ordinary_jobs(FIRST_SEED), 20))
     assert {case.kind for case in cases} == set(KINDS)
     assert {bool(case.deployment.cluster.links) for case in cases} == {True, False}
     answers = [RateModel(case.settings.horizon_s).answer(case.deployment, [case.deployment.plan]) for case in cases]

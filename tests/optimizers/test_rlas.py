@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.claimed_jobs import claimed_job, every_plan
 from optimizers.counted import as_plans
 from optimizers.interface import Optimizer, PlanningProgress, Problem, Status
 from optimizers.numa.baselines import fitted, scattered, spread
@@ -25,6 +24,7 @@ from optimizers.numa.space import SocketSpace
 from optimizers.numa.tree import Heuristics
 from optimizers.registry import OPTIMIZERS
 from optimizers.selection import estimate
+from tests.optimizers.claimed_jobs import claimed_job, every_plan
 from tests.optimizers.numa_jobs import deployment, every_placement, small_jobs
 from tests.twin.worlds import deployment as literal
 from tests.twin.worlds import sink, source

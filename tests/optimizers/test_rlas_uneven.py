@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.claimed_jobs import every_plan
 from optimizers.counted import as_plans
 from optimizers.interface import Problem, Solution, Status
 from optimizers.registry import OPTIMIZERS
 from optimizers.selection import estimate
 from scenarios.planning.simulated_cost import SimulatedCostModel
+from tests.optimizers.claimed_jobs import every_plan
 from twin.errors import BadInput
 from twin.metrics import CostModel
 from twin.rates.model import RateModel

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from benchmarks.claimed_jobs import claimed_job
 from optimizers.deadline import Deadline
 from optimizers.interface import PlanningProgress, Problem, Status
 from optimizers.planner import Planner
@@ -18,6 +17,7 @@ from optimizers.program import aside
 from optimizers.registry import OPTIMIZERS
 from optimizers.space import Space
 from scenarios.files.scenario_file import load
+from tests.optimizers.claimed_jobs import claimed_job
 from twin.metrics import Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
@@ -107,7 +107,7 @@ def test_what_was_not_simulated_is_not_called_proved() -> None:
 @pytest.mark.parametrize("seed", [0, 4, 14])
 def test_a_stop_at_any_time_is_no_bad_plan(seed: int) -> None:
     """Replicas begin in proportion to what operators need, so that the first placement bears at least what the same
-    replicas do when they are spread. (What a second is worth is measured: benchmarks.socket_planning.)"""
+    replicas do when they are spread."""
     job = claimed_job(seed, on_sockets=True)
     asked = Problem(scenario=job, cost_model=RateModel(), objective="throughput_per_s")
     spread = OPTIMIZERS["spread"].solve(asked).objective

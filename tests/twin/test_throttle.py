@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.claimed_jobs import claimed_job, every_plan
+from tests.optimizers.claimed_jobs import claimed_job, every_plan
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from benchmarks.claimed_jobs import claimed_job
 from optimizers.interface import Problem, Status
 from optimizers.milp.optimizer import Milp
 from optimizers.requirements import Requirements, at_rate
 from optimizers.space import Space
 from scenarios.files.scenario_file import load
+from tests.optimizers.claimed_jobs import claimed_job
 from tests.twin import worlds
 from tests.twin.worlds import sink, source
 from twin.errors import BadInput

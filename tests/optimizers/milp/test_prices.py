@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.claimed_jobs import claimed_job, every_plan
 from optimizers.counted import as_plans
 from optimizers.interface import Problem, Solution
 from optimizers.planner import Planner
@@ -20,6 +19,7 @@ from optimizers.requirements import Requirements, at_rate, price_of, prices_h
 from optimizers.space import Space
 from scenarios.files import scenario_file
 from streamtwin.cli import app as cli
+from tests.optimizers.claimed_jobs import claimed_job, every_plan
 from tests.optimizers.judged_jobs import spread
 from twin.errors import BadInput
 from twin.metrics import Estimates

@@ -1,1 +1,0 @@
-"""Jobs as people write them, of no published experiment: fast runs beside exact ones."""
