@@ -9,14 +9,12 @@ import numpy as np
 from scipy import stats
 
 from scenarios.calibration import newton, posterior
-from scenarios.calibration.calls import CALL, of_calls, with_calls
 from scenarios.calibration.design import work_of
 from scenarios.calibration.estimate import Estimate, from_linear, from_logs
 from scenarios.calibration.point import KEEPS_UP, Point, check
 from scenarios.calibration.posterior import Draw
 from scenarios.calibration.structures import By, Explained, Structure, Works, candidates, explain, with_power
-from scenarios.calibration.tied import ties, untied
-from scenarios.calibration.unit_costs import UnitCost, charged, of_kinds
+from scenarios.calibration.unit_costs import CALL, UnitCost, charged, of_calls, of_kinds, ties, with_calls
 from scenarios.executing.progress import Progress
 from twin.errors import BadInput
 from twin.profiles import EngineProfile
@@ -139,7 +137,7 @@ def _from_rates(points: Sequence[Point], report: Progress | None) -> Calibration
     size = factors + len(free)
     fits = [newton.fit(points, apply, size, costs=factors, report=report, ratios=each) for each in RATIOS]
     close, loose = fits
-    found = untied(loose if loose.evidence > close.evidence + STRONG else close, ties_kf)
+    found = newton.untied(loose if loose.evidence > close.evidence + STRONG else close, ties_kf)
     drawn = posterior.logarithmic(found, _priors([*costs, *free]))
     return Calibration(
         structure=Structure("kind"),
@@ -176,7 +174,7 @@ def _hidden_costs(engine: EngineProfile, points: Sequence[Point]) -> list[UnitCo
     names = [*([_capacity(engine)] if slowed else []), *([SCV] if timed else [])]
     units = {"channel_tuples": "tuples", "channel_buffers": "buffers", "gate_buffers": "buffers", SCV: ""}
     found = [UnitCost(name, units[name], max(float(getattr(engine, name)), 1e-3)) for name in names]
-    return found + (of_calls(points) if slowed or timed else [])
+    return found + (of_calls(point.scenario for point in points) if slowed or timed else [])
 
 
 def _capacity(engine: EngineProfile) -> str:

@@ -9,7 +9,7 @@ parameters, as it is mostly the model's error: taken for exact, they would outwe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,6 +67,15 @@ class NewtonFit:
     covariance_kk: np.ndarray
     readings: int
     evidence: float = 0.0
+
+
+def untied(found: NewtonFit, ties_kf: np.ndarray) -> NewtonFit:
+    """What was found of the factors, and of other constants behind them, as of single costs and these."""
+    others = len(found.logs_k) - ties_kf.shape[1]
+    all_kf = np.block(
+        [[ties_kf, np.zeros((len(ties_kf), others))], [np.zeros((others, ties_kf.shape[1])), np.eye(others)]]
+    )
+    return replace(found, logs_k=all_kf @ found.logs_k, covariance_kk=all_kf @ found.covariance_kk @ all_kf.T)
 
 
 def asked(points: Sequence[Point]) -> int:

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from twin.kinds.async_io import Calling
 from twin.profiles import EngineProfile
 from twin.query import AnyOperator, Query, Windowed
 from twin.scenario import Scenario
@@ -15,6 +18,17 @@ TYPES = ("ints", "strings", "doubles")
 OWN = "operator "
 FUNCTION = "tuple_us."
 US = 1e-6
+CALL = "call_s."
+"""How long calls of an operator to systems outside take, which CPU time does not show. Latencies of results hold it,
+and what is delivered where the calls of all replicas together are too few."""
+TIED = (
+    ("value_us.ints", "value_us.strings", "value_us.doubles"),
+    ("serialise_ns_per_byte", "deserialise_ns_per_byte"),
+    ("result_us", "scan_us"),
+    ("tuple_us.filter", "tuple_us.sink"),
+)
+"""What sources deliver does not tell these apart, so where no CPU time was measured each tie keeps the profile's
+ratios: values, bytes, evaluated windows, what just passes tuples on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +121,31 @@ def _with(operator: AnyOperator, **values: Any) -> AnyOperator:
 def alone(scenario: Scenario, costs: Sequence[UnitCost], name: str, value: float) -> Scenario:
     """The scenario if of these costs all were 0 but one; with no such name, all."""
     return charged(scenario, {each.name: value if each.name == name else 0.0 for each in costs})
+
+
+def of_calls(scenarios: Iterable[Scenario]) -> list[UnitCost]:
+    """One for each operator whose calls take time, by its name; a priori as the first job that has it says."""
+    prior_s: dict[str, float] = {}
+    for scenario in scenarios:
+        for operator in scenario.query.operators:
+            if isinstance(operator, Calling) and operator.calls.latency_s > 0.0:
+                prior_s.setdefault(operator.name, operator.calls.latency_s)
+    return [UnitCost(f"{CALL}{name}", "s", each_s) for name, each_s in prior_s.items()]
+
+
+def with_calls(scenario: Scenario, hidden: Mapping[str, float]) -> Scenario:
+    """The scenario with calls that take so long; unchanged where nothing is said of any."""
+    named = {name.removeprefix(CALL): value for name, value in hidden.items() if name.startswith(CALL)}
+    if not named:
+        return scenario
+    operators = tuple(
+        _with(each, latency_s=named[each.name]) if each.name in named else each for each in scenario.query.operators
+    )
+    return scenario.model_copy(update={"query": Query(operators=operators, streams=scenario.query.streams)})
+
+
+def ties(costs: Sequence[UnitCost]) -> np.ndarray:
+    """1 where a cost follows a factor: those of a tie the same, others their own. [costs, factors]"""
+    heads = [next((tie for tie in TIED if cost.name in tie), (cost.name,)) for cost in costs]
+    order = list(dict.fromkeys(heads))
+    return np.array([[float(head == each) for each in order] for head in heads]).reshape(len(costs), len(order))

@@ -44,11 +44,11 @@ def flink(
     Examples: `twin import flink http://localhost:8081 --out job.yaml --points a.csv --point 1`, again at other rates,
     then `twin calibrate job.yaml a.csv`
     """
+    from scenarios.calibration.point_files import with_point
     from scenarios.files import scenario_file
     from scenarios.files.traces import check_free, write_text
     from streamtwin.connect.importers.flink_job import read_job
     from streamtwin.connect.importers.flink_scenario import scenario_of
-    from streamtwin.connect.importers.reading_table import with_point
     from twin.atomic import write_bytes
 
     terminal = Terminal(as_json=as_json, quiet=quiet)

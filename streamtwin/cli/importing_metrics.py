@@ -35,10 +35,9 @@ def metrics(
     """
     from scenarios.calibration.measured_rows import check_subtasks, training_row, write_rows
     from scenarios.calibration.point import check
-    from scenarios.calibration.point_files import points_of
+    from scenarios.calibration.point_files import points_of, with_point
     from scenarios.files.traces import check_free
     from streamtwin.connect.importers.prometheus import read_metrics
-    from streamtwin.connect.importers.reading_table import with_point
     from twin.atomic import write_bytes
 
     terminal = Terminal(as_json=as_json, quiet=quiet)

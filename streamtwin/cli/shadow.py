@@ -51,8 +51,8 @@ def shadow(
     from spark.metric_windows import watch
     from spark.session import session
     from streamtwin.connect.shadow import tables
-    from streamtwin.connect.shadow.samples import parsed
     from streamtwin.connect.shadow.shadow import Shadow
+    from streamtwin.connect.shadow.window import parsed
     from streamtwin.tables.shadow_tables import of_alerts, summary
     from twin.errors import BadInput
 

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from spark.metric_windows import Sample, Series
-from streamtwin.connect.shadow.samples import parsed
+from streamtwin.connect.shadow.window import parsed
 from streamtwin.export.metric_samples import files_of
 from tests.scenarios.questions.jobs import host
 from twin.scenario import Scenario

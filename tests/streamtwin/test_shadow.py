@@ -6,10 +6,9 @@ import pytest
 
 from streamtwin.connect.shadow import tables
 from streamtwin.connect.shadow.belief import believed
-from streamtwin.connect.shadow.samples import parsed
 from streamtwin.connect.shadow.shadow import Shadow
 from streamtwin.connect.shadow.trend import trend
-from streamtwin.connect.shadow.window import of_rows, rows_of, windows_of
+from streamtwin.connect.shadow.window import of_rows, parsed, rows_of, windows_of
 from streamtwin.export.metric_samples import COLUMNS
 from tests.streamtwin.shadow_jobs import (
     BY_PER_S2,

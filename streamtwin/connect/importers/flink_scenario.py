@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from streamtwin.connect.importers.flink_job import FlinkJob, Vertex
-from streamtwin.connect.importers.flink_names import names_of, renamed
 from streamtwin.connect.importers.flink_windows import JOINS, SECONDS, matching, window_in
 from twin.errors import BadInput
 from twin.keys import contiguous
@@ -88,6 +88,27 @@ def scenario_of(job: FlinkJob, offered_per_s: Mapping[str, float]) -> ImportedJo
     }
     rows = tuple(_reading(names[each.id], each, arrivals) for each in job.vertices)
     return ImportedJob(parse(Scenario, data, where=job.name), rows, tuple(notes))
+
+
+def names_of(vertices: tuple[Vertex, ...]) -> dict[str, str]:
+    """Unique names of operators, by vertex; those of vertices are free text."""
+    found: dict[str, str] = {}
+    for vertex in vertices:
+        plain = re.sub(r"\b(Source|[Ss]ink): ", "", vertex.name).replace(" -> ", "-").replace(": ", ".")
+        latin = unicodedata.normalize("NFKD", plain).replace(" ", "_")
+        name = re.sub(r"[^A-Za-z0-9_.-]+", "", latin).strip("-_.") or "vertex"
+        taken = sum(each == name or each.startswith(f"{name}#") for each in found.values())
+        found[vertex.id] = f"{name}#{taken + 1}" if taken else name
+    return found
+
+
+def renamed(vertices: tuple[Vertex, ...], names: Mapping[str, str]) -> list[str]:
+    """Notes on vertices that share a name, or whose letters names of operators do not have."""
+    return [
+        f"{each.name} is called {names[each.id]}"
+        for each in vertices
+        if not each.name.isascii() or "#" in names[each.id]
+    ]
 
 
 def _kind(vertex: Vertex, job: FlinkJob, last: bool, notes: list[str]) -> dict[str, Any]:

@@ -11,12 +11,14 @@ Edges have the direction in which they are written, although `--` has none in Gr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from twin.errors import BadInput
 
-_TOKEN = re.compile(r'"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<mark>--|->|[\[\]{}=,;])|(?P<word>[^\s"\[\]{}=,;]+)', re.DOTALL)
+_TOKEN = re.compile(
+    r'"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<mark>--|->|[\[\]{}=,;])|(?P<word>[^\s"\[\]{}=,;]+)|(?P<end>\Z)', re.DOTALL
+)
 _SPACE = re.compile(r"\s*")
 
 
@@ -37,16 +39,41 @@ class Graph:
     edges: tuple[Edge, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str  # "name" (quoted or not), "mark", "end"
-    text: str
-    line: int
-
-
 def parse_graph(text: str, where: str) -> Graph:
     """The graph in `text`; `where` names the text in errors. Raises BadInput, with the line, where it is not one."""
-    return _Parser(_tokens(text, where), where).graph()
+    reader = _Reader(text, where)
+    if reader.text != "graph":
+        raise reader.error("a run graph begins with 'graph {'")
+    reader.step()
+    if reader.is_name:
+        reader.step()
+    reader.mark("{")
+    nodes: dict[str, Mapping[str, str]] = {}
+    edges: list[Edge] = []
+    while not reader.passed("}"):
+        start = reader.name()
+        if reader.passed("--"):
+            edges.append(Edge(start, reader.name(), _attributes(reader)))
+        elif start in nodes:
+            raise reader.error(f"node {start!r} is described twice")
+        else:
+            nodes[start] = _attributes(reader)
+        reader.passed(";")
+    if not reader.is_end:
+        raise reader.error("nothing may follow the closing brace")
+    return Graph(nodes, tuple(edges))
+
+
+def _attributes(reader: _Reader) -> dict[str, str]:
+    """['[' (name '=' name [','])* ']']"""
+    attributes: dict[str, str] = {}
+    if reader.passed("["):
+        while not reader.passed("]"):
+            key = reader.name()
+            reader.mark("=")
+            attributes[key] = reader.name()
+            reader.passed(",")
+    return attributes
 
 
 def parse_records(text: str, where: str) -> tuple[dict[str, str], ...]:
@@ -72,101 +99,48 @@ def _record(text: str, where: str) -> dict[str, str]:
     return record
 
 
-def _tokens(text: str, where: str) -> Iterator[_Token]:
-    at, line = 0, 1
-    while True:
-        space = _SPACE.match(text, at)
-        assert space is not None  # it may be empty
-        line += space.group().count("\n")
-        at = space.end()
-        if at == len(text):
-            yield _Token("end", "the end of the file", line)
-            return
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise BadInput(f"{where}: line {line}: a quote is opened and never closed; is the file cut off?")
-        if match["mark"]:
-            yield _Token("mark", match["mark"], line)
-        else:
-            quoted = match["quoted"]
-            yield _Token("name", match["word"] if quoted is None else re.sub(r"\\(.)", r"\1", quoted), line)
-        line += match.group().count("\n")
-        at = match.end()
+class _Reader:
+    """The text token by token. text: of the next one, which is a name (quoted or not), a mark, or the end."""
 
+    def __init__(self, content: str, where: str) -> None:
+        self._content, self._where, self._end = content, where, 0
+        self.step()
 
-@dataclass(slots=True)
-class _Parser:
-    """One token of look-ahead, one method a rule of the grammar."""
+    def step(self) -> None:
+        """On to the next token."""
+        self._start = _SPACE.match(self._content, self._end).end()  # type: ignore[union-attr]  # it matches anywhere
+        token = _TOKEN.match(self._content, self._start)
+        if token is None:
+            raise BadInput(f"{self._place}: a quote is opened and never closed; is the file cut off?")
+        self._end, quoted = token.end(), token["quoted"]
+        self.is_end, self.is_name = token["end"] is not None, token["word"] is not None or quoted is not None
+        plain = token.group() if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+        self.text = "the end of the file" if self.is_end else plain
 
-    tokens: Iterator[_Token]
-    where: str
-    nodes: dict[str, dict[str, str]] = field(default_factory=dict)
-    edges: list[Edge] = field(default_factory=list)
-    next: _Token = _Token("end", "", 0)
-
-    def graph(self) -> Graph:
-        """graph := 'graph' [name] '{' statement* '}'"""
-        self._advance()
-        if self.next.text != "graph":
-            raise self._error("a run graph begins with 'graph {'")
-        self._advance()
-        if self.next.kind == "name":
-            self._advance()
-        self._mark("{")
-        while not self._at("}"):
-            self._statement()
-        self._mark("}")
-        if self.next.kind != "end":
-            raise self._error("nothing may follow the closing brace")
-        return Graph(self.nodes, tuple(self.edges))
-
-    def _statement(self) -> None:
-        """statement := name ['--' name] ['[' attributes ']'] [';']"""
-        start = self._name()
-        if self._at("--"):
-            self._advance()
-            end = self._name()
-            self.edges.append(Edge(start, end, self._attributes()))
-        else:
-            if start in self.nodes:
-                raise self._error(f"node {start!r} is described twice")
-            self.nodes[start] = self._attributes()
-        if self._at(";"):
-            self._advance()
-
-    def _attributes(self) -> dict[str, str]:
-        """attributes := (name '=' name [','])*"""
-        found: dict[str, str] = {}
-        if not self._at("["):
-            return found
-        self._advance()
-        while not self._at("]"):
-            key = self._name()
-            self._mark("=")
-            found[key] = self._name()
-            if self._at(","):
-                self._advance()
-        self._advance()
+    def passed(self, mark: str) -> bool:
+        """Steps over a mark, if it is the next token."""
+        found = not self.is_name and self.text == mark
+        if found:
+            self.step()
         return found
 
-    def _at(self, mark: str) -> bool:
-        return self.next == _Token("mark", mark, self.next.line)
+    def mark(self, mark: str) -> None:
+        """Steps over a mark that must be there."""
+        if not self.passed(mark):
+            raise self.error(f"expected {mark!r}")
 
-    def _mark(self, mark: str) -> None:
-        if not self._at(mark):
-            raise self._error(f"expected {mark!r}")
-        self._advance()
-
-    def _name(self) -> str:
-        if self.next.kind != "name":
-            raise self._error("expected a name")
-        text = self.next.text
-        self._advance()
+    def name(self) -> str:
+        """Steps over a name that must be there."""
+        if not self.is_name:
+            raise self.error("expected a name")
+        text = self.text
+        self.step()
         return text
 
-    def _advance(self) -> None:
-        if self.next.kind != "end" or self.next.line == 0:
-            self.next = next(self.tokens)
+    @property
+    def _place(self) -> str:
+        return f"{self._where}: line {1 + self._content.count(chr(10), 0, self._start)}"
 
-    def _error(self, expected: str) -> BadInput:
-        return BadInput(f"{self.where}: line {self.next.line}: {expected}, got {self.next.text[:40]!r}")
+    def error(self, expected: str) -> BadInput:
+        """What is wrong with the next token."""
+        return BadInput(f"{self._place}: {expected}, got {self.text[:40]!r}")

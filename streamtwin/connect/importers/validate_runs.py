@@ -3,6 +3,9 @@
 The relative error of a quantity is |predicted - measured| / measured. It is taken of what is predicted: the input
 rate of every operator but the sources, and the output rate of every filter, join and aggregate. What is given (the
 sources' output) and what was not measured (zero rates, the added sink) is left out.
+
+Sources, selectivities and amplifications are given with a run, so most of its rates follow by conservation of flow; a
+simulator that does no better than that has shown nothing. What is really predicted is what windows make of their input.
 """
 
 from __future__ import annotations
@@ -11,15 +14,18 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from streamtwin.connect.importers.baselines import WindowReading, conserved, window_readings
-from streamtwin.connect.importers.run_graph import ImportedRun, JoinInput, MeasuredOperator, read_run_graph
+import numpy as np
+
+from streamtwin.connect.importers.run_graph import ImportedRun, MeasuredOperator, read_run_graph
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.flow import nominal_rates
+from twin.kinds.flow import MIXED
 from twin.kinds.registry import SOURCES
 from twin.query import Windowed
+from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 
 CYCLES = 12.0
@@ -27,27 +33,8 @@ CYCLES = 12.0
 time in which every replica sees one window's content."""
 
 
-class Totals(Protocol):
-    """What is read of a simulated operator."""
-
-    @property
-    def operator(self) -> str: ...
-
-    @property
-    def rate_in_per_s(self) -> float: ...
-
-    @property
-    def rate_out_per_s(self) -> float: ...
-
-
-class SimulatedRun(Protocol):
-    """What is read of a simulated run."""
-
-    @property
-    def operators(self) -> Iterable[Totals]: ...
-
-
-Simulate = Callable[[Scenario], SimulatedRun]
+Rates = Mapping[str, tuple[float, float]]
+"""Tuples/s in and out, by operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +72,20 @@ class Summary:
 class ValidationTable:
     """One row an operator of every run that imported; `failed` holds the reason by file for those that did not.
 
-    conserved: the same rows by conservation of flow alone. windows: the windows' law alone.
+    conserved: the same rows by conservation of flow alone. windows: relative errors of what the law of an aggregate's
+    window makes of its own measured input, with the window's policy.
     """
 
     rows: tuple[Comparison, ...]
     failed: Mapping[str, str]
     notes: Mapping[str, tuple[str, ...]]
     conserved: tuple[Comparison, ...] = ()
-    windows: tuple[WindowReading, ...] = ()
+    windows: tuple[tuple[str, float], ...] = ()
 
     @property
     def median_relative_error(self) -> float:
         """Over all errors of all rows. Raises BadInput if there is none."""
-        return self._median(self.rows)
-
-    def _median(self, rows: tuple[Comparison, ...]) -> float:
-        errors = [error for row in rows for error in row.errors]
+        errors = [error for row in self.rows for error in row.errors]
         if not errors:
             raise BadInput(f"nothing to compare: {len(self.failed)} files failed, none left an operator with rates")
         return statistics.median(errors)
@@ -119,7 +104,7 @@ class ValidationTable:
         """The simulator, conservation of flow alone, and the law of windows alone by their policy."""
         labelled = [("simulated", error) for row in self.rows for error in row.errors]
         labelled += [("by conservation alone", error) for row in self.conserved for error in row.errors]
-        labelled += [(f"{each.policy} windows, from their own input", each.relative_error) for each in self.windows]
+        labelled += [(f"{policy} windows, from their own input", error) for policy, error in self.windows]
         return _summaries(labelled)
 
     def to_dict(self) -> dict[str, Any]:
@@ -136,9 +121,7 @@ class ValidationTable:
         }
 
 
-def validate(
-    directory: str | Path, settings: RunSettings, simulate: Simulate, join_input: JoinInput = "sent"
-) -> ValidationTable:
+def validate(directory: str | Path, settings: RunSettings, simulate: Callable[[Scenario], Run]) -> ValidationTable:
     """Imports and simulates every `.graph` file below `directory`, in order of their paths.
 
     `settings.horizon_s` is the most that is simulated of a run, see `fitted`. A file that does not import, or whose
@@ -151,21 +134,23 @@ def validate(
         raise BadInput(f"{folder} {why}; name the folder with the published run graphs")
     rows: list[Comparison] = []
     by_conservation: list[Comparison] = []
-    windows: list[WindowReading] = []
+    windows: list[tuple[str, float]] = []
     failed: dict[str, str] = {}
     notes: dict[str, tuple[str, ...]] = {}
     for file in files:
         name = file.relative_to(folder).with_suffix("").as_posix()
         family = file.relative_to(folder).parts[0] if file.parent != folder else folder.name
         try:
-            run = read_run_graph(file, join_input)
+            run = read_run_graph(file)
             deployment = run.scenario.deployment
-            rows.extend(compare(run, simulate(Scenario.of(deployment, fitted(deployment, settings))), name, family))
+            simulated = simulate(Scenario.of(deployment, fitted(deployment, settings))).operators
+            rates = {each.operator: (each.rate_in_per_s, each.rate_out_per_s) for each in simulated}
+            rows.extend(compare(run, rates, name, family))
         except BadInput as error:
             failed[name] = str(error)
         else:
             by_conservation.extend(compare(run, conserved(run), name, family))
-            windows.extend(window_readings(run))
+            windows.extend(window_errors(run))
             if run.notes:
                 notes[name] = run.notes
     return ValidationTable(tuple(rows), failed, notes, tuple(by_conservation), tuple(windows))
@@ -189,10 +174,27 @@ def fitted(deployment: Deployment, settings: RunSettings) -> RunSettings:
     return RunSettings(**{**dict(settings), "horizon_s": horizon_s, "warmup_s": third_s, "period_s": third_s})
 
 
-def compare(run: ImportedRun, simulated: SimulatedRun, name: str, family: str) -> list[Comparison]:
+def conserved(run: ImportedRun) -> Rates:
+    """Every source delivers what is given, and what goes in comes out by ratio."""
+    rates = nominal_rates(run.scenario.query, run.scenario.workload.arrivals)
+    return {name: (each.in_per_s, each.out_per_s) for name, each in rates.items()}
+
+
+def window_errors(run: ImportedRun) -> list[tuple[str, float]]:
+    """Policy and relative error of each aggregate whose input and output were measured."""
+    errors: list[tuple[str, float]] = []
+    for each in run.measured:
+        operator = run.scenario.query.operator(each.operator)
+        if isinstance(operator, Windowed) and not operator.joins and each.in_per_s and each.out_per_s:
+            flow = operator.through((np.array([each.in_per_s]),), [np.array([np.inf])], MIXED)
+            error = abs(float(flow.out_per_s[0]) - each.out_per_s) / each.out_per_s
+            errors.append((operator.window.policy, error))
+    return errors
+
+
+def compare(run: ImportedRun, rates: Rates, name: str, family: str) -> list[Comparison]:
     """One row a measured operator."""
-    totals = {each.operator: each for each in simulated.operators}
-    return [_comparison(each, totals[each.operator], name, family) for each in run.measured]
+    return [_comparison(each, rates[each.operator], name, family) for each in run.measured]
 
 
 def relative_error(predicted: float, measured: float | None) -> float | None:
@@ -200,19 +202,20 @@ def relative_error(predicted: float, measured: float | None) -> float | None:
     return abs(predicted - measured) / measured if measured else None
 
 
-def _comparison(measured: MeasuredOperator, totals: Totals, name: str, family: str) -> Comparison:
+def _comparison(measured: MeasuredOperator, rates: tuple[float, float], name: str, family: str) -> Comparison:
     given = measured.kind in SOURCES
+    in_per_s, out_per_s = rates
     return Comparison(
         run=name,
         family=family,
         operator=measured.operator,
         kind=measured.kind,
         measured_in_per_s=measured.in_per_s,
-        predicted_in_per_s=None if given else totals.rate_in_per_s,
+        predicted_in_per_s=None if given else in_per_s,
         measured_out_per_s=measured.out_per_s,
-        predicted_out_per_s=totals.rate_out_per_s,
-        relative_error_in=None if given else relative_error(totals.rate_in_per_s, measured.in_per_s),
-        relative_error_out=None if given else relative_error(totals.rate_out_per_s, measured.out_per_s),
+        predicted_out_per_s=out_per_s,
+        relative_error_in=None if given else relative_error(in_per_s, measured.in_per_s),
+        relative_error_out=None if given else relative_error(out_per_s, measured.out_per_s),
     )
 
 

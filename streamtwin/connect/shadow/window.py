@@ -8,8 +8,9 @@ from itertools import groupby
 from statistics import fmean
 from typing import Any
 
-from spark.metric_windows import Series
-from streamtwin.connect.importers.prometheus import MEANINGS, together
+from spark.metric_windows import Sample, Series
+from streamtwin.connect.importers.prometheus import MEANINGS, labels, meaning_of, named, together
+from streamtwin.connect.importers.sample_table import samples_of
 
 TIMES = ("start_s", "end_s", "at_s")
 Readings = Mapping[str, float]
@@ -26,6 +27,20 @@ class Window:
     operators: Mapping[str, Readings] = field(default_factory=dict)
     hosts: Mapping[str, Readings] = field(default_factory=dict)
     job: Readings = field(default_factory=dict)
+
+
+def parsed(file: str, content: bytes) -> list[Sample]:
+    """The samples of known metrics in a file as `twin import metrics` takes it.
+
+    Raises BadInput, naming file and line, for what is no table of samples.
+    """
+    samples = []
+    for each in samples_of(file, content):
+        metric = meaning_of(each)
+        if metric is not None:
+            of = named(each, MEANINGS[metric], file)
+            samples.append(Sample(each["time"], metric, of, labels(each), each["value"]))
+    return samples
 
 
 def windows_of(series: Sequence[Series], window_s: float) -> Iterator[Window]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scenarios.calibration.newton import NewtonFit
-from scenarios.calibration.tied import TIED, ties, untied
-from scenarios.calibration.unit_costs import of_kinds
+from scenarios.calibration.newton import NewtonFit, untied
+from scenarios.calibration.unit_costs import TIED, of_kinds, ties
 from twin.profiles import FLINK
 
 
