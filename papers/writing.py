@@ -10,8 +10,8 @@ from typing import Any
 
 from papers.interface import Experiment, Result, Table
 from papers.workspace import Workspace
+from scenarios.files.documents import plain
 from scenarios.files.pictures import png
-from scenarios.files.plain_json import plain
 from scenarios.files.traces import check_free
 from streamtwin.tables.tables import cell
 from twin.atomic import new_folder

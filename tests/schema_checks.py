@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import pytest
 
-from scenarios.files.plain_json import plain
+from scenarios.files.documents import check
 from streamtwin.cli import app as cli
 from streamtwin.cli.terminal import Terminal
-
-
-@cache
-def adapter(command: str) -> Any:
-    from pydantic import TypeAdapter
-
-    from streamtwin.schemas.registry import DOCUMENTS
-
-    return TypeAdapter(DOCUMENTS[command])
+from streamtwin.schemas.registry import DOCUMENTS
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +26,7 @@ def documents_are_as_described(monkeypatch: pytest.MonkeyPatch) -> None:
     def result(self: Terminal, document: Any, *renderables: Any) -> None:
         command = " ".join(given[: 2 if given[:1] == ["import"] else 1])
         if command not in ("", "schema"):
-            adapter(command).validate_json(json.dumps(plain(document)))
+            check(DOCUMENTS[command], document)
         tell(self, document, *renderables)
 
     monkeypatch.setattr(cli, "main", main)

@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from scenarios.executing.progress import Audience
+from scenarios.files.documents import CLOSED, Number, Share
 from scenarios.questions.bench import Bench, Job
 from scenarios.questions.bisection import FAR, Border, Range, broken, search, spot_checks
 from scenarios.questions.condition import Condition
@@ -67,6 +69,81 @@ class Question:
         return Range(float(start), low, high, upward, self.precision, whole, bounded)
 
 
+Status = Literal["found", "always", "never", "sometimes"]
+Whole = int | float
+"""Replicas and hosts are whole numbers, and stay such."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceAtLimit:
+    """How full something is just before the limit, and (used_beyond) just beyond it.
+
+    kind: operator, CPU, memory, network card or link. used: of operators, of the time of a replica. head_room: times as
+    much that it could bear.
+    """
+
+    kind: str
+    name: str
+    used: Share
+    head_room: Number
+    used_beyond: Number
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Two values of one repetition that no single border explains."""
+
+    fails_at: float
+    holds_at: float
+
+
+@CLOSED
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityAnswer:
+    """`twin capacity`. Values are in the unit of what is turned (`of`); `while` is the condition.
+
+    status: `found`; or the condition holds at all values tried (`always`), at none (`never`), or has no limit in some
+    repetitions (`sometimes`). value: the mean of the repetitions' borders with its 95 % interval; of whole numbers the
+    one that held in all. share_that_holds95: at least so many of all runs hold there. longer_runs_fail: of three runs
+    four times as long. fails_first: terms of the condition that fail beyond, and in how many runs. values, holds: what
+    was tried, and by repetition and value whether it held.
+    """
+
+    scenario: str
+    find: Literal["max", "min"]
+    of: str
+    while_: Annotated[str, Field(alias="while")]
+    status: Status
+    replications: int
+    seed: int
+    precision: float
+    value: Whole | None = None
+    interval95: tuple[Whole, Whole] | None = None
+    holds_in_all: Whole | None = None
+    borders: tuple[Whole, ...] | None = None
+    share_that_holds95: Share | None = None
+    longer_runs_fail: int | None = None
+    looked_at: tuple[float, ...] | None = None
+    monotone: bool
+    contradiction: Contradiction | None
+    fails_first: Mapping[str, int]
+    not_valid: str | None
+    binds: str
+    resources: tuple[ResourceAtLimit, ...]
+    values: tuple[float, ...]
+    holds: tuple[Mapping[str, bool], ...]
+
+
+class Limit(NamedTuple):
+    """What the borders of all repetitions come to; see `CapacityAnswer`."""
+
+    value: Whole
+    interval95: tuple[Whole, Whole]
+    holds_in_all: Whole
+    borders: tuple[Whole, ...]
+    share_that_holds95: float | None = None
+
+
 @dataclass
 class Prober:
     """Makes the runs that a search asks for, and remembers why a value was no valid scenario."""
@@ -116,34 +193,40 @@ class Prober:
         return self.cases[value]
 
 
-def capacity(scenario: Scenario, question: Question, bench: Bench, seed: int, audience: Audience) -> dict[str, Any]:
-    """The answer, for JSON. Raises BadInput if the scenario as given is not valid, or has no number to turn."""
+def capacity(scenario: Scenario, question: Question, bench: Bench, seed: int, audience: Audience) -> CapacityAnswer:
+    """Raises BadInput if the scenario as given is not valid, or has no number to turn."""
     within = question.range(scenario)
     prober = Prober(scenario, question, bench, audience, seed)
     borders = search(prober.ask, question.replications, within)
     if not any(border.seen and prober.at(value) for border in borders for value in border.seen):
         raise BadInput(next(iter(prober.refused.values())))
     status = _status(borders)
-    answer: dict[str, Any] = {
-        "scenario": scenario.name,
-        "find": question.find,
-        "of": question.knob.name,
-        "while": question.condition.text,
-        "status": status,
-        "replications": question.replications,
-        "seed": seed,
-        "precision": question.precision,
-    }
-    if status == "found":
-        answer |= _found(borders, within)
-        answer |= {"longer_runs_fail": _longer_runs_fail(prober, answer, within)}
-    else:
-        answer |= {"value": None, "looked_at": sorted({value for border in borders for value in border.seen})}
+    looked_at = tuple(sorted({value for border in borders for value in border.seen}))
+    limit = _limit(borders, within) if status == "found" else None
+    longer_runs_fail = None if limit is None else _longer_runs_fail(prober, limit, within)
     _check(prober, borders, within)
-    return answer | _one_border(borders, within) | _why(prober, borders, known=status == "found")
+    reason = _reason(prober, borders, known=limit is not None)
+    contradictions = [each for each in (broken(border.seen, within.upward) for border in borders) if each is not None]
+    return CapacityAnswer(
+        scenario=scenario.name,
+        find=question.find,
+        of=question.knob.name,
+        while_=question.condition.text,
+        status=status,
+        replications=question.replications,
+        seed=seed,
+        precision=question.precision,
+        **({"looked_at": looked_at} if limit is None else limit._asdict()),
+        longer_runs_fail=longer_runs_fail,
+        monotone=not contradictions,
+        contradiction=Contradiction(*contradictions[0]) if contradictions else None,
+        **reason._asdict(),
+        values=tuple(sorted({value for border in borders for value in border.seen})),
+        holds=tuple({str(value): holds for value, holds in sorted(border.seen.items())} for border in borders),
+    )
 
 
-def _status(borders: Sequence[Border]) -> str:
+def _status(borders: Sequence[Border]) -> Status:
     """found, or always or never holds as far as was looked, or sometimes: in some repetitions there is no border."""
     if all(border.found for border in borders):
         return "found"
@@ -154,35 +237,22 @@ def _status(borders: Sequence[Border]) -> str:
     return "sometimes"
 
 
-def _found(borders: Sequence[Border], within: Range) -> dict[str, Any]:
+def _limit(borders: Sequence[Border], within: Range) -> Limit:
     """The value with its interval, and up to where (a minimum: from where on) it held in every repetition."""
     middles = np.array([border.middle(within.whole) for border in borders])
     goods = [border.good for border in borders if border.good is not None]
     safe = min(goods) if within.upward else max(goods)
     if within.whole:
-        holding = sum(
-            (border.good >= safe) if within.upward else (border.good <= safe) for border in borders if border.good
-        )
         # at least such a share of all runs holds, with 95 % confidence (Clopper and Pearson, all of n)
-        share = (1 - CONFIDENCE) ** (1 / len(borders)) if holding == len(borders) else None
-        return {
-            "value": int(safe),
-            "interval95": [int(min(middles)), int(max(middles))],
-            "holds_in_all": int(safe),
-            "borders": [int(each) for each in middles],
-            "share_that_holds95": share,
-        }
+        share = (1 - CONFIDENCE) ** (1 / len(borders))
+        interval = (int(min(middles)), int(max(middles)))
+        return Limit(int(safe), interval, int(safe), tuple(int(middle) for middle in middles), share)
     known = of_mean(middles, "")
     widest = max(
         abs(border.good - border.bad) / 2 for border in borders if border.good is not None and border.bad is not None
     )
     half = (known.chance or 0.0) + widest
-    return {
-        "value": known.mean,
-        "interval95": [known.mean - half, known.mean + half],
-        "holds_in_all": safe,
-        "borders": middles.tolist(),
-    }
+    return Limit(known.mean, (known.mean - half, known.mean + half), safe, tuple(middles.tolist()))
 
 
 def _check(prober: Prober, borders: Sequence[Border], within: Range) -> None:
@@ -199,16 +269,16 @@ def _check(prober: Prober, borders: Sequence[Border], within: Range) -> None:
         borders[index].seen[value] = prober.question.condition.holds(outcome.measures)
 
 
-def _longer_runs_fail(prober: Prober, answer: Mapping[str, Any], within: Range) -> int | None:
+def _longer_runs_fail(prober: Prober, limit: Limit, within: Range) -> int | None:
     """Of how many repetitions that are four times as long, a little on the good side of the border, it no longer holds.
 
     A backlog that grows slowly fills channels before it shows; a job that goes on as it began should bear in long runs
     what it bears in short ones. None if the job does not go on as it began, or is too much work.
     """
-    value = answer["value"]
+    value = limit.value
     if not within.whole:  # of few runs the interval is wide, and what held in all of them is nearer to the border
-        low, high = answer["interval95"]
-        nearest = max(low, answer["holds_in_all"]) if within.upward else min(high, answer["holds_in_all"])
+        low, high = limit.interval95
+        nearest = max(low, limit.holds_in_all) if within.upward else min(high, limit.holds_in_all)
         value = nearest * (1 - within.tolerance * (1 if within.upward else -1))
     scenario = prober.at(float(value))
     if scenario is None or not steady(scenario, scenario.events, scenario.policy is not None):
@@ -222,60 +292,44 @@ def _longer_runs_fail(prober: Prober, answer: Mapping[str, Any], within: Range) 
     return sum(not prober.question.condition.holds(each.measures) for each in made)
 
 
-def _one_border(borders: Sequence[Border], within: Range) -> dict[str, Any]:
-    found = [each for each in (broken(border.seen, within.upward) for border in borders) if each is not None]
-    contradiction = {"fails_at": found[0][0], "holds_at": found[0][1]} if found else None
-    return {"monotone": not found, "contradiction": contradiction}
+class Reason(NamedTuple):
+    """What ends it; see `CapacityAnswer`."""
+
+    fails_first: Mapping[str, int]
+    not_valid: str | None
+    binds: str
+    resources: tuple[ResourceAtLimit, ...]
 
 
-def _why(prober: Prober, borders: Sequence[Border], known: bool) -> dict[str, Any]:
-    """What ends it: which terms of the condition fail beyond the border, and how full everything is on both sides.
+def _reason(prober: Prober, borders: Sequence[Border], known: bool) -> Reason:
+    """Which terms of the condition fail beyond the border, and how full everything is on both sides.
 
     known: there is a border; without one nothing binds at it.
     """
-    sides: dict[str, list[tuple[int, float]]] = {
-        "good": [(index, each.good) for index, each in enumerate(borders) if each.good is not None],
-        "bad": [(index, each.bad) for index, each in enumerate(borders) if each.bad is not None],
-    }
-    found = {side: [each for each in prober.outcomes(asked) if each is not None] for side, asked in sides.items()}
+    good = [(index, border.good) for index, border in enumerate(borders) if border.good is not None]
+    bad = [(index, border.bad) for index, border in enumerate(borders) if border.bad is not None]
     fails: dict[str, int] = {}
-    for outcome in found["bad"]:
-        for text in prober.question.condition.failing(outcome.measures):
+    for outcome in prober.outcomes(bad):
+        for text in prober.question.condition.failing(outcome.measures) if outcome is not None else ():
             fails[text] = fails.get(text, 0) + 1
-    used = {side: _used(prober, sides[side], outcomes) for side, outcomes in found.items()}
-    beyond = {(each.kind, each.name): each.used for each in used["bad"]}
-    listed = (used["good"] or used["bad"]) if known else []
-    last = next(
-        (case for _, value in sides["bad"] or sides["good"] if (case := prober.at(value)) is not None), prober.scenario
+    before, beyond = _used(prober, good), _used(prober, bad)
+    used_beyond = {(each.kind, each.name): each.used for each in beyond}
+    last = next((case for _, value in bad or good if (case := prober.at(value)) is not None), prober.scenario)
+    return Reason(
+        fails_first=dict(sorted(fails.items(), key=lambda item: -item[1])),
+        not_valid=next((prober.refused[value] for _, value in bad if value in prober.refused), None),
+        binds=binding(beyond or before, last) if known else "",
+        resources=tuple(
+            ResourceAtLimit(each.kind, each.name, each.used, each.head_room, used_beyond.get((each.kind, each.name)))
+            for each in (before or beyond if known else ())
+        ),
     )
-    return {
-        "fails_first": dict(sorted(fails.items(), key=lambda item: -item[1])),
-        "not_valid": _nearest_refusal(prober, sides["bad"]),
-        "binds": binding(used["bad"] or used["good"], last) if known else "",
-        "resources": [_row(each, beyond.get((each.kind, each.name))) for each in listed],
-        "values": sorted({value for border in borders for value in border.seen}),
-        "holds": [{str(value): holds for value, holds in sorted(border.seen.items())} for border in borders],
-    }
 
 
-def _used(prober: Prober, asked: Sequence[tuple[int, float]], outcomes: Sequence[Outcome]) -> list[Resource]:
+def _used(prober: Prober, asked: Sequence[tuple[int, float]]) -> list[Resource]:
+    outcomes = [outcome for outcome in prober.outcomes(asked) if outcome is not None]
     cases = [case for _, value in asked if (case := prober.at(value)) is not None]
     return resources(cases[0], outcomes) if cases and outcomes else []
-
-
-def _nearest_refusal(prober: Prober, bad: Sequence[tuple[int, float]]) -> str | None:
-    """Why the values beyond the border are no valid scenario, if they are none."""
-    return next((prober.refused[value] for _, value in bad if value in prober.refused), None)
-
-
-def _row(resource: Resource, beyond: float | None) -> Mapping[str, Any]:
-    return {
-        "kind": resource.kind,
-        "name": resource.name,
-        "used": resource.used,
-        "head_room": resource.head_room,
-        "used_beyond": beyond,
-    }
 
 
 def _told(asked: Sequence[tuple[int, float]], holds: Sequence[bool]) -> str:

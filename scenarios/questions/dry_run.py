@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from scenarios.executing.progress import Audience
+from scenarios.files.documents import CLOSED, Number, Seconds
 from scenarios.questions.bench import Bench, Job, outcome_of
 from scenarios.questions.change_options import Planned
 from scenarios.questions.control_measures import course
-from scenarios.questions.intervals import of_mean
+from scenarios.questions.intervals import MeanOfRuns, of_mean
 from scenarios.questions.kept import Outcome
 from scenarios.questions.single_run import run
 from scenarios.questions.trials import trials
@@ -51,6 +52,28 @@ CHANGES = ("migration", "scale", "failure")
 Courses = Mapping[str, Sequence[float]]
 
 
+@CLOSED
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRunAnswer:
+    """`twin dry-run`. measures: those of MEANINGS, `_s` in seconds. course: `without` and `with` the change, by period,
+    means over the runs. With both ways of failover, full: measures where the whole job restarts, and saved: how much
+    more they are.
+    """
+
+    scenario: str
+    change: str
+    at_s: Seconds
+    seed: int
+    replications: int
+    period_s: Seconds
+    keeps_up_without: int
+    measures: Mapping[str, MeanOfRuns]
+    full: Mapping[str, MeanOfRuns] | None = None
+    saved: Mapping[str, MeanOfRuns] | None = None
+    course: Mapping[str, Mapping[str, tuple[Number, ...]]]
+    warnings: tuple[str, ...]
+
+
 def seen(scenario: Scenario, seed: int, at_s: float) -> Outcome:
     """Of one run: by period what waits, by bucket how late results are, and what stood still from `at_s` on."""
     made = run(scenario, seed)
@@ -71,8 +94,8 @@ def finer(scenario: Scenario) -> Scenario:
 
 def dry_run(
     bench: Bench, given: Scenario, change: Planned, replications: int, seed: int, audience: Audience
-) -> dict[str, Any]:
-    """The answer, for JSON. given: the scenario without the change; both as `finer` makes them. bench: with `look`."""
+) -> DryRunAnswer:
+    """given: the scenario without the change; both as `finer` makes them. bench: with `look`."""
     tried = trials(change, replications)
     kinds = 1 + len(tried[0].scenarios)
     cases = [given, *(each for trial in tried for each in trial.scenarios)]
@@ -87,19 +110,20 @@ def dry_run(
     with_it, pairs = changed[0], [_pairs(without, each, [trial.at_s for trial in tried]) for each in changed]
     keeps_up = [not each.measures["backpressured"] for each in without]
     measures, *rival = [_all_known(each, given.run.period_s) for each in pairs]
-    return {
-        "scenario": given.name,
-        "change": change.words,
-        "at_s": change.at_s,
-        "seed": seed,
-        "replications": replications,
-        "period_s": given.run.period_s,
-        "keeps_up_without": sum(keeps_up),
-        "measures": measures,
-        **({"full": rival[0], "saved": _saved(pairs[0], pairs[1], given.run.period_s)} if rival else {}),
-        "course": {"without": _mean_course(without), "with": _mean_course(with_it)},
-        "warnings": list(with_it[0].warnings),
-    }
+    return DryRunAnswer(
+        scenario=given.name,
+        change=change.words,
+        at_s=change.at_s,
+        seed=seed,
+        replications=replications,
+        period_s=given.run.period_s,
+        keeps_up_without=sum(keeps_up),
+        measures=measures,
+        full=rival[0] if rival else None,
+        saved=_saved(pairs[0], pairs[1], given.run.period_s) if rival else None,
+        course={"without": _mean_course(without), "with": _mean_course(with_it)},
+        warnings=with_it[0].warnings,
+    )
 
 
 def _pairs(without: Sequence[Outcome], with_it: Sequence[Outcome], at_s: Sequence[float]) -> list[dict[str, float]]:
@@ -110,7 +134,7 @@ def _pairs(without: Sequence[Outcome], with_it: Sequence[Outcome], at_s: Sequenc
 
 def _all_known(
     pairs: Sequence[Mapping[str, float]], period_s: float, told: Iterable[str] | None = None
-) -> dict[str, Any]:
+) -> dict[str, MeanOfRuns]:
     if told is None:
         told = [name for name in MEANINGS if name not in OF_FAILURES or any(pair[name] for pair in pairs)]
     return {name: _known(name, [pair[name] for pair in pairs], period_s) for name in told}
@@ -118,7 +142,7 @@ def _all_known(
 
 def _saved(
     pairs: Sequence[Mapping[str, float]], rival: Sequence[Mapping[str, float]], period_s: float
-) -> dict[str, Any]:
+) -> dict[str, MeanOfRuns]:
     """What the rival has more of each, run by run."""
     more = [{name: other[name] - one[name] for name in one} for one, other in zip(pairs, rival, strict=True)]
     return _all_known(more, period_s, _all_known(rival, period_s))
@@ -190,25 +214,23 @@ def _caught_up_s(behind: np.ndarray, ends: np.ndarray, at_s: float) -> float:
     return float((ends[last] + ends[last + 1]) / 2 - at_s) if last + 1 < len(ends) else math.inf
 
 
-def _known(name: str, values: Sequence[float], period_s: float) -> dict[str, Any]:
-    """Mean, half an interval (Student's t, and half a period of what is timed by periods), and the runs' own values;
-    None where a run has no finite one."""
+def _known(name: str, values: Sequence[float], period_s: float) -> MeanOfRuns:
+    """The interval: Student's t, and half a period of what is timed by periods."""
     if not all(map(math.isfinite, values)):
-        finite = [value if math.isfinite(value) else None for value in values]
-        return {"mean": None, "half_width95": None, "values": finite}
+        return MeanOfRuns(None, None, tuple(value if math.isfinite(value) else None for value in values))
     known, grain_s = of_mean(np.array(values), name), period_s / 2 if name == TIMED and any(values) else 0.0
     half = None if known.half_width95 is None else known.half_width95 + grain_s
-    return {"mean": known.mean, "half_width95": half, "values": list(values)}
+    return MeanOfRuns(known.mean, half, tuple(values))
 
 
-def _mean_course(outcomes: Sequence[Outcome]) -> dict[str, list[float | None]]:
+def _mean_course(outcomes: Sequence[Outcome]) -> dict[str, tuple[Number, ...]]:
     """By period, over the runs that have it."""
     courses = [each.course or {} for each in outcomes]
     table = {name: np.array([each[name] for each in courses], float) for name in ("waiting", "latency")}
-    found: dict[str, list[float | None]] = {"at_s": list(courses[0]["at_s"])}
+    found: dict[str, tuple[Number, ...]] = {"at_s": tuple(courses[0]["at_s"])}
     for name, values in table.items():
         known = np.isfinite(values)
         counts = known.sum(axis=0)
         sums = np.where(known, values, 0.0).sum(axis=0)
-        found[name] = [float(total / count) if count else None for total, count in zip(sums, counts, strict=True)]
+        found[name] = tuple(float(total / n) if n else None for total, n in zip(sums, counts, strict=True))
     return found

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
+from scenarios.files.documents import Number
 from scenarios.planning.outcomes import half_width95
 from twin.engine.sketch import GROWTH
 
@@ -28,6 +30,15 @@ class Interval(NamedTuple):
     def half_width95(self) -> float | None:
         """Both together."""
         return None if self.chance is None else self.chance + self.grain
+
+
+@dataclass(frozen=True, slots=True)
+class MeanOfRuns:
+    """A mean over runs, half its 95 % interval, and the runs' own values; null where a run has no finite one."""
+
+    mean: Number
+    half_width95: Number
+    values: tuple[Number, ...]
 
 
 def of_mean(values: np.ndarray, metric: str) -> Interval:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from optimizers.policies import POLICIES
 from scenarios.executing.progress import Audience
+from scenarios.files.documents import CLOSED, Number
 from scenarios.questions.bench import Bench
 from scenarios.questions.control_measures import COURSE, MEANINGS, OF_SLO
 from scenarios.questions.intervals import of_mean
@@ -18,7 +20,7 @@ from scenarios.questions.ranges import values
 from scenarios.questions.replications import Samples, Wanted, replicate
 from scenarios.questions.single_run import key
 from scenarios.questions.variants import NO_POLICY, Variant
-from scenarios.questions.whatif import answer
+from scenarios.questions.whatif import VariantsCompared, answer
 from twin.control import policy_spec
 from twin.errors import BadInput, suggest
 from twin.scenario import Scenario
@@ -27,6 +29,14 @@ USUAL = 5
 """Runs of each policy."""
 _DURATION = re.compile(r"^(\d+\.?\d*|\.\d+)\s*(ms|s|min)?$")
 _UNITS_S = {"ms": 1e-3, None: 1.0, "s": 1.0, "min": 60.0}
+
+
+@CLOSED
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoliciesCompared(VariantsCompared):
+    """`twin compare-policies`. slo_s: the end-to-end latency that 99 % of results should keep (seconds)."""
+
+    slo_s: Number
 
 
 def variants(given: Scenario, policies: Sequence[str]) -> list[Variant]:
@@ -57,17 +67,17 @@ def seconds(text: str) -> float:
 
 def compared(
     bench: Bench, variants: Sequence[Variant], slo_s: float | None, wanted: Wanted, seed: int, audience: Audience
-) -> dict[str, Any]:
-    """The answer, for JSON; `course` of each policy is its mean over the runs, by period.
+) -> PoliciesCompared:
+    """`course` of each policy is its mean over the runs, by period.
 
     bench: whose runs are `judged`. Raises BadInput as `replicate` does.
     """
     metrics = [name for name in MEANINGS if slo_s is not None or name not in OF_SLO]
-    samples = replicate(bench, [each.scenario for each in variants], metrics, wanted, seed, audience)
-    document = answer(variants, metrics, wanted, seed, samples)
-    for case, row in enumerate(document["variants"]):
-        row["course"] = _course(samples, case)
-    return document | {"slo_s": slo_s}
+    samples = replicate(bench, [variant.scenario for variant in variants], metrics, wanted, seed, audience)
+    found = answer(variants, metrics, wanted, seed, samples)
+    rows = tuple(replace(row, course=_course(samples, case)) for case, row in enumerate(found.variants))
+    parts = {field.name: getattr(found, field.name) for field in fields(found)}
+    return PoliciesCompared(**parts | {"variants": rows}, slo_s=slo_s)
 
 
 def _under(given: Scenario, policy: Any) -> Scenario:
@@ -95,17 +105,17 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _course(samples: Samples, case: int) -> dict[str, list[float]]:
+def _course(samples: Samples, case: int) -> dict[str, tuple[float, ...]]:
     """By period: when it ends, and of each of COURSE the mean and half of its interval over runs that have it."""
-    runs = [each.course or {} for each in samples.outcomes[case]]
-    found = {"at_s": list(runs[0]["at_s"])}
+    runs = [outcome.course or {} for outcome in samples.outcomes[case]]
+    found = {"at_s": tuple(runs[0]["at_s"])}
     for name in COURSE:
-        table = np.array([each[name] for each in runs], dtype=float)
+        table = np.array([run[name] for run in runs], dtype=float)
         known = [
             of_mean(column[np.isfinite(column)], name) if np.isfinite(column).any() else None for column in table.T
         ]
-        found[name] = [np.nan if each is None else each.mean for each in known]
-        found[f"{name}_half_width95"] = [
-            np.nan if each is None or each.chance is None else each.chance for each in known
-        ]
+        found[name] = tuple(np.nan if mean is None else mean.mean for mean in known)
+        found[f"{name}_half_width95"] = tuple(
+            np.nan if mean is None or mean.chance is None else mean.chance for mean in known
+        )
     return found

@@ -10,12 +10,14 @@ et al., Computer Physics Communications 181, 2010): share of the variance of the
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from scenarios.executing.progress import Audience
+from scenarios.files.documents import CLOSED, Number
 from scenarios.questions.bench import Bench, Job
 from scenarios.questions.intervals import of_mean
 from scenarios.questions.knobs import Knob, knob
@@ -30,6 +32,73 @@ MATTERS = 0.1
 """An input whose mu* is below that share of the largest is screened out."""
 LEVELS = 4
 FEWEST_INPUTS = 2
+
+
+class Screening(NamedTuple):
+    """Of an input, after Morris; see `InputEffect`."""
+
+    mu: float
+    mu_star: float
+    mu_star95: float
+    sigma: float
+
+
+class Shares(NamedTuple):
+    """Of the variance, after Sobol; see `InputEffect`."""
+
+    first: float | None = None
+    first95: float | None = None
+    total: float | None = None
+    total95: float | None = None
+
+
+class Ends(NamedTuple):
+    """The metric with all inputs as given, and with one at its ends."""
+
+    given: float
+    at_low: float
+    at_high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputEffect:
+    """What an input does to the metric, in the unit of that. low, high: its interval.
+
+    mu, mu_star, sigma: mean, mean size and standard deviation of the effect of a step over it (Morris). first, total:
+    shares of the variance (Sobol), if it matters. given, at_low, at_high: the metric with all inputs as given, and with
+    this one at its ends. Those on 95 are half widths of 95 % intervals.
+    """
+
+    input: str
+    low: float
+    high: float
+    mu: float
+    mu_star: float
+    mu_star95: Number
+    sigma: float
+    matters: bool
+    first: Number
+    first95: Number
+    total: Number
+    total95: Number
+    given: float
+    at_low: float
+    at_high: float
+
+
+@CLOSED
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SensitivityAnswer:
+    """`twin sensitivity`; the inputs that matter most first."""
+
+    scenario: str
+    metric: str
+    seed: int
+    trajectories: int
+    samples: int
+    replications: int
+    given: float
+    inputs: tuple[InputEffect, ...]
 
 
 class Input(NamedTuple):
@@ -139,38 +208,36 @@ class Model(NamedTuple):
         return found
 
 
-def sensitivity(model: Model, budget: Budget, bench: Bench, audience: Audience) -> dict[str, Any]:
-    """The answer, for JSON; inputs in order of what they do. Raises BadInput as `Model.results` does."""
+def sensitivity(model: Model, budget: Budget, bench: Bench, audience: Audience) -> SensitivityAnswer:
+    """Inputs in order of what they do. Raises BadInput as `Model.results` does."""
     budget.check()
-    names = [each.knob.name for each in model.inputs]
     screened = _morris(model, budget, bench, audience)
-    largest = max(each["mu_star"] for each in screened)
-    matter = [index for index, each in enumerate(screened) if largest and each["mu_star"] >= MATTERS * largest]
-    ends = _tornado(model, bench, audience)
+    largest = max(each.mu_star for each in screened)
+    matter = [index for index, each in enumerate(screened) if largest and each.mu_star >= MATTERS * largest]
+    ends = _ends(model, bench, audience)
     few = model._replace(inputs=[model.inputs[index] for index in matter])
     shares = _sobol(few, budget, bench, audience) if len(matter) > 1 else []
     explained = dict(zip(matter, shares, strict=False))
-    none = dict.fromkeys(("first", "first95", "total", "total95"))
-    rows = [
-        {
-            "input": name,
-            "low": model.inputs[index].low,
-            "high": model.inputs[index].high,
-            **screened[index],
-            "matters": index in matter,
-            **explained.get(index, none),
-            **ends[index],
-        }
-        for index, name in enumerate(names)
+    effects = [
+        InputEffect(
+            input=turned.knob.name,
+            low=turned.low,
+            high=turned.high,
+            **screened[index]._asdict(),
+            matters=index in matter,
+            **explained.get(index, Shares())._asdict(),
+            **ends[index]._asdict(),
+        )
+        for index, turned in enumerate(model.inputs)
     ]
-    return {
-        "scenario": model.scenario.name,
-        "metric": model.metric,
-        "seed": model.seed,
+    return SensitivityAnswer(
+        scenario=model.scenario.name,
+        metric=model.metric,
+        seed=model.seed,
         **budget._asdict(),
-        "given": ends[0]["given"],
-        "inputs": sorted(rows, key=lambda row: -row["mu_star"]),
-    }
+        given=ends[0].given,
+        inputs=tuple(sorted(effects, key=lambda effect: -effect.mu_star)),
+    )
 
 
 def _problem(model: Model) -> dict[str, Any]:
@@ -183,7 +250,7 @@ def _seed(model: Model) -> int:
     return 1 + model.seed % (2**32 - 1)
 
 
-def _morris(model: Model, budget: Budget, bench: Bench, audience: Audience) -> list[dict[str, Any]]:
+def _morris(model: Model, budget: Budget, bench: Bench, audience: Audience) -> list[Screening]:
     from SALib.analyze import morris as analysis
     from SALib.sample import morris as sampling
 
@@ -192,11 +259,11 @@ def _morris(model: Model, budget: Budget, bench: Bench, audience: Audience) -> l
     points = sampling.sample(problem, budget.trajectories, num_levels=LEVELS, seed=seed)
     results = model.results(bench, points, audience)
     found = analysis.analyze(problem, points, results, num_levels=LEVELS, seed=seed)
-    keys = {"mu": "mu", "mu_star": "mu_star", "mu_star95": "mu_star_conf", "sigma": "sigma"}
-    return [{key: float(found[name][index]) for key, name in keys.items()} for index in range(len(model.inputs))]
+    columns = (np.asarray(found[name], float).tolist() for name in ("mu", "mu_star", "mu_star_conf", "sigma"))
+    return [Screening(*row) for row in zip(*columns, strict=True)]
 
 
-def _sobol(model: Model, budget: Budget, bench: Bench, audience: Audience) -> list[dict[str, Any]]:
+def _sobol(model: Model, budget: Budget, bench: Bench, audience: Audience) -> list[Shares]:
     from SALib.analyze import sobol as analysis
     from SALib.sample import sobol as sampling
 
@@ -207,12 +274,12 @@ def _sobol(model: Model, budget: Budget, bench: Bench, audience: Audience) -> li
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # indices of a result that never varies are NaN
         found = analysis.analyze(problem, results, calc_second_order=False, seed=seed)
-    keys = {"first": "S1", "first95": "S1_conf", "total": "ST", "total95": "ST_conf"}
-    return [{key: float(found[name][index]) for key, name in keys.items()} for index in range(len(model.inputs))]
+    columns = (np.asarray(found[name], float).tolist() for name in ("S1", "S1_conf", "ST", "ST_conf"))
+    return [Shares(*row) for row in zip(*columns, strict=True)]
 
 
-def _tornado(model: Model, bench: Bench, audience: Audience) -> list[Mapping[str, Any]]:
-    """The metric with each input at its ends, all others as given."""
+def _ends(model: Model, bench: Bench, audience: Audience) -> list[Ends]:
+    """Of each input, all others as given."""
     audience.stage("each input at its ends, the others as given")
     seeds = [child_seed(model.seed, index) for index in range(model.replications)]
     cases = [model.scenario]
@@ -222,7 +289,4 @@ def _tornado(model: Model, bench: Bench, audience: Audience) -> list[Mapping[str
     found = bench.outcomes([(case, seed) for case in cases for seed in seeds])
     values = np.array([of(each.measures, model.metric) for each in found]).reshape(len(cases), -1)
     means = [of_mean(row, model.metric).mean for row in values]
-    return [
-        {"given": means[0], "at_low": means[2 * index + 1], "at_high": means[2 * index + 2]}
-        for index in range(len(model.inputs))
-    ]
+    return [Ends(means[0], *means[2 * index + 1 :][:2]) for index in range(len(model.inputs))]

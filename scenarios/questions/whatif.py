@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from scenarios.executing.progress import Audience
+from scenarios.files.documents import CLOSED, Number
 from scenarios.questions.bench import Bench
 from scenarios.questions.comparison import Change, adjusted, changed
 from scenarios.questions.fullness import full
@@ -17,81 +19,130 @@ from scenarios.questions.variants import Variant
 from twin.errors import BadInput
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedMetric:
+    """A metric of a variant, in its own unit: mean, half its 95 % interval, the runs' own values.
+
+    What follows is of the paired difference from the first variant, which has none. share: of the first one's mean.
+    p_adjusted: with all comparisons in mind (Holm); words: the same in a sentence's part.
+    """
+
+    mean: Number
+    half_width95: Number
+    values: tuple[Number, ...]
+    difference: Number = None
+    difference95: Number = None
+    share: Number = None
+    share95: Number = None
+    p_value: Number = None
+    p_adjusted: Number = None
+    significant: bool | None = None
+    words: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedVariant:
+    """settings: what was done to the scenario. full: operators and hosts with nothing to spare. course: of policies, by
+    period, in columns."""
+
+    variant: str
+    settings: Mapping[str, Any]
+    policy: str | None
+    backpressured_runs: int
+    success_runs: int
+    metrics: Mapping[str, ComparedMetric]
+    full: tuple[str, ...]
+    warnings: tuple[str, ...]
+    course: Mapping[str, tuple[Number, ...]] | None = None
+
+
+@CLOSED
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantsCompared:
+    """`twin whatif` and `twin compare`. needed: runs of each that the precision would take; null if it is reached."""
+
+    scenario: str
+    compared_with: str
+    metrics: tuple[str, ...]
+    seed: int
+    replications: int
+    precision: Number
+    needed: int | None
+    comparisons: int
+    variants: tuple[ComparedVariant, ...]
+
+
 def check(bench: Bench, variants: Sequence[Variant]) -> None:
     """Raises BadInput, with the variant's label, if one would not finish within hours."""
-    for each in variants:
+    for variant in variants:
         try:
-            bench.check(each.scenario)
+            bench.check(variant.scenario)
         except BadInput as error:
-            raise BadInput(f"{each.label}: {error}") from None
+            raise BadInput(f"{variant.label}: {error}") from None
 
 
 def compared(
     bench: Bench, variants: Sequence[Variant], metrics: Sequence[str], wanted: Wanted, seed: int, audience: Audience
-) -> dict[str, Any]:
-    """The answer, for JSON. The first variant is what the others are compared with; metrics: names in full.
-
-    Raises BadInput as `replicate` does.
-    """
-    samples = replicate(bench, [each.scenario for each in variants], metrics, wanted, seed, audience)
+) -> VariantsCompared:
+    """The first variant is what the others are compared with; metrics: names in full. Raises BadInput as `replicate`
+    does."""
+    samples = replicate(bench, [variant.scenario for variant in variants], metrics, wanted, seed, audience)
     return answer(variants, metrics, wanted, seed, samples)
 
 
 def answer(
     variants: Sequence[Variant], metrics: Sequence[str], wanted: Wanted, seed: int, samples: Samples
-) -> dict[str, Any]:
-    """What the runs of all variants say, for JSON."""
-    changes = _changes(samples, metrics)
-    return {
-        "scenario": variants[0].scenario.name,
-        "compared_with": variants[0].label,
-        "metrics": list(metrics),
-        "seed": seed,
-        "replications": samples.runs,
-        "precision": wanted.precision,
-        "needed": samples.needed or None,
-        "comparisons": (len(variants) - 1) * len(metrics),
-        "variants": [_row(each, number, samples, metrics, changes) for number, each in enumerate(variants)],
-    }
-
-
-def _changes(samples: Samples, metrics: Sequence[str]) -> dict[tuple[int, str], Change]:
-    """By variant (but the first) and metric."""
-    cells = [(case, metric) for case in range(1, len(samples.outcomes)) for metric in metrics]
+) -> VariantsCompared:
+    """What the runs of all variants say."""
+    cells = [(case, metric) for case in range(1, len(variants)) for metric in metrics]
     found = [changed(samples.values(case, metric), samples.values(0, metric), metric) for case, metric in cells]
-    return dict(zip(cells, adjusted(found), strict=True))
+    changes = dict(zip(cells, adjusted(found), strict=True))
+    return VariantsCompared(
+        scenario=variants[0].scenario.name,
+        compared_with=variants[0].label,
+        metrics=tuple(metrics),
+        seed=seed,
+        replications=samples.runs,
+        precision=wanted.precision,
+        needed=samples.needed or None,
+        comparisons=len(changes),
+        variants=tuple(_variant(each, case, samples, metrics, changes) for case, each in enumerate(variants)),
+    )
 
 
-def _row(
-    variant: Variant, case: int, samples: Samples, metrics: Sequence[str], changes: dict[tuple[int, str], Change]
-) -> dict[str, Any]:
-    return {
-        "variant": variant.label,
-        "settings": dict(variant.settings),
-        "policy": variant.scenario.policy and variant.scenario.policy.name,
-        "backpressured_runs": int(np.sum(samples.values(case, "backpressured"))),
-        "success_runs": int(np.sum(samples.values(case, "success"))),
-        "metrics": {
-            metric: _cell(metric, samples.values(case, metric), changes.get((case, metric)), len(changes))
+def _variant(
+    variant: Variant, case: int, samples: Samples, metrics: Sequence[str], changes: Mapping[tuple[int, str], Change]
+) -> ComparedVariant:
+    return ComparedVariant(
+        variant=variant.label,
+        settings=dict(variant.settings),
+        policy=None if variant.scenario.policy is None else variant.scenario.policy.name,
+        backpressured_runs=int(np.sum(samples.values(case, "backpressured"))),
+        success_runs=int(np.sum(samples.values(case, "success"))),
+        metrics={
+            metric: _metric(metric, samples.values(case, metric), changes.get((case, metric)), len(changes))
             for metric in metrics
         },
-        "full": full(variant.scenario, samples.outcomes[case]),
-        "warnings": list(samples.outcomes[case][0].warnings),
-    }
+        full=tuple(full(variant.scenario, samples.outcomes[case])),
+        warnings=samples.outcomes[case][0].warnings,
+    )
 
 
-def _cell(metric: str, values: np.ndarray, change: Change | None, comparisons: int) -> dict[str, Any]:
+def _metric(metric: str, values: np.ndarray, change: Change | None, comparisons: int) -> ComparedMetric:
     known = of_mean(values, metric)
-    cell: dict[str, Any] = {"mean": known.mean, "half_width95": known.half_width95, "values": values.tolist()}
+    mean, half, listed = known.mean, known.half_width95, tuple(values.tolist())
     if change is None:
-        return cell
-    return cell | {
-        "difference": change.difference,
-        "difference95": change.half_width95,
-        "share": change.share,
-        "share95": change.share95,
-        "p_value": change.p_value,
-        "p_adjusted": change.adjusted,
-        "significant": change.significant,
-        "words": change.words(comparisons),
-    }
+        return ComparedMetric(mean=mean, half_width95=half, values=listed)
+    return ComparedMetric(
+        mean=mean,
+        half_width95=half,
+        values=listed,
+        difference=change.difference,
+        difference95=change.half_width95,
+        share=change.share,
+        share95=change.share95,
+        p_value=change.p_value,
+        p_adjusted=change.adjusted,
+        significant=change.significant,
+        words=change.words(comparisons),
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scenarios.files.plain_json import plain
+from scenarios.files.documents import document
 from streamtwin.cli.interruption import kept
 from streamtwin.cli.terminal import Terminal
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from scenarios.questions.bench import Bench, Of
     from scenarios.questions.replications import Wanted
+    from streamtwin.answers.presentation import Presentation
     from twin.scenario import Scenario
 
 Metric = Annotated[
@@ -92,12 +93,25 @@ def metric_names(given: Sequence[str] | None, scenarios: Iterable[Scenario]) -> 
     return list(dict.fromkeys(found[0]))
 
 
+def answered(terminal: Terminal, answer: Any, told: Presentation, out: Path | None = None) -> None:
+    """How a question ends: its notes, the files in its folder, if there is one, and the answer."""
+    from scenarios.files.pictures import png
+    from scenarios.questions import folder
+
+    for line in told.notes:
+        terminal.note(line)
+    if out is not None:
+        folder.write(out, document(answer), told.rows, None if told.figure is None else png(told.figure()))
+        terminal.note(f"table.csv, figure.png and answer.json are in {out}")
+    terminal.result(answer, "\n".join(told.sentences), *told.tables)
+
+
 def write(
-    terminal: Terminal, out: Path, document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], figure: Figure | None
+    terminal: Terminal, out: Path, found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], figure: Figure | None
 ) -> None:
     """The answer's files."""
     from scenarios.files.pictures import png
     from scenarios.questions import folder
 
-    folder.write(out, plain(document), rows, None if figure is None else png(figure))
+    folder.write(out, document(found), rows, None if figure is None else png(figure))
     terminal.note(f"table.csv, figure.png and answer.json are in {out}")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,8 +12,6 @@ from streamtwin.cli.given import ScenarioName, Set
 from streamtwin.cli.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from scenarios.questions.knobs import Knob
 
 WHAT = "A path such as workload.arrivals.clicks.rate_per_s, 'replicas of OPERATOR', or hosts."
@@ -71,7 +68,7 @@ def capacity(
     from scenarios.questions import folder, single_run
     from scenarios.questions.condition import condition
     from scenarios.questions.ranges import bounds, share
-    from streamtwin.tables import capacity_tables
+    from streamtwin.answers.capacity import told
     from twin.errors import BadInput
 
     if (find_max is None) == (find_min is None):
@@ -94,10 +91,7 @@ def capacity(
         question.range(job)
         bench.kept = folder.opened(out, {"command": "capacity", "case": single_run.key(job), **keyed})
         answer = asked.capacity(job, question, bench, loaded.run.seed, terminal)
-    if out is not None:
-        asking.write(terminal, out, answer, capacity_tables.csv_rows(answer), _figure(answer))
-    tables = [capacity_tables.of_resources(answer)] if answer["resources"] else []
-    terminal.result(answer, "\n".join(capacity_tables.sentences(answer)), *tables)
+    asking.answered(terminal, answer, told(answer), out)
 
 
 def _knob(name: str, flag: str, on: str | None) -> Knob:
@@ -109,14 +103,3 @@ def _knob(name: str, flag: str, on: str | None) -> Knob:
     if on is not None and not (places and name.startswith(REPLICAS)):
         raise BadInput(f"--on {on}: names places for replicas; it goes with {flag} 'replicas of OPERATOR'")
     return HostsKnob(flag) if name == HOSTS else knob(name, flag, places)
-
-
-def _figure(answer: Mapping[str, Any]) -> Figure:
-    from figures.border import border
-    from scenarios.questions.variants import short
-    from streamtwin.tables.capacity_tables import csv_rows
-
-    rows = csv_rows(answer)
-    table = {key: [float(row[key]) for row in rows] for key in ("value", "holds")}
-    interval = answer.get("interval95")
-    return border(table, short(answer["of"]), None if interval is None else (interval[0], interval[1]))

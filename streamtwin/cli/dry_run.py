@@ -61,11 +61,10 @@ def dry_run(
     """
     terminal = Terminal(as_json=as_json, quiet=quiet)
     terminal.stage(f"dry run: reading {scenario}")
-    from figures.over_time import over_time
     from scenarios.questions import dry_run as asked
     from scenarios.questions import folder, single_run
     from scenarios.questions.change_options import Change, planned
-    from streamtwin.tables import dry_run_tables
+    from streamtwin.answers.dry_run import told
 
     asking.wanted(replications, None)
     given = asked.finer(asking.adjusted(scenario, set_, seed))
@@ -74,11 +73,5 @@ def dry_run(
     with asking.keeping(out), asking.bench(terminal, workers, master, asked.look(change.at_s)) as bench:
         bench.check(change.scenario)
         bench.kept = folder.opened(out, case)
-        document = asked.dry_run(bench, given, change, replications, given.run.seed, terminal)
-    for warning in document["warnings"]:
-        terminal.note(f"warning: {warning}")
-    if out is not None:
-        figure = over_time(dry_run_tables.course_rows(document))
-        asking.write(terminal, out, document, dry_run_tables.csv_rows(document), figure)
-    table = dry_run_tables.of_measures(document, asked.MEANINGS)
-    terminal.result(document, "\n".join(dry_run_tables.sentences(document)), table)
+        answer = asked.dry_run(bench, given, change, replications, given.run.seed, terminal)
+    asking.answered(terminal, answer, told(answer), out)

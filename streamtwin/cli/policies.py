@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,12 +10,6 @@ from streamtwin.cli import asking
 from streamtwin.cli.asking import Master, OutFolder, Workers
 from streamtwin.cli.given import ScenarioName, Set
 from streamtwin.cli.terminal import AsJson, Quiet, ScenarioSeed, Terminal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from matplotlib.figure import Figure
 
 Policies = Annotated[
     list[str] | None,
@@ -58,10 +52,10 @@ def compare_policies(
     terminal = Terminal(as_json=as_json, quiet=quiet)
     terminal.stage(f"comparing policies: reading {scenario}")
     from scenarios.questions import folder, single_run
-    from scenarios.questions.control_measures import MEANINGS, judge
+    from scenarios.questions.control_measures import judge
     from scenarios.questions.policies_compared import compared, seconds, variants
     from scenarios.questions.whatif import check
-    from streamtwin.tables import comparison_tables, policy_tables
+    from streamtwin.answers.policies import told
 
     wanted, slo_s = asking.wanted(replications, None), None if slo is None else seconds(slo)
     given = asking.adjusted(scenario, set_, seed)
@@ -71,17 +65,5 @@ def compare_policies(
     with asking.keeping(out), asking.bench(terminal, workers, master, judge(slo_s)) as bench:
         check(bench, found)
         bench.kept = folder.opened(out, asked)
-        document = compared(bench, found, slo_s, wanted, given.run.seed, terminal)
-    for line in (*comparison_tables.notes(document), *policy_tables.untold(document)):
-        terminal.note(line)
-    if out is not None:
-        asking.write(terminal, out, document, comparison_tables.csv_rows(document), _figure(document))
-    terminal.result(document, policy_tables.of_policies(document, MEANINGS))
-
-
-def _figure(document: Mapping[str, Any]) -> Figure:
-    from figures.over_time import over_time
-    from scenarios.questions.control_measures import COURSE
-    from streamtwin.tables.policy_tables import course_rows
-
-    return over_time(course_rows(document, COURSE))
+        answer = compared(bench, found, slo_s, wanted, given.run.seed, terminal)
+    asking.answered(terminal, answer, told(answer), out)

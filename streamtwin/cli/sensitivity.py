@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -11,9 +10,6 @@ from streamtwin.cli import asking
 from streamtwin.cli.asking import Master, OutFolder, Workers
 from streamtwin.cli.given import ScenarioName, Set
 from streamtwin.cli.terminal import AsJson, Quiet, ScenarioSeed, Terminal
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 InputTexts = Annotated[
     list[str] | None,
@@ -51,7 +47,7 @@ def sensitivity(
     from scenarios.questions import folder, single_run
     from scenarios.questions import sensitivity as asked
     from scenarios.questions.measures import full_name
-    from streamtwin.tables import sensitivity_tables
+    from streamtwin.answers.sensitivity import told
 
     loaded = asking.adjusted(scenario, set_, seed)
     budget = asked.Budget(trajectories, samples, replications)
@@ -64,17 +60,4 @@ def sensitivity(
         bench.kept = folder.opened(out, question)
         model = asked.Model(loaded, inputs, named, replications, loaded.run.seed)
         answer = asked.sensitivity(model, budget, bench, terminal)
-    if out is not None:
-        asking.write(terminal, out, answer, sensitivity_tables.csv_rows(answer), _figure(answer))
-    terminal.result(answer, sensitivity_tables.of_inputs(answer))
-
-
-def _figure(answer: Mapping[str, Any]) -> Figure:
-    from figures.tornado import tornado
-    from scenarios.questions.variants import short
-
-    rows = answer["inputs"]
-    table: dict[str, list[Any]] = {key: [row[key] for row in rows] for key in ("at_low", "at_high")}
-    table["input"] = [short(row["input"]) for row in rows]
-    table |= {end: [f"{row[end]:,.4g}" for row in rows] for end in ("low", "high")}
-    return tornado(table, answer["given"], answer["metric"])
+    asking.answered(terminal, answer, told(answer), out)

@@ -10,14 +10,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from scenarios.executing.progress import Progress, bar, every_tenth
-from scenarios.files.plain_json import plain
+from scenarios.files.documents import document
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -70,10 +70,10 @@ class Terminal:
         with one_line(objective) as report:
             yield report
 
-    def result(self, document: Mapping[str, Any], *renderables: RenderableType) -> None:
-        """The command's result: the document with --json, else what is to be read (tables, text)."""
+    def result(self, found: Any, *renderables: RenderableType) -> None:
+        """The command's result, a result type or a mapping: its document with --json, else what is to be read."""
         if self.as_json:
-            json.dump(plain(document), self._out, allow_nan=False)
+            json.dump(document(found), self._out, allow_nan=False)
             self._out.write("\n")
             self._out.flush()
             return

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +14,6 @@ from streamtwin.cli.given import ScenarioName, Set, known_scenarios
 from streamtwin.cli.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from scenarios.questions.bench import Bench
     from scenarios.questions.variants import Variant
 
@@ -130,7 +127,7 @@ def _answer(
 ) -> None:
     from scenarios.questions import folder, single_run
     from scenarios.questions.whatif import check, compared
-    from streamtwin.tables import comparison_tables
+    from streamtwin.answers.comparison import told
 
     metrics = asking.metric_names(metric, (each.scenario for each in variants))
     cases = {each.label: single_run.key(each.scenario) for each in variants}
@@ -138,33 +135,5 @@ def _answer(
     with asking.keeping(out), made_by as bench:
         check(bench, variants)
         bench.kept = folder.opened(out, asked)
-        document = compared(bench, variants, metrics, wanted, seed, terminal)
-    for line in comparison_tables.notes(document):
-        terminal.note(line)
-    if out is not None:
-        asking.write(terminal, out, document, comparison_tables.csv_rows(document), _figure(document))
-    terminal.result(document, comparison_tables.of_comparison(document))
-
-
-def _figure(document: Mapping[str, Any]) -> Figure:
-    """Over the values of the first knob if it takes numbers, a line for each combination of all else."""
-    from figures.comparison import comparison
-    from scenarios.questions.variants import label, short
-
-    rows = document["variants"]
-    numeric = [name for row in rows for name, value in row["settings"].items() if _number(value)]
-    over = numeric[0] if numeric else None
-    drawn = [row for row in rows if over in row["settings"]] if over else rows
-    table: dict[str, list[Any]] = {key: [] for key in ("metric", "variant", "series", "x", "mean", "half_width")}
-    for row in drawn:
-        for metric, cell in row["metrics"].items():
-            others = {name: value for name, value in row["settings"].items() if name != over}
-            half = cell["half_width95"]
-            entry = (metric, row["variant"], label(others), row["settings"].get(over, math.nan) if over else math.nan)
-            for key, value in zip(table, (*entry, cell["mean"], math.nan if half is None else half), strict=True):
-                table[key].append(value)
-    return comparison(table, short(over) if over else "")
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+        answer = compared(bench, variants, metrics, wanted, seed, terminal)
+    asking.answered(terminal, answer, told(answer), out)

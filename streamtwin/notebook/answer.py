@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from scenarios.executing.chosen import executor
 from scenarios.executing.progress import Audience, Lines
+from scenarios.files.documents import document
 from scenarios.files.scenario_file import load
 from scenarios.questions.bench import Bench
 from scenarios.questions.measures import USUAL, full_name
@@ -16,11 +17,11 @@ from scenarios.questions.replications import Wanted
 from scenarios.questions.scenarios_compared import as_variants
 from scenarios.questions.variants import Question, Variant, variants
 from scenarios.questions.whatif import check, compared
+from streamtwin.answers.comparison import told
+from streamtwin.answers.presentation import Presentation
 from streamtwin.notebook.frames import frame
-from streamtwin.report.answer_page import changes
-from streamtwin.report.html_tables import table
+from streamtwin.report.html_tables import tables
 from streamtwin.report.page import paragraph
-from streamtwin.tables import comparison_tables
 from twin.errors import BadInput
 from twin.executor import Executor
 from twin.scenario import Scenario
@@ -35,30 +36,36 @@ SILENT = Lines(lambda _text: None)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """document: what `twin whatif --json` prints."""
+    """The answer to a question. result: what the command of that name gives; told: how that is shown."""
 
-    document: Mapping[str, Any]
+    result: Any
+    told: Presentation
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """What the command prints with --json."""
+        return document(self.result)
 
     @property
     def frame(self) -> DataFrame:
-        """A line a variant and metric: mean, half widths of 95 % intervals, difference from the first, words."""
-        return frame(comparison_tables.csv_rows(self.document))
+        """What the command writes as table.csv: of variants a line a metric, with intervals, differences and words."""
+        return frame(self.told.rows)
 
     @property
     def sentences(self) -> list[str]:
         """The answer in words."""
-        return list(changes(self.document))
+        return list(self.told.sentences)
 
     @property
     def warnings(self) -> list[str]:
         """What a reader should know besides."""
-        return list(comparison_tables.notes(self.document))
+        return list(self.told.notes)
 
     def __repr__(self) -> str:
         return f"<Answer: {' '.join(self.sentences)}>"
 
     def _repr_html_(self) -> str:
-        return "".join((*map(paragraph, self.sentences), table(comparison_tables.of_comparison(self.document))))
+        return "".join((*map(paragraph, self.sentences), *tables(self.told.tables)))
 
 
 def whatif(
@@ -129,7 +136,8 @@ def _answer(
     named = [[full_name(each, case.scenario, f"metrics, {case.label}") for each in metrics] for case in found]
     with Bench(made_by) as bench:
         check(bench, found)
-        return Answer(compared(bench, found, list(dict.fromkeys(named[0])), wanted, seed, audience))
+        result = compared(bench, found, list(dict.fromkeys(named[0])), wanted, seed, audience)
+    return Answer(result, told(result))
 
 
 def _made_by(workers: int, master: str | None, audience: Audience) -> Executor:

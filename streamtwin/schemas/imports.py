@@ -7,8 +7,8 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from scenarios.calibration.profile_file import CalibratedProfile
+from scenarios.files.documents import CLOSED, Number, PerSecond
 from streamtwin.connect.profiling.profile_files import Profiles
-from streamtwin.schemas.documents import CLOSED, Number, PerSecond
 from twin.cluster import Cluster
 from twin.scenario import Scenario
 

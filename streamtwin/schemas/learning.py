@@ -6,7 +6,7 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
-from streamtwin.schemas.documents import CLOSED, Number, Seconds
+from scenarios.files.documents import CLOSED, Number, Seconds
 from streamtwin.schemas.plans import JudgedPart
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from streamtwin.schemas.documents import CLOSED, Number, Seconds
+from scenarios.files.documents import CLOSED, Number, Seconds
 
 Placement = dict[str, Any]
 """By operator the hosts of its replicas, or their sockets."""

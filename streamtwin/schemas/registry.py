@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
-from streamtwin.schemas.answers import (
-    CapacityDocument,
-    ComparisonDocument,
-    DryRunDocument,
-    PoliciesDocument,
-    SensitivityDocument,
-)
-from streamtwin.schemas.documents import CLOSED
+from scenarios.files.documents import CLOSED, schema
+from scenarios.questions.capacity import CapacityAnswer
+from scenarios.questions.dry_run import DryRunAnswer
+from scenarios.questions.policies_compared import PoliciesCompared
+from scenarios.questions.sensitivity import SensitivityAnswer
+from scenarios.questions.whatif import VariantsCompared
 from streamtwin.schemas.imports import (
     CalibrateDocument,
     FlinkDocument,
@@ -86,12 +83,12 @@ DOCUMENTS: Mapping[str, Any] = {
     "version": VersionDocument,
     "demo": DemoDocument,
     "run": RunDocument,
-    "whatif": ComparisonDocument,
-    "compare": ComparisonDocument,
-    "compare-policies": PoliciesDocument,
-    "capacity": CapacityDocument,
-    "sensitivity": SensitivityDocument,
-    "dry-run": DryRunDocument,
+    "whatif": VariantsCompared,
+    "compare": VariantsCompared,
+    "compare-policies": PoliciesCompared,
+    "capacity": CapacityAnswer,
+    "sensitivity": SensitivityAnswer,
+    "dry-run": DryRunAnswer,
     "shadow": ShadowDocument,
     "report": ReportDocument,
     "export": ExportDocument,
@@ -122,5 +119,4 @@ def schema_of(command: str) -> dict[str, Any]:
     """JSON Schema 2020-12. Raises BadInput, with the nearest, for a command that has none."""
     if command not in DOCUMENTS:
         raise BadInput(f"no schema of what {command!r} prints; {suggest(command, DOCUMENTS)}")
-    found = TypeAdapter(DOCUMENTS[command]).json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+    return schema(DOCUMENTS[command])

@@ -6,7 +6,7 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from streamtwin.schemas.documents import CLOSED, Number, PerSecond, Seconds, Share
+from scenarios.files.documents import CLOSED, Number, PerSecond, Seconds, Share
 
 
 @CLOSED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
-from streamtwin.schemas.documents import CLOSED, Number, PerSecond, Seconds
+from scenarios.files.documents import CLOSED, Number, PerSecond, Seconds
 
 
 @CLOSED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from figures import units
+from streamtwin.tables import tables
 
 FEWEST_DIGITS = 2
 
@@ -37,6 +38,15 @@ def seconds(value_s: float, error_s: float | None) -> str:
     factor, unit = units.scale(value_s)
     text = number(value_s * factor, None if error_s is None else error_s * factor)
     return text and f"{text} {unit}"
+
+
+def metric(name: str, mean: float | None, half_width: float | None) -> str:
+    """The mean of a metric of that name with its interval, in the unit that reads best."""
+    if mean is None or not math.isfinite(mean):
+        return "no results"
+    duration = name.partition(".")[0].endswith("latency_s")
+    text = (seconds if duration else number)(mean, half_width) if mean > 0.0 else ""
+    return text or (tables.seconds(mean) if duration else tables.number(mean))
 
 
 def significant(value: float, digits: int) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import typer
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from scenarios.executing.processes import Processes
 from scenarios.executing.progress import Lines
-from scenarios.files.plain_json import plain
+from scenarios.files.documents import check, document, plain, read
 from scenarios.questions import capacity as capacities
 from scenarios.questions import dry_run as dry_runs
 from scenarios.questions import sensitivity as sensitivities
@@ -23,6 +23,7 @@ from scenarios.questions.knobs import knob
 from scenarios.questions.policies_compared import compared
 from scenarios.questions.policies_compared import variants as of_policies
 from scenarios.questions.replications import Wanted
+from streamtwin.answers.registry import ANSWERS
 from streamtwin.cli import app as cli
 from streamtwin.notebook.answer import whatif
 from streamtwin.schemas.registry import DOCUMENTS, schema_of
@@ -70,7 +71,7 @@ def dry_run() -> Any:
 
 MADE = {
     "run": run,
-    "whatif": lambda: whatif(JOB, {"replicas of work": [1, 2]}, replications=2).document,
+    "whatif": lambda: whatif(JOB, {"replicas of work": [1, 2]}, replications=2).result,
     "compare-policies": policies,
     "capacity": capacity,
     "sensitivity": sensitivity,
@@ -78,24 +79,31 @@ MADE = {
 }
 
 
-def check(command: str, document: Any) -> None:
-    """As JSON brings it."""
-    TypeAdapter(DOCUMENTS[command]).validate_json(json.dumps(plain(document)))
-
-
 @pytest.mark.parametrize("command", MADE)
 def test_documents_are_as_their_schema_says(command):
-    document = MADE[command]()
-    check(command, document)
-    with pytest.raises(ValidationError, match="forbidden"):
-        check(command, {**document, "more": 1})
-    for key in set(document) & set(schema_of(command)["required"]):
-        with pytest.raises(ValidationError, match="required"):
-            check(command, {name: value for name, value in document.items() if name != key})
+    kind, made = DOCUMENTS[command], document(MADE[command]())
+    check(kind, made)
+    with pytest.raises(ValidationError, match=r"(?i)forbidden|unexpected keyword"):
+        check(kind, {**made, "more": 1})
+    for key in set(made) & set(schema_of(command)["required"]):
+        with pytest.raises(ValidationError, match=r"(?i)required|missing"):
+            check(kind, {name: value for name, value in made.items() if name != key})
+
+
+@pytest.mark.parametrize("command", sorted(set(MADE) & set(ANSWERS)))
+def test_an_answer_that_is_read_again_is_told_as_it_was(command):
+    result, (kind, told) = MADE[command](), ANSWERS[command]
+    again = read(kind, json.dumps(document(result)))
+    assert document(again) == document(result)
+    first, second = told(result), told(again)
+    assert (first.heading, first.sentences, first.notes) == (second.heading, second.sentences, second.notes)
+    assert [*map(str, first.tables)] == [*map(str, second.tables)]
+    assert plain(first.rows) == plain(second.rows)
+    assert first.figure().axes
 
 
 def test_a_run_without_results_has_no_latencies():
-    check("run", silent_run())
+    check(DOCUMENTS["run"], silent_run())
 
 
 @pytest.mark.parametrize("command", DOCUMENTS)
@@ -145,9 +153,9 @@ TINY = {
 def test_commands_print_what_their_schema_says(command, capfd, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done(command, *TINY[command], "--json")
-    document = json.loads(capfd.readouterr().out)
+    printed = json.loads(capfd.readouterr().out)
     if command != "schema":
-        check(command, document)
+        check(DOCUMENTS[command], printed)
 
 
 @pytest.mark.parametrize(

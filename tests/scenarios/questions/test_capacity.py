@@ -15,11 +15,11 @@ from scenarios.executing.progress import Lines
 from scenarios.files import scenario_file
 from scenarios.questions.bench import Bench
 from scenarios.questions.bisection import Border, Range, broken, search, spot_checks
-from scenarios.questions.capacity import Question, _longer_runs_fail, capacity
+from scenarios.questions.capacity import Limit, Question, _longer_runs_fail, capacity
 from scenarios.questions.condition import condition
 from scenarios.questions.hosts_knob import HostsKnob, strongest
 from scenarios.questions.knobs import knob
-from streamtwin.tables.capacity_tables import sentences
+from streamtwin.answers.capacity import told
 from tests.scenarios.questions.jobs import queue, shop
 from tests.streamtwin.test_cli import refused, twin
 from twin.errors import BadInput
@@ -91,8 +91,8 @@ def test_a_second_border_is_noticed():
 
 def close(answer, theory, share):
     """Within four standard errors (an interval has about two) and a share that fast runs may be off."""
-    low, high = answer["interval95"]
-    return abs(answer["value"] - theory) <= (high - low) + share * theory
+    low, high = answer.interval95
+    return abs(answer.value - theory) <= (high - low) + share * theory
 
 
 @pytest.mark.slow
@@ -100,17 +100,17 @@ def test_a_queue_bears_its_service_rate_and_the_tolerated_hundredth():
     """RO is set once the backlog grows by 1 % of what arrives: at mu / 0.99, in runs so long that channels are full."""
     answer = asked(queue(horizon_s=300, period_s=10), "max", RATE, "not backpressured")
     assert close(answer, MU / 0.99, 0.005)
-    assert answer["monotone"] and answer["longer_runs_fail"] <= 1
-    assert answer["binds"].startswith("operator work on big")
-    assert answer["resources"][0]["name"] == "work"
-    assert answer["resources"][0]["head_room"] == pytest.approx(1.0, abs=0.02)
+    assert answer.monotone and answer.longer_runs_fail <= 1
+    assert answer.binds.startswith("operator work on big")
+    assert answer.resources[0].name == "work"
+    assert answer.resources[0].head_room == pytest.approx(1.0, abs=0.02)
 
 
 def test_runs_that_are_too_short_are_said_to_be():
     answer = asked(queue(horizon_s=20), "max", RATE, "not backpressured", replications=3)
-    assert answer["value"] > 1.03 * MU
-    assert answer["longer_runs_fail"] >= 2
-    assert any("too short" in line for line in sentences(answer))
+    assert answer.value > 1.03 * MU
+    assert answer.longer_runs_fail >= 2
+    assert any("too short" in line for line in told(answer).sentences)
 
 
 def test_longer_runs_are_as_near_to_the_border_as_what_is_claimed():
@@ -118,9 +118,9 @@ def test_longer_runs_are_as_near_to_the_border_as_what_is_claimed():
 
     tried = []
     prober = SimpleNamespace(at=tried.append)
-    answer = {"value": 436.0, "interval95": [400.0, 472.0], "holds_in_all": 432.0}
+    limit = Limit(436.0, (400.0, 472.0), 432.0, ())
     for upward, expected in ((True, 432.0 * 0.99), (False, 432.0 * 1.01)):
-        assert _longer_runs_fail(prober, answer, Range(400.0, 1.0, 1000.0, upward, 0.01)) is None
+        assert _longer_runs_fail(prober, limit, Range(400.0, 1.0, 1000.0, upward, 0.01)) is None
         assert tried.pop() == pytest.approx(expected)
 
 
@@ -129,18 +129,18 @@ def test_a_queue_keeps_its_latency_up_to_the_rate_of_theory():
     """M/M/1: the mean time in system is 1 / (mu - lambda); 4 ms at 750 a second. Nothing is full there."""
     answer = asked(queue(horizon_s=25), "max", RATE, "e2e_latency_s < 0.004", precision=0.005)
     assert close(answer, 750.0, 0.01)
-    assert answer["fails_first"] == {"e2e_latency_s < 0.004": 4}
-    assert any("nothing is full" in line for line in sentences(answer))
-    work = next(each for each in answer["resources"] if each["name"] == "work")
-    assert work["head_room"] == pytest.approx(MU / answer["value"], rel=0.05)
+    assert answer.fails_first == {"e2e_latency_s < 0.004": 4}
+    assert any("nothing is full" in line for line in told(answer).sentences)
+    work = next(each for each in answer.resources if each.name == "work")
+    assert work.head_room == pytest.approx(MU / answer.value, rel=0.05)
 
 
 def test_replicas_are_as_many_as_the_load_is():
     """2500 a second at 1 ms: three replicas, which are 83 % busy; and two are too few."""
     answer = asked(queue(rate_per_s=2500, horizon_s=40), "min", "replicas of work", "not backpressured")
-    assert answer["value"] == 3 and answer["borders"] == [3] * 4
-    assert answer["share_that_holds95"] == pytest.approx(0.05**0.25)
-    assert answer["resources"][0]["used"] == pytest.approx(2.5 / 3, abs=0.02)
+    assert answer.value == 3 and answer.borders == (3,) * 4
+    assert answer.share_that_holds95 == pytest.approx(0.05**0.25)
+    assert answer.resources[0].used == pytest.approx(2.5 / 3, abs=0.02)
 
 
 @pytest.mark.slow
@@ -150,27 +150,27 @@ def test_a_rate_that_needs_more_cores_than_replicas_have():
     plan = crowded.plan.model_copy(update={"placement": {**crowded.plan.placement, "work": ("small",) * 4}})
     answer = asked(crowded.with_plan(plan), "max", RATE, "not backpressured", replications=3)
     assert close(answer, 2 * MU / 0.99, 0.02)
-    assert "CPU of small" in answer["binds"]
+    assert "CPU of small" in answer.binds
 
 
 def test_conditions_that_always_or_never_hold_are_said_to():
     scenario = shop(horizon_s=4)
     always = asked(scenario, "max", "workload.arrivals.orders.rate_per_s", "throughput_per_s >= 0", replications=2)
-    assert always["status"] == "always" and always["value"] is None
-    assert "holds at every value tried" in sentences(always)[0]
+    assert always.status == "always" and always.value is None
+    assert "holds at every value tried" in told(always).sentences[0]
     never = asked(scenario, "max", "workload.arrivals.orders.rate_per_s", "throughput_per_s > 1e9", replications=2)
-    assert never["status"] == "never"
-    assert "holds at no value tried" in sentences(never)[0]
+    assert never.status == "never"
+    assert "holds at no value tried" in told(never).sentences[0]
     wrong = asked(queue(horizon_s=4), "max", RATE, "throughput_per_s > 400", replications=2)
-    assert wrong["monotone"] is False
-    assert any("more than one limit" in line for line in sentences(wrong))
+    assert wrong.monotone is False
+    assert any("more than one limit" in line for line in told(wrong).sentences)
 
 
 def test_the_end_of_what_is_valid_is_a_border_with_a_reason():
     scenario = shop(horizon_s=4)
     answer = asked(scenario, "max", "replicas of per-page", "not crashed", replications=2)
-    assert answer["value"] == 16
-    assert "16 key groups for 17 replicas" in answer["not_valid"].replace("'", "")
+    assert answer.value == 16
+    assert "16 key groups for 17 replicas" in answer.not_valid.replace("'", "")
 
 
 def test_hosts_are_the_strongest_and_planned_anew():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -17,11 +18,11 @@ from scenarios.questions.bench import Bench
 from scenarios.questions.comparison import LEVEL, adjusted, changed, holm
 from scenarios.questions.fullness import full
 from scenarios.questions.intervals import QUANTILE_GRAIN, of_difference, of_mean, p_value
+from scenarios.questions.policies_compared import PoliciesCompared
 from scenarios.questions.replications import MOST, Wanted, replicate
 from scenarios.questions.variants import Variant
 from scenarios.questions.whatif import compared
-from streamtwin.tables.comparison_tables import of_comparison
-from streamtwin.tables.policy_tables import of_policies, untold
+from streamtwin.answers import comparison, policies
 from tests.scenarios.questions.jobs import queue, shop
 from twin.errors import BadInput
 
@@ -160,10 +161,13 @@ def test_a_run_too_short_to_tell_says_so_and_a_longer_one_tells():
     for job, words in ((short, "unknown: work was fully used"), (long, "no, in all runs")):
         cases = [Variant("as it is", job), Variant("slow", job.with_run(noise=False))]
         with Bench(Processes(1)) as bench:
-            document = compared(bench, cases, [MEAN], Wanted(2), 1, SILENT)
-        told = [cell for column in of_comparison(document).columns for cell in column.cells]
-        assert sum(cell.startswith(words) for cell in told) == 2
-        assert of_policies(document, {}).columns[1].cells == ("?" if job is short else "no, in 2 of 2",)
-        assert len(list(untold(document))) == (2 if job is short else 0)
+            answer = compared(bench, cases, [MEAN], Wanted(2), 1, SILENT)
+        cells = [cell for column in comparison.told(answer).tables[0].columns for cell in column.cells]
+        assert sum(cell.startswith(words) for cell in cells) == 2
+        of_policies = policies.told(
+            PoliciesCompared(**{field.name: getattr(answer, field.name) for field in fields(answer)}, slo_s=None)
+        )
+        assert of_policies.tables[0].columns[1].cells[-1] == ("?" if job is short else "no, in 2 of 2")
+        assert sum("keeps up unknown" in note for note in of_policies.notes) == (2 if job is short else 0)
     with Bench(Processes(1)) as bench:
         assert full(queue(300), bench.outcomes([(queue(300, horizon_s=2), 1)])) == []

@@ -12,7 +12,7 @@ from scenarios.files import scenario_file
 from scenarios.questions.bench import Bench
 from scenarios.questions.change_options import Change, planned
 from scenarios.questions.dry_run import dry_run, finer, look
-from streamtwin.tables import dry_run_tables
+from streamtwin.answers.dry_run import told
 from tests.scenarios.questions.jobs import queue, shop
 from tests.streamtwin.report_checks import whole, words
 from tests.streamtwin.test_cli import done, refused
@@ -40,9 +40,9 @@ def tried(given: Scenario, change: Change, replications: int = 2) -> dict:
 def test_a_failure_costs_what_arithmetic_says(down_s, since_s, rate_per_s):
     """Down for D, back to a checkpoint s before: D + s of arrivals wait, and drain at what is to spare of 1000/s."""
     job = steady(rate_per_s, horizon_s=30, checkpoint_interval_s=10)
-    document = tried(job, Change(fail=["big"], at_s=10 + since_s, recover_after_s=down_s))
-    known = {name: each["mean"] for name, each in document["measures"].items()}
-    period_s = document["period_s"]
+    answer = tried(job, Change(fail=["big"], at_s=10 + since_s, recover_after_s=down_s))
+    known = {name: each.mean for name, each in answer.measures.items()}
+    period_s = answer.period_s
     waiting = rate_per_s * (down_s + since_s)
     assert known["pause_s"] == pytest.approx(down_s)
     assert known["lag"] == pytest.approx(waiting, abs=2 * (1000 - rate_per_s) * period_s)
@@ -51,36 +51,36 @@ def test_a_failure_costs_what_arithmetic_says(down_s, since_s, rate_per_s):
     assert known["latency_s"] == pytest.approx(down_s + since_s, rel=0.1)
     assert known["late"] > 0
     assert known["lost"] == 0
-    assert document["keeps_up_without"] == 2
+    assert answer.keeps_up_without == 2
 
 
 def test_what_changes_nothing_shows_nothing():
     """A stateless replica moves to a host that is as fast."""
-    document = tried(steady(horizon_s=10), Change(rescale=["work=2"], at_s=5))
-    known = {name: each["mean"] for name, each in document["measures"].items()}
+    answer = tried(steady(horizon_s=10), Change(rescale=["work=2"], at_s=5))
+    known = {name: each.mean for name, each in answer.measures.items()}
     assert known["catch_up_s"] == known["twice"] == known["lost"] == 0
     assert known["lag"] < 10
 
 
 def test_a_job_that_cannot_catch_up_is_said_to_be_behind():
-    document = tried(steady(1500, replicas=2, horizon_s=10), Change(rescale=["work=1"], at_s=4))
-    caught = document["measures"]["catch_up_s"]
-    assert caught["mean"] is None and caught["values"] == [None, None]
-    assert "in 2 of 2 runs it has not caught up" in " ".join(dry_run_tables.sentences(document))
-    assert document["measures"]["lag"]["mean"] == pytest.approx(500 * 6, rel=0.1)
+    answer = tried(steady(1500, replicas=2, horizon_s=10), Change(rescale=["work=1"], at_s=4))
+    caught = answer.measures["catch_up_s"]
+    assert caught.mean is None and caught.values == (None, None)
+    assert "in 2 of 2 runs it has not caught up" in " ".join(told(answer).sentences)
+    assert answer.measures["lag"].mean == pytest.approx(500 * 6, rel=0.1)
 
 
 def test_a_job_that_does_not_keep_up_anyway_is_said_to():
-    document = tried(steady(1500, horizon_s=10), Change(fail=["big"], at_s=4, recover_after_s=1))
-    assert document["keeps_up_without"] == 0
-    assert "does not keep up even without" in " ".join(dry_run_tables.sentences(document))
+    answer = tried(steady(1500, horizon_s=10), Change(fail=["big"], at_s=4, recover_after_s=1))
+    assert answer.keeps_up_without == 0
+    assert "does not keep up even without" in " ".join(told(answer).sentences)
 
 
 def test_state_takes_time_to_move():
-    document = tried(shop(horizon_s=9), Change(migrate=["per-page[0]=w-3"]))
-    assert document["at_s"] == 4.33
-    assert document["measures"]["pause_s"]["mean"] > 0
-    assert document["measures"]["moved_mb"]["mean"] > 0
+    answer = tried(shop(horizon_s=9), Change(migrate=["per-page[0]=w-3"]))
+    assert answer.at_s == 4.33
+    assert answer.measures["pause_s"].mean > 0
+    assert answer.measures["moved_mb"].mean > 0
 
 
 def test_options_become_events():

@@ -11,9 +11,9 @@ from scenarios.executing.progress import Lines
 from scenarios.files import scenario_file
 from scenarios.questions.bench import Bench
 from scenarios.questions.change_options import Change, planned
-from scenarios.questions.dry_run import MEANINGS, dry_run, finer, look
+from scenarios.questions.dry_run import dry_run, finer, look
 from scenarios.questions.trials import trials
-from streamtwin.tables import dry_run_tables
+from streamtwin.answers.dry_run import told
 from tests.streamtwin.test_cli import done, refused
 from tests.twin.checkpointed import lines
 from twin.errors import BadInput
@@ -37,9 +37,9 @@ def tried(change: Change, replications: int = 2, **checkpoints: object) -> dict:
 
 def test_a_region_costs_its_part_of_what_the_job_costs() -> None:
     """Down for 2 s, back to a checkpoint 1 s before: of one line 3 s x 100 tuples wait, of both twice as many."""
-    document = tried(Change(fail=["h1"], at_s=13, recover_after_s=2, failover="both"))
+    answer = tried(Change(fail=["h1"], at_s=13, recover_after_s=2, failover="both"))
     region, full, saved = (
-        {name: each["mean"] for name, each in document[part].items()} for part in ("measures", "full", "saved")
+        {name: each.mean for name, each in getattr(answer, part).items()} for part in ("measures", "full", "saved")
     )
     assert (region["restarted"], full["restarted"], saved["restarted"]) == (3, 6, 3)
     assert (region["redone_s"], full["redone_s"], saved["redone_s"]) == (1, 1, 0)
@@ -49,7 +49,7 @@ def test_a_region_costs_its_part_of_what_the_job_costs() -> None:
     assert region["twice"] == pytest.approx(100, abs=5)
     assert full["twice"] == pytest.approx(200, abs=10)
     assert region["latency_s"] == pytest.approx(3, rel=0.05)
-    title = dry_run_tables.of_measures(document, MEANINGS).title
+    title = told(answer).tables[0].title
     assert "fail h1 at 13 s" in str(title)
 
 
@@ -60,17 +60,17 @@ def test_when_nobody_says_when_it_is_anywhere_in_an_interval() -> None:
     plan = planned(finer(job()), change)
     assert "at 8.67 to 12.67 s" in plan.words
     assert [trial.at_s for trial in trials(plan, 4)] == pytest.approx([9.17, 10.17, 11.17, 12.17])
-    document = tried(change, 2)
-    assert sorted(document["measures"]["redone_s"]["values"]) == pytest.approx([1.67, 3.67])
+    answer = tried(change, 2)
+    assert sorted(answer.measures["redone_s"].values) == pytest.approx([1.67, 3.67])
     fixed = tried(change._replace(at_s=13.0))
-    assert fixed["measures"]["redone_s"]["values"] == [1, 1]
+    assert fixed.measures["redone_s"].values == (1, 1)
 
 
 @pytest.mark.slow
 def test_exactly_once_pays_in_latency_instead_of_doubles() -> None:
     """Back from 15 s to 12 s and up at 18 s, where a checkpoint is due, behind 600 tuples that take 5 ms each."""
-    document = tried(Change(fail=["h1"], at_s=15, recover_after_s=3), sinks="exactly-once")
-    known = {name: each["mean"] for name, each in document["measures"].items()}
+    answer = tried(Change(fail=["h1"], at_s=15, recover_after_s=3), sinks="exactly-once")
+    known = {name: each.mean for name, each in answer.measures.items()}
     assert known["twice"] == 0
     assert known["latency_s"] == pytest.approx(18 + 600 * 5e-3 - 12, abs=0.2)
 

@@ -45,21 +45,21 @@ def answer():
 
 def test_of_a_sum_each_input_explains_its_share_of_the_variance(answer):
     """Var of a uniform of width w is w^2 / 12: 4 to 1, so 80 and 20 %; first order and total are the same."""
-    first, second, third = answer["inputs"]
-    assert [each["input"].split(".")[2] for each in answer["inputs"]] == ["a", "b", "c"]
+    first, second, third = answer.inputs
+    assert [each.input.split(".")[2] for each in answer.inputs] == ["a", "b", "c"]
     for each, share in ((first, 0.8), (second, 0.2)):
-        assert abs(each["first"] - share) <= 2 * each["first95"]
-        assert abs(each["total"] - share) <= 2 * each["total95"] and each["total95"] < 0.4
-    assert not third["matters"] and third["first"] is None
+        assert abs(each.first - share) <= 2 * each.first95
+        assert abs(each.total - share) <= 2 * each.total95 and each.total95 < 0.4
+    assert not third.matters and third.first is None
 
 
 def test_effects_are_the_widths_of_the_intervals(answer):
     """mu* of a linear function is its rise over the whole interval."""
-    first, second, third = answer["inputs"]
-    assert first["mu_star"] == pytest.approx(0.4, rel=0.02) and first["sigma"] < 0.01
-    assert second["mu_star"] == pytest.approx(0.2, rel=0.02)
-    assert third["mu_star"] < 1e-6
-    assert first["at_high"] - first["at_low"] == pytest.approx(0.4, rel=0.02)
+    first, second, third = answer.inputs
+    assert first.mu_star == pytest.approx(0.4, rel=0.02) and first.sigma < 0.01
+    assert second.mu_star == pytest.approx(0.2, rel=0.02)
+    assert third.mu_star < 1e-6
+    assert first.at_high - first.at_low == pytest.approx(0.4, rel=0.02)
 
 
 INPUTS = {

@@ -1,0 +1,129 @@
+"""`twin capacity`: the limit, how sure it is, why it ends there, and how full everything is at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from scenarios.questions.capacity import CapacityAnswer, ResourceAtLimit
+from scenarios.questions.variants import short
+from streamtwin.answers.presentation import Presentation
+from streamtwin.tables import rounding
+from streamtwin.tables.tables import cell, number, of_rows
+from streamtwin.tables.wide import Wide
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_RESOURCES = 12
+MOST_BY_CHANCE = 1
+"""Of three longer runs."""
+
+
+def told(answer: CapacityAnswer) -> Presentation:
+    """Rows: a line a repetition and value that was tried."""
+    return Presentation(
+        heading=f"{answer.scenario}: capacity",
+        sentences=[*_limit(answer), *_shape(answer), *_why(answer)],
+        tables=[_resources(answer)] if answer.resources else [],
+        rows=_rows(answer),
+        figure=partial(_figure, answer),
+    )
+
+
+def _limit(answer: CapacityAnswer) -> Iterator[str]:
+    of, runs, end = answer.of, answer.replications, _end(answer)
+    if answer.value is None or answer.interval95 is None or answer.borders is None:
+        yield _nothing_found(answer)
+    elif answer.share_that_holds95 is not None:
+        yield f"{of}: {answer.value:,}, the {end} at which it holds in all {runs} runs: {answer.while_}"
+        counts = {value: answer.borders.count(value) for value in sorted(set(answer.borders))}
+        by_run = ", ".join(f"{value:,} in {count}" for value, count in counts.items())
+        share = f"{answer.share_that_holds95:.0%}"
+        yield f"by run: {by_run}; so, with 95 % confidence, it holds in at least {share} of all runs"
+    else:
+        low, high = answer.interval95
+        value = rounding.number(answer.value, (high - low) / 2) or number(answer.value)
+        yield f"{of}: {value} (95 % interval of the mean over {runs} runs), the {end} while {answer.while_}"
+        side = "up to" if answer.find == "max" else "from"
+        yield f"in every one of the {runs} runs it holds {side} {cell(answer.holds_in_all)}"
+
+
+def _end(answer: CapacityAnswer) -> str:
+    return "largest" if answer.find == "max" else "smallest"
+
+
+def _nothing_found(answer: CapacityAnswer) -> str:
+    looked_at = answer.looked_at or answer.values
+    low, high = number(looked_at[0]), number(looked_at[-1])
+    where = f"for {answer.of} from {low} to {high}"
+    if answer.status == "always":
+        return (
+            f"the condition holds at every value tried, {where}: there is no limit to find; make the condition "
+            "stricter, or look elsewhere with --between"
+        )
+    if answer.status == "never":
+        return f"the condition holds at no value tried, {where}; relax it, or look elsewhere with --between"
+    return f"in some runs there is no limit {where}; look further with --between"
+
+
+def _shape(answer: CapacityAnswer) -> Iterator[str]:
+    if answer.contradiction is not None:
+        fails, holds = number(answer.contradiction.fails_at), number(answer.contradiction.holds_at)
+        yield f"careful: there is more than one limit: the condition fails at {fails} and holds again at {holds}"
+    elif answer.status == "found":
+        yield f"consistent at all {len(answer.values)} values tried: there is one limit"
+    if (answer.longer_runs_fail or 0) > MOST_BY_CHANCE:
+        yield (
+            "careful: the runs are too short: just inside the limit the condition fails in runs four times as long, "
+            "because a backlog first fills the channels; lengthen them (--set run.horizon_s=SECONDS)"
+        )
+
+
+def _why(answer: CapacityAnswer) -> Iterator[str]:
+    if answer.fails_first:
+        failing = ", ".join(f"{text} (in {runs} runs)" for text, runs in answer.fails_first.items())
+        yield f"{'beyond it' if answer.status == 'found' else 'what'} fails: {failing}"
+    if answer.not_valid:
+        yield f"beyond it the scenario is not valid: {answer.not_valid}"
+    if answer.binds:
+        yield f"what binds: {answer.binds}"
+    elif answer.resources:
+        top = answer.resources[0]
+        yield (
+            f"nothing is full (the busiest is {top.kind} {top.name}, {top.used:.0%}): the limit comes from "
+            "the time that windows, networks and queues take, not from capacity"
+        )
+
+
+def _resources(answer: CapacityAnswer) -> Wide:
+    """How full everything is just before the limit and just beyond; at most a dozen, the fullest first."""
+    columns = {"what": "what", "used": "used", "head_room": "head room", "beyond": "used beyond"}
+    rows = [_row(each) for each in answer.resources[:MOST_RESOURCES]]
+    return of_rows(f"{answer.scenario}: resources at the limit, simulated", columns, rows)
+
+
+def _row(resource: ResourceAtLimit) -> dict[str, Any]:
+    room, beyond = resource.head_room, resource.used_beyond
+    return {
+        "what": f"{resource.kind} {resource.name}",
+        "used": f"{resource.used:.1%}",
+        "head_room": "-" if room is None else f"x {room:,.2f}" if room < 100 else "plenty",
+        "beyond": "-" if beyond is None else f"{beyond:.1%}",
+    }
+
+
+def _rows(answer: CapacityAnswer) -> list[dict[str, Any]]:
+    return [
+        {"repetition": index, "value": float(value), "holds": holds}
+        for index, seen in enumerate(answer.holds)
+        for value, holds in seen.items()
+    ]
+
+
+def _figure(answer: CapacityAnswer) -> Figure:
+    from figures.border import border
+
+    table = {key: [float(row[key]) for row in _rows(answer)] for key in ("value", "holds")}
+    return border(table, short(answer.of), answer.interval95)

@@ -1,0 +1,159 @@
+"""`twin whatif` and `twin compare`: variants beside each other, and which differences are no chance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from scenarios.questions.variants import label, short
+from scenarios.questions.whatif import ComparedMetric, ComparedVariant, VariantsCompared
+from streamtwin.answers.presentation import Presentation
+from streamtwin.tables import rounding
+from streamtwin.tables.tables import of_rows
+from streamtwin.tables.wide import Wide
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLUMNS = {
+    "variant": "variant",
+    "metric": "metric",
+    "value": "mean ± 95 %",
+    "change": "change ± 95 %",
+    "words": "in words",
+}
+LISTED = ("mean", "half_width95", "difference", "difference95", "p_value", "p_adjusted", "significant", "words")
+"""Of a metric, in a row."""
+
+
+def told(answer: VariantsCompared) -> Presentation:
+    """Rows: a line a variant and metric, numbers as they are."""
+    return Presentation(
+        heading=f"{answer.scenario}: what if",
+        sentences=list(changes(answer)),
+        notes=list(notes(answer)),
+        tables=[_table(answer)],
+        rows=rows(answer),
+        figure=partial(_figure, answer),
+    )
+
+
+def rows(answer: VariantsCompared) -> list[dict[str, Any]]:
+    """A line a variant and metric."""
+    return [
+        {"variant": row.variant, "metric": metric, **{key: asdict(cell)[key] for key in LISTED}}
+        for row in answer.variants
+        for metric, cell in row.metrics.items()
+    ]
+
+
+def changes(answer: VariantsCompared) -> Iterator[str]:
+    """How many variants keep up, and for each metric which one differs most for sure."""
+    runs, count = answer.replications, len(answer.variants)
+    well = [
+        row.variant
+        for row in answer.variants
+        if row.success_runs == runs and not row.backpressured_runs and not row.full
+    ]
+    named = ": " + ", ".join(f"'{name}'" for name in well) if 0 < len(well) < min(count, 5) else ""
+    keep = "keeps" if len(well) == 1 else "keep"
+    yield f"Of {count} variants, {len(well)} {keep} up in all of {runs} runs{named}."
+    for metric in answer.metrics:
+        shares = {row.variant: row.metrics[metric].share for row in answer.variants if row.metrics[metric].significant}
+        sure = {variant: abs(share) for variant, share in shares.items() if share is not None}
+        name = metric.removesuffix(".mean")
+        if not sure:
+            yield f"{name}: nothing differs significantly from '{answer.compared_with}'."
+            continue
+        most = max(sure, key=lambda variant, sure=sure: sure[variant])  # type: ignore[misc]
+        cell = next(row.metrics[metric] for row in answer.variants if row.variant == most)
+        among = f"largest of {len(sure)} significant changes" if len(sure) > 1 else "only significant change"
+        yield f"{name}: {cell.words} in '{most}' ({change(cell)}), the {among}."
+
+
+def notes(answer: VariantsCompared) -> Iterator[str]:
+    """The runs' own warnings, and a precision that is not reached."""
+    for row in answer.variants:
+        yield from (f"warning: {row.variant}: {text}" for text in row.warnings)
+    if answer.needed:
+        wanted = f"{answer.precision:.2g} is not reached"
+        yield f"{wanted}; it would take about {answer.needed:,} runs of each (--replications)"
+
+
+def change(cell: ComparedMetric) -> str:
+    """As a share of the first variant's mean; empty where nothing is compared."""
+    share, half = cell.share, cell.share95
+    if share is None:
+        return ""
+    digits = 1 if max(abs(share), half or 0.0) < 0.1 or (half is not None and half < 0.005) else 0
+    if not share and not half:
+        return "0 %"
+    return f"{100 * share:+,.{digits}f}" + (f" ± {100 * half:,.{digits}f} %" if half is not None else " %")
+
+
+def keeps_up(row: ComparedVariant) -> str:
+    """Of a variant that was not backpressured in any run."""
+    if not row.full:
+        return "yes"
+    return f"unknown: {', '.join(row.full)} was fully used, so queues may still be filling; run longer"
+
+
+def _table(answer: VariantsCompared) -> Wide:
+    """A line a variant and metric, and whether it keeps up."""
+    title = (
+        f"{answer.scenario}: simulated, {answer.replications} runs of each on the same random numbers; "
+        f"changes from '{answer.compared_with}'"
+    )
+    return of_rows(title, COLUMNS, (line for row in answer.variants for line in _lines(row, answer.replications)))
+
+
+def _lines(row: ComparedVariant, runs: int) -> Iterator[dict[str, str]]:
+    for number, (metric, cell) in enumerate(row.metrics.items()):
+        yield {
+            "variant": "" if number else row.variant,
+            "metric": metric.removesuffix(".mean"),
+            "value": rounding.metric(metric, cell.mean, cell.half_width95),
+            "change": change(cell),
+            "words": cell.words or "",
+        }
+    yield {"variant": "", "metric": "keeps up", "value": "", "change": "", "words": _state(row, runs)}
+
+
+def _state(row: ComparedVariant, runs: int) -> str:
+    failed, full = runs - row.success_runs, row.backpressured_runs
+    if failed:
+        return f"no results or a crash {_of(failed, runs)}"
+    return f"no, {_of(full, runs)}" if full else keeps_up(row)
+
+
+def _of(count: int, runs: int) -> str:
+    return "in all runs" if count == runs else f"in {count} of {runs} runs"
+
+
+def _figure(answer: VariantsCompared) -> Figure:
+    """Over the values of the first knob if it takes numbers, a line for each combination of all else."""
+    from figures.comparison import comparison
+
+    over = next((name for row in answer.variants for name, value in row.settings.items() if _number(value)), None)
+    drawn = [row for row in answer.variants if over is None or over in row.settings]
+    points = [_point(row, over, metric) for row in drawn for metric in row.metrics]
+    return comparison({key: [point[key] for point in points] for key in points[0]}, short(over) if over else "")
+
+
+def _point(row: ComparedVariant, over: str | None, metric: str) -> dict[str, Any]:
+    cell = row.metrics[metric]
+    return {
+        "metric": metric,
+        "variant": row.variant,
+        "series": label({name: value for name, value in row.settings.items() if name != over}),
+        "x": math.nan if over is None else row.settings[over],
+        "mean": cell.mean,
+        "half_width": math.nan if cell.half_width95 is None else cell.half_width95,
+    }
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

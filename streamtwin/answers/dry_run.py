@@ -1,0 +1,109 @@
+"""`twin dry-run`: what a change does to a running job, and what to bear in mind."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from scenarios.questions.dry_run import MEANINGS, DryRunAnswer
+from scenarios.questions.intervals import MeanOfRuns
+from streamtwin.answers.presentation import Presentation
+from streamtwin.tables import rounding
+from streamtwin.tables.tables import number, of_rows, seconds
+from streamtwin.tables.wide import Wide
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PANELS = {"waiting": "waiting tuples", "latency": "latency, 99 % (s)"}
+SERIES = {"without": "as it is", "with": "with the change"}
+UNKNOWN = MeanOfRuns(None, None, ())
+
+
+def told(answer: DryRunAnswer) -> Presentation:
+    """Rows: a line a run."""
+    columns = {name: known.values for name, known in answer.measures.items()}
+    return Presentation(
+        heading=f"{answer.scenario}: a change tried",
+        sentences=[_effect(answer), *_limits(answer)],
+        notes=[f"warning: {warning}" for warning in answer.warnings],
+        tables=[_table(answer)],
+        rows=[
+            {"run": run, **{name: values[run] for name, values in columns.items()}}
+            for run in range(answer.replications)
+        ],
+        figure=partial(_figure, answer),
+    )
+
+
+def _effect(answer: DryRunAnswer) -> str:
+    means = {name: _value(name, known.mean, None) for name, known in answer.measures.items()}
+    return (
+        f"{answer.change}: the longest pause is {means['pause_s']}; the backlog grows by up to {means['lag']} tuples, "
+        f"and the job has caught up after {means['catch_up_s']}; {means['late']} results come later than any without "
+        f"the change, and {means['twice']} come twice"
+    )
+
+
+def _limits(answer: DryRunAnswer) -> Iterator[str]:
+    runs, behind = answer.replications, answer.measures["catch_up_s"].values.count(None)
+    if answer.keeps_up_without < runs:
+        yield (
+            f"careful: in {runs - answer.keeps_up_without} of {runs} runs the job does not keep up even without the "
+            "change, so its backlog grows anyway"
+        )
+    if behind:
+        remedy = "lengthen it (--set run.horizon_s=SECONDS)"
+        yield f"in {behind} of {runs} runs it has not caught up by the end of the run; {remedy}"
+    yield f"catching up is timed by periods of {seconds(answer.period_s)}"
+
+
+def _table(answer: DryRunAnswer) -> Wide:
+    """A line a quantity: the mean with its interval, and the lowest and highest run; or both ways of failover."""
+    title = f"{answer.scenario}: {answer.change}, simulated, {answer.replications} pairs of runs"
+    if answer.full is None or answer.saved is None:
+        columns = {"what": "what", "mean": "mean ± 95 %", "low": "lowest run", "high": "highest run"}
+    else:
+        columns = {"what": "what", "mean": "the region", "full": "the whole job", "saved": "more by ± 95 %"}
+    told = {name: meaning for name, meaning in MEANINGS.items() if name in answer.measures}
+    return of_rows(title, columns, ({"what": meaning, **_row(name, answer)} for name, meaning in told.items()))
+
+
+def _row(name: str, answer: DryRunAnswer) -> dict[str, str]:
+    values = [math.inf if value is None else value for value in answer.measures[name].values]
+    parts: dict[str, Mapping[str, MeanOfRuns] | None] = {
+        "mean": answer.measures,
+        "full": answer.full,
+        "saved": answer.saved,
+    }
+    means = {part: (known or {}).get(name, UNKNOWN) for part, known in parts.items()}
+    return {
+        **{part: _value(name, known.mean, known.half_width95) for part, known in means.items()},
+        "low": _value(name, min(values), None),
+        "high": _value(name, max(values), None),
+    }
+
+
+def _value(name: str, mean: float | None, half: float | None) -> str:
+    if mean is None or not math.isfinite(mean):
+        return "longer than the run" if name == "catch_up_s" else "-"
+    if name.endswith("_s"):
+        return rounding.metric("latency_s", mean, half) if mean else "0 s"
+    return rounding.metric(name, mean, half) if half else number(mean)
+
+
+def _figure(answer: DryRunAnswer) -> Figure:
+    """Periods without results are left out, so that a line joins those with some."""
+    from figures.over_time import over_time
+
+    table: dict[str, list[Any]] = {key: [] for key in ("panel", "series", "x", "mean", "half_width")}
+    for name, panel in PANELS.items():
+        for which, series in SERIES.items():
+            course = answer.course[which]
+            for at_s, mean in zip(course["at_s"], course[name], strict=True):
+                if mean is not None:
+                    for key, value in zip(table, (panel, series, at_s, mean, math.nan), strict=True):
+                        table[key].append(value)
+    return over_time(table)

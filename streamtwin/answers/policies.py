@@ -1,0 +1,82 @@
+"""`twin compare-policies`: a line a quantity, a column a policy, and what happens over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from scenarios.questions.control_measures import COURSE, MEANINGS
+from scenarios.questions.policies_compared import PoliciesCompared
+from scenarios.questions.whatif import ComparedMetric, ComparedVariant
+from streamtwin.answers.comparison import changes, keeps_up, notes, rows
+from streamtwin.answers.presentation import Presentation
+from streamtwin.tables.rounding import metric as shown
+from streamtwin.tables.wide import Column, Wide
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NOTED = "*"
+
+
+def told(answer: PoliciesCompared) -> Presentation:
+    """Rows: a line a policy and metric."""
+    return Presentation(
+        heading=f"{answer.scenario}: policies",
+        sentences=list(changes(answer)),
+        notes=[*notes(answer), *_unknown(answer)],
+        tables=[_table(answer)],
+        rows=rows(answer),
+        figure=partial(_figure, answer),
+    )
+
+
+def _table(answer: PoliciesCompared) -> Wide:
+    """What is no metric of the answer, as there is no SLO, is left out."""
+    title = (
+        f"{answer.scenario}: simulated, {answer.replications} runs of each on the same random numbers, "
+        f"means ± 95 %; {NOTED} significantly other than {answer.compared_with!r}"
+    )
+    names = {name: meaning for name, meaning in MEANINGS.items() if name in answer.metrics}
+    columns = [Column(("",), (*names.values(), "keeps up"), number=False)]
+    for row in answer.variants:
+        cells = [_cell(name, row.metrics[name]) for name in names]
+        columns.append(Column((row.variant,), (*cells, _state(row, answer.replications)), number=False))
+    return Wide(title, tuple(columns))
+
+
+def _unknown(answer: PoliciesCompared) -> Iterator[str]:
+    """A line for each policy of which the runs are too short to tell whether it keeps up."""
+    for row in answer.variants:
+        if _state(row, answer.replications) == "?":
+            yield f"whether {row.variant} keeps up {keeps_up(row)}"
+
+
+def _cell(name: str, cell: ComparedMetric) -> str:
+    mean, half = cell.mean, cell.half_width95
+    if name.startswith("slo."):
+        text = shown(name, mean and 100 * mean, half and 100 * half) + " %"
+    else:
+        text = shown(name, mean, half)
+    return f"{text} {NOTED}" if cell.significant else text
+
+
+def _state(row: ComparedVariant, runs: int) -> str:
+    full, failed = row.backpressured_runs, runs - row.success_runs
+    if failed:
+        return f"no results or a crash in {failed} of {runs}"
+    return f"no, in {full} of {runs}" if full else "?" if row.full else "yes"
+
+
+def _figure(answer: PoliciesCompared) -> Figure:
+    from figures.over_time import over_time
+
+    table: dict[str, list[Any]] = {key: [] for key in ("panel", "series", "x", "mean", "half_width")}
+    for row in answer.variants:
+        course = row.course or {}
+        for name, panel in COURSE.items():
+            for point in zip(course["at_s"], course[name], course[f"{name}_half_width95"], strict=True):
+                for key, value in zip(table, (panel, row.variant, *point), strict=True):
+                    table[key].append(value)
+    return over_time(table)

@@ -1,0 +1,33 @@
+"""The questions whose answers are kept in folders: by command, the type of its answer, and how that is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from scenarios.questions.capacity import CapacityAnswer
+from scenarios.questions.dry_run import DryRunAnswer
+from scenarios.questions.policies_compared import PoliciesCompared
+from scenarios.questions.sensitivity import SensitivityAnswer
+from scenarios.questions.whatif import VariantsCompared
+from streamtwin.answers import capacity, comparison, dry_run, plans, policies, sensitivity
+from streamtwin.answers.presentation import Presentation
+
+
+class Answered(NamedTuple):
+    """answer: a result type. told: a function from such a result to its presentation."""
+
+    answer: Any
+    told: Callable[[Any], Presentation]
+
+
+ANSWERS: Mapping[str, Answered] = {
+    "whatif": Answered(VariantsCompared, comparison.told),
+    "compare": Answered(VariantsCompared, comparison.told),
+    "compare-policies": Answered(PoliciesCompared, policies.told),
+    "capacity": Answered(CapacityAnswer, capacity.told),
+    "sensitivity": Answered(SensitivityAnswer, sensitivity.told),
+    "dry-run": Answered(DryRunAnswer, dry_run.told),
+    "validate": Answered(dict[str, Any], plans.told),
+    "benchmark": Answered(dict[str, Any], plans.told),
+}

@@ -1,0 +1,75 @@
+"""`twin sensitivity`: which inputs matter, in which order, and how much."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from scenarios.questions.sensitivity import InputEffect, SensitivityAnswer
+from scenarios.questions.variants import short
+from streamtwin.answers.presentation import Presentation
+from streamtwin.tables.rounding import metric as value
+from streamtwin.tables.tables import of_rows
+from streamtwin.tables.wide import Wide
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLUMNS = {
+    "input": "input",
+    "interval": "from .. to",
+    "at_low": "at low",
+    "at_high": "at high",
+    "effect": "effect (mu*) ± 95 %",
+    "sigma": "sigma",
+    "first": "explains alone",
+    "total": "with others",
+}
+
+
+def told(answer: SensitivityAnswer) -> Presentation:
+    """Rows: a line an input."""
+    return Presentation(
+        heading=f"{answer.scenario}: sensitivity",
+        sentences=[f"{answer.inputs[0].input} matters most for {answer.metric}."],
+        tables=[_inputs(answer)],
+        rows=[asdict(effect) for effect in answer.inputs],
+        figure=partial(_figure, answer),
+    )
+
+
+def _inputs(answer: SensitivityAnswer) -> Wide:
+    """Inputs that were screened out have no share of the variance."""
+    given = value(answer.metric, answer.given, None)
+    title = f"{answer.scenario}: {answer.metric}, simulated; {given} as given"
+    return of_rows(title, COLUMNS, (_row(effect, answer.metric) for effect in answer.inputs))
+
+
+def _row(effect: InputEffect, metric: str) -> dict[str, str]:
+    return {
+        "input": short(effect.input),
+        "interval": f"{effect.low:,.6g} .. {effect.high:,.6g}",
+        "at_low": value(metric, effect.at_low, None),
+        "at_high": value(metric, effect.at_high, None),
+        "effect": value(metric, effect.mu_star, effect.mu_star95),
+        "sigma": value(metric, effect.sigma, None),
+        "first": _share(effect.first, effect.first95),
+        "total": _share(effect.total, effect.total95),
+    }
+
+
+def _share(share: float | None, half: float | None) -> str:
+    if share is None or half is None or share != share:
+        return "-"
+    return f"{100 * share:.0f} ± {100 * half:.0f} %"
+
+
+def _figure(answer: SensitivityAnswer) -> Figure:
+    from figures.tornado import tornado
+
+    inputs = answer.inputs
+    table: dict[str, list[Any]] = {"input": [short(effect.input) for effect in inputs]}
+    table |= {"low": [f"{effect.low:,.4g}" for effect in inputs], "high": [f"{effect.high:,.4g}" for effect in inputs]}
+    table |= {"at_low": [effect.at_low for effect in inputs], "at_high": [effect.at_high for effect in inputs]}
+    return tornado(table, answer.given, answer.metric)
