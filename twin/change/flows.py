@@ -10,6 +10,7 @@ from twin.change.fan import NO_SHARE
 
 if TYPE_CHECKING:
     from twin.engine.keys.groups import KeyGroups
+    from twin.engine.state import Leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,12 @@ class Flow:
     target: int
     amount: float
     groups: tuple[int, ...] = ()
+
+
+def keys_of(keys: KeyGroups, flow: Flow) -> Leaves:
+    """Whether a key is of the key groups that move."""
+    groups = set(flow.groups)
+    return lambda key: keys.group_of(key) in groups
 
 
 def flows_to(keys: KeyGroups, owners: Mapping[int, int]) -> list[Flow]:

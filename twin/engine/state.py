@@ -1,9 +1,10 @@
-"""State on its way from one replica to another: records of windows, or what is known of keys."""
+"""State on its way from one replica to another: records of windows, what is known of keys, or spans of event time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 Item = tuple[float, int, float, float]
 """Of a record: its position, its key, when it was born and when it was taken in, in seconds."""
@@ -13,17 +14,12 @@ Leaves = Callable[[int], bool]
 
 @dataclass(slots=True)
 class State:
-    """Of a replica, on its way to another: a list of records a store. Positions that count records are relative to what
-    the replica has seen. bytes: how large it is.
+    """Of a replica, on its way to another: by store a list of records (Item), whose positions are relative to what the
+    replica has seen where they count records; of logics over event time, contents by place. bytes: how large it is.
     """
 
-    stores: list[list[Item]] = field(default_factory=list)
+    stores: list[Any] = field(default_factory=list)
     bytes: float = 0.0
-
-    @property
-    def records(self) -> int:
-        """How many."""
-        return sum(map(len, self.stores))
 
 
 class Every:

@@ -20,7 +20,7 @@ from twin.engine.windows.compute import ComputeLogic
 from twin.engine.windows.consolidate import ConsolidateLogic
 from twin.engine.windows.forms import PANES, WINDOWS
 from twin.engine.windows.ownership import Copied, EventTimePartitioner, Ownership
-from twin.engine.windows.panes import Audit, Content
+from twin.engine.windows.panes import Audit, SpanContent
 from twin.engine.windows.shipping import Shipping
 from twin.engine.windows.source import TimedSource
 from twin.engine.windows.watermark import TimedLogic
@@ -46,9 +46,7 @@ def prepare(wiring: Wiring) -> None:
         for task in world.tasks[name]:
             logic = task.logic
             assert isinstance(logic, TimedLogic)
-            logic.ownership, logic.audit = owners, audit
-            if isinstance(logic, ConsolidateLogic):
-                logic.know_inputs(times.sides(name))
+            logic.belong(owners, audit)
 
 
 def timed_deal(wiring: Wiring, each: Stream, draws: Draws, first: int) -> EventTimePartitioner:
@@ -125,7 +123,7 @@ def shippings(wiring: Wiring, name: str, task: Task) -> list[Shipping]:
     return found
 
 
-def _here(world: World, consumer: str, index: int) -> Callable[[Span, Content], None] | None:
+def _here(world: World, consumer: str, index: int) -> Callable[[Span, SpanContent], None] | None:
     """To the consolidate that is, or may be, one component with a compute of that index."""
     if index >= len(world.tasks[consumer]):
         return None

@@ -172,6 +172,7 @@ def _consolidating(making: Making, does: Consolidating) -> Logic:
         key_bytes=does.key_bytes,
         panes=panes,
         windows=does.windows,
+        sides=making.wiring.event_times.sides(making.component.name),
         merge_s=does.merge_s,
         result_s=making.result_s,
         results_per_key=does.results_per_key,

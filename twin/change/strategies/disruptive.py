@@ -8,22 +8,19 @@ between, everything stays as it was, and the state comes back from the checkpoin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import simpy
 
 from twin.change.availability import Process
 from twin.change.fan import Fan
-from twin.change.flows import Flow
+from twin.change.flows import Flow, keys_of
 from twin.change.running_job import RunningJob
 from twin.change.strategies.member import Member
 from twin.change.transfer import carry
 from twin.engine.measure.ledger import Buffer, EventRecord
-from twin.engine.state import Leaves
+from twin.engine.state import State
 from twin.engine.station.barriers import occupy
 from twin.engine.station.task import Task
-from twin.engine.windows.compute import ComputeLogic
-from twin.engine.windows.consolidate import ConsolidateLogic
 
 LONG_AGO_US = -(1 << 62)
 
@@ -37,7 +34,7 @@ class Transfer:
         self.flow = flow
         self.source, self.target = self._task(flow.source), self._task(flow.target)
         self.part = min(1.0, flow.amount / fan.shares[flow.source]) if flow.amount > 0.0 else 0.0
-        self.state: Any = None
+        self.state = State()
         self.size = 0.0
         self.buffer = Buffer()
         job.world.ledger.buffers.append(self.buffer)
@@ -60,13 +57,8 @@ class Transfer:
     def take(self) -> None:
         """Out of the old owner."""
         keys = self.fan.keys
-        self.state = self.source.logic.take(self.part, self._leaving())
+        self.state = self.source.logic.take(self.part, None if keys is None else keys_of(keys, self.flow))
         self.size = self.state.bytes + (len(self.flow.groups) * keys.state_bytes_each if keys else 0.0)
-
-    def _leaving(self) -> Leaves | None:
-        """Records of the key groups that move."""
-        keys, groups = self.fan.keys, set(self.flow.groups)
-        return None if keys is None else lambda key: keys.group_of(key) in groups
 
     def give(self) -> None:
         """To the new owner, which serves what has waited."""
@@ -116,19 +108,15 @@ class TimedTransfer(Transfer):
 
     def take(self) -> None:
         """See Transfer."""
-        assert isinstance(self.old, ComputeLogic | ConsolidateLogic)
-        self.state = self.old.take_groups(list(self.flow.groups))
-        self.size = self.old.bytes_of(self.state)
+        super().take()
         self.old.sent_off.append(self.state)
 
     def give(self) -> None:
         """To the new owner, which serves what has waited and then says how far it is; the old one goes on as well."""
-        assert isinstance(self.new, ComputeLogic | ConsolidateLogic)
-        self.new.give_groups(self.state)
         self.old.sent_off = [state for state in self.old.sent_off if state is not self.state]
         for group in self.flow.groups:
             self.new.emitted_us[group] = self.far_us
-        self.settle(self.flow.target)
+        super().give()
         for replica in (self.old, self.new):
             replica.release(self.far_us)
 

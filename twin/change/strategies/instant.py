@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twin.change.availability import Process
-from twin.change.flows import Flow
+from twin.change.flows import Flow, keys_of
 from twin.change.running_job import RunningJob
-from twin.change.strategies.member import Member, change_hands, state_bytes
+from twin.change.strategies.member import Member, change_hands
 from twin.engine.measure.ledger import EventRecord
 from twin.engine.windows.compute import ComputeLogic
 from twin.engine.windows.ownership import Cut
@@ -26,7 +26,9 @@ def instant(job: RunningJob, name: str, flows: Sequence[Flow], record: EventReco
     if not operator.merges:
         fan = job.fan(name)
         if operator.needs_event_time:
-            record.detail["left_bytes"] = state_bytes([Member(job, name)], flows)
+            member = Member(job, name)
+            left = [member.replica(flow.source).bytes_of(keys_of(member.owners.keys, flow)) for flow in flows]
+            record.detail["left_bytes"] = sum(left, 0.0)
         for flow in flows:
             fan.shift(flow.source, flow.target, flow.amount, flow.groups)
         job.checkpoints.plan_changed()

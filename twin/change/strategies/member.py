@@ -8,11 +8,9 @@ from typing import cast
 
 from twin.change.availability import Process
 from twin.change.fan import Fan
-from twin.change.flows import Flow
+from twin.change.flows import Flow, keys_of
 from twin.change.running_job import RunningJob
 from twin.engine.station.task import Task
-from twin.engine.windows.compute import ComputeLogic
-from twin.engine.windows.consolidate import ConsolidateLogic
 from twin.engine.windows.ownership import Cut, Ownership
 from twin.engine.windows.watermark import TimedLogic
 from twin.panes import covering
@@ -98,25 +96,10 @@ def change_hands(job: RunningJob, members: Sequence[Member], cuts: Sequence[Cut]
         member.owners.over(cut)
         member.settle(flows)
         for flow in flows:
-            source = member.replica(flow.source)
-            assert isinstance(source, ComputeLogic | ConsolidateLogic)
-            source.drop_groups(list(flow.groups), cut.at_us)
+            member.replica(flow.source).drop(keys_of(member.owners.keys, flow), cut.at_us)
     job.checkpoints.plan_changed()
 
 
 def last_before(windows: Iterable[EventWindow], at_us: int) -> int:
     """Where the last window ends that begins before a time."""
     return max(span.end for window in windows for span in covering(window, at_us - 1))
-
-
-def state_bytes(members: Sequence[Member], flows: Sequence[Flow]) -> float:
-    """Size of what has not been handed over, of the key groups that move."""
-    size = 0.0
-    for member in members:
-        for flow in flows:
-            source, groups = member.replica(flow.source), list(flow.groups)
-            if isinstance(source, ComputeLogic):
-                size += source.bytes_of({pane: held.only(groups) for pane, held in source.open_panes().items()})
-            elif isinstance(source, ConsolidateLogic):
-                size += source.bytes_of(source.pieces_of(groups))
-    return size

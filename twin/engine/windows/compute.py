@@ -8,13 +8,16 @@ each window that the tuple is in, and windows are sent when they are complete.
 from __future__ import annotations
 
 import math
-from typing import cast
+from collections.abc import Mapping
+from typing import Any
 
+from twin.engine.keys.groups import KeyGroups
 from twin.engine.logic import SinkLogic
 from twin.engine.record import Record
+from twin.engine.state import Leaves
 from twin.engine.windows.forms import WINDOWS, Forms
-from twin.engine.windows.panes import Content, Dated
-from twin.engine.windows.watermark import MODIFICATION, GroupState, TimedLogic
+from twin.engine.windows.panes import Dated, SpanContent, SpanStore
+from twin.engine.windows.watermark import MODIFICATION, TimedLogic
 from twin.panes import Panes, Span, completed
 from twin.windows import EventWindow
 
@@ -44,11 +47,14 @@ class ComputeLogic(TimedLogic):
         self.forms = Forms(panes, windows, sharing)
         self.taken_in = SinkLogic()
         self.taken_in.repeats = False  # what is taken in again is no result
-        self._panes_held: dict[int, Content] = {}
 
     def sink(self) -> SinkLogic | None:
         """How old tuples are when they are in its state."""
         return None if self.eager else self.taken_in
+
+    def stores_of(self, groups: KeyGroups) -> list[SpanStore[int]]:
+        """See TimedLogic: by pane."""
+        return [] if self.panes is None else [SpanStore(groups)]
 
     # tuples -----------------------------------------------------------------------------------------------------------
 
@@ -72,13 +78,8 @@ class ComputeLogic(TimedLogic):
         else:
             self.audit.kept.add(record.digest)
             self.taken_in.emit(record, at_s)
-            self._remember(self.panes.pane(record.at_us), record)
-
-    def _remember(self, pane: int, record: Dated) -> None:
-        content = self._panes_held.get(pane)
-        if content is None:
-            content = self._panes_held[pane] = self.nothing()
-        content.add(record.key, (1, record.digest, record.born_s, record.taken_s))
+            content = self.spans[0].at(self.panes.pane(record.at_us))
+            content.add(record.key, (1, record.digest, record.born_s, record.taken_s))
 
     def modify(self, cut_us: int) -> None:
         """See TimedLogic: another form from then on."""
@@ -91,7 +92,7 @@ class ComputeLogic(TimedLogic):
         if self.panes is None:
             return
         since_us = now_us if before_us == -math.inf else int(before_us)
-        first = min(self._panes_held, default=None)
+        first = min(self.spans[0].held, default=None)
         if before_us == -math.inf and first is not None:
             since_us = min(now_us, self.panes.bounds(first).start)
         work_s = 0.0
@@ -108,7 +109,7 @@ class ComputeLogic(TimedLogic):
         assert self.panes is not None
         found = set[Span]()
         if not self.results:
-            held = [self.panes.bounds(pane) for pane in self._panes_held]
+            held = [self.panes.bounds(pane) for pane in self.spans[0].held]
             found.update(span for span in held if since_us < span.end <= now_us and self.forms.by_panes(span))
         if self.results or self.forms.any_windows():
             for window in self.windows:
@@ -116,25 +117,25 @@ class ComputeLogic(TimedLogic):
                 found.update(span for span in due if self.results or self.forms.at(span.start) == WINDOWS)
         return sorted(found, key=lambda span: (span.end, -span.start))
 
-    def over(self, span: Span) -> Content:
+    def over(self, span: Span) -> SpanContent:
         """All that is held over a span."""
         assert self.panes is not None
         first, end = self.panes.of(span)
-        merged = self.nothing()
+        merged, held = self.nothing(), self.spans[0].held
         for pane in range(first, end):
-            content = self._panes_held.get(pane)
+            content = held.get(pane)
             if content is not None:
                 merged.merge(content)
         return merged
 
-    def _hand_over(self, span: Span, content: Content) -> float:
+    def _hand_over(self, span: Span, content: SpanContent) -> float:
         if self.results:
             self._emit_results(span, content)
             return 0.0
         self.station.output.tuples_out += content.keys
         return sum([shipping.ship(span, content, self.now_s, self.index) for shipping in self.shippings])
 
-    def _emit_results(self, span: Span, content: Content) -> None:
+    def _emit_results(self, span: Span, content: SpanContent) -> None:
         """Complete windows leave as records; the work of it is the thread's, as that of partial results."""
         self.owed.work_s += content.keys * (self.result_s + self.out.send_s)
         for result in results_of(span, content, content.keys, self.now_s):
@@ -144,48 +145,43 @@ class ComputeLogic(TimedLogic):
     def _forget(self, now_us: int) -> None:
         """What is in no window any more; until then consolidates may ask for it again."""
         assert self.panes is not None
-        gone = [pane for pane in self._panes_held if self.panes.bounds(pane).end + self.longest_us <= now_us]
-        for pane in gone:
-            del self._panes_held[pane]
+        held = self.spans[0].held
+        for pane in [pane for pane in held if self.panes.bounds(pane).end + self.longest_us <= now_us]:
+            del held[pane]
         self.forms.forget(now_us)
 
     # state ------------------------------------------------------------------------------------------------------------
 
-    def open_panes(self) -> dict[int, Content]:
-        """What has not been handed over: by pane."""
-        if self.panes is None:
-            return {}
+    def open(self, store: SpanStore[Any]) -> Mapping[Any, SpanContent]:
+        """See TimedLogic."""
+        assert self.panes is not None
         keep_us = self.longest_us if self.results or self.forms.any_windows() else 0
         return {
             pane: content
-            for pane, content in self._panes_held.items()
+            for pane, content in store.held.items()
             if self.panes.bounds(pane).end + keep_us > self.watermark_us
         }
 
-    def window_bytes(self) -> float:
+    def drop(self, gone: Leaves, since_us: int) -> None:
+        """See TimedLogic: panes from that time on."""
+        for store in self.spans:
+            for pane, content in store.held.items():
+                if self.panes is not None and self.panes.bounds(pane).start >= since_us:
+                    content.drop(gone)
+
+    def snapshot(self, again: bool) -> object:
+        """See Logic. With the forms."""
+        return super().snapshot(again), self.forms.since.copy()
+
+    def restore(self, kept: object, at_s: float, now_s: float) -> int:
         """See Logic."""
-        return self.key_bytes * sum([content.keys for content in self.open_panes().values()])
-
-    def take_groups(self, groups: list[int]) -> dict[int, Content]:
-        """Takes key groups' state out, as far as it has not been handed over."""
-        taken = {pane: content.only(groups) for pane, content in self.open_panes().items()}
-        for pane in taken:
-            self._panes_held[pane].drop(groups)
-        return taken
-
-    def state(self) -> object:
-        """See TimedLogic: contents by pane, and the forms."""
-        return {pane: content.copy() for pane, content in self._panes_held.items()}, self.forms.since.copy()
-
-    def become(self, state: object) -> None:
-        """See TimedLogic."""
-        panes_held, since = cast("tuple[dict[int, Content], list[tuple[float, str]]]", state)
-        self._panes_held = {pane: content.copy() for pane, content in panes_held.items()}
-        self.forms.become(since)
+        assert isinstance(kept, tuple)
+        self.forms.become(kept[1])
+        return super().restore(kept[0], at_s, now_s)
 
     def past(self) -> bool:
         """See TimedLogic: panes, until they are in no window any more."""
-        return bool(self._panes_held)
+        return any(store.held for store in self.spans)
 
     def come(self, sibling: TimedLogic, values: dict[str, float]) -> None:
         """See TimedLogic; in the forms that hold there."""
@@ -193,30 +189,7 @@ class ComputeLogic(TimedLogic):
         assert isinstance(sibling, ComputeLogic)
         self.forms.come(sibling.forms, values.get(MODIFICATION, -math.inf))
 
-    def add_state(self, state: GroupState) -> None:
-        """See TimedLogic."""
-        self.give_groups(cast("dict[int, Content]", state))
-
-    def give_groups(self, state: dict[int, Content]) -> None:
-        """Merges key groups' state into its own."""
-        for pane, content in state.items():
-            held = self._panes_held.get(pane)
-            if held is None:
-                held = self._panes_held[pane] = self.nothing()
-            held.merge(content)
-
-    def drop_groups(self, groups: list[int], since_us: int) -> None:
-        """What somebody else has too: their tuples from a time on."""
-        if self.panes is not None:
-            for pane, content in self._panes_held.items():
-                if self.panes.bounds(pane).start >= since_us:
-                    content.drop(groups)
-
-    def bytes_of(self, state: dict[int, Content]) -> float:
-        """Size of key groups' state."""
-        return self.key_bytes * sum([content.keys for content in state.values()])
-
-    def sent_spans(self, groups: list[int], since_us: int) -> dict[Span, Content]:
+    def sent_spans(self, groups: list[int], since_us: int) -> dict[Span, SpanContent]:
         """What it has handed over of key groups, over spans that end after a time, and still has."""
         if self.panes is None or self.watermark_us == -math.inf:
             return {}
@@ -224,7 +197,7 @@ class ComputeLogic(TimedLogic):
         return {span: self.over(span).only(groups) for span in self._due(min(since_us, before_us), before_us)}
 
 
-def results_of(span: Span, content: Content, n: int, at_s: float) -> list[Dated]:
+def results_of(span: Span, content: SpanContent, n: int, at_s: float) -> list[Dated]:
     """n results of a window, whose event time is its last: one a key, or others, as old as those are on average."""
     if n == content.keys:
         stamps = [content.held[key][2:] for key in sorted(content.held)]

@@ -7,20 +7,18 @@ it (`Ownership`).
 from __future__ import annotations
 
 import math
-from typing import cast
+from collections.abc import Sequence
 
+from twin.engine.keys.groups import KeyGroups
 from twin.engine.logic import Station
 from twin.engine.output import Outcome, Outlet
 from twin.engine.record import Mark, Record
 from twin.engine.windows.compute import results_of
-from twin.engine.windows.panes import Content, Dated, Partial
+from twin.engine.windows.panes import Dated, Partial, SpanContent
 from twin.engine.windows.pieces import Pieces
-from twin.engine.windows.watermark import WATERMARK, GroupState, TimedLogic
+from twin.engine.windows.watermark import WATERMARK, TimedLogic
 from twin.panes import Panes, Span, completed
 from twin.windows import EventWindow
-
-State = list[dict[Span, Content]]
-"""Of key groups: their pieces by input."""
 
 
 class Complete(Outcome):
@@ -43,13 +41,17 @@ class Complete(Outcome):
 
 
 class ConsolidateLogic(TimedLogic):
-    """pieces: by input. formed, merged, merged_keys: windows, pieces and keys that went into them so far."""
+    """spans: pieces by input. sides: the complete windows that each input sends; none if it sends panes. formed,
+    merged, merged_keys: windows, pieces and keys that went into them so far."""
+
+    spans: Sequence[Pieces]
 
     def __init__(
         self,
         *,
         panes: Panes,
         windows: tuple[EventWindow, ...],
+        sides: list[tuple[EventWindow, ...]],
         merge_s: float,
         result_s: float,
         results_per_key: float,
@@ -58,18 +60,18 @@ class ConsolidateLogic(TimedLogic):
         super().__init__(key_bytes)
         self.panes = panes
         self.windows = windows
+        self.sides = sides
         self.longest_us = max(window.length_us for window in windows)
         self.merge_s = merge_s
         self.result_s = result_s
         self.results_per_key = results_per_key
-        self.pieces: list[Pieces] = []
         self.formed = 0
         self.merged = 0
         self.merged_keys = 0.0
 
-    def know_inputs(self, sides: list[tuple[EventWindow, ...]]) -> None:
-        """Of each input, the complete windows that it sends; none if it sends panes."""
-        self.pieces = [Pieces(self.nothing(), self.panes, windows) for windows in sides]
+    def stores_of(self, groups: KeyGroups) -> list[Pieces]:
+        """See TimedLogic."""
+        return [Pieces(groups, self.panes, windows) for windows in self.sides]
 
     # partial results --------------------------------------------------------------------------------------------------
 
@@ -82,9 +84,9 @@ class ConsolidateLogic(TimedLogic):
         assert isinstance(record, Partial) and record.inbox is not None
         self.add(record.inbox.side, record.span, record.content)
 
-    def add(self, side: int, span: Span, content: Content) -> None:
+    def add(self, side: int, span: Span, content: SpanContent) -> None:
         """Results over a span are there."""
-        self.pieces[side].add(self.panes.of(span), content)
+        self.spans[side].add(self.panes.of(span), content)
 
     # windows ----------------------------------------------------------------------------------------------------------
 
@@ -92,7 +94,7 @@ class ConsolidateLogic(TimedLogic):
         """See TimedLogic: a job, if there is anything to form; then it tells its consumers itself."""
         since_us = before_us
         if before_us == -math.inf:
-            starts = [first for pieces in self.pieces if (first := pieces.first) is not None]
+            starts = [first for pieces in self.spans if (first := pieces.first) is not None]
             since_us = float(min([now_us, *[self.panes.bounds(first).start for first in starts]]))
         ready, work_s = self._due(int(since_us), now_us)
         self._forget(now_us)
@@ -101,24 +103,24 @@ class ConsolidateLogic(TimedLogic):
     def tell(self, watermark_us: int) -> None:
         """When what was formed has left."""
 
-    def _due(self, since_us: int, now_us: int) -> tuple[list[tuple[Span, Content]], float]:
+    def _due(self, since_us: int, now_us: int) -> tuple[list[tuple[Span, SpanContent]], float]:
         """Windows that have become complete, with what key groups of its own hold, and the work of forming them."""
         due: dict[int, set[Span]] = {}
         for window in self.windows:
             for span in completed(window, since_us, now_us):
                 due.setdefault(span.end, set()).add(span)
-        found, work_s = list[tuple[Span, Content]](), 0.0
+        found, work_s = list[tuple[Span, SpanContent]](), 0.0
         for end_us in sorted(due):
             ready, merging_s = self._ending(sorted(due[end_us], key=lambda span: -span.start))
             found += ready
             work_s += merging_s
         return found, work_s
 
-    def _ending(self, spans: list[Span]) -> tuple[list[tuple[Span, Content]], float]:
+    def _ending(self, spans: list[Span]) -> tuple[list[tuple[Span, SpanContent]], float]:
         """Windows that end together, with what they hold, and the work of merging it."""
         windows = [self.panes.of(span) for span in spans]
-        formed = [pieces.form(windows) for pieces in self.pieces]
-        found, work_s = list[tuple[Span, Content]](), 0.0
+        formed = [pieces.form(windows) for pieces in self.spans]
+        found, work_s = list[tuple[Span, SpanContent]](), 0.0
         for window, span in zip(windows, spans, strict=True):
             total = self.nothing()
             for by_window in formed:
@@ -132,7 +134,7 @@ class ConsolidateLogic(TimedLogic):
                 found.append((span, mine))
         return found, work_s
 
-    def _form(self, ready: list[tuple[Span, Content]], work_s: float) -> None:
+    def _form(self, ready: list[tuple[Span, SpanContent]], work_s: float) -> None:
         """Does the work, sends the windows, and tells how far it is."""
         at_s = self.now_s
         results = list[Dated]()
@@ -145,14 +147,14 @@ class ConsolidateLogic(TimedLogic):
         work_s += len(results) * (self.result_s + self.out.send_s)
         self.station.job(Complete(results, watermark_us, self.station, self.out), work_s)
 
-    def _ship(self, span: Span, content: Content, at_s: float) -> float:
+    def _ship(self, span: Span, content: SpanContent, at_s: float) -> float:
         """To consolidates of longer windows."""
         if not self.shippings:
             return 0.0
         self.station.output.tuples_out += content.keys
         return sum([shipping.ship(span, content, at_s, self.index) for shipping in self.shippings])
 
-    def _results(self, span: Span, content: Content, at_s: float) -> list[Dated]:
+    def _results(self, span: Span, content: SpanContent, at_s: float) -> list[Dated]:
         """To all others."""
         if self.shippings and len(self.shippings) == len(self.station.output.ports):
             return []
@@ -163,52 +165,5 @@ class ConsolidateLogic(TimedLogic):
 
     def _forget(self, now_us: int) -> None:
         before = self.panes.pane(now_us - self.longest_us)
-        for pieces in self.pieces:
+        for pieces in self.spans:
             pieces.forget(before)
-
-    # state ------------------------------------------------------------------------------------------------------------
-
-    def window_bytes(self) -> float:
-        """See Logic."""
-        return self.key_bytes * sum([pieces.keys for pieces in self.pieces])
-
-    def state(self) -> object:
-        """See TimedLogic: pieces by input."""
-        return [pieces.copy() for pieces in self.pieces]
-
-    def become(self, state: object) -> None:
-        """See TimedLogic."""
-        self.pieces = [pieces.copy() for pieces in cast("list[Pieces]", state)]
-
-    def come(self, sibling: TimedLogic, values: dict[str, float]) -> None:
-        """See TimedLogic; of the same inputs."""
-        super().come(sibling, values)
-        assert isinstance(sibling, ConsolidateLogic)
-        self.know_inputs([pieces.windows for pieces in sibling.pieces])
-
-    def add_state(self, state: GroupState) -> None:
-        """See TimedLogic."""
-        self.give_groups(cast("State", state))
-
-    def take_groups(self, groups: list[int]) -> State:
-        """Takes key groups' pieces out."""
-        return [pieces.take(groups) for pieces in self.pieces]
-
-    def pieces_of(self, groups: list[int]) -> State:
-        """What it has of key groups."""
-        return [pieces.of(groups) for pieces in self.pieces]
-
-    def give_groups(self, state: State) -> None:
-        """Merges key groups' pieces into its own."""
-        for pieces, mine in zip(self.pieces, state, strict=True):
-            for span, content in mine.items():
-                pieces.add(span, content)
-
-    def drop_groups(self, groups: list[int], since_us: int) -> None:
-        """Somebody else forms their windows from a time on, and has all pieces of those; earlier ones are formed."""
-        for pieces in self.pieces:
-            pieces.drop(groups)
-
-    def bytes_of(self, state: State) -> float:
-        """Size of key groups' state."""
-        return self.key_bytes * sum([content.keys for side in state for content in side.values()])

@@ -17,7 +17,7 @@ from twin.engine.keys.groups import KeyGroups
 from twin.engine.keys.likeness import cumulative
 from twin.engine.partitioners.partitioner import Partitioner
 from twin.engine.record import Record
-from twin.engine.windows.panes import DIGEST_BITS, Audit, Dated, Groups
+from twin.engine.windows.panes import DIGEST_BITS, Audit, Dated
 from twin.panes import Span
 
 
@@ -51,7 +51,6 @@ class Ownership:
 
     def __init__(self, keys: KeyGroups) -> None:
         self.keys = keys
-        self.groups = Groups(keys.distinct)
         self.cuts: list[Cut] = []
         self.leaving: list[Cut] = []
         self._seen = -1
@@ -154,14 +153,14 @@ class EventTimePartitioner(Partitioner):
 
     def _draw_key(self, record: Dated, digest: int) -> int:
         """Its key, which is the same if it is read again; the key group of that."""
-        keys, groups, known = self.ownership.keys, self.ownership.groups, self.audit.keys
+        keys, known = self.ownership.keys, self.audit.keys
         if self._weighed != keys.version:
             self._weighed, self._key_steps = keys.version, cumulative(keys.weights.tolist())
         if digest and digest in known:
             record.key = known[digest]
-            return groups.of(record.key)
+            return keys.group_of(record.key)
         group = bisect_right(self._key_steps, self._draws.uniform())
-        first, end = groups.edges[group], groups.edges[group + 1]
+        first, end = keys.first[group], keys.first[group + 1]
         record.key = first + int(self._draws.uniform() * (end - first))
         if digest:
             known[digest] = record.key

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field
+from typing import Generic, Self, TypeVar
 
-import numpy as np
-
+from twin.engine.keys.groups import KeyGroups
 from twin.engine.record import Record
+from twin.engine.state import Leaves
 from twin.panes import Span
 
 Found = tuple[int, int, float, float]
 """Of a key: records, their digests together, and when the oldest was born and taken."""
 
 
-class Groups:
-    """The key groups of an operator: distinct keys of each [G], and to which a key belongs."""
-
-    def __init__(self, distinct: np.ndarray) -> None:
-        self.distinct = distinct
-        self.edges: list[int] = [0, *np.cumsum(distinct).astype(int).tolist()]
-
-    def __len__(self) -> int:
-        return len(self.edges) - 1
-
-    def of(self, key: int) -> int:
-        """The key group of a key; those without keys have none."""
-        return bisect_right(self.edges, key) - 1
+Place = TypeVar("Place", int, Span)
 
 
-class Content:
-    """Of one span of event time, or of several merged. held: by key."""
+class SpanContent:
+    """Of one span of event time, or of several merged. held: by key; keys belong to `groups`."""
 
-    def __init__(self, groups: Groups) -> None:
+    def __init__(self, groups: KeyGroups) -> None:
         self.groups = groups
         self.held: dict[int, Found] = {}
 
@@ -62,33 +51,60 @@ class Content:
         taken_s = sum([found[3] for found in each]) / len(each) if each else 0.0
         return born_s, taken_s
 
-    def merge(self, other: Content) -> None:
+    def merge(self, other: SpanContent) -> None:
         """Takes the other's records in."""
         for key, found in other.held.items():
             self.add(key, found)
 
-    def only(self, groups: Iterable[int]) -> Content:
+    def only(self, groups: Iterable[int]) -> SpanContent:
         """A copy, with these key groups alone."""
-        wanted, part = set(groups), Content(self.groups)
-        part.held = {key: found for key, found in self.held.items() if self.groups.of(key) in wanted}
+        wanted = set(groups)
+        return self.of_keys(lambda key: self.groups.group_of(key) in wanted)
+
+    def of_keys(self, wanted: Leaves) -> SpanContent:
+        """A copy, with those keys alone."""
+        part = SpanContent(self.groups)
+        part.held = {key: found for key, found in self.held.items() if wanted(key)}
         return part
 
-    def copy(self) -> Content:
+    def copy(self) -> SpanContent:
         """The same, which changes apart."""
-        again = Content(self.groups)
-        again.held = self.held.copy()
-        return again
+        return self.of_keys(lambda _: True)
 
-    def drop(self, groups: Iterable[int]) -> None:
-        """Without these key groups."""
-        gone = set(groups)
-        self.held = {key: found for key, found in self.held.items() if self.groups.of(key) not in gone}
+    def drop(self, gone: Leaves) -> None:
+        """Without those keys."""
+        self.held = {key: found for key, found in self.held.items() if not gone(key)}
 
-    def single(self, key: int) -> Content:
+    def single(self, key: int) -> SpanContent:
         """One of its keys."""
-        part = Content(self.groups)
+        part = SpanContent(self.groups)
         part.held[key] = self.held[key]
         return part
+
+
+class SpanStore(Generic[Place]):
+    """Contents by where they are in event time: the number of a pane, or a span of panes."""
+
+    def __init__(self, groups: KeyGroups) -> None:
+        self.groups = groups
+        self.held: dict[Place, SpanContent] = {}
+
+    def at(self, place: Place) -> SpanContent:
+        """What is there; an empty content if nothing was."""
+        content = self.held.get(place)
+        if content is None:
+            content = self.held[place] = SpanContent(self.groups)
+        return content
+
+    def add(self, place: Place, content: SpanContent) -> None:
+        """More has come there: other senders may have part of it."""
+        self.at(place).merge(content)
+
+    def copy(self) -> Self:
+        """The same, which changes apart."""
+        again = copy(self)
+        again.held = {place: content.copy() for place, content in self.held.items()}
+        return again
 
 
 DIGEST_BITS = 63
@@ -122,7 +138,7 @@ class Partial(Record):
 
     __slots__ = ("content", "span")
 
-    def __init__(self, at_s: float, span: Span, content: Content) -> None:
+    def __init__(self, at_s: float, span: Span, content: SpanContent) -> None:
         born_s, taken_s = content.stamps()
         super().__init__(born_s, taken_s, at_s)
         self.span = span
@@ -162,7 +178,7 @@ class Audit:
     emitted: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     keys: dict[int, int] = field(default_factory=dict)
 
-    def emit(self, span: Span, content: Content) -> None:
+    def emit(self, span: Span, content: SpanContent) -> None:
         """A window is complete."""
         for key, found in content.held.items():
             self.emitted.append((span.start, span.end, key, found[0], found[1]))

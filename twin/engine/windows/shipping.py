@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twin.engine.windows.ownership import Copied, Ownership
-from twin.engine.windows.panes import Content, Partial
+from twin.engine.windows.panes import Partial, SpanContent
 from twin.panes import Span
 
 if TYPE_CHECKING:
@@ -43,15 +43,15 @@ class Shipping:
     ) -> None:
         self.task = task
         self.made_s = made_s
-        self.here: Callable[[Span, Content], None] | None = None
-        self.held: Callable[[Span], Content] | None = None
+        self.here: Callable[[Span, SpanContent], None] | None = None
+        self.held: Callable[[Span], SpanContent] | None = None
         self.port = port
         self.ownership = ownership
         self.copied = copied
         self.longest_us = longest_us
         self.together = False
 
-    def ship(self, span: Span, content: Content, at_s: float, sender: int) -> float:
+    def ship(self, span: Span, content: SpanContent, at_s: float, sender: int) -> float:
         """Sends the results over a span; returns the CPU seconds that it takes to send them."""
         sent, work_s = 0, 0.0
         for owner, part in self._parts(span, content, sender):
@@ -66,7 +66,7 @@ class Shipping:
         self.copied.n += sent - content.keys
         return work_s
 
-    def to(self, owner: int, span: Span, content: Content, at_s: float) -> float:
+    def to(self, owner: int, span: Span, content: SpanContent, at_s: float) -> float:
         """Sends results again, to one owner; returns the CPU seconds that it takes."""
         work_s = 0.0
         for piece in self._pieces(span, content, at_s):
@@ -74,7 +74,7 @@ class Shipping:
             work_s += self._send(piece, owner)
         return work_s
 
-    def _pieces(self, span: Span, content: Content, at_s: float) -> list[Partial]:
+    def _pieces(self, span: Span, content: SpanContent, at_s: float) -> list[Partial]:
         return [Partial(at_s, span, content.single(key)) for key in sorted(content.held)]
 
     def _send(self, piece: Partial, owner: int) -> float:
@@ -82,7 +82,7 @@ class Shipping:
         self.port.transfer(path, piece)
         return self.made_s + path.send_s
 
-    def _parts(self, span: Span, content: Content, sender: int) -> list[tuple[int, Content]]:
+    def _parts(self, span: Span, content: SpanContent, sender: int) -> list[tuple[int, SpanContent]]:
         """What goes to whom. A new owner may have had a key group before: of windows that are still the old owner's it
         sends what it has from before the cut; later tuples came to both."""
         parts = [(owner, content.only(groups)) for owner, groups in self._owners(span, sender)]

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from twin.engine.keys.groups import KeyGroups
 from twin.engine.logic import Logic
 from twin.engine.record import Mark
+from twin.engine.state import Leaves, State
 from twin.engine.windows.ownership import Ownership
-from twin.engine.windows.panes import Audit, Content, Groups
+from twin.engine.windows.panes import Audit, SpanContent, SpanStore
 from twin.engine.windows.shipping import Owed, Shipping
 from twin.panes import Span
 
 WATERMARK, MODIFICATION, RELEASE = "watermark", "modification", "release"
-
-GroupState = Mapping[int, Content] | Sequence[Mapping[Span, Content]]
-"""Of key groups: what a compute has, by pane, or a consolidate, by input and span."""
 
 
 class TimedKept:
@@ -30,13 +29,14 @@ class TimedKept:
         self.held_us = logic.held_us.copy()
         self.owed_s = logic.owed.work_s
         self.sent_off = logic.sent_off.copy()
-        self.state = logic.state()
+        self.spans = [store.copy() for store in logic.spans]
 
 
 class TimedLogic(Logic):
     """watermark_us: up to where it is done. held_us: by migration that is under way, beyond where it must not go; it
-    takes tuples meanwhile. emitted_us: of key groups that came from elsewhere, up to where their windows were handed
-    over there. sent_off: state of its key groups that is on its way elsewhere, and back here if the job fails."""
+    takes tuples meanwhile. spans: what it holds, by input of a consolidate. emitted_us: of key groups that came from
+    elsewhere, up to where their windows were handed over there. sent_off: state of its key groups that is on its way
+    elsewhere, and back here if the job fails."""
 
     ownership: Ownership
     """Who has which of its operator's key groups; set when all tasks are there."""
@@ -49,7 +49,8 @@ class TimedLogic(Logic):
         self.watermark_us = -math.inf
         self.emitted_us: dict[int, float] = {}
         self.held_us: list[float] = []
-        self.sent_off: list[GroupState] = []
+        self.sent_off: list[State] = []
+        self.spans: Sequence[SpanStore[Any]] = []
         self.index = 0
         self.owed = Owed()
         self.shippings: list[Shipping] = []
@@ -63,26 +64,33 @@ class TimedLogic(Logic):
     def modify(self, cut_us: int) -> None:
         """Something changes from that event time on."""
 
-    def state(self) -> object:
-        """A copy of all that it has of event time."""
-        raise NotImplementedError
+    def open(self, store: SpanStore[Any]) -> Mapping[Any, SpanContent]:
+        """Of a store, what has not been handed over."""
+        return store.held
 
-    def become(self, state: object) -> None:
-        """Has a copy of that, and nothing else."""
-        raise NotImplementedError
+    def drop(self, gone: Leaves, since_us: int) -> None:
+        """Somebody else has what is of these keys from a time on, and all of it."""
+        for store in self.spans:
+            for content in store.held.values():
+                content.drop(gone)
 
     def past(self) -> bool:
         """Whether it has something left that was handed over, and may be asked for again."""
         return False
 
+    def stores_of(self, groups: KeyGroups) -> Sequence[SpanStore[Any]]:
+        """Where it is to keep what comes, all empty."""
+        raise NotImplementedError
+
+    def belong(self, ownership: Ownership, audit: Audit) -> None:
+        """Goes to work as one of its operator's replicas."""
+        self.ownership, self.audit = ownership, audit
+        self.spans = self.stores_of(ownership.keys)
+
     def come(self, sibling: TimedLogic, values: dict[str, float]) -> None:
         """Goes to work beside a sibling, as far as what it will get, by kind of mark."""
-        self.ownership, self.audit = sibling.ownership, sibling.audit
+        self.belong(sibling.ownership, sibling.audit)
         self.watermark_us = values.get(WATERMARK, -math.inf)
-
-    def add_state(self, state: GroupState) -> None:
-        """Merges key groups' state into its own."""
-        raise NotImplementedError
 
     # control items -------------------------------------------------------------------------------------------------
 
@@ -135,10 +143,10 @@ class TimedLogic(Logic):
         assert isinstance(kept, TimedKept)
         self.watermark_us, self.owed.work_s = kept.watermark_us, kept.owed_s
         self.emitted_us, self.held_us = kept.emitted_us.copy(), kept.held_us.copy()
-        self.become(kept.state)
+        self.spans = [store.copy() for store in kept.spans]
         self.sent_off = []
         for state in kept.sent_off:
-            self.add_state(state)
+            self.give(state)
         return 0
 
     # state -----------------------------------------------------------------------------------------------------------
@@ -149,27 +157,54 @@ class TimedLogic(Logic):
         return float(self.station.env.now)
 
     @property
-    def groups(self) -> Groups:
+    def groups(self) -> KeyGroups:
         """Of its operator."""
-        return self.ownership.groups
+        return self.ownership.keys
 
     def know_keys(self, keys: KeyGroups, replica: int) -> None:
         """See Logic."""
         self.index = replica
 
-    def nothing(self) -> Content:
+    def nothing(self) -> SpanContent:
         """An empty piece of event time."""
-        return Content(self.groups)
+        return SpanContent(self.groups)
+
+    def window_bytes(self) -> float:
+        """See Logic."""
+        return self.key_bytes * sum([content.keys for store in self.spans for content in self.open(store).values()])
 
     def held_bytes(self) -> float:
         """See Logic."""
         return self.window_bytes()
 
+    def bytes_of(self, wanted: Leaves) -> float:
+        """Size of what it has not handed over of some keys."""
+        return self._parts(wanted).bytes
+
+    def _parts(self, wanted: Leaves) -> State:
+        stores = [{at: content.of_keys(wanted) for at, content in self.open(store).items()} for store in self.spans]
+        return State(stores, self.key_bytes * sum([part.keys for store in stores for part in store.values()]))
+
+    def take(self, share: float, leaves: Leaves | None = None) -> State:
+        """See Logic."""
+        assert leaves is not None
+        state = self._parts(leaves)
+        for store in self.spans:
+            for content in self.open(store).values():
+                content.drop(leaves)
+        return state
+
+    def give(self, state: State) -> None:
+        """See Logic."""
+        for store, parts in zip(self.spans, state.stores, strict=True):
+            for place, part in parts.items():
+                store.add(place, part)
+
     def held(self) -> float:
         """None that count as tuples: its state is of keys."""
         return 0.0
 
-    def allowed(self, span: Span, content: Content, own: bool) -> Content:
+    def allowed(self, span: Span, content: SpanContent, own: bool) -> SpanContent:
         """What it hands over of a span: of all key groups but those whose windows up to there left from elsewhere.
 
         own: of those only that are its own to emit.
