@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -32,6 +32,7 @@ from streamtwin.cli import (
     learning,
     library,
     optimize,
+    options,
     policies,
     profiling,
     report,
@@ -58,31 +59,52 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-GROUPS = (
-    demo,
-    library,
-    run,
-    export,
-    whatif,
-    policies,
-    capacity,
-    sensitivity,
-    dry_run,
-    shadow,
-    report,
-    corpus,
-    learning,
-    improve,
-    profiling,
-    optimize,
-    validate,
-    benchmark,
-    reproduce,
-    importing,
-    calibrating,
-)
-for group in GROUPS:
-    group.register(app)
+REAL_SYSTEMS = "Real systems"
+COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
+    "Start here": {"demo": demo.demo},
+    "Scenarios": {
+        "list": library.list_all,
+        "show": library.show,
+        "schema": library.schema,
+        "run": run.run,
+        "export": export.export,
+    },
+    "Questions": {
+        "whatif": whatif.whatif,
+        "compare": whatif.compare,
+        "compare-policies": policies.compare_policies,
+        "capacity": capacity.capacity,
+        "sensitivity": sensitivity.sensitivity,
+        "dry-run": dry_run.dry_run,
+        "shadow": shadow.shadow,
+        "report": report.report,
+    },
+    "Cost model": {
+        "corpus": corpus.corpus,
+        "dataset": corpus.dataset,
+        "train": learning.train,
+        "evaluate": learning.evaluate,
+        "improve": improve.improve,
+    },
+    "Plans": {
+        "profile": profiling.profile,
+        "optimize": optimize.optimize,
+        "validate": validate.validate,
+        "benchmark": benchmark.benchmark,
+    },
+    "Published experiments": {"reproduce": reproduce.reproduce},
+    REAL_SYSTEMS: {
+        "validate-runs": importing.validate_runs,
+        "calibrate": calibrating.calibrate,
+        "use-profile": calibrating.use_profile,
+    },
+    "Other": {"version": library.version},
+}
+"""By their heading in the help."""
+for panel, commands in COMMANDS.items():
+    for name, function in commands.items():
+        options.add(app, name, panel, function)
+app.add_typer(importing.imports, name="import", rich_help_panel=REAL_SYSTEMS)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,17 +1,20 @@
-"""What the commands that ask questions share: their options, and how they end."""
+"""What the commands that ask questions share: their options, where their runs are made, and how they end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from scenarios.files.documents import document
+from streamtwin.cli.given import Set
 from streamtwin.cli.interruption import kept
-from streamtwin.cli.terminal import Terminal
+from streamtwin.cli.options import Options
+from streamtwin.cli.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,22 +24,6 @@ if TYPE_CHECKING:
     from streamtwin.answers.presentation import Presentation
     from twin.scenario import Scenario
 
-Metric = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metric",
-        metavar="NAME",
-        help="What to compare, such as e2e_latency_s.p99 or hosts.HOST.cpu. Repeatable. "
-        "Default: throughput, latency and its p99.",
-    ),
-]
-Replications = Annotated[
-    int, typer.Option("--replications", metavar="N", help="Runs of each variant; with --precision, the first ones.")
-]
-Precision = Annotated[
-    str | None,
-    typer.Option("--precision", metavar="SHARE", help="Add runs until every 95 % interval is this narrow: 2%."),
-]
 Workers = Annotated[
     int | None, typer.Option("--workers", metavar="N", help="Processes; the result is the same. Default: one a core.")
 ]
@@ -50,68 +37,112 @@ OutFolder = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Keep runs, table.csv, figure.png and answer.json; go on from there."),
 ]
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Asking(Options):
+    """What every question takes: of which scenario, where its runs are made and kept, and how it is answered."""
+
+    set_: Set = None
+    out: OutFolder = None
+    workers: Workers = None
+    master: Master = None
+    seed: ScenarioSeed = None
+    as_json: AsJson = False
+    quiet: Quiet = False
+    terminal: Terminal = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terminal", Terminal(as_json=self.as_json, quiet=self.quiet))
+
+    def scenario(self, name: str, question: str) -> Scenario:
+        """The scenario of that name or file with the values of --set and --seed. question: in words, for progress."""
+        self.terminal.stage(f"{question}: reading {name}")
+        from scenarios.files import scenario_file
+        from scenarios.files.overrides import set_values
+
+        seeds = [] if self.seed is None else [f"run.seed={self.seed}"]
+        return set_values(scenario_file.load(name), [*(self.set_ or []), *seeds])
+
+    @contextmanager
+    def bench(self, of: Of | None = None) -> Iterator[Bench]:
+        """Where the runs of a question are made. of: what is kept of a run; absent: its measures."""
+        keeping = nullcontext() if self.out is None else kept(f"the finished runs in {self.out}")
+        with keeping, bench(self.terminal, self.workers, self.master, of) as made:
+            yield made
+
+    def keep(self, bench: Bench, question: Mapping[str, Any]) -> None:
+        """From now on runs are kept in the folder, if there is one, and those that it holds are not made again.
+
+        Raises BadInput if it holds the answer to another question.
+        """
+        from scenarios.questions import folder
+
+        bench.kept = folder.opened(self.out, question)
+
+    def answered(self, answer: Answer, told: Callable[[Answer], Presentation]) -> None:
+        """How a question ends: its notes, the files in its folder, if there is one, and the answer."""
+        presentation = told(answer)
+        for line in presentation.notes:
+            self.terminal.note(line)
+        if self.out is not None:
+            figure = None if presentation.figure is None else presentation.figure()
+            write(self.terminal, self.out, answer, presentation.rows, figure)
+        self.terminal.result(answer, "\n".join(presentation.sentences), *presentation.tables)
+
+
+@dataclass(frozen=True)
+class Comparing(Options):
+    """What is compared, and how precisely."""
+
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            metavar="NAME",
+            help="What to compare, such as e2e_latency_s.p99 or hosts.HOST.cpu. Repeatable. "
+            "Default: throughput, latency and its p99.",
+        ),
+    ] = None
+    replications: Annotated[
+        int, typer.Option("--replications", metavar="N", help="Runs of each variant; with --precision, the first ones.")
+    ] = 10
+    precision: Annotated[
+        str | None,
+        typer.Option("--precision", metavar="SHARE", help="Add runs until every 95 % interval is this narrow: 2%."),
+    ] = None
+
+    def wanted(self) -> Wanted:
+        """How many runs. Raises BadInput for what cannot be."""
+        from scenarios.questions.ranges import share
+        from scenarios.questions.replications import Wanted
+
+        found = Wanted(self.replications, None if self.precision is None else share(self.precision))
+        found.check()
+        return found
+
+    def metrics(self, scenarios: Iterable[Scenario]) -> list[str]:
+        """In full, each once. Raises BadInput if one of the scenarios has none such, which would look like 0."""
+        from scenarios.questions.measures import USUAL, full_name
+
+        names = self.metric or USUAL
+        found = [[full_name(name, scenario, f"--metric, {scenario.name}") for name in names] for scenario in scenarios]
+        return list(dict.fromkeys(found[0]))
 
 
 def bench(terminal: Terminal, workers: int | None, master: str | None, of: Of | None = None) -> Bench:
-    """Where the runs of a question are made. of: what is kept of a run; absent: its measures."""
+    """Where runs are made. of: what is kept of a run; absent: its measures."""
     from scenarios.executing.chosen import executor
     from scenarios.questions.bench import Bench, outcome
 
     return Bench(executor(workers, master, terminal.stage), of or outcome)
 
 
-def keeping(out: Path | None) -> AbstractContextManager[None]:
-    """What an interruption leaves of a question."""
-    return nullcontext() if out is None else kept(f"the finished runs in {out}")
-
-
-def adjusted(scenario: str, set_: Sequence[str] | None, seed: int | None) -> Scenario:
-    """The scenario of that name or file with the values of --set and --seed."""
-    from scenarios.files import scenario_file
-    from scenarios.files.overrides import set_values
-
-    seeds = [] if seed is None else [f"run.seed={seed}"]
-    return set_values(scenario_file.load(scenario), [*(set_ or []), *seeds])
-
-
-def wanted(replications: int, precision: str | None) -> Wanted:
-    """Checked before any work is done."""
-    from scenarios.questions.ranges import share
-    from scenarios.questions.replications import Wanted
-
-    found = Wanted(replications, None if precision is None else share(precision))
-    found.check()
-    return found
-
-
-def metric_names(given: Sequence[str] | None, scenarios: Iterable[Scenario]) -> list[str]:
-    """In full, each once. Raises BadInput if one of the scenarios has none such, which would look like 0."""
-    from scenarios.questions.measures import USUAL, full_name
-
-    asked = given or USUAL
-    found = [[full_name(each, scenario, f"--metric, {scenario.name}") for each in asked] for scenario in scenarios]
-    return list(dict.fromkeys(found[0]))
-
-
-def answered(terminal: Terminal, answer: Any, told: Presentation, out: Path | None = None) -> None:
-    """How a question ends: its notes, the files in its folder, if there is one, and the answer."""
-    from scenarios.files.pictures import png
-    from scenarios.questions import folder
-
-    for line in told.notes:
-        terminal.note(line)
-    if out is not None:
-        folder.write(out, document(answer), told.rows, None if told.figure is None else png(told.figure()))
-        terminal.note(f"table.csv, figure.png and answer.json are in {out}")
-    terminal.result(answer, "\n".join(told.sentences), *told.tables)
-
-
-def write(
-    terminal: Terminal, out: Path, found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], figure: Figure | None
-) -> None:
+def write(terminal: Terminal, out: Path, answer: Any, rows: Sequence[Mapping[str, Any]], figure: Figure | None) -> None:
     """The answer's files."""
     from scenarios.files.pictures import png
     from scenarios.questions import folder
 
-    folder.write(out, document(found), rows, None if figure is None else png(figure))
+    folder.write(out, document(answer), rows, None if figure is None else png(figure))
     terminal.note(f"table.csv, figure.png and answer.json are in {out}")

@@ -14,11 +14,6 @@ from streamtwin.cli.search_options import Drive, Seconds
 from streamtwin.cli.terminal import AsJson, Quiet, Seed, Terminal
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
-    app.command("benchmark", rich_help_panel="Plans")(benchmark)
-
-
 def benchmark(
     families: Annotated[
         str | None, typer.Option("--families", metavar="A,B,...", help="Families of `twin list`. Default: all.")

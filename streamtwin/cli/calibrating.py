@@ -21,12 +21,6 @@ By = Literal["operator", "kind", "function"]
 Machine = Annotated[str | None, typer.Option("--machine", metavar="NAME", help="Use the points of this machine alone.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the commands of this file."""
-    app.command("calibrate", rich_help_panel="Real systems")(calibrate)
-    app.command("use-profile", rich_help_panel="Real systems")(use_profile)
-
-
 def calibrate(
     scenario: ScenarioName,
     points: Annotated[

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamtwin.cli import asking
-from streamtwin.cli.asking import Master, OutFolder, Workers
-from streamtwin.cli.given import ScenarioName, Set
-from streamtwin.cli.terminal import AsJson, Quiet, ScenarioSeed, Terminal
+from streamtwin.cli.asking import Asking
+from streamtwin.cli.given import PolicyName, ScenarioName
 
 if TYPE_CHECKING:
     from scenarios.questions.knobs import Knob
@@ -17,13 +15,9 @@ if TYPE_CHECKING:
 WHAT = "A path such as workload.arrivals.clicks.rate_per_s, 'replicas of OPERATOR', or hosts."
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
-    app.command("capacity", rich_help_panel="Questions")(capacity)
-
-
 def capacity(
     scenario: ScenarioName,
+    asking: Asking,
     find_max: Annotated[str | None, typer.Option("--find-max", metavar="WHAT", help=WHAT)] = None,
     find_min: Annotated[
         str | None, typer.Option("--find-min", metavar="WHAT", help="The same, for the smallest value.")
@@ -39,21 +33,11 @@ def capacity(
     on: Annotated[
         str | None, typer.Option("--on", metavar="HOST,...", help="Hosts of the replicas, in turn. Default: as now.")
     ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option("--policy", metavar="NAME", help="A policy that reconfigures the job; see `twin list`."),
-    ] = None,
-    set_: Set = None,
+    policy: PolicyName = None,
     replications: Annotated[int, typer.Option("--replications", metavar="N", help="Runs at each value.")] = 10,
     precision: Annotated[
         str, typer.Option("--precision", metavar="SHARE", help="How precisely the limit of each run is found.")
     ] = "1%",
-    out: OutFolder = None,
-    workers: Workers = None,
-    master: Master = None,
-    seed: ScenarioSeed = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """The largest rate that a job bears, or the fewest replicas or hosts that it needs; and what binds.
 
@@ -61,37 +45,35 @@ def capacity(
     `twin capacity rush-hour-scaling --find-min "replicas of match" --on worker-1,worker-2` ·
     `twin capacity smart-grid --find-min hosts --while "not backpressured and e2e_latency_s.p99 < 2"`
     """
-    terminal = Terminal(as_json=as_json, quiet=quiet)
-    terminal.stage(f"capacity: reading {scenario}")
     from scenarios.files.overrides import set_value
     from scenarios.questions import capacity as asked
-    from scenarios.questions import folder, single_run
+    from scenarios.questions import single_run
     from scenarios.questions.condition import condition
     from scenarios.questions.ranges import bounds, share
+    from scenarios.questions.replications import Wanted
     from streamtwin.answers.capacity import told
     from twin.errors import BadInput
 
     if (find_max is None) == (find_min is None):
         raise BadInput("give either --find-max or --find-min, such as --find-max workload.arrivals.SOURCE.rate_per_s")
-    loaded = asking.adjusted(scenario, set_, seed)
-    asking.wanted(replications, None)
-    find = "max" if find_max is not None else "min"
+    loaded = asking.scenario(scenario, "capacity")
+    Wanted(replications).check()
     question = asked.Question(
-        "max" if find == "max" else "min",
-        _knob(find_max or find_min or "", f"--find-{find}", on),
+        "max" if find_min is None else "min",
+        _knob(find_max or find_min or "", "--find-max" if find_min is None else "--find-min", on),
         condition(while_, loaded),
         None if between is None else bounds(between, "--between"),
         share(precision),
         replications,
     )
     job = loaded if policy is None else set_value(loaded, f"policy={policy}", "--policy")
-    keyed = {"find": find, "of": question.knob.name, "while": while_, "on": on, "seed": loaded.run.seed}
-    with asking.keeping(out), asking.bench(terminal, workers, master) as bench:
+    keyed = {"find": question.find, "of": question.knob.name, "while": while_, "on": on, "seed": loaded.run.seed}
+    with asking.bench() as bench:
         bench.check(job)
         question.range(job)
-        bench.kept = folder.opened(out, {"command": "capacity", "case": single_run.key(job), **keyed})
-        answer = asked.capacity(job, question, bench, loaded.run.seed, terminal)
-    asking.answered(terminal, answer, told(answer), out)
+        asking.keep(bench, {"command": "capacity", "case": single_run.key(job), **keyed})
+        answer = asked.capacity(job, question, bench, loaded.run.seed, asking.terminal)
+    asking.answered(answer, told)
 
 
 def _knob(name: str, flag: str, on: str | None) -> Knob:

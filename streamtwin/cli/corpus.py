@@ -23,12 +23,6 @@ Master = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the commands of this file."""
-    app.command("corpus", rich_help_panel="Cost model")(corpus)
-    app.command("dataset", rich_help_panel="Cost model")(dataset)
-
-
 def corpus(
     out: Annotated[
         Path, typer.Argument(metavar="OUT", help="Folder; the same command resumes it, more --runs let it grow.")

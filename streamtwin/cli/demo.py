@@ -9,22 +9,16 @@ from typing import Annotated
 import typer
 
 from streamtwin.cli.interruption import kept
-from streamtwin.cli.terminal import AsJson, Quiet, Seed, Terminal
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
-    app.command("demo", rich_help_panel="Start here")(demo)
+from streamtwin.cli.terminal import Seed, Terminal
 
 
 def demo(
+    terminal: Terminal,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Folder; an earlier demo in it is replaced.")
     ] = Path("demo"),
     runs: Annotated[int, typer.Option("--runs", metavar="N", min=100, help="Runs to learn from.")] = 500,
     seed: Seed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Simulate, learn, plan, prove: the whole loop on one query, in a few minutes.
 
@@ -34,7 +28,6 @@ def demo(
     from streamtwin.demo.loop import Settings, play
     from streamtwin.tables import tables
 
-    terminal = Terminal(as_json=as_json, quiet=quiet)
     settings = Settings(seed=seed, runs=runs)
     prepare(out, settings)
     with kept("the finished runs"):

@@ -8,16 +8,12 @@ from typing import Annotated
 import typer
 
 from streamtwin.cli.given import Set, Target, run_of
-from streamtwin.cli.terminal import AsJson, Quiet, ScenarioSeed, Terminal
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
-    app.command("export", rich_help_panel="Scenarios")(export)
+from streamtwin.cli.terminal import ScenarioSeed, Terminal
 
 
 def export(
     target: Target,
+    terminal: Terminal,
     form: Annotated[
         str,
         typer.Option(
@@ -31,15 +27,12 @@ def export(
     ] = None,
     set_: Set = None,
     seed: ScenarioSeed = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Writes a run for other programs: a trace for Perfetto's viewer, tables as CSV or Parquet, or samples of metrics.
 
     Examples: `twin export failover` · `twin run failover --out trace`, then `twin export trace --format csv` ·
     `twin export rush-hour --format metrics --out metrics`, then `twin shadow rush-hour metrics --once`
     """
-    terminal = Terminal(as_json=as_json, quiet=quiet)
     terminal.stage(f"export: reading {target}")
     from scenarios.files.traces import check_free
     from streamtwin.export import files

@@ -50,6 +50,10 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Replace one value; operators and hosts by name. Repeatable."),
 ]
+PolicyName = Annotated[
+    str | None,
+    typer.Option("--policy", metavar="NAME", help="A policy that reconfigures the job; see `twin list`."),
+]
 
 
 def scenario_of(name: str, assignments: Sequence[str] | None, **options: object) -> Scenario:

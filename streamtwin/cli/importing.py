@@ -12,12 +12,6 @@ from streamtwin.cli.terminal import AsJson, Quiet, Seed, Terminal
 imports = typer.Typer(no_args_is_help=True, help="Turns what another tool wrote into a scenario file.")
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the commands of this file."""
-    app.add_typer(imports, name="import", rich_help_panel="Real systems")
-    app.command("validate-runs", rich_help_panel="Real systems")(validate_runs)
-
-
 @imports.command("run-graph")
 def run_graph(
     source: Annotated[

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 SHIPPED = "learned"
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
-    app.command("improve", rich_help_panel="Cost model")(improve)
-
-
 def improve(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A folder that `twin train` wrote, or `learned`: the shipped one.")

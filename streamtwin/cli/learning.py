@@ -28,12 +28,6 @@ TrainingSeed = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the commands of this file."""
-    app.command("train", rich_help_panel="Cost model")(train)
-    app.command("evaluate", rich_help_panel="Cost model")(evaluate)
-
-
 def train(
     dataset: DatasetFolder,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder of the model.")],

@@ -31,11 +31,6 @@ PRICE, BUYER = "price", "milp-hosts"
 OutFile = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the scenario with its new plan.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
-    app.command("optimize", rich_help_panel="Plans")(optimize)
-
-
 def optimize(
     scenario: ScenarioName,
     set_: Set = None,

@@ -21,11 +21,6 @@ Percentile = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
-    app.command("profile", rich_help_panel="Plans")(profile)
-
-
 def profile(
     scenario: ScenarioName,
     set_: Set = None,

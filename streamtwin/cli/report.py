@@ -7,13 +7,8 @@ from typing import Annotated
 
 import typer
 
-from streamtwin.cli.given import Set, known_scenarios, run_of
-from streamtwin.cli.terminal import AsJson, Quiet, ScenarioSeed, Terminal
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
-    app.command("report", rich_help_panel="Questions")(report)
+from streamtwin.cli.given import PolicyName, Set, known_scenarios, run_of
+from streamtwin.cli.terminal import ScenarioSeed, Terminal
 
 
 def report(
@@ -25,20 +20,16 @@ def report(
             autocompletion=known_scenarios,
         ),
     ],
+    terminal: Terminal,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="The page. Default: NAME.html in the current folder.")
     ] = None,
     plan: Annotated[
         str | None, typer.Option("--plan", metavar="FILE", help="Run the scenario under the plan of this file.")
     ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option("--policy", metavar="NAME", help="A policy that reconfigures the job; see `twin list`."),
-    ] = None,
+    policy: PolicyName = None,
     set_: Set = None,
     seed: ScenarioSeed = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """One self-contained page: the query on its hosts, the bottleneck in a sentence, time-lines, tables.
 
@@ -47,7 +38,6 @@ def report(
     `twin run failover --out trace`, then `twin report trace` · `twin whatif word-count --policy ds2 --out answer`, then
     `twin report answer`
     """
-    terminal = Terminal(as_json=as_json, quiet=quiet)
     terminal.stage(f"report: reading {target}")
     from streamtwin.report.page import check_ours
 

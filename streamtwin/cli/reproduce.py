@@ -10,7 +10,7 @@ import typer
 
 from streamtwin.cli.corpus import Master
 from streamtwin.cli.interruption import kept
-from streamtwin.cli.terminal import AsJson, Quiet, Terminal
+from streamtwin.cli.terminal import Terminal
 from streamtwin.house import PAPERS
 from twin.errors import BadInput
 
@@ -22,12 +22,8 @@ class Scale(StrEnum):
     PAPER = "paper"
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
-    app.command("reproduce", rich_help_panel="Published experiments")(reproduce)
-
-
 def reproduce(
+    terminal: Terminal,
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Names, or `all`; without any: the list.")
     ] = None,
@@ -38,8 +34,6 @@ def reproduce(
     ] = Path("reproduce"),
     master: Master = "local[*]",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of corpora, splits and networks.")] = 1,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Runs published experiments: tables and figures with ours beside the paper's.
 
@@ -58,7 +52,6 @@ def reproduce(
     from streamtwin.cli import catalogue
     from streamtwin.tables import tables
 
-    terminal = Terminal(as_json=as_json, quiet=quiet)
     if not names:
         known = catalogue.experiments()
         terminal.result({"experiments": known}, tables.glossary("experiments", known))

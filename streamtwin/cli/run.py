@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamtwin.cli.given import ScenarioName, Set, scenario_of
-from streamtwin.cli.terminal import AsJson, Quiet, ScenarioSeed, Terminal
+from streamtwin.cli.given import PolicyName, ScenarioName, Set, scenario_of
+from streamtwin.cli.terminal import ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
     from twin.run import Run
@@ -17,19 +17,12 @@ if TYPE_CHECKING:
 Horizon = Annotated[float | None, typer.Option("--horizon", metavar="S", help="Simulated seconds.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
-    app.command("run", rich_help_panel="Scenarios")(run)
-
-
 def run(
     scenario: ScenarioName,
+    terminal: Terminal,
     set_: Set = None,
     horizon: Horizon = None,
-    policy: Annotated[
-        str | None,
-        typer.Option("--policy", metavar="NAME", help="A policy that reconfigures the job; see `twin list`."),
-    ] = None,
+    policy: PolicyName = None,
     precision: Annotated[
         str | None,
         typer.Option("--precision", metavar="SHARE", help="End once throughput and latencies are this precise: 1%."),
@@ -41,8 +34,6 @@ def run(
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw the run over time: a .png, .pdf or .svg.")
     ] = None,
     seed: ScenarioSeed = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Simulates a scenario, with its events, and prints throughput, latency and load.
 
@@ -58,7 +49,6 @@ def run(
     from twin.guards.effort import SOONER, require_feasible
     from twin.simulation import simulate
 
-    terminal = Terminal(as_json=as_json, quiet=quiet)
     if out is not None:
         check_free(out)
     if plot is not None:

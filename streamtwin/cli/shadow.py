@@ -12,11 +12,6 @@ from streamtwin.cli.interruption import kept
 from streamtwin.cli.terminal import AsJson, Quiet, Terminal
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
-    app.command("shadow", rich_help_panel="Questions")(shadow)
-
-
 def shadow(
     scenario: ScenarioName,
     samples: Annotated[

@@ -18,6 +18,7 @@ import typer
 
 from scenarios.executing.progress import Progress, bar, every_tenth
 from scenarios.files.documents import document
+from streamtwin.cli.options import Options
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,10 +33,10 @@ ScenarioSeed = Annotated[
 ]
 
 
-class Terminal:
+class Terminal(Options):
     """The two streams of one command."""
 
-    def __init__(self, *, as_json: bool, quiet: bool) -> None:
+    def __init__(self, *, as_json: AsJson = False, quiet: Quiet = False) -> None:
         self.as_json = as_json
         self.quiet = quiet
         self._start_s = time.monotonic()

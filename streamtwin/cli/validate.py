@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from scenarios.planning.validation import ValidationRow
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
-    app.command("validate", rich_help_panel="Plans")(validate)
-
-
 def validate(
     scenarios: Annotated[
         list[str], typer.Argument(metavar="SCENARIO...", help="Names from `twin list`, or YAML files.")
