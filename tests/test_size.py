@@ -14,7 +14,7 @@ MOST_LINES = {
     "benchmarks": 5_950,
     "figures": 1_370,
     "models": 4_800,
-    "optimizers": 11_900,
+    "optimizers": 11_430,
     "papers": 8_050,
     "scenarios": 9_400,
     "spark": 1_200,

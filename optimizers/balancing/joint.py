@@ -26,32 +26,29 @@ from twin.errors import BadInput
 @dataclass(frozen=True, slots=True)
 class Joint:
     """band: percentage points that nodes may be off the mean. max_partition: most load of groups that migrate together,
-    in percent. score_factor: of pairs worth it, as ALBIC's. inner: spends what is left. Where loads stay what they are,
-    migrations are chosen by a program, for which HiGHS has so many seconds; where what stays need not be serialised, by
-    a search of so many steps.
+    in percent. score_factor: of pairs worth it, as ALBIC's. steps: of the search that chooses migrations, at most.
+    inner: spends what is left.
 
-    Raises BadInput unless band >= 0, and max_partition, score_factor, steps and seconds are > 0.
+    Raises BadInput unless band >= 0, and max_partition, score_factor and steps are > 0.
     """
 
     band: float = 2.0
     max_partition: float = 25.0
     score_factor: float = 1.5
     steps: int = 300
-    seconds: float = 10.0
     inner: Solver = field(default_factory=lambda: Search(looks=400))
     name: str = "joint"
 
     def __post_init__(self) -> None:
         if not self.band >= 0.0:
             raise BadInput(f"band must be >= 0 percentage points, got {self.band}")
-        for name in ("max_partition", "score_factor", "steps", "seconds"):
+        for name in ("max_partition", "score_factor", "steps"):
             if not getattr(self, name) > 0.0:
                 raise BadInput(f"{name} must be > 0, got {getattr(self, name)}")
 
     def solve(self, balance: Balance) -> Assignment:
         """Without traffic: what the inner solver says."""
-        from optimizers.balancing.collocation_program import collocated_by_program  # most commands start without SciPy
-        from optimizers.balancing.collocation_search import collocated_by_search
+        from optimizers.balancing.collocation_search import collocated_by_search  # most commands start without SciPy
 
         traffic = balance.traffic
         if traffic is None or not traffic.total:
@@ -59,10 +56,7 @@ class Joint:
         hot_e = traffic.mutual(self.score_factor)
         together_e = hot_e & _together(traffic, balance.home_g)
         unit_g = units(balance, traffic, together_e, self.max_partition)
-        if balance.serialising:
-            node_g = collocated_by_search(balance, traffic, hot_e, unit_g, band=self.band, steps=self.steps)
-        else:
-            node_g = collocated_by_program(balance, traffic, hot_e, unit_g, band=self.band, seconds=self.seconds)
+        node_g = collocated_by_search(balance, traffic, hot_e, unit_g, band=self.band, steps=self.steps)
         after = relieved(balance, node_g)
         node_g = self._balanced(after, traffic, unit_g, hot_e, node_g)
         node_g = drained(after, node_g, max(self.band, after.distance(node_g)))

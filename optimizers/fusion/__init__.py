@@ -3,9 +3,8 @@
 | to know | see |
 |---|---|
 | what a job must say | `job.py` |
-| which attributes two operators have in common | `lineage.py` |
-| what components are, and which may not be | `components.py`, `classes.py` |
-| how operators are fused | `greedy.py`, `acyclic.py`, `baseline.py`, `exact.py` |
+| which attributes two operators have in common, what components are, and which may not be | `components.py` |
+| how operators are fused | `algorithms.py`, `exact.py` |
 | which query of the twin is which job | `query_job.py` |
-| plans that fuse, and how they are found | `links.py`, `arrangement.py`, `optimizer.py` |
+| plans that fuse, and how they are found | `arrangement.py`, `optimizer.py` |
 """

@@ -19,11 +19,10 @@ from optimizers.balancing.balance import Balance
 from optimizers.balancing.interface import Assignment, Solver
 from optimizers.balancing.joint import Joint
 from optimizers.balancing.search import Search
-from optimizers.policies.balance import SEARCHED, Round, Rounds
-from optimizers.policies.collocate import figures, gained, reason
 from optimizers.policies.group_map import GroupMap
 from optimizers.policies.pressure import By, Pressure, pressure
 from optimizers.policies.room import can_move, continues, stood_still
+from optimizers.policies.rounds import SEARCHED, Round, Rounds, figures, gained, reason
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import Move
@@ -65,7 +64,7 @@ class Adapting(Rounds):
     """joined: hosts that were added and have no replicas yet. marked: those that are to go."""
 
     options: AdaptationSpec
-    asked: Pressure
+    asked: Pressure | None
     joined: set[str] = field(default_factory=set)
     marked: set[str] = field(default_factory=set)
     _last: PeriodStatistics | None = None
@@ -75,7 +74,8 @@ class Adapting(Rounds):
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
         """At the end of a round: moves, with those that hosts which come or go ask for."""
         last, self._last = self._last, statistics
-        if (last is None or continues(last, statistics)) and not stood_still(statistics, self.deployment):
+        counts = (last is None or continues(last, statistics)) and not stood_still(statistics, self.deployment)
+        if self.asked is not None and counts:
             self.asked.add(statistics)
         return super().decide(statistics)
 
@@ -110,7 +110,7 @@ class Adapting(Rounds):
         """By the thresholds, as if operators did the work that is asked of them."""
         if self.options.scaling == "never":
             return Decision()
-        ratios = self.asked.ratios()
+        ratios = {} if self.asked is None else self.asked.ratios()
         more_g = np.ones(len(balance.home_g))
         more_g[: len(here.groups)] = [ratios.get(operator, 1.0) for operator, _ in here.groups]
         cpu = replace(balance, loads={"cpu": balance.loads["cpu"] * more_g}, limits={}, traffic=None)

@@ -1,67 +1,30 @@
 """Balances the hosts by moving key groups: ALBIC's adaptation, Algorithm 1 (Madsen, Zhou, Cao 2016) without scaling.
 
-Every few periods, what was measured of the key groups becomes a `Balance`; a solver says which groups go where, within
-a budget of migrations, and they go by direct state migration. Periods in which the job stood still say nothing, nor do
-those before it; a statistic that makes no sense is noted, and moves nothing.
+The other policies here differ in their solver: Flux, and COLA from scratch in every round, are baselines. ALBIC and our
+joint search bring key groups that exchange much onto one host besides: what these exchange is measured too, and a round
+is carried out if it brings more traffic together, or balances better.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal, Self
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
+from optimizers.balancing.albic import Albic
+from optimizers.balancing.balance import Balance
+from optimizers.balancing.cola import Cola
 from optimizers.balancing.flux import Flux
-from optimizers.balancing.interface import Solver
+from optimizers.balancing.interface import Assignment, Solver
+from optimizers.balancing.joint import Joint
 from optimizers.balancing.milp import BalanceMilp
 from optimizers.balancing.search import Search
-from optimizers.policies.group_map import Budget, GroupMap
-from optimizers.policies.room import can_move, continues, stood_still
-from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
+from optimizers.policies.rounds import SEARCHED, Round, Rounds
+from twin.control import PolicySpec
 from twin.deployment import Deployment
-from twin.errors import BadInput
-from twin.event_migrations import Strategy, is_combined
-from twin.events import Move
-from twin.keys import key_groups_of
-from twin.spec import Spec
 
-MIGRATIONS = 20
-SEARCHED = 400
-"""Looks of the search: a round need not be optimal, as loads have changed when it is done."""
-
-
-class Round(Spec):
-    """What can be set of any policy that moves key groups in rounds."""
-
-    max_migrations: Annotated[
-        int | None, Field(ge=0, description="key groups that may move in a round; 20 without max_state_mb")
-    ] = None
-    max_state_mb: Annotated[
-        float | None, Field(ge=0, description="state that may move in a round, instead of a number of key groups")
-    ] = None
-    band: Annotated[
-        float, Field(ge=0, le=100, description="percentage points off the mean at which hosts are left alone")
-    ] = 1.0
-    every_periods: Annotated[int, Field(ge=1, description="periods of a round; loads are means over them")] = 1
-    strategy: Annotated[
-        Strategy | None,
-        Field(
-            exclude_if=lambda strategy: strategy is None,
-            description="by which key groups over event time move; absent: the one that costs least",
-        ),
-    ] = None
-
-    @model_validator(mode="after")
-    def _one_budget(self) -> Self:
-        if self.max_state_mb is not None and self.max_migrations is not None:
-            raise ValueError("give either max_migrations or max_state_mb")
-        return self
-
-    @property
-    def budget(self) -> Budget:
-        """What a round may spend."""
-        return Budget(MIGRATIONS if self.max_migrations is None else self.max_migrations, self.max_state_mb)
+NO_LIMIT = 10**9
 
 
 class BalanceSpec(Round, PolicySpec):
@@ -84,67 +47,84 @@ class BalanceSpec(Round, PolicySpec):
         return search if self.solver == "search" else Flux(best_fit=self.solver == "flux-best-fit")
 
 
+class FluxSpec(Round, PolicySpec):
+    """What of it can be set."""
+
+    name: Literal["flux"] = "flux"
+
+    def start(self, deployment: Deployment) -> Rounds:
+        """For one run."""
+        return Rounds(deployment, self, Flux(), self.name)
+
+
+class ColaSpec(PolicySpec):
+    """What of it can be set; it has no budget. What its plan says of groups that cannot move is left undone."""
+
+    name: Literal["cola"] = "cola"
+    max_distance: Annotated[
+        float, Field(gt=0, le=100, description="load distance that is even enough (percentage points)")
+    ] = 10.0
+    every_periods: Annotated[int, Field(ge=1, description="periods of a round; loads are means over them")] = 1
+
+    def start(self, deployment: Deployment) -> Rounds:
+        """For one run."""
+        spec = Round(max_migrations=NO_LIMIT, every_periods=self.every_periods)
+        return Rounds(deployment, spec, Cola(self.max_distance), self.name, with_traffic=True, limited=False)
+
+
+class AlbicSpec(Round, PolicySpec):
+    """What of it can be set; the defaults of maxLD, maxPL, stepPL and sF are the paper's."""
+
+    name: Literal["albic"] = "albic"
+    pairs: Annotated[
+        Literal["one", "several"], Field(description="that are brought together in a round; one, as published")
+    ] = "several"
+    share: Annotated[float, Field(gt=0, le=1, description="of the budget that several pairs may take")] = 0.6
+    max_distance: Annotated[float, Field(gt=0, le=100, description="maxLD (percentage points)")] = 10.0
+    max_partition: Annotated[float, Field(gt=0, le=100, description="maxPL: load that moves as one (percent)")] = 25.0
+    step: Annotated[float, Field(gt=0, le=100, description="stepPL (percent)")] = 5.0
+    score_factor: Annotated[float, Field(gt=0, description="sF: times the average traffic of a pair")] = 1.5
+
+    def start(self, deployment: Deployment) -> Collocating:
+        """For one run."""
+        solver = Albic(
+            max_distance=self.max_distance,
+            max_partition=self.max_partition,
+            step=self.step,
+            score_factor=self.score_factor,
+            share=self.share if self.pairs == "several" else None,
+            inner=Search(looks=SEARCHED, band=self.band),
+        )
+        return Collocating(deployment, self, solver, self.name, with_traffic=True)
+
+
+class JointSpec(Round, PolicySpec):
+    """What of it can be set."""
+
+    name: Literal["joint"] = "joint"
+    band: Annotated[float, Field(ge=0, le=100, description="percentage points off the mean that hosts may be")] = 3.0
+    max_partition: Annotated[float, Field(gt=0, le=100, description="load that moves as one (percent)")] = 25.0
+    score_factor: Annotated[float, Field(gt=0, description="times the average traffic of a pair")] = 1.5
+    steps: Annotated[int, Field(gt=0, le=100_000, description="of the search in a round, at most")] = 300
+
+    def start(self, deployment: Deployment) -> Collocating:
+        """For one run."""
+        solver = Joint(
+            band=self.band,
+            max_partition=self.max_partition,
+            score_factor=self.score_factor,
+            steps=self.steps,
+            inner=Search(looks=SEARCHED, band=self.band),
+        )
+        return Collocating(deployment, self, solver, self.name, with_traffic=True)
+
+
 @dataclass
-class Rounds:
-    """Remembers the periods of the round. Raises BadInput for a job without key groups that can move."""
+class Collocating(Rounds):
+    """Where no pair exchanges more than others, hosts are balanced and no more."""
 
-    deployment: Deployment
-    spec: Round
-    solver: Solver
-    name: str
-    operators: list[str] = field(init=False)
-    _seen: list[PeriodStatistics] = field(default_factory=list)
+    solver: Albic | Joint
 
-    def __post_init__(self) -> None:
-        self.operators = [operator.name for operator in self.deployment.query.operators if self._movable(operator.name)]
-        if not self.operators:
-            raise BadInput(
-                f"policy {self.name!r} moves key groups, and no operator of this job has any that can move; "
-                "give key_groups to an operator with a hash input"
-            )
-
-    def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
-        """Moves at the end of a round; a reason alone where there can be none."""
-        if self._seen and not continues(self._seen[-1], statistics):
-            self._seen.clear()
-        if stood_still(statistics, self.deployment):
-            return None
-        self._seen.append(statistics)
-        if len(self._seen) < self.spec.every_periods:
-            return None
-        periods, self._seen = self._seen, []
-        try:
-            decision = self._round(GroupMap(self.deployment, periods, self.operators))
-        except BadInput as error:
-            return Reconfiguration(reason=f"nothing to balance: {error}")
-        if decision is None:
-            return None
-        return replace(decision, moves=tuple(self._by_strategy(move) for move in decision.moves))
-
-    def _round(self, here: GroupMap) -> Reconfiguration | None:
-        spec = self.spec
-        balance = here.balance(spec.budget)
-        before = balance.distance(balance.home_g)
-        if before <= spec.band:
-            return None
-        plan = self.solver.solve(balance)
-        if plan.distance >= before or balance.violation(plan.node_g):
-            return None
-        figures = {"load_distance": before, "planned": plan.distance, "bound": plan.bound}
-        reason = f"load distance {before:.3g}, planned {plan.distance:.3g}"
-        return Reconfiguration(moves=here.moves(plan.node_g), reason=reason, figures=figures)
-
-    def _by_strategy(self, move: Move) -> Move:
-        """Of operators over event time."""
-        if self.spec.strategy is None or not self.deployment.query.operator(move.operator).needs_event_time:
-            return move
-        return move.model_copy(update={"strategy": self.spec.strategy})
-
-    def _movable(self, operator: str) -> bool:
-        deployment = self.deployment
-        spec = deployment.query.operator(operator)
-        follows = spec.merges and is_combined(deployment.query, operator)  # it goes where its compute goes
-        if key_groups_of(spec) is None or follows or spec.pinned:
-            return False
-        probe = Move(operator=operator, key_groups=(0,), to_replica=0)
-        return can_move(probe, deployment, deployment.plan.placement)
+    def _plan(self, balance: Balance) -> Assignment:
+        pairs = balance.traffic is not None and balance.traffic.mutual(self.solver.score_factor).any()
+        return (self.solver if pairs else self.solver.inner).solve(balance)

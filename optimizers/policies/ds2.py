@@ -21,7 +21,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from optimizers.policies.demand import Demand, Need
-from optimizers.policies.room import can_rescale, continues, rescaled, stood_still
+from optimizers.policies.room import continues, fixed_operators, rescaled, stood_still
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 
@@ -70,10 +70,7 @@ class Ds2:
         self.margin = spec.margin
         self.calm_periods = spec.calm_periods
         self.patience = spec.patience
-        names = [operator.name for operator in deployment.query.operators]
-        places = deployment.plan.placement
-        fixed = frozenset(name for name in names if not can_rescale(name, places[name][:1], deployment))
-        self._demand = Demand(deployment.query, fixed, spec.catch_up_s, spec.smoothing_periods)
+        self._demand = Demand(deployment.query, fixed_operators(deployment), spec.catch_up_s, spec.smoothing_periods)
         self._last: PeriodStatistics | None = None
         self._calm: dict[str, list[int]] = {}
         self._patience: dict[str, int] = {}

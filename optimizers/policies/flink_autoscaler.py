@@ -23,7 +23,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from optimizers.policies.room import can_rescale, continues, rescaled, stood_still
+from optimizers.policies.room import continues, fixed_operators, rescaled, stood_still
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.keys import key_groups_of
@@ -88,9 +88,8 @@ class FlinkAutoscaler:
     def __init__(self, deployment: Deployment, spec: FlinkAutoscalerSpec) -> None:
         self.deployment = deployment
         self.spec = spec
-        places = deployment.plan.placement
-        names = [operator.name for operator in deployment.query.operators]
-        self._scalable = [name for name in names if can_rescale(name, places[name][:1], deployment)]
+        fixed = fixed_operators(deployment)
+        self._scalable = [operator.name for operator in deployment.query.operators if operator.name not in fixed]
         self.window: deque[PeriodStatistics] = deque(maxlen=spec.metrics_window_periods)
         self._skip = spec.stabilization_interval_periods
         self._last: PeriodStatistics | None = None

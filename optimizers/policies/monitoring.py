@@ -23,12 +23,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from optimizers.policies.room import can_move, continues, cores_by_replica
+from optimizers.policies.room import can_move, continues, cores_by_replica, hosts_of
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import Move
 from twin.partitionings.traits import Ends
-from twin.plan import Location
 
 Replica = tuple[str, int]
 Schedule = dict[Replica, str]
@@ -102,7 +101,7 @@ class Monitoring:
         self._seen.append(statistics)
         if not self._stable():
             return None
-        now, measured = _hosts(statistics), Measured(self.cores, self._work(), self._traffic())
+        now, measured = hosts_of(statistics), Measured(self.cores, self._work(), self._traffic())
         moves = self._moves(now, scheduled(measured, now, self.spec), statistics)
         after = now | {(move.operator, move.replica or 0): str(move.to) for move in moves}
         reason = worth(measured, now, after, self.spec)
@@ -179,14 +178,6 @@ def worth(measured: Measured, now: Schedule, new: Schedule, spec: MonitoringSpec
     if next_fullest <= max(spec.capacity, fullest) and after < (1 - spec.improvement) * before:
         return f"{before:.3g} tuples/s between hosts would be {after:.3g}"
     return ""
-
-
-def _hosts(statistics: PeriodStatistics) -> Schedule:
-    return {
-        (name, number): Location.parse(place).host
-        for name, places in statistics.placement.items()
-        for number, place in enumerate(places)
-    }
 
 
 def _cost(

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol
 
 from optimizers.policies.demand import Demand
 from optimizers.policies.flink_autoscaler import FlinkAutoscaler, FlinkAutoscalerSpec
-from optimizers.policies.room import can_rescale
+from optimizers.policies.room import fixed_operators
 from twin.control import PeriodStatistics
 from twin.deployment import Deployment
 
@@ -32,17 +32,6 @@ class Pressure(Protocol):
         """By operator, work at what is offered over work now; an operator that is not listed would do as much."""
 
 
-class AsMeasured:
-    """The paper's: what is, is what is asked for."""
-
-    def add(self, statistics: PeriodStatistics) -> None:
-        """See Pressure."""
-
-    def ratios(self) -> Mapping[str, float]:
-        """See Pressure."""
-        return {}
-
-
 @dataclass
 class ByDs2:
     """Replicas that the offered rate and the backlog keep busy, over those that are."""
@@ -54,9 +43,8 @@ class ByDs2:
     _demand: Demand = field(init=False)
 
     def __post_init__(self) -> None:
-        places = self.deployment.plan.placement
-        fixed = [name for name in places if not can_rescale(name, places[name][:1], self.deployment)]
-        self._demand = Demand(self.deployment.query, frozenset(fixed), self.catch_up_s, smoothing_periods=1)
+        fixed = fixed_operators(self.deployment)
+        self._demand = Demand(self.deployment.query, fixed, self.catch_up_s, smoothing_periods=1)
 
     def add(self, statistics: PeriodStatistics) -> None:
         """See Pressure."""
@@ -105,15 +93,11 @@ class ByFlink:
         }
 
 
-def pressure(by: By, deployment: Deployment, target: float) -> Pressure:
-    """target: utilisation, as a share of 1, that nodes are to have."""
-    made: dict[str, Pressure] = {
-        "measured": AsMeasured(),
-        "ds2": ByDs2(deployment, target),
-        "flink-autoscaler": ByFlink(deployment, target),
-    }
-    assert made.keys() == set(get_args(By))
-    return made[by]
+def pressure(by: By, deployment: Deployment, target: float) -> Pressure | None:
+    """target: utilisation, as a share of 1, that nodes are to have. None: what is measured is what is asked for."""
+    if by == "measured":
+        return None
+    return ByDs2(deployment, target) if by == "ds2" else ByFlink(deployment, target)
 
 
 def _believed(ratio: float) -> float:

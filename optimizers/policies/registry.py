@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from optimizers.policies.adaptation import AdaptationSpec
-from optimizers.policies.balance import BalanceSpec
-from optimizers.policies.cola import ColaSpec
-from optimizers.policies.collocate import AlbicSpec, JointSpec
+from optimizers.policies.balance import AlbicSpec, BalanceSpec, ColaSpec, FluxSpec, JointSpec
 from optimizers.policies.ds2 import Ds2Spec
 from optimizers.policies.flink_autoscaler import FlinkAutoscalerSpec
-from optimizers.policies.flux import FluxSpec
 from optimizers.policies.monitoring import MonitoringSpec
 from optimizers.policies.relieve import RelieveSpec
 from optimizers.policies.split_combine import SplitCombineSpec
@@ -35,6 +32,8 @@ POLICIES: Mapping[str, type[PolicySpec]] = {
 
 WORDS: Mapping[str, str] = {
     "albic": "Brings pairs of key groups that exchange much onto one host, and balances: ALBIC (Algorithm 2)",
+    "cola": "COLA in every round: a plan from scratch, whatever has to migrate for it. A baseline for collocation",
+    "flux": "Flux (Shah et al., ICDE 2003) as a policy: the biggest group that fits, fullest host to emptiest",
     "joint": "Chooses a round's migrations together: most traffic on one host while hosts stay within a band of loads",
 }
 """What `twin list` says of those that share a file; of the rest, the file says it."""

@@ -13,11 +13,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from optimizers.policies.room import can_move, continues, cores_by_replica
+from optimizers.policies.room import can_move, continues, cores_by_replica, hosts_of
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import Move
-from twin.plan import Location
 
 
 class RelieveSpec(PolicySpec):
@@ -68,8 +67,8 @@ class Relieve:
     ) -> Move | None:
         """Of the busiest replica that may go; replicas of one operator count as equal."""
         busy = {operator: row["busyTimeMsPerSecond"] for operator, row in statistics.operators.items()}
-        work = cores_by_replica(statistics, cores)
-        here = [key for key in work if self._host_of(key, statistics) == name and busy[key[0]] > 0.0]
+        work, hosts = cores_by_replica(statistics, cores), hosts_of(statistics)
+        here = [key for key in work if hosts[key] == name and busy[key[0]] > 0.0]
         for operator, replica in sorted(here, key=lambda key: (-busy[key[0]], key)):
             load = work[operator, replica]
             target = min(cores, key=lambda host: ((used[host] + load) / cores[host], host))
@@ -79,6 +78,3 @@ class Relieve:
             if can_move(move, self.deployment, statistics.placement):
                 return move
         return None
-
-    def _host_of(self, replica: tuple[str, int], statistics: PeriodStatistics) -> str:
-        return Location.parse(statistics.placement[replica[0]][replica[1]]).host

@@ -48,14 +48,25 @@ def can_move(move: Move, deployment: Deployment, placement: Mapping[str, tuple[s
     return True
 
 
-def cores_by_replica(statistics: PeriodStatistics, cores: Mapping[str, float]) -> dict[tuple[str, int], float]:
-    """Reference cores that each replica of a used host took. One that shares its host is busy for longer than it works:
-    it counts for its part of what the host did."""
-    home = {
+def hosts_of(statistics: PeriodStatistics) -> dict[tuple[str, int], str]:
+    """The host of each replica, by operator and number."""
+    return {
         (name, number): Location.parse(place).host
         for name, places in statistics.placement.items()
         for number, place in enumerate(places)
     }
+
+
+def fixed_operators(deployment: Deployment) -> frozenset[str]:
+    """Operators whose numbers of replicas cannot change."""
+    places = deployment.plan.placement
+    return frozenset(name for name in places if not can_rescale(name, places[name][:1], deployment))
+
+
+def cores_by_replica(statistics: PeriodStatistics, cores: Mapping[str, float]) -> dict[tuple[str, int], float]:
+    """Reference cores that each replica of a used host took. One that shares its host is busy for longer than it works:
+    it counts for its part of what the host did."""
+    home = hosts_of(statistics)
     busy = {replica: statistics.operators[replica[0]]["busyTimeMsPerSecond"] for replica in home}
     on_host = dict.fromkeys(home.values(), 0.0)
     for replica, host in home.items():

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from optimizers.balancing.flux import Flux
-from optimizers.policies.balance import Round, Rounds
+from optimizers.policies.rounds import Round, Rounds
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.errors import BadInput

@@ -53,6 +53,6 @@ def _drawn(rows: Sequence[dict[str, Any]], topology: str, key: str, label: str) 
 FIG10 = Experiment(
     name="albic.fig10",
     source="ALBIC, Fig. 10, Section 5.3",
-    summary="collocation and load distance of ALBIC, COLA and the joint program, by what can be collocated",
+    summary="collocation and load distance of ALBIC, COLA and the joint search, by what can be collocated",
     run=run,
 )

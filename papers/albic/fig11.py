@@ -42,6 +42,6 @@ def run(workspace: Workspace, _sizes: Sizes) -> Result:
 FIG11 = Experiment(
     name="albic.fig11",
     source="ALBIC, Fig. 11, Section 5.3",
-    summary="collocation and load distance of ALBIC, COLA and the joint program, by size of the cluster",
+    summary="collocation and load distance of ALBIC, COLA and the joint search, by size of the cluster",
     run=run,
 )

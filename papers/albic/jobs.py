@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from optimizers.balancing.balance import Balance
-from optimizers.balancing.traffic import KeyGroupTraffic, full_partitioning, one_to_one
+from optimizers.balancing.traffic import KeyGroupTraffic
 from papers.albic.clusters import SIZES, cluster
 from twin.randomness import stream
 
@@ -42,7 +42,7 @@ def _traffic(groups: int, operators: int, topology: Topology, percent: float, se
     for upstream, downstream in links:
         senders, receivers = (np.flatnonzero(operator_g == each) for each in (upstream, downstream))
         alone = rng.permutation(len(senders)) < round(percent / 100.0 * len(senders))
-        matrix = one_to_one(alone.astype(float)) + full_partitioning((~alone).astype(float), len(receivers))
+        matrix = np.diag(alone.astype(float)) + np.outer(~alone, np.full(len(receivers), 1.0 / len(receivers)))
         sender, receiver = np.nonzero(matrix)
         parts.append((senders[sender], rng.permutation(receivers)[receiver], matrix[sender, receiver]))
     sender_e, receiver_e, rate_e = (np.concatenate(column) for column in zip(*parts, strict=True))

@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from optimizers.balancing.interface import Status
-from optimizers.policies.balance import BalanceSpec
-from optimizers.policies.flux import FluxSpec
+from optimizers.policies.balance import BalanceSpec, FluxSpec
 from optimizers.policies.group_map import Budget, GroupMap
 from tests.twin.worlds import deployment, sink, source
 from twin.control import KeyGroupStatistics, PeriodStatistics, PolicySpec, Reconfiguration, policy_spec

@@ -12,7 +12,7 @@ from optimizers.balancing.balance import Balance
 from optimizers.balancing.joint import Joint
 from optimizers.balancing.objective import relieved
 from optimizers.balancing.traffic import KeyGroupTraffic
-from optimizers.policies.collocate import AlbicSpec, JointSpec
+from optimizers.policies.balance import AlbicSpec, JointSpec
 from optimizers.policies.group_map import Budget, GroupMap
 from tests.optimizers.test_balance_policy import Watching
 from tests.twin.test_alignment import BYTES, WORKERS, job

@@ -22,22 +22,22 @@ DRIFT = {"zipf": 0.6, "drift_every_s": 5.0, "drift_share": 0.5}
 
 def simple_job(combined: bool, drift: bool = False, policy: Any = None, key_groups: Any = None) -> Scenario:
     """The paper's simple job, small: panes of 2 s into windows of 10 and 20 s."""
-    shared = {"keys": 4000, "key_groups": 12}
+    shared = {"keys": 800, "key_groups": 12}
     chain = [
         source(service_time_s=0),
         compute(
-            partial_s=2, service_time_s=3e-4, execute_time_s=2e-5, state_bytes_per_key=300, tuple_bytes=100, **shared
+            partial_s=2, service_time_s=15e-4, execute_time_s=1e-4, state_bytes_per_key=1500, tuple_bytes=500, **shared
         ),
         consolidate(
-            service_time_s=4e-6,
-            merge_time_s=1e-6,
+            service_time_s=2e-5,
+            merge_time_s=5e-6,
             combined=combined,
             windows=[{"length_s": 10}, {"length_s": 20}],
             **shared,
         ),
         sink(),
     ]
-    made = job(chain, rate_per_s=6000, policy=policy, key_groups=key_groups, horizon_s=60.0, period_s=5.0)
+    made = job(chain, rate_per_s=1200, policy=policy, key_groups=key_groups, horizon_s=60.0, period_s=5.0)
     document = made.model_dump()
     document["workload"]["keys"] = {"compute": DRIFT} if drift else {}
     return parse(Scenario, document)
@@ -80,7 +80,7 @@ def test_the_form_that_the_model_finds_cheaper_is_cheaper_in_the_simulator() -> 
         for name, run in runs.items()
     }
     policy = SplitCombineSpec().start(simple_job(combined=True))
-    combined, split = policy.costs("compute", 6000.0, 0.0)
+    combined, split = policy.costs("compute", 1200.0, 0.0)
     assert combined.cpu_s < split.cpu_s
     assert used_s["combined"] < used_s["split"]
     assert used_s["split"] - used_s["combined"] == pytest.approx(3.0 * (split.cpu_s - combined.cpu_s), rel=0.2)

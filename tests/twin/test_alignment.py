@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.balancing.traffic import full_partitioning, one_to_one, partial_merge, partial_partitioning
 from tests.optimizers.test_balance_policy import Watching
 from tests.twin.worlds import chain
 from twin.deployment import Deployment
@@ -76,10 +75,14 @@ def run(deployment: Deployment, *events: Any, policy: Any = None, **more: Any) -
 @pytest.mark.parametrize(
     ("alignment", "groups", "expected"),
     [
-        ("one-to-one", (8, 8), one_to_one(np.ones(8))),
-        ("partial-merge", (8, 4), partial_merge(np.ones(8), 4)),
-        ({"pattern": "partial-partitioning", "degree": 3}, (8, 8), partial_partitioning(np.ones(8), 8, 3)),
-        (None, (8, 8), full_partitioning(np.ones(8), 8)),
+        ("one-to-one", (8, 8), np.eye(8)),
+        ("partial-merge", (8, 4), np.repeat(np.eye(4), 2, axis=0)),
+        (
+            {"pattern": "partial-partitioning", "degree": 3},
+            (8, 8),
+            sum(np.roll(np.eye(8), step, axis=1) for step in range(3)) / 3,
+        ),
+        (None, (8, 8), np.full((8, 8), 1 / 8)),
     ],
     ids=["one-to-one", "partial merge", "partial partitioning", "full"],
 )

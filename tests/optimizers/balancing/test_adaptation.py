@@ -1,4 +1,4 @@
-"""Algorithm 1, scale-in, and what two choices come to."""
+"""Algorithm 1 and scale-in."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from optimizers.balancing.adaptation import Decision, Utilisation, adapted, moved, scaled, separately
-from optimizers.balancing.potc import both_choices
 from optimizers.balancing.search import Search
-from papers.albic.clusters import cluster
 from tests.optimizers.balancing.small import balance, balances
 from twin.errors import BadInput
 
@@ -82,30 +80,3 @@ def test_scale_in_that_is_not_integrated_only_empties():
     assert first.moves.tolist() == [3]
     after = moved(problem, first.node_g)
     assert separately(after, SEARCH).node_g.tolist() == SEARCH.solve(after).node_g.tolist()
-
-
-def test_both_choices_are_even_but_for_merging():
-    problem = cluster(20, 400, varies=80, budget=0, seed=0)
-    plain, merging = both_choices(problem), both_choices(problem, np.linspace(0, 2, 400))
-    assert plain.distance < 0.1 < problem.distance(problem.home_g)
-    assert plain.load_h.sum() == pytest.approx(problem.work_g.sum())
-    assert (plain.overhead, merging.overhead) == (0.0, pytest.approx(25.0, rel=0.01))
-    assert merging.distance > 1.0
-    assert ((plain.share_g >= 0) & (plain.share_g <= 1)).all()
-
-
-@settings(deadline=None, max_examples=25)
-@given(balances())
-def test_no_group_gains_by_another_share(problem):
-    """In the end a group's two nodes are alike, or all of it is on the less loaded one."""
-    found = both_choices(problem)
-    one, two = found.load_h[found.first_g], found.load_h[found.second_g]
-    loaded = problem.work_g > 0
-    assert (loaded & (one > two + 1e-3) & (found.share_g > 1e-6)).sum() == 0
-    assert (loaded & (two > one + 1e-3) & (found.share_g < 1 - 1e-6)).sum() == 0
-    assert not found.load_h[problem.marked_h].any()
-
-
-def test_merging_must_be_given_for_each_group():
-    with pytest.raises(BadInput, match="4 numbers >= 0"):
-        both_choices(balance(), np.ones(3))

@@ -1,4 +1,4 @@
-"""Partition attributes, cardinalities and classes: the paper's examples, and what must be refused."""
+"""Partition attributes and cardinalities: the paper's examples, and what must be refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 
 import pytest
 
-from optimizers.fusion.classes import Class, Handover, class_of, handover
 from optimizers.fusion.components import Splits, fused, partition_attributes
 from tests.optimizers.fusion.jobs import groups, job, motivating, plain, wanting
 from twin.errors import BadInput
@@ -65,52 +64,6 @@ def test_example_2b():
         (set(), 1),
     ]
     assert found.communication == pytest.approx(20 / 220)
-
-
-def test_table_1():
-    """Each operator where the paper has it in mind: the compute's results are merged in another component."""
-    given = chain("map", "compute", "consolidate")
-    assert str(class_of(given, ["map0"])) == "stateless flexible"
-    assert str(class_of(given, ["compute1"])) == "stateful flexible"
-    assert str(class_of(given, ["consolidate2"])) == "stateless rigid"
-
-
-@pytest.mark.parametrize(
-    ("kinds", "members", "expected"),
-    [
-        (("map", "map"), (0, 1), Class(False, True)),
-        (("map", "compute", "consolidate"), (0, 1), Class(True, True)),
-        (("map", "compute", "consolidate", "map"), (2, 3), Class(False, False)),
-        (("map", "compute", "consolidate"), (0, 1, 2), Class(True, False)),  # combined (Section 5)
-        (("compute", "consolidate", "consolidate"), (1, 2), Class(True, False)),
-        (("compute", "map"), (0,), Class(True, False)),  # Section 4.2 on 5.2: no migration without state
-        (("compute", "compute"), (0, 1), Class(True, False)),
-        (("compute",), (0,), Class(True, False)),
-    ],
-)
-def test_classes_depend_on_what_else_is_inside(kinds, members, expected):
-    given = chain(*kinds)
-    names = list(given.by_name)
-    assert class_of(given, [names[each] for each in members]) == expected
-
-
-def test_figure_5():
-    assert handover(chain("compute", "consolidate"), "compute0") is Handover.PARTIALS
-    assert handover(chain("compute", "map", windows=[]), "compute0") is Handover.EAGER
-    assert handover(chain("compute", "consolidate", "consolidate"), "consolidate1") is Handover.RESULTS
-    assert handover(chain("compute", "consolidate", "map"), "consolidate1") is Handover.EAGER
-    assert handover(chain("map", "compute"), "map0") is Handover.EAGER
-    schema = {"schema_in": ["k"], "schema_out": ["k"]}
-    keyed = {**schema, "partition_by": ["k"]}
-    mixed = job(
-        {
-            "c": {"kind": "compute", **keyed, "windows": [HOUR]},
-            "m": {"kind": "map", **schema},
-            "merge": {"kind": "consolidate", **keyed, "windows": [HOUR]},
-        },
-        {"c>m": 1, "c>merge": 1},
-    )
-    assert handover(mixed, "c") is Handover.WINDOWS
 
 
 def test_an_attribute_that_is_computed_anew_is_another_one():

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from optimizers.fusion.published_forms import published_choice, published_cost
 from twin.errors import BadInput
 from twin.formations import formations
 from twin.panes import ending, panes_of
-from twin.rates.forms import Cost, Form, Period, UnitCosts, cheapest, cost
+from twin.rates.forms import Form, Period, UnitCosts, cheapest, cost
 from twin.spec import parse
 from twin.windows import EventWindow
 
@@ -134,37 +133,11 @@ def test_two_components_against_one():
     assert two == pytest.approx(512, rel=0.01)
 
 
-def test_the_published_formulas():
-    period = simple(6e6, migrations=30)
-    copy_s = 6e6 / 60 * 20e-6
-    assert published_cost(Form.SPLIT_PANES, period, SIMPLE) == Cost(
-        pytest.approx(270 + 7.6 * copy_s * 60 + 30 * copy_s), 0.0
-    )
-    expected = Cost(pytest.approx(540 + 30 * copy_s * 7.6), pytest.approx(60.0))
-    assert published_cost(Form.COMBINED_WINDOWS, period, SIMPLE) == expected
-
-
-@pytest.mark.parametrize(
-    ("keys", "two", "six"),
-    [(10e3, 0.50, 0.17), (100e3, 0.53, 0.18), (500e3, 0.64, 0.21), (1e6, 0.78, 0.26), (2e6, 1.06, 0.35)],
-)
-def test_the_published_rule_splits_what_is_cheaper_combined(keys, two, six):
-    for overlap, expected in ((2, two), (6, six)):
-        period = simple(keys, overlap)
-        split, combined = (
-            published_cost(form, period, SIMPLE).cpu_s for form in (Form.SPLIT_PANES, Form.COMBINED_WINDOWS)
-        )
-        assert split / combined == pytest.approx(expected, abs=0.01)
-        assert published_choice(period, SIMPLE).is_split == (expected < 1)
-        assert cheapest(period, SIMPLE) is Form.COMBINED_PANES
-
-
 def test_the_moving_hot_node():
     """Section 7.5: one key group of a node in five minutes, and nobody may wait for more than 10 ms."""
     period = simple(1e6, migrations=10)
     assert cheapest(period, SIMPLE, paused_limit_s=0.01) is Form.SPLIT_PANES
     assert cheapest(period, SIMPLE) is Form.COMBINED_PANES
-    assert published_choice(period, SIMPLE, paused_limit_s=0.01) is Form.SPLIT_PANES
 
 
 def test_merged_keys_are_those_of_the_consolidation_plan():
@@ -180,8 +153,5 @@ def test_what_makes_no_sense_is_refused():
             simple(10, **{name: value})
     with pytest.raises(BadInput, match=r"window_keys must be >= pane_keys \(10\), got 9"):
         simple(10, window_keys=9)
-    for choice in (cheapest, published_choice):
-        with pytest.raises(BadInput, match="paused_limit_s must be >= 0, got -1"):
-            choice(simple(10), SIMPLE, -1)
-    with pytest.raises(BadInput, match="the published cost model has no form 'combined, panes'"):
-        published_cost(Form.COMBINED_PANES, simple(10), SIMPLE)
+    with pytest.raises(BadInput, match="paused_limit_s must be >= 0, got -1"):
+        cheapest(simple(10), SIMPLE, -1)
