@@ -1,8 +1,12 @@
-"""What an experiment is, and what it gives back: tables and figures with ours beside the paper's."""
+"""What an experiment is: cases, what is measured of each, what the paper printed for it; and what it gives back.
+
+The words of an experiment are data; `papers.running` makes tables, figures and notes of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,43 +18,87 @@ if TYPE_CHECKING:
 
     from papers.workspace import Workspace
 
-
-@dataclass(frozen=True)
-class Table:
-    """columns: key of a row -> heading with unit; a heading says "paper" over a published figure. rows: None where
-    a row has no such value."""
-
-    title: str
-    columns: Mapping[str, str]
-    rows: tuple[Mapping[str, Any], ...]
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
+Drawer = Callable[[Mapping[str, Rows]], "Figure"]
+"""Draws the rows of an experiment's tables, by the table's name. `papers.drawing` has the usual ones."""
 
 
-@dataclass(frozen=True)
-class Result:
-    """tables, figures: by the name of the file that they become. notes: sentences that the tables need beside them.
-    about: of what our figures are; empty: of simulated runs."""
-
-    tables: Mapping[str, Table]
-    figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    about: str = ""
+def grid(**choices: Iterable[Any]) -> tuple[Row, ...]:
+    """A case for each combination; the last choice changes fastest."""
+    return tuple(dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values()))
 
 
 def _no_recipes(_sizes: Sizes, _seed: int) -> Sequence[Recipe]:
     return ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class CaseTable:
+    """A table of cases. What depends on the scale is a function of the workspace; a title that is a text may name
+    fields of `Sizes` in braces.
+
+    columns: key of a row -> heading with unit; a heading says "paper" over a published figure. A key without a column
+    is in the JSON alone, one that begins with `_` in figures alone. cases: arguments of `measure`, in the order of the
+    rows. measure: (workspace, **case) -> what is found of a case, as one row or several; the case's own values stand in
+    them as well. published: what the paper printed, by the values of the columns `by`; a value that is no mapping is
+    that of the column `paper`. shapes: of all rows, what the paper says in words and whether it is so
+    (`papers.shapes`).
+    """
+
+    title: str | Callable[[Workspace], str]
+    columns: Mapping[str, str] | Callable[[Workspace], Mapping[str, str]]
+    measure: Callable[..., Row | Iterable[Row]]
+    cases: Rows | Callable[[Workspace], Rows] = ({},)
+    published: Mapping[Any, Any] = field(default_factory=dict)
+    by: tuple[str, ...] = ()
+    shapes: Callable[[Rows], Rows] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DerivedTable:
+    """A table made of the rows of another one. of: that one's name."""
+
+    title: str
+    columns: Mapping[str, str]
+    of: str
+    rows: Callable[[Rows], Rows]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Experiment:
     """One table or figure of a paper.
 
     name: as in `twin reproduce costream.table3`. source: where it is published. summary: a line for `twin list`.
-    run: computes it; all that is large or random it takes from the workspace. recipes: the corpora that `run` will ask
-    for, so that Spark makes them together, before anything else is loaded.
+    tables, figures: by the name of the file that they become. notes: sentences that the tables need beside them; one
+    may be a function of the first table's rows. about: of what our figures are; empty: of simulated runs.
+    recipes: the corpora that `measure` will ask for, so that Spark makes them together, before anything else is loaded.
     """
 
     name: str
     source: str
     summary: str
-    run: Callable[[Workspace, Sizes], Result]
+    tables: Mapping[str, CaseTable | DerivedTable]
+    figures: Mapping[str, Drawer] = field(default_factory=dict)
+    notes: Sequence[str | Callable[[Rows], str]] = ()
+    about: str = ""
     recipes: Callable[[Sizes, int], Sequence[Recipe]] = _no_recipes
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that is filled. rows: None where a row has no value for a column."""
+
+    title: str
+    columns: Mapping[str, str]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of an experiment, ready to be written."""
+
+    tables: Mapping[str, Table]
+    figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    about: str = ""

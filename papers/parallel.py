@@ -1,52 +1,57 @@
-"""Work that is kept piece by piece, done by several processes; a thread waits for each and keeps its result."""
+"""Cases that are kept one by one, measured by several processes; a thread waits for each and keeps its result."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from papers.interface import Rows
 from papers.workspace import Workspace
 
-FEW_PIECES = 20
+FEW_CASES = 20
 """Up to so many, it takes longer to start processes than they save."""
 
 
-@dataclass(frozen=True)
-class Piece:
-    """key: as in `Workspace.cached`. arguments: of the function, asked for only if the piece is missing."""
+def kept(
+    workspace: Workspace,
+    group: str,
+    function: Callable[..., Any],
+    cases: Rows,
+    given: Callable[[], Mapping[str, Any]] = dict,
+    decided: Mapping[str, Any] | None = None,
+) -> list[Any]:
+    """What `function(**case, **given(), seed=...)` gives for each case, in order, now or earlier.
 
-    key: Mapping[str, Any]
-    arguments: Callable[[], tuple[Any, ...]]
+    given: what is the same for all cases, asked for only if a case is missing. decided: what of it decides the result,
+    as JSON values, for the key in `Workspace.cached`. All must be picklable; interrupted, what was finished is kept.
+    """
 
+    def one(case: Mapping[str, Any], call: Callable[[Callable[[], Any]], Any]) -> Any:
+        def measure() -> Any:
+            return call(partial(function, **case, **given(), seed=workspace.seed))
 
-def kept(workspace: Workspace, group: str, function: Callable[..., Any], pieces: Sequence[Piece]) -> list[Any]:
-    """What `function` gives for each piece, in order. It and its arguments must be picklable; interrupted, what was
-    finished is kept."""
-    with workspace.audience.progress(f"pieces of {group}") as report:
-        if len(pieces) <= FEW_PIECES:
+        return workspace.cached(group, {**(decided or {}), **case}, measure)
+
+    with workspace.audience.progress(f"cases of {group}") as report:
+        if len(cases) <= FEW_CASES:
             found = []
-            for piece in pieces:
-                found.append(workspace.cached(group, piece.key, lambda piece=piece: function(*piece.arguments())))  # type: ignore[misc]
-                report(len(found), len(pieces))
+            for case in cases:
+                found.append(one(case, lambda measure: measure()))
+                report(len(found), len(cases))
             return found
         workers, spawn = os.cpu_count() or 1, multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(workers, spawn) as processes, ThreadPoolExecutor(workers) as threads:
-
-            def elsewhere(piece: Piece) -> Any:
-                return processes.submit(function, *piece.arguments()).result()
-
-            def one(piece: Piece) -> Any:
-                return workspace.cached(group, piece.key, lambda: elsewhere(piece))
-
-            futures: list[Future[Any]] = [threads.submit(one, piece) for piece in pieces]
+            futures: list[Future[Any]] = [
+                threads.submit(one, case, lambda measure: processes.submit(measure).result()) for case in cases
+            ]
             try:
                 for done, future in enumerate(as_completed(futures)):
                     future.result()
-                    report(done + 1, len(pieces))
+                    report(done + 1, len(cases))
             except BaseException:
                 for future in futures:
                     future.cancel()

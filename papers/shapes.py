@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from papers.interface import Table
+from papers.interface import Row, Rows, Table
 
 COLUMNS: Mapping[str, str] = {
     "what": "what",
@@ -14,7 +13,6 @@ COLUMNS: Mapping[str, str] = {
     "verdict": "verdict",
     "why": "because",
 }
-Row = dict[str, Any]
 
 
 def shape(what: str, paper: str, ours: str, same: bool, why: str = "") -> Row:
@@ -27,7 +25,7 @@ def apart(what: str, paper: str, ours: str, why: str) -> Row:
     return {"what": what, "paper": paper, "ours": ours, "verdict": "not comparable", "why": why}
 
 
-def against(rows: Sequence[Row]) -> Table:
+def against(rows: Rows) -> Table:
     """The table of a page."""
     return Table("Against the paper, by simulated runs", COLUMNS, tuple(rows))
 

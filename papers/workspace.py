@@ -118,5 +118,9 @@ class Workspace:
         write_text(path, text + "\n")
         return json.loads(text)["value"]
 
+    def measured(self, group: str, function: Callable[..., Any], **case: Any) -> Any:
+        """What `function` gives for the arguments of a case and this seed, now or earlier; as `cached`."""
+        return self.cached(group, case, lambda: function(**case, seed=self.seed))
+
     def _rows(self, name: str) -> Path:
         return self.folder / "datasets" / name

@@ -1,19 +1,22 @@
-"""Round after round of one way to collocate and balance, and what is told of it."""
+"""ALBIC, Figs. 10 and 11: collocation and load distance, round after round, against COLA: by how much can be
+collocated, and by size of the cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Any
+from typing import get_args
 
 import numpy as np
 
-from optimizers.balancing.adaptation import rounds
+from optimizers.balancing.adaptation import rounds as rounds_by
 from optimizers.balancing.albic import Albic
 from optimizers.balancing.cola import Cola
 from optimizers.balancing.interface import Solver
 from optimizers.balancing.joint import Joint
+from papers.albic.clusters import PLANNED, SIZES
 from papers.albic.jobs import Topology, drifts, job
+from papers.drawing import lines
+from papers.interface import CaseTable, Experiment, Row, grid
 from papers.workspace import Workspace
 
 WAYS: Mapping[str, Solver] = {
@@ -23,14 +26,41 @@ WAYS: Mapping[str, Solver] = {
     "joint (ours)": Joint(),
     "COLA": Cola(),
 }
+TOPOLOGIES: tuple[Topology, ...] = get_args(Topology)
 ROUNDS = 40
 TOLD = (1, 5, 10, 20, 40)
 """Rounds after which the collocation factor is told."""
 
+
+def measured(workspace: Workspace, topology: Topology, size: str, percent: int, way: str, rounds: int = ROUNDS) -> Row:
+    """What is told of all rounds of one way. percent: as in `jobs.job`."""
+    case = {"topology": topology, "size": size, "percent": percent, "way": way, "rounds": rounds}
+    found = workspace.measured("albic-collocation", course, **case)
+    return {
+        "nodes": SIZES[size][0],
+        **{f"after_{number}": found["collocation"][number - 1] for number in TOLD if number <= rounds},
+        "mean": float(np.mean(found["distance"])),
+        "most": max(found["distance"]),
+        "last": float(np.mean(found["distance"][-10:])),
+        "migrations": float(np.mean(found["migrations"])),
+    }
+
+
+def course(topology: Topology, size: str, percent: float, way: str, rounds: int, seed: int) -> dict[str, list[float]]:
+    """By round: collocation factor, load distance, migrations."""
+    start = job(size, topology, percent, seed)
+    steps = [step for _, step in rounds_by(start, WAYS[way].solve, drifts(rounds, seed))]
+    return {
+        "collocation": [float(step.collocation or 0.0) for step in steps],
+        "distance": [step.distance for step in steps],
+        "migrations": [float(len(step.moves)) for step in steps],
+    }
+
+
 COLUMNS = {
     "topology": "operators",
     "way": "way",
-    **{f"after_{each}": f"collocation after round {each} (%)" for each in TOLD},
+    **{f"after_{number}": f"collocation after round {number} (%)" for number in TOLD},
     "mean": "load distance, mean",
     "most": "load distance, highest",
     "last": "load distance, last 10 rounds",
@@ -53,32 +83,53 @@ NOTES = (
     "ALBIC as published brings one pair a round together, which takes hundreds of rounds here.",
 )
 
-
-def course(workspace: Workspace, size: str, topology: Topology, percent: float, way: str) -> dict[str, list[float]]:
-    """By round: collocation factor, load distance, migrations."""
-    key = {"size": size, "topology": topology, "percent": percent, "way": way, "rounds": ROUNDS}
-    compute = partial(_course, size, topology, percent, way, workspace.seed)
-    return dict(workspace.cached("albic-collocation", key, compute))
-
-
-def _course(size: str, topology: Topology, percent: float, way: str, seed: int) -> dict[str, list[float]]:
-    start = job(size, topology, percent, seed)
-    found = [each for _, each in rounds(start, WAYS[way].solve, drifts(ROUNDS, seed))]
-    return {
-        "collocation": [float(each.collocation or 0.0) for each in found],
-        "distance": [each.distance for each in found],
-        "migrations": [float(len(each.moves)) for each in found],
-    }
-
-
-def row(topology: Topology, way: str, found: Mapping[str, list[float]]) -> dict[str, Any]:
-    """The columns above."""
-    return {
-        "topology": topology,
-        "way": way,
-        **{f"after_{each}": found["collocation"][each - 1] for each in TOLD},
-        "mean": float(np.mean(found["distance"])),
-        "most": max(found["distance"]),
-        "last": float(np.mean(found["distance"][-10:])),
-        "migrations": float(np.mean(found["migrations"])),
-    }
+FIG10 = Experiment(
+    name="albic.fig10",
+    source="ALBIC, Fig. 10, Section 5.3",
+    summary="collocation and load distance of ALBIC, COLA and the joint search, by what can be collocated",
+    tables={
+        "collocation": CaseTable(
+            title="40 nodes, 800 key groups, 20 operators: collocation and load distance over 40 rounds",
+            columns={"percent": "one-to-one (%)", **COLUMNS},
+            cases=grid(topology=TOPOLOGIES, size=("fig3",), percent=(0, 25, 50, 75, 100), way=WAYS),
+            measure=measured,
+        )
+    },
+    figures={
+        f"{quantity}-{topology}": lines(
+            "key groups with one-to-one communication (%)",
+            label,
+            x="percent",
+            y=key,
+            series="way",
+            only={"topology": [topology]},
+        )
+        for topology in TOPOLOGIES
+        for quantity, key, label in (
+            ("collocation", "after_40", "collocation, round 40 (%)"),
+            ("distance", "last", "load distance, last 10 rounds"),
+        )
+    },
+    notes=NOTES,
+    about=PLANNED,
+)
+FIG11 = Experiment(
+    name="albic.fig11",
+    source="ALBIC, Fig. 11, Section 5.3",
+    summary="collocation and load distance of ALBIC, COLA and the joint search, by size of the cluster",
+    tables={
+        "sizes": CaseTable(
+            title="Half of the key groups with one-to-one communication: collocation and load distance over 40 rounds",
+            columns={"nodes": "nodes", **COLUMNS},
+            cases=grid(topology=TOPOLOGIES, size=SIZES, percent=(50,), way=WAYS),
+            measure=measured,
+        )
+    },
+    figures={
+        "collocation-pairs": lines(
+            "nodes", "collocation, round 40 (%)", x="nodes", y="after_40", series="way", only={"topology": ["pairs"]}
+        )
+    },
+    notes=(*NOTES, "Twenty migrations a round are ever fewer of the key groups as clusters grow."),
+    about=PLANNED,
+)

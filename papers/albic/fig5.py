@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -14,8 +11,8 @@ from optimizers.balancing.balance import Balance
 from optimizers.balancing.interface import Assignment
 from optimizers.balancing.search import Search
 from papers.albic.clusters import PLANNED, SIZES, cluster
-from papers.interface import Experiment, Result, Table
-from papers.sizes import Sizes
+from papers.drawing import lines
+from papers.interface import CaseTable, Experiment, Row, grid
 from papers.workspace import Workspace
 from twin.randomness import stream
 
@@ -26,14 +23,59 @@ OVERLOADED = (1, 5)
 SEARCH = Search(looks=800, band=BAND)
 KINDS = {"integrated": "integrated", "separate": "scale-in first"}
 
-COLUMNS = {
-    "overloaded": "nodes at 100 %",
-    "kind": "scale-in",
-    "tolerable": "rounds until the load distance is below 5",
-    "mean": "mean load distance over the rounds",
-    "most": "highest load of a node after round 1 (%)",
-    "rounds": "rounds until scaled in",
-}
+
+def start(overloaded: int, seed: int) -> Balance:
+    """The largest cluster, unvaried, with marked nodes and others at 100 %."""
+    nodes, groups, _ = SIZES["fig4"]
+    balance = cluster(nodes, groups, varies=0, budget=BUDGET, seed=seed)
+    chosen = stream(seed, "albic.fig5").permutation(nodes)
+    kill_h = np.isin(np.arange(nodes), chosen[:MARKED])
+    factor_h = np.ones(nodes)
+    full = chosen[MARKED : MARKED + overloaded]
+    factor_h[full] = FULL / balance.load_h(balance.home_g)[full]
+    loads = {name: load_g * factor_h[balance.home_g] for name, load_g in balance.loads.items()}
+    return replace(balance, loads=loads, kill_h=kill_h)
+
+
+def course(overloaded: int, kind: str, seed: int) -> dict[str, list[float]]:
+    """By round, the first before anything is done."""
+    balance = start(overloaded, seed)
+    told: dict[str, list[float]] = {"distance": [], "most": [], "waiting": []}
+    stalled = False
+    for _ in range(ROUNDS + 1):
+        waiting = int(balance.marked_h[balance.home_g].sum())
+        told["distance"].append(balance.distance(balance.home_g))
+        told["most"].append(float(balance.load_h(balance.home_g).max()))
+        told["waiting"].append(waiting)
+        plan = _plan(balance, kind, stalled=stalled)
+        stalled = int(balance.marked_h[plan.node_g].sum()) == waiting
+        balance = moved(balance, plan.node_g)
+    return told
+
+
+def _plan(balance: Balance, kind: str, *, stalled: bool) -> Assignment:
+    return separately(balance, SEARCH) if kind == "separate" else adapted(balance, SEARCH, stalled=stalled).plan
+
+
+def measured(workspace: Workspace, overloaded: int, kind: str) -> Row:
+    """When it is done, and how uneven it is until then."""
+    found = workspace.measured("albic-fig5", course, overloaded=overloaded, kind=kind)
+    return {
+        "kind": KINDS[kind],
+        "tolerable": _first(np.array(found["distance"]) < 5.0),
+        "mean": float(np.mean(found["distance"][1:])),
+        "most": found["most"][1],
+        "rounds": _first(np.array(found["waiting"]) == 0),
+        "_distance_by_round": found["distance"],
+    }
+
+
+def _first(there: np.ndarray) -> int | None:
+    """The first round from which on it is so."""
+    last = np.flatnonzero(~there).max(initial=-1) + 1
+    return int(last) if last < len(there) else None
+
+
 NOTES = (
     f"{MARKED} nodes of mean load are marked for removal, {BUDGET} migrations a round, {ROUNDS} rounds; loads stay.",
     "Load distance: of unmarked nodes from the mean that they will have, of marked ones only if they are above it.",
@@ -51,89 +93,36 @@ NOTES = (
     ),
 )
 
-
-def run(workspace: Workspace, _sizes: Sizes) -> Result:
-    """Both situations, both ways."""
-    courses = {
-        (overloaded, kind): workspace.cached(
-            "albic-fig5", {"overloaded": overloaded, "kind": kind}, partial(_course, overloaded, kind, workspace.seed)
-        )
-        for overloaded in OVERLOADED
-        for kind in KINDS
-    }
-    rows = tuple(_row(overloaded, kind, course) for (overloaded, kind), course in courses.items())
-    figures: dict[str, Callable[[], Any]] = {
-        f"overloaded-{each}": partial(_drawn, {kind: courses[each, kind]["distance"] for kind in KINDS})
-        for each in OVERLOADED
-    }
-    title = "Scale-in of 10 of 60 nodes, 1,200 key groups"
-    return Result({"scale-in": Table(title, COLUMNS, rows)}, figures, NOTES, about=PLANNED)
-
-
-def start(overloaded: int, seed: int) -> Balance:
-    """The largest cluster, unvaried, with marked nodes and others at 100 %."""
-    nodes, groups, _ = SIZES["fig4"]
-    balance = cluster(nodes, groups, varies=0, budget=BUDGET, seed=seed)
-    chosen = stream(seed, "albic.fig5").permutation(nodes)
-    kill_h = np.isin(np.arange(nodes), chosen[:MARKED])
-    factor_h = np.ones(nodes)
-    full = chosen[MARKED : MARKED + overloaded]
-    factor_h[full] = FULL / balance.load_h(balance.home_g)[full]
-    loads = {name: load_g * factor_h[balance.home_g] for name, load_g in balance.loads.items()}
-    return replace(balance, loads=loads, kill_h=kill_h)
-
-
-def _course(overloaded: int, kind: str, seed: int) -> dict[str, list[float]]:
-    """By round, the first before anything is done."""
-    balance = start(overloaded, seed)
-    course: dict[str, list[float]] = {"distance": [], "most": [], "waiting": []}
-    stalled = False
-    for _ in range(ROUNDS + 1):
-        waiting = int(balance.marked_h[balance.home_g].sum())
-        course["distance"].append(balance.distance(balance.home_g))
-        course["most"].append(float(balance.load_h(balance.home_g).max()))
-        course["waiting"].append(waiting)
-        plan = _plan(balance, kind, stalled=stalled)
-        stalled = int(balance.marked_h[plan.node_g].sum()) == waiting
-        balance = moved(balance, plan.node_g)
-    return course
-
-
-def _plan(balance: Balance, kind: str, *, stalled: bool) -> Assignment:
-    return separately(balance, SEARCH) if kind == "separate" else adapted(balance, SEARCH, stalled=stalled).plan
-
-
-def _row(overloaded: int, kind: str, course: Mapping[str, list[float]]) -> dict[str, Any]:
-    return {
-        "overloaded": overloaded,
-        "kind": KINDS[kind],
-        "tolerable": _first(np.array(course["distance"]) < 5.0),
-        "mean": float(np.mean(course["distance"][1:])),
-        "most": course["most"][1],
-        "rounds": _first(np.array(course["waiting"]) == 0),
-    }
-
-
-def _first(there: np.ndarray) -> int | None:
-    """The first round from which on it is so."""
-    last = np.flatnonzero(~there).max(initial=-1) + 1
-    return int(last) if last < len(there) else None
-
-
-def _drawn(by_kind: Mapping[str, list[float]]) -> Any:
-    from figures.lines import lines
-
-    drawn: dict[str, list[Any]] = {
-        "series": [KINDS[kind] for kind, course in by_kind.items() for _ in course],
-        "x": [number for course in by_kind.values() for number in range(len(course))],
-        "y": [distance for course in by_kind.values() for distance in course],
-    }
-    return lines(drawn, "round", "load distance (percentage points)")
-
-
 FIG5 = Experiment(
     name="albic.fig5",
     source="ALBIC, Fig. 5, Section 5.1",
     summary="scale-in integrated with balancing, against scale-in first",
-    run=run,
+    tables={
+        "scale-in": CaseTable(
+            title="Scale-in of 10 of 60 nodes, 1,200 key groups",
+            columns={
+                "overloaded": "nodes at 100 %",
+                "kind": "scale-in",
+                "tolerable": "rounds until the load distance is below 5",
+                "mean": "mean load distance over the rounds",
+                "most": "highest load of a node after round 1 (%)",
+                "rounds": "rounds until scaled in",
+            },
+            cases=grid(overloaded=OVERLOADED, kind=KINDS),
+            measure=measured,
+        )
+    },
+    figures={
+        f"overloaded-{count}": lines(
+            "round",
+            "load distance (percentage points)",
+            y="_distance_by_round",
+            series="kind",
+            only={"overloaded": [count]},
+            first=0,
+        )
+        for count in OVERLOADED
+    },
+    notes=NOTES,
+    about=PLANNED,
 )

@@ -10,6 +10,7 @@ from typing import Any
 from optimizers.interface import Optimizer, Problem
 from optimizers.numa.solution import load_bound
 from papers.briskstream.engines import BRISK, under
+from papers.interface import Rows, grid
 from papers.workspace import Workspace
 from scenarios.files import scenario_file
 from scenarios.planning.simulated_cost import replicate
@@ -31,6 +32,8 @@ APPLICATIONS: Mapping[str, str] = {
 }
 """By the paper's short names, the library's scenarios."""
 SERVERS = {"A": server_a, "B": server_b}
+EVERYWHERE = grid(server=SERVERS, application=APPLICATIONS)
+"""Cases: all applications on both servers, each on all of its sockets."""
 OFFERED = 1.25
 """Sources are offered so much of what all cores together could bear, so that every plan is saturated."""
 RUN_SHARES = {"WC": 0.15, "FD": 0.5, "SD": 0.5, "LR": 0.5}
@@ -122,6 +125,21 @@ def plan_of(found: Mapping[str, Any]) -> ExecutionPlan:
     return ExecutionPlan(placement=found["placement"])
 
 
+def plan_by(workspace: Workspace, case: Case, optimizer: Optimizer, job: Deployment | None = None) -> ExecutionPlan:
+    """The plan of `planned`."""
+    return plan_of(planned(workspace, case, optimizer, job))
+
+
+def replicas_of(plan: ExecutionPlan) -> int:
+    """Of all operators together."""
+    return sum(plan.replicas(name) for name in plan.placement)
+
+
+def reached_per_s(workspace: Workspace, case: Case, plan: ExecutionPlan, job: Deployment | None = None) -> float:
+    """Results a second that a case's plan has in the simulator."""
+    return float(judged(workspace, case, plan, job)["throughput_per_s"])
+
+
 def judged(workspace: Workspace, case: Case, plan: ExecutionPlan, job: Deployment | None = None) -> dict[str, Any]:
     """What the simulator says of a case's plan, as `measured` gives it.
 
@@ -181,3 +199,8 @@ def with_replicas(job: Deployment, plan: ExecutionPlan) -> Deployment:
 def sized(case: Case, sockets: int) -> Case:
     """The same application on another number of sockets."""
     return replace(case, sockets=sockets)
+
+
+def on_server(rows: Rows, server: str) -> Rows:
+    """Those of one server."""
+    return [row for row in rows if row["server"] == server]

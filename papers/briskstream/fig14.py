@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optimizers.numa.baselines import scattered
 from optimizers.registry import optimizer_by_name
-from papers.briskstream import against
 from papers.briskstream.applications import (
-    APPLICATIONS,
+    EVERYWHERE,
     SERVERS,
     Case,
-    judged,
+    on_server,
     part,
-    plan_of,
-    planned,
+    plan_by,
+    reached_per_s,
     simulated,
 )
-from papers.interface import Experiment, Result, Table
-from papers.parallel import Piece, kept
-from papers.shapes import against as compared
-from papers.sizes import Sizes
+from papers.interface import CaseTable, Experiment, Row, Rows
+from papers.parallel import kept
+from papers.shapes import shape
 from papers.workspace import Workspace
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
@@ -33,64 +30,31 @@ from twin.randomness import stream
 from twin.rates.numa_job import NumaJob
 from twin.scenario import RunSettings
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 CHUNK = 25
 """Plans a piece of work."""
 COARSE = 0.5
 """Of a run of RLAS's plan, for random ones."""
 
-COLUMNS = {
-    "application": "application",
-    "server": "server",
-    "plans": "random plans",
-    "better": "better than RLAS",
-    "median": "median, of RLAS",
-    "p95": "95 %, of RLAS",
-    "best": "best, of RLAS",
-    "best_again": "best, judged as RLAS is, of RLAS",
-    "rlas_kps": "RLAS (K/s)",
-    "paper_better": "paper: better than RLAS",
-}
 
-
-def run(workspace: Workspace, sizes: Sizes) -> Result:
-    """All applications on both servers."""
-    shares: dict[str, dict[str, list[float]]] = {server: {} for server in SERVERS}
-    rows = list[dict[str, Any]]()
-    for server, application in itertools.product(SERVERS, APPLICATIONS):
-        case = Case(application, server)
-        plan = plan_of(planned(workspace, case, optimizer_by_name("rlas")))
-        best = judged(workspace, case, plan)["throughput_per_s"]
-        per_s = np.array(_simulated(workspace, case, sizes.random_plans))
-        luckiest = random_plan(case.job, workspace.seed, int(per_s.argmax()))
-        again = judged(workspace, case, luckiest)["throughput_per_s"]
-        shares[server][application] = sorted((per_s / best).tolist())
-        rows.append(
-            {
-                "application": application,
-                "server": server,
-                "plans": len(per_s),
-                "better": int((per_s > best).sum()),
-                "median": float(np.median(per_s)) / best,
-                "p95": float(np.quantile(per_s, 0.95)) / best,
-                "best": float(per_s.max()) / best,
-                "best_again": again / best,
-                "rlas_kps": best / 1e3,
-                "paper_better": 0 if server == "A" else None,
-            }
-        )
-    figures: dict[str, Callable[[], Any]] = {
-        f"server-{name.lower()}": partial(_drawn, each, name) for name, each in shares.items()
+def against_rlas(workspace: Workspace, server: str, application: str, sockets: int = 8) -> Row:
+    """Random plans of an application, of what RLAS's reaches."""
+    case = Case(application, server, sockets)
+    best = reached_per_s(workspace, case, plan_by(workspace, case, optimizer_by_name("rlas")))
+    per_s = np.array(_simulated(workspace, case, workspace.sizes.random_plans))
+    luckiest = random_plan(case.job, workspace.seed, int(per_s.argmax()))
+    return {
+        "plans": len(per_s),
+        "better": int((per_s > best).sum()),
+        "median": float(np.median(per_s)) / best,
+        "p95": float(np.quantile(per_s, 0.95)) / best,
+        "best": float(per_s.max()) / best,
+        "best_again": reached_per_s(workspace, case, luckiest) / best,
+        "rlas_kps": best / 1e3,
+        "_shares": sorted((per_s / best).tolist()),
     }
-    title = "Throughput of random plans, simulated (one run each)"
-    notes = (
-        (
-            "Each random plan has as many replicas as there are cores: one an operator, the others dealt at random; "
-            "every replica is on a random socket."
-        ),
-        "A run of a random plan lasts half as long as RLAS's; the best plan is judged again as RLAS's is.",
-    )
-    tables = {"random": Table(title, COLUMNS, tuple(rows)), "against": compared(against.fig14(rows))}
-    return Result(tables, figures, notes)
 
 
 def random_plan(job: Deployment, seed: int, number: int) -> ExecutionPlan:
@@ -100,29 +64,33 @@ def random_plan(job: Deployment, seed: int, number: int) -> ExecutionPlan:
     return model.plan_of(scattered(model, int(model.cores_l.sum()), rng))
 
 
-def throughputs(job: Deployment, settings: RunSettings, seed: int, numbers: Sequence[int]) -> list[float]:
-    """Of some random plans, results a second. A plain function of plain arguments, for other processes."""
-    plans = (random_plan(job, seed, number) for number in numbers)
+def throughputs(job: Deployment, settings: RunSettings, first: int, last: int, seed: int) -> list[float]:
+    """Of the random plans from `first` to before `last`, results a second."""
+    plans = (random_plan(job, seed, number) for number in range(first, last))
     return [simulated(job.with_plan(plan), settings, seed, 1)["throughput_per_s"] for plan in plans]
 
 
 def _simulated(workspace: Workspace, case: Case, count: int) -> list[float]:
-    job, settings = case.job, part(case.settings, COARSE)
-    pieces = [
-        _piece(case, job, settings, workspace.seed, range(first, min(first + CHUNK, count)))
-        for first in range(0, count, CHUNK)
-    ]
-    return [each for piece in kept(workspace, "briskstream-random", throughputs, pieces) for each in piece]
+    settings = part(case.settings, COARSE)
+    chunks = [{"first": first, "last": min(first + CHUNK, count)} for first in range(0, count, CHUNK)]
+    decided = {**case.key, "settings": settings.model_dump(mode="json")}
+    found = kept(
+        workspace, "briskstream-random", throughputs, chunks, lambda: {"job": case.job, "settings": settings}, decided
+    )
+    return [per_s for chunk in found for per_s in chunk]
 
 
-def _piece(case: Case, job: Deployment, settings: RunSettings, seed: int, numbers: range) -> Piece:
-    key = {**case.key, "settings": settings.model_dump(mode="json"), "first": numbers.start, "last": numbers.stop}
-    return Piece(key, lambda: (job, settings, seed, list(numbers)))
+def shapes(rows: Rows) -> Rows:
+    """Whether none is better."""
+    better, best = sum(row["better"] for row in rows), max(row["best_again"] for row in rows)
+    plans = sum(row["plans"] for row in rows)
+    return [shape("random plans better than RLAS's", "none", f"{better} of {plans:,}; the best {best:.0%}", best < 1.0)]
 
 
-def _drawn(shares: Mapping[str, Sequence[float]], server: str) -> Any:
+def _distributions(server: str, tables: Mapping[str, Rows]) -> Figure:
     from figures.distributions import distributions
 
+    shares = {row["application"]: row["_shares"] for row in on_server(tables["random"], server)}
     return distributions(shares, f"simulated throughput on Server {server}, RLAS = 1", marked=1.0)
 
 
@@ -130,5 +98,34 @@ FIG14 = Experiment(
     name="briskstream.fig14",
     source="BriskStream, Fig. 14, Section 6.4",
     summary="the distribution of random plans' throughput against RLAS",
-    run=run,
+    tables={
+        "random": CaseTable(
+            title="Throughput of random plans, simulated (one run each)",
+            columns={
+                "application": "application",
+                "server": "server",
+                "plans": "random plans",
+                "better": "better than RLAS",
+                "median": "median, of RLAS",
+                "p95": "95 %, of RLAS",
+                "best": "best, of RLAS",
+                "best_again": "best, judged as RLAS is, of RLAS",
+                "rlas_kps": "RLAS (K/s)",
+                "paper_better": "paper: better than RLAS",
+            },
+            cases=EVERYWHERE,
+            measure=against_rlas,
+            published={"A": {"paper_better": 0}},
+            by=("server",),
+            shapes=shapes,
+        )
+    },
+    figures={f"server-{server.lower()}": partial(_distributions, server) for server in SERVERS},
+    notes=(
+        (
+            "Each random plan has as many replicas as there are cores: one an operator, the others dealt at random; "
+            "every replica is on a random socket."
+        ),
+        "A run of a random plan lasts half as long as RLAS's; the best plan is judged again as RLAS's is.",
+    ),
 )

@@ -2,66 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optimizers.registry import optimizer_by_name
-from papers.briskstream import against
-from papers.briskstream.applications import SERVERS, Case, plan_of, planned
-from papers.interface import Experiment, Result, Table
-from papers.shapes import against as compared
-from papers.sizes import Sizes
+from papers.briskstream.applications import SERVERS, Case, on_server, plan_by
+from papers.interface import CaseTable, Experiment, Row, Rows, grid
+from papers.shapes import shape
 from papers.workspace import Workspace
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import sustained
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 APPLICATION = "WC"
 
-COLUMNS = {
-    "server": "server",
-    "producer": "from socket",
-    "consumers": "cores that fetch from it, by socket of the consumer",
-    "sum": "together",
-    "share": "of all fetching",
-}
 
-NOTES = (
-    (
-        "Modelled: rates of the streams between two sockets times Tf (equation 2), at the load that the plan sustains, "
-        "in reference cores of Server A. The plan's throughput is judged in the simulator elsewhere."
-    ),
-    (
-        "The paper draws these without naming figures: on Server A most requests come from one socket, S0; on Server B "
-        "they are spread evenly."
-    ),
-)
-
-
-def run(workspace: Workspace, sizes: Sizes) -> Result:
-    """Word count on both servers. sizes: not asked for; nothing is simulated."""
-    del sizes
-    cores = dict[str, np.ndarray]()
-    for server in SERVERS:
-        case = Case(APPLICATION, server)
-        cores[server] = fetching(case.job, plan_of(planned(workspace, case, optimizer_by_name("rlas"))))
-    rows = [
-        {
-            "server": server,
-            "producer": f"S{i}",
-            "consumers": ", ".join(f"{each:.2f}" for each in row),
-            "cores": row.tolist(),
-            "sum": float(row.sum()),
-            "share": float(row.sum() / max(cores_ij.sum(), 1e-300)),
+def by_producer(workspace: Workspace, server: str, sockets: int = 8) -> Iterator[Row]:
+    """A row a socket of the producer. Nothing is simulated."""
+    case = Case(APPLICATION, server, sockets)
+    cores = fetching(case.job, plan_by(workspace, case, optimizer_by_name("rlas")))
+    for socket, fetched in enumerate(cores):
+        yield {
+            "producer": f"S{socket}",
+            "consumers": ", ".join(f"{each:.2f}" for each in fetched),
+            "cores": fetched.tolist(),
+            "sum": float(fetched.sum()),
+            "share": float(fetched.sum() / max(cores.sum(), 1e-300)),
         }
-        for server, cores_ij in cores.items()
-        for i, row in enumerate(cores_ij)
-    ]
-    title = f"Fetching between sockets under RLAS's plan of {APPLICATION} (modelled, simulated machine)"
-    tables = {"fetching": Table(title, COLUMNS, tuple(rows)), "against": compared(against.fig15(rows))}
-    return Result(tables, {"matrices": lambda: _drawn(cores)}, NOTES)
 
 
 def fetching(job: Deployment, plan: ExecutionPlan) -> np.ndarray:
@@ -74,16 +47,57 @@ def fetching(job: Deployment, plan: ExecutionPlan) -> np.ndarray:
     return np.asarray(load * np.einsum("s,si,sj,sij->ij", model.rate_s, made_si, taken_sj, model.fetch_sij))
 
 
-def _drawn(cores: dict[str, np.ndarray]) -> Any:
+def shapes(rows: Rows) -> Rows:
+    """Who fetches from whom."""
+    found: list[Row] = []
+    for server, paper in (("A", "from one socket, mostly"), ("B", "from all much more uniformly")):
+        shares = [row["share"] for row in on_server(rows, server)]
+        if shares:
+            same = max(shares) > 0.5 if server == "A" else max(shares) < 2.0 / len(shares)
+            text = f"at most {max(shares):.0%} from one of {len(shares)}"
+            found.append(shape(f"Server {server}: from where tuples are fetched", paper, text, same))
+    return found
+
+
+def _matrices(tables: Mapping[str, Rows]) -> Figure:
     from figures.matrices import matrices
 
-    titles = {f"Server {server}": cores_ij for server, cores_ij in cores.items()}
+    rows = tables["fetching"]
+    by_server = {server: np.array([row["cores"] for row in on_server(rows, server)]) for server in SERVERS}
+    titles = {f"Server {server}": cores for server, cores in by_server.items() if cores.size}
     return matrices(titles, "socket of the producer", "socket of the consumer", "cores that fetch")
 
+
+NOTES = (
+    (
+        "Modelled: rates of the streams between two sockets times Tf (equation 2), at the load that the plan sustains, "
+        "in reference cores of Server A. The plan's throughput is judged in the simulator elsewhere."
+    ),
+    (
+        "The paper draws these without naming figures: on Server A most requests come from one socket, S0; on Server B "
+        "they are spread evenly."
+    ),
+)
 
 FIG15 = Experiment(
     name="briskstream.fig15",
     source="BriskStream, Fig. 15, Section 6.4",
     summary="communication between sockets under RLAS's plan of word count, on both servers",
-    run=run,
+    tables={
+        "fetching": CaseTable(
+            title=f"Fetching between sockets under RLAS's plan of {APPLICATION} (modelled, simulated machine)",
+            columns={
+                "server": "server",
+                "producer": "from socket",
+                "consumers": "cores that fetch from it, by socket of the consumer",
+                "sum": "together",
+                "share": "of all fetching",
+            },
+            cases=grid(server=SERVERS),
+            measure=by_producer,
+            shapes=shapes,
+        )
+    },
+    figures={"matrices": _matrices},
+    notes=NOTES,
 )

@@ -2,39 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from optimizers.numa.rlas import Rlas
-from papers.briskstream import against
 from papers.briskstream.applications import (
     SERVERS,
     Case,
     estimated,
-    judged,
     on_cluster,
-    plan_of,
-    planned,
+    plan_by,
+    reached_per_s,
+    replicas_of,
 )
 from papers.briskstream.published import PERCENTILE
-from papers.interface import Experiment, Result, Table
-from papers.shapes import against as compared
-from papers.sizes import Sizes
+from papers.interface import CaseTable, Experiment, Row, Rows, grid
+from papers.shapes import apart
 from papers.workspace import Workspace
 from streamtwin.connect.profiling.measuring import SAMPLES, OperatorProfile, instantiate, profile
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PERCENTILES = (10.0, 25.0, PERCENTILE, 75.0, 90.0, 95.0)
 APPLICATIONS = ("WC", "FD")
 
-PLAN_COLUMNS = {
-    "application": "application",
-    "percentile": "percentile",
-    "replicas": "replicas",
-    "predicted_kps": "predicted with the profile (K/s)",
-    "simulated_kps": "simulated (K/s)",
-    "error": "relative error",
-    "of_median": "simulated, 1 = plan of the median",
-}
+
+def profiles_of(workspace: Workspace, case: Case) -> dict[str, OperatorProfile]:
+    """By operator; kept in the workspace."""
+
+    def measure() -> dict[str, Any]:
+        profiles = profile(case.job, SAMPLES, workspace.seed)
+        return {name: found.model_dump(mode="json") for name, found in profiles.items()}
+
+    kept = workspace.cached("briskstream-profiles", {"samples": SAMPLES, **case.key}, measure)
+    return {name: OperatorProfile(**found) for name, found in kept.items()}
+
+
+def times(workspace: Workspace, application: str, sockets: int = 8) -> Iterator[Row]:
+    """Of each operator of an application on Server A."""
+    for operator, found in profiles_of(workspace, Case(application, sockets=sockets)).items():
+        percentiles = {f"p{percentile:g}_ns": found.time_s(percentile) * 1e9 for percentile in PERCENTILES}
+        yield {"operator": operator, **percentiles, "mean_ns": found.mean_s * 1e9, "_times_s": found.times_s}
+
+
+def plans(workspace: Workspace, application: str, sockets: int = 8) -> Iterator[Row]:
+    """The planner sees the job as profiled, saturated by that; the plan is judged under the job itself."""
+    case = Case(application, sockets=sockets)
+    profiles = profiles_of(workspace, case)
+    rows = [_plan(workspace, case, profiles, percentile) for percentile in PERCENTILES]
+    usual = rows[PERCENTILES.index(PERCENTILE)]["simulated_kps"]
+    return ({**row, "of_median": row["simulated_kps"] / usual} for row in rows)
+
+
+def _plan(workspace: Workspace, case: Case, profiles: Mapping[str, OperatorProfile], percentile: float) -> Row:
+    described = instantiate(case.scenario, profiles, percentile)
+    job = on_cluster(described, SERVERS[case.server](case.sockets)).deployment
+    plan = plan_by(workspace, case, Rlas(), job)
+    predicted, found = estimated(job, plan)["sustained_per_s"], reached_per_s(workspace, case, plan)
+    return {
+        "percentile": percentile,
+        "replicas": replicas_of(plan),
+        "predicted_kps": predicted / 1e3,
+        "simulated_kps": found / 1e3,
+        "error": abs(predicted / found - 1.0),
+    }
+
+
+def _profile_times(tables: Mapping[str, Rows]) -> Figure:
+    from figures.distributions import profile_times
+
+    rows = tables["times"]
+    return profile_times({row["operator"]: row["_times_s"] for row in rows if row["application"] == APPLICATIONS[0]})
+
 
 NOTES = (
     f"The paper plans with percentile {PERCENTILE:g}, and calls its times stable; it shows no other percentile.",
@@ -43,75 +83,38 @@ NOTES = (
     "So it decides what is predicted, and the plan only through what fetching costs beside it.",
 )
 
-
-def run(workspace: Workspace, sizes: Sizes) -> Result:
-    """Profiles of two applications, and RLAS's plans with each percentile on Server A."""
-    from figures.distributions import profile_times
-
-    cases = {name: Case(name) for name in APPLICATIONS}
-    profiles = {name: _profiles(workspace, case) for name, case in cases.items()}
-    times = [
-        _times(name, operator, found) for name, operators in profiles.items() for operator, found in operators.items()
-    ]
-    plans: list[dict[str, Any]] = []
-    for name, case in cases.items():
-        rows = [_plan(workspace, case, profiles[name], percentile) for percentile in PERCENTILES]
-        usual = rows[PERCENTILES.index(PERCENTILE)]["simulated_kps"]
-        plans += [{**row, "of_median": row["simulated_kps"] / usual} for row in rows]
-    shown = {operator: found.times_s for operator, found in profiles[APPLICATIONS[0]].items()}
-    runs = f"{sizes.judged} simulated runs each"
-    return Result(
-        {
-            "times": Table(f"Simulated execution times, {SAMPLES:,} tuples an operator", _time_columns(), tuple(times)),
-            "percentiles": Table(f"RLAS's plans with profiles on Server A, {runs}", PLAN_COLUMNS, tuple(plans)),
-            "against": compared(against.fig3(plans)),
-        },
-        {"times": lambda: profile_times(shown)},
-        NOTES,
-    )
-
-
-def _time_columns() -> dict[str, str]:
-    percentiles = {f"p{each:g}_ns": f"{each:g} % (ns)" for each in PERCENTILES}
-    return {"application": "application", "operator": "operator", **percentiles, "mean_ns": "mean (ns)"}
-
-
-def _profiles(workspace: Workspace, case: Case) -> dict[str, OperatorProfile]:
-    def measure() -> dict[str, Any]:
-        found = profile(case.job, SAMPLES, workspace.seed)
-        return {name: each.model_dump(mode="json") for name, each in found.items()}
-
-    kept = workspace.cached("briskstream-profiles", {"samples": SAMPLES, **case.key}, measure)
-    return {name: OperatorProfile(**each) for name, each in kept.items()}
-
-
-def _times(application: str, operator: str, found: OperatorProfile) -> dict[str, Any]:
-    percentiles = {f"p{each:g}_ns": found.time_s(each) * 1e9 for each in PERCENTILES}
-    return {"application": application, "operator": operator, **percentiles, "mean_ns": found.mean_s * 1e9}
-
-
-def _plan(
-    workspace: Workspace, case: Case, profiles: Mapping[str, OperatorProfile], percentile: float
-) -> dict[str, Any]:
-    """The planner sees the job as profiled, saturated by that; the plan is judged under the job itself."""
-    described = instantiate(case.scenario, profiles, percentile)
-    job = on_cluster(described, SERVERS[case.server](case.sockets)).deployment
-    plan = plan_of(planned(workspace, case, Rlas(), job=job))
-    predicted = estimated(job, plan)["sustained_per_s"]
-    found = judged(workspace, case, plan)["throughput_per_s"]
-    return {
-        "application": case.application,
-        "percentile": percentile,
-        "replicas": sum(plan.replicas(name) for name in plan.placement),
-        "predicted_kps": predicted / 1e3,
-        "simulated_kps": found / 1e3,
-        "error": abs(predicted / found - 1.0),
-    }
-
-
 FIG3 = Experiment(
     name="briskstream.fig3",
     source="BriskStream, Fig. 3, Section 3.1",
     summary="profiled execution times, and the percentile that the planner is given",
-    run=run,
+    tables={
+        "times": CaseTable(
+            title=f"Simulated execution times, {SAMPLES:,} tuples an operator",
+            columns={
+                "application": "application",
+                "operator": "operator",
+                **{f"p{percentile:g}_ns": f"{percentile:g} % (ns)" for percentile in PERCENTILES},
+                "mean_ns": "mean (ns)",
+            },
+            cases=grid(application=APPLICATIONS),
+            measure=times,
+        ),
+        "percentiles": CaseTable(
+            title=("RLAS's plans with profiles on Server A, {judged} simulated runs each"),
+            columns={
+                "application": "application",
+                "percentile": "percentile",
+                "replicas": "replicas",
+                "predicted_kps": "predicted with the profile (K/s)",
+                "simulated_kps": "simulated (K/s)",
+                "error": "relative error",
+                "of_median": "simulated, 1 = plan of the median",
+            },
+            cases=grid(application=APPLICATIONS),
+            measure=plans,
+            shapes=lambda _rows: [apart("percentiles other than 50", "-", "above", "the paper shows the 50th alone")],
+        ),
+    },
+    figures={"times": _profile_times},
+    notes=NOTES,
 )

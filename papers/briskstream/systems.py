@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from papers.briskstream import against
 from papers.briskstream.applications import APPLICATIONS, Case, part
 from papers.briskstream.engines import BRISK, RATIOS, STORM_BY_RATIOS
-from papers.briskstream.fig9 import plan_as_engine
 from papers.briskstream.published import TABLE_5_P99_MS
-from papers.interface import Experiment, Result, Table
-from papers.shapes import against as compared
-from papers.sizes import Sizes
+from papers.briskstream.scaling import plan_as_engine
+from papers.drawing import bars
+from papers.interface import CaseTable, Experiment, Row, Rows, grid
+from papers.shapes import apart, shape, span, within
 from papers.workspace import Workspace
 from twin.deployment import Deployment
 from twin.engine.sketch import merge, quantile_s
 from twin.kinds.registry import SINKS
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SYSTEMS = {BRISK: BRISK, STORM_BY_RATIOS: "storm", "storm": "storm", "flink": "flink"}
 """Engine -> the paper's system."""
@@ -26,15 +29,60 @@ RUN_SHARE = 0.45
 DISTRIBUTED = "WC"
 """The application whose latencies are drawn."""
 
-COLUMNS = {
-    "application": "application",
-    "engine": "engine",
-    "kps": "simulated (K/s)",
-    "speed_up": "brisk is faster by",
-    "p50_ms": "latency, median (ms)",
-    "p99_ms": "latency, 99 % (ms)",
-    "paper_p99_ms": "paper: latency, 99 % (ms)",
-}
+
+def by_engine(workspace: Workspace, application: str, sockets: int = 8) -> Iterator[Row]:
+    """An application on Server A under each engine; one run each."""
+    found = {engine: _run(workspace, Case(application, sockets=sockets, engine=engine)) for engine in SYSTEMS}
+    for engine in SYSTEMS:
+        per_s, quantiles_ms = found[engine]["per_s"], [1e3 * value for value in found[engine]["quantiles_s"]]
+        yield {
+            "engine": engine,
+            "kps": per_s / 1e3,
+            "speed_up": found[BRISK]["per_s"] / per_s if per_s else None,
+            "p50_ms": quantiles_ms[49] if quantiles_ms else None,
+            "p99_ms": quantiles_ms[98] if quantiles_ms else None,
+            "quantiles_ms": quantiles_ms,
+        }
+
+
+def distribution(job: Deployment, settings: RunSettings) -> dict[str, Any]:
+    """`per_s`, and the 1 to 99 % quantiles of the processing latency, `quantiles_s`; none if nothing arrived."""
+    found = simulate(Scenario.of(job, settings))
+    rows = [row for row in found.operator_rows if row["kind"] in SINKS and row["start_s"] >= settings.warmup_s]
+    histogram = merge(
+        dict(zip(row["processingLatencyBuckets"], row["processingLatencyCounts"], strict=True)) for row in rows
+    )
+    return {
+        "per_s": found.metrics.throughput_per_s,
+        "quantiles_s": [quantile_s(histogram, percent / 100) for percent in range(1, 100)] if histogram else [],
+    }
+
+
+def _run(workspace: Workspace, case: Case) -> dict[str, Any]:
+    plan = plan_as_engine(workspace, case)
+    settings = part(case.scenario.run, RUN_SHARE).model_copy(update={"seed": workspace.seed})
+    key = {**case.key, "settings": settings.model_dump(mode="json"), "plan": plan.model_dump(mode="json")}
+    job = case.job.with_plan(plan)
+    return dict(workspace.cached("briskstream-latencies", key, lambda: distribution(job, settings)))
+
+
+def shapes(rows: Rows) -> Rows:
+    """Latencies at saturation."""
+    ours = [row for row in rows if row["engine"] == "brisk"]
+    ratios = [row["p99_ms"] / row["paper_p99_ms"] for row in ours if row["p99_ms"]]
+    return [
+        shape("brisk's latency at saturation, 99 %, of the paper's", "1", span(ratios), within(ratios, 0.5, 2.0),
+              "full channels, whose credits are assumed, decide it"),
+        apart("storm and flink", "systems", "above", "profiles; their unlimited queues are not modelled"),
+    ]  # fmt: skip
+
+
+def _latencies(tables: Mapping[str, Rows]) -> Figure:
+    from figures.distributions import distributions
+
+    samples = {row["engine"]: row["quantiles_ms"] for row in tables["engines"] if row["application"] == DISTRIBUTED}
+    return distributions(samples, "processing latency of WC, ms (simulated, modelled)", log=True)
+
 
 NOTES = (
     (
@@ -57,76 +105,43 @@ NOTES = (
     "brisk is planned by RLAS; the others' replicas are chosen blind to distances and spread as an OS does.",
 )
 
-
-def run(workspace: Workspace, sizes: Sizes) -> Result:
-    """All applications on Server A under each engine; one run each."""
-    del sizes
-    rows = [row for application in APPLICATIONS for row in _rows(workspace, application)]
-    title = "Throughput and latency on Server A by engine (modelled), simulated"
-    tables = {"engines": Table(title, COLUMNS, tuple(rows)), "against": compared(against.engines(rows))}
-    return Result(tables, {"speed_up": lambda: _speed_ups(rows), "latency": lambda: _latencies(rows)}, NOTES)
-
-
-def distribution(job: Deployment, settings: RunSettings) -> dict[str, Any]:
-    """`per_s`, and the 1 to 99 % quantiles of the processing latency, `quantiles_s`; none if nothing arrived."""
-    found = simulate(Scenario.of(job, settings))
-    rows = [row for row in found.operator_rows if row["kind"] in SINKS and row["start_s"] >= settings.warmup_s]
-    histogram = merge(
-        dict(zip(row["processingLatencyBuckets"], row["processingLatencyCounts"], strict=True)) for row in rows
-    )
-    return {
-        "per_s": found.metrics.throughput_per_s,
-        "quantiles_s": [quantile_s(histogram, percent / 100) for percent in range(1, 100)] if histogram else [],
-    }
-
-
-def _rows(workspace: Workspace, application: str) -> list[dict[str, Any]]:
-    found = {engine: _run(workspace, Case(application, engine=engine)) for engine in SYSTEMS}
-    rows = list[dict[str, Any]]()
-    for engine, system in SYSTEMS.items():
-        per_s, quantiles_s = found[engine]["per_s"], found[engine]["quantiles_s"]
-        rows.append(
-            {
-                "application": application,
-                "engine": engine,
-                "kps": per_s / 1e3,
-                "speed_up": found[BRISK]["per_s"] / per_s if per_s else None,
-                "p50_ms": quantiles_s[49] * 1e3 if quantiles_s else None,
-                "p99_ms": quantiles_s[98] * 1e3 if quantiles_s else None,
-                "paper_p99_ms": TABLE_5_P99_MS[application][system],
-                "quantiles_ms": [each * 1e3 for each in quantiles_s],
-            }
-        )
-    return rows
-
-
-def _run(workspace: Workspace, case: Case) -> dict[str, Any]:
-    plan = plan_as_engine(workspace, case)
-    settings = part(case.scenario.run, RUN_SHARE).model_copy(update={"seed": workspace.seed})
-    key = {**case.key, "settings": settings.model_dump(mode="json"), "plan": plan.model_dump(mode="json")}
-    job = case.job.with_plan(plan)
-    return dict(workspace.cached("briskstream-latencies", key, lambda: distribution(job, settings)))
-
-
-def _speed_ups(rows: list[dict[str, Any]]) -> Any:
-    from figures.bars import grouped_bars
-
-    others = [row for row in rows if row["engine"] != BRISK]
-    columns = {"group": "application", "series": "engine", "value": "speed_up"}
-    table = {name: [row[key] for row in others] for name, key in columns.items()}
-    return grouped_bars(table, "brisk's throughput over it, modelled")
-
-
-def _latencies(rows: list[dict[str, Any]]) -> Any:
-    from figures.distributions import distributions
-
-    samples = {row["engine"]: row["quantiles_ms"] for row in rows if row["application"] == DISTRIBUTED}
-    return distributions(samples, "processing latency of WC, ms (simulated, modelled)", log=True)
-
-
 ENGINES = Experiment(
     name="briskstream.engines",
     source="BriskStream, Figs. 6 and 7, Table 5, Section 6.3",
     summary="throughput and latency of the applications by engine (modelled)",
-    run=run,
+    tables={
+        "engines": CaseTable(
+            title="Throughput and latency on Server A by engine (modelled), simulated",
+            columns={
+                "application": "application",
+                "engine": "engine",
+                "kps": "simulated (K/s)",
+                "speed_up": "brisk is faster by",
+                "p50_ms": "latency, median (ms)",
+                "p99_ms": "latency, 99 % (ms)",
+                "paper_p99_ms": "paper: latency, 99 % (ms)",
+            },
+            cases=grid(application=APPLICATIONS),
+            measure=by_engine,
+            published={
+                (application, engine): {"paper_p99_ms": p99_ms[system]}
+                for application, p99_ms in TABLE_5_P99_MS.items()
+                for engine, system in SYSTEMS.items()
+            },
+            by=("application", "engine"),
+            shapes=shapes,
+        )
+    },
+    figures={
+        "speed_up": bars(
+            "brisk's throughput over it, modelled",
+            group="application",
+            series="engine",
+            value="speed_up",
+            only={"engine": [engine for engine in SYSTEMS if engine != BRISK]},
+            factors=True,
+        ),
+        "latency": _latencies,
+    },
+    notes=NOTES,
 )

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from papers.costream import against
-from papers.costream.judging import judged
+from papers.costream.generalising import LENGTHS, NO_CHAINS, PUBLISHED, chains
+from papers.costream.judging import LEVELS, PAPERS, judged
 from papers.costream.published import FIGURE_11
-from papers.costream.table6a import LENGTHS, NO_CHAINS, chains
-from papers.interface import Experiment, Result, Table
+from papers.interface import CaseTable, Experiment, Row, Rows
 from papers.recipes import CorpusRecipe, horizon, main_corpus
-from papers.shapes import against as compared
+from papers.shapes import shape
 from papers.sizes import Sizes
 from papers.workspace import Workspace
 
@@ -62,37 +61,21 @@ class _Judges:
         return cells
 
 
-def run(workspace: Workspace, sizes: Sizes) -> Result:
+def tuned(workspace: Workspace) -> Iterator[Row]:
     """The paper's architecture and ours, trained without chains, then on with chains of two to four filters."""
-    from figures.bars import grouped_bars
     from papers.costream import rivals
 
-    seed = workspace.seed
+    words = {"before": "no chains", "after": "and 3,000 chains"}
+    for stage, medians in FIGURE_11.items():
+        medians_of = {f"chain{length}_q50": medians.get(length) for length in LENGTHS}
+        yield {"model": PUBLISHED, "learned": words[stage], **medians_of}
+    sizes, seed = workspace.sizes, workspace.seed
     main = workspace.dataset(main_corpus(sizes, seed))
     test = workspace.split(main_corpus(sizes, seed)).test
     parts = {f"chain{length}": workspace.dataset(chains(sizes, seed, length)) for length in LENGTHS}
     judges = _Judges({**parts, "old": main.take(test[NO_CHAINS.mask(main)[test]])}, seed)
-    lines: list[dict[str, Any]] = []
     for contestant in rivals.anew(sizes, "paper", "ours"):
-        lines += _of(contestant, workspace, sizes, judges)
-    stages = ("before", "after")
-    drawn = [(line, length) for line in lines if line["stage"] in stages for length in LENGTHS]
-    bars = {
-        "group": [f"{length} filters" for _, length in drawn],
-        "series": [f"{line['model']}, {line['stage']}" for line, _ in drawn],
-        "value": [line[f"chain{length}_q50"] for line, length in drawn],
-    }
-
-    def figure() -> Figure:
-        return grouped_bars(bars, "median q-error of the throughput")
-
-    title = f"Throughput of unseen filter chains, {sizes.n} fresh simulated runs each: q-errors before and after"
-    notes = (
-        "Additional runs are chains of two, three and four filters, a third each; a tenth of them stops the training.",
-        "Rehearsal mixes in as many old training runs.",
-    )
-    tables = {"fine_tuning": Table(title, COLUMNS, (*_paper(), *lines)), "against": compared(against.fine_tuned(lines))}
-    return Result(tables, figures={"fine_tuning": figure}, notes=notes)
+        yield from _of(contestant, workspace, sizes, judges)
 
 
 def _of(contestant: Predictor, workspace: Workspace, sizes: Sizes, judges: _Judges) -> Iterator[dict[str, Any]]:
@@ -119,18 +102,53 @@ def _of(contestant: Predictor, workspace: Workspace, sizes: Sizes, judges: _Judg
         yield judges.line(model, words, "after" if share == 1 and not tuned.rehearsal else "")
 
 
-def _paper() -> Iterator[dict[str, Any]]:
-    words = {"before": "no chains", "after": "and 3,000 chains"}
-    for stage, medians in FIGURE_11.items():
-        cells = {f"chain{length}_q50": medians.get(length) for length in LENGTHS}
-        yield {**dict.fromkeys(COLUMNS), "model": "paper: Costream (Storm)", "learned": words[stage], **cells}
+def shapes(rows: Rows) -> Rows:
+    """rows: of the paper's network untuned first, then with ever more chains, rehearsal last. Without that
+    network there is nothing to compare."""
+    mine = [row for row in rows if row["model"] == PAPERS and "rehearsal" not in row["learned"]]
+    if not mine:
+        return [LEVELS]
+    before, after = ([each[f"chain{length}_q50"] for length in (2, 3, 4)] for each in (mine[0], mine[-1]))
+    pairs = ", ".join(f"{one:.3g} to {other:.3g}" for one, other in zip(before, after, strict=True))
+    less = all(other < one for one, other in zip(before, after, strict=True))
+    rising = " < ".join(f"{each:.3g}" for each in before)
+    return [
+        shape("T: the more filters, the worse before", "2.74 < 2.87 < 5.51", rising, before == sorted(before)),
+        shape("T: better after, for any number of filters", "5.51 to 1.61 for four", pairs, less),
+        LEVELS,
+    ]
+
+
+def _medians(tables: Mapping[str, Rows]) -> Figure:
+    from figures.bars import grouped_bars
+
+    stages = ("before", "after")
+    drawn = [(row, length) for row in tables["fine_tuning"] if row.get("stage") in stages for length in LENGTHS]
+    table = {
+        "group": [f"{length} filters" for _, length in drawn],
+        "series": [f"{row['model']}, {row['stage']}" for row, _ in drawn],
+        "value": [row[f"chain{length}_q50"] for row, length in drawn],
+    }
+    return grouped_bars(table, "median q-error of the throughput")
 
 
 FIG11 = Experiment(
     name="costream.fig11",
     source="Costream, Fig. 11, Exp. 5b",
     summary="fine-tuning: the throughput of unseen filter chains before and after a few additional runs",
-    run=run,
+    tables={
+        "fine_tuning": CaseTable(
+            title=("Throughput of unseen filter chains, {n} fresh simulated runs each: q-errors before and after"),
+            columns=COLUMNS,
+            measure=tuned,
+            shapes=shapes,
+        )
+    },
+    figures={"fine_tuning": _medians},
+    notes=(
+        "Additional runs are chains of two, three and four filters, a third each; a tenth of them stops the training.",
+        "Rehearsal mixes in as many old training runs.",
+    ),
     recipes=lambda sizes, seed: [
         main_corpus(sizes, seed),
         additional(sizes, seed),

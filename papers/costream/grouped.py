@@ -1,27 +1,41 @@
-"""Errors by group of rows: what Figs. 7 and 8 of Costream have in common."""
+"""Costream, Figs. 7 and 8: errors by the mean hardware of the hosts that carry a query, and by its type."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from papers.costream import against
-from papers.costream.judging import SHORT
-from papers.interface import Result, Table
+from papers.costream.judging import LEVELS, PAPERS, SHORT
+from papers.costream.published import FIGURE_7, FIGURE_8
+from papers.drawing import column_of
+from papers.interface import CaseTable, Drawer, Experiment, Row, Rows, grid
 from papers.recipes import main_corpus
-from papers.shapes import against as compared
-from papers.sizes import Sizes
+from papers.shapes import apart, shape, span
 from papers.workspace import Workspace
 from twin.metrics import METRICS, REGRESSION_METRICS
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from models.dataset import Dataset
 
 FEWEST = 10
 """A group with fewer runs that have the label, or fewer of one class, has no value."""
+KIND = {metric: "q_error" if metric in REGRESSION_METRICS else "accuracy" for metric in METRICS}
+EDGES: Mapping[str, tuple[str, tuple[float, ...]]] = {
+    "cpu_percent": ("CPU (% of a core)", (50, 200, 300, 400, 500, 600, 800)),
+    "ram_mb": ("RAM (GB)", (1000, 4000, 8000, 12000, 16000, 24000, 32000)),
+    "bandwidth_mbps": ("bandwidth (Mbit/s)", (25, 200, 800, 1600, 3200, 6400, 10000)),
+    "latency_ms": ("latency (ms)", (1, 10, 20, 40, 80, 160)),
+}
+"""Hardware feature -> label and ends of the ranges, chosen so that each holds a fair share of the runs."""
+TYPES = {1: "linear", 2: "2-way join", 3: "3-way join"}
+"""By the number of sources."""
 
 
 @dataclass(frozen=True)
@@ -33,47 +47,42 @@ class Group:
     rows: np.ndarray
 
 
-def by_group(
-    workspace: Workspace,
-    sizes: Sizes,
-    groups_of: Callable[[Dataset], Sequence[Group]],
-    bounds: Mapping[str, float],
-    title: str,
-) -> Result:
-    """Two contestants, the paper's architecture and ours, over groups of the test rows of the main corpus.
+def by_hardware(dataset: Dataset) -> list[Group]:
+    """All rows, once divided by each feature; a range holds its lower end, the last one both."""
+    groups = []
+    for feature, (label, edges) in EDGES.items():
+        mean = dataset.about[f"{feature}_mean"]
+        scale = 1000 if feature == "ram_mb" else 1
+        for low, high in itertools.pairwise(edges):
+            inside = (mean >= low) & ((mean < high) | (high == edges[-1]))
+            groups.append(Group(label, f"{low / scale:g}–{high / scale:g}", np.flatnonzero(inside)))
+    return groups
 
-    bounds: what the paper says of its median `q_error` and `accuracy` in all groups.
-    """
-    from figures.error_by_group import error_by_group
+
+def by_type(dataset: Dataset) -> list[Group]:
+    """All rows by sources, without and with an aggregation."""
+    sources, aggregates = (dataset.about[name] for name in ("sources", "aggregates"))
+    return [
+        Group("query type", name + ending, np.flatnonzero((sources == count) & ((aggregates > 0) == aggregated)))
+        for count, name in TYPES.items()
+        for aggregated, ending in ((False, ""), (True, " + aggregation"))
+    ]
+
+
+def errors(groups_of: Callable[[Dataset], Sequence[Group]], workspace: Workspace, contestant: str) -> Iterator[Row]:
+    """A contestant's over groups of the test rows of the main corpus."""
     from papers.costream import rivals
 
-    recipe = main_corpus(sizes, workspace.seed)
+    recipe = main_corpus(workspace.sizes, workspace.seed)
     dataset = workspace.dataset(recipe).take(workspace.split(recipe).test)
-    groups = groups_of(dataset)
-    rows, figures = list[dict[str, Any]](), {}
-    for name, contestant in (("paper_architecture", rivals.paper(sizes)), ("ours", rivals.ours(sizes))):
-        found = workspace.fitted(contestant, recipe).predict(dataset)
-        mine = [_row(contestant.name, dataset, group, metric, found[metric]) for group in groups for metric in METRICS]
-        rows += mine
-        figures[name] = lambda mine=mine: error_by_group(_drawn(mine), bounds, "bound in the paper")
-    columns = {
-        "model": "model",
-        "dimension": "by",
-        "group": "range",
-        "metric": "metric",
-        "runs": "runs",
-        "q50": "q-error median",
-        "q95": "q-error 95 %",
-        "accuracy": "balanced accuracy",
-        "paper": "bound in the paper",
-    }
-    kind = {metric: "q_error" if metric in REGRESSION_METRICS else "accuracy" for metric in METRICS}
-    shown = [{**row, "metric": SHORT[row["metric"]], "paper": bounds.get(kind[row["metric"]])} for row in rows]
-    tables = {"errors": Table(title, columns, tuple(shown)), "against": compared(against.bounded(shown, bounds))}
-    return Result(tables, figures)
+    model = (rivals.paper if contestant == "paper" else rivals.ours)(workspace.sizes)
+    found = workspace.fitted(model, recipe).predict(dataset)
+    for group in groups_of(dataset):
+        for metric in METRICS:
+            yield _row(model.name, dataset, group, metric, found[metric])
 
 
-def _row(model: str, dataset: Dataset, group: Group, metric: str, estimate: np.ndarray) -> dict[str, Any]:
+def _row(model: str, dataset: Dataset, group: Group, metric: str, estimate: np.ndarray) -> Row:
     """Balanced accuracy over all rows of the group, not over equally many of each class: groups are small."""
     from models import evaluation
 
@@ -82,17 +91,87 @@ def _row(model: str, dataset: Dataset, group: Group, metric: str, estimate: np.n
     found = evaluation.row(metric, model, labels[known], np.asarray(estimate)[group.rows][known])
     smaller = known.sum() if metric in REGRESSION_METRICS else min((labels == value).sum() for value in (0, 1))
     values = {name: getattr(found, name) if smaller >= FEWEST else None for name in ("q50", "q95", "accuracy")}
-    about = {"dimension": group.dimension, "group": group.name, "metric": metric, "runs": int(known.sum())}
+    about = {
+        "dimension": group.dimension,
+        "group": group.name,
+        "metric": SHORT[metric],
+        "quantity": KIND[metric],
+        "runs": int(known.sum()),
+    }
     return {"model": model, **about, **values}
 
 
-def _drawn(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    quantities = {True: ("q_error", "q50"), False: ("accuracy", "accuracy")}
-    table: dict[str, list[Any]] = {name: [] for name in ("dimension", "group", "metric", "quantity", "value")}
-    for row in rows:
-        quantity, key = quantities[row["metric"] in REGRESSION_METRICS]
-        value = float("nan") if row[key] is None else row[key]
-        entry = (row["dimension"], row["group"], SHORT[row["metric"]], quantity, value)
-        for name, each in zip(table, entry, strict=True):
-            table[name].append(each)
-    return table
+def bounded(bounds: Mapping[str, float], rows: Rows) -> Rows:
+    """Groups of runs against one bound for all; rows: q50 or accuracy by metric and group."""
+    shapes: list[Row] = []
+    for name, key, better in (("q_error", "q50", min), ("accuracy", "accuracy", max)):
+        if name in bounds:
+            values = [row[key] for row in rows if row["model"] == PAPERS and row[key] is not None]
+            good = sum(better(value, bounds[name]) == value for value in values)
+            text = f"{good} of {len(values)}, {span(values, '.3g')}"
+            what = f"groups with a median {name.replace('_', '-')} within {bounds[name]}"
+            shapes.append(
+                shape(what, "all", text, good == len(values)) if values else apart(what, "all", "-", "too few runs")
+            )
+    return [*shapes, LEVELS]
+
+
+def _by_group(bounds: Mapping[str, float], contestant: str) -> Drawer:
+    def draw(tables: Mapping[str, Rows]) -> Figure:
+        from figures.error_by_group import error_by_group
+
+        rows = [row for row in tables["errors"] if row["contestant"] == contestant]
+        table = column_of(rows, "dimension", "group", "metric", "quantity")
+        values = [row["q50" if row["quantity"] == "q_error" else "accuracy"] for row in rows]
+        table["value"] = [float("nan") if value is None else value for value in values]
+        return error_by_group(table, bounds, "bound in the paper")
+
+    return draw
+
+
+def by_group(groups_of: Callable[[Dataset], Sequence[Group]], bounds: Mapping[str, float], title: str) -> CaseTable:
+    """Two contestants, the paper's architecture and ours. bounds: what the paper says of its median `q_error` and
+    `accuracy` in all groups."""
+    return CaseTable(
+        title=title,
+        columns={
+            "model": "model",
+            "dimension": "by",
+            "group": "range",
+            "metric": "metric",
+            "runs": "runs",
+            "q50": "q-error median",
+            "q95": "q-error 95 %",
+            "accuracy": "balanced accuracy",
+            "paper": "bound in the paper",
+        },
+        cases=grid(contestant=("paper", "ours")),
+        measure=partial(errors, groups_of),
+        published=bounds,
+        by=("quantity",),
+        shapes=partial(bounded, bounds),
+    )
+
+
+FIG7 = Experiment(
+    name="costream.fig7",
+    source="Costream, Fig. 7, Exp. 1",
+    summary="prediction errors by CPU, RAM, bandwidth and latency",
+    tables={
+        "errors": by_group(
+            by_hardware,
+            FIGURE_7,
+            "Errors on held-out runs of the simulated corpus, by the mean of a feature over the hosts in use",
+        )
+    },
+    figures={"paper_architecture": _by_group(FIGURE_7, "paper"), "ours": _by_group(FIGURE_7, "ours")},
+    recipes=lambda sizes, seed: [main_corpus(sizes, seed)],
+)
+FIG8 = Experiment(
+    name="costream.fig8",
+    source="Costream, Fig. 8, Exp. 1",
+    summary="prediction errors by query type",
+    tables={"errors": by_group(by_type, FIGURE_8, "Errors on held-out runs of the simulated corpus, by query type")},
+    figures={"paper_architecture": _by_group(FIGURE_8, "paper"), "ours": _by_group(FIGURE_8, "ours")},
+    recipes=lambda sizes, seed: [main_corpus(sizes, seed)],
+)

@@ -1,13 +1,15 @@
-"""Contestants judged on rows of a corpus: one line a contestant, the paper's line above it."""
+"""Contestants judged on rows of a corpus: one line a contestant, the paper's line above it; and what compares."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from papers.costream.published import Reported
+from papers.interface import Row, Rows
+from papers.shapes import apart, shape, span
 from twin.metrics import BINARY_METRICS, REGRESSION_METRICS
 
 if TYPE_CHECKING:
@@ -99,3 +101,64 @@ def _factor(value: float) -> str:
 
 def _beside(error: float | None) -> str:
     return "" if error is None else f" ± {error:.2g}"
+
+
+ONE_CLASS = (
+    "All runs of some of these corpora are alike in RO or S: the cell then has the share that is predicted right."
+)
+
+
+def block(
+    reported: Mapping[str, Reported], models: Iterable[Fitted], dataset: Dataset, seed: int, **about: Any
+) -> Iterator[Row]:
+    """The paper's lines, and one a model over all rows of the dataset. about: cells that all of them have."""
+    for name, figures in reported.items():
+        yield published(name, figures, **about)
+    for model in models:
+        yield every_row(model, dataset, seed, **about) | _one_class(model, dataset)
+
+
+def _one_class(model: Fitted, dataset: Dataset) -> dict[str, Any]:
+    """Binary metrics of which the rows have one class only: no accuracy over both classes, but the share that is right
+    of the one."""
+    predicted = model.predict(dataset)
+    cells: dict[str, Any] = {}
+    for metric in BINARY_METRICS:
+        labels = dataset.label_G(metric)
+        if metric in predicted and labels.min() == labels.max():
+            right = float(np.mean((predicted[metric] > 0.5) == (labels > 0.5)))
+            cells |= {metric: f"{right:.1%} of one class", f"{metric}_right": right}
+    return cells
+
+
+PAPERS, FLAT = "GNN (paper)", "Flat Vector (raw)"
+LEVELS = apart(
+    "levels of q-errors and accuracies",
+    "measured on Storm",
+    "simulated",
+    "a simulated corpus has less noise than a cluster, and other tails",
+)
+
+
+def rivals(rows: Rows) -> Rows:
+    """The paper's network before Flat Vector, in each metric; rows: of `judging.line`s, a seed's or several."""
+    return [*(_before(rows, metric) for metric in SHORT), LEVELS]
+
+
+def _before(rows: Rows, metric: str) -> Row:
+    lower = metric in REGRESSION_METRICS
+    key, form = (f"{metric}_q50", ".3g") if lower else (f"{metric}_accuracy", ".1%")
+    ours, flat = (
+        {_compared(row): row[key] for row in rows if row["model"] == name and row.get(key)} for name in (PAPERS, FLAT)
+    )
+    what, both = f"{SHORT[metric]}: Costream's network before Flat Vector", [each for each in ours if each in flat]
+    if not both:
+        return apart(what, "yes", "-", "one class, or no label")
+    good = sum((ours[each] < flat[each]) == lower for each in both)
+    text = f"{good} of {len(both)}: {span(list(ours.values()), form)} against {span(list(flat.values()), form)}"
+    return shape(what, "yes", text, good == len(both))
+
+
+def _compared(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What two lines must share to be compared."""
+    return row.get("queries"), row.get("training_seed")

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from papers.costream import against, remaining
-from papers.costream.judging import BY_SEED, RESAMPLES, SEEDS, TWO_SEEDS, judged, line, published
+from papers.costream.judging import (
+    BY_SEED,
+    RESAMPLES,
+    SEEDS,
+    SHORT,
+    TWO_SEEDS,
+    cells,
+    judged,
+    line,
+    published,
+    rivals,
+)
 from papers.costream.published import TABLE_III
-from papers.interface import Experiment, Result, Table
-from papers.recipes import CorpusRecipe, main_corpus
-from papers.shapes import against as compared
-from papers.sizes import Sizes
+from papers.interface import CaseTable, Experiment, Row
+from papers.recipes import main_corpus
 from papers.workspace import Workspace
-from twin.metrics import REGRESSION_METRICS
+from twin.metrics import BINARY_METRICS, REGRESSION_METRICS
 
 if TYPE_CHECKING:
-    from models.predictors import Fitted
+    from models.error_breakdown import BreakdownRow
 
 MISJUDGED_BY = 0.2
 ROUGHLY = ("ours", "trees-ratio", "trees-log", "rates")
@@ -27,65 +37,120 @@ BESIDE = (
     "Costs off: every CPU constant that features and rate model know is wrong by up to that share; a fixed error, as "
     "of one profile measured once, can be learned, one that is drawn for each run anew cannot, and is no real engine's."
 )
+WHERE = (
+    "Of a regression the error is the squared logarithm of the q-error, of a class the share of wrong answers; strata "
+    "of different kinds overlap. *Noise* is the part of the first contestant's error that two runs of one "
+    "configuration with different seeds show as well, so that no model can avoid it; above 100 % it says that the "
+    "replicates are few."
+)
 
 
-def run(workspace: Workspace, sizes: Sizes) -> Result:
-    """Every contestant, trained on the same rows and judged on the same held-out tenth, for each of two splits."""
+def accuracy(workspace: Workspace, seeds: int = SEEDS) -> Iterator[Row]:
+    """Every contestant, trained on the same rows and judged on the same held-out tenth, for each of some splits."""
     from models import evaluation
 
-    recipe = main_corpus(sizes, workspace.seed)
-    dataset = workspace.dataset(recipe)
-    by_seed = [_judged(workspace.reseeded(workspace.seed + number), recipe, sizes) for number in range(SEEDS)]
-    lines = [published(name, reported, training_seed=None) for name, reported in TABLE_III.items()]
-    lines += [row for same in zip(*(rows for rows, _ in by_seed), strict=True) for row in same]
+    for name, reported in TABLE_III.items():
+        yield published(name, reported, training_seed=None)
+    by_seed = [_judged(workspace, workspace.reseeded(workspace.seed + number)) for number in range(seeds)]
+    for same_model in zip(*by_seed, strict=True):
+        yield from same_model
+    dataset = workspace.dataset(main_corpus(workspace.sizes, workspace.seed))
     limit = evaluation.replicate_rows(dataset, bootstrap=RESAMPLES, seed=workspace.seed)
     about = "replicate limit: the simulator with another seed"
-    lines.append(line(about, sizes.replicates, limit, training_seed=None))
-    title = f"Prediction of held-out runs of the simulated corpus ({len(dataset):,} runs, a tenth held out)"
-    where = remaining.tables(by_seed[0][1], dataset, workspace.split(recipe).test)
-    notes = (TWO_SEEDS, BESIDE, remaining.NOTE)
-    tables = {"accuracy": Table(title, BY_SEED, tuple(lines)), "against": compared(against.rivals(lines))}
-    return Result({**tables, **where}, notes=notes)
+    yield line(about, workspace.sizes.replicates, limit, training_seed=None)
 
 
-def _judged(workspace: Workspace, recipe: CorpusRecipe, sizes: Sizes) -> tuple[list[dict[str, Any]], list[Fitted]]:
-    """The lines of all contestants under the workspace's split, and the models that are looked into."""
-    from papers.costream import rivals
+def _judged(corpus: Workspace, workspace: Workspace) -> list[dict[str, Any]]:
+    """The lines of all contestants under a workspace's split; corpus: whose seed the main corpus has.
 
-    dataset, parts, seed = workspace.dataset(recipe), workspace.split(recipe), workspace.seed
-    models = {name: workspace.fitted(each, recipe) for name, each in rivals.everyone(sizes).items()}
-    on_logs = workspace.fitted(rivals.paper_on_logs(sizes), recipe, metrics=REGRESSION_METRICS)
-    order = (models["paper"], on_logs, *(each for name, each in models.items() if name != "paper"))
-    lines = [
-        line(model.name, len(parts.test), judged(model, dataset, seed, parts.test), training_seed=seed)
-        for model in order
-    ]
-    lines += _with_rough_costs(workspace, recipe, sizes)
-    return lines, [models[name] for name in DISSECTED]
-
-
-def _with_rough_costs(workspace: Workspace, recipe: CorpusRecipe, sizes: Sizes) -> list[dict[str, Any]]:
-    """The same rows and labels, but for training and for judging alike every cost constant is off: by a fixed error, as
-    that of a profile, and by one that is drawn for each run anew. The errors are the same for all splits."""
+    In the last ones rows and labels are the same, but for training and for judging alike every cost constant is off: by
+    a fixed error, as that of a profile, and by one that is drawn for each run anew, the same for all splits.
+    """
     from models.perturbed_costs import PerturbedCosts
-    from papers.costream import rivals
+    from papers.costream import rivals as contestants
 
-    contestants, seed = rivals.everyone(sizes), workspace.seed
-    found = []
+    sizes, seed = workspace.sizes, workspace.seed
+    recipe, everyone = main_corpus(sizes, corpus.seed), contestants.everyone(sizes)
+    dataset, test = workspace.dataset(recipe), workspace.split(recipe).test
+    models = {name: workspace.fitted(contestant, recipe) for name, contestant in everyone.items()}
+    on_logs = workspace.fitted(contestants.paper_on_logs(sizes), recipe, metrics=REGRESSION_METRICS)
+    first = models.pop("paper")
+    lines = [
+        line(model.name, len(test), judged(model, dataset, seed, test), training_seed=seed)
+        for model in (first, on_logs, *models.values())
+    ]
     for fixed, words in ((True, "costs off by a fixed"), (False, "costs off anew each run by")):
         misjudged = PerturbedCosts(MISJUDGED_BY, recipe.seed, fixed)
-        dataset, test = workspace.dataset(recipe, misjudged), workspace.split(recipe).test
+        rough = workspace.dataset(recipe, misjudged)
         for name in ROUGHLY:
-            model = workspace.fitted(contestants[name], recipe, misjudged=misjudged)
-            rows = judged(model, dataset, seed, test)
-            found.append(line(f"{model.name}, {words} ± {MISJUDGED_BY:.0%}", len(test), rows, training_seed=seed))
-    return found
+            model = workspace.fitted(everyone[name], recipe, misjudged=misjudged)
+            rows = judged(model, rough, seed, test)
+            lines.append(line(f"{model.name}, {words} ± {MISJUDGED_BY:.0%}", len(test), rows, training_seed=seed))
+    return lines
+
+
+@lru_cache(maxsize=1)
+def breakdowns(workspace: Workspace) -> Sequence[Sequence[BreakdownRow]]:
+    """Where the remaining error of the dissected models sits, stratum by stratum, in all metrics; asked for by all."""
+    from models.error_breakdown import error_breakdown
+    from papers.costream import rivals as contestants
+
+    recipe, everyone = main_corpus(workspace.sizes, workspace.seed), contestants.everyone(workspace.sizes)
+    dataset, test = workspace.dataset(recipe), workspace.split(recipe).test
+    return [error_breakdown(workspace.fitted(everyone[name], recipe), dataset, test) for name in DISSECTED]
+
+
+def where_columns(workspace: Workspace) -> dict[str, str]:
+    """A column a model, whose errors stand in it."""
+    names = [rows[0].model for rows in breakdowns(workspace)]
+    models = {f"model{number}": name for number, name in enumerate(names)}
+    share = {"share": f"share of the error of {names[0]}", "noise": "noise in it"}
+    return {"stratum": "stratum", "runs": "runs", **models, **share}
+
+
+def where(metric: str, workspace: Workspace) -> Iterator[Row]:
+    """Every model's errors, and the first one's remaining error taken apart: what part of it no model can avoid."""
+    by_model = [[row for row in rows if row.metric == metric] for rows in breakdowns(workspace)]
+    for same_stratum in zip(*by_model, strict=True):
+        first = same_stratum[0]
+        row: dict[str, Any] = {"stratum": first.stratum, "runs": first.rows, "pairs": first.pairs}
+        row |= {"share": _percent(first.share), "noise": _percent(first.noise_share)}
+        for number, found in enumerate(same_stratum):
+            values = cells(metric, (found.accuracy,) if metric in BINARY_METRICS else (found.q50, found.q95))
+            row |= {name.replace(metric, f"model{number}"): value for name, value in values.items()}
+        yield row
+
+
+def _percent(share: float | None) -> str | None:
+    return None if share is None else f"{share:.0%}"
+
+
+def _where_title(metric: str) -> str:
+    what = "accuracy" if metric in BINARY_METRICS else "q-error median / 95 %"
+    return f"Where the error of {SHORT[metric]} sits: {what}, held-out runs of the simulated corpus"
 
 
 TABLE3 = Experiment(
     name="costream.table3",
     source="Costream, Table III, Exp. 1",
     summary="prediction accuracy of the cost models, baselines and the replicate limit",
-    run=run,
+    tables={
+        "accuracy": CaseTable(
+            title=lambda workspace: (
+                "Prediction of held-out runs of the simulated corpus "
+                f"({len(workspace.dataset(main_corpus(workspace.sizes, workspace.seed))):,} runs, a tenth held out)"
+            ),
+            columns=BY_SEED,
+            measure=accuracy,
+            shapes=rivals,
+        ),
+        **{
+            f"where_{metric}": CaseTable(
+                title=_where_title(metric), columns=where_columns, measure=partial(where, metric)
+            )
+            for metric in SHORT
+        },
+    },
+    notes=(TWO_SEEDS, BESIDE, WHERE),
     recipes=lambda sizes, seed: [main_corpus(sizes, seed)],
 )

@@ -8,15 +8,14 @@ MOST replicas of the costly operator. None of the latter knows when the load cha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from optimizers.requirements import at_rate
-from papers.interface import Experiment, Result, Table
-from papers.parallel import Piece, kept
-from papers.sizes import Sizes
+from papers.drawing import column_of
+from papers.interface import CaseTable, Experiment, Row, Rows, grid
+from papers.parallel import kept
 from papers.workspace import Workspace
 from scenarios.questions.control_measures import judged
 from scenarios.suite.changing import changing
@@ -34,14 +33,6 @@ FOR_NOW, FOR_THE_PEAK = "chosen for the first load", "chosen for the highest loa
 COSTLY, MOST = "enrich", 4
 SLOW = 1.5
 """Latency over the best known from which a period counts as behind."""
-COLUMNS: Mapping[str, str] = {
-    "way": "plan",
-    "calm": "before the first change",
-    "after": "after it",
-    "last": "in the last quarter",
-    "behind": f"periods above {SLOW:g} (%)",
-    "replicas": "replicas, mean",
-}
 NOTES = (
     (
         "Latency is the 99 % of a period's end-to-end latencies, over the lowest that any run of the same job and "
@@ -55,42 +46,39 @@ NOTES = (
 )
 
 
-def run(workspace: Workspace, sizes: Sizes) -> Result:
-    """`sizes.queries` jobs at most, `sizes.judged` runs of each way."""
-    from figures.over_time import over_time
-
-    seeds = MEMBERS["changing-load"].seeds[: sizes.queries]
-    pieces = [
-        Piece({"job": seed, "run": number}, partial(_arguments, seed, child_seed(workspace.seed, number)))
-        for seed in seeds
-        for number in range(sizes.judged)
-    ]
-    found: Sequence[Mapping[str, Any]] = kept(workspace, "drift", courses, pieces)
-    ratios = {way: np.array([each["ways"][way]["over_best"] for each in found]) for way in found[0]["ways"]}
-    rows = tuple(_row(way, ratios[way], found) for way in ratios)
-    table = Table(f"Latency over the best known, {len(seeds)} jobs whose load changes", COLUMNS, rows)
-    at_s = found[0]["at_s"]
-
-    def figure() -> Figure:
-        return over_time(_points(at_s, ratios, found))
-
-    return Result({"drift": table}, figures={"drift": figure}, notes=NOTES)
-
-
-def _arguments(seed: int, run_seed: int) -> tuple[int, int]:
-    return seed, run_seed
+def drifting(workspace: Workspace) -> Iterator[Row]:
+    """`sizes.queries` jobs at most, `sizes.judged` runs of each: a row a way."""
+    sizes = workspace.sizes
+    cases = grid(job=MEMBERS["changing-load"].seeds[: sizes.queries], run=range(sizes.judged))
+    found: Sequence[Mapping[str, Any]] = kept(workspace, "drift", courses, cases)
+    at_s = np.array(found[0]["at_s"])
+    after = np.array([at_s > course["changes_s"][0] for course in found])
+    last = np.broadcast_to(at_s > 0.75 * at_s[-1], after.shape)
+    for way in found[0]["ways"]:
+        ratios, replicas = (
+            np.array([course["ways"][way][key] for course in found]) for key in ("over_best", "replicas")
+        )
+        yield {
+            "way": way,
+            **{name: _mean(ratios[part]) for name, part in (("calm", ~after), ("after", after), ("last", last))},
+            "behind": float(100.0 * (ratios > SLOW).mean()),
+            "replicas": float(replicas.mean()),
+            "_at_s": at_s.tolist(),
+            "_over_best_by_period": np.exp(np.log(ratios).mean(axis=0)).tolist(),
+            "_replicas_by_period": replicas.mean(axis=0).tolist(),
+        }
 
 
-def courses(seed: int, run_seed: int) -> dict[str, Any]:
-    """Of one job: by way, latency over the best known, and replicas, period by period."""
-    job = changing(seed)
-    found = {way: _course(each, run_seed) for way, each in ways(job)}
-    latencies = np.array([each["latency"] for each in found.values()])
+def courses(job: int, run: int, seed: int) -> dict[str, Any]:
+    """Of one job of the suite: by way, latency over the best known, and replicas, period by period. run: its number."""
+    scenario = changing(job)
+    found = {way: _course(planned, child_seed(seed, run)) for way, planned in ways(scenario)}
+    latencies = np.array([course["latency"] for course in found.values()])
     best = np.nanmin(latencies, axis=0)
     told = [FOR_NOW, *POLICIES, FOR_THE_PEAK]
     return {
         "at_s": next(iter(found.values()))["at_s"],
-        "changes_s": [event.at_s for event in job.events],
+        "changes_s": [event.at_s for event in scenario.events],
         "ways": {
             way: {"over_best": (np.array(found[way]["latency"]) / best).tolist(), "replicas": found[way]["replicas"]}
             for way in told
@@ -143,40 +131,44 @@ def _course(job: Scenario, seed: int) -> dict[str, list[float]]:
     }
 
 
-def _row(way: str, ratios: np.ndarray, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    at_s = np.array(found[0]["at_s"])
-    after = np.array([at_s > each["changes_s"][0] for each in found])
-    last = np.broadcast_to(at_s > 0.75 * at_s[-1], after.shape)
-    replicas = np.array([each["ways"][way]["replicas"] for each in found])
-    shares = {name: _mean(ratios[part]) for name, part in (("calm", ~after), ("after", after), ("last", last))}
-    return {"way": way, **shares, "behind": float(100.0 * (ratios > SLOW).mean()), "replicas": float(replicas.mean())}
-
-
 def _mean(ratios: np.ndarray) -> float:
     return float(np.exp(np.log(ratios).mean()))
 
 
-def _points(
-    at_s: Sequence[float], ratios: Mapping[str, np.ndarray], found: Sequence[Mapping[str, Any]]
-) -> dict[str, list[Any]]:
-    """The table that `figures.over_time` draws."""
-    table: dict[str, list[Any]] = {name: [] for name in ("panel", "series", "x", "mean", "half_width")}
-    replicas = {way: np.array([each["ways"][way]["replicas"] for each in found]).mean(axis=0) for way in ratios}
-    panels = {
-        "latency over the best": {way: np.exp(np.log(each).mean(axis=0)) for way, each in ratios.items()},
-        "replicas": replicas,
-    }
-    for panel, series in panels.items():
-        for way, values in series.items():
-            for at, value in zip(at_s, values.tolist(), strict=True):
-                for name, cell in zip(table, (panel, way, at, value, float("nan")), strict=True):
-                    table[name].append(cell)
-    return table
+def _over_time(tables: Mapping[str, Rows]) -> Figure:
+    from figures.over_time import over_time
+
+    panels = {"latency over the best": "_over_best_by_period", "replicas": "_replicas_by_period"}
+    points = [
+        {"panel": panel, "series": row["way"], "x": at_s, "mean": value, "half_width": float("nan")}
+        for panel, key in panels.items()
+        for row in tables["drift"]
+        for at_s, value in zip(row["_at_s"], row[key], strict=True)
+    ]
+    return over_time(column_of(points, "panel", "series", "x", "mean", "half_width"))
 
 
 DRIFT = Experiment(
     name="driving.drift",
     source="a what-if of ours",
     summary="latency over the best known while the load drifts away from the plan, with policies and without",
-    run=run,
+    tables={
+        "drift": CaseTable(
+            title=lambda workspace: (
+                "Latency over the best known, "
+                f"{len(MEMBERS['changing-load'].seeds[: workspace.sizes.queries])} jobs whose load changes"
+            ),
+            columns={
+                "way": "plan",
+                "calm": "before the first change",
+                "after": "after it",
+                "last": "in the last quarter",
+                "behind": f"periods above {SLOW:g} (%)",
+                "replicas": "replicas, mean",
+            },
+            measure=drifting,
+        )
+    },
+    figures={"drift": _over_time},
+    notes=NOTES,
 )

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from papers.interface import Experiment, Result, Table
-from papers.parallel import Piece, kept
+from papers.drawing import lines
+from papers.interface import CaseTable, Experiment, Row
+from papers.parallel import kept
 from papers.recipes import main_corpus
 from papers.rows import RowFilter, Within
 from papers.sizes import Sizes
@@ -24,8 +24,6 @@ from scenarios.suite.registry import FAMILIES
 from twin.metrics import METRICS
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from models.dataset import Dataset
     from scenarios.improving.test_set import JudgingJob
     from twin.metrics import CostModel
@@ -40,22 +38,6 @@ RANGES: Mapping[RowFilter, str] = {
 }
 """In words, for the table."""
 CONTESTANTS = ("paper", "ours")
-COLUMNS: Mapping[str, str] = {
-    "model": "model",
-    "learned": "learned from",
-    "runs": "runs",
-    "regret_words": "regret, mean",
-    "regret_median": "median",
-    "spoilt": "worse kind",
-    "error_median": "q-error of Lp, median",
-    "error_p95": "95 %",
-}
-NOTES = (
-    (
-        "Regret is to the best simulated plan of each job; a plan of a worse kind (backpressured or failing, where "
-        "another is not) counts as ten times the best."
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +51,11 @@ class FirstShare:
         """Such as `share-0.05`."""
         return f"share-{self.share:g}"
 
+    @property
+    def words(self) -> str:
+        """As in the table."""
+        return f"{self.share:.0%} of them"
+
     def mask(self, dataset: Dataset) -> np.ndarray:
         """[G] whether a row belongs."""
         return np.array([int(each[:8], 16) < self.share * 2**32 for each in dataset.config_hash])
@@ -78,35 +65,17 @@ SHARES = tuple(map(FirstShare, (0.1, 0.2, 0.5)))
 """Of the corpus, by configuration; and all of it."""
 
 
-def run(workspace: Workspace, sizes: Sizes) -> Result:
+def judged_models(workspace: Workspace) -> Iterator[Row]:
     """`sizes.queries` jobs a family at most. Networks are as many as where a model is trained for one evaluation."""
-    from figures.lines import lines
     from scenarios.improving.history import RoundRow
     from twin.rates.model import RateModel
 
-    questions = list(_questions(workspace, sizes))
-    rows: list[dict[str, Any]] = []
-    for name, words, runs, model in _models(workspace, sizes):
-        found = RoundRow.of(name, 0, runs, [each.judged(model) for each in questions])
-        rows.append({**found.shown, "model": name, "learned": words})
-    alone = RoundRow.of("rates", 0, 0, [each.judged(RateModel()) for each in questions])
-    rows.append({**alone.shown, "model": "rate model", "learned": "nothing", "runs": None})
-    by_share = [row for row in rows if row["runs"] is not None and "hosts" not in row["learned"]]
-
-    def figure(of: str, factor: float, vertical: str) -> Figure:
-        table = {
-            "series": [row["model"] for row in by_share],
-            "x": [row["runs"] for row in by_share],
-            "y": [factor * row[of] for row in by_share],
-        }
-        return lines(table, "simulated runs learned from", vertical)
-
-    title = f"Simulated regret of what models choose among {PLANS} plans of each of {len(questions)} jobs"
-    figures = {
-        "training": partial(figure, "regret", 100.0, "mean regret (%)"),
-        "errors": partial(figure, "error_median", 1.0, "median q-error of Lp"),
-    }
-    return Result({"training": Table(title, COLUMNS, tuple(rows))}, figures=figures, notes=NOTES)
+    questions = list(_questions(workspace))
+    for name, words, runs, model in _models(workspace, workspace.sizes):
+        found = RoundRow.of(name, 0, runs, [question.judged(model) for question in questions])
+        yield {**found.shown, "model": name, "learned": words}
+    alone = RoundRow.of("rates", 0, 0, [question.judged(RateModel()) for question in questions])
+    yield {**alone.shown, "model": "rate model", "learned": "nothing", "runs": None}
 
 
 def _models(workspace: Workspace, sizes: Sizes) -> Iterator[tuple[str, str, int, CostModel]]:
@@ -116,8 +85,8 @@ def _models(workspace: Workspace, sizes: Sizes) -> Iterator[tuple[str, str, int,
     from papers.costream.planners import NEEDED, ensembles
 
     recipe = main_corpus(sizes, workspace.seed)
-    parts: dict[RowFilter | None, str] = {each: f"{each.share:.0%} of them" for each in SHARES}
-    parts[None] = "all runs"
+    parts: dict[RowFilter | None, str] = {share: share.words for share in SHARES}
+    parts[None] = ALL_RUNS
     parts.update(RANGES.items())
     for key, contestant in zip(CONTESTANTS, rivals.anew(sizes, *CONTESTANTS), strict=True):
         for part, words in parts.items():
@@ -128,37 +97,29 @@ def _models(workspace: Workspace, sizes: Sizes) -> Iterator[tuple[str, str, int,
             yield contestant.name, words, len(split.train) + len(split.valid), model
 
 
-def _questions(workspace: Workspace, sizes: Sizes) -> Iterator[JudgingJob]:
+def _questions(workspace: Workspace) -> Iterator[JudgingJob]:
     """Every job's plans, simulated now or earlier."""
     from scenarios.improving.pool import job_pool
     from scenarios.improving.test_set import JudgingJob
     from scenarios.questions.kept import Outcome
 
-    asked = [(name, number) for name in JUDGES for number in range(len(FAMILIES[name].seeds[: sizes.queries]))]
-    keys = [{"family": name, "number": number, "plans": PLANS} for name, number in asked]
-    pieces = [
-        Piece(key, partial(_arguments, name, number, workspace.seed))
-        for key, (name, number) in zip(keys, asked, strict=True)
-    ]
-    for (name, number), outcomes in zip(asked, kept(workspace, "exam", judged, pieces), strict=True):
+    asked = jobs(workspace.sizes)
+    cases = [{"family": name, "number": number, "plans": PLANS} for name, number in asked]
+    for (name, number), outcomes in zip(asked, kept(workspace, "exam", judged, cases), strict=True):
         where = job_pool(name, 0)
         job = where.judging(number)
         yield JudgingJob(job, where.plans(job, workspace.seed, PLANS), [Outcome(_finite(each)) for each in outcomes])
 
 
-def _arguments(name: str, number: int, seed: int) -> tuple[str, int, int]:
-    return name, number, seed
-
-
-def judged(name: str, number: int, seed: int) -> Sequence[Mapping[str, float | None]]:
+def judged(family: str, number: int, plans: int, seed: int) -> Sequence[Mapping[str, float | None]]:
     """What came of each plan of one job, as JSON has it: None for a latency that nothing has."""
     from scenarios.improving.pool import job_pool
     from scenarios.improving.test_set import MEAN
     from scenarios.questions.bench import outcome
 
-    where = job_pool(name, 0)
+    where = job_pool(family, 0)
     job = where.judging(number)
-    found = [outcome(job.with_plan(plan), seed).measures for plan in where.plans(job, seed, PLANS)]
+    found = [outcome(job.with_plan(plan), seed).measures for plan in where.plans(job, seed, plans)]
     return [
         {key: each[key] if np.isfinite(each[key]) else None for key in (MEAN, "backpressured", "success")}
         for each in found
@@ -169,10 +130,51 @@ def _finite(measures: Mapping[str, float | None]) -> dict[str, float]:
     return {name: np.inf if value is None else value for name, value in measures.items()}
 
 
+def jobs(sizes: Sizes) -> list[tuple[str, int]]:
+    """Family and number of each job that plans are chosen for."""
+    return [(name, number) for name in JUDGES for number in range(len(FAMILIES[name].seeds[: sizes.queries]))]
+
+
+ALL_RUNS = "all runs"
+BY_SHARE = {"learned": [*(share.words for share in SHARES), ALL_RUNS]}
+
 TRAINING = Experiment(
     name="driving.training",
     source="a what-if of ours",
     summary="regret of the plans that a model chooses, by how many runs it learned from and on which hardware",
-    run=run,
+    tables={
+        "training": CaseTable(
+            title=lambda workspace: (
+                f"Simulated regret of what models choose among {PLANS} plans of each of "
+                f"{len(jobs(workspace.sizes))} jobs"
+            ),
+            columns={
+                "model": "model",
+                "learned": "learned from",
+                "runs": "runs",
+                "regret_words": "regret, mean",
+                "regret_median": "median",
+                "spoilt": "worse kind",
+                "error_median": "q-error of Lp, median",
+                "error_p95": "95 %",
+            },
+            measure=judged_models,
+        )
+    },
+    figures={
+        name: lines(
+            "simulated runs learned from", vertical, x="runs", y=of, series="model", only=BY_SHARE, factor=factor
+        )
+        for name, of, factor, vertical in (
+            ("training", "regret", 100.0, "mean regret (%)"),
+            ("errors", "error_median", 1.0, "median q-error of Lp"),
+        )
+    },
+    notes=(
+        (
+            "Regret is to the best simulated plan of each job; a plan of a worse kind (backpressured or failing, where "
+            "another is not) counts as ten times the best."
+        ),
+    ),
     recipes=lambda sizes, seed: [main_corpus(sizes, seed)],
 )

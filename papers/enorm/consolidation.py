@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from papers.interface import Experiment, Result, Table
-from papers.sizes import Sizes
+from papers.interface import CaseTable, Experiment, Row, grid
 from papers.workspace import Workspace
 from twin.formations import Formation, Keys, expected_keys, formations, naive, one_each
 from twin.panes import Span, ending, panes_of
@@ -22,39 +19,7 @@ CASES = {
     "the same, and 10 min": ([(1440, 10), (10, 10)], 2880),
 }
 """(length, every) in panes, and panes in all."""
-PUBLISHED = {HOUR: "86 against 240"}
 KEYS, TUPLES_A_PANE = (10, 1_000, 100_000), 100.0
-
-COLUMNS = {
-    "windows": "windows",
-    "panes": "panes",
-    "formed": "windows formed",
-    "merged": "results merged",
-    "alone": "of panes alone",
-    "times": "times as many",
-    "paper": "paper",
-}
-KEY_COLUMNS = {
-    "keys": "different keys",
-    "merged": "keys merged",
-    "alone": "of panes alone",
-    "times": "times as many",
-}
-NOTES = (
-    "Each window is formed the cheapest way there is, from panes and from windows that were formed before.",
-    (
-        f"In keys: the paper's hour, {TUPLES_A_PANE:g} tuples a pane of random keys. Where hardly any repeats, a "
-        "longer window has as many as its parts, and nothing is saved; the paper counts each result as one."
-    ),
-)
-
-
-def run(_workspace: Workspace, _sizes: Sizes) -> Result:
-    """Nothing is random."""
-    pieces = Table("Results that are merged to form all windows", COLUMNS, tuple(map(row, CASES)))
-    keys = Table("Keys that are merged in the paper's hour", KEY_COLUMNS, tuple(map(key_row, KEYS)))
-    about = "Nothing here is measured or simulated: what is merged is counted."
-    return Result({"pieces": pieces, "keys": keys}, {}, NOTES, about)
 
 
 def formed(name: str, keys: Keys = one_each) -> list[Formation]:
@@ -65,33 +30,65 @@ def formed(name: str, keys: Keys = one_each) -> list[Formation]:
     return list(formations(lambda pane: ending(windows, grid, pane), 0, panes, longest, keys))
 
 
-def row(name: str) -> dict[str, Any]:
-    """Of one case."""
-    found = formed(name)
-    merged, alone = sum(len(each.pieces) for each in found), sum(map(naive, found))
-    return {
-        "windows": name,
-        "panes": CASES[name][1],
-        "formed": len(found),
-        "merged": merged,
-        "alone": alone,
-        "times": alone / merged,
-        "paper": PUBLISHED.get(name),
-    }
+def pieces(_workspace: Workspace | None, windows: str) -> Row:
+    """Results that are merged. Nothing is random."""
+    found = formed(windows)
+    merged, alone = sum(len(formation.pieces) for formation in found), sum(map(naive, found))
+    counted = {"panes": CASES[windows][1], "formed": len(found), "merged": merged, "alone": alone}
+    return {**counted, "times": alone / merged}
 
 
-def key_row(count: int) -> dict[str, Any]:
-    """Of so many different keys."""
-    keys = expected_keys(count, TUPLES_A_PANE)
-    found = formed(HOUR, keys)
-    merged = sum(keys(piece) for each in found for piece in each.pieces)
-    alone = sum(each.window.length * keys(Span(0, 1)) for each in found)
-    return {"keys": count, "merged": merged, "alone": alone, "times": alone / merged}
+def different_keys(_workspace: Workspace | None, keys: int) -> Row:
+    """Keys that are merged in the paper's hour, where there are so many different ones."""
+    expected = expected_keys(keys, TUPLES_A_PANE)
+    found = formed(HOUR, expected)
+    merged = sum(expected(piece) for formation in found for piece in formation.pieces)
+    alone = sum(formation.window.length * expected(Span(0, 1)) for formation in found)
+    return {"merged": merged, "alone": alone, "times": alone / merged}
+
+
+NOTES = (
+    "Each window is formed the cheapest way there is, from panes and from windows that were formed before.",
+    (
+        f"In keys: the paper's hour, {TUPLES_A_PANE:g} tuples a pane of random keys. Where hardly any repeats, a "
+        "longer window has as many as its parts, and nothing is saved; the paper counts each result as one."
+    ),
+)
 
 
 CONSOLIDATION = Experiment(
     name="enorm.consolidation",
     source="Enorm, Fig. 8, Section 6.1",
     summary="partial results that are merged to form all windows",
-    run=run,
+    tables={
+        "pieces": CaseTable(
+            title="Results that are merged to form all windows",
+            columns={
+                "windows": "windows",
+                "panes": "panes",
+                "formed": "windows formed",
+                "merged": "results merged",
+                "alone": "of panes alone",
+                "times": "times as many",
+                "paper": "paper",
+            },
+            cases=grid(windows=CASES),
+            measure=pieces,
+            published={HOUR: "86 against 240"},
+            by=("windows",),
+        ),
+        "keys": CaseTable(
+            title="Keys that are merged in the paper's hour",
+            columns={
+                "keys": "different keys",
+                "merged": "keys merged",
+                "alone": "of panes alone",
+                "times": "times as many",
+            },
+            cases=grid(keys=KEYS),
+            measure=different_keys,
+        ),
+    },
+    notes=NOTES,
+    about="Nothing here is measured or simulated: what is merged is counted.",
 )

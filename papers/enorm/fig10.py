@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
+from papers.drawing import lines
 from papers.enorm.simple_job import COMPUTE, FEWER, NOTES, ran, scale_note, simple_job
-from papers.interface import Experiment, Result, Table
-from papers.sizes import Sizes
+from papers.interface import CaseTable, Experiment, Row, Rows, grid
 from papers.workspace import Workspace
 
 STATE_BYTES = (100.0, 300.0, 1_000.0, 3_000.0)
@@ -22,22 +21,6 @@ OPERATED_S = 780.0
 """Until the operation that takes longest is over."""
 MINUTES = (5, 10)
 
-PAUSES = {
-    "state_mb": "state of the key group (MB)",
-    "disruptive": "disruptive: pause (s)",
-    "held": "all windows held (s)",
-    "instant": "instant: pause (s)",
-    "left_mb": "left to be merged (MB)",
-    "paper": "paper",
-}
-OPERATIONS = {
-    "state_mb": "state of a key group (MB)",
-    "what": "operation",
-    "paused": "pause (s)",
-    "completed": "completed after (s)",
-    "copies": "partial results sent twice",
-    "paper": "paper",
-}
 STATE_NOTE = (
     "State grows by the bytes of a key; what moves is the open minute of a key group, or, combining, what consolidates "
     "hold of all key groups that are elsewhere. A pause: from taking the state out to installing it; tuples wait from "
@@ -45,41 +28,24 @@ STATE_NOTE = (
 )
 
 
-def pauses(workspace: Workspace, _sizes: Sizes) -> Result:
+def pauses(workspace: Workspace, key_bytes: float) -> Row:
     """One key group, by both strategies."""
-    rows = []
-    for key_bytes in STATE_BYTES:
-        found = {
-            strategy: workspace.cached(
-                "enorm-fig10",
-                {"strategy": strategy, "bytes": key_bytes},
-                partial(moved, strategy, key_bytes, workspace.seed),
-            )
-            for strategy in ("disruptive", "instant")
-        }
-        rows.append(
-            {
-                "state_mb": found["disruptive"]["bytes"] / 1e6,
-                "disruptive": found["disruptive"]["paused_s"],
-                "held": found["disruptive"]["held_s"],
-                "instant": found["instant"]["paused_s"],
-                "left_mb": found["instant"]["left_bytes"] / 1e6,
-                "paper": "disruptive grows with the state, instant negligible",
-            }
-        )
-    figures: dict[str, Callable[[], Any]] = {"pauses": partial(_drawn_pauses, rows)}
-    verdict = "agrees" if _grows(rows) else "differs"
-    note = f"Shape: the disruptive pause grows with the state and the instant one is none; {verdict}."
-    return Result(
-        {"pauses": Table("One key group moves at 70 % load", PAUSES, tuple(rows))},
-        figures,
-        (*NOTES, scale_note(), STATE_NOTE, note),
+    disruptive, instant = (
+        workspace.measured("enorm-fig10", moved, strategy=strategy, key_bytes=key_bytes)
+        for strategy in ("disruptive", "instant")
     )
+    return {
+        "state_mb": disruptive["bytes"] / 1e6,
+        "disruptive": disruptive["paused_s"],
+        "held": disruptive["held_s"],
+        "instant": instant["paused_s"],
+        "left_mb": instant["left_bytes"] / 1e6,
+    }
 
 
-def _grows(rows: list[dict[str, Any]]) -> bool:
-    found = [row["disruptive"] for row in rows]
-    return found == sorted(found) and all(row["instant"] == 0.0 for row in rows)
+def _grows(rows: Rows) -> bool:
+    disruptive = [row["disruptive"] for row in rows]
+    return disruptive == sorted(disruptive) and all(row["instant"] == 0.0 for row in rows)
 
 
 def moved(strategy: str, key_bytes: float, seed: int) -> dict[str, float]:
@@ -107,42 +73,18 @@ def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def operations(workspace: Workspace, _sizes: Sizes) -> Result:
-    """Splitting, and combining in both ways."""
-    rows = []
-    says = {
-        "split": "at once, no latency",
-        "combine, disruptive": "latency by state",
-        "combine, smooth": "no latency, as long as the longest window",
+def operations(workspace: Workspace, key_bytes: float, what: str) -> Row:
+    """Splitting, or combining in one of both ways."""
+    found = workspace.measured("enorm-fig11", operated, what=what, key_bytes=key_bytes)
+    return {
+        "state_mb": key_bytes * PANE_KEYS / 60 / 1e6,
+        "paused": found["paused_s"],
+        "completed": found["completed_s"],
+        "copies": found["copies"],
     }
-    for key_bytes in STATE_BYTES:
-        for what, words in says.items():
-            found = workspace.cached(
-                "enorm-fig11", {"what": what, "bytes": key_bytes}, partial(operated, what, key_bytes, workspace.seed)
-            )
-            rows.append(
-                {
-                    "state_mb": key_bytes * PANE_KEYS / 60 / 1e6,
-                    "what": what,
-                    "paused": found["paused_s"],
-                    "completed": found["completed_s"],
-                    "copies": found["copies"],
-                    "paper": words,
-                }
-            )
-    figures: dict[str, Callable[[], Any]] = {"operations": partial(_drawn_operations, rows)}
-    note = (
-        "Shapes: split and smooth without a pause, a disruptive combination that pauses with the state, smooth done "
-        f"with the longest window; {'agrees' if _as_said(rows) else 'differs'}."
-    )
-    return Result(
-        {"operations": Table("Split and combine at 70 % load, windows of 5 and 10 minutes", OPERATIONS, tuple(rows))},
-        figures,
-        (*NOTES, scale_note(), STATE_NOTE, note),
-    )
 
 
-def _as_said(rows: list[dict[str, Any]]) -> bool:
+def _as_said(rows: Rows) -> bool:
     by = {what: [row for row in rows if row["what"] == what] for what in dict.fromkeys(row["what"] for row in rows)}
     disruptive = [row["paused"] for row in by["combine, disruptive"]]
     still = all(row["paused"] == 0.0 for row in (*by["split"], *by["combine, smooth"]))
@@ -169,38 +111,85 @@ def operated(what: str, key_bytes: float, seed: int) -> dict[str, float]:
     return _numbers(next(row for row in ran(job).event_rows if row["kind"] == kind))
 
 
-def _drawn_pauses(rows: list[dict[str, Any]]) -> Any:
-    from figures.lines import lines
-
-    kinds = {"disruptive": "disruptive", "instant": "instant"}
-    points: dict[str, list[Any]] = {
-        "series": [name for name in kinds.values() for _ in rows],
-        "x": [round(row["state_mb"], 1) for _ in kinds for row in rows],
-        "y": [row[key] for key in kinds for row in rows],
-    }
-    return lines(points, "state of the key group (MB)", "pause (s)")
-
-
-def _drawn_operations(rows: list[dict[str, Any]]) -> Any:
-    from figures.lines import lines
-
-    points: dict[str, list[Any]] = {
-        "series": [row["what"] for row in rows],
-        "x": [row["state_mb"] for row in rows],
-        "y": [row["completed"] for row in rows],
-    }
-    return lines(points, "state of a key group (MB)", "completed after (s)")
+def _verdict(same: bool) -> str:
+    return "agrees" if same else "differs"
 
 
 FIG10 = Experiment(
     name="enorm.fig10",
     source="Enorm, Fig. 10, Section 7.2",
     summary="pause of a key group by strategy and size of state, simulated",
-    run=pauses,
+    tables={
+        "pauses": CaseTable(
+            title="One key group moves at 70 % load",
+            columns={
+                "state_mb": "state of the key group (MB)",
+                "disruptive": "disruptive: pause (s)",
+                "held": "all windows held (s)",
+                "instant": "instant: pause (s)",
+                "left_mb": "left to be merged (MB)",
+                "paper": "paper",
+            },
+            cases=grid(key_bytes=STATE_BYTES),
+            measure=pauses,
+            published=dict.fromkeys(STATE_BYTES, "disruptive grows with the state, instant negligible"),
+            by=("key_bytes",),
+        )
+    },
+    figures={
+        "pauses": lines(
+            "state of the key group (MB)",
+            "pause (s)",
+            x=lambda row: round(row["state_mb"], 1),
+            y={"disruptive": "disruptive", "instant": "instant"},
+        )
+    },
+    notes=(
+        *NOTES,
+        scale_note(),
+        STATE_NOTE,
+        lambda rows: (
+            f"Shape: the disruptive pause grows with the state and the instant one is none; {_verdict(_grows(rows))}."
+        ),
+    ),
 )
 FIG11 = Experiment(
     name="enorm.fig11",
     source="Enorm, Fig. 11, Section 7.3",
     summary="pauses and completion of split and combine by size of state, simulated",
-    run=operations,
+    tables={
+        "operations": CaseTable(
+            title="Split and combine at 70 % load, windows of 5 and 10 minutes",
+            columns={
+                "state_mb": "state of a key group (MB)",
+                "what": "operation",
+                "paused": "pause (s)",
+                "completed": "completed after (s)",
+                "copies": "partial results sent twice",
+                "paper": "paper",
+            },
+            cases=grid(key_bytes=STATE_BYTES, what=("split", "combine, disruptive", "combine, smooth")),
+            measure=operations,
+            published={
+                "split": "at once, no latency",
+                "combine, disruptive": "latency by state",
+                "combine, smooth": "no latency, as long as the longest window",
+            },
+            by=("what",),
+        )
+    },
+    figures={
+        "operations": lines(
+            "state of a key group (MB)", "completed after (s)", x="state_mb", y="completed", series="what"
+        )
+    },
+    notes=(
+        *NOTES,
+        scale_note(),
+        STATE_NOTE,
+        lambda rows: (
+            "Shapes: split and smooth without a pause, a disruptive combination that pauses with the state, smooth "
+            f"done with the longest window; {_verdict(_as_said(rows))}."
+        ),
+    ),
 )

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
-from papers.enorm.fig9 import LARGE
+from papers.drawing import lines
 from papers.enorm.simple_job import (
     COMPUTE,
     GROUPS,
     NOTES,
     WORKERS,
+    large,
     ran,
     scale_note,
     simple_job,
     worker_cpu_s,
 )
-from papers.interface import Experiment, Result, Table
-from papers.sizes import Sizes
+from papers.interface import CaseTable, Experiment, Row, Rows, grid
 from papers.workspace import Workspace
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
@@ -28,51 +24,23 @@ window; and how much longer a run lasts, to the end of the window after it."""
 RATE_PER_S = 28_000.0
 KEYS = {"keys that repeat": 300_000, "keys that hardly repeat": 1_500_000}
 
-COLUMNS = {
-    "keys": "keys",
-    "share": "key groups moved",
-    "instant": "instant: core-seconds more",
-    "disruptive": "disruptive: core-seconds more",
-    "instant_share": "instant, of all",
-    "disruptive_share": "disruptive, of all",
-    "paper": "paper",
-}
+
+def moved_at_s(workspace: Workspace) -> float:
+    """When key groups move."""
+    return LATE_S if large(workspace) else EARLY_S
 
 
-def run(workspace: Workspace, sizes: Sizes) -> Result:
-    """The same tuples, with no, some, or all key groups moved once."""
-    at_s = LATE_S if sizes.n >= LARGE else EARLY_S
-    rows = list[dict[str, Any]]()
-    for name, keys in KEYS.items():
-        base_s = used(workspace, "instant", 0.0, keys, at_s)
-        for share in SHARES:
-            more = {each: used(workspace, each, share, keys, at_s) - base_s for each in ("instant", "disruptive")}
-            rows.append(
-                {
-                    "keys": name,
-                    "share": share,
-                    **more,
-                    **{f"{each}_share": value / base_s for each, value in more.items()},
-                    "paper": "similar for both",
-                }
-            )
-    figures: dict[str, Callable[[], Any]] = {"overhead": partial(_drawn, rows)}
-    note = (
-        f"All of it is less than {max(row['disruptive_share'] for row in rows):.2%} of the run's work. Instant "
-        "migration sends and merges a second partial result of a key that came before and after the move, for "
-        "22 us, where moving a key's state takes 12 us: where keys repeat instant costs more, where they do not, less."
-    )
-    return Result(
-        {"overhead": Table(f"CPU of moving key groups after {at_s:g} s", COLUMNS, tuple(rows))},
-        figures,
-        (*NOTES, scale_note(), note),
-    )
+def overhead(workspace: Workspace, keys: str, share: float) -> Row:
+    """What a share of the key groups takes more than none; the same tuples, all moved once."""
+    base_s = used(workspace, "instant", 0.0, keys)
+    more = {strategy: used(workspace, strategy, share, keys) - base_s for strategy in ("instant", "disruptive")}
+    return {**more, **{f"{strategy}_share": value / base_s for strategy, value in more.items()}}
 
 
-def used(workspace: Workspace, strategy: str, share: float, keys: int, at_s: float) -> float:
+def used(workspace: Workspace, strategy: str, share: float, keys: str) -> float:
     """Core-seconds of the workers."""
-    key = {"strategy": strategy, "share": share, "keys": keys, "at_s": at_s}
-    return float(workspace.cached("enorm-fig12", key, partial(measured, strategy, share, keys, at_s, workspace.seed)))
+    case = {"strategy": strategy, "share": share, "keys": KEYS[keys], "at_s": moved_at_s(workspace)}
+    return float(workspace.measured("enorm-fig12", measured, **case))
 
 
 def measured(strategy: str, share: float, keys: int, at_s: float, seed: int) -> float:
@@ -93,21 +61,44 @@ def measured(strategy: str, share: float, keys: int, at_s: float, seed: int) -> 
     return worker_cpu_s(ran(job))
 
 
-def _drawn(rows: list[dict[str, Any]]) -> Any:
-    from figures.lines import lines
-
-    series = [(name, each) for name in KEYS for each in ("instant", "disruptive")]
-    points: dict[str, list[Any]] = {
-        "series": [f"{each}, {name}" for name, each in series for _ in SHARES],
-        "x": [100.0 * share for _ in series for share in SHARES],
-        "y": [row[each] for name, each in series for row in rows if row["keys"] == name],
-    }
-    return lines(points, "key groups moved (%)", "core-seconds more")
+def _note(rows: Rows) -> str:
+    return (
+        f"All of it is less than {max(row['disruptive_share'] for row in rows):.2%} of the run's work. Instant "
+        "migration sends and merges a second partial result of a key that came before and after the move, for "
+        "22 us, where moving a key's state takes 12 us: where keys repeat instant costs more, where they do not, less."
+    )
 
 
 FIG12 = Experiment(
     name="enorm.fig12",
     source="Enorm, Fig. 12, Section 7.4",
     summary="what moving a share of the key groups costs in CPU, by strategy, simulated",
-    run=run,
+    tables={
+        "overhead": CaseTable(
+            title=lambda workspace: f"CPU of moving key groups after {moved_at_s(workspace):g} s",
+            columns={
+                "keys": "keys",
+                "share": "key groups moved",
+                "instant": "instant: core-seconds more",
+                "disruptive": "disruptive: core-seconds more",
+                "instant_share": "instant, of all",
+                "disruptive_share": "disruptive, of all",
+                "paper": "paper",
+            },
+            cases=grid(keys=KEYS, share=SHARES),
+            measure=overhead,
+            published=dict.fromkeys(KEYS, "similar for both"),
+            by=("keys",),
+        )
+    },
+    figures={
+        "overhead": lines(
+            "key groups moved (%)",
+            "core-seconds more",
+            x=lambda row: 100.0 * row["share"],
+            y={"instant": "instant", "disruptive": "disruptive"},
+            series="{quantity}, {keys}",
+        )
+    },
+    notes=(*NOTES, scale_note(), _note),
 )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from papers.enorm.fig9 import LARGE
-from papers.enorm.simple_job import COMPUTE, GROUPS, NOTES, WORKERS, ran, scale_note, simple_job
-from papers.interface import Experiment, Result, Table
-from papers.sizes import Sizes
+from papers.drawing import lines
+from papers.enorm.simple_job import COMPUTE, GROUPS, NOTES, WORKERS, large, ran, scale_note, simple_job
+from papers.interface import CaseTable, Experiment, Row, Rows, grid
 from papers.workspace import Workspace
 from twin.engine.sketch import merge, quantile_s
 from twin.run import Run
@@ -34,46 +32,16 @@ WAYS: Mapping[str, tuple[str | None, int]] = {
     "instant, every 5 s": ("instant", 1),
 }
 
-COLUMNS = {
-    "way": "migration",
-    "mean": "latency of tuples, mean (ms)",
-    "p99": "99th percentile (ms)",
-    "worst": "mean of the worst minute (ms)",
-    "moves": "key groups moved",
-    "paused": "pauses together (s)",
-    "paper": "paper",
-}
-SAYS = {
-    "no migration": "-",
-    "disruptive, every 5 minutes": "extensive",
-    "disruptive, every minute": "ten times that of instant",
-    "instant, every 5 s": "a tenth of disruptive each minute",
-}
+
+def rounds_of(workspace: Workspace) -> int:
+    """As many as there are workers; two where it should take minutes."""
+    return WORKERS if large(workspace) else 2
 
 
-def run(workspace: Workspace, sizes: Sizes) -> Result:
-    """All ways on the same input."""
-    rounds = WORKERS if sizes.n >= LARGE else 2
-    found = {
-        way: workspace.cached(
-            "enorm-fig13", {"way": way, "rounds": rounds}, partial(course, way, rounds, workspace.seed)
-        )
-        for way in WAYS
-    }
-    rows = [{"way": way, "paper": SAYS[way], **each["summary"]} for way, each in found.items()]
-    figures: dict[str, Callable[[], Any]] = {
-        "latency": partial(_drawn, {way: found[way]["minutes"] for way in WAYS if WAYS[way][0] is not None})
-    }
-    by = {row["way"]: row["mean"] for row in rows}
-    ratio = by["disruptive, every minute"] / by["instant, every 5 s"]
-    note = (
-        "Latency: from when a tuple is taken from the broker until it is in the state of its pane, pauses included. "
-        f"Disruptive each minute has {ratio:.3g} times the mean of instant; the paper reports about ten. The order of "
-        "the ways compares, the factor does not: serving and queueing, which is all that instant has, are "
-        f"{FINER} times as long as the job's, and pauses as long as its own, so the job's own factor is larger."
-    )
-    title = f"{rounds} hot workers one after the other, after {SETTLE_S:g} s"
-    return Result({"latency": Table(title, COLUMNS, tuple(rows))}, figures, (*NOTES, scale_note(FINER), note))
+def latency(workspace: Workspace, way: str) -> Row:
+    """All ways have the same input."""
+    found = workspace.measured("enorm-fig13", course, way=way, rounds=rounds_of(workspace))
+    return {**found["summary"], "_minutes": [max(1e-3, value) for value in found["minutes"]]}
 
 
 def course(way: str, rounds: int, seed: int, fewer: int = FINER) -> dict[str, Any]:
@@ -137,20 +105,53 @@ def _read(found: Run) -> dict[str, Any]:
     return {"summary": summary, "minutes": minutes}
 
 
-def _drawn(by_way: Mapping[str, list[float]]) -> Any:
-    from figures.lines import lines
-
-    points: dict[str, list[Any]] = {
-        "series": [way for way, values in by_way.items() for _ in values],
-        "x": [minute + 1 for values in by_way.values() for minute in range(len(values))],
-        "y": [max(1e-3, value) for values in by_way.values() for value in values],
-    }
-    return lines(points, "minute", "latency of tuples (ms)", logarithmic=True)
+def _note(rows: Rows) -> str:
+    means = {row["way"]: row["mean"] for row in rows}
+    ratio = means["disruptive, every minute"] / means["instant, every 5 s"]
+    return (
+        "Latency: from when a tuple is taken from the broker until it is in the state of its pane, pauses included. "
+        f"Disruptive each minute has {ratio:.3g} times the mean of instant; the paper reports about ten. The order of "
+        "the ways compares, the factor does not: serving and queueing, which is all that instant has, are "
+        f"{FINER} times as long as the job's, and pauses as long as its own, so the job's own factor is larger."
+    )
 
 
 FIG13 = Experiment(
     name="enorm.fig13",
     source="Enorm, Fig. 13, Section 7.5",
     summary="latency under a moving hot spot, by strategy and frequency of migration, simulated",
-    run=run,
+    tables={
+        "latency": CaseTable(
+            title=lambda workspace: f"{rounds_of(workspace)} hot workers one after the other, after {SETTLE_S:g} s",
+            columns={
+                "way": "migration",
+                "mean": "latency of tuples, mean (ms)",
+                "p99": "99th percentile (ms)",
+                "worst": "mean of the worst minute (ms)",
+                "moves": "key groups moved",
+                "paused": "pauses together (s)",
+                "paper": "paper",
+            },
+            cases=grid(way=WAYS),
+            measure=latency,
+            published={
+                "no migration": "-",
+                "disruptive, every 5 minutes": "extensive",
+                "disruptive, every minute": "ten times that of instant",
+                "instant, every 5 s": "a tenth of disruptive each minute",
+            },
+            by=("way",),
+        )
+    },
+    figures={
+        "latency": lines(
+            "minute",
+            "latency of tuples (ms)",
+            y="_minutes",
+            series="way",
+            only={"way": [way for way, (strategy, _) in WAYS.items() if strategy is not None]},
+            logarithmic=True,
+        )
+    },
+    notes=(*NOTES, scale_note(FINER), _note),
 )

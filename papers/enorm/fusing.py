@@ -1,8 +1,9 @@
-"""Random jobs, each fused in all ways: what the figures on fusion share."""
+"""Enorm, Figs. 14 and 15: random jobs, each fused in all ways, and how far that is from the least possible."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,12 @@ from optimizers.fusion.algorithms import (
     by_rate_between,
 )
 from optimizers.fusion.components import Fusion
+from optimizers.fusion.exact import least_communication
 from optimizers.fusion.job import FusionJob
 from optimizers.fusion.random_jobs import random_job
-from papers.enorm.published import OPERATORS
-from papers.parallel import Piece, kept
+from papers.drawing import bars
+from papers.interface import CaseTable, Drawer, Experiment, Row, grid
+from papers.parallel import kept
 from papers.workspace import Workspace
 from twin.randomness import child_seed, stream
 
@@ -36,7 +39,16 @@ OURS: Mapping[str, Algorithm] = {
 """The other reading of the baseline, and two variants of Algorithm 1."""
 ALGORITHMS = {**PUBLISHED, **OURS}
 
+OPERATORS = (50, 100, 150)
+"""Section 7.6: sizes of the random jobs."""
 JOBS_A_PIECE = 100
+SMALL = (10, 20, 30)
+"""Operators of jobs that are solved exactly."""
+SOLVED_OF = 5
+"""One of so many jobs of each size."""
+LIMIT_S = 60.0
+OPTIMAL = 1e-6
+"""Gaps that count as none: the tolerance of the solver."""
 ABOUT = (
     "Nothing here is measured or simulated: random jobs are fused, and what their transfers' rates say is counted. "
     "What is headed *paper* is published; its figures have no numbers."
@@ -58,36 +70,23 @@ NOTES = (
 )
 
 
-def outcomes(workspace: Workspace, jobs: int) -> dict[int, dict[str, dict[str, np.ndarray]]]:
-    """By size and algorithm: components, communication, cyclic of each job, [jobs]; kept in the workspace."""
+def outcomes(workspace: Workspace, operators: int, score: str) -> dict[str, np.ndarray]:
+    """Of jobs of one size under one algorithm: components, communication, cyclic, [jobs]; kept in the workspace."""
+    jobs = workspace.sizes.n
     pieces = [
-        Piece(
-            {"operators": size, "first": first, "jobs": (count := min(JOBS_A_PIECE, jobs - first))},
-            _of(workspace, size, first, count),
-        )
-        for size in OPERATORS
+        workspace.measured(
+            "enorm-fusion", fuse, operators=operators, first=first, jobs=min(JOBS_A_PIECE, jobs - first)
+        )[score]
         for first in range(0, jobs, JOBS_A_PIECE)
     ]
-    found = kept(workspace, "enorm-fusion", fuse, pieces)
-    together: dict[int, dict[str, dict[str, np.ndarray]]] = {}
-    for size in OPERATORS:
-        mine = [rows for piece, rows in zip(pieces, found, strict=True) if piece.key["operators"] == size]
-        together[size] = {
-            name: {key: np.concatenate([rows[name][key] for rows in mine]) for key in mine[0][name]}
-            for name in ALGORITHMS
-        }
-    return together
+    return {key: np.concatenate([piece[key] for piece in pieces]) for key in pieces[0]}
 
 
-def _of(workspace: Workspace, size: int, first: int, count: int) -> Callable[[], tuple[int, int, int, int]]:
-    return lambda: (size, workspace.seed, first, count)
-
-
-def fuse(operators: int, seed: int, first: int, count: int) -> dict[str, dict[str, list[float]]]:
+def fuse(operators: int, first: int, jobs: int, seed: int) -> dict[str, dict[str, list[float]]]:
     """Jobs `first`, `first` + 1, ... of a seed, under every algorithm."""
     keys = ("components", "communication", "cyclic")
     found: dict[str, dict[str, list[float]]] = {name: {key: [] for key in keys} for name in ALGORITHMS}
-    for index in range(first, first + count):
+    for index in range(first, first + jobs):
         job = random_job(operators, child_seed(seed, index))
         for name, algorithm in ALGORITHMS.items():
             fusion = algorithm(job, stream(child_seed(seed, index), "fusion-baseline"))
@@ -97,31 +96,122 @@ def fuse(operators: int, seed: int, first: int, count: int) -> dict[str, dict[st
     return found
 
 
-def means(
-    found: Mapping[int, Mapping[str, Mapping[str, np.ndarray]]], key: str, paper: Mapping[str, str]
-) -> Iterator[dict[str, Any]]:
-    """A row a size and algorithm: mean and standard error over the jobs, and what the paper says."""
-    for size, by_algorithm in found.items():
-        for name, values in by_algorithm.items():
-            each = values[key]
-            yield {
-                "operators": size,
-                "score": name,
-                "mean": float(each.mean()),
-                "standard_error": float(each.std(ddof=1) / np.sqrt(each.size)) if each.size > 1 else None,
-                "paper": paper.get(name),
-                "cyclic": float(values["cyclic"].mean()),
-            }
-
-
-def drawn(rows: list[dict[str, Any]], quantity: str) -> Any:
-    """The paper's three and the fourth that the twin would use."""
-    from figures.bars import bars
-
-    shown = [row for row in rows if row["score"] in (*PUBLISHED, "COMM without circles")]
-    table = {
-        "group": [f"{row['operators']} operators" for row in shown],
-        "series": [row["score"] for row in shown],
-        "value": [row["mean"] for row in shown],
+def mean_of(key: str, workspace: Workspace, operators: int, score: str) -> Row:
+    """Mean and standard error over the jobs."""
+    found = outcomes(workspace, operators, score)
+    values = found[key]
+    return {
+        "mean": float(values.mean()),
+        "standard_error": float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else None,
+        "cyclic": float(found["cyclic"].mean()),
     }
-    return bars(table, quantity)
+
+
+def gaps(workspace: Workspace, operators: int) -> Iterator[Row]:
+    """By algorithm, how far from the least possible; none if no job was solved."""
+    jobs = max(1, workspace.sizes.n // SOLVED_OF)
+    cases = grid(operators=(operators,), job=range(jobs))
+    proved = [found for found in kept(workspace, "enorm-exact", solve, cases) if found["proved"]]
+    for score in ALGORITHMS if proved else ():
+        mine, least = (np.array([found[key] for found in proved]) for key in (score, "least"))
+        yield {
+            "score": score,
+            "mean": float(mine.mean()),
+            "least": float(least.mean()),
+            "gap": float((mine - least).mean()),
+            "worst": float((mine - least).max()),
+            "optimal": float((mine - least <= OPTIMAL).mean()),
+            "solved": f"{len(proved)} of {jobs}",
+        }
+
+
+def solve(operators: int, job: int, seed: int) -> dict[str, Any]:
+    """Job number `job` of a seed exactly, and by each algorithm: communication."""
+    job_seed = child_seed(seed, job)
+    question = random_job(operators, job_seed)
+    exact = least_communication(question, seconds=LIMIT_S)
+    found = {
+        name: algorithm(question, stream(job_seed, "fusion-baseline")).communication
+        for name, algorithm in ALGORITHMS.items()
+    }
+    return {"proved": exact.proved, "least": exact.fusion.communication, **found}
+
+
+def means(quantity: str, key: str, title: str, paper: Mapping[str, str]) -> CaseTable:
+    """Of all algorithms on the same jobs."""
+    return CaseTable(
+        title=lambda workspace: f"{title}, {workspace.sizes.n} random jobs a size",
+        columns={
+            "operators": "operators",
+            "score": "score",
+            "mean": quantity,
+            "standard_error": "standard error",
+            "paper": "paper",
+            "cyclic": "share with circles",
+        },
+        cases=grid(operators=OPERATORS, score=ALGORITHMS),
+        measure=partial(mean_of, key),
+        published=paper,
+        by=("score",),
+    )
+
+
+def drawn(quantity: str) -> Drawer:
+    """The paper's three and the fourth that the twin would use."""
+    shown = (*PUBLISHED, "COMM without circles")
+    return bars(quantity, group="{operators} operators", series="score", value="mean", only={"score": shown})
+
+
+EXACT_NOTE = (
+    f"The least possible is by integer programming, up to {LIMIT_S:g} s a job; jobs that take longer are left out. "
+    "Like Algorithm 1 it allows circles, so that COMM without circles cannot reach it."
+)
+
+
+FIG14 = Experiment(
+    name="enorm.fig14",
+    source="Enorm, Fig. 14, Section 7.6",
+    summary="components after automatic fusion of random jobs, by score",
+    tables={
+        "components": means(
+            "components",
+            "components",
+            "Components after fusion",
+            {"COMM": "the most", "PA": "fewer than COMM", "baseline": "fewer than COMM"},
+        )
+    },
+    figures={"components": drawn("components, mean")},
+    notes=NOTES,
+    about=ABOUT,
+)
+FIG15 = Experiment(
+    name="enorm.fig15",
+    source="Enorm, Fig. 15, Section 7.6",
+    summary="communication between components after automatic fusion of random jobs, by score, and the least possible",
+    tables={
+        "communication": means(
+            "communication",
+            "communication",
+            "Share of all transfers between components",
+            {"COMM": "the least", "PA": "more than COMM", "baseline": "more than COMM"},
+        ),
+        "gaps": CaseTable(
+            title="How far from the least possible, on jobs small enough for an exact solution",
+            columns={
+                "operators": "operators",
+                "score": "score",
+                "mean": "communication",
+                "least": "least possible",
+                "gap": "gap",
+                "worst": "largest gap",
+                "optimal": "share without gap",
+                "solved": "jobs solved",
+            },
+            cases=grid(operators=SMALL),
+            measure=gaps,
+        ),
+    },
+    figures={"communication": drawn("share between components")},
+    notes=(*NOTES, EXACT_NOTE),
+    about=ABOUT,
+)

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from papers.interface import Experiment, Result, Table
-from papers.sizes import Sizes
+from papers.interface import CaseTable, Experiment, Row
 from papers.workspace import Workspace
 from twin.randomness import stream
 
@@ -31,22 +30,6 @@ JOBS: tuple[tuple[int, tuple[int, ...]], ...] = (
 )
 """Sources, and instances of each component in a row."""
 PANES = 6
-
-COLUMNS = {
-    "sources": "sources",
-    "instances": "instances of each component",
-    "rule": "a modification is applied",
-    "unlike": "share of runs with unlike sets",
-    "standard_error": "standard error",
-    "paper": "paper",
-}
-NOTES = (
-    (
-        "Any order of delivery that keeps channels in order is as likely as any other, which is harsher than a "
-        "cluster: that sets differ is the finding, not how often."
-    ),
-    "The twin's modifications carry the end of a pane after all that any source has sent.",
-)
 
 
 class Instance:
@@ -118,36 +101,49 @@ def _deliver(channels: dict[Any, Any], instances: list[list[Instance]], rng: np.
     return True
 
 
-def run(workspace: Workspace, sizes: Sizes) -> Result:
-    """All rules, on as many runs of each job."""
-    rows = []
-    for sources, layers in JOBS:
-        for rule in RULES:
-            key = {"sources": sources, "layers": list(layers), "rule": rule, "runs": sizes.n}
+def share(sources: int, layers: tuple[int, ...], rule: str, runs: int, seed: int) -> float:
+    """Of so many runs, those in which sets are unlike."""
+    rng = stream(seed, f"punctuations:{sources}:{layers}:{rule}")
+    return float(np.mean([unlike(rule, sources, layers, rng) for _ in range(runs)]))
 
-            def share(sources: int = sources, layers: tuple[int, ...] = layers, rule: str = rule) -> float:
-                rng = stream(workspace.seed, f"punctuations:{sources}:{layers}:{rule}")
-                return float(np.mean([unlike(rule, sources, layers, rng) for _ in range(sizes.n)]))
 
-            found = workspace.cached("enorm-punctuations", key, share)
-            rows.append(
-                {
-                    "sources": sources,
-                    "instances": ", ".join(map(str, layers)),
-                    "rule": rule,
-                    "unlike": found,
-                    "standard_error": math.sqrt(found * (1.0 - found) / sizes.n),
-                    "paper": "none" if rule == FIRST else None,
-                }
-            )
-    about = "What is counted here are runs of the protocol alone, in an order of chance: no job is simulated."
-    table = Table(f"Whether all instances change the same windows, {sizes.n} runs each", COLUMNS, tuple(rows))
-    return Result({"unlike": table}, {}, NOTES, about)
+def measured(workspace: Workspace, sources: int, layers: tuple[int, ...], rule: str) -> Row:
+    """The share, and how well it is known."""
+    runs = workspace.sizes.n
+    found = workspace.measured("enorm-punctuations", share, sources=sources, layers=layers, rule=rule, runs=runs)
+    error = math.sqrt(found * (1.0 - found) / runs)
+    return {"instances": ", ".join(map(str, layers)), "unlike": found, "standard_error": error}
 
 
 PUNCTUATIONS = Experiment(
     name="enorm.punctuations",
     source="Enorm, Section 6.2",
     summary="whether a modification punctuation means the same everywhere",
-    run=run,
+    tables={
+        "unlike": CaseTable(
+            title="Whether all instances change the same windows, {n} runs each",
+            columns={
+                "sources": "sources",
+                "instances": "instances of each component",
+                "rule": "a modification is applied",
+                "unlike": "share of runs with unlike sets",
+                "standard_error": "standard error",
+                "paper": "paper",
+            },
+            cases=tuple(
+                {"sources": sources, "layers": layers, "rule": rule} for sources, layers in JOBS for rule in RULES
+            ),
+            measure=measured,
+            published={FIRST: "none"},
+            by=("rule",),
+        )
+    },
+    notes=(
+        (
+            "Any order of delivery that keeps channels in order is as likely as any other, which is harsher than a "
+            "cluster: that sets differ is the finding, not how often."
+        ),
+        "The twin's modifications carry the end of a pane after all that any source has sent.",
+    ),
+    about="What is counted here are runs of the protocol alone, in an order of chance: no job is simulated.",
 )

@@ -14,6 +14,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from papers.sizes import PAPER
+from papers.workspace import Workspace
 from twin.run import Run
 from twin.scenario import Scenario
 from twin.simulation import simulate
@@ -43,6 +45,11 @@ NOTES = (
     ),
     "Split, every consolidate is on another worker than the compute whose key groups it has.",
 )
+
+
+def large(workspace: Workspace) -> bool:
+    """Whether the scale is the paper's, of which a simulated run lasts as long as the paper's."""
+    return workspace.sizes.n >= PAPER.n
 
 
 def scale_note(fewer: int = FEWER) -> str:

@@ -45,6 +45,7 @@ def reproduce(
             "the repository"
         )
     from papers.registry import chosen
+    from papers.running import run
     from papers.simulating import fan_out
     from papers.sizes import SCALES
     from papers.workspace import Workspace
@@ -64,14 +65,14 @@ def reproduce(
     document: dict[str, Any] = {}
     shown: list[Any] = []
     with kept(f"finished runs and networks in {work}"):
-        workspace.prepare([recipe for each in experiments for recipe in each.recipes(sizes, seed)])
+        workspace.prepare([recipe for experiment in experiments for recipe in experiment.recipes(sizes, seed)])
         for experiment in experiments:
             terminal.stage(f"{experiment.name}: {experiment.summary}")
             workspace.used.clear()
-            result = experiment.run(workspace, sizes)
+            result = run(experiment, workspace)
             write(experiment, result, out / experiment.name, manifest_of(experiment, workspace, scale))
-            found = result.tables
-            document[experiment.name] = {name: [dict(row) for row in table.rows] for name, table in found.items()}
-            shown += [tables.of_rows(table.title, table.columns, table.rows) for table in found.values()]
+            filled = result.tables
+            document[experiment.name] = {name: [dict(row) for row in table.rows] for name, table in filled.items()}
+            shown += [tables.of_rows(table.title, table.columns, table.rows) for table in filled.values()]
             shown += [*result.notes, f"written to {out / experiment.name}"]
     terminal.result(document, *shown)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from papers.simulating import Job, in_process
+from papers.interface import Experiment, Result, Rows
+from papers.registry import EXPERIMENTS
+from papers.running import run
+from papers.simulating import in_process
 from papers.sizes import Sizes
 from papers.workspace import Workspace
+from papers.writing import manifest_of, write
 from scenarios.executing.progress import Audience, Lines
 
 HERE = Path(__file__).parent
@@ -31,25 +35,44 @@ TINY = Sizes(
 )
 
 
-def coarsely(jobs: Sequence[Job], audience: Audience) -> None:
-    """A fan-out for tests."""
-    in_process(jobs, audience)
-
-
 def silent() -> Audience:
     return Lines(lambda _: None)
+
+
+def narrowed(name: str, without: Collection[str] = (), **cases: Rows) -> Experiment:
+    """An experiment with other cases in some of its tables, without the figures that these leave empty."""
+    experiment = EXPERIMENTS[name]
+    changed = {table: replace(experiment.tables[table], cases=chosen) for table, chosen in cases.items()}
+    figures = {figure: draw for figure, draw in experiment.figures.items() if figure not in without}
+    return replace(experiment, tables={**experiment.tables, **changed}, figures=figures)
+
+
+def reproduced(name: str, workspace: Workspace, out: Path, without: Collection[str] = (), **cases: Rows) -> Result:
+    """The experiment, written as the command writes it, so that every figure is drawn on the way. Each row has a cell
+    for each column."""
+    experiment = narrowed(name, without, **cases)
+    result = run(experiment, workspace)
+    folder = out / name
+    write(experiment, result, folder, manifest_of(experiment, workspace, "tiny"))
+    tables, pictures = (f"{table}.json" for table in result.tables), (f"{figure}.png" for figure in result.figures)
+    assert {path.name for path in folder.iterdir()} == {"README.md", "manifest.json", *tables, *pictures}
+    page = (folder / "README.md").read_text()
+    for table in result.tables.values():
+        assert table.title in page and table.rows
+        assert all(set(table.columns) <= set(row) for row in table.rows)
+    return result
 
 
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """What one experiment has made, the next one finds."""
-    return Workspace(tmp_path_factory.mktemp("workspace"), TINY, SEED, silent(), coarsely)
+    return Workspace(tmp_path_factory.mktemp("workspace"), TINY, SEED, silent(), in_process)
 
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Workspace:
     """An empty one."""
-    return Workspace(tmp_path / "work", TINY, SEED, silent(), coarsely)
+    return Workspace(tmp_path / "work", TINY, SEED, silent(), in_process)
 
 
 @pytest.fixture(scope="session")
@@ -70,13 +93,13 @@ def tiny_contestants() -> Iterator[None]:
         return contestant
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rivals, "PREDICTORS", {name: tiny(each) for name, each in PREDICTORS.items()})
+        patch.setattr(rivals, "PREDICTORS", {name: tiny(contestant) for name, contestant in PREDICTORS.items()})
         jax.config.update("jax_disable_most_optimizations", True)  # XLA would optimise networks that run once
         yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Experiments, however small, are trainings and hundreds of runs: all of them are slow."""
+    """Experiments, however small, are trainings and hundreds of runs: all of them are slow but for the words."""
     for item in items:
-        if HERE in item.path.parents:
+        if HERE in item.path.parents and item.path.name not in ("test_vocabulary.py", "test_shapes.py"):
             item.add_marker(pytest.mark.slow)

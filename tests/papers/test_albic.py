@@ -8,19 +8,22 @@ import numpy as np
 import pytest
 
 from optimizers.balancing.search import Search
-from papers.albic import collocating, fig5, fig6, fig7, fig8, fig9, fig10, fig11, grid, real_job_1
+from papers.albic import collocating, fig5, grid, real_job_1
 from papers.albic.clusters import SIZES, cluster
 from papers.albic.jobs import drifts, job
+from papers.interface import grid as cases
+from papers.registry import EXPERIMENTS
+from papers.running import run
 from papers.sizes import PAPER, SMALL
 from papers.workspace import Workspace
 from scenarios.files.scenario_file import load
-from streamtwin.cli.terminal import Terminal
+from tests.papers.conftest import reproduced, silent
 from twin.errors import BadInput
 
 
 @pytest.fixture
 def workspace(tmp_path):
-    return Workspace(tmp_path, SMALL, 1, Terminal(as_json=False, quiet=True))
+    return Workspace(tmp_path, SMALL, 1, silent())
 
 
 @pytest.fixture
@@ -37,11 +40,8 @@ def test_clusters_are_as_the_paper_says(size):
     assert np.bincount(found.home_g).tolist() == [groups // nodes] * nodes
     assert [(load_h > 75).sum(), (load_h < 45).sum()] == [nodes // 10] * 2
     assert found.mean == pytest.approx(60.0, abs=1.0)
-
-
-def test_clusters_that_cannot_be_are_refused():
     with pytest.raises(BadInput, match="varies from 0 to 80"):
-        cluster(20, 400, varies=100, budget=1, seed=0)
+        cluster(nodes, groups, varies=100, budget=1, seed=0)
 
 
 @pytest.mark.parametrize("topology", ["pairs", "chain"])
@@ -62,46 +62,36 @@ def test_drift_changes_a_fifth_of_the_nodes_by_two_percent():
     assert np.abs(ratio - 1.0).max() <= 0.02
 
 
-def test_the_search_is_never_above_flux_nor_below_the_bound(workspace, monkeypatch):
-    monkeypatch.setattr(grid, "VARIES", (40,))
-    monkeypatch.setattr(grid, "BUDGETS", (10, 20))
+def test_the_search_is_never_above_flux_nor_below_the_bound(workspace, tmp_path, monkeypatch):
     monkeypatch.setattr(grid, "Search", lambda: Search(looks=200))
     monkeypatch.setattr(grid, "MILP_SECONDS", 0.1)
-    result = grid.run("fig2", workspace, SMALL)
-    for row in result.tables["distance"].rows:
+    few = cases(size=("fig2",), migrations=(10, 20, 30, 40), varies=(40,))
+    for row in reproduced("albic.fig2", workspace, tmp_path, distance=few).tables["distance"].rows:
         assert row["bound"] <= row["search"] <= min(row["flux"], row["best_fit"])
         assert row["search"] < row["before"]
-    assert "nothing here is simulated" in result.about
-    assert set(result.figures) == {"migrations-10", "migrations-20"}
-    assert [each().axes for each in result.figures.values()]
+    assert "nothing here is simulated" in EXPERIMENTS["albic.fig2"].about
 
 
 def test_scale_in_ends_both_ways_and_is_evener_integrated(workspace, monkeypatch):
     monkeypatch.setattr(fig5, "SEARCH", Search(looks=30, band=2.0))
-    monkeypatch.setattr(fig5, "OVERLOADED", (1,))
-    integrated, separate = fig5.run(workspace, SMALL).tables["scale-in"].rows
+    integrated, separate = (fig5.measured(workspace, 1, kind) for kind in fig5.KINDS)
     assert separate["rounds"] == 10 <= integrated["rounds"]
     assert integrated["mean"] < separate["mean"]
     assert integrated["most"] < separate["most"] == pytest.approx(100.0)
 
 
-def test_collocation_is_told_of_every_way(workspace, monkeypatch):
-    monkeypatch.setattr(collocating, "ROUNDS", 2)
-    monkeypatch.setattr(collocating, "TOLD", (1, 2))
-    few = {name: collocating.WAYS[name] for name in ("ALBIC, pairs for 60 % of the budget", "COLA")}
-    for module in (collocating, fig10, fig11):
-        monkeypatch.setattr(module, "WAYS", few)
-    monkeypatch.setattr(fig10, "PERCENTS", (50,))
-    monkeypatch.setattr(fig10, "SIZE", "fig2")
-    found = {row["way"]: row for row in fig10.run(workspace, SMALL).tables["collocation"].rows}
-    assert set(found) == set(few)
-    assert found["COLA"]["after_1"] > found["ALBIC, pairs for 60 % of the budget"]["after_2"]
-    assert found["COLA"]["migrations"] > 100
+def test_cola_collocates_more_at_once_and_migrates_almost_everything(workspace):
+    albic, cola = (
+        collocating.measured(workspace, "pairs", "fig2", 50, way, rounds=2)
+        for way in ("ALBIC, pairs for 60 % of the budget", "COLA")
+    )
+    assert cola["after_1"] > albic["after_1"]
+    assert cola["migrations"] > 100 > 20 >= albic["migrations"]
 
 
 def test_real_job_1_gets_even_by_migrations_and_costs_more_by_two_choices(short_rounds):
     names = ("none", "Flux", "search (ours)", "two choices")
-    ways = {way: real_job_1.course(fig6.WAYS[way], 1, rounds=2) for way in names}
+    ways = {way: real_job_1.course(real_job_1.WAYS[way], 1, rounds=2) for way in names}
     assert ways["none"]["planned"][1:] == ways["none"]["found"][:-1]
     assert max(ways["search (ours)"]["planned"]) < min(ways["none"]["planned"]) / 4
     assert ways["search (ours)"]["planned"][0] <= ways["Flux"]["planned"][0]
@@ -110,13 +100,13 @@ def test_real_job_1_gets_even_by_migrations_and_costs_more_by_two_choices(short_
 
 
 def test_more_migrations_are_more_even_and_pause_more(short_rounds):
-    few, many = (real_job_1.course(partial(fig8.limited, limit), 1, rounds=1) for limit in (5, 300))
+    few, many = (real_job_1.course(partial(real_job_1.limited, limit), 1, rounds=1) for limit in (5, 300))
     assert few["migrations"] == [5.0] and many["migrations"][0] > 40
     assert many["planned"][0] < few["planned"][0]
     assert many["pauses"][0] > few["pauses"][0] > 0.0
 
 
-def test_migrations_and_pauses_are_those_of_the_same_courses(workspace, monkeypatch):
+def test_migrations_and_pauses_are_those_of_the_same_courses(tmp_path, monkeypatch):
     """Figs. 6 and 7, and 8 and 9, are two sights of one course each."""
     runs = []
 
@@ -125,14 +115,15 @@ def test_migrations_and_pauses_are_those_of_the_same_courses(workspace, monkeypa
         numbers = 4.0 * np.arange(rounds)
         return {key: numbers.tolist() for key in ("planned", "found", "migrations", "pauses", "cpu")}
 
-    for module in (fig6, fig8):
-        monkeypatch.setattr(module, "course", course)
-    even, moved, limited, paused = (module.run(workspace, PAPER) for module in (fig6, fig7, fig8, fig9))
-    assert len(runs) == len(fig6.WAYS) + len(fig8.LIMITS)
-    flux = next(row for row in moved.tables["migrations"].rows if row["way"] == "Flux")
+    monkeypatch.setattr(real_job_1, "course", course)
+    workspace = Workspace(tmp_path, PAPER, 1, silent())
+    even, moved, limited, paused = (
+        next(iter(run(EXPERIMENTS[f"albic.fig{number}"], workspace).tables.values())).rows for number in (6, 7, 8, 9)
+    )
+    assert len(runs) == len(real_job_1.WAYS) + len(real_job_1.LIMITS)
+    flux = next(row for row in moved if row["way"] == "Flux")
     assert (flux["first"], flux["most"]) == (0 + 4 + 8, 4 * (real_job_1.ROUNDS - 1))
     assert flux["at_limit"] == 100.0 * (real_job_1.ROUNDS - 4) / (real_job_1.ROUNDS - 3)  # of 12, 16, ... all but 12
-    assert flux["mean"] == next(row for row in even.tables["quality"].rows if row["way"] == "Flux")["migrations"]
-    pauses = {row["limit"]: row["pauses"] for row in limited.tables["limits"].rows}
-    assert {row["limit"]: row["pauses"] for row in paused.tables["pauses"].rows} == pauses
-    assert all(row["pause"] == 1000.0 for row in paused.tables["pauses"].rows)
+    assert flux["mean"] == next(row for row in even if row["way"] == "Flux")["migrations"]
+    assert [row["pauses"] for row in paused] == [row["pauses"] for row in limited]
+    assert all(row["pause"] == 1000.0 for row in paused)

@@ -10,14 +10,21 @@ import pytest
 from papers.driving import drift, training
 from papers.driving.training import FirstShare
 from papers.recipes import main_corpus
+from papers.registry import EXPERIMENTS
+from papers.running import run
+from papers.simulating import in_process
+from papers.workspace import Workspace
 from tests.papers.conftest import TINY
 
-FEW = replace(TINY, queries=1)
+
+def few(workspace: Workspace) -> Workspace:
+    """A job a family, in the same folder."""
+    return Workspace(workspace.folder, replace(TINY, queries=1), workspace.seed, workspace.audience, in_process)
 
 
 def test_with_a_load_that_drifts_the_plan_for_the_peak_stays_and_the_one_for_now_does_not(workspace, monkeypatch):
     monkeypatch.setattr(drift, "MOST", 3)
-    rows = {row["way"]: row for row in drift.run(workspace, FEW).tables["drift"].rows}
+    rows = {row["way"]: row for row in run(EXPERIMENTS["driving.drift"], few(workspace)).tables["drift"].rows}
     kept, scaled, peak = (rows[way] for way in (drift.FOR_NOW, "ds2", drift.FOR_THE_PEAK))
     assert min(row[part] for row in rows.values() for part in ("calm", "after", "last")) >= 1.0
     assert peak["after"] < scaled["after"] < kept["after"]
@@ -30,7 +37,7 @@ def test_models_are_judged_on_simulated_plans_by_what_they_learned_from(workspac
     monkeypatch.setattr(training, "CONTESTANTS", ("ours",))
     monkeypatch.setattr(training, "RANGES", dict(list(training.RANGES.items())[:1]))
     monkeypatch.setattr(training, "SHARES", (FirstShare(0.5),))
-    result = training.run(workspace, FEW)
+    result = run(EXPERIMENTS["driving.training"], few(workspace))
     rows = result.tables["training"].rows
     assert [row["learned"] for row in rows] == ["50% of them", "all runs", "hosts of half a core to 3", "nothing"]
     runs = [row["runs"] for row in rows[:3]]

@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from papers.recipes import CorpusRecipe, evaluation_corpus, label, main_corpus
+from papers.simulating import in_process
 from papers.sizes import PAPER
 from papers.workspace import Workspace
 from scenarios.learning import corpora
-from tests.papers.conftest import SEED, TINY, coarsely, silent
+from tests.papers.conftest import SEED, TINY, silent
 from twin.corpus.manifest import CHUNKS
 from twin.simulation import simulate
 from twin.trace import TRAINING_ROWS
@@ -63,8 +64,6 @@ def test_an_interrupted_corpus_goes_on_where_it_was(fresh: Workspace):
             raise KeyboardInterrupt
         return simulate(scenario)
 
-    from papers.simulating import in_process
-
     interrupted = Workspace(fresh.folder, TINY, SEED, silent(), lambda jobs, who: in_process(jobs, who, stops))
     with pytest.raises(KeyboardInterrupt):
         interrupted.dataset(RECIPE)
@@ -72,7 +71,7 @@ def test_an_interrupted_corpus_goes_on_where_it_was(fresh: Workspace):
     assert len(list((corpus / CHUNKS).glob("chunk-*"))) == 1
     assert not (fresh.folder / "datasets" / label(RECIPE)).exists()
     kept = fresh.dataset(RECIPE)
-    whole = Workspace(fresh.folder / "other", TINY, SEED, silent(), coarsely).dataset(RECIPE)
+    whole = Workspace(fresh.folder / "other", TINY, SEED, silent(), in_process).dataset(RECIPE)
     np.testing.assert_array_equal(kept.labels_GxA, whole.labels_GxA)
 
 
@@ -87,8 +86,8 @@ def test_a_judged_query_is_kept_until_its_key_changes(fresh: Workspace):
     assert fresh.cached("fig", key, compute) == fresh.cached("fig", key, compute) == {"costs": [1.5, 2.0]}
     assert len(asked) == 1
     fresh.cached("fig", {**key, "model": "b"}, compute)
-    Workspace(fresh.folder, TINY, SEED + 1, silent(), coarsely).cached("fig", key, compute)
-    Workspace(fresh.folder, replace(TINY, horizon_s=30.0), SEED, silent(), coarsely).cached("fig", key, compute)
+    Workspace(fresh.folder, TINY, SEED + 1, silent(), in_process).cached("fig", key, compute)
+    Workspace(fresh.folder, replace(TINY, horizon_s=30.0), SEED, silent(), in_process).cached("fig", key, compute)
     assert len(asked) == 4
     files = list((fresh.folder / "judged" / "fig").iterdir())
     assert len(files) == 4

@@ -23,7 +23,7 @@ TABLE = Table(
 )
 BARS = {"group": ["g"], "series": ["s"], "value": [2.0]}
 RESULT = Result({"errors": TABLE}, {"bars": lambda: grouped_bars(BARS, "factor")}, ("A remark.",))
-EXPERIMENT = Experiment("paper.table0", "Paper, Table 0", "what is shown", lambda _w, _s: RESULT)
+EXPERIMENT = Experiment(name="paper.table0", source="Paper, Table 0", summary="what is shown", tables={})
 
 
 def test_everything_is_in_the_folder(fresh: Workspace, tmp_path: Path):

@@ -8,15 +8,21 @@ from pathlib import Path
 import pytest
 
 from papers import registry
-from papers.interface import Experiment, Result, Table
+from papers.interface import CaseTable, Experiment
 from papers.registry import EXPERIMENTS
 from streamtwin.cli import app as cli
 
 FAKE = Experiment(
-    "paper.one",
-    "Paper, Table 1",
-    "one number",
-    lambda workspace, sizes: Result({"t": Table("t", {"x": "x"}, ({"x": workspace.seed}, {"x": sizes.members}))}),
+    name="paper.one",
+    source="Paper, Table 1",
+    summary="one number",
+    tables={
+        "t": CaseTable(
+            title="t",
+            columns={"x": "x"},
+            measure=lambda workspace: [{"x": workspace.seed}, {"x": workspace.sizes.members}],
+        )
+    },
 )
 
 

@@ -1,0 +1,247 @@
+"""BriskStream, Figs. 9 and 10: what more sockets bring, by engine and by application, and what they fall short of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from optimizers.numa.baselines import Spread
+from optimizers.numa.rlas import Rlas
+from papers.briskstream.applications import (
+    EVERYWHERE,
+    SERVERS,
+    Case,
+    estimated,
+    most_per_s,
+    on_server,
+    plan_by,
+    reached_per_s,
+    replicas_of,
+    sized,
+    with_replicas,
+)
+from papers.briskstream.engines import BRISK
+from papers.briskstream.published import NEARLY_LINEAR_TO, WITHOUT_RMA_OF_IDEAL
+from papers.drawing import bars
+from papers.interface import CaseTable, Experiment, Row, Rows, grid
+from papers.shapes import apart, shape, span, within
+from papers.workspace import Workspace
+from twin.cluster import Cluster
+from twin.deployment import Deployment
+from twin.plan import ExecutionPlan
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SOCKETS = (1, 2, 4, 8)
+ENGINES = (BRISK, "storm", "flink")
+OF_ENGINES = "LR"
+"""The application that the paper shows engines with."""
+BLIND = Rlas(fetch="never")
+"""Chooses the replicas of engines that know nothing of sockets."""
+LINEAR, POOR = 0.85, 0.9
+"""Of linear; of the efficiency on half the sockets."""
+
+
+def scaled(
+    workspace: Workspace, application: str, server: str = "A", engine: str = BRISK, sockets: Collection[int] = SOCKETS
+) -> Iterator[Row]:
+    """On ever more sockets, against the fewest."""
+    fewest, one = min(sockets), 0.0
+    for count in sorted(sockets):
+        case = Case(application, server, count, engine)
+        plan = plan_as_engine(workspace, case)
+        found = reached_per_s(workspace, case, plan)
+        one = one or found
+        yield {
+            "server": server,
+            "engine": engine,
+            "sockets": count,
+            "replicas": replicas_of(plan),
+            "simulated_kps": found / 1e3,
+            "speed_up": found / one,
+            "efficiency": found / one * fewest / count,
+            "of_cores": found / most_per_s(case.job),
+        }
+
+
+def plan_as_engine(workspace: Workspace, case: Case) -> ExecutionPlan:
+    """RLAS's plan under BriskStream; under others replicas chosen blind to distances, spread as an OS does."""
+    if case.engine == BRISK:
+        return plan_by(workspace, case, Rlas())
+    replicas = with_replicas(case.job, plan_by(workspace, case, BLIND))
+    return plan_by(workspace, case, Spread(), replicas)
+
+
+def gap(workspace: Workspace, server: str, application: str, sockets: int = 8) -> Row:
+    """How far RLAS's plan is from so many times its plan for one socket, with and without the cost of distance."""
+    case = Case(application, server, sockets)
+    single = sized(case, 1)
+    plan, one = (plan_by(workspace, where, Rlas()) for where in (case, single))
+    found, ideal = reached_per_s(workspace, case, plan), sockets * reached_per_s(workspace, single, one)
+    without = reached_per_s(workspace, case, plan, without_rma(case.job))
+    most = most_per_s(case.job)
+    return {
+        "simulated_kps": found / 1e3,
+        "without_kps": without / 1e3,
+        "modelled_kps": estimated(case.job, plan, fetch="never")["sustained_per_s"] / 1e3,
+        "ideal_kps": ideal / 1e3,
+        "of_ideal": found / ideal,
+        "without_of_ideal": without / ideal,
+        "of_cores": found / most,
+        "without_of_cores": without / most,
+    }
+
+
+def without_rma(job: Deployment) -> Deployment:
+    """The same machine, but a remote cache line is as near as a local one."""
+    (host,) = job.cluster.hosts
+    assert host.numa is not None
+    zeros = tuple((0.0,) * host.socket_count for _ in range(host.socket_count))
+    near = host.model_copy(update={"numa": host.numa.model_copy(update={"latency_ns": zeros})})
+    return Deployment(**{**dict(job), "cluster": Cluster(hosts=(near,))})
+
+
+def _linear(rows: Rows) -> Rows:
+    """rows: of applications, on one to eight sockets."""
+    by = {
+        sockets: [row["efficiency"] for row in on_server(rows, "A") if row["sockets"] == sockets] for sockets in (4, 8)
+    }
+    falls = [eight / four for four, eight in zip(by[4], by[8], strict=False)]
+    if not falls:
+        return [apart("scaling to four and eight sockets", "almost linear, then poor", "-", "not that many here")]
+    whole = "one socket's cores fit whole replicas badly, so that more sockets may be better than linear"
+    return [
+        shape(f"of linear on {NEARLY_LINEAR_TO} sockets", "almost 1, all applications", span(by[4]),
+              min(by[4]) >= LINEAR, whole),
+        shape("efficiency on 8, of that on 4", "poor, all applications", span(falls), max(falls) < POOR,
+              "where RLAS finds a plan that hardly crosses trays, nothing makes it poor"),
+        apart("other engines", "drawn", "above", "profiles, not systems"),
+    ]  # fmt: skip
+
+
+def gap_shapes(rows: Rows) -> Rows:
+    """Whether the gaps are as large as the paper's, and remote memory the main reason."""
+    ours = on_server(rows, "A")
+    shares, (low, high) = [row["without_of_ideal"] for row in ours], WITHOUT_RMA_OF_IDEAL
+    remote = [
+        (row["without_of_ideal"] - row["of_ideal"]) / (1 - row["of_ideal"]) for row in ours if row["of_ideal"] < 1
+    ]
+    parts = "the plan is that for the machine with distances, and its operators fit cores and channels less evenly"
+    return [
+        shape("W/o rma, of ideal", f"{low} to {high}", span(shares), within(shares, low, high), parts),
+        shape("remote memory's part of the gap", "the main reason", span(remote) if remote else "-",
+              within(remote, 0.5, math.inf), "whether it is half or more"),
+    ]  # fmt: skip
+
+
+def _scalability(table: str, series: str, only: Collection[str], tables: Mapping[str, Rows]) -> Figure:
+    from figures.lines import scalability
+
+    rows = [row for row in tables[table] if row["server"] in only]
+    columns = {"series": series, "sockets": "sockets", "speed_up": "speed_up"}
+    return scalability({name: [row[key] for row in rows] for name, key in columns.items()})
+
+
+COLUMNS = {
+    "application": "application",
+    "server": "server",
+    "engine": "engine",
+    "sockets": "sockets",
+    "replicas": "replicas",
+    "simulated_kps": "simulated (K/s)",
+    "speed_up": "against one socket",
+    "efficiency": "of linear",
+    "of_cores": "of all cores busy, nothing fetched",
+}
+
+FIG9_NOTES = (
+    f"The paper draws its Fig. 9; its text says almost linear up to {NEARLY_LINEAR_TO} sockets for all applications.",
+    "Beyond, it says, scalability is poor, because remote memory is about twice as far across trays.",
+    "BriskStream's plans are RLAS's for so many sockets: a replica a core, but for those that need little of one.",
+    "Replicas are whole: many operators fit one socket's cores badly, and more sockets may be better than linear.",
+    "The last column is free of that.",
+    "For storm and flink a planner blind to distances chooses the replicas, which then go to sockets as an OS does.",
+    "These two are engine profiles, not systems: what they charge a tuple comes on top of the operator's own time.",
+    "Locks, threads that wander, and garbage collection across sockets are not modelled.",
+    "So a line of theirs that is straighter than the paper's is no evidence.",
+    "The more an engine charges for a tuple, the less distance matters.",
+)
+
+FIG9 = Experiment(
+    name="briskstream.fig9",
+    source="BriskStream, Fig. 9, Section 6.3",
+    summary="scalability from one to eight sockets, of all applications and of three engine profiles",
+    tables={
+        "engines": CaseTable(
+            title=lambda workspace: (
+                f"{OF_ENGINES} by engine profile (modelled) on Server A, {workspace.sizes.judged} simulated runs each"
+            ),
+            columns=COLUMNS,
+            cases=grid(application=(OF_ENGINES,), engine=ENGINES),
+            measure=scaled,
+        ),
+        "applications": CaseTable(
+            title="RLAS's plans, {judged} simulated runs each",
+            columns=COLUMNS,
+            cases=EVERYWHERE,
+            measure=scaled,
+            shapes=_linear,
+        ),
+    },
+    figures={
+        **{
+            f"server-{server.lower()}": partial(_scalability, "applications", "application", (server,))
+            for server in SERVERS
+        },
+        "engines": partial(_scalability, "engines", "engine", tuple(SERVERS)),
+    },
+    notes=FIG9_NOTES,
+)
+FIG10_NOTES = (
+    "W/o rma: the same plan where fetching from another socket takes no time. Bandwidths between sockets stay.",
+    "The paper has W/o rma from its model; here it is simulated as well.",
+    "Ideal: eight times what RLAS's plan for one socket reaches.",
+    "Replicas are whole: they fit the cores of one socket less well than those of eight, so ideal may be exceeded.",
+    "The last columns compare with what no plan can exceed: all cores at work, nothing fetched.",
+    "The plan stays that for the machine with distances; without these it is no longer the best one.",
+)
+
+FIG10 = Experiment(
+    name="briskstream.fig10",
+    source="BriskStream, Fig. 10, Section 6.3",
+    summary="gap to eight times one socket, with and without the cost of remote memory",
+    tables={
+        "gaps": CaseTable(
+            title="Gaps to ideal on eight sockets, {judged} simulated runs each",
+            columns={
+                "application": "application",
+                "server": "server",
+                "simulated_kps": "simulated (K/s)",
+                "without_kps": "W/o rma, simulated (K/s)",
+                "modelled_kps": "W/o rma, rate model (K/s)",
+                "ideal_kps": "ideal: 8 x one socket, simulated (K/s)",
+                "of_ideal": "simulated of ideal",
+                "without_of_ideal": "W/o rma of ideal",
+                "paper_without_of_ideal": "paper: W/o rma of ideal",
+                "of_cores": "simulated of all cores busy, nothing fetched",
+                "without_of_cores": "W/o rma of the same",
+            },
+            cases=EVERYWHERE,
+            measure=gap,
+            published={"A": {"paper_without_of_ideal": " to ".join(map(str, WITHOUT_RMA_OF_IDEAL))}},
+            by=("server",),
+            shapes=gap_shapes,
+        )
+    },
+    figures={
+        "gaps": bars(
+            "share of ideal",
+            group="{application}\n{server}",
+            value={"of_ideal": "simulated", "without_of_ideal": "W/o rma, simulated"},
+        )
+    },
+    notes=FIG10_NOTES,
+)

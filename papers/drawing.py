@@ -1,0 +1,99 @@
+"""The usual figures of experiments, as data: which columns of a table are lines over something, or groups of bars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from papers.interface import Drawer, Row, Rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Cell = str | Callable[[Row], Any]
+"""A column, a text with columns in braces such as "{windows} windows", or a function of a row."""
+Quantity = str | Mapping[str, str]
+"""A column; or several, with the words by which a text calls each in place of {quantity}."""
+Only = Mapping[str, Collection[Any]]
+"""By column, the values whose rows are drawn."""
+
+
+def lines(
+    horizontal: str,
+    vertical: str,
+    *,
+    x: Cell | None = None,
+    y: Quantity,
+    series: str = "{quantity}",
+    table: str | None = None,
+    only: Only | None = None,
+    first: int = 1,
+    factor: float = 1.0,
+    logarithmic: bool = False,
+) -> Drawer:
+    """A line a series. x: None where y is a list in each row, whose values are numbered from `first` on. table: None
+    for the first. factor: times y."""
+
+    def draw(tables: Mapping[str, Rows]) -> Figure:
+        from figures.lines import lines as drawn
+
+        points: dict[str, list[Any]] = {"series": [], "x": [], "y": []}
+        for row, key, words in _chosen(tables, table, only, y):
+            many = row[key] if x is None else [row[key]]
+            points["series"] += [_text(series, row, words)] * len(many)
+            points["x"] += range(first, first + len(many)) if x is None else [_cell(x, row)]
+            points["y"] += [factor * value for value in many]
+        return drawn(points, horizontal, vertical, logarithmic=logarithmic)
+
+    return draw
+
+
+def bars(
+    label: str,
+    *,
+    group: Cell,
+    value: Quantity,
+    series: str = "{quantity}",
+    table: str | None = None,
+    only: Only | None = None,
+    factors: bool = False,
+) -> Drawer:
+    """Bars in groups, from zero; or `factors` >= 1 on a logarithmic axis that starts at 1."""
+
+    def draw(tables: Mapping[str, Rows]) -> Figure:
+        from figures import bars as figures
+
+        columns: dict[str, list[Any]] = {"group": [], "series": [], "value": []}
+        for row, key, words in _chosen(tables, table, only, value):
+            columns["group"].append(_text(group, row, words) if isinstance(group, str) else group(row))
+            columns["series"].append(_text(series, row, words))
+            columns["value"].append(row[key])
+        return (figures.grouped_bars if factors else figures.bars)(columns, label)
+
+    return draw
+
+
+def column_of(rows: Rows, *names: str) -> dict[str, list[Any]]:
+    """Rows as columns of these names, which is what figures take."""
+    return {name: [row[name] for row in rows] for name in names}
+
+
+def _chosen(
+    tables: Mapping[str, Rows], table: str | None, only: Only | None, quantity: Quantity
+) -> Iterator[tuple[Row, str, str]]:
+    """Each row that is drawn, with each of its quantities: its column and its words."""
+    rows = tables[table] if table is not None else next(iter(tables.values()))
+    keys = {quantity: quantity} if isinstance(quantity, str) else quantity
+    for row in rows:
+        if all(row[column] in values for column, values in (only or {}).items()):
+            for key, words in keys.items():
+                yield row, key, words
+
+
+def _cell(cell: Cell, row: Row) -> Any:
+    return row[cell] if isinstance(cell, str) else cell(row)
+
+
+def _text(text: str, row: Row, quantity: str) -> str:
+    """A column's value, or a text with columns in braces."""
+    return str(row[text]) if text in row else text.format(**{**row, "quantity": quantity})

@@ -1,0 +1,79 @@
+"""The one runner of experiments: case by case, then what is derived from rows, shapes, figures and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+from papers import shapes
+from papers.interface import CaseTable, DerivedTable, Experiment, Result, Row, Table
+from papers.workspace import Workspace
+from scenarios.executing.progress import every_tenth
+
+
+def run(experiment: Experiment, workspace: Workspace) -> Result:
+    """Measures every case, or finds what was measured earlier; all that is large or random is the workspace's."""
+    filled: dict[str, Table] = {}
+    for name, spec in experiment.tables.items():
+        if isinstance(spec, CaseTable):
+            columns = _of(spec.columns, workspace)
+            rows = tuple(_complete(spec, columns, _measured(experiment, spec, workspace)))
+            filled[name] = Table(_title(spec, workspace), columns, rows)
+    tables: dict[str, Table] = {}
+    for name, spec in experiment.tables.items():
+        if isinstance(spec, DerivedTable):
+            tables[name] = Table(spec.title, spec.columns, tuple(spec.rows(filled[spec.of].rows)))
+            continue
+        tables[name] = filled[name]
+        if spec.shapes is not None:
+            tables["against"] = shapes.against(spec.shapes(filled[name].rows))
+    by_table = {name: table.rows for name, table in tables.items()}
+    first = next(iter(by_table.values()))
+    notes = tuple(note if isinstance(note, str) else note(first) for note in experiment.notes)
+    figures = {name: partial(draw, by_table) for name, draw in experiment.figures.items()}
+    return Result({name: _shown(table) for name, table in tables.items()}, figures, notes, experiment.about)
+
+
+def _title(spec: CaseTable, workspace: Workspace) -> str:
+    given = spec.title
+    return given.format_map(asdict(workspace.sizes)) if isinstance(given, str) else given(workspace)
+
+
+def _shown(table: Table) -> Table:
+    """Without what figures alone need."""
+    rows = ({key: value for key, value in row.items() if not key.startswith("_")} for row in table.rows)
+    return replace(table, rows=tuple(rows))
+
+
+def _measured(experiment: Experiment, spec: CaseTable, workspace: Workspace) -> Iterator[Row]:
+    cases = _of(spec.cases, workspace)
+    report = every_tenth(
+        lambda done, total: workspace.audience.stage(f"    {done} of {total} cases of {experiment.name}")
+    )
+    for done, case in enumerate(cases, start=1):
+        found = spec.measure(workspace, **case)
+        for row in [found] if isinstance(found, Mapping) else found:
+            yield {**case, **row}
+        if len(cases) > 1:
+            report(done, len(cases))
+
+
+def _complete(spec: CaseTable, columns: Mapping[str, str], rows: Iterator[Row]) -> Iterator[Row]:
+    """With what the paper printed for each row, and None where a row has no value for a column."""
+    for row in rows:
+        printed = printed_for(spec, row)
+        yield {**dict.fromkeys(columns), **row, **printed}
+
+
+def printed_for(spec: CaseTable, row: Row) -> Mapping[str, Any]:
+    """The cells that the paper printed for the case of a row; none if it printed nothing."""
+    key = tuple(row.get(column) for column in spec.by)
+    cells = spec.published.get(key[0] if len(key) == 1 else key, {}) if key else {}
+    return cells if isinstance(cells, Mapping) else {"paper": cells}
+
+
+def _of(given: Any, workspace: Workspace) -> Any:
+    """What depends on the scale is a function."""
+    return given(workspace) if callable(given) else given
