@@ -65,8 +65,7 @@ def run(
     with terminal.progress("periods") if effort.long else nullcontext() as report:
         result = simulate(loaded, progress=report)
     _close(terminal, result, loaded.name, out, plot)
-    document = result.to_dict()
-    terminal.result(document, *run_tables.of_run(loaded.name, document))
+    terminal.result(result.to_dict(), *run_tables.of_run(loaded.name, result))
 
 
 def _close(terminal: Terminal, result: Run, name: str, out: Path | None, plot: Path | None) -> None:

@@ -132,7 +132,7 @@ class Result:
         return f"<Result of {self.name}: {self.verdict}>"
 
     def _repr_html_(self) -> str:
-        shown = tables(run_tables.of_run(self.name, shortened(self.run.to_dict())[0])[:1])
+        shown = tables(run_tables.of_run(self.name, shortened(self.run)[0])[:1])
         return "".join((paragraph(self.verdict), self.picture, *shown))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from figures.job_map import job_map
@@ -46,8 +47,8 @@ def _parts(name: str, job: Deployment, run: Run) -> Iterator[str]:
     yield _picture(job, run)
     lines = element("div", *(time_line(panel) for panel in panels(run)), class_="lines")
     yield section("Over time", lines, paragraph("Dashed verticals are events; shaded is how long they lasted.", "note"))
-    document, left_out = shortened(run.to_dict())
-    yield section("Tables", *tables(run_tables.of_run(name, document)), *(paragraph(each, "note") for each in left_out))
+    listed, left_out = shortened(run)
+    yield section("Tables", *tables(run_tables.of_run(name, listed)), *(paragraph(each, "note") for each in left_out))
     yield section("The scenario", *_scenario(job))
 
 
@@ -80,20 +81,21 @@ def _headline(run: Run) -> list[tuple[str, str]]:
     ]
 
 
-def shortened(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The document with the fullest of very many operators, hosts and links alone; a sentence for each part."""
-    found, told = dict(document), []
+def shortened(run: Run) -> tuple[Run, list[str]]:
+    """The run with the fullest of very many operators, hosts and links alone; a sentence for each part."""
+    parts: dict[str, Any] = {}
+    told = []
     for part, key in RANKED.items():
-        rows = document[part]
+        rows = getattr(run, part)
         if len(rows) > MOST_ROWS:
-            chosen = sorted(rows, key=lambda name, rows=rows, key=key: -rows[name][key])[:MOST_ROWS]  # type: ignore[misc]
-            found[part] = {name: rows[name] for name in rows if name in set(chosen)}
+            fullest = sorted(range(len(rows)), key=lambda at, rows=rows, key=key: -getattr(rows[at], key))  # type: ignore[misc]
+            parts[part] = tuple(rows[at] for at in sorted(fullest[:MOST_ROWS]))
             told.append(f"Of {len(rows):,} {part} the {MOST_ROWS} fullest are listed.")
-    changes, taken = apart(document["events"])
+    changes, taken = apart(run.event_rows)
     if len(changes) > MOST_ROWS:
-        found["events"] = [*changes[:MOST_ROWS], *taken]
+        parts["event_rows"] = (*changes[:MOST_ROWS], *taken)
         told.append(f"Of {len(changes):,} events the first {MOST_ROWS} are listed.")
-    return found, told
+    return replace(run, **parts), told
 
 
 def _scenario(job: Deployment) -> list[str]:

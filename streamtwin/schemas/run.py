@@ -1,69 +1,19 @@
-"""`twin run --json`, and result.json of a trace."""
+"""`twin run --json`, and result.json of a trace: what `Run.to_dict` gives."""
 
 from __future__ import annotations
 
-from typing import Any, NotRequired
+import dataclasses
+from typing import Any, NotRequired, get_type_hints
 
 from typing_extensions import TypedDict
 
-from scenarios.files.documents import CLOSED, Number, PerSecond, Seconds, Share
+from scenarios.files.documents import CLOSED, Number, Seconds
+from twin.engine.measure.standard_errors import StandardErrors
+from twin.metrics import Metrics
+from twin.run import HostTotals, LinkTotals, OperatorTotals
 
 
-@CLOSED
-class LatencyPart(TypedDict):
-    """Over all results after the warm-up; quantiles are within 2 %."""
-
-    mean: Seconds
-    p50: Seconds
-    p95: Seconds
-    p99: Seconds
-
-
-@CLOSED
-class ErrorsPart(TypedDict):
-    """Standard errors of the means by chance; null where nothing can be said."""
-
-    throughput_per_s: Number
-    processing_latency_s: Number
-    e2e_latency_s: Number
-
-
-@CLOSED
-class OperatorPart(TypedDict):
-    """All replicas of an operator together, after the warm-up; busy, backpressured and idle are shares of time."""
-
-    kind: str
-    replicas: int
-    tuples_in: int
-    tuples_out: int
-    rate_in_per_s: PerSecond
-    rate_out_per_s: PerSecond
-    busy: Share
-    backpressured: Share
-    idle: Share
-
-
-@CLOSED
-class HostPart(TypedDict):
-    """A host that carries an operator, after the warm-up."""
-
-    cpu: Share
-    memory_mb: float
-    gc_slowdown: float
-    sent_mbps: float
-
-
-@CLOSED
-class LinkPart(TypedDict):
-    """A direction of a link ("a->b"), or a host's network card."""
-
-    utilisation: Share
-    busiest: Share
-    sent_mbps: float
-
-
-@CLOSED
-class EventPart(TypedDict):
+class Happened(TypedDict):
     """A change of the running job. end_s: null while it lasts. bytes: of state that was moved."""
 
     at_s: Seconds
@@ -75,8 +25,7 @@ class EventPart(TypedDict):
     detail: dict[str, Any]
 
 
-@CLOSED
-class ManifestPart(TypedDict):
+class Manifest(TypedDict):
     """What it takes to make the run again. simulated_s: where it ended; before its horizon with a precision alone."""
 
     version: str
@@ -89,27 +38,33 @@ class ManifestPart(TypedDict):
     simulated_s: Seconds
 
 
-@CLOSED
-class RunDocument(TypedDict):
-    """One simulated run. Latencies are null when nothing reached a sink. markers: by operator and source, the age of
-    latency markers there (s)."""
+def _but(kind: Any, key: str = "") -> dict[str, Any]:
+    """The types of a dataclass's fields, by name, one left out."""
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.name != key}
 
-    throughput_per_s: PerSecond
-    processing_latency_s: LatencyPart | None
-    e2e_latency_s: LatencyPart | None
-    backpressure_per_s: PerSecond
-    backpressured: bool
-    success: bool
-    tuples_in: int
-    tuples_out: int
-    standard_errors: ErrorsPart
-    cpu_s: Seconds
-    crashed: bool
-    operators: dict[str, OperatorPart]
-    hosts: dict[str, HostPart]
-    links: dict[str, LinkPart]
-    markers: dict[str, dict[str, Number]]
-    duplicates: int
-    events: list[EventPart]
-    warnings: list[str]
-    manifest: ManifestPart
+
+def _by_name(kind: Any, key: str) -> Any:
+    """Records as an object, by the field that names them."""
+    part: Any = TypedDict(kind.__name__, _but(kind, key))  # type: ignore[misc]
+    part.__doc__ = kind.__doc__
+    return dict[str, part]
+
+
+_FIELDS: dict[str, Any] = {
+    **_but(Metrics),
+    "standard_errors": StandardErrors,
+    "cpu_s": Seconds,
+    "crashed": bool,
+    "operators": _by_name(OperatorTotals, "operator"),
+    "hosts": _by_name(HostTotals, "host"),
+    "links": _by_name(LinkTotals, "link"),
+    "markers": dict[str, dict[str, Number]],
+    "duplicates": int,
+    "events": list[Happened],
+    "warnings": list[str],
+    "manifest": Manifest,
+}
+RunDocument: Any = CLOSED(TypedDict("RunDocument", _FIELDS))  # type: ignore[operator]
+RunDocument.__doc__ = """One simulated run. Latencies are null when nothing reached a sink. markers: by operator and
+source, the age of latency markers there (s)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
@@ -13,6 +14,8 @@ from streamtwin.tables.tables import cell, number, of_rows, seconds
 from streamtwin.tables.wide import Wide, empty
 from twin.engine.measure.standard_errors import ERRORS
 from twin.kinds.registry import SINKS
+from twin.metrics import Latency
+from twin.run import OperatorTotals, Run
 
 QUANTILES = ("p50", "p95", "p99")
 MOST_DIGITS = 3
@@ -21,13 +24,12 @@ NUMBERED = frozenset({"replica", "to_replica"})
 """Details of events in which 0 is the first one, not none of them."""
 
 
-def of_run(name: str, document: Mapping[str, Any]) -> list[Table | Wide]:
-    """Metrics, operators, hosts and, if there were any, links, events, checkpoints; `document`: `Run.to_dict()`."""
-    tables: list[Table | Wide] = [_metrics(name, document), _operators(document), _hosts(document["hosts"])]
-    links = {link: totals for link, totals in document["links"].items() if "->" in link}  # hosts' cards are above
-    if links:
-        tables.append(_links(links))
-    changes, taken = checkpoint_table.apart(document["events"])
+def of_run(name: str, run: Run) -> list[Table | Wide]:
+    """Metrics, operators, hosts and, if there were any, links, events, checkpoints."""
+    tables: list[Table | Wide] = [_metrics(name, run), _operators(run), _hosts(run)]
+    if any("->" in link.link for link in run.links):  # hosts' cards are above
+        tables.append(_links(run))
+    changes, taken = checkpoint_table.apart(run.event_rows)
     if changes:
         tables.append(_events(changes))
     if taken:
@@ -35,34 +37,35 @@ def of_run(name: str, document: Mapping[str, Any]) -> list[Table | Wide]:
     return tables
 
 
-def _metrics(name: str, document: Mapping[str, Any]) -> Table:
-    errors = {key: error and ERRORS * error for key, error in document["standard_errors"].items()}
+def _metrics(name: str, run: Run) -> Table:
+    metrics, about = run.metrics, run.manifest
+    errors = {metric: error and ERRORS * error for metric, error in asdict(run.standard_errors).items()}
     table = empty(f"{name}: simulated metrics")
     mean = f"mean ± {ERRORS:g} standard errors" if any(errors.values()) else "mean"
     for heading in ("metric", mean, *QUANTILES):
         table.add_column(heading, justify="left" if heading == "metric" else "right")
-    rate, error = document["throughput_per_s"], errors["throughput_per_s"]
+    rate, error = metrics.throughput_per_s, errors["throughput_per_s"]
     table.add_row("throughput (results/s)", rounding.number(rate, error) or number(rate))
-    for key, label in (("processing_latency_s", "processing latency"), ("e2e_latency_s", "end-to-end latency")):
-        table.add_row(label, *_latency(document[key] or {}, errors[key]))
-    about = document["manifest"]
+    processing, e2e = metrics.processing_latency_s, metrics.e2e_latency_s
+    table.add_row("processing latency", *_latency(processing, errors["processing_latency_s"]))
+    table.add_row("end-to-end latency", *_latency(e2e, errors["e2e_latency_s"]))
     if about["simulated_s"] < about["horizon_s"]:
         table.add_row("ended at the precision, after", f"{seconds(about['simulated_s'])} simulated")
-    grows = "yes" if document["backpressured"] else "no"
-    table.add_row("backpressured", f"{grows} ({number(document['backpressure_per_s'])}/s unread)")
-    table.add_row("success", "yes" if document["success"] else "no")
-    out = document["tuples_out"]
+    grows = "yes" if metrics.backpressured else "no"
+    table.add_row("backpressured", f"{grows} ({number(metrics.backpressure_per_s)}/s unread)")
+    table.add_row("success", "yes" if metrics.success else "no")
+    out = metrics.tuples_out
     results = rounding.number(out, out * error / rate) if error and rate else ""
-    table.add_row("tuples in / out", f"{document['tuples_in']:,} / {results or format(out, ',')}")
+    table.add_row("tuples in / out", f"{metrics.tuples_in:,} / {results or format(out, ',')}")
     return table
 
 
-def _latency(latency: Mapping[str, float], error_s: float | None) -> Iterator[str]:
+def _latency(latency: Latency | None, error_s: float | None) -> Iterator[str]:
     """The mean with its error, and quantiles, of which nothing is known better."""
-    mean_s = latency.get("mean")
+    mean_s = latency.mean if latency is not None else None
     yield rounding.seconds(mean_s or 0.0, error_s) or seconds(mean_s)
     for quantile in QUANTILES:
-        value_s = latency.get(quantile)
+        value_s = getattr(latency, quantile, None)
         if value_s and mean_s and error_s:
             factor, unit = units.scale(value_s)
             digits = min(MOST_DIGITS, rounding.digits(mean_s, error_s))
@@ -71,14 +74,7 @@ def _latency(latency: Mapping[str, float], error_s: float | None) -> Iterator[st
             yield seconds(value_s)
 
 
-def _operators(document: Mapping[str, Any]) -> Wide:
-    ages = document.get("markers", {})
-    rows = [
-        {"operator": name, **totals, "marker": _age(ages.get(name))} for name, totals in document["operators"].items()
-    ]
-    for row in rows:
-        if row["kind"] in SINKS:
-            row["rate_in_per_s"] = _results(row["rate_in_per_s"], document)
+def _operators(run: Run) -> Wide:
     columns = {
         "operator": "operator",
         "kind": "kind",
@@ -90,26 +86,30 @@ def _operators(document: Mapping[str, Any]) -> Wide:
         "idle": "idle",
         "marker": "markers",
     }
-    return of_rows("operators", columns, ({**row, **_shares(row, "busy", "backpressured", "idle")} for row in rows))
+    shares = ("busy", "backpressured", "idle")
+    rows = (
+        {**_row(each, *shares), "rate_in_per_s": _rate_in(each, run), "marker": _age(each.operator, run)}
+        for each in run.operators
+    )
+    return of_rows("operators", columns, rows)
 
 
-def _age(by_source: Mapping[str, float | None] | None) -> str | None:
+def _age(operator: str, run: Run) -> str | None:
     """Mean age of latency markers over the sources of which it is known."""
-    known = [each for each in (by_source or {}).values() if each is not None]
+    known = [each.age_s for each in run.markers if each.operator == operator and each.age_s is not None]
     return seconds(sum(known) / len(known)) if known else None
 
 
-def _results(rate_per_s: float, document: Mapping[str, Any]) -> Any:
-    """A rate of results, no better known than that of all."""
-    error = document["standard_errors"]["throughput_per_s"]
-    if not error or not rate_per_s:
-        return rate_per_s
-    digits = rounding.digits(document["throughput_per_s"], ERRORS * error)
-    return rounding.significant(rate_per_s, min(MOST_DIGITS, digits))
+def _rate_in(totals: OperatorTotals, run: Run) -> Any:
+    """A rate of results is no better known than that of all."""
+    error = run.standard_errors.throughput_per_s
+    if totals.kind not in SINKS or not error or not totals.rate_in_per_s:
+        return totals.rate_in_per_s
+    digits = rounding.digits(run.metrics.throughput_per_s, ERRORS * error)
+    return rounding.significant(totals.rate_in_per_s, min(MOST_DIGITS, digits))
 
 
-def _hosts(hosts: Mapping[str, Mapping[str, Any]]) -> Wide:
-    rows = [{"host": name, **totals, **_shares(totals, "cpu")} for name, totals in hosts.items()]
+def _hosts(run: Run) -> Wide:
     columns = {
         "host": "host",
         "cpu": "CPU",
@@ -117,12 +117,12 @@ def _hosts(hosts: Mapping[str, Mapping[str, Any]]) -> Wide:
         "gc_slowdown": "slowed by GC",
         "sent_mbps": "sent (Mbit/s)",
     }
-    return of_rows("hosts", columns, rows)
+    return of_rows("hosts", columns, (_row(each, "cpu") for each in run.hosts))
 
 
-def _links(links: Mapping[str, Mapping[str, Any]]) -> Wide:
-    rows = [{"link": name, **totals, **_shares(totals, "utilisation", "busiest")} for name, totals in links.items()]
+def _links(run: Run) -> Wide:
     columns = {"link": "link", "utilisation": "in use", "busiest": "busiest period", "sent_mbps": "sent (Mbit/s)"}
+    rows = (_row(each, "utilisation", "busiest") for each in run.links if "->" in each.link)
     return of_rows("links", columns, rows)
 
 
@@ -157,5 +157,7 @@ def _detail(detail: Mapping[str, Any]) -> str:
     return str(detail.get("reason") or ", ".join(told))
 
 
-def _shares(row: Mapping[str, Any], *keys: str) -> dict[str, str]:
-    return {key: f"{row[key]:.0%}" for key in keys if row.get(key) is not None}
+def _row(totals: Any, *shares: str) -> dict[str, Any]:
+    """The fields of a record, shares as such."""
+    row = asdict(totals)
+    return {**row, **{key: f"{row[key]:.0%}" for key in shares}}

@@ -25,11 +25,10 @@ def given(**checkpoints: object) -> Scenario:
 
 def test_they_have_a_table_of_their_own() -> None:
     result = run(lines(2), Failure(at_s=8, host="h0", recover_after_s=3))
-    document = result.to_dict()
-    titles = [str(table.title) for table in run_tables.of_run("job", document)]
+    titles = [str(table.title) for table in run_tables.of_run("job", result)]
     assert titles[-2:] == ["events", "checkpoints: 3 completed"]
     assert len(marks(result)) == 1
-    changes, taken = checkpoint_table.apart(document["events"])
+    changes, taken = checkpoint_table.apart(result.event_rows)
     assert (len(changes), len(taken)) == (1, 3)
     stored = {(row["kind"], json.loads(row["detail"]).get("status")) for row in result.rows("r")["events"]}
     assert stored == {("failure", None), ("checkpoint", "completed")}
