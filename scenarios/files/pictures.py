@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 def png(figure: Figure) -> bytes:
     """A figure as PNG; the same figure gives the same bytes."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": None})
-    return buffer.getvalue()
+    return picture(figure, Path("figure.png"))
 
 
 def picture(figure: Figure, file: Path) -> bytes:

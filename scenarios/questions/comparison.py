@@ -12,38 +12,38 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from scenarios.files.documents import Number
 from scenarios.questions.intervals import of_difference, p_value
 
 LEVEL = 0.05
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Of a metric, from the first case: mean +- half_width95 of the differences, in its own unit.
+    """Of a metric, from the first case: the paired difference with half its 95 % interval, in the metric's own unit.
 
-    share, share95: of the first case's mean. p_value: of no difference, this comparison alone (Student's t); adjusted:
-    all comparisons in mind. All are None where a run had no results.
+    share, share95: of the first case's mean. p_value: of no difference, this comparison alone (Student's t);
+    p_adjusted: all comparisons in mind (Holm). All are None where a run had no results.
     """
 
-    difference: float | None = None
-    half_width95: float | None = None
-    share: float | None = None
-    share95: float | None = None
-    p_value: float | None = None
-    adjusted: float | None = None
+    difference: Number = None
+    difference95: Number = None
+    share: Number = None
+    share95: Number = None
+    p_value: Number = None
+    p_adjusted: Number = None
 
-    @property
-    def significant(self) -> bool:
-        """With all comparisons in mind."""
-        return self.adjusted is not None and self.adjusted < LEVEL
+    def certain(self) -> bool:
+        """Whether it is significant, with all comparisons in mind."""
+        return self.p_adjusted is not None and self.p_adjusted < LEVEL
 
-    def words(self, comparisons: int) -> str:
+    def in_words(self, comparisons: int) -> str:
         """In a sentence's part."""
-        if self.difference is None or self.half_width95 is None or self.p_value is None:
+        if self.difference is None or self.difference95 is None or self.p_value is None:
             return "not comparable: runs without results"
         if self.difference == 0.0 and self.p_value == 1.0:
             return "the same"
-        if self.significant:
+        if self.certain():
             return f"significantly {'higher' if self.difference > 0 else 'lower'}"
         if self.p_value < LEVEL:
             return f"not significant among {comparisons} comparisons"
@@ -58,7 +58,7 @@ def changed(values: np.ndarray, first: np.ndarray, metric: str) -> Change:
     half = apart.half_width95
     return Change(
         difference=apart.mean,
-        half_width95=half,
+        difference95=half,
         share=apart.mean / scale if scale else None,
         share95=half / scale if scale and half is not None else None,
         p_value=None if half is None else p_value(values - first, apart.grain),
@@ -69,7 +69,7 @@ def adjusted(changes: Sequence[Change]) -> list[Change]:
     """The same with all of them in mind (Holm)."""
     p_values = [each.p_value for each in changes if each.p_value is not None]
     found = iter(holm(p_values))
-    return [each if each.p_value is None else replace(each, adjusted=next(found)) for each in changes]
+    return [each if each.p_value is None else replace(each, p_adjusted=next(found)) for each in changes]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

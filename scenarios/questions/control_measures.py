@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from scenarios.questions.bench import outcome_of
 from scenarios.questions.kept import Outcome
-from scenarios.questions.measures import measures
 from scenarios.questions.oscillations import moved, oscillations
 from scenarios.questions.single_run import run
-from twin.engine.measure.standard_errors import few_results
 from twin.engine.sketch import merge, quantile_s, representative_s
 from twin.kinds.registry import SINKS
 from twin.run import Run
@@ -51,9 +50,8 @@ COURSE: Mapping[str, str] = {
 def judged(scenario: Scenario, seed: int, slo_s: float | None) -> Outcome:
     """Of one run: also MEANINGS (those of the SLO if there is one), and COURSE with the periods' ends as `at_s`."""
     made = run(scenario, seed)
-    alone = few_results(made.metrics.throughput_per_s, made.standard_errors)
-    warnings = tuple(each for each in made.warnings if each not in alone)
-    return Outcome(measures(made) | control_measures(made, scenario, slo_s), warnings, course(made))
+    found = outcome_of(made, course(made))
+    return found._replace(measures={**found.measures, **control_measures(made, scenario, slo_s)})
 
 
 def control_measures(made: Run, scenario: Scenario, slo_s: float | None = None) -> dict[str, float]:

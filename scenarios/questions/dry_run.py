@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from scenarios.questions.control_measures import course
 from scenarios.questions.intervals import MeanOfRuns, of_mean
 from scenarios.questions.kept import Outcome
 from scenarios.questions.single_run import run
-from scenarios.questions.trials import trials
 from twin.engine.measure.meters import Row
 from twin.engine.sketch import merge, representative_s
 from twin.randomness import child_seed
@@ -234,3 +234,31 @@ def _mean_course(outcomes: Sequence[Outcome]) -> dict[str, tuple[Number, ...]]:
         sums = np.where(known, values, 0.0).sum(axis=0)
         found[name] = tuple(float(total / n) if n else None for total, n in zip(sums, counts, strict=True))
     return found
+
+
+class Trial(NamedTuple):
+    """at_s: when the change happens in these scenarios, which differ in what restarts."""
+
+    at_s: float
+    scenarios: tuple[Scenario, ...]
+
+
+def trials(change: Planned, replications: int) -> list[Trial]:
+    """One a replication, in the middle of its part of the time over which the change is spread.
+
+    A failure costs what came since the last checkpoint, from nothing to a whole interval. At one moment all runs would
+    agree on a part of it that is chance.
+    """
+    tried = (change.scenario,) if change.rival is None else (change.scenario, change.rival)
+    if not change.spread_s:
+        return [Trial(change.at_s, tried)] * replications
+    later_s = [change.spread_s * (index + 0.5) / replications for index in range(replications)]
+    return [
+        Trial(change.at_s + each_s, tuple(_later(scenario, change.own, each_s) for scenario in tried))
+        for each_s in later_s
+    ]
+
+
+def _later(scenario: Scenario, own: int, by_s: float) -> Scenario:
+    kept, moved = scenario.events[:-own], scenario.events[-own:]
+    return scenario.with_events(*kept, *(each.model_copy(update={"at_s": each.at_s + by_s}) for each in moved))

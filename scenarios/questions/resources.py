@@ -14,6 +14,8 @@ from twin.scenario import Scenario
 
 FULL = 0.9
 """Something that is busier is said to bind; queues before it grow without limit soon after."""
+NO_SPARE = 0.99
+"""Share of the time."""
 
 
 class Resource(NamedTuple):
@@ -28,6 +30,16 @@ class Resource(NamedTuple):
     def head_room(self) -> float | None:
         """How many times as much it could bear; None if it is idle."""
         return 1.0 / self.used if self.used > 0.0 else None
+
+
+def without_spare(scenario: Scenario, outcomes: Sequence[Outcome]) -> list[str]:
+    """Operators that were busy, and hosts whose CPU was in use, all of the time, in the mean over the runs.
+
+    A longer run may show that the job does not keep up, once its queues have filled.
+    """
+    names = [f"operators.{operator.name}.busy" for operator in scenario.query.operators]
+    names += [f"hosts.{host.name}.cpu" for host in scenario.cluster.hosts]
+    return [name.split(".", 1)[1].rpartition(".")[0] for name in names if _mean(outcomes, name) >= NO_SPARE]
 
 
 def resources(scenario: Deployment, outcomes: Sequence[Outcome]) -> list[Resource]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,30 +12,21 @@ from scenarios.executing.progress import Audience
 from scenarios.files.documents import CLOSED, Number
 from scenarios.questions.bench import Bench
 from scenarios.questions.comparison import Change, adjusted, changed
-from scenarios.questions.fullness import full
 from scenarios.questions.intervals import of_mean
 from scenarios.questions.replications import Samples, Wanted, replicate
+from scenarios.questions.resources import without_spare
 from scenarios.questions.variants import Variant
 from twin.errors import BadInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedMetric:
-    """A metric of a variant, in its own unit: mean, half its 95 % interval, the runs' own values.
-
-    What follows is of the paired difference from the first variant, which has none. share: of the first one's mean.
-    p_adjusted: with all comparisons in mind (Holm); words: the same in a sentence's part.
-    """
+class ComparedMetric(Change):
+    """A metric of a variant, in its own unit: mean, half its 95 % interval, the runs' own values; and its change from
+    the first variant, which has none. words: the change in a sentence's part."""
 
     mean: Number
     half_width95: Number
     values: tuple[Number, ...]
-    difference: Number = None
-    difference95: Number = None
-    share: Number = None
-    share95: Number = None
-    p_value: Number = None
-    p_adjusted: Number = None
     significant: bool | None = None
     words: str | None = None
 
@@ -123,26 +114,18 @@ def _variant(
             metric: _metric(metric, samples.values(case, metric), changes.get((case, metric)), len(changes))
             for metric in metrics
         },
-        full=tuple(full(variant.scenario, samples.outcomes[case])),
+        full=tuple(without_spare(variant.scenario, samples.outcomes[case])),
         warnings=samples.outcomes[case][0].warnings,
     )
 
 
 def _metric(metric: str, values: np.ndarray, change: Change | None, comparisons: int) -> ComparedMetric:
     known = of_mean(values, metric)
-    mean, half, listed = known.mean, known.half_width95, tuple(values.tolist())
-    if change is None:
-        return ComparedMetric(mean=mean, half_width95=half, values=listed)
     return ComparedMetric(
-        mean=mean,
-        half_width95=half,
-        values=listed,
-        difference=change.difference,
-        difference95=change.half_width95,
-        share=change.share,
-        share95=change.share95,
-        p_value=change.p_value,
-        p_adjusted=change.adjusted,
-        significant=change.significant,
-        words=change.words(comparisons),
+        mean=known.mean,
+        half_width95=known.half_width95,
+        values=tuple(values.tolist()),
+        **asdict(change or Change()),
+        significant=None if change is None else change.certain(),
+        words=None if change is None else change.in_words(comparisons),
     )

@@ -95,7 +95,7 @@ def run_of(
     policies = [] if policy is None else [f"policy={policy}"]  # first, so that --set can then change its options
     scenario = scenario_of(target, [*policies, *(assignments or ())], seed=seed)
     if plan is not None:
-        from scenarios.questions.plan_files import with_plan_of
+        from scenarios.questions.alterations import with_plan_of
 
         scenario = with_plan_of(scenario, plan)
     return KeptRun(scenario.name, scenario, simulate(scenario))

@@ -72,9 +72,9 @@ def compare(
     Examples: `twin compare smart-grid-local smart-grid-global` · `twin compare before.yaml after.yaml --precision 2%`
     """
     asking.terminal.stage(f"reading {', '.join(scenarios)}")
-    from scenarios.questions.scenarios_compared import variants
+    from scenarios.questions.variants import scenarios_compared
 
-    found = variants(scenarios, asking.set_ or ())
+    found = scenarios_compared(scenarios, asking.set_ or ())
     seed = found[0].scenario.run.seed if asking.seed is None else asking.seed
     _answer("compare", found, comparing, seed, asking)
 

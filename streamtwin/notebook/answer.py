@@ -14,8 +14,7 @@ from scenarios.files.scenario_file import load
 from scenarios.questions.bench import Bench
 from scenarios.questions.measures import USUAL, full_name
 from scenarios.questions.replications import Wanted
-from scenarios.questions.scenarios_compared import as_variants
-from scenarios.questions.variants import Question, Variant, variants
+from scenarios.questions.variants import Question, Variant, as_variants, variants
 from scenarios.questions.whatif import check, compared
 from streamtwin.answers.comparison import told
 from streamtwin.answers.presentation import Presentation

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from scenarios.questions.kept import Outcome
 from scenarios.questions.measures import measures
-from scenarios.questions.resources import FULL, Resource, resources
+from scenarios.questions.resources import FULL, NO_SPARE, Resource, resources
 from streamtwin.tables.checkpoint_table import apart
 from streamtwin.tables.tables import number, seconds
 from twin.deployment import Deployment
 from twin.run import Run
 
 MOST_NAMES = 4
-NO_SPARE = 0.99
 LONG = 0.1
 """Share of the periods in which something must be full to be called the bottleneck of a run."""
 

@@ -16,10 +16,10 @@ from scenarios.executing.processes import Processes
 from scenarios.executing.progress import Lines
 from scenarios.questions.bench import Bench
 from scenarios.questions.comparison import LEVEL, adjusted, changed, holm
-from scenarios.questions.fullness import full
 from scenarios.questions.intervals import QUANTILE_GRAIN, of_difference, of_mean, p_value
 from scenarios.questions.policies_compared import PoliciesCompared
 from scenarios.questions.replications import MOST, Wanted, replicate
+from scenarios.questions.resources import without_spare
 from scenarios.questions.variants import Variant
 from scenarios.questions.whatif import compared
 from streamtwin.answers import comparison, policies
@@ -78,7 +78,7 @@ def test_wrong_words_are_rare():
     for _ in range(tables):
         first = rng.normal(10.0, 1.0, 6)
         found = adjusted([changed(first + rng.normal(0.0, 1.0, 6), first, RATE) for _ in range(10)])
-        wrong += any(each.significant for each in found)
+        wrong += any(each.certain() for each in found)
     assert wrong <= tables * LEVEL + 4 * math.sqrt(tables * LEVEL * (1 - LEVEL))
 
 
@@ -109,18 +109,18 @@ def test_words_say_what_is_known():
         (few + 10 * noise, "not significant"),
         (np.array([1.0, math.inf, 1.0, 1.0]), "not comparable: runs without results"),
     ):
-        assert adjusted([changed(values, few, RATE)])[0].words(1) == words
+        assert adjusted([changed(values, few, RATE)])[0].in_words(1) == words
     crowd = adjusted([changed(few + 0.03 + noise, few, RATE)] + [changed(few, few, RATE)] * 30)
     assert crowd[0].p_value < LEVEL
-    assert crowd[0].words(31) == "not significant among 31 comparisons"
+    assert crowd[0].in_words(31) == "not significant among 31 comparisons"
 
 
 def test_quantiles_are_no_better_known_than_their_histogram():
     same = np.full(5, 3.0)
     assert of_mean(same, P99).half_width95 == pytest.approx(3.0 * QUANTILE_GRAIN)
     assert of_mean(same, MEAN).half_width95 == 0.0
-    assert not adjusted([changed(same * 1.015, same, P99)])[0].significant
-    assert adjusted([changed(same * 1.015, same, MEAN)])[0].significant
+    assert not adjusted([changed(same * 1.015, same, P99)])[0].certain()
+    assert adjusted([changed(same * 1.015, same, MEAN)])[0].certain()
 
 
 def test_runs_go_on_until_every_interval_is_narrow_enough():
@@ -170,4 +170,4 @@ def test_a_run_too_short_to_tell_says_so_and_a_longer_one_tells():
         assert of_policies.tables[0].columns[1].cells[-1] == ("?" if job is short else "no, in 2 of 2")
         assert sum("keeps up unknown" in note for note in of_policies.notes) == (2 if job is short else 0)
     with Bench(Processes(1)) as bench:
-        assert full(queue(300), bench.outcomes([(queue(300, horizon_s=2), 1)])) == []
+        assert without_spare(queue(300), bench.outcomes([(queue(300, horizon_s=2), 1)])) == []

@@ -11,8 +11,7 @@ from scenarios.executing.progress import Lines
 from scenarios.files import scenario_file
 from scenarios.questions.bench import Bench
 from scenarios.questions.change_options import Change, planned
-from scenarios.questions.dry_run import dry_run, finer, look
-from scenarios.questions.trials import trials
+from scenarios.questions.dry_run import dry_run, finer, look, trials
 from streamtwin.answers.dry_run import told
 from tests.streamtwin.test_cli import done, refused
 from tests.twin.checkpointed import lines

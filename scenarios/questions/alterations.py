@@ -1,10 +1,17 @@
-"""Events that a question adds to a scenario: `--event "kind: slow-down, at_s: 60, host: edge-1, factor: 3"`."""
+"""What a question puts into a scenario: events, and plans of other files for the same query.
+
+`--event "kind: slow-down, at_s: 60, host: edge-1, factor: 3"` · `--plan FILE`, which is a scenario file, as `twin
+optimize --out` writes, or a plan alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from scenarios.files import registry
+from scenarios.files.overrides import put
+from scenarios.files.scenario_file import read_text
 from scenarios.files.yaml_text import parse_text
 from twin.errors import BadInput
 from twin.scenario import Scenario
@@ -44,3 +51,23 @@ def _words(event: Mapping[str, Any]) -> str:
     who = " - ".join(map(str, of)) if isinstance(of, list) else of
     factor = f" x{event['factor']:g}" if isinstance(event.get("factor"), int | float) else ""
     return f"{event['kind']}{f' of {who}' if who else ''}{factor} at {event.get('at_s', '?')} s"
+
+
+def with_plan_of(scenario: Scenario, file: str) -> Scenario:
+    """The scenario under the plan in `file`. Raises BadInput if there is none, or it is one of another query."""
+    where = f"--plan {file}"
+    data = parse_text(read_text(registry.find(file)), file)
+    plan = data.get("plan", data) if isinstance(data, Mapping) else None
+    placement = plan.get("placement") if isinstance(plan, Mapping) else None
+    if not isinstance(plan, Mapping) or not isinstance(placement, Mapping):
+        raise BadInput(f"{where}: no plan in it; it must have 'placement', alone or under 'plan'")
+    _check_placed(set(map(str, placement)), {each.name for each in scenario.query.operators}, where, scenario.name)
+    return put(scenario, "plan", dict(plan), where)
+
+
+def _check_placed(placed: set[str], known: set[str], where: str, name: str) -> None:
+    strange, missing = sorted(placed - known), sorted(known - placed)
+    if strange or missing:
+        which = f"it places {strange[0]!r}, which" if strange else f"it places nothing for {missing[0]!r}, which"
+        has = "has no such operator" if strange else "has"
+        raise BadInput(f"{where}: a plan of another query: {which} {name} {has}; give a plan for {name}")
