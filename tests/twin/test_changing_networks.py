@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from tests.twin.changing import e2e_s, job, run
-from tests.twin.test_faults import FAULTS
 from tests.twin.worlds import chain
 from twin.deployment import Deployment
 from twin.errors import BadInput
@@ -36,17 +33,6 @@ def changed(deployment: Deployment, links: list[dict[str, Any]] | None = None, *
         document["cluster"] |= {"links": links, "switches": switches}
     document["engine"] = STORM.model_dump(mode="json") | {"name": "other"} | engine
     return parse(Deployment, document)
-
-
-@pytest.mark.parametrize("engine", [{}, BATCHES, PAUSES, JITTER, BATCHES | PAUSES], ids=["", "b", "p", "j", "bp"])
-@pytest.mark.parametrize("links", [LINKS, None], ids=["links", "cards"])
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(events=FAULTS, slow=st.booleans())
-def test_random_changes_conserve_tuples(engine: dict[str, Any], links: Any, events: list[AnyEvent], slow: bool) -> None:
-    """The laws of twin.guards.conservation, checked inside: also for each hop of each stream."""
-    deployment = job(rate=200, service_s=8e-3 if slow else 5e-4, key_groups=6, state_bytes_per_group=1e5)
-    result = run(changed(deployment, links, **engine), *events, horizon_s=12, checkpoint_interval_s=2)
-    assert result.duplicates >= 0
 
 
 def test_what_is_on_its_way_over_several_links_is_lost_and_restored() -> None:

@@ -6,12 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
-from tests.twin.test_event_migrations import SPLIT_EVENTS
-from tests.twin.test_event_migrations import courses as splits_and_combinations
 from twin.change import checkpoint
 from twin.change.free_checkpoints import NoCheckpoints
 from twin.change.strategies import instant
@@ -23,43 +19,6 @@ from twin.guards.event_windows import emitted
 from twin.scenario import Scenario
 from twin.simulation import simulate
 from twin.spec import parse
-
-
-@st.composite
-def courses(draw: st.DrawFn, rate_per_s: float) -> Scenario:
-    """Changes, and failures at or soon after the moment of one; states that take long to carry, and busy replicas."""
-    combined, events = draw(st.one_of(splits_and_combinations(), SPLIT_EVENTS.map(lambda events: (False, events))))
-    soon_s = st.sampled_from([0.0, 0.003, 0.06, 0.3, 1.2])
-    for each in draw(st.lists(st.sampled_from(events), min_size=1, max_size=3)):
-        at_s = round(each["at_s"] + draw(soon_s), 3)
-        host, down_s = draw(st.sampled_from(["h0", "h1", "ends"])), draw(st.sampled_from([0.001, 0.4, 1.5]))
-        events = [*events, {"kind": "failure", "host": host, "at_s": at_s, "recover_after_s": down_s}]
-    late = {"disorder_s": 0.4, "slack_s": 0.4} if draw(st.booleans()) else {}
-    state = {"state_bytes_per_key": draw(st.sampled_from([100.0, 1e6, 1e7]))}
-    busy = {"service_time_s": draw(st.sampled_from([1e-4, 0.03]))} if rate_per_s < 100.0 else {}
-    sharing = draw(st.sampled_from(["panes", "windows", "auto"]))
-    passing = {"kind": "map", "name": "pass", "service_time_s": 1e-4}
-    chain = [
-        source(**late),
-        passing,
-        compute(sharing=sharing, **state, **busy),
-        consolidate(combined=combined, **state),
-    ]
-    return job(
-        [*chain, sink()],
-        events=events,
-        rate_per_s=rate_per_s,
-        placement={"pass": ["h0", "h1"]},
-        checkpoint_interval_s=draw(st.sampled_from([0.1, 1.0, 5.0])),
-        seed=draw(st.integers(0, 1000)),
-    )
-
-
-@settings(max_examples=15, deadline=None)
-@given(courses(60.0))
-def test_any_interleaving_of_migrations_and_failures(scenario: Scenario) -> None:
-    simulate(scenario)
-
 
 FAILURE = {"kind": "failure", "host": "h1", "at_s": 4.7, "recover_after_s": 1.0}
 

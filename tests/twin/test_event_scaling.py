@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
-from tests.twin.test_event_migrations import ANY, AT_S, moves
 from twin.change import replicas
 from twin.errors import BadInput
 from twin.guards.conservation import ConservationError
@@ -17,24 +14,6 @@ from twin.scenario import Scenario
 from twin.simulation import simulate
 
 PASS = {"kind": "map", "name": "pass", "service_time_s": 1e-4}
-HOSTS = ["h0", "h1", "h2", "ends"]
-
-
-def scalings(operator: str) -> st.SearchStrategy[dict[str, Any]]:
-    placement = st.lists(st.sampled_from(HOSTS), min_size=1, max_size=4)
-    base = {"kind": st.just("scale"), "operator": st.just(operator), "at_s": AT_S}
-    return st.fixed_dictionaries({**base, "placement": placement})
-
-
-FAILURES = st.fixed_dictionaries(
-    {
-        "kind": st.just("failure"),
-        "host": st.sampled_from(HOSTS),
-        "at_s": AT_S,
-        "recover_after_s": st.sampled_from([0.001, 0.4]),
-    }
-)
-CHANGES = st.one_of(*map(scalings, ["pass", "compute", "merge"]), moves("compute", ANY), moves("merge", ANY), FAILURES)
 
 
 def shaken(events: list[dict[str, Any]], seed: int = 1, **run: Any) -> Scenario:
@@ -42,12 +21,6 @@ def shaken(events: list[dict[str, Any]], seed: int = 1, **run: Any) -> Scenario:
     chain = [source(**late), PASS, compute(), consolidate(), sink()]
     run = {"checkpoint_interval_s": 1.0, "seed": seed} | run
     return job(chain, events=events, placement={"pass": ["h0", "h1"]}, **run)
-
-
-@settings(max_examples=8, deadline=None)
-@given(st.lists(CHANGES, min_size=2, max_size=6), st.integers(0, 1000))
-def test_any_course_of_scalings_migrations_and_failures(events: Any, seed: int) -> None:
-    simulate(shaken(events, seed))
 
 
 OUT = {"kind": "scale", "operator": "compute", "at_s": 2.7, "placement": ["h0", "h1", "h2", "ends", "ends"]}

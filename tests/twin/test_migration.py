@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.twin.changing import HOSTS, column, e2e_s, job, run
@@ -96,54 +96,6 @@ def test_state_that_a_failure_stops_on_its_way_out_costs_no_cpu(replicas: list[s
     result = run(deployment.with_plan(plan), move, *fails, horizon_s=1.4, period_s=0.1)
     moved = next(row for row in result.event_rows if row["kind"] == "migration")
     assert moved["detail"]["interrupted"] == 6
-
-
-MOVES = st.lists(
-    st.one_of(
-        st.builds(
-            Migration,
-            at_s=st.floats(0, 9),
-            operator=st.just("a"),
-            replica=st.integers(0, 1),
-            to=st.sampled_from(["h0", "h1", "h3"]),
-        ),
-        st.builds(
-            Migration,
-            at_s=st.floats(0, 9),
-            operator=st.just("a"),
-            key_groups=st.lists(st.integers(0, 5), min_size=1, max_size=6, unique=True).map(tuple),
-            to_replica=st.integers(0, 1),
-        ),
-        st.builds(
-            Scale,
-            at_s=st.floats(0, 9),
-            operator=st.sampled_from(["a", "m", "sink"]),
-            placement=st.lists(st.sampled_from(["h0", "h1", "h2", "h3"]), min_size=1, max_size=3).map(tuple),
-        ),
-        st.builds(Migration, at_s=st.floats(0, 9), operator=st.just("source"), replica=st.just(0), to=st.just("h3")),
-    ),
-    min_size=1,
-    max_size=5,
-)
-
-
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    events=MOVES,
-    policy=st.sampled_from(["count", "time"]),
-    service_s=st.sampled_from([5e-4, 4e-3]),
-)
-def test_random_moves_lose_and_repeat_nothing(events: list[AnyEvent], policy: str, service_s: float) -> None:
-    """Conservation is checked inside; below saturation, all that came in came out at the window, too."""
-    window = (
-        {"policy": "count", "size_tuples": 20} if policy == "count" else {"policy": "time", "size_s": 1, "slide_s": 0.5}
-    )
-    deployment = job(rate=200, service_s=service_s, window=window, key_groups=6, state_bytes_per_group=1e5)
-    result = run(deployment, *events, horizon_s=12)
-    totals = {each.operator: each for each in result.operators}
-    assert totals["a"].tuples_in == pytest.approx(totals["m"].tuples_out, abs=60)
-    assert totals["m"].tuples_in == pytest.approx(totals["source"].tuples_out, abs=60)
-    assert result.duplicates == 0
 
 
 def test_a_scaled_window_keeps_its_content() -> None:

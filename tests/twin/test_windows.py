@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import simpy
 from hypothesis import given
 from hypothesis import settings as tried
 from hypothesis import strategies as st
 
-from tests.twin.engine.tiny import Listener, aggregate, connect, deliver_at, inbox_of, record, window
 from tests.twin.worlds import chain
 from twin.deployment import Deployment
 from twin.engine.draws import Draws
@@ -121,32 +119,3 @@ def test_state_of_key_groups_is_what_windows_hold_of_them() -> None:
     assert keys.state_bytes(3) == 0.0 and gone.bytes > 0.0
     task.logic.give(gone)
     assert keys.state_bytes(3) == pytest.approx(gone.bytes)
-
-
-def test_a_record_is_in_the_window_in_which_its_service_ends() -> None:
-    """A boundary that comes meanwhile waits for the station, and looks at what was there when it came."""
-    env = simpy.Environment()
-    task, out = aggregate(env, window("time", 1.0, 1.0), groups=1), Listener(env)
-    task.service_s = 0.6
-    connect(task, [inbox_of(out)])
-    deliver_at(env, task, [record(0.2), record(0.7), record(2.9)])
-    env.run(until=6.5)
-    assert [(at_s, round(each.born_s, 9)) for (at_s, _), each in zip(out.heard, out.records, strict=True)] == [
-        (1.4, 0.2),
-        (2.0, 0.7),
-        (4.0, 2.9),
-    ]
-
-
-def test_a_record_of_a_count_window_is_in_it_as_its_service_begins() -> None:
-    env = simpy.Environment()
-    task, out = aggregate(env, window("count", 2, 1), groups=1), Listener(env)
-    task.service_s = 0.6
-    connect(task, [inbox_of(out)])
-    deliver_at(env, task, [record(0.2), record(0.7), record(2.9)])
-    env.run(until=6.5)
-    assert [(at_s, each.born_s) for (at_s, _), each in zip(out.heard, out.records, strict=True)] == [
-        (0.8, 0.2),
-        (1.4, 0.2),
-        (3.5, 0.7),
-    ]

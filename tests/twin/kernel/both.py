@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from twin import simulation
+from twin.errors import BadInput
 from twin.kernel import bridge
 from twin.run import Run
 from twin.scenario import Scenario
@@ -53,8 +54,8 @@ def _outcome(scenario: Scenario, advance: Callable[[World, float], Any]) -> Outc
     with advancing(advance):
         try:
             return Outcome(simulation.simulate(scenario), "")
-        except (ValueError, RuntimeError) as error:
-            return Outcome(None, f"{type(error).__name__}: {error}")
+        except BadInput as error:  # a law that a run breaks is nobody's input
+            return Outcome(None, str(error))
 
 
 @contextmanager

@@ -154,6 +154,23 @@ def test_a_window_that_counts() -> None:
     assert row(run, "work")["stateBytes"] > 0.0  # the tenth
 
 
+def test_a_window_that_follows_the_clock() -> None:
+    """Records at 0.7 n are in the windows of 1 s in which their services of 0.55 s end. A boundary that comes meanwhile
+    waits: that at 2 finds the first two, those at 3 and 4 are evaluated at 3.35 and 4.05, each with the one before."""
+    window = {"kind": "aggregate", "name": "work", "service_time_s": 0.55, "service_scv": 0}
+    window["window"] = {"policy": "time", "size_s": 1}
+    run = ran(chain([window], {"law": "constant", "rate_per_s": 1 / 0.7}, engine=engine()), 4.5)
+    assert latency_s(run) == pytest.approx([(2.0 - 0.7) + (3.35 - 2.1) + (4.05 - 2.8), 3])
+
+
+def test_a_record_is_copied_to_each_stream() -> None:
+    middle = [worker(0.01, "one"), worker(0.02, "two")]
+    ends = [("source", "one"), ("source", "two"), ("one", "sink"), ("two", "sink")]
+    run = ran(deployment([source(), *middle, sink()], ends, {"source": STEADY}, [host()], engine=engine()), 1.05)
+    assert latency_s(run) == pytest.approx([10 * (0.01 + 0.02), 20])
+    assert row(run, "source")["numRecordsOut"] == 10
+
+
 def test_a_map_of_three_results() -> None:
     run = ran(chain([worker(0.01, selectivity=3), worker(0.02, "next")], STEADY, engine=engine()), 1.09)
     assert latency_s(run) == pytest.approx([10 * (0.03 + 0.05 + 0.07), 30])

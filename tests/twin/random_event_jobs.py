@@ -1,0 +1,91 @@
+"""Random jobs with windows over event time, and what happens to them: migrations, scalings, splits, failures."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from tests.twin.event_jobs import compute, consolidate, job, sink, source
+from twin.scenario import Scenario
+
+GROUPS = [0, 1, 2, 3]
+HOSTS = ["h0", "h1", "h2", "ends"]
+ANY, RIGID = ["instant", "disruptive", "smooth"], ["disruptive", "smooth"]
+Change = dict[str, Any]
+
+
+def event_time_scenario(random: Random, rate_per_s: float | None = None) -> Scenario:
+    """source -> pass (a map) -> compute -> merge -> sink, or a compute that emits its own windows."""
+    together = random.random() < 0.25  # at first
+    own = not together and random.random() < 0.2
+    late = random.choice([{}, {"disorder_s": 0.4, "slack_s": 0.4}, {"disorder_s": 1.5}])
+    state = {"state_bytes_per_key": random.choice([100.0, 1e6, 1e7])}
+    rate_per_s = rate_per_s or random.choice([60.0, 300.0])
+    busy = {"service_time_s": random.choice([1e-4, 0.03])} if rate_per_s < 100.0 else {}
+    if own:
+        middle = [compute(windows=[{"length_s": 2, "every_s": 1}, {"length_s": 1.5}], **state, **busy)]
+        changes = [_moved(random, "compute", RIGID) for _ in range(random.randint(1, 4))]
+    else:
+        sharing = random.choice(["panes", "windows", "auto"])
+        middle = [compute(sharing=sharing, **state, **busy), consolidate(combined=together, **state)]
+        changes = _course(random, together) if together or random.random() < 0.4 else _apart(random)
+    if random.random() < 0.5:
+        changes += _failures(random, changes)
+    return job(
+        [source(**late), {"kind": "map", "name": "pass", "service_time_s": 1e-4}, *middle, sink()],
+        rate_per_s=rate_per_s,
+        events=changes,
+        placement={"pass": ["h0", "h1"]},
+        checkpoint_interval_s=random.choice([0.1, 1.0, 5.0]),
+        seed=random.randrange(1000),
+    )
+
+
+def _at_s(random: Random) -> float:
+    return round(random.uniform(0.2, 7.0), 3)
+
+
+def _moved(random: Random, operator: str, strategies: list[str]) -> Change:
+    """Some key groups to one replica, or all of them anew."""
+    change = {"operator": operator, "at_s": _at_s(random), "strategy": random.choice(strategies)}
+    if random.random() < 0.7:
+        groups = sorted(random.sample(GROUPS, random.randint(1, 4)))
+        return change | {"kind": "migration", "key_groups": groups, "to_replica": random.randrange(3)}
+    return change | {"kind": "repartition", "owners": [random.randrange(3) for _ in GROUPS]}
+
+
+def _apart(random: Random) -> list[Change]:
+    """Two components, whose replicas come and go as well."""
+    changes = [_moved(random, random.choice(["compute", "merge"]), ANY) for _ in range(random.randint(1, 6))]
+    for operator in ("pass", "compute", "merge"):
+        if random.random() < 0.3:
+            places = random.choices(HOSTS, k=random.randint(1, 4))
+            changes.append({"kind": "scale", "operator": operator, "at_s": _at_s(random), "placement": places})
+    return changes
+
+
+def _course(random: Random, together: bool) -> list[Change]:
+    """One component that is split and combined in turn, and moved as each form admits."""
+    changes: list[Change] = []
+    for at_s in sorted(_at_s(random) for _ in range(random.randint(2, 6))):
+        if random.random() < 0.5:
+            changes.append(_moved(random, "compute", RIGID if together else ANY) | {"at_s": at_s})
+            continue
+        owners = {"kind": "split", "owners": [random.randrange(3) for _ in GROUPS]}
+        change = owners if together else {"kind": "combine", "strategy": random.choice(RIGID)}
+        changes.append({**change, "operator": "merge", "at_s": at_s})
+        together = not together
+    return changes
+
+
+def _failures(random: Random, changes: list[Change]) -> list[Change]:
+    """At or soon after the moment of a change."""
+    return [
+        {
+            "kind": "failure",
+            "host": random.choice(HOSTS),
+            "at_s": round(random.choice(changes)["at_s"] + random.choice([0.0, 0.003, 0.06, 0.3, 1.2]), 3),
+            "recover_after_s": random.choice([0.001, 0.4, 1.5]),
+        }
+        for _ in range(random.randint(1, 3))
+    ]
