@@ -15,14 +15,14 @@ import simpy
 from simpy.core import StopSimulation
 
 from twin.change.controller import Controller
-from twin.change.rewiring import Rewiring
+from twin.change.running_job import RunningJob
 from twin.change.timeline import play
 from twin.control import Policy
 from twin.deployment import Deployment
 from twin.engine.measure.meters import Statistics
 from twin.engine.measure.standard_errors import UNKNOWN, few_results, standard_errors
 from twin.errors import BadInput
-from twin.events import AnyEvent, Failure
+from twin.events import Failure
 from twin.guards import conservation
 from twin.guards.cautions import cautions
 from twin.guards.effort import require_feasible
@@ -59,15 +59,14 @@ def simulate(
     settings, events = scenario.run, scenario.events
     _check(job, scenario)
     deciding = policy if policy is not None or scenario.policy is None else scenario.policy.start(scenario)
-    if events or deciding is not None or scenario.checkpoints is not None:
-        failing = any(isinstance(event, Failure) for event in events)
-        wiring: Wiring = Rewiring(job, settings, failing, scenario.checkpoints)
-    else:
-        wiring = Wiring(job, settings)
+    failing = any(isinstance(event, Failure) for event in events)
+    wiring = Wiring(job, settings, failing, scenario.checkpoints)
     world = build(wiring)
     statistics = Statistics(world.env, *meters(wiring), settings.period_s)
-    if isinstance(wiring, Rewiring):
-        _prepare_change(wiring, statistics, events, deciding)
+    if events or deciding is not None or scenario.checkpoints is not None:
+        changing = play(RunningJob(wiring, statistics), events)
+        if deciding is not None:
+            Controller(changing, deciding, settings.decision_latency_s)
     if progress is not None:
         _report(statistics, settings, progress)
     why = change(scenario, events, deciding)
@@ -143,15 +142,6 @@ def _report(statistics: Statistics, settings: RunSettings, progress: Callable[[i
     ends = count(1)
     total = math.ceil(settings.horizon_s / settings.period_s - 1e-9)
     statistics.listeners.append(lambda _operators, _hosts: progress(next(ends), total))
-
-
-def _prepare_change(
-    wiring: Rewiring, statistics: Statistics, events: Sequence[AnyEvent], policy: Policy | None
-) -> None:
-    wiring.new_host = statistics.appeared
-    change = play(wiring, statistics, events)
-    if policy is not None:
-        Controller(change, policy, wiring.settings.decision_latency_s)
 
 
 @contextmanager

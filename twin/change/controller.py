@@ -25,7 +25,7 @@ class Controller:
         self.policy = policy
         self.latency_s = latency_s
         self._noted = ""
-        self.observer = Observer(self.job.wiring)
+        self.observer = Observer(self.job)
         self.job.statistics.listeners.append(self._period_ended)
 
     def _period_ended(self, operators: Sequence[Row], hosts: Sequence[Row]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twin.change.availability import Availability, Process
+from twin.change.availability import Process
 from twin.change.channels import channels
 from twin.change.checkpoint import complete, counted
 from twin.change.free_checkpoints import FreeCheckpoints
@@ -24,18 +24,18 @@ from twin.engine.station.task import Task
 from twin.keys import touched
 
 if TYPE_CHECKING:
-    from twin.change.rewiring import Rewiring
+    from twin.change.running_job import RunningJob
     from twin.checkpoints import Checkpoints
 
 
 class Coordinator(FreeCheckpoints):
     """base: tuples that each task had taken up at the last checkpoint."""
 
-    def __init__(self, wiring: Rewiring, availability: Availability, spec: Checkpoints) -> None:
-        super().__init__(wiring, availability, spec.interval_s)
+    def __init__(self, job: RunningJob, spec: Checkpoints) -> None:
+        super().__init__(job, spec.interval_s)
         self.spec = spec
         self.whole = spec.failover == "full"
-        self.storage = Storage(wiring, spec)
+        self.storage = Storage(job.wiring, spec)
         self.base: dict[Task, int] = {}
         self.running: Progress | None = None
         self._number = 0
@@ -70,7 +70,7 @@ class Coordinator(FreeCheckpoints):
 
     def fetch(self, tasks: Sequence[Task], record: EventRecord) -> Process:
         """See FreeCheckpoints."""
-        wanted = [(self.wiring.places[task], self.last.sizes.get(task, 0.0)) for task in tasks]
+        wanted = [(task.place, self.last.sizes.get(task, 0.0)) for task in tasks]
         record.bytes = sum(size for _, size in wanted)
         since_s = self.env.now
         yield self.env.all_of([self.env.process(self.storage.get(place, size)) for place, size in wanted if size > 0.0])
@@ -126,7 +126,7 @@ class Coordinator(FreeCheckpoints):
     # one task ------------------------------------------------------------------------------------------------------
 
     def _held(self, task: Task) -> float:
-        return self.wiring.state_bytes(task, self.wiring.operator_of(task))
+        return self.job.state_bytes(task, self.job.operator_of(task))
 
     def _work_s(self, gate: Barriers) -> float:
         """A task is as it will be kept: notes what that is, and what it takes."""
@@ -136,7 +136,7 @@ class Coordinator(FreeCheckpoints):
         part.came, part.counted = task.tuples_in, counted(task)
         if self.spec.state == "incremental" and task in self.base:
             came = task.tuples_in - self.base[task]
-            changed = changed_bytes(self.wiring, task, self.wiring.operator_of(task), came)
+            changed = changed_bytes(self.job, task, self.job.operator_of(task), came)
             part.changed_bytes = min(part.held_bytes, changed)
         part.work_s = self.spec.sync_ms * 1e-3 + part.changed_bytes * self.spec.sync_ns_per_byte * 1e-9
         return part.work_s
@@ -150,7 +150,7 @@ class Coordinator(FreeCheckpoints):
         part = running.parts[task]
         sync_s = part.work_s * task.processor.slowdown / task.processor.speed
         yield self.env.timeout(max(0.0, part.reached_s + sync_s - self.env.now))
-        yield from self.storage.put(self.wiring.places[task], part.uploaded_bytes, lambda: running is self.running)
+        yield from self.storage.put(task.place, part.uploaded_bytes, lambda: running is self.running)
         part.done = True
         if running is self.running and all(part.done for part in running.parts.values()):
             self.last, self.running = running.checkpoint(), None
@@ -159,7 +159,7 @@ class Coordinator(FreeCheckpoints):
             running.completed(self.env.now)
 
 
-def changed_bytes(wiring: Rewiring, task: Task, operator: str, came: int) -> float:
+def changed_bytes(job: RunningJob, task: Task, operator: str, came: int) -> float:
     """Of what a replica holds now, after so many tuples came; at most all of it.
 
     Windows hold the tuples that came last. Of a key group, a key is as likely as any other to be that of a tuple; a
@@ -167,10 +167,10 @@ def changed_bytes(wiring: Rewiring, task: Task, operator: str, came: int) -> flo
     """
     held = task.logic.held()
     changed = task.logic.held_bytes() * min(1.0, came / held) if held > 0.0 else 0.0
-    keys = wiring.world.key_groups.get(operator)
+    keys = job.world.key_groups.get(operator)
     if keys is None or not keys.state_bytes_each:
         return changed
-    mine = keys.owners() == wiring.fan(operator).index(task)
+    mine = keys.owners() == job.fan(operator).index(task)
     weights, distinct = keys.weights[mine], keys.distinct[mine]
     total = float(weights.sum())
     if total <= 0.0:

@@ -22,7 +22,7 @@ from twin.wiring.streams import room_of
 
 if TYPE_CHECKING:
     from twin.change.free_checkpoints import FreeCheckpoints
-    from twin.change.rewiring import Rewiring
+    from twin.wiring.wiring import Wiring
 
 
 @dataclass(slots=True, eq=False)
@@ -70,7 +70,7 @@ class Failover:
             yield from self._down(Outage([task for task in tasks if task in hit], until_s, record))
 
     def _is_on(self, task: Task, host: str) -> bool:
-        return self.wiring.places[task].host == host
+        return task.place.host == host
 
     def _hit(self, host: str) -> set[Task]:
         """What starts again: all, if so it is wanted, or while the plan changes."""
@@ -120,7 +120,7 @@ class Failover:
         self.ledger.warnings.append(text)
 
 
-def stop(wiring: Rewiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> tuple[int, int]:
+def stop(wiring: Wiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> tuple[int, int]:
     """They stop; what is queued, in service or on the way to them is lost. Tuples lost, results to be repeated.
 
     No channel may lead from one of them to a task that goes on, or back.
@@ -150,7 +150,7 @@ def stop(wiring: Rewiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> tup
     return ledger.lost - before, duplicates
 
 
-def _stop_task(wiring: Rewiring, operator: str, task: Task) -> None:
+def _stop_task(wiring: Wiring, operator: str, task: Task) -> None:
     ledger = wiring.world.ledger
     ledger.aborted[task.name] += task.logic.in_service()
     for edge, port in zip(wiring.job.outputs(operator), task.ports, strict=True):
@@ -163,7 +163,7 @@ def _stop_task(wiring: Rewiring, operator: str, task: Task) -> None:
         task.output.block()
 
 
-def restart(wiring: Rewiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
+def restart(wiring: Wiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
     """They go on from the checkpoint; the tuples that sources read again."""
     replayed = restore(wiring.world, checkpoint, tasks)
     finish(checkpoint, set(tasks))

@@ -35,7 +35,7 @@ class Fan:
         self.operator = operator
         tasks = wiring.world.tasks[operator]
         self.slots: list[Task | Buffer] = list(tasks)
-        self.places: list[Location] = [wiring.places[task] for task in tasks]
+        self.places: list[Location] = [task.place for task in tasks]
         self.inboxes: dict[Stream, list[Inbox]] = {
             stream: list(wiring.world.inboxes[stream.producer, stream.consumer])
             for stream in wiring.query.inputs(operator)
@@ -110,7 +110,7 @@ class Fan:
 
     def _paths(self, stream: Stream, producer: Task) -> Paths:
         size = self.wiring.engine.output_bytes(self.wiring.query, stream.producer)
-        return self.wiring.network.paths(self.wiring.places[producer], self.places, self.inboxes[stream], size)
+        return self.wiring.network.paths(producer.place, self.places, self.inboxes[stream], size)
 
     # who gets what -------------------------------------------------------------------------------------------------
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from twin.change.availability import Availability, Process
+from twin.change.availability import Process
 from twin.change.checkpoint import complete, take_checkpoint
 
 if TYPE_CHECKING:
-    from twin.change.rewiring import Rewiring
+    from twin.change.running_job import RunningJob
     from twin.engine.measure.ledger import EventRecord
     from twin.engine.station.task import Task
 
@@ -36,14 +36,15 @@ class FreeCheckpoints(NoCheckpoints):
 
     whole = True
 
-    def __init__(self, wiring: Rewiring, availability: Availability, interval_s: float) -> None:
-        self.wiring = wiring
-        self.world = wiring.world
-        self.env = wiring.world.env
-        self.availability = availability
+    def __init__(self, job: RunningJob, interval_s: float) -> None:
+        self.job = job
+        self.wiring = job.wiring
+        self.world = job.world
+        self.env = job.env
+        self.availability = job.availability
         self.interval_s = interval_s
         self.last = take_checkpoint(self.world)
-        wiring.announced = self.plan_changed
+        self.wiring.announced = self.plan_changed
 
     def run(self) -> Process:
         """What takes them by itself."""

@@ -15,14 +15,15 @@ from twin.engine.station.task import Task
 from twin.profiles import EngineProfile
 
 if TYPE_CHECKING:
-    from twin.change.rewiring import Rewiring
+    from twin.change.running_job import RunningJob
 
 
 class Observer:
     """Closes each period, whether a policy is asked then or not."""
 
-    def __init__(self, wiring: Rewiring) -> None:
-        self.wiring = wiring
+    def __init__(self, job: RunningJob) -> None:
+        self.job = job
+        self.wiring = wiring = job.wiring
         self._meters = {name: GroupMeter(keys) for name, keys in wiring.world.key_groups.items()}
         self._busy_s: dict[Task, float] = {}
 
@@ -40,7 +41,7 @@ class Observer:
             operators={row["operator"]: row for row in operators},
             hosts={row["host"]: row for row in hosts},
             placement={
-                operator.name: tuple(str(wiring.places[task]) for task in wiring.tasks_of(operator.name))
+                operator.name: tuple(str(task.place) for task in wiring.tasks_of(operator.name))
                 for operator in wiring.query.topological
             },
             key_groups={
@@ -76,7 +77,7 @@ class Observer:
         return found
 
     def _hosts_g(self, operator: str) -> list[str]:
-        keys, fan = self.wiring.world.key_groups[operator], self.wiring.fan(operator)
+        keys, fan = self.wiring.world.key_groups[operator], self.job.fan(operator)
         return [fan.places[owner].host for owner in keys.owner]
 
     def _percent_a_second(self, hosts: Sequence[Row]) -> Mapping[str, float]:
@@ -89,7 +90,7 @@ class Observer:
         for tasks in self.wiring.world.tasks.values():
             for task in tasks:
                 until_now_s = task.busy_until_now_s()
-                busy_s[self.wiring.places[task].host] += until_now_s - self._busy_s.get(task, 0.0)
+                busy_s[task.place.host] += until_now_s - self._busy_s.get(task, 0.0)
                 self._busy_s[task] = until_now_s
         used = {row["host"]: 100.0 * row["cpuUtilisation"] for row in hosts}
         return {host: used.get(host, 0.0) / seconds if seconds > 0.0 else 0.0 for host, seconds in busy_s.items()}
@@ -103,9 +104,9 @@ class Observer:
         own_g: np.ndarray | None,
     ) -> tuple[KeyGroupStatistics, ...]:
         wiring = self.wiring
-        keys, fan, tasks = wiring.world.key_groups[operator], wiring.fan(operator), wiring.world.tasks[operator]
+        keys, fan, tasks = wiring.world.key_groups[operator], self.job.fan(operator), wiring.world.tasks[operator]
         replica = {fan.index(task): number for number, task in enumerate(tasks)}
-        factor = np.array([percent[wiring.places[task].host] for task in tasks])
+        factor = np.array([percent[task.place.host] for task in tasks])
         replica_g = np.array([replica.get(owner, 0) for owner in keys.owner])
         percent_g = counted.busy_g_s * factor[replica_g]
         if own_g is not None:

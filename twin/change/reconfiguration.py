@@ -135,8 +135,8 @@ class Reconfigurer:
         missing = Counter(wanted)
         leaving = []
         for task in tasks:
-            if missing[job.wiring.places[task]] > 0:
-                missing[job.wiring.places[task]] -= 1
+            if missing[task.place] > 0:
+                missing[task.place] -= 1
             else:
                 leaving.append(task)
         for place in wanted:
@@ -173,7 +173,7 @@ class Reconfigurer:
             return tasks[move.to_replica] if self._exists(move.operator, move.to_replica, record) else None
         record.detail["to"] = move.to
         place = Location.parse(move.to)
-        there = next((task for task in tasks if self.job.wiring.places[task] == place), None)
+        there = next((task for task in tasks if task.place == place), None)
         if there is None:
             there = add_replica(self.job, move.operator, place)
             self._made_for_groups.add(there)

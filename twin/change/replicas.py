@@ -20,13 +20,24 @@ from twin.engine.station.task import Task
 from twin.engine.windows.watermark import MODIFICATION, WATERMARK, TimedLogic
 from twin.plan import Location
 from twin.wiring.event_time import as_far, shippings
+from twin.wiring.tasks import make_task
 
 KINDS = (WATERMARK, MODIFICATION)
 
 
 def add_replica(job: RunningJob, operator: str, place: Location) -> Task:
-    """A new replica, which gets no tuples yet."""
-    task = job.wiring.add_replica(operator, place)
+    """A new replica, wired, which gets no tuples yet."""
+    wiring, fan, tasks = job.wiring, job.fan(operator), job.world.tasks[operator]
+    job.open(place)
+    made = len(tasks) + len(job.world.ledger.retired.get(operator, ()))
+    task = make_task(wiring, wiring.job.component(operator), made, place)
+    for position, edge in enumerate(wiring.job.outputs(operator)):
+        out = edge.stream
+        task.ports.append(job.fan(out.consumer).port_of(task, out, tasks[0].ports[position]))
+    task.know_ports()
+    tasks.append(task)
+    fan.add(task, place)
+    job.world.memories[place.host].add(task)
     job.statistics.joined(operator, task, job.env.now)
     job.checkpoints.joined(task)
     if job.heeds_event_time(operator):
@@ -64,7 +75,12 @@ def dismiss(job: RunningJob, operator: str, task: Task) -> Process:
         for port in task.ports:
             port.mark(Mark(kind, math.inf, task.name, job.env.now))
     job.statistics.left(operator, task, job.env.now)
-    job.wiring.remove_replica(operator, task)
+    task.halted = True
+    job.world.tasks[operator].remove(task)
+    job.world.ledger.retired.setdefault(operator, []).append(task)
+    job.fan(operator).leave(task)
+    job.world.memories[task.place.host].remove(task)
+    task.processor.detach(task)
     if heeds:
         job.checkpoints.plan_changed()
 
@@ -89,7 +105,7 @@ def _has_ended(job: RunningJob, task: Task) -> bool:
 def move_replica(job: RunningJob, task: Task, operator: str, place: Location, record: EventRecord) -> Process:
     """Stops a replica, moves it with its state and queue, and lets it go on (ALBIC, section 3)."""
     env, wiring = job.env, job.wiring
-    start = wiring.places[task]
+    start = task.place
     if place == start:
         job.refuse(record, f"it is at {place} already")
         return
@@ -99,15 +115,32 @@ def move_replica(job: RunningJob, task: Task, operator: str, place: Location, re
         if task.engaged_until_s > env.now:  # its host pauses
             yield env.timeout(task.engaged_until_s - env.now)
     paused_s = env.now
-    size = wiring.state_bytes(task, operator) + wiring.queue_bytes(task, operator)
+    size = job.state_bytes(task, operator) + job.queue_bytes(task, operator)
     send_s, fetch_s = wiring.network.costs_s(start, place, size)
     yield from _work(job.world.ledger, task, send_s)
     yield from carry(wiring, start, place, size)
-    wiring.relocate(task, operator, place)
+    _relocate(job, task, operator, place)
     yield from _work(job.world.ledger, task, fetch_s)
     record.paused_s = float(env.now - paused_s)
     record.bytes = float(size)
     task.output.unblock()
+
+
+def _relocate(job: RunningJob, task: Task, operator: str, place: Location) -> None:
+    """Puts a paused replica on another processor and renews all paths from and to it."""
+    memories = job.world.memories
+    memories[task.place.host].remove(task)
+    task.processor.detach(task)
+    task.processor, task.place = job.open(place), place
+    task.processor.attach(task)
+    if not task.polls:
+        memories[place.host].add(task)
+    fan = job.fan(operator)
+    fan.places[fan.index(task)] = place
+    fan.renew()
+    for position, edge in enumerate(job.wiring.job.outputs(operator)):
+        job.fan(edge.stream.consumer).renew_from(task, edge.stream, task.ports[position])
+    task.know_ports()
 
 
 def _work(ledger: Ledger, task: Task, work_s: float) -> Process:

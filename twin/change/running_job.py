@@ -2,46 +2,93 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
 
 from twin.change.availability import Availability
 from twin.change.fan import Fan
 from twin.change.free_checkpoints import NoCheckpoints
-from twin.change.rewiring import Rewiring
-from twin.engine.calendar import Calendar
 from twin.engine.logic import Station
 from twin.engine.measure.ledger import EventRecord
-from twin.engine.measure.meters import Statistics
+from twin.engine.measure.meters import HostMeter, LinkMeter, Statistics
+from twin.engine.processor import Processor
+from twin.engine.station.task import Task
 from twin.engine.streams.route import destination
-from twin.wiring.world import World
+from twin.plan import Location
+from twin.wiring.wiring import Wiring
 
 
-@dataclass(frozen=True, slots=True)
 class RunningJob:
-    """Its wiring and meters, whether it is up, and its checkpoints."""
+    """Its wiring and meters, whether it is up, its checkpoints, and the ways into its operators."""
 
-    wiring: Rewiring
-    statistics: Statistics
-    availability: Availability
-    checkpoints: NoCheckpoints
-
-    @property
-    def world(self) -> World:
-        """What it consists of."""
-        return self.wiring.world
-
-    @property
-    def env(self) -> Calendar:
-        """Its clock."""
-        return self.wiring.world.env
+    def __init__(self, wiring: Wiring, statistics: Statistics) -> None:
+        self.wiring = wiring
+        self.statistics = statistics
+        self.world = wiring.world
+        self.env = wiring.world.env
+        self.availability = Availability(self.env)
+        self.checkpoints = NoCheckpoints()
+        self._throttles: defaultdict[str, float] = defaultdict(lambda: 1.0)
+        self._fans: dict[str, Fan] = {}
 
     def fan(self, operator: str) -> Fan:
-        """The ways into an operator."""
-        return self.wiring.fan(operator)
+        """The ways into an operator, made when they are first changed."""
+        if operator not in self._fans:
+            self._fans[operator] = Fan(self.wiring, operator)
+        return self._fans[operator]
 
     def heeds_event_time(self, operator: str) -> bool:
         """Whether watermarks pass an operator."""
         return operator in self.wiring.event_times.heeding
+
+    def refuse(self, record: EventRecord, why: str) -> None:
+        """Notes that nothing was done, and why."""
+        record.detail["refused"] = why
+        self.world.ledger.warnings.append(f"{record.kind} of {record.component} at {record.at_s:g} s: {why}")
+
+    # hosts -----------------------------------------------------------------------------------------------------------
+
+    def open(self, place: Location) -> Processor:
+        """The processor of a socket, with memory and a meter for its host if it was not used so far."""
+        wiring, world = self.wiring, self.world
+        known = place in world.processors
+        processor = wiring.processor(place)
+        memory = world.memories.get(place.host)
+        if memory is None:
+            memory = world.memories[place.host] = wiring.memory(place.host)
+            wiring.pause(place.host)
+            nic = wiring.network.nic(place.host)
+            meter = HostMeter(place.host, memory.processors, nic, memory)
+            self.statistics.appeared(meter, LinkMeter(place.host, nic))
+        elif not known:
+            memory.processors.append(processor)
+        processor.slow("memory", memory.slowdown)
+        processor.slow("throttle", self._throttles[place.host])
+        return processor
+
+    def throttle(self, host: str, factor: float) -> None:
+        """Multiplies all work on a host, from now on; the inverse factor restores it."""
+        self._throttles[host] *= factor
+        for processor in self.wiring.processors_of(host):
+            processor.slow("throttle", self._throttles[host])
+
+    # what a replica has ----------------------------------------------------------------------------------------------
+
+    def operator_of(self, task: Task) -> str:
+        """The one that takes its tuples in."""
+        return next(name for name, tasks in self.world.tasks.items() if task in tasks)
+
+    def state_bytes(self, task: Task, operator: str) -> float:
+        """What a replica's windows and key groups hold."""
+        size = task.logic.held_bytes()
+        keys = self.world.key_groups.get(operator)
+        if keys is not None:
+            size += keys.owner.count(self.fan(operator).index(task)) * keys.state_bytes_each
+        return size
+
+    def queue_bytes(self, task: Task, operator: str) -> float:
+        """What waits for a replica; at a source, tuples as it emits them."""
+        engine, query = self.wiring.engine, self.wiring.query
+        return task.queued * (engine.output_bytes(query, operator) if task.polls else task.inputs.tuple_bytes())
 
     def outstanding(self, task: Station) -> int:
         """Tuples queued at a task, on the way to it, and waiting to be sent to it."""
@@ -53,8 +100,3 @@ class RunningJob:
         ports = [port for producer in self.world.every_task() for port in producer.ports]
         unsent = sum(record.n for port in ports for path, record in port.unsent() if path.inbox.task is task)
         return task.queued + flying + unsent
-
-    def refuse(self, record: EventRecord, why: str) -> None:
-        """Notes that nothing was done, and why."""
-        record.detail["refused"] = why
-        self.world.ledger.warnings.append(f"{record.kind} of {record.component} at {record.at_s:g} s: {why}")

@@ -11,8 +11,8 @@ from twin.change.transfer import carry
 from twin.plan import Location
 
 if TYPE_CHECKING:
-    from twin.change.rewiring import Rewiring
     from twin.checkpoints import Checkpoints
+    from twin.wiring.wiring import Wiring
 
 Process = Generator[simpy.Event, Any, None]
 
@@ -20,7 +20,7 @@ Process = Generator[simpy.Event, Any, None]
 class Storage:
     """State goes there, and comes back from there."""
 
-    def __init__(self, wiring: Rewiring, spec: Checkpoints) -> None:
+    def __init__(self, wiring: Wiring, spec: Checkpoints) -> None:
         self.wiring = wiring
         self.env = wiring.world.env
         self.place = None if spec.storage is None else Location.parse(spec.storage)

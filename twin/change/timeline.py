@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from twin.change.availability import Availability, Process
+from twin.change.availability import Process
 from twin.change.coordinator import Coordinator
 from twin.change.failover import Failover
 from twin.change.free_checkpoints import FreeCheckpoints, NoCheckpoints
 from twin.change.reconfiguration import Reconfigurer
-from twin.change.rewiring import Rewiring
 from twin.change.running_job import RunningJob
-from twin.engine.measure.meters import Statistics
 from twin.engine.streams.network import Nic
 from twin.event_time_events import Combine, Repartition, Split
 from twin.events import AnyEvent, Failure, LinkDegradation, Migration, RateChange, Scale, Skew, SlowDown
@@ -22,27 +20,26 @@ STEPS = 10
 """In which a gradual skew comes."""
 
 
-def play(wiring: Rewiring, statistics: Statistics, events: Sequence[AnyEvent]) -> Reconfigurer:
+def play(job: RunningJob, events: Sequence[AnyEvent]) -> Reconfigurer:
     """Events happen when they are due, those of the same time as they are listed. Who changes the job at their wish."""
-    availability, env = Availability(wiring.world.env), wiring.world.env
     failures = [event for event in events if isinstance(event, Failure)]
-    checkpoints = _checkpoints(wiring, availability, failing=bool(failures))
-    change = Reconfigurer(RunningJob(wiring, statistics, availability, checkpoints))
+    checkpoints = job.checkpoints = _checkpoints(job, failing=bool(failures))
+    change = Reconfigurer(job)
     timeline = Timeline(change)
     for event in events:
         if not isinstance(event, Failure):
-            env.process(timeline.at(event))
+            job.env.process(timeline.at(event))
     if isinstance(checkpoints, FreeCheckpoints):
-        env.process(checkpoints.run())
+        job.env.process(checkpoints.run())
         Failover(checkpoints, failures)
     return change
 
 
-def _checkpoints(wiring: Rewiring, availability: Availability, failing: bool) -> NoCheckpoints:
-    if wiring.checkpoints is not None:
-        return Coordinator(wiring, availability, wiring.checkpoints)
+def _checkpoints(job: RunningJob, failing: bool) -> NoCheckpoints:
+    if job.wiring.checkpoints is not None:
+        return Coordinator(job, job.wiring.checkpoints)
     if failing:
-        return FreeCheckpoints(wiring, availability, wiring.settings.checkpoint_interval_s)
+        return FreeCheckpoints(job, job.wiring.settings.checkpoint_interval_s)
     return NoCheckpoints()
 
 
@@ -88,10 +85,10 @@ class Timeline:
 
     def _slow_down(self, event: SlowDown) -> Process:
         record = self.world.ledger.record(event.kind, event.host, self.env.now, factor=event.factor)
-        self.wiring.throttle(event.host, event.factor)
+        self.change.job.throttle(event.host, event.factor)
         if event.duration_s is not None:
             yield self.env.timeout(event.duration_s)
-            self.wiring.throttle(event.host, 1.0 / event.factor)
+            self.change.job.throttle(event.host, 1.0 / event.factor)
             record.end_s = self.env.now
 
     def _degrade(self, event: LinkDegradation) -> Process:

@@ -13,8 +13,8 @@ from twin.engine.record import Record
 from twin.engine.streams.channel import Inbox
 
 if TYPE_CHECKING:
-    from twin.change.rewiring import Rewiring
     from twin.plan import Location
+    from twin.wiring.wiring import Wiring
 
 PIECE_BYTES = 65_536
 """State travels in pieces, so that tuples of other streams get their turn in between."""
@@ -41,7 +41,7 @@ class Arrival:
 
 
 def carry(
-    wiring: Rewiring, start: Location, end: Location, size: float, wanted: Callable[[], bool] = lambda: True
+    wiring: Wiring, start: Location, end: Location, size: float, wanted: Callable[[], bool] = lambda: True
 ) -> Generator[simpy.Event, Any, None]:
     """Sends `size` bytes from a place to another and ends when the last one is there, or none is wanted any more; at
     once within a host."""

@@ -21,7 +21,7 @@ from twin.wiring.wiring import Wiring
 def make_task(wiring: Wiring, component: Component, replica: int, place: Location) -> Task:
     """A task of a component at a place. `replica`: its number, which names its random numbers."""
     task = _task(wiring, component, replica, place)
-    wiring.places[task] = place
+    task.place = place
     return task
 
 

@@ -45,7 +45,6 @@ class Wiring:
         self.noise = self.engine.noise if settings.noise else Noise()
         self.world = World(Calendar())
         self.network = Network(deployment, self.world, self.noise, settings.seed)
-        self.places: dict[Task, Location] = {}
         self.event_times = EventTimes(self.query)
         self.announced: Callable[[], None] = lambda: None  # told of changes of form; no checkpoint is older then
 
@@ -81,7 +80,7 @@ class Wiring:
 
     def tasks_on(self, host: str) -> list[Task]:
         """The tasks that sit on a host now."""
-        return [task for tasks in self.world.tasks.values() for task in tasks if self.places[task].host == host]
+        return [task for tasks in self.world.tasks.values() for task in tasks if task.place.host == host]
 
     def memory(self, host: str) -> HostMemory:
         """A host's heap, with the tasks that sit there."""
@@ -89,7 +88,7 @@ class Wiring:
             task
             for tasks in self.world.tasks.values()
             for task in tasks
-            if self.places[task].host == host and not task.polls  # a source's queue is the broker's
+            if task.place.host == host and not task.polls  # a source's queue is the broker's
         ]
         return HostMemory(
             ram_mb=self.hosts[host].ram_mb,

@@ -25,6 +25,7 @@ from twin.engine.streams.channel import Port
 if TYPE_CHECKING:
     from twin.engine.station.barriers import Barriers
     from twin.engine.station.pool import Pool
+    from twin.plan import Location
 
 _NOTHING = (Record(0.0, 0.0, 0.0), 0.0, 0.0, 0.0)
 
@@ -55,14 +56,16 @@ class Snapshot:
 class Task:
     """A station that serves one record at a time.
 
-    queue: what has come and waits; of a source, what it reads again, before what its broker has. queued: records that
-    wait, there or in a pool. pool: of tasks that take from one queue. timers: what was due at which time and waits for
-    the task. alignment: where control items come. barriers: where checkpoints are taken. state_bytes: held beside the
-    content of windows. busy: with a record, or other work. current: the record in service; when that began and ends;
-    how long it takes. evaluating: what other work, now under way, comes to. in_service_work_s: core-seconds of the last
-    work taken up. busy_s: that ended work took. free_s: when it had done its last work, or a pause ends. halted: for
-    good.
+    place: where it is. queue: what has come and waits; of a source, what it reads again, before what its broker has.
+    queued: records that wait, there or in a pool. pool: of tasks that take from one queue. timers: what was due at
+    which time and waits for the task. alignment: where control items come. barriers: where checkpoints are taken.
+    state_bytes: held beside the content of windows. busy: with a record, or other work. current: the record in service;
+    when that began and ends; how long it takes. evaluating: what other work, now under way, comes to.
+    in_service_work_s: core-seconds of the last work taken up. busy_s: that ended work took. free_s: when it had done
+    its last work, or a pause ends. halted: for good.
     """
+
+    place: Location
 
     def __init__(
         self,
