@@ -7,7 +7,7 @@ both, so half their mean squared log difference is the variance of one run: no m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -38,7 +38,8 @@ OF_EACH = 20
 """Runs of each class that a stratum must have for a balanced accuracy: with fewer, single runs would decide it."""
 
 
-class BreakdownRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BreakdownRow:
     """One model, metric and stratum. q50, q95, accuracy: as in evaluation.ErrorRow.
 
     error: mean squared log error; of a binary metric, the share of wrong answers. share: of the model's summed error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,7 +19,8 @@ BELOW_ALL = 0.1
 """Of the smallest label: the least that an estimate counts as."""
 
 
-class ErrorRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ErrorRow:
     """One line of the table. q50, q95: quantiles of the q-error (regressions). accuracy: balanced, the mean of the
     shares found of both classes (binaries), which is what a test set of equally frequent classes gives on average.
     rows: how many runs it is over. None where it does not apply. *_se: bootstrap standard errors, if asked for."""

@@ -18,8 +18,8 @@ from papers.interface import CaseTable, Experiment, Row, Rows, grid
 from papers.parallel import kept
 from papers.workspace import Workspace
 from scenarios.questions.control_measures import judged
-from scenarios.suite.changing import changing
 from scenarios.suite.members import MEMBERS
+from scenarios.suite.without_placement import changing
 from twin.control import policy_spec
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from scenarios.benchmarking import balances, hosts, placements, policies
+from scenarios.benchmarking.judges import JUDGES
 from scenarios.benchmarking.request import Request
 from scenarios.executing.progress import Progress
 from scenarios.planning.validation import ValidationRow
@@ -19,20 +19,6 @@ from twin.atomic import write_text
 from twin.errors import BadInput
 from twin.executor import Executor
 
-JUDGES: Mapping[str, Callable[[str, int, Request], Sequence[ValidationRow]]] = {
-    "placement": placements.judged,
-    "hosts": hosts.judged,
-    "balance": balances.judged,
-    "policy": policies.judged,
-}
-"""By what a family asks for: from a family, a member's number and a request to rows."""
-JUDGED: Mapping[str, str] = {
-    "placement": "regret in the simulator",
-    "hosts": "price of hosts over the cheapest, proved in the simulator",
-    "balance": "what is left of the imbalance that can be removed, computed",
-    "policy": "end-to-end latency over the best, in the simulator",
-}
-"""What the regret of its rows is, in words."""
 FOLDER = "problems"
 FEW = 2
 """Up to so many problems, it takes longer to start processes than they save."""

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from scenarios.files.documents import CLOSED
+from scenarios.planning.leader_board import Standing
+from scenarios.planning.validation import ValidationRow
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -25,3 +29,16 @@ class Request:
     def to_dict(self) -> Mapping[str, Any]:
         """For JSON."""
         return asdict(self)
+
+
+@CLOSED
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteJudged(Request):
+    """`twin benchmark`. suite: its version. most: problems of each family; null: all. standings: over placements."""
+
+    suite: int
+    families: tuple[str, ...]
+    most: int | None
+    standings: tuple[Standing, ...]
+    by_family: Mapping[str, tuple[Standing, ...]]
+    rows: tuple[ValidationRow, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from models.prediction import LearnedCostModel
 from scenarios.executing.progress import Audience
+from scenarios.files.documents import CLOSED
 from scenarios.improving.pool import JobPool
 from scenarios.improving.rounds import LearningPlan, rounds
 from scenarios.improving.test_set import Judgement, judging_jobs, seen
@@ -19,7 +20,7 @@ from scenarios.questions.bench import Bench
 from twin.errors import BadInput
 from twin.randomness import child_seed
 
-COLUMNS: Mapping[str, str] = {
+COLUMNS = {
     "strategy": "runs chosen",
     "round": "round",
     "runs": "runs",
@@ -65,10 +66,13 @@ class RoundRow:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """For a reader's table."""
+        """For a reader's table, by `COLUMNS`."""
         around = "" if self.ci95 is None else f" ± {self.ci95:.1%}"
-        shares = {"regret_words": f"{self.regret:.1%}{around}", "regret_median": f"{self.regret_median:.1%}"}
-        return {**asdict(self), **shares}
+        return {
+            **asdict(self),
+            "regret_words": f"{self.regret:.1%}{around}",
+            "regret_median": f"{self.regret_median:.1%}",
+        }
 
 
 def compared(first: Sequence[float], second: Sequence[float], names: tuple[str, str]) -> str:
@@ -83,31 +87,31 @@ def compared(first: Sequence[float], second: Sequence[float], names: tuple[str, 
     return f"{words} ± {half:.2%} (95 % interval over {len(apart)} jobs): {verdict}"
 
 
-def points(rows: Sequence[RoundRow]) -> dict[str, list[Any]]:
-    """The table that `figures.lines` draws."""
-    return {
-        "series": [row.strategy for row in rows],
-        "x": [row.runs for row in rows],
-        "y": [100.0 * row.regret for row in rows],
-    }
-
-
 JUDGING_SEED = 2**30
 """The child of a seed that draws the plans of the test set, and is the seed of their runs."""
 MODELS = "models"
 
 
-@dataclass(frozen=True, slots=True)
-class History:
-    """rows: in the order in which they came. sentence: how two strategies compare; empty for one."""
+@CLOSED
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelImproved:
+    """`twin improve`. weights: digits over the networks that it began with. rows: in the order in which they came.
+    compared: two strategies, in words; empty of one."""
 
+    command: str
+    model: str
+    weights: str
+    on: str
+    seed: int
+    jobs: int
+    runs: int
+    pool: int
+    judges: int
+    plans: int
+    rehearse: str | None
+    rounds: int
     rows: tuple[RoundRow, ...]
-    sentence: str
-
-    @property
-    def documents(self) -> list[dict[str, Any]]:
-        """For JSON and a table."""
-        return [asdict(row) for row in self.rows]
+    compared: str
 
 
 def require_ensemble(model: LearnedCostModel) -> None:
@@ -126,8 +130,11 @@ def history(
     bench: Bench,
     out: Path,
     audience: Audience,
-) -> History:
-    """size: jobs of the test set, and plans of each. Raises BadInput as `rounds`."""
+) -> tuple[tuple[RoundRow, ...], str]:
+    """The rows, and how two strategies compare, empty for one. size: jobs of the test set, and plans of each.
+
+    Raises BadInput as `rounds`.
+    """
     judges, plans = size
     seen(start, pool.judging(0), [pool.judging(0).plan])  # it may refuse, before any run is made
     audience.stage(f"simulating what judges: {judges} jobs, {plans} plans each")
@@ -142,6 +149,6 @@ def history(
                 by_job.setdefault(strategy, []).append([answer.regret for answer in answers])
             audience.stage(f"{strategy}, round {done.number}: regret {rows[-1].regret:.1%}")
     if len(strategies) < 2:
-        return History(tuple(rows), "")
+        return tuple(rows), ""
     first, second = (np.mean(by_job[strategy], axis=0).tolist() for strategy in strategies)
-    return History(tuple(rows), compared(first, second, (strategies[0], strategies[1])))
+    return tuple(rows), compared(first, second, (strategies[0], strategies[1]))

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Required, TypedDict
+from typing import Any, Required, TypedDict
 
 from scenarios.files import scenario_file
+from scenarios.files.documents import CLOSED
 from scenarios.files.overrides import set_values
 from scenarios.spaces.families import FamilyAmongOthers, OneQuery, RandomScenarios, Replicated, ScenarioFamily
 from scenarios.spaces.registry import WIDE
 from scenarios.spaces.wide import WideScenarios
+from twin.corpus.chunks import CorpusSummary
 from twin.corpus.manifest import CorpusSpec
 from twin.errors import BadInput
 from twin.scenario import RunSettings, Scenario, config_hash
-
-if TYPE_CHECKING:
-    from twin.corpus.chunks import CorpusSummary
 
 DEFAULT_SPACE = "costream"
 
 Distinct = RandomScenarios | WideScenarios | OneQuery | FamilyAmongOthers
 Make = Distinct | Replicated
+
+
+@CLOSED
+@dataclass(frozen=True, kw_only=True)
+class CorpusWritten(CorpusSummary):
+    """`twin corpus`. card: the page that describes it."""
+
+    card: str
 
 
 class Request(TypedDict, total=False):

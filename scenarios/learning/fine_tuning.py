@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from models import evaluation
 from models.checkpoint import Ensemble
 from models.dataset import Dataset, split
+from models.evaluation import ErrorRow
 from models.pipeline import FineTuning, fine_tune, rehearsing
 from models.prediction import LearnedCostModel
 from models.predictors import FittedNetworks
 from scenarios.executing.progress import Progress
+from scenarios.files.documents import CLOSED, Number
 from scenarios.learning import learner
 
 COLUMNS = {
@@ -31,14 +34,38 @@ COLUMNS = {
 """Headings of `Tuned.rows`."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TunedRow(ErrorRow):
+    """queries: new or old. before: the same of the model before it, None where it could not say anything."""
+
+    queries: str
+    q50_before: float | None = None
+    q95_before: float | None = None
+    accuracy_before: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Tuned:
     """ensembles: the model after it. rows: on held-out rows of the new queries, and of the old ones if these were
-    given: `models.evaluation.ErrorRow` of the model after it, and `..._before`. sizes: rows in each part."""
+    given. sizes: rows in each part."""
 
     ensembles: tuple[Ensemble, ...]
-    rows: tuple[dict[str, Any], ...]
+    rows: tuple[TunedRow, ...]
     sizes: dict[str, int]
+
+
+@CLOSED
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelTrained:
+    """`twin train`. rows: in each part. metrics, validation_losses: null of one that was fine-tuned; from, evaluation:
+    null of the others."""
+
+    model: str
+    rows: Mapping[str, int]
+    metrics: tuple[str, ...] | None = None
+    validation_losses: tuple[Number, ...] | None = None
+    from_: Annotated[str | None, Field(alias="from")] = None
+    evaluation: tuple[TunedRow, ...] | None = None
 
 
 def tune(
@@ -64,11 +91,11 @@ def tune(
 
 def _compared(
     queries: str, dataset: Dataset, test: np.ndarray, before: LearnedCostModel, after: LearnedCostModel
-) -> Iterable[dict[str, Any]]:
+) -> Iterable[TunedRow]:
     """Nothing is said of a model before it that did not know these kinds of operators yet."""
     part = dataset.take(test)
     found = evaluation.evaluate(FittedNetworks(after.name, after), part)
     known = evaluation.evaluate(FittedNetworks(before.name, before), part) if before.knows(part.graphs) else None
     for number, row in enumerate(found):
-        old = {name: known[number]._asdict()[name] if known else None for name in ("q50", "q95", "accuracy")}
-        yield {**row._asdict(), "queries": queries, **{f"{name}_before": value for name, value in old.items()}}
+        old = {f"{name}_before": getattr(known[number], name) for name in ("q50", "q95", "accuracy")} if known else {}
+        yield TunedRow(**asdict(row), queries=queries, **old)

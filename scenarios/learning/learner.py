@@ -24,6 +24,7 @@ from models.prediction import LearnedCostModel
 from models.predictors import PREDICTORS, Fitted, FittedNetworks, RateModelAlone
 from models.settings import TrainingSettings
 from scenarios.executing.progress import Progress
+from scenarios.files.documents import CLOSED
 from scenarios.files.pictures import png
 from scenarios.files.traces import check_free
 from twin.atomic import new_folder
@@ -36,9 +37,10 @@ RIVALS = ("trees-ratio", "flat-log", "flat-raw", "rates")
 """Of models.predictors.PREDICTORS: what a model is shown beside; all train within a minute or two."""
 
 
+@CLOSED
 @dataclass(frozen=True, slots=True)
 class EvaluationTable:
-    """rows: as Costream's Table III. part: `test` (held out of training) or `all`, and how many runs it is over.
+    """`twin evaluate`. rows: as Costream's Table III. part: `test` (held out of training) or `all`; over so many runs.
     strata: where the model's error sits. notes: what could not be judged, and why."""
 
     rows: tuple[evaluation.ErrorRow, ...]
@@ -46,16 +48,6 @@ class EvaluationTable:
     runs: int
     strata: tuple[BreakdownRow, ...] = ()
     notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON; strata only if asked for."""
-        found = {
-            "part": self.part,
-            "runs": self.runs,
-            "rows": [row._asdict() for row in self.rows],
-            "notes": self.notes,
-        }
-        return found | ({"strata": [row._asdict() for row in self.strata]} if self.strata else {})
 
 
 def rows_of(folder: Path, report: Progress | None = None, reprofiled: Reprofiled | None = None) -> Dataset:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from scenarios.files.documents import CLOSED, Number
 from scenarios.planning.outcomes import half_width95
 from scenarios.planning.validation import FAILED, REFUSED, ValidationRow
 
@@ -25,7 +26,7 @@ LABEL = "{optimizer} by {cost_model}"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """scenarios: that it was asked about; refused, failed: of these, without a plan; spoilt: with one of a worse kind
-    than the best known. mean +- ci95, median, p90: regret over the others; NaN without any. plan_s: median."""
+    than the best known. mean +- ci95, median, p90: regret over the others. plan_s, evaluations: medians."""
 
     optimizer: str
     cost_model: str
@@ -33,36 +34,42 @@ class Standing:
     refused: int
     failed: int
     spoilt: int
-    mean: float
-    ci95: float | None
-    median: float
-    p90: float
-    plan_s: float
-    evaluations: float
-
-    @property
-    def label(self) -> str:
-        """For a figure."""
-        return LABEL.format(optimizer=self.optimizer, cost_model=self.cost_model)
+    mean: Number
+    ci95: Number
+    median: Number
+    p90: Number
+    plan_s: Number
+    evaluations: Number
 
 
-def standings(rows: Iterable[ValidationRow]) -> list[Standing]:
+@CLOSED
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlansJudged:
+    """`twin validate`. blind_to: by scenario and cost model, what of the scenario it ignores."""
+
+    objective: str
+    rows: tuple[ValidationRow, ...]
+    standings: tuple[Standing, ...]
+    blind_to: Mapping[str, Mapping[str, tuple[str, ...]]]
+
+
+def standings(rows: Iterable[ValidationRow]) -> tuple[Standing, ...]:
     """The best first."""
     groups: dict[tuple[str, str], list[ValidationRow]] = {}
     for row in rows:
         groups.setdefault((row.optimizer, row.cost_model), []).append(row)
-    found = [_standing(optimizer, model, group) for (optimizer, model), group in groups.items()]
-    return sorted(found, key=lambda each: (each.refused + each.failed + each.spoilt, _last(each.mean)))
+    lines = [_standing(optimizer, model, group) for (optimizer, model), group in groups.items()]
+    return tuple(sorted(lines, key=_place))
+
+
+def _place(line: Standing) -> tuple[int, float]:
+    return line.refused + line.failed + line.spoilt, math.inf if line.mean is None else line.mean
 
 
 def _standing(optimizer: str, model: str, rows: Sequence[ValidationRow]) -> Standing:
     planned = [row for row in rows if row.regret is not None]
     regrets = np.array([row.regret for row in planned if row.regret is not None and math.isfinite(row.regret)])
-    mean, median, p90 = (
-        (float(regrets.mean()), *(float(each) for each in np.quantile(regrets, (0.5, 0.9))))
-        if len(regrets)
-        else (math.nan,) * 3
-    )
+    median, p90 = np.quantile(regrets, (0.5, 0.9)).tolist() if len(regrets) else (None, None)
     return Standing(
         optimizer=optimizer,
         cost_model=model,
@@ -70,17 +77,13 @@ def _standing(optimizer: str, model: str, rows: Sequence[ValidationRow]) -> Stan
         refused=sum(row.status == REFUSED for row in rows),
         failed=sum(row.status == FAILED for row in rows),
         spoilt=len(planned) - len(regrets),
-        mean=mean,
+        mean=float(regrets.mean()) if len(regrets) else None,
         ci95=half_width95(regrets),
         median=median,
         p90=p90,
-        plan_s=float(np.median([row.plan_s or 0.0 for row in planned])) if planned else math.nan,
-        evaluations=float(np.median([row.evaluations or 0 for row in planned])) if planned else math.nan,
+        plan_s=float(np.median([row.plan_s or 0.0 for row in planned])) if planned else None,
+        evaluations=float(np.median([row.evaluations or 0 for row in planned])) if planned else None,
     )
-
-
-def _last(value: float) -> float:
-    return math.inf if math.isnan(value) else value
 
 
 def samples(rows: Iterable[ValidationRow]) -> Mapping[str, Sequence[float]]:
@@ -92,6 +95,6 @@ def samples(rows: Iterable[ValidationRow]) -> Mapping[str, Sequence[float]]:
     return found
 
 
-def csv_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of `ValidationRow` as a table of plain values."""
-    return [{name: value for name, value in row.items() if name != "plan"} for row in rows]
+def csv_rows(rows: Iterable[ValidationRow]) -> list[dict[str, Any]]:
+    """As a table of plain values."""
+    return [{name: value for name, value in asdict(row).items() if name != "plan"} for row in rows]

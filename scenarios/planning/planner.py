@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from optimizers.deadline import Stopped, never
-from optimizers.interface import OBJECTIVES, Optimizer, PlanningProgress, Problem, Solution, traits_of
+from optimizers.interface import OBJECTIVES, Candidate, Optimizer, PlanningProgress, Problem, Solution, traits_of
 from optimizers.planner import Planner, drive_of
 from optimizers.plugins import AnswerError, of_others
 from optimizers.registry import optimizer_by_name
 from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.selection import choose, estimate
 from optimizers.space import ALL_PLANS, Space
+from scenarios.files.documents import CLOSED, Number, Seconds
 from scenarios.planning.cost_models import StagedCostModel, learns
 from scenarios.planning.cost_models import cost_model as model_by_name
 from scenarios.planning.simulated_cost import Simulate, SimulatedCostModel
@@ -33,6 +35,54 @@ DECIDED = 5
 """Plans that the simulator decides between for a staged cost model."""
 PROOF = 2**31
 """The child of a seed whose children are simulated to prove a choice; far from those that judge it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenPlan:
+    """The scenario's own plan, by the same cost model."""
+
+    predicted: Number
+    backpressured: bool
+    success: bool
+
+    @classmethod
+    def of(cls, candidate: Candidate) -> GivenPlan:
+        """Of its estimate."""
+        return cls(candidate.objective, candidate.backpressured >= 0.5, candidate.success >= 0.5)
+
+
+@CLOSED
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanChosen:
+    """`twin optimize`. keeps_up: whether the plan is predicted to, and fulfils what else is required. simulated: where
+    it was planned by profiles. bound, gap: null where nothing is proved. placement: by operator the hosts of its
+    replicas, or their sockets. price, given_price: of the hosts, where they have prices.
+    """
+
+    scenario: str
+    optimizer: str
+    cost_model: str
+    objective: str
+    status: str
+    predicted: Number
+    keeps_up: bool
+    given: GivenPlan | None
+    simulated: Number
+    bound: Number
+    gap: Number
+    evaluations: int
+    weighed: int
+    seconds: Seconds
+    message: str
+    among: str
+    placement: Mapping[str, Any]
+    key_groups: Mapping[str, Any]
+    fused: tuple[tuple[str, ...], ...]
+    interval: tuple[Number, Number] | None
+    blind_to: tuple[str, ...]
+    interrupted: bool
+    price: Number = None
+    given_price: Number = None
 
 
 def beyond(scenario: Scenario, model: CostModel) -> list[str]:

@@ -55,3 +55,10 @@ MEMBERS: Mapping[str, Members] = {
         "loads that rise and fall while the job runs; a policy may scale it", tuple(range(9900, 9906)), asks="policy"
     ),
 }
+JUDGED: Mapping[str, str] = {
+    "placement": "regret in the simulator",
+    "hosts": "price of hosts over the cheapest, proved in the simulator",
+    "balance": "what is left of the imbalance that can be removed, computed",
+    "policy": "end-to-end latency over the best, in the simulator",
+}
+"""By what a family asks for, what the regret of its rows is."""

@@ -2,27 +2,65 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
+from scenarios.benchmarking.request import SuiteJudged
+from scenarios.planning import leader_board
+from scenarios.planning.leader_board import PlansJudged, Standing
+from scenarios.planning.validation import ValidationRow
+from scenarios.suite.members import JUDGED, MEMBERS
 from streamtwin.answers.presentation import Presentation
-from streamtwin.tables.tables import of_standings
+from streamtwin.tables.tables import of_regrets, of_standings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-def told(document: Mapping[str, Any]) -> Presentation:
-    """Standings, the best first."""
-    standings = [
-        {name: math.nan if value is None else value for name, value in row.items()} for row in document["standings"]
-    ]
+def told(answer: PlansJudged) -> Presentation:
+    """A table a scenario, and of several the standings."""
+    several = len({row.scenario for row in answer.rows}) > 1
     return Presentation(
-        heading="Optimizers in the simulator", sentences=[_best(standings)], tables=[of_standings(standings)]
+        heading="Optimizers in the simulator",
+        sentences=_best(answer.standings),
+        tables=[*of_regrets(answer.rows), *([of_standings(answer.standings)] if several else [])],
+        rows=leader_board.csv_rows(answer.rows),
+        figure=_figure(answer.rows),
     )
 
 
-def _best(standings: Sequence[Mapping[str, Any]]) -> str:
+def told_of_suite(answer: SuiteJudged) -> Presentation:
+    """A table a family, and one over all that ask for a placement."""
+    boards = [of_standings(board, f"{name}: {JUDGED[MEMBERS[name].asks]}") for name, board in answer.by_family.items()]
+    families = [f"{name}: {_best(board)[0]}" for name, board in answer.by_family.items()]
+    overall = [of_standings(answer.standings, "all placements: regret in the simulator")] if answer.standings else []
+    return Presentation(
+        heading="Optimizers in the simulator",
+        sentences=_best(answer.standings) if answer.standings else families,
+        tables=[*boards, *overall],
+        rows=leader_board.csv_rows(answer.rows),
+        figure=_figure([row for row in answer.rows if MEMBERS[_family(row)].asks == "placement"]),
+    )
+
+
+def _best(standings: Sequence[Standing]) -> list[str]:
     first = standings[0]
-    if math.isnan(first["mean"]):
-        return "No optimizer found a plan that keeps up as well as the best known one."
-    mean = f"a mean regret of {first['mean']:.1%} against the best plans known"
-    return f"{first['optimizer']} by {first['cost_model']} is the best of {len(standings)}: {mean}."
+    if first.mean is None:
+        return ["No optimizer found a plan that keeps up as well as the best known one."]
+    mean = f"a mean regret of {first.mean:.1%} against the best plans known"
+    return [f"{first.optimizer} by {first.cost_model} is the best of {len(standings)}: {mean}."]
+
+
+def _family(row: ValidationRow) -> str:
+    return row.scenario.rpartition("-")[0]
+
+
+def _figure(rows: Iterable[ValidationRow]) -> Callable[[], Figure] | None:
+    samples = leader_board.samples(rows)
+
+    def draw() -> Figure:
+        from figures.distributions import distributions
+
+        return distributions(samples, "simulated cost over the best known", log=True)
+
+    return draw if samples else None

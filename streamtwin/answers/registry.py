@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from scenarios.benchmarking.request import SuiteJudged
+from scenarios.planning.leader_board import PlansJudged
 from scenarios.questions.capacity import CapacityAnswer
 from scenarios.questions.dry_run import DryRunAnswer
 from scenarios.questions.policies_compared import PoliciesCompared
@@ -28,6 +30,6 @@ ANSWERS: Mapping[str, Answered] = {
     "capacity": Answered(CapacityAnswer, capacity.told),
     "sensitivity": Answered(SensitivityAnswer, sensitivity.told),
     "dry-run": Answered(DryRunAnswer, dry_run.told),
-    "validate": Answered(dict[str, Any], plans.told),
-    "benchmark": Answered(dict[str, Any], plans.told),
+    "validate": Answered(PlansJudged, plans.told),
+    "benchmark": Answered(SuiteJudged, plans.told_of_suite),
 }

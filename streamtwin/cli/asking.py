@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +17,6 @@ from streamtwin.cli.options import Options
 from streamtwin.cli.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from scenarios.questions.bench import Bench, Of
     from scenarios.questions.replications import Wanted
     from streamtwin.answers.presentation import Presentation
@@ -41,29 +39,18 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
-class Asking(Options):
-    """What every question takes: of which scenario, where its runs are made and kept, and how it is answered."""
+class Answering(Options):
+    """What every question takes: where its runs are made and kept, and how it is answered."""
 
-    set_: Set = None
     out: OutFolder = None
     workers: Workers = None
     master: Master = None
-    seed: ScenarioSeed = None
     as_json: AsJson = False
     quiet: Quiet = False
     terminal: Terminal = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "terminal", Terminal(as_json=self.as_json, quiet=self.quiet))
-
-    def scenario(self, name: str, question: str) -> Scenario:
-        """The scenario of that name or file with the values of --set and --seed. question: in words, for progress."""
-        self.terminal.stage(f"{question}: reading {name}")
-        from scenarios.files import scenario_file
-        from scenarios.files.overrides import set_values
-
-        seeds = [] if self.seed is None else [f"run.seed={self.seed}"]
-        return set_values(scenario_file.load(name), [*(self.set_ or []), *seeds])
 
     @contextmanager
     def bench(self, of: Of | None = None) -> Iterator[Bench]:
@@ -87,9 +74,30 @@ class Asking(Options):
         for line in presentation.notes:
             self.terminal.note(line)
         if self.out is not None:
-            figure = None if presentation.figure is None else presentation.figure()
-            write(self.terminal, self.out, answer, presentation.rows, figure)
+            from scenarios.files.pictures import png
+            from scenarios.questions import folder
+
+            figure = None if presentation.figure is None else png(presentation.figure())
+            folder.write(self.out, document(answer), presentation.rows, figure)
+            self.terminal.note(f"table.csv, figure.png and answer.json are in {self.out}")
         self.terminal.result(answer, "\n".join(presentation.sentences), *presentation.tables)
+
+
+@dataclass(frozen=True)
+class Asking(Answering):
+    """The same of a question about one scenario."""
+
+    set_: Set = None
+    seed: ScenarioSeed = None
+
+    def scenario(self, name: str, question: str) -> Scenario:
+        """The scenario of that name or file with the values of --set and --seed. question: in words, for progress."""
+        self.terminal.stage(f"{question}: reading {name}")
+        from scenarios.files import scenario_file
+        from scenarios.files.overrides import set_values
+
+        seeds = [] if self.seed is None else [f"run.seed={self.seed}"]
+        return set_values(scenario_file.load(name), [*(self.set_ or []), *seeds])
 
 
 @dataclass(frozen=True)
@@ -137,12 +145,3 @@ def bench(terminal: Terminal, workers: int | None, master: str | None, of: Of | 
     from scenarios.questions.bench import Bench, outcome
 
     return Bench(executor(workers, master, terminal.stage), of or outcome)
-
-
-def write(terminal: Terminal, out: Path, answer: Any, rows: Sequence[Mapping[str, Any]], figure: Figure | None) -> None:
-    """The answer's files."""
-    from scenarios.files.pictures import png
-    from scenarios.questions import folder
-
-    folder.write(out, document(answer), rows, None if figure is None else png(figure))
-    terminal.note(f"table.csv, figure.png and answer.json are in {out}")

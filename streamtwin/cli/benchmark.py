@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
-from streamtwin.cli.asking import Master, OutFolder, Workers, write
+from streamtwin.cli.asking import Answering
 from streamtwin.cli.interruption import kept
-from streamtwin.cli.search_options import Drive, Seconds
-from streamtwin.cli.terminal import AsJson, Quiet, Seed, Terminal
+from streamtwin.cli.planning_options import Drive, Seconds
+from streamtwin.cli.terminal import Seed
 
 
 def benchmark(
+    answering: Answering,
     families: Annotated[
         str | None, typer.Option("--families", metavar="A,B,...", help="Families of `twin list`. Default: all.")
     ] = None,
@@ -34,12 +34,7 @@ def benchmark(
     seconds: Seconds = None,
     replications: Annotated[int, typer.Option("--replications", min=1, help="Simulated runs of each plan.")] = 3,
     references: Annotated[int, typer.Option("--references", min=0, help="Random plans simulated for comparison.")] = 30,
-    out: OutFolder = None,
-    workers: Workers = None,
-    master: Master = None,
     seed: Seed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Compares optimizers and cost models on the fixed suite; regret is in the simulator, to the best plan known.
 
@@ -49,19 +44,19 @@ def benchmark(
     Examples: `twin benchmark --families edge-linear --most 3` · `twin benchmark --out board` ·
     `twin benchmark --optimizers milp,my_file.py:MyOptimizer --cost-model rates,learned`
     """
-    from scenarios.benchmarking.pieces import JUDGED, pieces
+    from scenarios.benchmarking.pieces import pieces
     from scenarios.benchmarking.pieces import rows as rows_of
-    from scenarios.benchmarking.request import Request
+    from scenarios.benchmarking.request import Request, SuiteJudged
     from scenarios.executing.chosen import executor
     from scenarios.planning import leader_board, planner
     from scenarios.planning.cost_models import cost_models, learns
     from scenarios.questions import folder
     from scenarios.suite.members import MEMBERS, VERSION
     from scenarios.suite.registry import families as families_of
-    from streamtwin.tables import tables
+    from streamtwin.answers.plans import told_of_suite
     from twin.errors import BadInput
 
-    terminal = Terminal(as_json=as_json, quiet=quiet)
+    terminal, out, master = answering.terminal, answering.out, answering.master
     if optimizers is not None:
         planner.optimizers(optimizers)
     costs = cost_models(models)  # what is wrong with names is said before anything is judged
@@ -78,27 +73,18 @@ def benchmark(
     wanted = families_of(families)
     if master is not None and any(learns(each) for each in costs.values()):
         raise BadInput(f"--master {master}: learned cost models are not sent there; give --cost-model rates")
-    runner = executor(workers, master, terminal.stage)
+    runner = executor(answering.workers, master, terminal.stage)
     asked: dict[str, Any] = {"suite": VERSION, "families": wanted, "most": most, **request.to_dict()}
     with kept(f"the judged problems in {out}") if out is not None else nullcontext():
         folder.opened(out, {"command": "benchmark", **asked})
         with terminal.progress("problems") as report, runner:
             rows = rows_of(pieces(wanted, most), request, out, runner, report)
+    by_family = {name: leader_board.standings(found) for name, found in rows.items()}
     every = [row for name, found in rows.items() if MEMBERS[name].asks == "placement" for row in found]
-    boards = {name: [asdict(each) for each in leader_board.standings(found)] for name, found in rows.items()}
-    overall = [asdict(each) for each in leader_board.standings(every)]
-    document = {
+    answer = SuiteJudged(
         **asked,
-        "standings": overall,
-        "by_family": boards,
-        "rows": [asdict(row) for found in rows.values() for row in found],
-    }
-    if out is not None:
-        from figures.distributions import distributions
-
-        samples = leader_board.samples(every)
-        figure = distributions(samples, "simulated cost over the best known", log=True) if samples else None
-        write(terminal, out, document, leader_board.csv_rows(document["rows"]), figure)
-    shown = [tables.of_standings(board, f"{name}: {JUDGED[MEMBERS[name].asks]}") for name, board in boards.items()]
-    total = [tables.of_standings(overall, "all placements: regret in the simulator")] if overall else []
-    terminal.result(document, *shown, *total)
+        standings=leader_board.standings(every),
+        by_family=by_family,
+        rows=tuple(row for found in rows.values() for row in found),
+    )
+    answering.answered(answer, told_of_suite)

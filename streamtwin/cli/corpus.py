@@ -75,7 +75,8 @@ def corpus(
     else:
         with kept(f"the finished runs in {out}"):
             summary, card = _simulated(out, request, make, spec, master, terminal)
-    terminal.result({**asdict(summary), "card": card}, f"{corpora.in_words(summary, out)}; described in {card}")
+    answer = corpora.CorpusWritten(**asdict(summary), card=str(card))
+    terminal.result(answer, f"{corpora.in_words(summary, out)}; described in {card}")
 
 
 def _simulated(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -33,14 +32,13 @@ def demo(
     with kept("the finished runs"):
         outcome = play(out, settings, terminal)
     write(out, outcome)
-    rows = [asdict(row) for row in outcome.rows]
     document = {
         "out": out,
         "report": out / REPORT,
         "seconds": outcome.seconds,
         "training_rows": outcome.training_rows,
-        "rows": rows,
-        "accuracy": outcome.accuracy.to_dict(),
+        "rows": outcome.rows,
+        "accuracy": outcome.accuracy,
     }
     total_s = sum(outcome.seconds.values())
-    terminal.result(document, *tables.of_regrets(rows), f"done in {total_s:.0f} s; now open {out / REPORT}")
+    terminal.result(document, *tables.of_regrets(outcome.rows), f"done in {total_s:.0f} s; now open {out / REPORT}")

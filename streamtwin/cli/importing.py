@@ -26,8 +26,6 @@ def run_graph(
 
     Example: `twin import run-graph run.graph --out run.yaml`, then `twin run run.yaml`
     """
-    from dataclasses import asdict
-
     from scenarios.files import scenario_file
     from scenarios.files.traces import check_free, write_text
     from streamtwin.connect.importers.run_graph import read_run_graph
@@ -39,17 +37,12 @@ def run_graph(
     for note in imported.notes:
         terminal.note(f"note: {note}")
     text = scenario_file.dump(imported.scenario)
-    document = {
-        "scenario": imported.scenario.model_dump(mode="json"),
-        "measured": [asdict(each) for each in imported.measured],
-        "notes": list(imported.notes),
-    }
     if out is None and not as_json:
         terminal.text(text)
         return
     if out is not None:
         write_text(text, out)
-    terminal.result(document, f"scenario {imported.scenario.name!r} in {out}; run it with: twin run {out}")
+    terminal.result(imported, f"scenario {imported.scenario.name!r} in {out}; run it with: twin run {out}")
 
 
 def validate_runs(
@@ -74,18 +67,15 @@ def validate_runs(
     changes = {"seed": seed} | ({} if horizon is None else {"horizon_s": horizon})
     settings = parse(RunSettings, {**SETTINGS.model_dump(mode="json"), **changes}, "--horizon")
     terminal.stage(f"importing and simulating the runs in {folder}")
-    table = validate(folder, settings, simulate)
-    for name, reason in table.failed.items():
+    answer = validate(folder, settings, simulate)
+    for name, reason in answer.failed.items():
         terminal.note(f"left out: {name}: {reason}")
-    document = table.to_dict()
-    groups = [
-        tables.of_errors(title, document[key])
-        for title, key in (
-            ("relative errors beside what needs no simulation", "beside"),
-            ("relative errors by quantity", "by_quantity"),
-            ("by query family", "by_family"),
-        )
-    ]
-    median = document["median_relative_error"]
-    summary = f"{document['runs']} runs, {len(table.failed)} left out; median relative error {median:.1%}"
-    terminal.result(document, *groups, summary)
+    shown = (
+        ("relative errors beside what needs no simulation", answer.beside),
+        ("relative errors by quantity", answer.by_quantity),
+        ("by query family", answer.by_family),
+    )
+    groups = [tables.of_errors(title, each) for title, each in shown]
+    median = f"{answer.median_relative_error:.1%}"
+    words = f"{answer.runs} runs, {len(answer.failed)} left out; median relative error {median}"
+    terminal.result(answer, *groups, words)

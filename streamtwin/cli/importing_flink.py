@@ -70,12 +70,7 @@ def flink(
     elif not as_json:
         terminal.text(text)
         return
-    document = {
-        "scenario": imported.scenario.model_dump(mode="json"),
-        "readings": list(imported.readings),
-        "notes": list(imported.notes),
-    }
-    terminal.result(document, f"scenario {imported.scenario.name!r} in {out}; run it with: twin run {out}")
+    terminal.result(imported, f"scenario {imported.scenario.name!r} in {out}; run it with: twin run {out}")
 
 
 def _answers(terminal: Terminal, source: str, job: str | None, window_s: float) -> Answers:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamtwin.cli import asking
-from streamtwin.cli.asking import Master, Workers, write
+from streamtwin.cli.asking import Answering, bench
 from streamtwin.cli.interruption import kept
-from streamtwin.cli.terminal import AsJson, Quiet, Seed, Terminal
+from streamtwin.cli.terminal import Seed
 
 if TYPE_CHECKING:
     from models.dataset import Dataset, RowSplit
     from models.prediction import LearnedCostModel
 
 SHIPPED = "learned"
+
+
+@dataclass(frozen=True)
+class Improving(Answering):
+    """There is always a folder."""
+
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Keeps runs, models, table and figure; go on from there.")
+    ] = Path("improved")
 
 
 def improve(
@@ -26,9 +35,7 @@ def improve(
     on: Annotated[
         str, typer.Option("--on", metavar="FAMILY", help="A family of `twin list`, or a scenario, which is varied.")
     ],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Keeps runs, models, table and figure; go on from there.")
-    ] = Path("improved"),
+    answering: Improving,
     rounds: Annotated[int, typer.Option("--rounds", min=1, metavar="K", help="Times to choose, simulate, learn.")] = 3,
     by: Annotated[
         str, typer.Option("--by", metavar="NAME", help="How plans are chosen: active, disputed, favoured, random.")
@@ -44,11 +51,7 @@ def improve(
     rehearse: Annotated[
         Path | None, typer.Option("--rehearse", metavar="OLD", help="The dataset of MODEL, so that it forgets less.")
     ] = None,
-    workers: Workers = None,
-    master: Master = None,
     seed: Seed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Active learning: simulates where the ensemble disagrees and where optimizers go, learns on, and does so again.
 
@@ -59,13 +62,13 @@ def improve(
     `twin improve learned --on my-job.yaml --rounds 5 --out improved-job` ·
     `twin optimize my-job.yaml --cost-model improved-job/models/active-5`
     """
-    terminal = Terminal(as_json=as_json, quiet=quiet)
+    terminal, out = answering.terminal, answering.out
     from scenarios.improving.choosing import strategy
-    from scenarios.improving.history import history
+    from scenarios.improving.history import ModelImproved, history
     from scenarios.improving.pool import job_pool
     from scenarios.improving.rounds import LearningPlan
     from scenarios.questions import folder
-    from streamtwin.tables import tables
+    from streamtwin.answers.improvement import told
     from twin.errors import BadInput
 
     strategies = list(dict.fromkeys([by, *([against] if against is not None else [])]))
@@ -79,30 +82,29 @@ def improve(
     if judges > where.most:
         raise BadInput(f"--judges {judges}: {on} has {where.most} jobs to judge on; give no more")
     asked: dict[str, Any] = {"command": "improve", "model": model, "weights": _weights(start), "on": on, "seed": seed}
-    asked |= {"jobs": jobs, "runs": runs, "pool": pool, "judges": judges, "plans": plans, "rehearse": rehearse}
-    document: dict[str, Any]
-    with kept(f"the finished runs and models in {out}"), asking.bench(terminal, workers, master) as bench:
-        bench.kept = folder.opened(out, {name: None if each is None else str(each) for name, each in asked.items()})
-        found = history(
+    asked |= {
+        "jobs": jobs,
+        "runs": runs,
+        "pool": pool,
+        "judges": judges,
+        "plans": plans,
+        "rehearse": None if rehearse is None else str(rehearse),
+    }
+    with kept(f"the finished runs and models in {out}"), bench(terminal, answering.workers, answering.master) as made:
+        made.kept = folder.opened(out, {name: None if each is None else str(each) for name, each in asked.items()})
+        rows, words = history(
             start,
             where,
             strategies,
             rounds,
             LearningPlan(jobs, runs, pool, seed, old),
             (judges, plans),
-            bench,
+            made,
             out,
             terminal,
         )
-    document = {**asked, "rounds": rounds, "rows": found.documents, "compared": found.sentence}
-    from figures.lines import lines
-    from scenarios.improving.history import COLUMNS, points
-
-    figure = lines(points(found.rows), "simulated runs learned from", "mean regret (%)")
-    write(terminal, out, document, found.documents, figure)
-    title = f"{model} on {on}: simulated regret over {judges} jobs of {plans} plans each at most"
-    shown = [tables.of_rows(title, COLUMNS, [each.shown for each in found.rows])]
-    terminal.result(document, *shown, *([found.sentence] if found.sentence else []))
+    answer = ModelImproved(**asked, rounds=rounds, rows=rows, compared=words)
+    answering.answered(answer, told)
 
 
 def _loaded(model: str) -> LearnedCostModel:

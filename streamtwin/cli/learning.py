@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -82,6 +83,7 @@ def train(
     from models.pipeline import check_metrics
     from models.pipeline import train as train_ensembles
     from models.settings import preset as preset_of
+    from scenarios.learning.fine_tuning import ModelTrained
     from scenarios.learning.learner import networks, rows_of, steps, under_way, write_model
     from twin.metrics import METRICS
 
@@ -104,9 +106,9 @@ def train(
     there.discard()
     losses = [min(point[2] for point in each["curve"]) for one in ensembles for each in one.manifest["members"]]
     sizes = {name: len(part) for name, part in parts._asdict().items()}
-    document: dict[str, Any] = {"model": out, "metrics": list(wanted), "rows": sizes, "validation_losses": losses}
+    answer = ModelTrained(model=str(out), rows=sizes, metrics=tuple(wanted), validation_losses=tuple(losses))
     words = ", ".join(f"{loss:.3f}" for loss in losses)
-    terminal.result(document, f"model of {len(losses)} networks in {out}; best validation losses {words}")
+    terminal.result(answer, f"model of {len(losses)} networks in {out}; best validation losses {words}")
 
 
 def _lens(profile: Path | None) -> UnderProfile | None:
@@ -146,9 +148,9 @@ def _fine_tune(
     with terminal.progress("steps at most; training stops early") as report:
         tuned = fine_tuning.tune(model, new, old, how, seed, report)
     write_model(tuned.ensembles, out)
-    document = {"model": out, "from": start, "rows": tuned.sizes, "evaluation": tuned.rows}
+    answer = fine_tuning.ModelTrained(model=str(out), rows=tuned.sizes, from_=str(start), evaluation=tuned.rows)
     title = f"predicted against simulated on held-out runs, before and after; the model is in {out}"
-    terminal.result(document, tables.of_rows(title, fine_tuning.COLUMNS, tuned.rows))
+    terminal.result(answer, tables.of_rows(title, fine_tuning.COLUMNS, map(asdict, tuned.rows)))
 
 
 def evaluate(
@@ -182,8 +184,8 @@ def evaluate(
     measures = {"q50": "q-error median", "q95": "q-error 95 %", "accuracy": "balanced accuracy"}
     columns = {"metric": "metric", "model": "model", "rows": "runs", **measures}
     title = f"predicted against simulated, {found.part} rows"
-    shown = [tables.of_rows(title, columns, (row._asdict() for row in found.rows))]
+    shown = [tables.of_rows(title, columns, map(asdict, found.rows))]
     if found.strata:
         title = f"where the error of {loaded.name} sits"
-        shown.append(tables.of_strata(title, measures, [row._asdict() for row in found.strata]))
-    terminal.result(found.to_dict(), *shown)
+        shown.append(tables.of_strata(title, measures, [asdict(row) for row in found.strata]))
+    terminal.result(found, *shown)

@@ -9,14 +9,12 @@ import typer
 
 from streamtwin.cli.given import ScenarioName, Set, known_optimizers, scenario_of
 from streamtwin.cli.interruption import BestSoFar, hearing
-from streamtwin.cli.plan_requirements import AtMost, HeadRoom, Prices, plan_requirements
-from streamtwin.cli.plan_space import Allow, Moves, Pin, Replicas, Ruled, Rules, Together, plan_space
+from streamtwin.cli.planning_options import PlanRules, Searching, say_blindness
 from streamtwin.cli.profiling import Percentile
-from streamtwin.cli.search_options import Budget, Drive, Objective, Prove, Seconds, say_blindness
-from streamtwin.cli.terminal import AsJson, Quiet, ScenarioSeed, Terminal
+from streamtwin.cli.terminal import ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
-    from optimizers.interface import Candidate, Solution
+    from optimizers.interface import Solution
     from optimizers.requirements import Requirements
     from twin.scenario import Scenario
 
@@ -33,6 +31,9 @@ OutFile = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Wri
 
 def optimize(
     scenario: ScenarioName,
+    searching: Searching,
+    rules: PlanRules,
+    terminal: Terminal,
     set_: Set = None,
     optimizer: Annotated[
         str | None,
@@ -47,27 +48,11 @@ def optimize(
         str,
         typer.Option("--cost-model", metavar="rates|sim|learned|staged|MODEL_DIR", help="What judges plans."),
     ] = "rates",
-    drive: Drive = None,
-    objective: Objective = None,
-    budget: Budget = 1000,
-    prove: Prove = 0,
-    seconds: Seconds = None,
-    pin: Pin = None,
-    allow: Allow = None,
-    replicas: Replicas = None,
-    rules: Ruled = Rules.NONE,
-    together: Together = False,
-    moves: Moves = None,
-    head_room: HeadRoom = None,
-    at_most: AtMost = None,
-    prices: Prices = None,
     profiled: Profiled = False,
     profile: ProfileFile = None,
     percentile: Percentile = None,
     out: OutFile = None,
     seed: ScenarioSeed = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Chooses where each operator runs; the result is a scenario file that runs.
 
@@ -92,17 +77,15 @@ def optimize(
     from scenarios.files import scenario_file
     from scenarios.files.traces import check_free, write_text
     from scenarios.planning.cost_models import cost_model
-    from scenarios.planning.planner import beyond, blindness, interval, purpose, simulated, solve
+    from scenarios.planning.planner import GivenPlan, PlanChosen, beyond, blindness, interval, purpose, simulated, solve
     from streamtwin.tables import chosen_plan, displaced
 
-    terminal = Terminal(as_json=as_json, quiet=quiet)
-    space = plan_space(pin, allow, replicas, rules, together, moves)
-    requirements = plan_requirements(head_room, at_most, prices)
+    space, requirements, prove = rules.space(), rules.requirements(), searching.prove
     if out is not None:
         check_free(out)
     loaded = scenario_of(scenario, set_, seed=seed)
     space.check(loaded)
-    optimizer, objective = _buying(optimizer, objective)
+    optimizer, objective = _buying(optimizer, searching.objective)
     objective = purpose([optimizer_by_name(optimizer)], objective)
     prices_h(loaded, requirements.prices)
     costs = cost_model(model)
@@ -117,10 +100,10 @@ def optimize(
             optimizer,
             costs,
             objective=objective,
-            budget=budget,
+            budget=searching.budget,
             prove=prove,
-            drive=drive,
-            seconds=seconds,
+            drive=searching.drive,
+            seconds=searching.seconds,
             stopped=heard,
             report=report,
             space=space,
@@ -135,19 +118,45 @@ def optimize(
         terminal.note(f"scenario written to {out}; run it with: twin run {out}")
     judge = f"simulation of the {prove} best by {model}" if prove else model
     outcome = None if known is None else simulated(loaded, solution.plan, objective)
-    document, *told = _report(loaded, solution, optimizer, judge, objective, requirements, outcome)
+    told = _told(loaded, solution, optimizer, judge, objective, requirements, outcome)
     between = None if prove else interval(loaded if known is None else known, costs, solution.plan, objective)
     if between is not None:
         low, high = map(chosen_plan.quantity(objective), between)
         told.append(
             f"by {optimizer}, nine runs of ten should be between {low} and {high}, by the model's errors on other runs"
         )
+    price = before = None
     if priced(loaded, requirements.prices):
         price, before = (price_of(loaded, plan, requirements.prices) for plan in (solution.plan, loaded.plan))
-        document |= {"price": price, "given_price": before}
         told = [*told, f"hosts cost {price:g} by {optimizer}, {before:g} as given"]
-    document |= {"interval": between, "blind_to": blind.get(costs.name, ()), "interrupted": heard.pressed}
-    terminal.result(document, *told)
+    given, plan = solution.given, solution.plan.model_dump(mode="json")
+    answer = PlanChosen(
+        scenario=loaded.name,
+        optimizer=optimizer,
+        cost_model=judge,
+        objective=objective,
+        status=str(solution.status),
+        predicted=solution.objective,
+        keeps_up=solution.sane,
+        given=None if given is None else GivenPlan.of(given),
+        simulated=outcome,
+        bound=solution.bound,
+        gap=solution.gap,
+        evaluations=solution.evaluations,
+        weighed=solution.weighed,
+        seconds=solution.seconds,
+        message=solution.message,
+        among=solution.among,
+        placement=plan["placement"],
+        key_groups=plan["key_groups"],
+        fused=solution.plan.fused,
+        interval=between,
+        blind_to=blind.get(costs.name, ()),
+        interrupted=heard.pressed,
+        price=price,
+        given_price=before,
+    )
+    terminal.result(answer, *told)
     if heard.pressed:
         raise BestSoFar("the plan is the best so far" + (f", in {out}" if out is not None else ""))
 
@@ -187,7 +196,7 @@ def _as_profiled(
     return measuring.instantiate(loaded, found, chosen)
 
 
-def _report(
+def _told(
     loaded: Scenario,
     solution: Solution,
     optimizer: str,
@@ -195,31 +204,10 @@ def _report(
     objective: str,
     requirements: Requirements,
     simulated: float | None,
-) -> tuple[Any, ...]:
-    """simulated: the objective of the job itself under the plan, where it was planned by its profiles."""
+) -> list[Any]:
+    """What is read of an answer. simulated: of the job itself under the plan, where it was planned by its profiles."""
     from streamtwin.tables import chosen_plan
 
-    document = {
-        "scenario": loaded.name,
-        "optimizer": optimizer,
-        "cost_model": judge,
-        "objective": objective,
-        "status": solution.status,
-        "predicted": solution.objective,
-        "keeps_up": solution.sane,
-        "given": None if solution.given is None else _said(solution.given),
-        "simulated": simulated,
-        "bound": solution.bound,
-        "gap": solution.gap,
-        "evaluations": solution.evaluations,
-        "weighed": solution.weighed,
-        "seconds": solution.seconds,
-        "message": solution.message,
-        "among": solution.among,
-        "placement": solution.plan.model_dump(mode="json")["placement"],
-        "key_groups": solution.plan.model_dump(mode="json")["key_groups"],
-        "fused": [list(group) for group in solution.plan.fused],
-    }
     told: list[Any] = [chosen_plan.placements(loaded.name, loaded.plan, solution, optimizer)]
     if solution.plan.fused:
         told.append(f"run as one: {'; '.join(' + '.join(group) for group in solution.plan.fused)}")
@@ -229,8 +217,4 @@ def _report(
     words = chosen_plan.claim(solution)
     if simulated is not None:
         words += f"; simulated, by {optimizer}: {objective} = {chosen_plan.quantity(objective)(simulated)}"
-    return document, *told, words
-
-
-def _said(given: Candidate) -> dict[str, Any]:
-    return {"predicted": given.objective, "backpressured": given.backpressured >= 0.5, "success": given.success >= 0.5}
+    return [*told, words]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from functools import wraps
 from typing import Any, get_type_hints
 
@@ -44,5 +45,6 @@ def ungrouped(function: Callable[..., None]) -> Callable[..., None]:
 
 def _parameters(of: Callable[..., Any]) -> list[inspect.Parameter]:
     """With their annotations as objects."""
-    hints = get_type_hints(vars(of)["__init__"] if isinstance(of, type) else of, include_extras=True)
+    written = vars(of)["__init__"] if isinstance(of, type) and not is_dataclass(of) else of
+    hints = get_type_hints(written, include_extras=True)  # of a dataclass, each field's by the module of its class
     return [each.replace(annotation=hints[each.name]) for each in inspect.signature(of).parameters.values()]

@@ -45,8 +45,7 @@ def shadow(
     from scenarios.questions.single_run import key
     from spark.metric_windows import watch
     from spark.session import session
-    from streamtwin.connect.shadow import tables
-    from streamtwin.connect.shadow.shadow import Shadow
+    from streamtwin.connect.shadow.shadow import Shadow, followed
     from streamtwin.connect.shadow.window import parsed
     from streamtwin.tables.shadow_tables import of_alerts, summary
     from twin.errors import BadInput
@@ -64,6 +63,5 @@ def shadow(
         checkpoint = out / "checkpoint"
         note = terminal.note
         watch(spark, samples, checkpoint, parsed, twin.told, window_s=window, late_s=late, once=once, note=note)
-    forecasts, alerts = tables.read(out, tables.FORECASTS), tables.read(out, tables.ALERTS)
-    document = {"out": out, "windows": len(forecasts), "alerts": alerts, "last": forecasts[-1] if forecasts else None}
-    terminal.result(document, *of_alerts(alerts), summary(loaded.name, forecasts, out))
+    seen = followed(out)
+    terminal.result(seen, *of_alerts(seen.alerts), summary(loaded.name, seen))

@@ -5,77 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from typing_extensions import TypedDict
-
-from scenarios.files.documents import CLOSED, schema
+from scenarios.benchmarking.request import SuiteJudged
+from scenarios.files.documents import schema
+from scenarios.improving.history import ModelImproved
+from scenarios.learning.corpora import CorpusWritten
+from scenarios.learning.fine_tuning import ModelTrained
+from scenarios.learning.learner import EvaluationTable
+from scenarios.planning.leader_board import PlansJudged
+from scenarios.planning.planner import PlanChosen
 from scenarios.questions.capacity import CapacityAnswer
 from scenarios.questions.dry_run import DryRunAnswer
 from scenarios.questions.policies_compared import PoliciesCompared
 from scenarios.questions.sensitivity import SensitivityAnswer
 from scenarios.questions.whatif import VariantsCompared
-from streamtwin.schemas.imports import (
+from streamtwin.connect.importers.flink_scenario import ImportedJob
+from streamtwin.connect.importers.run_graph import ImportedRun
+from streamtwin.connect.importers.validate_runs import RunsValidated
+from streamtwin.connect.shadow.shadow import JobFollowed
+from streamtwin.schemas.documents import (
     CalibrateDocument,
-    FlinkDocument,
-    MachineDocument,
-    ProfileDocument,
-    RowsDocument,
-    RunGraphDocument,
-    ScenarioDocument,
-    ValidateRunsDocument,
-)
-from streamtwin.schemas.learning import (
-    CorpusDocument,
     DatasetDocument,
     DemoDocument,
-    EvaluateDocument,
-    ImproveDocument,
-    TrainDocument,
+    ExportDocument,
+    ListDocument,
+    MachineDocument,
+    ProfileDocument,
+    ReportDocument,
+    ReproduceDocument,
+    RowsDocument,
+    ScenarioDocument,
+    VersionDocument,
 )
-from streamtwin.schemas.plans import BenchmarkDocument, OptimizeDocument, ValidateDocument
 from streamtwin.schemas.run import RunDocument
-from streamtwin.schemas.shadow import ShadowDocument
 from twin.errors import BadInput, suggest
 from twin.scenario import Scenario
-
-
-@CLOSED
-class ReportDocument(TypedDict):
-    """`twin report`."""
-
-    page: str
-    bytes: int
-
-
-@CLOSED
-class ExportDocument(TypedDict):
-    """`twin export`."""
-
-    format: str
-    path: str
-
-
-@CLOSED
-class ListDocument(TypedDict):
-    """`twin list`: by name, a line on each."""
-
-    scenarios: dict[str, str]
-    optimizers: dict[str, str]
-    policies: dict[str, str]
-    cost_models: dict[str, str]
-    spaces: dict[str, str]
-    families: dict[str, str]
-    experiments: dict[str, str]
-
-
-@CLOSED
-class VersionDocument(TypedDict):
-    """`twin version`."""
-
-    version: str
-
-
-ReproduceDocument = dict[str, dict[str, str | list[dict[str, Any]]]]
-"""By experiment and table, its rows; without a name, by experiment, a line on each."""
 
 DOCUMENTS: Mapping[str, Any] = {
     "list": ListDocument,
@@ -89,24 +52,24 @@ DOCUMENTS: Mapping[str, Any] = {
     "capacity": CapacityAnswer,
     "sensitivity": SensitivityAnswer,
     "dry-run": DryRunAnswer,
-    "shadow": ShadowDocument,
+    "shadow": JobFollowed,
     "report": ReportDocument,
     "export": ExportDocument,
-    "corpus": CorpusDocument,
+    "corpus": CorpusWritten,
     "dataset": DatasetDocument,
-    "train": TrainDocument,
-    "evaluate": EvaluateDocument,
-    "improve": ImproveDocument,
+    "train": ModelTrained,
+    "evaluate": EvaluationTable,
+    "improve": ModelImproved,
     "profile": ProfileDocument,
-    "optimize": OptimizeDocument,
-    "validate": ValidateDocument,
-    "benchmark": BenchmarkDocument,
+    "optimize": PlanChosen,
+    "validate": PlansJudged,
+    "benchmark": SuiteJudged,
     "reproduce": ReproduceDocument,
-    "validate-runs": ValidateRunsDocument,
+    "validate-runs": RunsValidated,
     "calibrate": CalibrateDocument,
     "use-profile": ScenarioDocument,
-    "import run-graph": RunGraphDocument,
-    "import flink": FlinkDocument,
+    "import run-graph": ImportedRun,
+    "import flink": ImportedJob,
     "import lstopo": MachineDocument,
     "import numactl": MachineDocument,
     "import mlc": MachineDocument,

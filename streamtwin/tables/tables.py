@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from figures import units
 from streamtwin.tables.wide import Column, Wide
+
+if TYPE_CHECKING:
+    from scenarios.planning.leader_board import Standing
+    from scenarios.planning.validation import ValidationRow
+    from streamtwin.connect.importers.validate_runs import ErrorSummary
 
 
 def of_rows(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> Wide:
@@ -32,8 +38,8 @@ def glossary(title: str, meanings: Mapping[str, str]) -> Table:
     return table
 
 
-def of_regrets(rows: Sequence[Mapping[str, Any]]) -> list[Wide]:
-    """A regret table a scenario; rows are `scenarios.planning.validation.ValidationRow` as mappings."""
+def of_regrets(rows: Sequence[ValidationRow]) -> list[Wide]:
+    """A regret table a scenario."""
     columns = {
         "optimizer": "optimizer",
         "cost_model": "cost model",
@@ -43,35 +49,35 @@ def of_regrets(rows: Sequence[Mapping[str, Any]]) -> list[Wide]:
         "state": "in the simulator",
         "plan_s": "planning",
     }
-    names = dict.fromkeys(row["scenario"] for row in rows)
+    names = dict.fromkeys(row.scenario for row in rows)
     return [
-        of_rows(
-            f"{name}: {rows[0]['objective']}", columns, (_regret_row(row) for row in rows if row["scenario"] == name)
-        )
+        of_rows(f"{name}: {rows[0].objective}", columns, (_regret_row(row) for row in rows if row.scenario == name))
         for name in names
     ]
 
 
-def _regret_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    if row["regret"] is None:
-        return {"optimizer": row["optimizer"], "cost_model": row["cost_model"], "state": row["message"]}
-    show = number if row["objective"].endswith("per_s") else seconds
-    state = (
-        "keeps up" if row["success"] and not row["backpressured"] else "backpressured" if row["success"] else "fails"
-    )
-    regret = f"{row['regret']:+.1%}" if math.isfinite(row["regret"]) else "not comparable"
+def _regret_row(row: ValidationRow) -> dict[str, Any]:
+    if row.regret is None:
+        return {"optimizer": row.optimizer, "cost_model": row.cost_model, "state": row.message}
+    show = _rate if row.objective.endswith("per_s") else seconds
+    state = "keeps up" if row.success and not row.backpressured else "backpressured" if row.success else "fails"
+    regret = f"{row.regret:+.1%}" if math.isfinite(row.regret) else "not comparable"
     return {
-        **row,
-        "predicted": show(row["predicted"]),
-        "simulated": show(row["simulated"]) + (f" ± {show(row['ci95'])}" if row["ci95"] else ""),
-        "regret": regret + (f" ± {row['regret_ci95']:.1%}" if row["regret_ci95"] else ""),
+        **asdict(row),
+        "predicted": show(row.predicted),
+        "simulated": show(row.simulated) + (f" ± {show(row.ci95)}" if row.ci95 else ""),
+        "regret": regret + (f" ± {row.regret_ci95:.1%}" if row.regret_ci95 else ""),
         "state": state,
-        "plan_s": seconds(row["plan_s"]),
+        "plan_s": seconds(row.plan_s),
     }
 
 
-def of_standings(rows: Sequence[Mapping[str, Any]], title: str = "regret in the simulator, over all scenarios") -> Wide:
-    """One line an optimizer and cost model; rows are `scenarios.planning.leader_board.Standing` as mappings."""
+def _rate(value: float | None) -> str:
+    return cell(value)
+
+
+def of_standings(rows: Sequence[Standing], title: str = "regret in the simulator, over all scenarios") -> Wide:
+    """One line an optimizer and cost model."""
     columns = {
         "optimizer": "optimizer",
         "cost_model": "cost model",
@@ -86,11 +92,12 @@ def of_standings(rows: Sequence[Mapping[str, Any]], title: str = "regret in the 
     return of_rows(title, columns, map(_standing_row, rows))
 
 
-def _standing_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    shares = {name: "-" if math.isnan(row[name]) else f"{row[name]:.1%}" for name in ("mean", "median", "p90")}
-    if row["ci95"]:
-        shares["mean"] += f" ± {row['ci95']:.1%}"
-    return {**row, **shares, "none": row["refused"] + row["failed"], "plan_s": seconds(row["plan_s"])}
+def _standing_row(row: Standing) -> dict[str, Any]:
+    regrets = {"mean": row.mean, "median": row.median, "p90": row.p90}
+    shares = {name: "-" if regret is None else f"{regret:.1%}" for name, regret in regrets.items()}
+    if row.ci95:
+        shares["mean"] += f" ± {row.ci95:.1%}"
+    return {**asdict(row), **shares, "none": row.refused + row.failed, "plan_s": seconds(row.plan_s)}
 
 
 def of_strata(title: str, measures: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Wide:
@@ -103,17 +110,14 @@ def of_strata(title: str, measures: Mapping[str, str], rows: Sequence[Mapping[st
     return of_rows(title, {key: heading for key, heading in columns.items() if key in known}, listed)
 
 
-def of_errors(title: str, groups: Mapping[str, Mapping[str, Any]]) -> Wide:
-    """Summaries of relative errors (`streamtwin.connect.importers.validate_runs.Summary`), a line a group."""
-    columns = {
-        "group": "of",
-        "quantities": "values",
-        "median": "median",
-        "p90": "90 %",
-        "within_5_percent": "within 5 %",
-    }
-    shares = ("median", "p90", "within_5_percent")
-    rows = [{"group": name, **row, **{key: f"{row[key]:.1%}" for key in shares}} for name, row in groups.items()]
+def of_errors(title: str, groups: Mapping[str, ErrorSummary]) -> Wide:
+    """Relative errors, a line a group."""
+    shares = {"median": "median", "p90": "90 %", "within_5_percent": "within 5 %"}
+    columns = {"group": "of", "quantities": "values", **shares}
+    rows = [
+        {"group": name, **asdict(group), **{key: f"{getattr(group, key):.1%}" for key in shares}}
+        for name, group in groups.items()
+    ]
     return of_rows(title, columns, rows)
 
 

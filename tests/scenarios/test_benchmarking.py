@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from optimizers.balancing.registry import SOLVERS
 from scenarios.benchmarking import pieces as run
-from scenarios.benchmarking.answers import Answer, rows
+from scenarios.benchmarking.judges import ProblemAnswer, rows
 from scenarios.benchmarking.pieces import Piece, pieces
 from scenarios.benchmarking.request import Request
 from scenarios.executing.processes import Processes
 from scenarios.planning.remembered import Remembered, spared_s
-from scenarios.suite.changing import changing
 from scenarios.suite.members import MEMBERS
 from scenarios.suite.registry import FAMILIES
+from scenarios.suite.without_placement import changing
 from tests.scenarios.test_validation import fake
 from twin.errors import BadInput
 from twin.simulation import simulate
@@ -32,8 +32,10 @@ REQUEST = Request(optimizers=None, cost_models="rates", replications=1)
 
 @given(st.lists(st.tuples(st.floats(0.1, 9), st.integers(0, 2)), min_size=1, max_size=8), st.booleans())
 def test_the_best_answer_has_no_regret_and_a_worse_kind_is_beyond_all(given, relative):
-    answers = [Answer(f"o{n}", "-", cost, kind) for n, (cost, kind) in enumerate(given)]
-    found = rows("problem", "price", [*answers, Answer("no", "-", refusal="cannot")], worst=10.0 if relative else None)
+    answers = [ProblemAnswer(f"o{n}", "-", cost, kind) for n, (cost, kind) in enumerate(given)]
+    found = rows(
+        "problem", "price", [*answers, ProblemAnswer("no", "-", refusal="cannot")], worst=10.0 if relative else None
+    )
     best = min(answers, key=lambda each: (each.kind, each.cost))
     for answer, row in zip(answers, found, strict=False):
         assert (row.regret == math.inf) == (answer.kind != best.kind)
@@ -66,7 +68,11 @@ def test_what_is_judged_is_kept_and_not_judged_again(tmp_path, monkeypatch):
         judged.append((family, number))
         if number == 2:
             raise KeyboardInterrupt
-        return rows(family, "price", [Answer("a", "-", 1.0), Answer("b", "-", 2.0, 1), Answer("c", "-", refusal="no")])
+        return rows(
+            family,
+            "price",
+            [ProblemAnswer("a", "-", 1.0), ProblemAnswer("b", "-", 2.0, 1), ProblemAnswer("c", "-", refusal="no")],
+        )
 
     monkeypatch.setitem(run.JUDGES, "balance", judge)
     wanted = pieces(["key-groups"], 3)

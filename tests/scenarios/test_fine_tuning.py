@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
 from models.pipeline import FineTuning
@@ -22,20 +24,20 @@ def tuned(how: FineTuning, rehearse: bool) -> fine_tuning.Tuned:
 @pytest.mark.slow
 def test_both_kinds_of_queries_are_reported_before_and_after() -> None:
     found = tuned(QUICK, rehearse=True)
-    rows = {row["queries"]: row for row in found.rows}
+    rows = {row.queries: row for row in found.rows}
     assert set(rows) == {"new", "old"}
-    assert rows["new"]["q50"] < rows["new"]["q50_before"] / 2
-    assert rows["old"]["q50_before"] < rows["new"]["q50_before"]
+    assert rows["new"].q50 < rows["new"].q50_before / 2
+    assert rows["old"].q50_before < rows["new"].q50_before
     (_, fresh), (_, known) = new(), old()
-    assert rows["new"]["rows"] <= len(fresh.test)
-    assert rows["old"]["rows"] <= len(known.test)
+    assert rows["new"].rows <= len(fresh.test)
+    assert rows["old"].rows <= len(known.test)
     assert found.sizes["train"] == len(fresh.train) + min(len(fresh.train), len(known.train))
-    assert set(fine_tuning.COLUMNS) <= {name for row in found.rows for name in row}
+    assert set(fine_tuning.COLUMNS) <= {name for row in found.rows for name in asdict(row)}
 
 
 def test_without_epochs_nothing_is_better_or_worse() -> None:
     (row,) = tuned(FineTuning(epochs=0), rehearse=False).rows
-    assert (row["q50"], row["q95"]) == (row["q50_before"], row["q95_before"])
+    assert (row.q50, row.q95) == (row.q50_before, row.q95_before)
 
 
 def test_only_the_dataset_that_it_was_trained_on_can_be_rehearsed() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.files import scenario_file
-from streamtwin.cli.plan_space import Rules, plan_space
+from streamtwin.cli.planning_options import PlanRules
 from tests.optimizers.judged_jobs import spread
 from twin.errors import BadInput
 
@@ -93,4 +93,4 @@ def test_what_cannot_be_is_one_line_and_nothing_is_written(options: list[str], s
 )
 def test_hosts_that_cannot_be_read(allow: list[str], says: str) -> None:
     with pytest.raises(BadInput, match=says):
-        plan_space(None, allow, None, Rules.NONE, together=False, moves=None)
+        PlanRules(allow=allow).space()

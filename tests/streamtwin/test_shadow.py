@@ -6,7 +6,7 @@ import pytest
 
 from streamtwin.connect.shadow import tables
 from streamtwin.connect.shadow.belief import believed
-from streamtwin.connect.shadow.shadow import Shadow
+from streamtwin.connect.shadow.shadow import AlertRow, ForecastRow, Shadow
 from streamtwin.connect.shadow.trend import trend
 from streamtwin.connect.shadow.window import of_rows, parsed, rows_of, windows_of
 from streamtwin.export.metric_samples import COLUMNS
@@ -37,25 +37,25 @@ def followed(tmp_path_factory):
 
 
 def test_backpressure_is_foreseen_when_it_will_come(followed):
-    forecasts = tables.read(followed[0], tables.FORECASTS)
-    assert [row["end_s"] for row in forecasts] == [10.0, 20.0, 30.0, 40.0, 50.0]
-    assert [row["backpressure_in_s"] for row in forecasts[:3]] == [None] * 3  # no trend can be told yet
+    forecasts = tables.read(followed[0], tables.FORECASTS, ForecastRow)
+    assert [row.end_s for row in forecasts] == [10.0, 20.0, 30.0, 40.0, 50.0]
+    assert [row.backpressure_in_s for row in forecasts[:3]] == [None] * 3  # no trend can be told yet
     for row in forecasts[3:]:
-        assert row["rates"]["in"]["slope_per_s2"] == pytest.approx(BY_PER_S2, rel=0.05)
-        assert row["end_s"] + row["backpressure_in_s"] == pytest.approx(FULL_AT_S, rel=0.05)
+        assert row.rates["in"].slope_per_s2 == pytest.approx(BY_PER_S2, rel=0.05)
+        assert row.end_s + row.backpressure_in_s == pytest.approx(FULL_AT_S, rel=0.05)
 
 
 def test_the_move_that_is_advised_avoids_it_when_the_job_goes_on(followed):
-    alerts = tables.read(followed[0], tables.ALERTS)
+    alerts = tables.read(followed[0], tables.ALERTS, AlertRow)
     assert len(alerts) == 2
     for alert in alerts:
-        (move,) = alert["moves"]
-        assert alert["avoids"] and alert["simulated_as_it_is"] and not alert["simulated_moved"]
-        assert move["operator"] in ("parse", "rate") and move["before"] == ["small"]
-        assert "avoids it, as it does in the simulator" in alert["words"]
-    until = crossing().with_run(horizon_s=alerts[-1]["end_s"] + alerts[-1]["ahead_s"] - 10, warmup_s=70)
+        (move,) = alert.moves
+        assert alert.avoids and alert.simulated_as_it_is and not alert.simulated_moved
+        assert move.operator in ("parse", "rate") and move.before == ("small",)
+        assert "avoids it, as it does in the simulator" in alert.words
+    until = crossing().with_run(horizon_s=alerts[-1].end_s + alerts[-1].ahead_s - 10, warmup_s=70)
     places = dict(until.plan.model_dump(mode="json")["placement"])
-    moved = crossing(plan={"placement": places | {move["operator"]: move["after"]}}).with_run(**dict(until.run))
+    moved = crossing(plan={"placement": places | {move.operator: move.after}}).with_run(**dict(until.run))
     assert simulate(until).metrics.backpressured
     assert not simulate(moved).metrics.backpressured
 
@@ -93,9 +93,9 @@ def test_a_job_that_cannot_keep_up_is_told_of_now_and_with_what_no_move_helps(tm
         operator["pinned"] = True
     job = type(job).model_validate(pinned)
     Shadow(job, tmp_path / "out", WINDOW_S, 60.0, 10).told(series_of(write_metrics(job, tmp_path / "metrics"))[:30])
-    alert = tables.read(tmp_path / "out", tables.ALERTS)[0]
-    assert alert["backpressure_in_s"] == 0.0 and not alert["avoids"]
-    assert "by now" in alert["words"] and "no move of a few operators avoids or delays it" in alert["words"]
+    alert = tables.read(tmp_path / "out", tables.ALERTS, AlertRow)[0]
+    assert alert.backpressure_in_s == 0.0 and not alert.avoids
+    assert "by now" in alert.words and "no move of a few operators avoids or delays it" in alert.words
 
 
 def test_what_is_not_known_is_left_out(tmp_path):

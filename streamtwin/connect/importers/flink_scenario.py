@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from scenarios.files.documents import CLOSED
 from streamtwin.connect.importers.flink_job import FlinkJob, Vertex
 from streamtwin.connect.importers.flink_windows import JOINS, SECONDS, matching, window_in
 from twin.errors import BadInput
@@ -43,9 +44,10 @@ CAPACITY = {
 """Of the profile: the key of Flink's configuration, and its own default."""
 
 
+@CLOSED
 @dataclass(frozen=True, slots=True)
 class ImportedJob:
-    """readings: rows of one operating point, as `twin calibrate` takes them."""
+    """`twin import flink`. readings: rows of one operating point, as `twin calibrate` takes them."""
 
     scenario: Scenario
     readings: tuple[dict[str, Any], ...]

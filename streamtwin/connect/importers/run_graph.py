@@ -14,6 +14,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from scenarios.files.documents import CLOSED
 from streamtwin.connect.importers.graph_text import parse_graph
 from streamtwin.connect.importers.run_keys import KEY_FIELDS, KEYS
 from streamtwin.connect.importers.run_operators import twin_operator
@@ -58,9 +59,11 @@ class MeasuredOperator:
     reports: int
 
 
+@CLOSED
 @dataclass(frozen=True, slots=True)
 class ImportedRun:
-    """A run as a scenario, what was measured (a row an operator, without the added sink), and what was mended."""
+    """`twin import run-graph`: a run as a scenario, what was measured (a row an operator, without the added sink), and
+    what was mended."""
 
     scenario: Scenario
     measured: tuple[MeasuredOperator, ...]

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from scenarios.files.documents import CLOSED
 from streamtwin.connect.importers.run_graph import ImportedRun, MeasuredOperator, read_run_graph
 from twin.deployment import Deployment
 from twin.errors import BadInput
@@ -59,7 +59,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ErrorSummary:
     """Relative errors of one group: how many quantities, their median and 90th percentile, the share within 5 %."""
 
     quantities: int
@@ -68,64 +68,32 @@ class Summary:
     within_5_percent: float
 
 
-@dataclass(frozen=True, slots=True)
-class ValidationTable:
-    """One row an operator of every run that imported; `failed` holds the reason by file for those that did not.
+@CLOSED
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsValidated:
+    """`twin validate-runs`. beside: the simulator, conservation of flow alone, and the law of windows alone by policy.
 
-    conserved: the same rows by conservation of flow alone. windows: relative errors of what the law of an aggregate's
-    window makes of its own measured input, with the window's policy.
+    by_quantity: by kind of operator and side, such as `filter in`. by_family: by the folder that a run's file is in.
+    operators: one a row of every run that imported; failed: the reason by file for those that did not. notes: by run,
+    what was mended.
     """
 
-    rows: tuple[Comparison, ...]
+    median_relative_error: float
+    beside: Mapping[str, ErrorSummary]
+    runs: int
+    by_quantity: Mapping[str, ErrorSummary]
+    by_family: Mapping[str, ErrorSummary]
+    operators: tuple[Comparison, ...]
     failed: Mapping[str, str]
     notes: Mapping[str, tuple[str, ...]]
-    conserved: tuple[Comparison, ...] = ()
-    windows: tuple[tuple[str, float], ...] = ()
-
-    @property
-    def median_relative_error(self) -> float:
-        """Over all errors of all rows. Raises BadInput if there is none."""
-        errors = [error for row in self.rows for error in row.errors]
-        if not errors:
-            raise BadInput(f"nothing to compare: {len(self.failed)} files failed, none left an operator with rates")
-        return statistics.median(errors)
-
-    def by_quantity(self) -> dict[str, Summary]:
-        """Summaries by kind and side, such as `filter in`."""
-        sides = [(f"{row.kind} in", row.relative_error_in) for row in self.rows]
-        sides += [(f"{row.kind} out", row.relative_error_out) for row in self.rows]
-        return _summaries((group, error) for group, error in sides if error is not None)
-
-    def by_family(self) -> dict[str, Summary]:
-        """Summaries by query family: the folder that a run's file is in."""
-        return _summaries((row.family, error) for row in self.rows for error in row.errors)
-
-    def beside(self) -> dict[str, Summary]:
-        """The simulator, conservation of flow alone, and the law of windows alone by their policy."""
-        labelled = [("simulated", error) for row in self.rows for error in row.errors]
-        labelled += [("by conservation alone", error) for row in self.conserved for error in row.errors]
-        labelled += [(f"{policy} windows, from their own input", error) for policy, error in self.windows]
-        return _summaries(labelled)
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON: the median, summaries, one entry an operator, and what did not import or was mended."""
-        return {
-            "median_relative_error": self.median_relative_error,
-            "beside": {name: asdict(summary) for name, summary in self.beside().items()},
-            "runs": len({row.run for row in self.rows}),
-            "by_quantity": {name: asdict(summary) for name, summary in self.by_quantity().items()},
-            "by_family": {name: asdict(summary) for name, summary in self.by_family().items()},
-            "operators": [asdict(row) for row in self.rows],
-            "failed": dict(self.failed),
-            "notes": {run: list(notes) for run, notes in self.notes.items()},
-        }
 
 
-def validate(directory: str | Path, settings: RunSettings, simulate: Callable[[Scenario], Run]) -> ValidationTable:
+def validate(directory: str | Path, settings: RunSettings, simulate: Callable[[Scenario], Run]) -> RunsValidated:
     """Imports and simulates every `.graph` file below `directory`, in order of their paths.
 
     `settings.horizon_s` is the most that is simulated of a run, see `fitted`. A file that does not import, or whose
-    scenario cannot be simulated, becomes an entry of `failed`. Raises BadInput if the directory holds no such file.
+    scenario cannot be simulated, becomes an entry of `failed`. Raises BadInput if the directory holds no such file, or
+    nothing is left to compare.
     """
     folder = Path(directory)
     files = sorted(folder.rglob("*.graph"))
@@ -153,7 +121,25 @@ def validate(directory: str | Path, settings: RunSettings, simulate: Callable[[S
             windows.extend(window_errors(run))
             if run.notes:
                 notes[name] = run.notes
-    return ValidationTable(tuple(rows), failed, notes, tuple(by_conservation), tuple(windows))
+    errors = [error for row in rows for error in row.errors]
+    if not errors:
+        reason = f" (the first, {min(failed)}: {failed[min(failed)]})" if failed else ""
+        raise BadInput(f"nothing to compare: {len(failed)} files failed{reason}, none left an operator with rates")
+    sides = [(f"{row.kind} in", row.relative_error_in) for row in rows]
+    sides += [(f"{row.kind} out", row.relative_error_out) for row in rows]
+    beside = [("simulated", error) for error in errors]
+    beside += [("by conservation alone", error) for row in by_conservation for error in row.errors]
+    beside += [(f"{policy} windows, from their own input", error) for policy, error in windows]
+    return RunsValidated(
+        median_relative_error=statistics.median(errors),
+        beside=_summaries(beside),
+        runs=len({row.run for row in rows}),
+        by_quantity=_summaries((group, error) for group, error in sides if error is not None),
+        by_family=_summaries((row.family, error) for row in rows for error in row.errors),
+        operators=tuple(rows),
+        failed=failed,
+        notes=notes,
+    )
 
 
 def fitted(deployment: Deployment, settings: RunSettings) -> RunSettings:
@@ -219,15 +205,15 @@ def _comparison(measured: MeasuredOperator, rates: tuple[float, float], name: st
     )
 
 
-def _summaries(labelled: Iterable[tuple[str, float]]) -> dict[str, Summary]:
+def _summaries(labelled: Iterable[tuple[str, float]]) -> dict[str, ErrorSummary]:
     groups: dict[str, list[float]] = {}
     for label, error in labelled:
         groups.setdefault(label, []).append(error)
     return {label: _summary(sorted(groups[label])) for label in sorted(groups)}
 
 
-def _summary(errors: list[float]) -> Summary:
-    return Summary(
+def _summary(errors: list[float]) -> ErrorSummary:
+    return ErrorSummary(
         quantities=len(errors),
         median=statistics.median(errors),
         p90=errors[min(len(errors) - 1, int(0.9 * len(errors)))],

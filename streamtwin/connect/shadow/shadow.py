@@ -2,18 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from scenarios.files.documents import CLOSED, Number, Seconds
 from spark.metric_windows import Series
 from streamtwin.connect.shadow import tables
 from streamtwin.connect.shadow.belief import Belief, believed
 from streamtwin.connect.shadow.forecast import Forecast, forecast
-from streamtwin.connect.shadow.remedy import Remedy, backpressured, remedy
+from streamtwin.connect.shadow.remedy import Move, Remedy, backpressured, remedy
+from streamtwin.connect.shadow.trend import Trend
 from streamtwin.connect.shadow.window import Window, rows_of, windows_of
 from twin.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastRow:
+    """pressure: utilisation of the fullest resource that any operator depends on. costs_s: service times."""
+
+    start_s: Seconds
+    end_s: Seconds
+    rates: Mapping[str, Trend]
+    costs_s: Mapping[str, float]
+    ahead_s: Seconds
+    pressure_now: float
+    pressure_then: float
+    operator: str
+    backpressure_in_s: Number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertRow:
+    """avoids: by the rate model; else backpressure_moved_in_s tells when it comes after the moves. simulated_as_it_is,
+    simulated_moved: whether a run at the rates that the moves are to bear is backpressured; null: not run."""
+
+    start_s: Seconds
+    end_s: Seconds
+    operator: str | None
+    backpressure_in_s: Number
+    ahead_s: Seconds
+    moves: tuple[Move, ...]
+    avoids: bool
+    backpressure_moved_in_s: Number
+    simulated_as_it_is: bool | None
+    simulated_moved: bool | None
+    words: str
+
+
+@CLOSED
+@dataclass(frozen=True, slots=True)
+class JobFollowed:
+    """`twin shadow`. windows: that were forecast from; last: the newest forecast; null before the first."""
+
+    out: str
+    windows: int
+    alerts: tuple[AlertRow, ...]
+    last: ForecastRow | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,43 +100,49 @@ class Shadow:
         if coming.in_s is not None:
             alert = _alert_row(window, belief, coming)
             tables.write(self.out, tables.ALERTS, window.start_s, [alert])
-            self.said(f"at {window.end_s:,.0f} s: {alert['words']}")
+            self.said(f"at {window.end_s:,.0f} s: {alert.words}")
 
 
-def _forecast_row(window: Window, belief: Belief, coming: Forecast) -> dict[str, Any]:
-    return {
-        "start_s": window.start_s,
-        "end_s": window.end_s,
-        "rates": {name: asdict(each) for name, each in belief.trends.items()},
-        "costs_s": dict(belief.costs_s),
-        "ahead_s": coming.ahead_s,
-        "pressure_now": coming.now.used,
-        "pressure_then": coming.then.used,
-        "operator": coming.operator or coming.then.operator,
-        "backpressure_in_s": coming.in_s,
-    }
+def followed(out: Path) -> JobFollowed:
+    """What a folder holds by now."""
+    forecasts = tables.read(out, tables.FORECASTS, ForecastRow)
+    alerts = tuple(tables.read(out, tables.ALERTS, AlertRow))
+    return JobFollowed(str(out), len(forecasts), alerts, forecasts[-1] if forecasts else None)
 
 
-def _alert_row(window: Window, belief: Belief, coming: Forecast) -> dict[str, Any]:
+def _forecast_row(window: Window, belief: Belief, coming: Forecast) -> ForecastRow:
+    return ForecastRow(
+        start_s=window.start_s,
+        end_s=window.end_s,
+        rates=belief.trends,
+        costs_s=belief.costs_s,
+        ahead_s=coming.ahead_s,
+        pressure_now=coming.now.used,
+        pressure_then=coming.then.used,
+        operator=coming.operator or coming.then.operator,
+        backpressure_in_s=coming.in_s,
+    )
+
+
+def _alert_row(window: Window, belief: Belief, coming: Forecast) -> AlertRow:
     """Simulated are runs at the rates that the remedy is to bear; without one, at those ahead."""
     found = remedy(belief, coming)
     then = belief.ahead(coming.ahead_s if found is None else found.for_s)
-    checked = {
-        "simulated_as_it_is": backpressured(then, then.plan),
-        "simulated_moved": None if found is None else backpressured(then, found.plan),
-    }
-    return {
-        "start_s": window.start_s,
-        "end_s": window.end_s,
-        "operator": coming.operator,
-        "backpressure_in_s": coming.in_s,
-        "ahead_s": coming.ahead_s,
-        "moves": [] if found is None else [asdict(each) for each in found.moves],
-        "avoids": found is not None and found.in_s is None,
-        "backpressure_moved_in_s": None if found is None else found.in_s,
-        **checked,
-        "words": f"{_coming(coming)}; {_moves(found)}{_checked(**checked)}",
-    }
+    as_it_is = backpressured(then, then.plan)
+    moved = None if found is None else backpressured(then, found.plan)
+    return AlertRow(
+        start_s=window.start_s,
+        end_s=window.end_s,
+        operator=coming.operator,
+        backpressure_in_s=coming.in_s,
+        ahead_s=coming.ahead_s,
+        moves=() if found is None else found.moves,
+        avoids=found is not None and found.in_s is None,
+        backpressure_moved_in_s=None if found is None else found.in_s,
+        simulated_as_it_is=as_it_is,
+        simulated_moved=moved,
+        words=f"{_coming(coming)}; {_moves(found)}{_checked(as_it_is, moved)}",
+    )
 
 
 def _coming(coming: Forecast) -> str:

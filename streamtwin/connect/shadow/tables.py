@@ -7,30 +7,33 @@ the shadow ends.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from scenarios.files import documents
 from streamtwin.connect.shadow.window import Window, of_rows
 from twin.atomic import write_text
 from twin.errors import BadInput
 
+Row = TypeVar("Row")
 STATISTICS, FORECASTS, ALERTS = "statistics", "forecasts", "alerts"
 SUFFIX = ".jsonl"
 
 
-def write(out: Path, table: str, start_s: float, rows: Sequence[Mapping[str, Any]]) -> None:
-    """The rows of a window. Raises BadInput if they cannot be written."""
+def write(out: Path, table: str, start_s: float, rows: Sequence[Any]) -> None:
+    """The rows of a window, result types or mappings. Raises BadInput if they cannot be written."""
     path = out / table / _name(start_s)
     try:
-        write_text(path, "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows))
+        write_text(path, "".join(json.dumps(documents.document(row), allow_nan=False) + "\n" for row in rows))
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}; free space, then give the same command") from None
 
 
-def read(out: Path, table: str) -> list[dict[str, Any]]:
+def read(out: Path, table: str, kind: type[Row]) -> list[Row]:
     """All rows in the order of the windows."""
-    return [row for path in sorted((out / table).glob(f"*{SUFFIX}")) for row in _rows(path)]
+    paths = sorted((out / table).glob(f"*{SUFFIX}"))
+    return [documents.read(kind, line) for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def before(out: Path, start_s: float, count: int) -> list[Window]:

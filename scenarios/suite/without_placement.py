@@ -1,6 +1,5 @@
-"""Jobs of the suite whose load changes while they run: from a seed to a scenario with rate changes and room to scale.
-
-At first one replica of each operator is enough by far; at the peak the most costly one needs two to four.
+"""Problems of the suite that ask for no placement, from a seed each: jobs whose load changes while they run, and key
+groups on nodes some of which have too much or too little.
 """
 
 from __future__ import annotations
@@ -8,6 +7,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
+from optimizers.balancing.balance import Balance
 from twin.randomness import stream
 from twin.scenario import RunSettings, Scenario
 from twin.spec import parse
@@ -16,10 +18,19 @@ RUN = RunSettings(horizon_s=240.0, warmup_s=20.0, period_s=10.0)
 LOW = 0.5
 """Utilisation of the most costly operator at first."""
 WORKERS = 4
+MEAN = 60.0
+"""Percent of a node."""
+SKEWS = (0.2, 0.5, 1.0)
+"""Standard deviations of the log of a group's load."""
+SHARES = (0.01, 0.05, 0.2)
+"""Of the groups, that may migrate."""
 
 
 def changing(seed: int) -> Scenario:
-    """A source, a costly map, a keyed window, a sink; the rate rises once, rises and falls, or climbs in steps."""
+    """A source, a costly map, a keyed window, a sink; the rate rises once, rises and falls, or climbs in steps.
+
+    At first one replica of each operator is enough by far; at the peak the most costly one needs two to four.
+    """
     rng = stream(seed, "suite")
     rate, window_s = float(rng.uniform(200, 600)), float(rng.choice([1.0, 2.0, 5.0]))
     peak = float(rng.uniform(2.5, 5.0))
@@ -59,3 +70,15 @@ def changing(seed: int) -> Scenario:
 
 def _host(name: str) -> dict[str, Any]:
     return {"name": name, "cpu_percent": 200, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1}
+
+
+def unbalanced(seed: int) -> Balance:
+    """5 to 40 nodes of one or two capacities, 10 to 40 groups on each; lognormal loads, and nodes differ."""
+    rng = stream(seed, "suite")
+    nodes, each = int(rng.integers(5, 41)), int(rng.integers(10, 41))
+    load = np.exp(rng.choice(SKEWS) * rng.standard_normal((nodes, each)))
+    load *= (MEAN * rng.uniform(0.5, 1.5, nodes) / load.sum(axis=1))[:, None]
+    capacity = rng.choice([1.0, 2.0], nodes) if rng.random() < 0.5 else np.ones(nodes)
+    budget = max(1, round(float(rng.choice(SHARES)) * nodes * each))
+    home = np.repeat(np.arange(nodes), each)
+    return Balance(loads={"cpu": load.ravel()}, home_g=home, capacity_h=capacity, budget=budget)

@@ -1,0 +1,210 @@
+"""How each kind of problem is judged: a placement, hosts to rent, key groups that migrate, a policy that scales.
+
+A judge goes from a family, the number of its member (from 0) and a request to rows, one an answer. Placements are
+judged by `scenarios.planning.validation`, in the simulator; the regret of others is to the best of all that answered.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from optimizers.balancing.balance import Balance
+from optimizers.balancing.registry import SOLVERS
+from optimizers.interface import Problem, Solution
+from optimizers.policies.registry import POLICIES
+from optimizers.registry import BASELINES
+from optimizers.requirements import Requirements, at_rate, price_of
+from scenarios.benchmarking.request import Request
+from scenarios.planning import planner
+from scenarios.planning.cost_models import cost_models
+from scenarios.planning.outcomes import Outcome
+from scenarios.planning.remembered import Remembered
+from scenarios.planning.simulated_cost import replicate
+from scenarios.planning.validation import REFUSED, ValidationRow, validate
+from scenarios.suite.members import MEMBERS
+from scenarios.suite.registry import FAMILIES
+from scenarios.suite.without_placement import changing, unbalanced
+from twin.control import policy_spec
+from twin.errors import BadInput
+from twin.plan import ExecutionPlan
+from twin.rates.model import RateModel
+from twin.scenario import Scenario
+from twin.simulation import simulate
+
+PLACING = "milp,branch-and-bound,local-search,costream,exhaustive,governor,first-fit,spread,random,as-given"
+RENTING = "milp-hosts,local-search,first-fit,round-robin,spread,as-given"
+"""The usual optimizers of each."""
+HEAD_ROOM = 0.2
+"""That rented hosts must leave."""
+OVER_BUDGET = 1
+"""The kind of an answer that migrates more than it may."""
+NO_POLICY = "none"
+LATENCY, PRICE, DISTANCE = "e2e_latency_s", "price", "load distance"
+
+
+def placements(family: str, number: int, request: Request) -> Sequence[ValidationRow]:
+    """Optimizers by cost models. A run is made once, and its time counts for each that asks for it."""
+    made = FAMILIES[family]
+    run = simulate if request.seconds is not None else Remembered(simulate)
+    return validate(
+        [made.member(number)],
+        planner.optimizers(request.optimizers or PLACING),
+        list(cost_models(request.cost_models).values()),
+        run,
+        request.replications,
+        request.seed,
+        budget=request.budget,
+        references=request.references,
+        space=made.space,
+        seconds=request.seconds,
+        lead=lambda optimizer, model: planner.led(
+            optimizer, model, planner.fitting(request.drive, model), request.seed, 0, run
+        ),
+        racing=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemAnswer:
+    """cost: what came of it, lower is better. kind: of two kinds the lower is better, whatever the costs. plan_s:
+    seconds of planning. refusal: why there is no answer."""
+
+    optimizer: str
+    cost_model: str
+    cost: float = math.inf
+    kind: int = 0
+    plan_s: float = 0.0
+    predicted: float | None = None
+    refusal: str = ""
+
+
+def rows(
+    problem: str, objective: str, answers: Iterable[ProblemAnswer], *, worst: float | None = None
+) -> list[ValidationRow]:
+    """One an answer. worst: cost of doing nothing; then regret is the share of what can be gained that is not."""
+    listed = list(answers)
+    given = [each for each in listed if not each.refusal]
+    best = min(given, key=lambda each: (each.kind, each.cost), default=None)
+    return [_row(problem, objective, each, best, worst) for each in listed]
+
+
+def _row(
+    problem: str, objective: str, answer: ProblemAnswer, best: ProblemAnswer | None, worst: float | None
+) -> ValidationRow:
+    row = ValidationRow(
+        scenario=problem,
+        optimizer=answer.optimizer,
+        cost_model=answer.cost_model,
+        objective=objective,
+        status=REFUSED if answer.refusal else "feasible",
+        message=answer.refusal,
+    )
+    if answer.refusal or best is None:
+        return row
+    return replace(
+        row,
+        predicted=answer.predicted,
+        simulated=answer.cost,
+        best=best.cost,
+        regret=_regret(answer, best, worst),
+        backpressured=answer.kind == 1,
+        success=answer.kind < 2,
+        plan_s=answer.plan_s,
+    )
+
+
+def _regret(answer: ProblemAnswer, best: ProblemAnswer, worst: float | None) -> float:
+    if answer.kind != best.kind or not math.isfinite(answer.cost):
+        return 0.0 if answer is best else math.inf
+    gained = best.cost if worst is None else worst - best.cost
+    return 0.0 if answer.cost == best.cost else (answer.cost - best.cost) / gained if gained > 0.0 else math.inf
+
+
+def hosts(family: str, number: int, request: Request) -> Sequence[ValidationRow]:
+    """The price of the hosts, if the plan on them bears the rate with head room in the simulator. All ask the rate
+    model."""
+    job = FAMILIES[family].member(number)
+    return rows(job.name, PRICE, _rented(job, request))
+
+
+def _rented(job: Scenario, request: Request) -> Iterator[ProblemAnswer]:
+    problem = Problem(
+        scenario=job,
+        cost_model=RateModel(),
+        seed=request.seed,
+        budget=request.budget,
+        seconds=request.seconds,
+        requirements=Requirements(head_room=HEAD_ROOM),
+    )
+    for optimizer in planner.optimizers(request.optimizers or RENTING):
+        model = "-" if optimizer.name in {*BASELINES, planner.GIVEN} else "rates"
+        try:
+            found = optimizer.solve(problem)
+            if not isinstance(found, Solution):
+                raise BadInput(f"solve returned {type(found).__name__}, not a Solution")
+            kind = _kind(job, found.plan, request)
+        except Exception as error:  # an optimizer of others does what it likes
+            yield ProblemAnswer(optimizer.name, model, refusal=f"{type(error).__name__}: {error}")
+            continue
+        yield ProblemAnswer(optimizer.name, model, price_of(job, found.plan, {}), kind, found.seconds)
+
+
+def _kind(job: Scenario, plan: ExecutionPlan, request: Request) -> int:
+    """At the rate with head room: 0 if the plan bears it, 1 if it is backpressured, 2 if it fails."""
+    ahead = at_rate(job.with_plan(plan), 1.0 + HEAD_ROOM).with_run(seed=request.seed)
+    return Outcome.of(replicate(simulate, ahead, request.replications), "processing_latency_s").rank[0]
+
+
+def balances(family: str, number: int, request: Request) -> Sequence[ValidationRow]:
+    """The load distance that all solvers leave, computed as by the solvers. Regret is of what migrations can gain."""
+    del request
+    balance = unbalanced(MEMBERS[family].seeds[number])
+    before = balance.distance(balance.home_g)
+    return rows(f"{family}-{number + 1}", DISTANCE, _balanced(balance, before), worst=before)
+
+
+def _balanced(balance: Balance, before: float) -> Iterator[ProblemAnswer]:
+    for name, solver in SOLVERS.items():
+        started_s = time.perf_counter()
+        found = solver.solve(balance)
+        took_s = time.perf_counter() - started_s
+        kind = OVER_BUDGET if found.cost > balance.budget * (1 + 1e-9) else 0
+        yield ProblemAnswer(name, "-", found.distance, kind, took_s, found.distance)
+    yield ProblemAnswer("as-given", "-", before)
+
+
+def policies(family: str, number: int, request: Request) -> Sequence[ValidationRow]:
+    """Mean end-to-end latency under no policy and each that can control the job, on the same random numbers.
+
+    What the replicas cost is not judged; `twin compare-policies` shows it.
+    """
+    job = changing(MEMBERS[family].seeds[number]).with_run(seed=request.seed)
+    return rows(f"{family}-{number + 1}", LATENCY, _controlled(job, request.replications))
+
+
+def _controlled(job: Scenario, replications: int) -> Iterator[ProblemAnswer]:
+    for name in (NO_POLICY, *POLICIES):
+        try:
+            spec = None if name == NO_POLICY else policy_spec(name)
+            if spec is not None:
+                spec.start(job)
+        except ValueError as refusal:
+            yield ProblemAnswer(name, "-", refusal=str(refusal))
+            continue
+        outcome = Outcome.of(replicate(simulate, job.with_policy(spec), replications), LATENCY)
+        kind = outcome.rank[0] if np.isfinite(outcome.mean) else 2
+        yield ProblemAnswer(name, "-", outcome.mean, kind)
+
+
+JUDGES: Mapping[str, Callable[[str, int, Request], Sequence[ValidationRow]]] = {
+    "placement": placements,
+    "hosts": hosts,
+    "balance": balances,
+    "policy": policies,
+}
+"""By what a family asks for."""

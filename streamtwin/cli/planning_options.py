@@ -1,0 +1,172 @@
+"""Options of whatever searches for plans: how, among which, what they must fulfil; and what cost models do not see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamtwin.cli.options import Options
+from streamtwin.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from optimizers.requirements import Requirements
+    from optimizers.space import Space
+
+Seconds = Annotated[
+    float | None,
+    typer.Option("--time-limit", metavar="S", help="Stop searching after S seconds, with the best plan so far."),
+]
+Drive = Annotated[
+    str | None,
+    typer.Option(
+        "--drive",
+        metavar="near|calibrated|free",
+        help="How a learned model is used: to choose among plans that the rate model finds near its best, to "
+        "correct the rate model, or in a free search. "
+        "Default: near for milp, else free.",
+    ),
+]
+
+
+class Numbers(StrEnum):
+    """Of replicas."""
+
+    FIXED = "fixed"
+    FREE = "free"
+
+
+class Rules(StrEnum):
+    """Of placements."""
+
+    NONE = "none"
+    COSTREAM = "costream"
+
+
+@dataclass(frozen=True)
+class Searching(Options):
+    """How plans are searched for."""
+
+    drive: Drive = None
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            "--objective",
+            help="processing_latency_s, e2e_latency_s, throughput_per_s, or (optimize) price; "
+            "default: the optimizer's.",
+        ),
+    ] = None
+    budget: Annotated[int, typer.Option("--budget", min=1, help="Plans that a cost model may estimate.")] = 1000
+    seconds: Seconds = None
+    prove: Annotated[
+        int, typer.Option("--prove", min=0, metavar="K", help="Simulate the K best plans, and take the best of them.")
+    ] = 0
+
+
+@dataclass(frozen=True)
+class PlanRules(Options):
+    """Which plans may be chosen, and what they must fulfil beside keeping up."""
+
+    pin: Annotated[
+        list[str] | None,
+        typer.Option("--pin", metavar="OP,...", help="Operators that stay where they are, such as sensors."),
+    ] = None
+    allow: Annotated[
+        list[str] | None,
+        typer.Option("--allow", metavar="OP=HOST,...", help="Hosts on which an operator may run. Repeatable."),
+    ] = None
+    replicas: Annotated[
+        Numbers | None,
+        typer.Option("--replicas", help="Whether numbers of replicas may change. Default: the optimizer's."),
+    ] = None
+    rules: Annotated[
+        Rules,
+        typer.Option("--rules", help="costream: data never flow to a weaker kind of host, and never return to one."),
+    ] = Rules.NONE
+    together: Annotated[
+        bool, typer.Option("--together", help="All replicas of an operator on one socket, unless it is pinned.")
+    ] = False
+    moves: Annotated[
+        int | None, typer.Option("--most-moves", min=0, metavar="K", help="Operators that may move, at most.")
+    ] = None
+    head_room: Annotated[
+        float | None,
+        typer.Option("--head-room", metavar="H", help="Keep up at 1 + H times the rates. Default of milp-hosts: 0.2."),
+    ] = None
+    at_most: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--at-most", metavar="LATENCY=S", help="Highest mean latency, such as e2e_latency_s=0.5. Repeatable."
+        ),
+    ] = None
+    prices: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--price",
+            metavar="HOST=P,...",
+            help="Hosts' prices, for milp-hosts. Default: price_per_hour in the file, or 1.",
+        ),
+    ] = None
+
+    def space(self) -> Space:
+        """The plans that the options describe. Raises BadInput for one that cannot be read."""
+        from optimizers.space import Space
+
+        return Space(
+            pinned=frozenset(name for text in self.pin or () for name in _names(text)),
+            allowed=_allowed(self.allow or []),
+            spread=False if self.together else None,
+            costream_rules=self.rules is Rules.COSTREAM,
+            most_moves=self.moves,
+            free_replicas=None if self.replicas is None else self.replicas is Numbers.FREE,
+        )
+
+    def requirements(self) -> Requirements:
+        """What the options require. Raises BadInput for one that cannot be read."""
+        from optimizers.requirements import Requirements
+
+        return Requirements(
+            head_room=self.head_room,
+            at_most=_numbers("--at-most", self.at_most, "e2e_latency_s=0.5"),
+            prices=_numbers("--price", self.prices, "cloud-1=2.5"),
+        )
+
+
+def _allowed(texts: list[str]) -> dict[str, tuple[str, ...]]:
+    from twin.errors import BadInput
+
+    found: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        name, equals, hosts = text.partition("=")
+        if not equals or not name.strip() or not _names(hosts):
+            raise BadInput(f"--allow {text!r}: write OP=HOST,... with one host at least, such as parse=edge-1,fog-1")
+        if name.strip() in found:
+            raise BadInput(f"--allow names {name.strip()!r} twice; give all of its hosts at once, {name}=HOST,HOST")
+        found[name.strip()] = _names(hosts)
+    return found
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _numbers(option: str, texts: list[str] | None, example: str) -> dict[str, float]:
+    from twin.errors import BadInput
+
+    found: dict[str, float] = {}
+    for text in [each for listed in texts or () for each in listed.split(",")]:
+        name, _, value = (part.strip() for part in text.partition("="))
+        try:
+            found[name] = float(value)
+        except ValueError:
+            raise BadInput(f"{option} {text!r}: write a name and a number, such as {example}") from None
+    return found
+
+
+def say_blindness(terminal: Terminal, scenario: str, blind: Mapping[str, Sequence[str]]) -> None:
+    """A note for each cost model that something of the scenario makes no difference to."""
+    for name, words in blind.items():
+        terminal.note(f"note ({scenario}): the cost model {name} ignores {'; '.join(words)}")
