@@ -1,4 +1,4 @@
-"""Results as JSON documents: written, read again and described, all by what the type of a result says.
+"""Results as JSON documents: written, read again and described, all by what the type of a result says; rows as CSV.
 
 A result type is a frozen dataclass (or a TypedDict, or a spec). Its fields are the keys of its document; a key that is
 a keyword of Python is an alias (`Annotated[str, Field(alias="while")]`). `CLOSED`, on the outermost type, makes reading
@@ -7,10 +7,12 @@ strict for all parts: no key more, none less, none of another type. What JSON ca
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, with_config
@@ -62,6 +64,21 @@ def plain(value: Any) -> Any:
     if hasattr(type(value), "__dataclass_fields__"):
         return plain(_adapter(type(value)).dump_python(value, by_alias=True))
     return value
+
+
+def as_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
+    """Rows as a table. columns: those that are told, in order; absent: all, which every row has. Lists and mappings
+    within a cell are JSON."""
+    listed, lines = list(rows), io.StringIO()
+    keys = list(columns or listed[0])
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerow(keys)
+    writer.writerows([_cell(row.get(key)) for key in keys] for row in listed)
+    return lines.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, list | Mapping) else value
 
 
 def _adapter(kind: Any) -> TypeAdapter[Any]:

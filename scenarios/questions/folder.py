@@ -5,16 +5,15 @@ The same question goes on where it was interrupted; another one is refused, so t
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from scenarios.files.documents import as_csv
 from scenarios.files.traces import check_free
 from scenarios.questions.kept import Kept
+from twin.atomic import write_bytes
 from twin.errors import BadInput
 
 QUESTION = "question.json"
@@ -50,26 +49,14 @@ def _make(out: Path) -> None:
 
 def write(out: Path, document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], figure: bytes | None) -> None:
     """answer.json, table.csv and figure.png, each whole or not at all; the answer as it stood before is replaced."""
-    _replace(out / "table.csv", _csv(rows).encode())
+    _replace(out / "table.csv", as_csv(rows).encode())
     if figure is not None:
         _replace(out / "figure.png", figure)
     _replace(out / "answer.json", (json.dumps(document, indent=2, allow_nan=False) + "\n").encode())
 
 
-def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return buffer.getvalue()
-
-
 def _replace(path: Path, content: bytes) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        partial.write_bytes(content)
-        partial.replace(path)
+        write_bytes(path, content)
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}; name another folder") from None
-    finally:
-        partial.unlink(missing_ok=True)

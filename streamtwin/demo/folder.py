@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from figures.learning_curve import learning_curve
 from figures.placement_regret import placement_regret
 from figures.predicted_vs_simulated import predicted_vs_simulated
 from scenarios.files import scenario_file
+from scenarios.files.documents import as_csv
 from scenarios.files.pictures import png
 from scenarios.planning.validation import ValidationRow
 from streamtwin.demo.loop import Outcome, Settings
@@ -91,16 +90,6 @@ def regret_table(rows: Sequence[ValidationRow]) -> dict[str, list[Any]]:
         "ci95_s": [row.ci95 or 0.0 for row in rows],
         "backpressured": [bool(row.backpressured) for row in rows],
     }
-
-
-def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows of equal keys; nested values as JSON."""
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({key: json.dumps(value) if isinstance(value, Mapping) else value for key, value in row.items()})
-    return buffer.getvalue()
 
 
 def _about(settings: Settings) -> dict[str, Any]:

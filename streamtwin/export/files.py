@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
+from scenarios.files.documents import as_csv
 from scenarios.files.run_folder import KeptRun
 from scenarios.files.traces import check_free, write_run
 from streamtwin.export.metric_samples import files_of
@@ -58,20 +57,9 @@ def _csv(kept: KeptRun, out: Path) -> None:
     with new_folder(out) as aside:
         for name in TABLES:
             if name not in NOT_IN_TABLES:
-                _write_table(aside / f"{name}.csv", TABLES[name].names[1:], rows.get(name, ()))
+                table = as_csv(rows.get(name, ()), TABLES[name].names[1:])
+                (aside / f"{name}.csv").write_text(table, encoding="utf-8", newline="")
         (aside / "result.json").write_text(json.dumps(kept.run.to_dict(), indent=2) + "\n", encoding="utf-8")
-
-
-def _write_table(path: Path, columns: list[str], rows: Any) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({key: _cell(row.get(key)) for key in columns})
-
-
-def _cell(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, list | Mapping) else value
 
 
 def _parquet(kept: KeptRun, out: Path) -> None:

@@ -5,15 +5,13 @@ The format is that of `twin import metrics` and `twin shadow`. Counters grow fro
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from scenarios.files.documents import as_csv
 from twin.run import Run
 
-COLUMNS = ("time", "metric", "value", "operator", "host")
 COUNTERS = ("numRecordsIn", "numRecordsOut")
 GAUGES = ("busyTimeMsPerSecond", "backPressuredTimeMsPerSecond")
 
@@ -34,10 +32,7 @@ def files_of(run: Run) -> Iterator[tuple[str, str]]:
     for sample in (*_operators(run), *_hosts(run)):
         by_time[sample.time].append(sample)
     for time_s in sorted(by_time):
-        lines = io.StringIO()
-        writer = csv.writer(lines, lineterminator="\n")
-        writer.writerows([COLUMNS, *by_time[time_s]])
-        yield f"{round(time_s * 1000):012d}.csv", lines.getvalue()
+        yield f"{round(time_s * 1000):012d}.csv", as_csv(sample._asdict() for sample in by_time[time_s])
 
 
 def _operators(run: Run) -> Iterator[Sample]:
