@@ -19,7 +19,7 @@ MOST_LINES = {
     "scenarios": 9_400,
     "spark": 1_200,
     "streamtwin": 10_700,
-    "tests": 35_650,
+    "tests": 35_700,
     "twin": 30_600,
 }
 

@@ -47,6 +47,7 @@ def job(
     key_groups: dict[str, Any] | None = None,
     events: list[dict[str, Any]] | None = None,
     policy: Any = None,
+    engine: Any = "storm",
     **run: Any,
 ) -> Scenario:
     """source -> compute -> merge -> sink, or other operators in a row, or with streams of their own."""
@@ -62,6 +63,7 @@ def job(
         "cluster": {"hosts": HOSTS},
         "plan": {"placement": replicas | (placement or {}), "key_groups": key_groups or {}},
         "workload": {"arrivals": {name: {"law": "poisson", "rate_per_s": rate_per_s} for name in sources}},
+        "engine": engine,
         "events": events or [],
         "policy": policy,
         "run": {"horizon_s": 9.0, "seed": 1} | run,

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from tests.twin.event_jobs import compute, consolidate, job, sink, source
+from twin.profiles import STORM
 from twin.scenario import Scenario
 
 GROUPS = [0, 1, 2, 3]
@@ -36,9 +37,17 @@ def event_time_scenario(random: Random, rate_per_s: float | None = None) -> Scen
         rate_per_s=rate_per_s,
         events=changes,
         placement={"pass": ["h0", "h1"]},
+        engine=_engine(random),
         checkpoint_interval_s=random.choice([0.1, 1.0, 5.0]),
         seed=random.randrange(1000),
     )
+
+
+def _engine(random: Random) -> Change:
+    """Records wait in batches, or behind full channels, and punctuations with them."""
+    batches = {"batch_tuples": 20, "flush_s": 0.2} if random.random() < 0.3 else {}
+    more = {"name": "other", "channel_tuples": random.choice([1, 4, 1024])}
+    return STORM.model_dump(mode="json") | more | batches
 
 
 def _at_s(random: Random) -> float:

@@ -9,7 +9,8 @@ import pytest
 
 from tests.twin.worlds import chain, deployment, sink, source
 from twin.control import PeriodStatistics, Policy, Reconfiguration
-from twin.events import AnyEvent, Failure, Migration, Move, RateChange, SlowDown
+from twin.events import AnyEvent, Failure, Migration, Move, RateChange, Scale, SlowDown
+from twin.profiles import STORM
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -76,6 +77,67 @@ def test_a_failure_takes_the_job_back_to_its_checkpoint() -> None:
     assert results(run) == {1: IN_TIME, 2: IN_TIME, 4: (3, round(sum(again), 9)), 5: IN_TIME, 6: IN_TIME}
     assert told(run) == [("failure", "h0", 2.5, 4.0)]
     assert (run.event_rows[0]["detail"]["lost"], run.duplicates, run.event_rows[0]["detail"]["replayed"]) == (0, 1, 1)
+
+
+COUNTED, CLOCKED = {"policy": "count", "size_tuples": 2}, {"policy": "time", "size_s": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("every_s", "service_s", "window", "fails_s", "expected"),
+    [
+        pytest.param(0.95, 0.3, COUNTED, 2.5, {2: 1.25, 3: 2.1, 4: 1.25}, id="a result of the service under way"),
+        pytest.param(0.95, None, CLOCKED, 2.5, {2: 1.25, 3: 2.1}, id="an evaluation under way, which takes 0.4 s"),
+        pytest.param(0.85, 0.4, CLOCKED, 2.05, {3: 2.2}, id="an evaluation that waits for a service"),
+    ],
+)
+def test_what_a_window_was_about_to_send_at_a_checkpoint_leaves_after_the_restart(
+    every_s: float, service_s: float | None, window: dict[str, Any], fails_s: float, expected: dict[float, float]
+) -> None:
+    """The checkpoint is at 2, the restart at 3.05. By half second, the ages of results; what has left, leaves twice."""
+    job = chain(
+        [{"kind": "aggregate", "name": "w", "window": window, "service_time_s": service_s}],
+        {"law": "constant", "rate_per_s": 1 / every_s},
+        hosts=HOSTS,
+        placement=dict.fromkeys(("source", "w", "sink"), "h0"),
+        engine=STORM.model_dump(mode="json") | {"name": "other", "result_us": 4e5, "scan_us": 0},
+    )
+    settings = RunSettings(horizon_s=4.3, warmup_s=0, period_s=0.5, noise=False, checkpoint_interval_s=1)
+    run = simulate(Scenario.of(job, settings, [Failure(at_s=fails_s, host="h0", recover_after_s=3.05 - fails_s)]))
+    assert {start_s: results(run)[start_s][1] for start_s in expected} == pytest.approx(expected, abs=1e-3)
+    assert run.duplicates == (2 in expected)
+
+
+def test_the_way_is_paid_to_where_records_go() -> None:
+    """What m sends stays on its host until the sink goes elsewhere; from then on it is serialised, 20 us a byte."""
+    engine = STORM.model_dump(mode="json") | {"name": "other", "serialise_ns_per_byte": 20_000}
+    job = chain(
+        [{"kind": "map", "name": "m", "service_time_s": 0.1}],
+        {"law": "constant", "rate_per_s": 1.0},
+        hosts=HOSTS,
+        placement=dict.fromkeys(("source", "m", "sink"), "h0"),
+        engine=engine,
+    )
+    settings = RunSettings(horizon_s=6.0, warmup_s=0, period_s=2.0, noise=False)
+    run = simulate(Scenario.of(job, settings, [Scale(at_s=2.5, operator="sink", placement=("h1",))]))
+    busy_s = [row["busyTimeMsPerSecond"] * 2e-3 for row in run.operator_rows if row["operator"] == "m"]
+    sent_s = 2e-5 * job.engine.output_bytes(job.query, "m")
+    assert busy_s == pytest.approx([0.1, 2 * 0.1 + sent_s, 2 * (0.1 + sent_s)])
+
+
+def test_a_pause_stops_what_is_under_way() -> None:
+    """A task that always has work is busy all the time, and serves nothing in a sixth of it: 1 s each 5 s and 1 s."""
+    pauses = {"noise": {"gc_interval_s": 5.0, "gc_pause_s": 1.0}}
+    job = chain(
+        [{"kind": "map", "name": "m", "service_time_s": 0.1, "service_scv": 0}],
+        20.0,
+        hosts=HOSTS,
+        placement=dict.fromkeys(("source", "m", "sink"), "h0"),
+        engine=STORM.model_dump(mode="json") | {"name": "other"} | pauses,
+    )
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=1000.0, warmup_s=10.0, period_s=10.0)))
+    served = next(each for each in run.operators if each.operator == "m")
+    assert served.busy == pytest.approx(1.0, abs=0.01)
+    assert served.rate_in_per_s == pytest.approx(10 * 5 / 6, rel=0.05)
 
 
 def test_tuples_get_their_turn_between_the_pieces_of_state() -> None:
