@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scenarios.benchmarking.request import SuiteJudged
 from scenarios.files.documents import schema
 from scenarios.improving.history import ModelImproved
 from scenarios.learning.corpora import CorpusWritten
 from scenarios.learning.fine_tuning import ModelTrained
 from scenarios.learning.learner import EvaluationTable
-from scenarios.planning.leader_board import PlansJudged
 from scenarios.planning.planner import PlanChosen
-from scenarios.questions.capacity import CapacityAnswer
-from scenarios.questions.dry_run import DryRunAnswer
-from scenarios.questions.policies_compared import PoliciesCompared
-from scenarios.questions.sensitivity import SensitivityAnswer
-from scenarios.questions.whatif import VariantsCompared
+from streamtwin.answers.registry import ANSWERS
 from streamtwin.connect.importers.flink_scenario import ImportedJob
 from streamtwin.connect.importers.run_graph import ImportedRun
 from streamtwin.connect.importers.validate_runs import RunsValidated
@@ -46,12 +40,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "version": VersionDocument,
     "demo": DemoDocument,
     "run": RunDocument,
-    "whatif": VariantsCompared,
-    "compare": VariantsCompared,
-    "compare-policies": PoliciesCompared,
-    "capacity": CapacityAnswer,
-    "sensitivity": SensitivityAnswer,
-    "dry-run": DryRunAnswer,
+    **{command: answered.answer for command, answered in ANSWERS.items()},
     "shadow": JobFollowed,
     "report": ReportDocument,
     "export": ExportDocument,
@@ -62,8 +51,6 @@ DOCUMENTS: Mapping[str, Any] = {
     "improve": ModelImproved,
     "profile": ProfileDocument,
     "optimize": PlanChosen,
-    "validate": PlansJudged,
-    "benchmark": SuiteJudged,
     "reproduce": ReproduceDocument,
     "validate-runs": RunsValidated,
     "calibrate": CalibrateDocument,

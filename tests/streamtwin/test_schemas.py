@@ -161,7 +161,7 @@ def test_commands_print_what_their_schema_says(command, capfd, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("words", "offered"),
     [("twin wha", {"whatif"}), ("twin run smart-grid-", {"smart-grid-global", "smart-grid-local"}),
-     ("twin capacity x --mas", {"--master"})],
+     ("twin report --pl", {"--plan"}), ("twin capacity x --mas", {"--master"})],
 )  # fmt: skip
 def test_the_shell_is_offered_what_there_is(words, offered):
     asked = {"_TWIN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
