@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -63,12 +64,26 @@ def bars(
     def draw(tables: Mapping[str, Rows]) -> Figure:
         from figures import bars as figures
 
-        columns: dict[str, list[Any]] = {"group": [], "series": [], "value": []}
+        drawn: dict[str, list[Any]] = {"group": [], "series": [], "value": []}
         for row, key, words in _chosen(tables, table, only, value):
-            columns["group"].append(_text(group, row, words) if isinstance(group, str) else group(row))
-            columns["series"].append(_text(series, row, words))
-            columns["value"].append(row[key])
-        return (figures.grouped_bars if factors else figures.bars)(columns, label)
+            drawn["group"].append(_text(group, row, words) if isinstance(group, str) else group(row))
+            drawn["series"].append(_text(series, row, words))
+            drawn["value"].append(row[key])
+        return (figures.grouped_bars if factors else figures.bars)(drawn, label)
+
+    return draw
+
+
+def columns(figure: str, *labels: Any, table: str | None = None, only: Only | None = None, **cells: Cell) -> Drawer:
+    """Any function of `figures` over columns, such as `lines.scalability`. labels: what it is given beside them.
+    cells: by the name of its column."""
+
+    def draw(tables: Mapping[str, Rows]) -> Figure:
+        module, name = figure.split(".")
+        rows = [row for row, _, _ in _chosen(tables, table, only, "")]
+        drawn = {column: [_cell(cell, row) for row in rows] for column, cell in cells.items()}
+        made: Figure = getattr(importlib.import_module(f"figures.{module}"), name)(drawn, *labels)
+        return made
 
     return draw
 

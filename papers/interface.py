@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from papers.recipes import Recipe
+from papers.recipes import CorpusRecipe
 from papers.sizes import Sizes
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def grid(**choices: Iterable[Any]) -> tuple[Row, ...]:
     return tuple(dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values()))
 
 
-def _no_recipes(_sizes: Sizes, _seed: int) -> Sequence[Recipe]:
+def _no_recipes(_sizes: Sizes, _seed: int) -> Sequence[CorpusRecipe]:
     return ()
 
 
@@ -82,7 +82,7 @@ class Experiment:
     figures: Mapping[str, Drawer] = field(default_factory=dict)
     notes: Sequence[str | Callable[[Rows], str]] = ()
     about: str = ""
-    recipes: Callable[[Sizes, int], Sequence[Recipe]] = _no_recipes
+    recipes: Callable[[Sizes, int], Sequence[CorpusRecipe]] = _no_recipes
 
 
 @dataclass(frozen=True)

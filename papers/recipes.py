@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from papers.sizes import Sizes
 from scenarios.learning import corpora
@@ -14,21 +13,6 @@ EVALUATION_SEED = 1000
 """Added to the seed for corpora that models are measured on, so that none repeats a query of the training corpus."""
 
 _DEFAULT_HORIZON_S = 240.0
-
-
-class Recipe(Protocol):
-    """A corpus before it is simulated."""
-
-    @property
-    def name(self) -> str:
-        """For people; part of a folder's name."""
-
-    @property
-    def command(self) -> str:
-        """The command line that simulates the same corpus into OUT, or words where there is none."""
-
-    def plan(self) -> tuple[Make, CorpusSpec]:
-        """What is simulated, and the specification whose hash names the folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +52,7 @@ class CorpusRecipe:
         return corpora.plan(**self._request)
 
 
-def label(recipe: Recipe) -> str:
+def label(recipe: CorpusRecipe) -> str:
     """Name and six digits of the hash: what the recipe's folders are called."""
     return f"{recipe.name}-{recipe.plan()[1].manifest()['config_hash'][:6]}"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from papers.recipes import Recipe, label
+from papers.recipes import CorpusRecipe, label
 from papers.rows import RowFilter
 from papers.simulating import FanOut, Job, fan_out
 from papers.sizes import Sizes
@@ -36,7 +36,7 @@ class Workspace:
         self, folder: Path, sizes: Sizes, seed: int, audience: Audience, simulating: FanOut | None = None
     ) -> None:
         self.folder, self.sizes, self.seed, self.audience = folder, sizes, seed, audience
-        self.used: dict[str, Recipe] = {}
+        self.used: dict[str, CorpusRecipe] = {}
         self._simulating = simulating or fan_out()
         self._datasets: dict[tuple[str, PerturbedCosts | None], Dataset] = {}
 
@@ -46,7 +46,7 @@ class Workspace:
         found.used, found._datasets = self.used, self._datasets
         return found
 
-    def prepare(self, recipes: Sequence[Recipe]) -> None:
+    def prepare(self, recipes: Sequence[CorpusRecipe]) -> None:
         """Simulates and aggregates those whose rows are not there yet, all in one Spark session."""
         named = {label(recipe): recipe for recipe in recipes}
         missing = {name: recipe for name, recipe in named.items() if not self._rows(name).exists()}
@@ -56,7 +56,7 @@ class Workspace:
         if jobs:
             self._simulating(jobs, self.audience)
 
-    def dataset(self, recipe: Recipe, misjudged: PerturbedCosts | None = None) -> Dataset:
+    def dataset(self, recipe: CorpusRecipe, misjudged: PerturbedCosts | None = None) -> Dataset:
         """The rows of a corpus; misjudged: as seen by who knows the costs of the engine only roughly."""
         name = label(recipe)
         self.used[name] = recipe
@@ -69,7 +69,7 @@ class Workspace:
                 self._datasets[name, misjudged] = learner.rows_of(self._rows(name), report, misjudged)
         return self._datasets[name, misjudged]
 
-    def split(self, recipe: Recipe, rows: RowFilter | None = None) -> RowSplit:
+    def split(self, recipe: CorpusRecipe, rows: RowFilter | None = None) -> RowSplit:
         """Training, validation and test rows; a filter takes rows from the former two and leaves the test rows alone.
 
         Raises BadInput if the filter leaves nothing to train or validate on.
@@ -89,7 +89,7 @@ class Workspace:
     def fitted(
         self,
         contestant: Predictor,
-        recipe: Recipe,
+        recipe: CorpusRecipe,
         rows: RowFilter | None = None,
         metrics: Sequence[str] = METRICS,
         misjudged: PerturbedCosts | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from optimizers.interface import Optimizer, Problem
@@ -98,7 +98,7 @@ def planned(workspace: Workspace, case: Case, optimizer: Optimizer, job: Deploym
 
 
 def solved(workspace: Workspace, job: Deployment, optimizer: Optimizer, horizon_s: float) -> dict[str, Any]:
-    """An optimizer's plan: `placement` as in a plan, `predicted_per_s`, `seconds`, `cpu_s` (of all threads), `weighed`.
+    """An optimizer's plan: `placement` as in a plan, `predicted_per_s`, `cpu_s` (of all threads), `weighed`.
 
     Kept in the workspace.
     """
@@ -112,7 +112,6 @@ def solved(workspace: Workspace, job: Deployment, optimizer: Optimizer, horizon_
             "cpu_s": time.process_time() - started_s,
             "placement": found.plan.model_dump(mode="json")["placement"],
             "predicted_per_s": found.objective,
-            "seconds": found.seconds,
             "weighed": found.weighed,
         }
 
@@ -136,23 +135,18 @@ def replicas_of(plan: ExecutionPlan) -> int:
 
 
 def reached_per_s(workspace: Workspace, case: Case, plan: ExecutionPlan, job: Deployment | None = None) -> float:
-    """Results a second that a case's plan has in the simulator."""
-    return float(judged(workspace, case, plan, job)["throughput_per_s"])
-
-
-def judged(workspace: Workspace, case: Case, plan: ExecutionPlan, job: Deployment | None = None) -> dict[str, Any]:
-    """What the simulator says of a case's plan, as `measured` gives it.
-
-    job: simulated instead of the case's own (such as another machine).
-    """
+    """Results a second that a case's plan has in the simulator. job: simulated instead of the case's own (such as
+    another machine)."""
     return measured(workspace, (case.job if job is None else job).with_plan(plan), case.settings)
 
 
-def measured(workspace: Workspace, job: Deployment, settings: RunSettings) -> dict[str, Any]:
-    """What the simulator says of a job, as `simulated` gives it, over as many runs as the scale says; kept."""
+def measured(workspace: Workspace, job: Deployment, settings: RunSettings) -> float:
+    """Results a second that a job has in the simulator, over as many runs as the scale says; kept."""
     runs = workspace.sizes.judged
     key = {"job": job.model_dump(mode="json"), "settings": settings.model_dump(mode="json"), "runs": runs}
-    return dict(workspace.cached("briskstream-runs", key, lambda: simulated(job, settings, workspace.seed, runs)))
+    return float(
+        workspace.cached("briskstream-throughputs", key, lambda: simulated(job, settings, workspace.seed, runs))
+    )
 
 
 def estimated(job: Deployment, plan: ExecutionPlan, fetch: Fetch = "relative") -> dict[str, float]:
@@ -176,17 +170,10 @@ def most_per_s(job: Deployment) -> float:
     return load_bound(model) * model.results_per_s
 
 
-def simulated(job: Deployment, settings: RunSettings, seed: int, runs: int) -> dict[str, Any]:
-    """Means over some runs: `throughput_per_s`, and `p99_s`, of the processing latency (None if nothing arrived).
-
-    A plain function of plain arguments, for pieces of work in other processes.
-    """
+def simulated(job: Deployment, settings: RunSettings, seed: int, runs: int) -> float:
+    """Results a second, mean over some runs. A plain function of plain arguments, for other processes."""
     found = replicate(simulate, Scenario.of(job, settings).with_run(seed=seed), runs)
-    latencies = [each.processing_latency_s for each in found if each.processing_latency_s is not None]
-    return {
-        "throughput_per_s": sum(each.throughput_per_s for each in found) / runs,
-        "p99_s": sum(each.p99 for each in latencies) / len(latencies) if latencies else None,
-    }
+    return sum(metrics.throughput_per_s for metrics in found) / runs
 
 
 def with_replicas(job: Deployment, plan: ExecutionPlan) -> Deployment:
@@ -194,11 +181,6 @@ def with_replicas(job: Deployment, plan: ExecutionPlan) -> Deployment:
     host = job.cluster.hosts[0].name
     counts = {name: plan.replicas(name) for name in plan.placement}
     return job.with_plan(job.plan.with_placement({name: (host,) * count for name, count in counts.items()}))
-
-
-def sized(case: Case, sockets: int) -> Case:
-    """The same application on another number of sockets."""
-    return replace(case, sockets=sockets)
 
 
 def on_server(rows: Rows, server: str) -> Rows:

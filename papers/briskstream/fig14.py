@@ -67,7 +67,7 @@ def random_plan(job: Deployment, seed: int, number: int) -> ExecutionPlan:
 def throughputs(job: Deployment, settings: RunSettings, first: int, last: int, seed: int) -> list[float]:
     """Of the random plans from `first` to before `last`, results a second."""
     plans = (random_plan(job, seed, number) for number in range(first, last))
-    return [simulated(job.with_plan(plan), settings, seed, 1)["throughput_per_s"] for plan in plans]
+    return [simulated(job.with_plan(plan), settings, seed, 1) for plan in plans]
 
 
 def _simulated(workspace: Workspace, case: Case, count: int) -> list[float]:

@@ -42,7 +42,7 @@ def by_planner(workspace: Workspace, gigabits: float, scenario: str = SCENARIO) 
     job = with_network(scenario_file.load(scenario), gigabits)
     best = 0.0
     for planner, plan in plans(workspace, job).items():
-        reached = measured(workspace, job.deployment.with_plan(plan), job.run)["throughput_per_s"] / 1e3
+        reached = measured(workspace, job.deployment.with_plan(plan), job.run) / 1e3
         best = best or reached
         hosts = {place.host for name in plan.placement for place in plan.locations(name)}
         row = {"planner": planner, "throughput": reached, "share": reached / best}

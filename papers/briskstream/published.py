@@ -86,5 +86,3 @@ WITHOUT_RMA_OF_IDEAL = (0.89, 0.95)
 
 OVER_FIX_L, OVER_FIX_U = (0.19, 0.39), (1.19, 4.55)
 """Section 6.4 on Fig. 12: by how much RLAS is better than with fixed capabilities, from least to most."""
-RANDOM_PLANS = 1000
-"""Section 6.4 on Fig. 14: random plans an application, none of which is better than RLAS."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from optimizers.numa.baselines import Spread
 from optimizers.numa.rlas import Rlas
@@ -19,21 +18,17 @@ from papers.briskstream.applications import (
     plan_by,
     reached_per_s,
     replicas_of,
-    sized,
     with_replicas,
 )
 from papers.briskstream.engines import BRISK
 from papers.briskstream.published import NEARLY_LINEAR_TO, WITHOUT_RMA_OF_IDEAL
-from papers.drawing import bars
-from papers.interface import CaseTable, Experiment, Row, Rows, grid
+from papers.drawing import bars, columns
+from papers.interface import CaseTable, Drawer, Experiment, Row, Rows, grid
 from papers.shapes import apart, shape, span, within
 from papers.workspace import Workspace
 from twin.cluster import Cluster
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SOCKETS = (1, 2, 4, 8)
 ENGINES = (BRISK, "storm", "flink")
@@ -78,7 +73,7 @@ def plan_as_engine(workspace: Workspace, case: Case) -> ExecutionPlan:
 def gap(workspace: Workspace, server: str, application: str, sockets: int = 8) -> Row:
     """How far RLAS's plan is from so many times its plan for one socket, with and without the cost of distance."""
     case = Case(application, server, sockets)
-    single = sized(case, 1)
+    single = replace(case, sockets=1)
     plan, one = (plan_by(workspace, where, Rlas()) for where in (case, single))
     found, ideal = reached_per_s(workspace, case, plan), sockets * reached_per_s(workspace, single, one)
     without = reached_per_s(workspace, case, plan, without_rma(case.job))
@@ -137,12 +132,10 @@ def gap_shapes(rows: Rows) -> Rows:
     ]  # fmt: skip
 
 
-def _scalability(table: str, series: str, only: Collection[str], tables: Mapping[str, Rows]) -> Figure:
-    from figures.lines import scalability
-
-    rows = [row for row in tables[table] if row["server"] in only]
-    columns = {"series": series, "sockets": "sockets", "speed_up": "speed_up"}
-    return scalability({name: [row[key] for row in rows] for name, key in columns.items()})
+def scalability(table: str, series: str, *servers: str) -> Drawer:
+    """A line a series over the sockets."""
+    only = {"server": servers}
+    return columns("lines.scalability", table=table, only=only, series=series, sockets="sockets", speed_up="speed_up")
 
 
 COLUMNS = {
@@ -192,11 +185,8 @@ FIG9 = Experiment(
         ),
     },
     figures={
-        **{
-            f"server-{server.lower()}": partial(_scalability, "applications", "application", (server,))
-            for server in SERVERS
-        },
-        "engines": partial(_scalability, "engines", "engine", tuple(SERVERS)),
+        **{f"server-{server.lower()}": scalability("applications", "application", server) for server in SERVERS},
+        "engines": scalability("engines", "engine", "A"),
     },
     notes=FIG9_NOTES,
 )

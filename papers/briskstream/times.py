@@ -15,7 +15,7 @@ import numpy as np
 from papers.briskstream.applications import SERVERS, Case, on_server
 from papers.briskstream.engines import BRISK
 from papers.briskstream.published import EXECUTE_OF_STORM, MOST_REMOTE_FACTOR, OTHERS_OF_STORM, TABLE_3
-from papers.drawing import column_of
+from papers.drawing import column_of, columns
 from papers.interface import CaseTable, Experiment, Row, Rows
 from papers.shapes import apart, shape, span, within
 from papers.workspace import Workspace
@@ -154,15 +154,6 @@ def _components(rows: Rows) -> Rows:
     ]  # fmt: skip
 
 
-def _numa_times(tables: Mapping[str, Rows]) -> Figure:
-    from figures.tuple_times import numa_times
-
-    rows = on_server(tables["times"], "A")
-    series = {"measured": "paper_measured_ns", "estimated": "paper_estimated_ns", "simulated": "simulated_ns"}
-    bars = {name: [row[key] for row in rows] for name, key in series.items()}
-    return numa_times({**column_of(rows, "operator", "sockets"), **bars})
-
-
 def _breakdown(server: str, tables: Mapping[str, Rows]) -> Figure:
     from figures.tuple_times import time_breakdown
 
@@ -228,7 +219,17 @@ TABLE3 = Experiment(
             shapes=_distances,
         )
     },
-    figures={"times": _numa_times},
+    figures={
+        "times": columns(
+            "tuple_times.numa_times",
+            only={"server": ["A"]},
+            operator="operator",
+            sockets="sockets",
+            measured="paper_measured_ns",
+            estimated="paper_estimated_ns",
+            simulated="simulated_ns",
+        )
+    },
     notes=TABLE3_NOTES,
 )
 FIG8_NOTES = (

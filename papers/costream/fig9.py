@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from optimizers.enumeration import PlacementSpace
 from optimizers.interface import Problem
 from papers.costream import planners
-from papers.drawing import column_of
+from papers.drawing import columns
 from papers.interface import CaseTable, Experiment, Row, Rows, grid
 from papers.parallel import kept
 from papers.recipes import EVALUATION_SEED, main_corpus
@@ -33,9 +33,6 @@ from twin.randomness import child_seed, stream
 from twin.rates.placements import Placements
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TYPES = {"linear": 1, "2-way join": 2, "3-way join": 3}
 """Sources of each query type."""
@@ -189,13 +186,6 @@ def _number(value: float | None) -> float:
     return float("inf") if value is None else value
 
 
-def _speed_ups(tables: Mapping[str, Rows]) -> Figure:
-    from figures.speed_ups import speed_ups
-
-    rows = [row for row in tables["placement"] if row["type"] != "all"]
-    return speed_ups(column_of(rows, "type", "planner", "speed_up", "speed_up_low", "speed_up_high"))
-
-
 _SPEED_UP = (
     "Speed-up: simulated Lp under the heuristic's plan over that under the chosen plan; 0 where only the chosen one "
     "has no results, infinite (shown empty) where only the heuristic's has none."
@@ -243,7 +233,13 @@ FIG9 = Experiment(
             shapes=shapes,
         )
     },
-    figures={"speed_up": _speed_ups},
+    figures={
+        "speed_up": columns(
+            "speed_ups.speed_ups",
+            only={"type": TYPES},
+            **{name: name for name in ("type", "planner", "speed_up", "speed_up_low", "speed_up_high")},
+        )
+    },
     notes=NOTES,
     recipes=lambda sizes, seed: [main_corpus(sizes, seed)],
 )

@@ -12,7 +12,7 @@ import numpy as np
 
 from papers.costream.judging import LEVELS, PAPERS, SHORT
 from papers.costream.published import FIGURE_7, FIGURE_8
-from papers.drawing import column_of
+from papers.drawing import columns
 from papers.interface import CaseTable, Drawer, Experiment, Row, Rows, grid
 from papers.recipes import main_corpus
 from papers.shapes import apart, shape, span
@@ -20,8 +20,6 @@ from papers.workspace import Workspace
 from twin.metrics import METRICS, REGRESSION_METRICS
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from models.dataset import Dataset
 
 FEWEST = 10
@@ -116,17 +114,25 @@ def bounded(bounds: Mapping[str, float], rows: Rows) -> Rows:
     return [*shapes, LEVELS]
 
 
-def _by_group(bounds: Mapping[str, float], contestant: str) -> Drawer:
-    def draw(tables: Mapping[str, Rows]) -> Figure:
-        from figures.error_by_group import error_by_group
+def _value(row: Row) -> float:
+    value = row["q50" if row["quantity"] == "q_error" else "accuracy"]
+    return float("nan") if value is None else float(value)
 
-        rows = [row for row in tables["errors"] if row["contestant"] == contestant]
-        table = column_of(rows, "dimension", "group", "metric", "quantity")
-        values = [row["q50" if row["quantity"] == "q_error" else "accuracy"] for row in rows]
-        table["value"] = [float("nan") if value is None else value for value in values]
-        return error_by_group(table, bounds, "bound in the paper")
 
-    return draw
+def figures(bounds: Mapping[str, float]) -> dict[str, Drawer]:
+    """One a contestant."""
+    same = {name: name for name in ("dimension", "group", "metric", "quantity")}
+    return {
+        name: columns(
+            "error_by_group.error_by_group",
+            bounds,
+            "bound in the paper",
+            only={"contestant": [contestant]},
+            **same,
+            value=_value,
+        )
+        for name, contestant in (("paper_architecture", "paper"), ("ours", "ours"))
+    }
 
 
 def by_group(groups_of: Callable[[Dataset], Sequence[Group]], bounds: Mapping[str, float], title: str) -> CaseTable:
@@ -164,7 +170,7 @@ FIG7 = Experiment(
             "Errors on held-out runs of the simulated corpus, by the mean of a feature over the hosts in use",
         )
     },
-    figures={"paper_architecture": _by_group(FIGURE_7, "paper"), "ours": _by_group(FIGURE_7, "ours")},
+    figures=figures(FIGURE_7),
     recipes=lambda sizes, seed: [main_corpus(sizes, seed)],
 )
 FIG8 = Experiment(
@@ -172,6 +178,6 @@ FIG8 = Experiment(
     source="Costream, Fig. 8, Exp. 1",
     summary="prediction errors by query type",
     tables={"errors": by_group(by_type, FIGURE_8, "Errors on held-out runs of the simulated corpus, by query type")},
-    figures={"paper_architecture": _by_group(FIGURE_8, "paper"), "ours": _by_group(FIGURE_8, "ours")},
+    figures=figures(FIGURE_8),
     recipes=lambda sizes, seed: [main_corpus(sizes, seed)],
 )
