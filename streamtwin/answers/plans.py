@@ -16,6 +16,9 @@ from streamtwin.tables.tables import of_regrets, of_standings
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+NO_MODEL = "-"
+"""Of what asks no cost model."""
+
 
 def told(answer: PlansJudged) -> Presentation:
     """A table a scenario, and of several the standings."""
@@ -48,7 +51,8 @@ def _best(standings: Sequence[Standing]) -> list[str]:
     if first.mean is None:
         return ["No optimizer found a plan that keeps up as well as the best known one."]
     mean = f"a mean regret of {first.mean:.1%} against the best plans known"
-    return [f"{first.optimizer} by {first.cost_model} is the best of {len(standings)}: {mean}."]
+    by = "" if first.cost_model == NO_MODEL else f" by {first.cost_model}"
+    return [f"{first.optimizer}{by} is the best of {len(standings)}: {mean}."]
 
 
 def _family(row: ValidationRow) -> str:

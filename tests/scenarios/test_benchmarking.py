@@ -8,18 +8,22 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from optimizers.balancing.registry import SOLVERS
+from scenarios.benchmarking import judges
 from scenarios.benchmarking import pieces as run
 from scenarios.benchmarking.judges import ProblemAnswer, rows
 from scenarios.benchmarking.pieces import Piece, pieces
 from scenarios.benchmarking.request import Request
 from scenarios.executing.processes import Processes
+from scenarios.planning.leader_board import standings
 from scenarios.planning.remembered import Remembered, spared_s
+from scenarios.planning.validation import ValidationRow
 from scenarios.suite.members import MEMBERS
 from scenarios.suite.registry import FAMILIES
 from scenarios.suite.without_placement import changing
@@ -43,6 +47,27 @@ def test_the_best_answer_has_no_regret_and_a_worse_kind_is_beyond_all(given, rel
             base = 10.0 - best.cost if relative else best.cost
             assert row.regret == pytest.approx((answer.cost - best.cost) / base)
     assert (found[-1].status, found[-1].regret, found[-1].message) == ("refused", None, "cannot")
+
+
+def test_who_migrates_more_than_allowed_is_of_a_worse_kind(monkeypatch):
+    class Greedy:
+        def solve(self, balance):
+            return SimpleNamespace(distance=0.0, cost=1.01 * balance.budget)
+
+    monkeypatch.setattr(judges, "SOLVERS", {"greedy": Greedy(), "search": SOLVERS["search"]})
+    greedy, search, given = judges.balances("key-groups", 0, REQUEST)
+    assert greedy.backpressured and greedy.regret == math.inf
+    assert (search.regret, given.regret) == (0.0, pytest.approx(1.0))
+
+
+def test_who_fails_once_stands_below_who_is_worse_each_time():
+    def row(optimizer, **more):
+        return ValidationRow(scenario="s", optimizer=optimizer, cost_model="-", objective="price", **more)
+
+    rows = [row("brilliant", status="feasible", regret=0.0), row("brilliant", status="failed")]
+    rows += [row("steady", status="feasible", regret=0.5)] * 2
+    first, second = standings(rows)
+    assert (first.optimizer, first.mean, second.mean, second.failed) == ("steady", 0.5, 0.0, 1)
 
 
 def test_a_run_is_made_once_and_its_time_is_told():

@@ -195,7 +195,3 @@ def test_scenarios_survive_json():
     for seed in range(30):
         scenario = random_scenario(COSTREAM, seed, RunSettings())
         assert Scenario.model_validate_json(scenario.model_dump_json()) == scenario
-
-
-def test_the_registry_has_the_costream_space():
-    assert SPACES["costream"] is COSTREAM

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -18,6 +16,7 @@ from scenarios.planning import leader_board, planner
 from scenarios.planning.validation import validate
 from scenarios.suite.members import MEMBERS
 from scenarios.suite.registry import FAMILIES, families
+from tests.streamtwin.test_cli import done
 from twin.errors import BadInput
 from twin.rates.model import RateModel
 from twin.simulation import simulate
@@ -148,25 +147,11 @@ def test_an_entry_point_is_known_by_its_name(monkeypatch):
         optimizer_by_name("their")
 
 
-def test_the_example_of_the_docs_runs_on_the_command_line():
-    command = [
-        sys.executable,
-        "-m",
-        "streamtwin.cli.app",
-        "benchmark",
-        "--families",
-        "numa",
-        "--most",
-        "1",
-        "--json",
-        "-q",
-    ]
-    command += ["--optimizers", f"milp,{EXAMPLE}:CoolestHost", "--cost-model", "rates"]
-    command += ["--replications", "1", "--references", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    document = json.loads(done.stdout)
-    assert [each["optimizer"] for each in document["standings"]] != []
-    assert {each["optimizer"] for each in document["rows"]} == {"milp", "coolest-host"}
+def test_the_example_of_the_docs_runs_on_the_command_line(capfd):
+    command = ["benchmark", "--families", "numa", "--most", 1, "--json", "--replications", 1, "--references", 2]
+    done(*command, "--optimizers", f"milp,{EXAMPLE}:CoolestHost", "--cost-model", "rates")
+    document = json.loads(capfd.readouterr().out)
+    assert {each["optimizer"] for each in document["standings"]} == {"milp", "coolest-host"}
     assert all(each["status"] in {"optimal", "feasible"} for each in document["rows"])
 
 

@@ -80,16 +80,6 @@ def test_a_run_does_not_know_the_order(seed: int, order: int) -> None:
     assert rows_of(first) == rows_of(second)
 
 
-@FEW
-@given(seed=st.integers(0, 10**9), order=st.integers(0, 100))
-def test_nor_does_an_exact_run(seed: int, order: int) -> None:
-    job = random_job(seed)
-    rate = sum(law.mean_rate_per_s for law in job.workload.arrivals.values())
-    how = RunSettings(horizon_s=min(5.0, 1000 / rate), period_s=min(5.0, 1000 / rate))
-    first, second = (simulate(Scenario.of(each, how)) for each in (job, shuffled(job, order)))
-    assert rows_of(first) == rows_of(second)
-
-
 @pytest.mark.parametrize("name", EVENTFUL)
 def test_nor_does_what_happens_to_it(name: str) -> None:
     scenario = scenario_file.load(name)

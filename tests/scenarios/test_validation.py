@@ -104,18 +104,6 @@ def test_plans_that_break_are_flagged_and_infinitely_worse_than_those_that_run(s
         assert row.regret_ci95 is None
 
 
-@pytest.mark.slow
-def test_rows_are_reproducible_but_for_the_clock(scenarios):
-    def timeless(rows):
-        return [{**row_as_dict(row), "plan_s": None} for row in rows]
-
-    assert timeless(rows_of(scenarios[:2], budget=9)) == timeless(rows_of(scenarios[:2], budget=9))
-
-
-def row_as_dict(row):
-    return {name: getattr(row, name) for name in row.__slots__}
-
-
 def test_a_refusal_is_a_row_and_does_not_stop_the_others(scenarios):
     rows = validate(scenarios[:1], [Exhaustive(max_plans=1), OPTIMIZERS["random"]], [RateModel()], fake(), 1, 0)
     assert [row.status for row in rows] == ["refused", "feasible"]

@@ -124,6 +124,8 @@ def test_failing_hanging_and_dying_runs_become_rows(spark: SparkSession, tmp_pat
         row["run"] for row in rows if row["status"] == "ok"
     }
     assert not leftovers(tmp_path)
+    shutil.rmtree(tmp_path / "c" / "chunks" / "chunk-000001")
+    assert write_corpus(spark, tmp_path / "c", spec_of(8), make, simulate).failed == 2  # those of before count
 
 
 def test_a_run_in_a_lost_process_gets_another_chance(spark: SparkSession, tmp_path: Path) -> None:
@@ -132,40 +134,23 @@ def test_a_run_in_a_lost_process_gets_another_chance(spark: SparkSession, tmp_pa
     assert summary.failed == 0
 
 
-def test_failed_runs_of_earlier_invocations_are_counted(spark: SparkSession, tmp_path: Path) -> None:
-    write_corpus(spark, tmp_path / "c", spec_of(4), make, Broken(raising=frozenset({0, 3})), chunk_runs=2)
-    shutil.rmtree(tmp_path / "c" / "chunks" / "chunk-000001")
-    assert write_corpus(spark, tmp_path / "c", spec_of(4), make, simulate).failed == 1
-
-
-@pytest.mark.parametrize(
-    ("changes", "key"),
-    [({"seed": 8}, "seed"), ({"space": "real"}, "space"), ({"settings": {"horizon_s": 1}}, "settings.horizon_s")],
-)
-def test_another_command_does_not_resume(
-    spark: SparkSession, tmp_path: Path, changes: dict[str, object], key: str
-) -> None:
+def test_what_is_no_such_corpus_is_refused_and_kept(spark: SparkSession, tmp_path: Path) -> None:
     write_corpus(spark, tmp_path / "c", spec_of(2), make, simulate)
-    with pytest.raises(BadInput, match=f"corpus with {key} "):
-        write_corpus(spark, tmp_path / "c", spec_of(**{"runs": 2, **changes}), make, simulate)
-
-
-def test_a_foreign_folder_is_refused_and_kept(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(BadInput, match=r"no corpus, it holds 'thesis\.txt'"):
-        write_corpus(spark, tmp_path, spec_of(2), make, simulate)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-
-
-def test_a_file_in_place_of_a_folder_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "c").write_text("")
-    with pytest.raises(BadInput, match="is a file"):
-        write_corpus(spark, tmp_path / "c", spec_of(2), make, simulate)
-
-
-def test_two_writers_do_not_meet(spark: SparkSession, tmp_path: Path) -> None:
+    others = {"seed": {"seed": 8}, "space": {"space": "real"}, "settings.horizon_s": {"settings": {"horizon_s": 1}}}
+    for key, changes in others.items():
+        with pytest.raises(BadInput, match=f"corpus with {key} "):
+            write_corpus(spark, tmp_path / "c", spec_of(**{"runs": 2, **changes}), make, simulate)
+    with pytest.raises(BadInput, match="has 2 runs, not 1; ask for as many or more"):
+        write_corpus(spark, tmp_path / "c", spec_of(1), make, simulate)
     with sole_writer(tmp_path / "c"), pytest.raises(BadInput, match="another process"):
         write_corpus(spark, tmp_path / "c", spec_of(2), make, simulate)
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "thesis.txt").write_text("years of work")
+    with pytest.raises(BadInput, match=r"no corpus, it holds 'thesis\.txt'"):
+        write_corpus(spark, tmp_path / "foreign", spec_of(2), make, simulate)
+    assert [path.name for path in (tmp_path / "foreign").iterdir()] == ["thesis.txt"]
+    with pytest.raises(BadInput, match="is a file"):
+        write_corpus(spark, tmp_path / "foreign" / "thesis.txt", spec_of(2), make, simulate)
 
 
 def spoil(path: Path, how: str) -> None:
@@ -223,12 +208,6 @@ def test_a_corpus_grows_to_the_runs_of_one_that_was_large_at_once(
     assert read_manifest(corpus) == read_manifest(tmp_path / "large")
 
 
-def test_a_corpus_does_not_shrink(spark: SparkSession, tmp_path: Path) -> None:
-    write_corpus(spark, tmp_path / "c", spec_of(4), make, simulate)
-    with pytest.raises(BadInput, match="has 4 runs, not 3; ask for as many or more"):
-        write_corpus(spark, tmp_path / "c", spec_of(3), make, simulate)
-
-
 @pytest.mark.parametrize(("version", "resumes"), [("0.2.7", True), ("0.1.0", False), ("1.2.0", False)])
 def test_patch_releases_resume_each_others_corpora(tmp_path: Path, version: str, resumes: bool) -> None:
     """They simulate the same runs; others may not, and say with which version to go on."""
@@ -242,13 +221,9 @@ def test_patch_releases_resume_each_others_corpora(tmp_path: Path, version: str,
             check_corpus(tmp_path, spec)
 
 
-@pytest.mark.parametrize("runs", [0, -1])
-def test_an_empty_corpus_is_refused(runs: int) -> None:
+def test_an_empty_corpus_and_a_manifest_that_is_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="runs must be >= 1"):
-        spec_of(runs)
-
-
-def test_a_manifest_that_is_none_is_named(tmp_path: Path) -> None:
+        spec_of(0)
     (tmp_path / "manifest.json").write_text("[]")
     with pytest.raises(BadInput, match="not a corpus manifest"):
         read_manifest(tmp_path)

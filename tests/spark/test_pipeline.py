@@ -51,40 +51,31 @@ def sum_again(path: Path) -> None:
     sums.write_text("\n".join([*kept, mended]) + "\n")
 
 
-def test_a_dataset_holds_every_successful_run_in_order(spark: SparkSession, made: Path, tmp_path: Path) -> None:
+def test_a_dataset_holds_every_successful_run_in_order_and_says_where_it_is_from(
+    spark: SparkSession, made: Path, tmp_path: Path
+) -> None:
     summary = write_dataset(spark, made, tmp_path / "deep" / "dataset")
     assert (summary.runs, summary.rows, summary.failed) == (RUNS, RUNS - 1, 1)
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["dataset"]
+    assert sorted(path.name for path in (tmp_path / "deep" / "dataset").iterdir()) == ["manifest.json", "rows.parquet"]
     rows = pq.read_table(tmp_path / "deep" / "dataset" / "rows.parquet")
     assert rows["index"].to_pylist() == [0, 1, 2, 4, 5, 6]
     assert rows.schema.names == TRAINING_ROWS.names
     assert rows.schema.types == TRAINING_ROWS.types
-
-
-def test_the_manifest_says_where_the_rows_are_from(spark: SparkSession, made: Path, tmp_path: Path) -> None:
-    write_dataset(spark, made, tmp_path / "dataset")
     source = json.loads((made / "manifest.json").read_text())
-    manifest = json.loads((tmp_path / "dataset" / "manifest.json").read_text())
-    assert manifest["corpus"] == source
-    assert manifest["corpus_hash"] == content_hash(source)
+    manifest = json.loads((tmp_path / "deep" / "dataset" / "manifest.json").read_text())
+    assert (manifest["corpus"], manifest["corpus_hash"]) == (source, content_hash(source))
     assert (manifest["runs"], manifest["rows"], manifest["failed"]) == (RUNS, RUNS - 1, 1)
 
 
-def test_nothing_but_rows_and_manifest_is_left(spark: SparkSession, made: Path, tmp_path: Path) -> None:
-    write_dataset(spark, made, tmp_path / "dataset")
-    assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
-    assert sorted(path.name for path in (tmp_path / "dataset").iterdir()) == ["manifest.json", "rows.parquet"]
-    assert {path.suffix for path in (tmp_path / "dataset" / "rows.parquet").iterdir()} == {".parquet"}
-
-
-def test_an_existing_folder_is_refused(spark: SparkSession, made: Path, tmp_path: Path) -> None:
+def test_an_existing_folder_and_one_that_is_no_corpus_are_refused(
+    spark: SparkSession, made: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(BadInput, match="no corpus"):
+        write_dataset(spark, tmp_path, tmp_path / "dataset")
     (tmp_path / "dataset").mkdir()
     with pytest.raises(BadInput, match="exists"):
         write_dataset(spark, made, tmp_path / "dataset")
-
-
-def test_a_folder_that_is_no_corpus_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no corpus"):
-        write_dataset(spark, tmp_path, tmp_path / "dataset")
 
 
 def test_an_incomplete_corpus_is_taken_only_on_demand(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
@@ -92,12 +83,6 @@ def test_an_incomplete_corpus_is_taken_only_on_demand(spark: SparkSession, corpu
     with pytest.raises(BadInput, match="holds 5 of its 7 runs"):
         write_dataset(spark, corpus, tmp_path / "dataset")
     assert write_dataset(spark, corpus, tmp_path / "dataset", partial=True).rows == 4
-
-
-def test_a_file_that_is_no_parquet_is_named(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
-    operators_of(corpus, 1).write_text("no Parquet")
-    with pytest.raises(BadInput, match=r"chunk-000001 is damaged \(operators\.parquet is .*\); repeat the command"):
-        write_dataset(spark, corpus, tmp_path / "dataset")
 
 
 def test_a_file_damaged_in_its_middle_is_named(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:

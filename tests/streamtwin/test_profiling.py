@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from scenarios.files import scenario_file
-from scenarios.files.overrides import set_value, set_values
+from scenarios.files.overrides import set_value
 from streamtwin.connect.profiling import profile_files
 from streamtwin.connect.profiling.measuring import OperatorProfile, instantiate, profile
 from tests.streamtwin.test_cli import refused, twin
@@ -152,11 +152,3 @@ def test_mistakes_are_one_line_and_2(
     arguments: list[object], expected: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert expected in refused(capsys, *arguments)
-
-
-def test_a_job_with_a_free_operator_is_one_line_and_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = tmp_path / "free.yaml"
-    path.write_text(
-        scenario_file.dump(set_values(scenario_file.load("briskstream-wc"), ["query.operators.sink.service_time_s=0"]))
-    )
-    assert "'sink' has a profile with zero cost" in refused(capsys, "profile", path, "--samples", 10)

@@ -70,6 +70,10 @@ def test_conservation_and_the_windows_law_stand_beside_the_twin(folder):
     for name in ("by conservation alone", "count windows, from their own input"):
         assert beside[name].median == pytest.approx(0.0, abs=1e-12) and beside[name].within_5_percent == 1.0
     assert beside["count windows, from their own input"].quantities == 1
+    fires_late = source(0, 400, 600) + filter_node(1, 500, 125) + aggregate(2, 250, 4) + edges((0, 1), (1, 2))
+    (folder / "linear" / "run-1.graph").write_text("graph {\n" + fires_late + HOSTS + "}\n")
+    beside = validate(folder, SETTINGS, by_rates).beside
+    assert beside["count windows, from their own input"].median == pytest.approx((5 - 4) / 4)
 
 
 @given(scale=st.floats(0.1, 10))
