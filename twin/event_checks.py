@@ -112,7 +112,7 @@ def check_rescale(rescale: Rescale, deployment: Deployment, where: str) -> None:
 def scaling_obstacle(name: str, deployment: Deployment) -> str:
     """Why an operator cannot be scaled while it runs, with the remedy; empty if it can."""
     query = deployment.query
-    operator, group = query.operator(name), _run_together(name, deployment)
+    operator, group = query.operator(name), together(name, deployment)
     if operator.is_source:
         return f"{name!r} is a source, whose replicas read fixed partitions; scale what comes after it"
     for stream in query.inputs(group[0]):
@@ -183,7 +183,7 @@ def _routes(where: str, places: Sequence[Location], deployment: Deployment) -> N
 
 def _operator(where: str, name: str, deployment: Deployment) -> AnyOperator:
     _known(where, "operator", name, (operator.name for operator in deployment.query.operators))
-    group = _run_together(name, deployment)
+    group = together(name, deployment)
     if group[0] != name:
         raise ValueError(f"{where}: {name!r} runs as one with {group[0]!r} and goes where that goes; name {group[0]!r}")
     return deployment.query.operator(name)
@@ -201,9 +201,3 @@ def _known(where: str, what: str, name: str, names: Iterable[str]) -> None:
     known = tuple(names)
     if name not in known:
         raise ValueError(f"{where}: unknown {what} {name!r}; {suggest(name, known)}")
-
-
-def _run_together(name: str, deployment: Deployment) -> Fused:
-    """The operators that one runs together with, itself among them; alone, itself."""
-    groups = fused(deployment.query, deployment.plan, deployment.engine)
-    return next((group for group in groups if name in group), (name,))

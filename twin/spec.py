@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
+from types import NoneType
 from typing import Any, Literal, Self, TypeVar, get_args, get_origin
 
 from pydantic import (
@@ -19,7 +20,6 @@ from pydantic import (
 
 from twin.error_location import Path, error_location
 from twin.errors import BadInput, suggest
-from twin.numbers import numeric, without_truths
 
 
 @cache
@@ -32,7 +32,7 @@ def tags(spec: type[BaseModel]) -> tuple[str, ...]:
 
 @cache
 def _numeric_fields(spec: type[BaseModel]) -> frozenset[str]:
-    return frozenset(name for name, field in spec.model_fields.items() if numeric(field.annotation))
+    return frozenset(name for name, field in spec.model_fields.items() if _numeric(field.annotation))
 
 
 class Spec(BaseModel):
@@ -59,7 +59,7 @@ class Spec(BaseModel):
         if not isinstance(data, Mapping):
             return data
         numbers = _numeric_fields(cls)
-        return {name: without_truths(value) if name in numbers else value for name, value in data.items()}
+        return {name: _without_truths(value) if name in numbers else value for name, value in data.items()}
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """As pydantic's, but for properties computed from what is updated: they are computed anew."""
@@ -237,3 +237,33 @@ _VALIDATOR = re.compile(r"(function|tuple|str|dict|list|literal)\b.*[\[-]|str$|c
 def literal_values(alias: object) -> tuple[str, ...]:
     """The strings of a `Literal[...]` alias, in order."""
     return tuple(get_args(alias))
+
+
+# truths where numbers are asked: Python takes True for 1, and so would a scenario that says `rate_per_s: true` ------
+
+
+def _numeric(annotation: Any) -> bool:
+    """Whether nothing but numbers is asked, also of the items of a list or the values of a mapping."""
+    kinds = set(_leaves(annotation)) - {NoneType, Ellipsis}
+    return bool(kinds) and kinds <= {int, float}
+
+
+def _without_truths(value: Any) -> Any:
+    """`value` with 'true' for True: a word is no number, and the refusal of it tells what was written, and where."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return type(value)(_without_truths(each) for each in value)
+    if isinstance(value, Mapping):
+        return {name: _without_truths(each) for name, each in value.items()}
+    return value
+
+
+def _leaves(annotation: Any) -> Iterable[Any]:
+    """The types that an annotation is made of, without containers, names of a mapping, bounds and other notes."""
+    parts = get_args(annotation)
+    if hasattr(annotation, "__metadata__"):
+        parts = parts[:1]
+    elif parts and isinstance(annotation.__origin__ if hasattr(annotation, "__origin__") else None, type):
+        parts = parts[1:] if issubclass(annotation.__origin__, Mapping) else parts
+    return (leaf for part in parts for leaf in _leaves(part)) if parts else (annotation,)

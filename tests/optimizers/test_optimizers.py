@@ -211,14 +211,18 @@ def test_replica_counts_of_the_deployment_are_kept(make_deployment, table_model)
         assert {name: plan.replicas(name) for name in plan.placement} == {"a": 1, "b": 1, "f": 3, "j": 1, "s": 1}
 
 
-def test_if_nothing_is_sane_the_least_likely_to_fail_is_kept_and_said_so(make_deployment):
+@pytest.mark.parametrize("doom", ["backpressured", "success"])
+def test_if_nothing_is_sane_the_least_likely_to_fail_is_kept_and_said_so(make_deployment, doom):
     class Doomed:
         name = "doomed"
 
         def predict(self, scenario, plans):
             n = len(plans)
             risk = np.array([0.6 if plan.placement["s"] == ("h2",) else 0.9 for plan in plans])
-            return Estimates(dict.fromkeys(METRICS, np.ones(n)) | {"backpressured": risk}, np.zeros(n))
+            chances = (
+                {"backpressured": risk} if doom == "backpressured" else {"backpressured": 0 * risk, "success": 1 - risk}
+            )
+            return Estimates(dict.fromkeys(METRICS, np.ones(n)) | chances, np.zeros(n))
 
     problem = Problem(scenario=make_deployment(), cost_model=Doomed(), budget=EVERYTHING, space=RULED)
     for optimizer, status in ((Exhaustive(), Status.INFEASIBLE), (Costream(), Status.INFEASIBLE)):

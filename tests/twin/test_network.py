@@ -13,13 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.twin.worlds import chain, deployment, sink, source
-from twin.cluster import Cluster
+from twin.cluster import Cluster, Routes
 from twin.deployment import Deployment
 from twin.engine.record import Record
 from twin.engine.streams.network import Nic
 from twin.errors import BadInput
 from twin.rates.model import RateModel
-from twin.routes import Routes
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse

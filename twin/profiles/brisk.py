@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from twin.profiles.costs import PerKind, PerType
-from twin.profiles.memory import Memory
+from twin.profiles.costs import Memory, PerKind, PerType
 from twin.profiles.profile import EngineProfile
 
 BRISK = EngineProfile(

@@ -1,10 +1,10 @@
-"""Numbers a kind of operators or a type of data: the costs of a tuple before and while its values are looked at."""
+"""What a profile is made of: costs of a tuple by kind of operator and by type of data, the heap, pauses and jitter."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import Field, create_model
+from pydantic import Field, create_model, model_validator
 
 from twin.kinds.registry import BY_KIND
 from twin.query import AnyOperator, Columns
@@ -57,3 +57,51 @@ class PerType(Spec):
     def total(self, columns: Columns) -> float:
         """Summed over all values of one tuple."""
         return self.ints * columns.ints + self.strings * columns.strings + self.doubles * columns.doubles
+
+
+class Memory(Spec):
+    """A JVM's heap: linear slow-down by garbage collection above `onset`, a crash above `crash` (shares of RAM)."""
+
+    base_mb: Annotated[
+        float, Field(ge=0, le=10**9, description="taken by the engine itself, a host that runs anything")
+    ]
+    object_overhead: Annotated[float, Field(ge=1, le=10**6, description="heap bytes per byte of tuple data")]
+    onset: Annotated[float, Field(gt=0, le=1)]
+    crash: Annotated[float, Field(gt=0, le=1)]
+    slowdown_at_crash: Annotated[
+        float, Field(ge=1, le=10**6, description="factor on all CPU work just below the crash")
+    ]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.onset > self.crash:
+            raise ValueError(f"memory.onset must be <= crash ({self.crash:g}), got {self.onset:g}")
+        return self
+
+    def slowdown(self, used_share: float) -> float:
+        """Factor on CPU work, >= 1, at that share of RAM in use."""
+        if used_share <= self.onset:
+            return 1.0
+        reach = min(1.0, (used_share - self.onset) / max(self.crash - self.onset, 1e-9))
+        return 1.0 + reach * (self.slowdown_at_crash - 1.0)
+
+
+class Noise(Spec):
+    """What disturbs a run besides the variability of services; all of it off unless given."""
+
+    gc_interval_s: Annotated[
+        float | None, Field(ge=1e-6, description="mean time between stop-the-world pauses of a host; absent: none")
+    ] = None
+    gc_pause_s: Annotated[float, Field(ge=0, le=3600, description="length of a pause")] = 0.0
+    jitter_scv: Annotated[
+        float, Field(ge=0, le=10, description="squared coefficient of variation of network latencies")
+    ] = 0.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.gc_interval_s is None) != (self.gc_pause_s == 0.0):
+            raise ValueError(
+                f"noise needs both gc_interval_s and gc_pause_s > 0, got {self.gc_interval_s} and {self.gc_pause_s}; "
+                "leave both out for no pauses"
+            )
+        return self

@@ -9,9 +9,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from twin.profiles.costs import Micros, PerKind, PerType
-from twin.profiles.memory import Memory
-from twin.profiles.noise import Noise
+from twin.profiles.costs import Memory, Micros, Noise, PerKind, PerType
 from twin.query import AnyOperator, Columns, Query, Windowed
 from twin.spec import Spec
 

@@ -5,8 +5,7 @@ Its Table II (one replica an operator, 100 to 25,600 tuples/s, half a core to ei
 
 from __future__ import annotations
 
-from twin.profiles.costs import PerKind, PerType
-from twin.profiles.memory import Memory
+from twin.profiles.costs import Memory, PerKind, PerType
 from twin.profiles.profile import EngineProfile
 
 STORM = EngineProfile(

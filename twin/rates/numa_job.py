@@ -10,13 +10,13 @@ from typing import Literal
 
 import numpy as np
 
-from twin.chaining import still_fused
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.job import Job, compile
 from twin.plan import ExecutionPlan
 from twin.rates.arrays import JobArrays
 from twin.rates.load import flow_at, offered_flow
+from twin.rates.placements import CountedPlans
 
 Fetch = Literal["relative", "never", "always"]
 """What a tuple from another socket costs: by distance; nothing; or always the most, even from the same socket."""
@@ -162,8 +162,4 @@ class NumaJob:
 
     def plan_of(self, counts_ol: np.ndarray) -> ExecutionPlan:
         """The job's plan with these replicas; those of an operator in the order of the sockets."""
-        names = [str(location) for location in self.locations]
-        rows = dict(zip(self.operators, counts_ol.astype(int), strict=True))
-        listed = [operator.name for operator in self.deployment.query.operators]
-        places = {name: tuple(np.repeat(names, rows[name]).tolist()) for name in listed}
-        return still_fused(self.deployment.query, self.deployment.plan.with_placement(places))
+        return CountedPlans(self.deployment, counts_ol[None])[0]
