@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
@@ -17,12 +17,12 @@ from pydantic import Field
 
 from scenarios.executing.progress import Audience
 from scenarios.files.documents import CLOSED, Number, Share
-from scenarios.questions.bench import Bench, Job
+from scenarios.questions.bench import Bench
 from scenarios.questions.bisection import FAR, Border, Range, broken, search, spot_checks
 from scenarios.questions.condition import Condition
 from scenarios.questions.intervals import of_mean
-from scenarios.questions.kept import Outcome
 from scenarios.questions.knobs import Knob
+from scenarios.questions.prober import Prober
 from scenarios.questions.resources import Resource, binding, resources
 from twin.errors import BadInput
 from twin.precision.steadiness import steady
@@ -33,7 +33,6 @@ CHECKED = 3
 """Repetitions in which values far from the border are tried."""
 CONFIDENCE = 0.95
 LONGER = 4
-LONG_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,59 +143,10 @@ class Limit(NamedTuple):
     share_that_holds95: float | None = None
 
 
-@dataclass
-class Prober:
-    """Makes the runs that a search asks for, and remembers why a value was no valid scenario."""
-
-    scenario: Scenario
-    question: Question
-    bench: Bench
-    audience: Audience
-    seed: int
-    refused: dict[float, str] = field(default_factory=dict)
-    cases: dict[float, Scenario | None] = field(default_factory=dict)
-
-    def ask(self, asked: Sequence[tuple[int, float]]) -> list[bool]:
-        """Whether the condition holds in each repetition at each value; never where the scenario is not valid."""
-        found = self.outcomes(asked)
-        holds = [each is not None and self.question.condition.holds(each.measures) for each in found]
-        self.audience.stage(_told(asked, holds))
-        return holds
-
-    def outcomes(self, asked: Sequence[tuple[int, float]]) -> list[Outcome | None]:
-        """Of each (repetition, value); None where the scenario is not valid."""
-        cases = [self.at(value) for _, value in asked]
-        jobs = [
-            (case, child_seed(self.seed, index))
-            for case, (index, _) in zip(cases, asked, strict=True)
-            if case is not None
-        ]
-        made = iter(self._made(jobs))
-        return [None if case is None else next(made) for case in cases]
-
-    def _made(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """With progress, if it takes long."""
-        if self.bench.missing_s(jobs) < LONG_S:
-            return self.bench.outcomes(jobs)
-        with self.audience.progress("runs") as report:
-            return self.bench.outcomes(jobs, report)
-
-    def at(self, value: float) -> Scenario | None:
-        """The scenario with the knob at `value`; None if that is no valid scenario, or no run of it would end."""
-        if value not in self.cases:
-            try:
-                found = self.question.knob.turned(self.scenario, int(value) if value.is_integer() else value)
-                self.bench.check(found)
-                self.cases[value] = found
-            except BadInput as error:
-                self.cases[value], self.refused[value] = None, str(error)
-        return self.cases[value]
-
-
 def capacity(scenario: Scenario, question: Question, bench: Bench, seed: int, audience: Audience) -> CapacityAnswer:
     """Raises BadInput if the scenario as given is not valid, or has no number to turn."""
     within = question.range(scenario)
-    prober = Prober(scenario, question, bench, audience, seed)
+    prober = Prober(scenario, question.knob, question.condition, bench, audience, seed)
     borders = search(prober.ask, question.replications, within)
     if not any(border.seen and prober.at(value) for border in borders for value in border.seen):
         raise BadInput(next(iter(prober.refused.values())))
@@ -266,7 +216,7 @@ def _check(prober: Prober, borders: Sequence[Border], within: Range) -> None:
     prober.audience.stage(f"checking that there is one limit: {len(asked)} runs far from it")
     for (index, value), outcome in zip(asked, prober.outcomes(asked), strict=True):
         assert outcome is not None
-        borders[index].seen[value] = prober.question.condition.holds(outcome.measures)
+        borders[index].seen[value] = prober.condition.holds(outcome.measures)
 
 
 def _longer_runs_fail(prober: Prober, limit: Limit, within: Range) -> int | None:
@@ -289,7 +239,7 @@ def _longer_runs_fail(prober: Prober, limit: Limit, within: Range) -> int | None
     except BadInput:
         return None
     made = prober.bench.outcomes([(longer, child_seed(prober.seed, index)) for index in range(CHECKED)])
-    return sum(not prober.question.condition.holds(each.measures) for each in made)
+    return sum(not prober.condition.holds(each.measures) for each in made)
 
 
 class Reason(NamedTuple):
@@ -310,7 +260,7 @@ def _reason(prober: Prober, borders: Sequence[Border], known: bool) -> Reason:
     bad = [(index, border.bad) for index, border in enumerate(borders) if border.bad is not None]
     fails: dict[str, int] = {}
     for outcome in prober.outcomes(bad):
-        for text in prober.question.condition.failing(outcome.measures) if outcome is not None else ():
+        for text in prober.condition.failing(outcome.measures) if outcome is not None else ():
             fails[text] = fails.get(text, 0) + 1
     before, beyond = _used(prober, good), _used(prober, bad)
     used_beyond = {(each.kind, each.name): each.used for each in beyond}
@@ -330,9 +280,3 @@ def _used(prober: Prober, asked: Sequence[tuple[int, float]]) -> list[Resource]:
     outcomes = [outcome for outcome in prober.outcomes(asked) if outcome is not None]
     cases = [case for _, value in asked if (case := prober.at(value)) is not None]
     return resources(cases[0], outcomes) if cases and outcomes else []
-
-
-def _told(asked: Sequence[tuple[int, float]], holds: Sequence[bool]) -> str:
-    low, high = min(value for _, value in asked), max(value for _, value in asked)
-    where = f"at {low:,.6g}" if low == high else f"at {low:,.6g} to {high:,.6g}"
-    return f"{where}: holds in {sum(holds)} of {len(asked)} runs"
