@@ -63,7 +63,7 @@ def view(layout: np.dtype[Any], here: int) -> Any:
 
 
 Names = Mapping[str, str]
-"""Field of a structure, by attribute of an object."""
+"""Field of a structure, by attribute of an object: what is written there, and back when it is asked for."""
 
 
 def same(names: str) -> dict[str, str]:
@@ -79,7 +79,11 @@ PORT = same("dropped passed_over send_s")
 CARD = same("tuples_in bytes_per_s bytes_out backlog_s last_s")
 PROCESSOR = same("capacity slowdown speed work_s level clock shared") | {"since_s": "since", "_sequence": "sequence"}
 SINK = same("count counted processing_sum_s e2e_sum_s")
-WHETHER = ("busy", "halted", "shared")
+BROKER = same("place taken")
+LEG = same("tuples")
+LOGIC = same("dropped")
+STEP = same("came service_s")
+WHETHER = ("busy", "halted", "shared", "watching")
 """Those that are true or false."""
 
 

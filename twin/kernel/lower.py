@@ -10,7 +10,7 @@ import numpy as np
 
 from twin.engine.calendar import Alarm
 from twin.engine.draws import BLOCK, Draws
-from twin.engine.logic import Logic, Step
+from twin.engine.logic import Logic
 from twin.engine.logics.remember import RememberLogic
 from twin.engine.station.task import Task
 from twin.engine.streams.channel import Inbox
@@ -19,7 +19,23 @@ from twin.engine.streams.route import Jitter, Leg
 from twin.engine.windows.content import Content
 from twin.engine.windows.session import SessionLogic
 from twin.kernel import layout as k
-from twin.kernel.arena import CARD, INBOX, OUTPUT, PORT, PROCESSOR, SINK, TASK, WAY, Arena, Names, addresses, fill, view
+from twin.kernel.arena import (
+    BROKER,
+    CARD,
+    INBOX,
+    OUTPUT,
+    PORT,
+    PROCESSOR,
+    SINK,
+    TASK,
+    WAY,
+    Arena,
+    Names,
+    addresses,
+    fill,
+    same,
+    view,
+)
 from twin.kernel.handover.calendar import lower_calendar
 from twin.kernel.handover.channels import lower_cards, lower_ports
 from twin.kernel.handover.logics import lower_sinks
@@ -33,8 +49,9 @@ class Lowered:
     blocks: arrays that grow or are drawn anew, by owner and field. pending: slot, by the identity of the alarm that the
     engine has for it. wires: lanes, by receiver, card and latency; flying: those whose arrivals are events. gone_paths:
     those that records have left behind, by inbox and what the rest costs. others: what is under way on cards and links
-    without being the kernel's: state, say. stops: inboxes, or hops, at the ends of paths, with what it costs
-    to fetch from there. error: what Python raised while the kernel ran.
+    without being the kernel's: state, say. stops: inboxes, or hops, at the ends of paths, with what it costs to fetch
+    from there. filled: columns that are written back whenever they are asked for; held: at the end. error: what Python
+    raised while the kernel ran.
     """
 
     def __init__(self, world: World) -> None:
@@ -55,6 +72,7 @@ class Lowered:
         self.times: np.ndarray = np.zeros(0)
         self.orders = self.kinds = self.owners = np.zeros(0, np.int64)
         self.filled: list[tuple[np.ndarray, Sequence[Any], Names]] = []
+        self.held: list[tuple[np.ndarray, Sequence[Any], Names]] = []
         self._components()
         for lower in (lower_cards, lower_ports, lower_sinks, lower_tasks, lower_pools, lower_brokers, lower_queues):
             lower(self)
@@ -66,7 +84,7 @@ class Lowered:
         self.task_rows = self.make(k.TASK, self.tasks, TASK)
         self.columns(self.task_rows, [task.output for task in self.tasks], OUTPUT)
         self.pools = list(world.pools.values())
-        self.pool_rows = self.make(k.POOL, self.pools)
+        self.pool_rows = self.make(k.POOL, self.pools, held="turn")
         self.ports = [port for task in self.tasks for port in task.ports]
         self.port_rows = self.make(k.PORT, self.ports, PORT)
         inboxes = [inbox for inboxes in world.inboxes.values() for inbox in inboxes]
@@ -81,21 +99,21 @@ class Lowered:
         self.sinks = [sink for task in self.tasks if (sink := task.logic.sink()) is not None]
         self.sink_rows = self.make(k.SINK, self.sinks, SINK)
         self.brokers = [broker for brokers in world.brokers.values() for broker in brokers]
-        self.broker_rows = self.make(k.BROKER, self.brokers)
+        self.broker_rows = self.make(k.BROKER, self.brokers, BROKER)
         self.streams: list[Draws] = []
-        self.legs: list[Leg] = []
         self.leg_addresses: set[int] = set()
         self.jitters: list[Jitter] = []
         self.logics: list[tuple[Logic, Any]] = []
         self.logic_at: dict[int, Logic] = {}
-        self.steps: list[tuple[Step, Any]] = []
         self.stores: list[tuple[RememberLogic | SessionLogic, Any]] = []
         self.contents: list[tuple[np.ndarray, Sequence[Content]]] = []
 
     # structures and arrays -------------------------------------------------------------------------------------------
 
-    def make(self, layout: np.dtype[Any], objects: Sequence[Any], names: Names | None = None) -> np.ndarray:
-        """The structures of some objects."""
+    def make(
+        self, layout: np.dtype[Any], objects: Sequence[Any], names: Names | None = None, held: str = ""
+    ) -> np.ndarray:
+        """The structures of some objects. names: see `columns`; held: attributes that are written back at the end."""
         made = self.arena.make(layout, len(objects))
         for each, here in zip(objects, addresses(made), strict=False):
             self.here[id(each)] = here
@@ -104,6 +122,9 @@ class Lowered:
         made = made[: len(objects)]
         if names is not None:
             self.columns(made, objects, names)
+        if held:
+            fill(made, objects, same(held))
+            self.held.append((made, objects, same(held)))
         return made
 
     def columns(self, rows: np.ndarray, objects: Sequence[Any], names: Names) -> None:

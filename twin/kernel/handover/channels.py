@@ -17,7 +17,7 @@ from twin.engine.streams.network import Nic
 from twin.engine.streams.ports import GatheringPort, SheddingPort
 from twin.engine.streams.route import Jitter, JitteredLeg, Leg
 from twin.kernel import layout as k
-from twin.kernel.arena import addresses, view
+from twin.kernel.arena import LEG, addresses, view
 from twin.kernel.handover.records import arrive_at, chain, ends, items, lower_items, record
 
 if TYPE_CHECKING:
@@ -80,13 +80,13 @@ def nowhere(low: Lowered) -> int:
 def _leg(low: Lowered, leg: Leg, path: Path) -> int:
     """The structure of a hop of a path, and those of the hops after it."""
     if id(leg) not in low.here:
-        low.legs.append(leg)
-        row = low.make(k.LEG, [leg])[0]
-        row["tuples"], row["latency_s"], row["bytes_each"] = leg.tuples, leg.latency_s, leg.bytes_each
+        jittered = isinstance(leg, JitteredLeg)
+        row = low.make(k.LEG, [leg], LEG, held="arrival_s" if jittered else "")[0]
+        row["latency_s"], row["bytes_each"] = leg.latency_s, leg.bytes_each
         low.leg_addresses.add(int(row["here"]))
         row["card"], row["path"] = low.here[id(leg.nic)], low.here[id(path)]
         if isinstance(leg, JitteredLeg):
-            row["jitter"], row["arrival_s"] = _jitter(low, leg.jitter), leg.arrival_s
+            row["jitter"] = _jitter(low, leg.jitter)
         if leg.onward is None:
             row["lane"] = lane(low, path.inbox.task, leg.nic, leg.latency_s)
         else:
@@ -113,10 +113,6 @@ def write_jitter(row: Any, jitter: Jitter) -> None:
 
 def lift_hops(low: Lowered) -> None:
     """What hops remember."""
-    for leg in low.legs:
-        row = view(k.LEG, low.here[id(leg)])
-        if isinstance(leg, JitteredLeg):
-            leg.arrival_s = float(row["arrival_s"])
     for jitter in low.jitters:
         write_jitter(view(k.JITTER, low.here[id(jitter)]), jitter)
 

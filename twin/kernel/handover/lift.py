@@ -18,7 +18,7 @@ from twin.kernel.advance import count_pooled, count_waiting, expire
 from twin.kernel.arena import view, write_back
 from twin.kernel.handover.channels import lift_hops, lift_ports
 from twin.kernel.handover.logics import lift_logics
-from twin.kernel.handover.stations import count_taken, lift_brokers, lift_pools, lift_tasks
+from twin.kernel.handover.stations import lift_brokers, lift_pools, lift_tasks
 
 if TYPE_CHECKING:
     from twin.kernel.lower import Lowered
@@ -32,11 +32,6 @@ def counters(low: Lowered) -> None:
     heaps(low)
     for card, coming in zip(low.cards, low.card_rows["flying"].tolist(), strict=True):
         card.tuples_out = card.tuples_in - coming - low.others[card]
-    for leg in low.legs:
-        leg.tuples = int(view(k.LEG, low.here[id(leg)])["tuples"])
-    count_taken(low)
-    for step, row in low.steps:
-        step.came = int(row["came"])
     for sink, row in zip(low.sinks, low.sink_rows, strict=True):
         for field in ("processing", "e2e"):
             counts = low.blocks[int(row["here"]), field]
@@ -116,6 +111,8 @@ def close(low: Lowered) -> None:
             counts = low.blocks[int(row["here"]), "buffers"]["count"].tolist()
             held = {number: [ANY[1]] * count for number, count in enumerate(counts) if count}
             port._buffers = defaultdict(list, held)
+    for columns in low.held:
+        write_back(*columns)
     lift_logics(low, closing=True)
 
 
@@ -130,6 +127,8 @@ def lift(low: Lowered) -> None:
             low.blocks[int(row["here"]), field][: int(row[f"{field}_left"])].tolist()
             for field in ("uniforms", "services")
         )
+    for columns in low.held:
+        write_back(*columns)
     lift_logics(low)
     for lift in (lift_hops, lift_brokers, lift_ports, lift_tasks, lift_pools):
         lift(low)

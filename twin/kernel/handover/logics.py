@@ -19,7 +19,7 @@ from twin.engine.station.task import Task
 from twin.engine.windows.session import SessionLogic
 from twin.engine.windows.window import WindowLogic
 from twin.kernel import layout as k
-from twin.kernel.arena import addresses, view
+from twin.kernel.arena import LOGIC, STEP, addresses, view
 from twin.kernel.handover.records import arrived, ends, items, record
 from twin.kernel.handover.state import lift_store, lift_window, lower_found, lower_store, lower_window, results_of
 from twin.kernel.traits import LOGICS, logics_of
@@ -30,20 +30,19 @@ if TYPE_CHECKING:
 
 def lower_calls(low: Lowered, logic: CallLogic, place: Any, owner: Any) -> int:
     """The structure of a task's calls; what flies is known from the calendar."""
-    row, calls, gate = low.make(k.CALLING, [logic])[0], logic.calls, logic.gate
+    row, calls, gate = low.make(k.CALLING, [logic], held="answered last_s")[0], logic.calls, logic.gate
     here = int(row["here"])
     place["send_s"] = logic.selectivity * logic.out.send_s if logic.end is None else 0.0
     row["task"], row["logic"], row["answers"] = owner["here"], place["here"], low.stream(logic.answers)
     row["slot"], row["turn"] = low.slot(k.ANSWERS, here), low.slot(k.TURNS, here)
     low.pending[id(logic.turn)] = int(row["turn"])
     row["sink"] = 0 if logic.end is None else low.here[id(logic.end)]
-    row["capacity"], row["selectivity"], row["last_s"] = logic.capacity, logic.selectivity, logic.last_s
+    row["capacity"], row["selectivity"] = logic.capacity, logic.selectivity
     row["hit_ratio"], row["hit_s"], row["latency_s"] = calls.hit_ratio, calls.hit_s, calls.latency_s
-    row["ordered"], row["answered"], row["waits"] = calls.ordered, logic.answered, logic.turn.pending
+    row["ordered"], row["waits"] = calls.ordered, logic.turn.pending
     if gate is not None:
         if id(gate) not in low.here:
-            made = low.make(k.GATE, [gate])[0]
-            made["each_s"], made["free_s"] = gate.each_s, gate.free_s
+            low.make(k.GATE, [gate], held="each_s free_s")
         row["gate"] = low.here[id(gate)]
     if logic.stuck is not None:
         row["stuck"] = arrived(low, [logic.stuck])[0]
@@ -67,11 +66,8 @@ def lower_answer(low: Lowered, logic: CallLogic, number: int, at_s: float, order
 def lift_calls(low: Lowered, logic: CallLogic) -> None:
     """The same, back."""
     row = view(k.CALLING, low.here[id(logic)])
-    logic.answered, logic.last_s = int(row["answered"]), float(row["last_s"])
     logic.stuck = record(low, int(row["stuck"])) if row["stuck"] else None
     low.resume(logic.turn, int(row["turn"]))
-    if logic.gate is not None:
-        logic.gate.free_s = float(view(k.GATE, int(row["gate"]))["free_s"])
     logic.flying.clear()
     heap = low.blocks[int(row["here"]), "heap"][: int(row["flying"])]
     for order, here, at_s in sorted(heap.tolist()):
@@ -99,10 +95,11 @@ def lower_logics(low: Lowered, task: Task, owner: Any) -> None:
     rows["here"] = places = addresses(rows)
     rows["next"] = [*places[1:], 0]
     owner["logic"], owner["steps"] = places[0], len(logics)
+    low.columns(rows, logics, LOGIC)
     for logic, row, place in zip(logics, rows, places, strict=True):
         low.logics.append((logic, row))
         low.logic_at[place] = logic
-        row["kind"], row["send_s"], row["dropped"] = LOGICS[type(logic)], logic.out.send_s, logic.dropped
+        row["kind"], row["send_s"] = LOGICS[type(logic)], logic.out.send_s
         for field in ("selectivity", "thins", "side"):
             row[field] = getattr(logic, field, k.NONE)
         row["results"] = getattr(logic, "n_out", 0)
@@ -133,9 +130,8 @@ def _particular(low: Lowered, logic: Logic, row: Any, owner: Any) -> None:
 
 
 def _chain(low: Lowered, logic: Chain, rows: np.ndarray, owner: Any) -> None:
-    for step, row in zip(logic.steps, rows, strict=True):
-        low.steps.append((step, row))
-        row["stream"], row["service_s"], row["came"] = low.stream(step.draws), step.service_s, step.came
+    low.columns(rows, logic.steps, STEP)
+    rows["stream"] = [low.stream(step.draws) for step in logic.steps]
     if rows[-1]["kind"] == k.COLLECT:
         owner["chain_end"] = rows[-1]["here"]
     _wait(low, owner, arrived(low, logic.planned), logic.entered)
@@ -163,7 +159,6 @@ def lower_outcome(low: Lowered, task: Task, owner: Any, outcome: Outcome) -> Non
 def lift_logics(low: Lowered, closing: bool = False) -> None:
     """What is counted, held and remembered. closing: nobody asks for what windows hold."""
     for logic, row in low.logics:
-        logic.dropped = int(row["dropped"])
         if row["kind"] in (k.SELECT, k.REMEMBER, k.ROUTE):
             logic.n_out = int(row["results"])  # type: ignore[attr-defined]
         if isinstance(logic, RouteLogic):

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 def lower_store(low: Lowered, logic: RememberLogic | SessionLogic, owner: Any) -> int:
     """The structure of what a logic knows of keys, from the oldest on."""
-    row = low.make(k.STORE, [logic])[0]
+    held = "" if isinstance(logic, RememberLogic) else "watching begun finished"
+    row = low.make(k.STORE, [logic], held=held)[0]
     here = int(row["here"])
     low.stores.append((logic, row))
     row["task"], row["slot"] = owner["here"], k.NONE
@@ -35,8 +36,7 @@ def lower_store(low: Lowered, logic: RememberLogic | SessionLogic, owner: Any) -
         logic.seen_s.clear()
     else:
         row["slot"], row["keep_s"], row["keys"] = low.slot(k.SESSIONS, here), logic.gap_s, logic.keys
-        row["drawn"], row["watching"] = logic.groups is None, logic.watching
-        row["begun"], row["finished"] = logic.begun, logic.finished
+        row["drawn"] = logic.groups is None
         low.pending[id(logic.alarm)] = int(row["slot"])
         found = [(key, each.ends_s, each.born_s, each.taken_s) for key, each in logic.open.items()]
         logic.open.clear()
@@ -83,7 +83,6 @@ def lift_store(low: Lowered, logic: RememberLogic | SessionLogic) -> None:
         return
     sessions = map(Session, at_s, found["born_s"].tolist(), found["taken_s"].tolist())
     logic.open = OrderedDict(zip(keys, sessions, strict=True))
-    logic.begun, logic.finished, logic.watching = int(row["begun"]), int(row["finished"]), bool(row["watching"])
     low.resume(logic.alarm, int(row["slot"]))
 
 

@@ -117,7 +117,7 @@ def lower_pools(low: Lowered) -> None:
     """Who is idle, and what waits with whom."""
     for pool, row in zip(low.pools, low.pool_rows, strict=True):
         row["members"] = low.arena.wholes([low.here[id(member)] for member in pool.members])
-        row["count"], row["turn"] = len(pool.members), pool.turn
+        row["count"] = len(pool.members)
         for member in pool.members:
             low.row(member)["pool"] = row["here"]
             lane(low, member, None, 0.0)
@@ -136,7 +136,6 @@ def lower_pools(low: Lowered) -> None:
 def lift_pools(low: Lowered) -> None:
     """The same, back."""
     for pool, row in zip(low.pools, low.pool_rows, strict=True):
-        pool.turn = int(row["turn"])
         pool.idle.clear()
         pool.idle.extend(low.object_at[here] for here in chain(k.TASK, row["first_idle"], "next_idle"))
         pool.listed = set(pool.idle)
@@ -152,7 +151,7 @@ def lower_brokers(low: Lowered) -> None:
     for broker, row in zip(low.brokers, low.broker_rows, strict=True):
         here, (source, alarm) = int(row["here"]), _source(broker)
         task = low.row(source)
-        row["taken"], row["task"], task["broker"] = broker.taken, task["here"], here
+        row["task"], task["broker"] = task["here"], here
         low.pending[id(alarm)] = int(task["slot"])
         again = [record.born_s for record in source.queue]
         row["again"], row["again_count"] = low.block(here, "again", again, len(again)), len(again)
@@ -180,12 +179,6 @@ def more_arrivals(low: Lowered, row: Any) -> None:
     broker = low.object_at[int(row["here"])]
     broker.place = int(row["place"])
     _read(broker, row)
-
-
-def count_taken(low: Lowered) -> None:
-    """How far sources are."""
-    for broker, row in zip(low.brokers, low.broker_rows, strict=True):
-        broker.place, broker.taken = int(row["place"]), int(row["taken"])
 
 
 def lift_brokers(low: Lowered) -> None:
