@@ -44,7 +44,7 @@ def test_windows_are_whole_and_nothing_is_sent_within_a_task(monkeypatch: pytest
     """Every window is checked in the run. Work is that of all, on one thread; tuples go through every operator."""
     run, world = ended(chained(FUSED), monkeypatch)
     assert set(world.tasks) == {"source", "compute", "merge"}
-    assert set(world.inboxes) == {("keep", "compute"), ("compute", "merge")}
+    assert set(world.streams) == {("keep", "compute"), ("compute", "merge")}
     counts, busy = counted(run), {each.operator: each.busy for each in run.operators}
     assert counts["source"][1] == counts["parse"][0] == counts["keep"][0]
     assert counts["merge"][1] == counts["format"][0] == counts["sink"][0] > 0

@@ -53,7 +53,7 @@ def test_busy_time_is_the_sum_over_the_streams(middle: dict[str, Any], order: Se
     world = build(wiring)
     world.env.run(until=settings.horizon_s)
     (task,) = world.tasks["both"]
-    came = {name: world.inboxes[name, "both"][0].sent for name in RATES}
+    came = {name: world.streams[name, "both"].inboxes[0].sent for name in RATES}
     assert came["narrow"] > 3 * came["wide"] > 0
     assert not task.busy and not task.queued
     assert task.busy_s == pytest.approx(sum(n * own_s(middle["kind"])[name] for name, n in came.items()), rel=1e-9)

@@ -139,7 +139,7 @@ def stop(wiring: Wiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> tuple
             if task in stopped:
                 _stop_task(wiring, name, task)
     for edge in wiring.job.edges:
-        for inbox in world.inboxes[edge.ends]:
+        for inbox in world.streams[edge.ends].inboxes:
             if everything or inbox.task in stopped:
                 inbox.credits = room_of(wiring, edge.stream) if isinstance(inbox.task, Task) else UNBOUNDED
                 inbox.waiters.clear()

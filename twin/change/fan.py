@@ -37,7 +37,7 @@ class Fan:
         self.slots: list[Task | Buffer] = list(tasks)
         self.places: list[Location] = [task.place for task in tasks]
         self.inboxes: dict[Stream, list[Inbox]] = {
-            stream: list(wiring.world.inboxes[stream.producer, stream.consumer])
+            stream: list(wiring.world.streams[stream.producer, stream.consumer].inboxes)
             for stream in wiring.query.inputs(operator)
         }
         first = next((port for _, _, port in self.ports()), None)
@@ -79,7 +79,6 @@ class Fan:
             capacity = room_of(self.wiring, stream) if isinstance(receiver, Task) else UNBOUNDED  # none waits for state
             made = make_inboxes(self.wiring, stream, [receiver], capacity)
             inboxes[index : index + 1] = made
-            self.wiring.world.inboxes[stream.producer, stream.consumer] += made
         self.renew()
         return index
 

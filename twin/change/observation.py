@@ -58,7 +58,7 @@ class Observer:
             ends = stream.producer, stream.consumer
             if not (ends[0] in counted and ends[1] in counted and query.partitioning(stream).keeps_keys):
                 continue
-            aligned = world.alignments.get(ends)
+            aligned = world.streams[ends].aligned
             to = world.key_groups[ends[1]].weights if aligned is None else aligned.receivers()
             found[ends] = counted[ends[0]].sent_g[:, None] / length_s * to
         return found
@@ -68,7 +68,7 @@ class Observer:
         wiring, found = self.wiring, dict[str, np.ndarray]()
         number = {name: index for index, name in enumerate(wiring.hosts)}
         capacity_h = np.array([host.cpu_percent / 100.0 for host in wiring.hosts.values()])
-        for ends in wiring.world.alignments:
+        for ends in [ends for ends, made in wiring.world.streams.items() if made.aligned is not None]:
             host = {name: np.array([number[place] for place in self._hosts_g(name)]) for name in ends}
             size = wiring.engine.output_bytes(wiring.query, ends[0])
             cores = remote_cores(traffic[ends], host[ends[0]], host[ends[1]], size, wiring.engine)

@@ -49,7 +49,7 @@ def _streams(job: Job, world: World) -> None:
     for number, edge in enumerate(job.edges):
         producer = job.components[edge.producer].name
         producers = [*world.tasks[producer], *world.ledger.retired.get(producer, ())]
-        inboxes = world.inboxes[edge.ends]
+        inboxes = world.streams[edge.ends].inboxes
         copies = edge.how.count_of_copies(len(inboxes))
         position = job.components[edge.producer].outputs.index(number)
         waiting = sum(task.ports[position].waiting() for task in producers)
@@ -57,10 +57,9 @@ def _streams(job: Job, world: World) -> None:
         ledger = world.ledger
         sent = sum(inbox.sent for inbox in inboxes)
         lost = sum(task.ports[position].dropped for task in producers) + ledger.unsent[edge.ends]
-        again = world.copied[edge.ends].n if edge.ends in world.copied else 0
-        known = sent + waiting + lost - again
+        known = sent + waiting + lost - world.streams[edge.ends].copied.n
         _require(made == known, "made = sent + waiting + lost unsent - copied", " -> ".join(edge.ends), made, known)
-    sent = sum(inbox.sent for inboxes in world.inboxes.values() for inbox in inboxes)
+    sent = sum(inbox.sent for made in world.streams.values() for inbox in made.inboxes)
     ledger = world.ledger
     here = sum(task.tuples_in + task.queued for task in _tasks(world) if not task.polls)
     here += sum(buffer.queued for buffer in ledger.buffers)

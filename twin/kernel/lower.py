@@ -87,10 +87,10 @@ class Lowered:
         self.pool_rows = self.make(k.POOL, self.pools, held="turn")
         self.ports = [port for task in self.tasks for port in task.ports]
         self.port_rows = self.make(k.PORT, self.ports, PORT)
-        inboxes = [inbox for inboxes in world.inboxes.values() for inbox in inboxes]
+        inboxes = [inbox for made in world.streams.values() for inbox in made.inboxes]
         self.inboxes = [inbox for inbox in inboxes if id(inbox.task) in self.here]  # others have left
         self.inbox_rows = self.make(k.INBOX, self.inboxes, INBOX)
-        self.ways = list(world.ways.values())
+        self.ways = [made.way for made in world.streams.values()]
         self.way_rows = self.make(k.WAY, self.ways, WAY)
         self.cards = [*world.nics.values(), *world.links.values()]
         self.card_rows = self.make(k.CARD, self.cards, CARD)

@@ -79,7 +79,7 @@ def unsettled(world: World) -> bool:
         if len(waiting) < len(pool.queue) or any(id(each) not in known for each in [*pool.idle, *waiting]):
             return True
     known |= {id(pool) for pool in world.pools.values()}
-    here = {id(inbox) for each in world.inboxes.values() for inbox in each if id(inbox.task) in known}
+    here = {id(inbox) for made in world.streams.values() for inbox in made.inboxes if id(inbox.task) in known}
     return any(id(inbox) not in here for inbox in used)
 
 

@@ -85,7 +85,7 @@ def meters(wiring: Wiring) -> tuple[list[OperatorMeter], list[HostMeter], list[L
     ]
     hosts = [HostMeter(name, memory.processors, world.nics[name], memory) for name, memory in world.memories.items()]
     links = [LinkMeter(name, nic) for name, nic in (*world.nics.items(), *world.links.items())]
-    return operators, hosts, links, [WayMeter(ends, way) for ends, way in world.ways.items()]
+    return operators, hosts, links, [WayMeter(ends, made.way) for ends, made in world.streams.items()]
 
 
 def read_shares(source: AnyOperator, replicas: int, law: ArrivalLaw) -> Sequence[float | None]:

@@ -19,7 +19,7 @@ from twin.engine.record import Alignment, Input
 from twin.engine.windows.compute import ComputeLogic
 from twin.engine.windows.consolidate import ConsolidateLogic
 from twin.engine.windows.forms import PANES, WINDOWS
-from twin.engine.windows.ownership import Copied, EventTimePartitioner, Ownership
+from twin.engine.windows.ownership import EventTimePartitioner, Ownership
 from twin.engine.windows.panes import Audit, SpanContent
 from twin.engine.windows.shipping import Shipping
 from twin.engine.windows.source import TimedSource
@@ -53,7 +53,7 @@ def timed_deal(wiring: Wiring, each: Stream, draws: Draws, first: int) -> EventT
     """The partitioner of a producer replica."""
     world = wiring.world
     ends = each.producer, each.consumer
-    copied = world.copied.setdefault(ends, Copied())
+    copied = world.streams[ends].copied
     audit = world.audits[each.consumer]
     return EventTimePartitioner(world.owners[each.consumer], draws, copied, audit, first, _mask(wiring, each))
 
@@ -111,7 +111,7 @@ def shippings(wiring: Wiring, name: str, task: Task) -> list[Shipping]:
     for position, stream in enumerate([edge.stream for edge in wiring.job.outputs(name)]):
         consumer = world.tasks[stream.consumer][0].logic
         if isinstance(consumer, ConsolidateLogic):
-            copied = world.copied[stream.producer, stream.consumer]
+            copied = world.streams[stream.producer, stream.consumer].copied
             owners = world.owners[stream.consumer]
             made_s = task.logic.result_s if isinstance(task.logic, ComputeLogic | ConsolidateLogic) else 0.0
             shipping = Shipping(task, task.ports[position], owners, copied, consumer.longest_us, made_s)

@@ -15,7 +15,7 @@ from twin.engine.partitioners.hash import AlignedPartitioner, HashPartitioner
 from twin.engine.partitioners.partitioner import Partitioner, RandomPartitioner, SharedQueue
 from twin.engine.station.pool import Pool
 from twin.engine.station.task import Task
-from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port, Way
+from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port
 from twin.engine.streams.ports import FLUSH_DRIFT, Batching, GatheringPort, SheddingPort
 from twin.errors import BadInput
 from twin.job import Edge
@@ -27,6 +27,7 @@ from twin.rates.arrays import JobArrays
 from twin.rates.load import flow_at
 from twin.wiring.event_time import timed_deal
 from twin.wiring.wiring import Wiring
+from twin.wiring.world import StreamParts
 
 if TYPE_CHECKING:
     from twin.engine.measure.ledger import Buffer
@@ -36,8 +37,8 @@ def connect(wiring: Wiring, edge: Edge) -> None:
     """Makes the inboxes and ports of a stream whose tasks there are."""
     each = edge.stream
     producers = wiring.tasks_of(each.producer)
+    wiring.world.streams[edge.ends] = StreamParts()
     inboxes = _inboxes(wiring, each)
-    wiring.world.inboxes[each.producer, each.consumer] = inboxes
     groups = wiring.world.key_groups.get(each.consumer)
     align(wiring, edge)
     paths: dict[Location, Paths] = {}
@@ -59,7 +60,8 @@ def align(wiring: Wiring, edge: Edge) -> None:
     together = parts(each.alignment, len(producer), len(consumer))
     by_values = isinstance(wiring.query.operator(each.producer), Windowed)
     per_s = _expected_per_s(wiring, each)
-    world.alignments[edge.ends] = AlignedKeys(producer, consumer, together, each.alignment.share, by_values, per_s)
+    aligned = AlignedKeys(producer, consumer, together, each.alignment.share, by_values, per_s)
+    world.streams[edge.ends].aligned = aligned
 
 
 def _expected_per_s(wiring: Wiring, each: Stream) -> float:
@@ -85,7 +87,7 @@ def _partitioner(wiring: Wiring, edge: Edge, index: int) -> Partitioner:
     if groups is None:
         consumer = wiring.query.operator(each.consumer)
         return partitioner(edge.how, consumer, len(producers), index, consumers, draws)
-    aligned = wiring.world.alignments.get(edge.ends)
+    aligned = wiring.world.streams[edge.ends].aligned
     if aligned is not None:
         return AlignedPartitioner(aligned, producers[index], draws(), index * consumers // len(producers))
     return HashPartitioner(groups, draws(), index * consumers // len(producers))
@@ -111,8 +113,9 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
     edge = wiring.job.edge(each)
     side = wiring.job.inputs(each.consumer).index(edge)
     beyond_s = edge.service_s - wiring.job.components[edge.consumer].service_s
-    way = wiring.world.ways.setdefault(edge.ends, Way())
-    inboxes = [Inbox(receiver, side, room, beyond_s, edge.bytes_each, way) for receiver in receivers]
+    made = wiring.world.streams[edge.ends]
+    inboxes = [Inbox(receiver, side, room, beyond_s, edge.bytes_each, made.way) for receiver in receivers]
+    made.inboxes += inboxes
     for receiver, inbox in zip(receivers, inboxes, strict=True):
         takers = receiver.members if isinstance(receiver, Pool) else [receiver]
         for taker in takers:

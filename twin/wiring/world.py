@@ -25,6 +25,19 @@ from twin.plan import Location
 
 
 @dataclass(slots=True)
+class StreamParts:
+    """One stream's. inboxes: of all receivers that there ever were. aligned: whose keys hear of whose, if they do.
+
+    copied: records that were sent twice, into an operator over event time.
+    """
+
+    way: Way = field(default_factory=Way)
+    inboxes: list[Inbox] = field(default_factory=list)
+    aligned: AlignedKeys | None = None
+    copied: Copied = field(default_factory=Copied)
+
+
+@dataclass(slots=True)
 class World:
     """What `twin.wiring.wiring` builds and a run consists of."""
 
@@ -33,15 +46,12 @@ class World:
     nics: dict[str, Nic] = field(default_factory=dict)
     links: dict[str, Nic] = field(default_factory=dict)  # one a direction: "a->b"
     tasks: dict[str, list[Task]] = field(default_factory=dict)
-    inboxes: dict[tuple[str, str], list[Inbox]] = field(default_factory=dict)
-    ways: dict[tuple[str, str], Way] = field(default_factory=dict)  # by the ends of streams
+    streams: dict[tuple[str, str], StreamParts] = field(default_factory=dict)  # by their ends
     brokers: dict[str, list[Broker]] = field(default_factory=dict)
     memories: dict[str, HostMemory] = field(default_factory=dict)
     key_groups: dict[str, KeyGroups] = field(default_factory=dict)
-    alignments: dict[tuple[str, str], AlignedKeys] = field(default_factory=dict)  # by the ends of streams
     pools: dict[str, Pool] = field(default_factory=dict)
     owners: dict[str, Ownership] = field(default_factory=dict)  # of operators over event time
-    copied: dict[tuple[str, str], Copied] = field(default_factory=dict)  # by stream into those
     audits: dict[str, Audit] = field(default_factory=dict)  # of those
     undone: list[History] = field(default_factory=list)  # what failures undid of those
     gates: dict[str, Gate] = field(default_factory=dict)  # of operators whose system outside takes so much

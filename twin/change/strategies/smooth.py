@@ -43,5 +43,5 @@ def _needs_both(member: Member) -> bool:
 def _copies(job: RunningJob, members: Sequence[Member]) -> int:
     """Of tuples that come to the component; what stays inside it is not sent, and counts below zero there."""
     names = {member.name for member in members}
-    coming = {ends: copied.n for ends, copied in job.world.copied.items() if ends[0] not in names}
+    coming = {ends: made.copied.n for ends, made in job.world.streams.items() if ends[0] not in names}
     return sum(n for (_, consumer), n in coming.items() if consumer in names)
