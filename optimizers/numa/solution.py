@@ -62,6 +62,7 @@ def solution(
         )
         message = said(full, dealt_anew(problem, chosen.plan))
     proved = bound is not None and chosen.sane and chosen.objective >= bound * (1.0 - PROVED)
+    proved = proved and problem.space.includes(problem.deployment, chosen.plan)  # baselines know of no space
     status = Status.OPTIMAL if proved else chosen.status
     among = problem.space.words(problem.deployment) if proved else ""
     return replace(chosen, bound=bound, message=message, status=status, weighed=weighed, among=among)

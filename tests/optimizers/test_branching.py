@@ -6,14 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimizers.branching.optimizer import BranchAndBound
 from optimizers.branching.relaxation import Relaxation
-from optimizers.counted import as_plans
 from optimizers.interface import Problem, Status
-from optimizers.selection import estimate
 from optimizers.space import Space, counts_of
 from optimizers.space_plans import SpacePlans
 from scenarios.files.scenario_file import load
@@ -30,21 +28,6 @@ TOGETHER = Space(spread=False)
 
 def asked(job, **more):
     return Problem(scenario=job, cost_model=RateModel(), space=TOGETHER, **more)
-
-
-@settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10**6))
-@example(seed=226938)  # what is overloaded by 8 % does not show it in the run, and is best
-def test_what_is_proved_holds_of_every_plan(seed):
-    job = small_job(seed)
-    problem = asked(job)
-    found = BranchAndBound().solve(problem)
-    every = estimate(problem, as_plans(job, SpacePlans(job, TOGETHER).all()))
-    sane = every.objective[every.sane]
-    if found.status is Status.OPTIMAL:
-        assert found.objective == pytest.approx(sane.min(), rel=1e-4)
-    if found.bound is not None:
-        assert sane.min() >= found.bound * (1 - 1e-4)
 
 
 def test_most_ordinary_jobs_are_proved_with_a_handful_of_estimates():

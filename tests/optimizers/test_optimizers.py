@@ -43,50 +43,12 @@ def hosts_of(plan: ExecutionPlan) -> dict[str, str]:
     return {name: plan.locations(name)[0].host for name in plan.placement}
 
 
-@each_optimizer
-def test_the_plan_fits_the_deployment(name, query, make_deployment, table_model):
-    job = make_deployment(query)
-    solution = OPTIMIZERS[name].solve(Problem(scenario=job, cost_model=table_model(), budget=50, seed=3))
-    assert job.with_plan(solution.plan).plan == solution.plan
-    assert solution.evaluations >= 1
-    assert solution.seconds >= 0
-
-
 @each_ruled_optimizer
 def test_the_plan_obeys_the_rules(name, query, make_deployment, table_model):
     job = make_deployment(query)
     problem = Problem(scenario=job, cost_model=table_model(), budget=50, seed=3, space=RULED)
     solution = OPTIMIZERS[name].solve(problem)
     assert is_valid(query, bin_ranges(job.cluster), hosts_of(solution.plan))
-
-
-@each_optimizer
-def test_the_same_problem_gives_the_same_plan(name, query, make_deployment, table_model):
-    problem = Problem(scenario=make_deployment(query), cost_model=table_model(), budget=30, seed=11)
-    first, again = (OPTIMIZERS[name].solve(problem) for _ in range(2))
-    assert (first.plan, first.objective, first.alternatives) == (again.plan, again.objective, again.alternatives)
-
-
-@each_optimizer
-def test_the_objective_is_what_the_cost_model_says_of_the_plan(name, make_deployment):
-    problem = Problem(scenario=make_deployment(), cost_model=RateModel(), objective="e2e_latency_s", budget=40)
-    solution = OPTIMIZERS[name].solve(problem)
-    says = RateModel().predict(problem.scenario, [solution.plan])["e2e_latency_s"][0]
-    assert solution.objective == pytest.approx(says, rel=1e-9)
-
-
-@each_objective
-@pytest.mark.parametrize("broken", [0.0, 0.3])
-def test_exhaustive_is_brute_force(objective, broken, query, make_deployment, table_model):
-    job, model = make_deployment(query, hosts=3), table_model(broken)
-    solution = Exhaustive().solve(Problem(scenario=job, cost_model=model, objective=objective, space=RULED))
-    space = PlacementSpace(query, job.cluster)
-    plans = Placements(job, space.all())
-    says = model.predict(job, plans)
-    sane = (says["backpressured"] < 0.5) & (says["success"] >= 0.5)
-    values = says[objective][sane]
-    assert solution.objective == (values.min() if OBJECTIVES[objective] == "min" else values.max())
-    assert (solution.status, solution.sane, solution.bound) == (Status.OPTIMAL, True, solution.objective)
 
 
 @each_objective

@@ -6,14 +6,14 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimizers.interface import Problem, Status
 from optimizers.planner import Planner
 from optimizers.registry import OPTIMIZERS
 from optimizers.requirements import Requirements, at_rate
-from optimizers.selection import estimate, goodness
+from optimizers.selection import estimate
 from optimizers.space import ALL_PLANS, Space, counts_of
 from optimizers.space_plans import SpacePlans
 from tests.optimizers.judged_jobs import (
@@ -48,14 +48,6 @@ def asked(job, objective="processing_latency_s", **more):
     return Problem(scenario=job, cost_model=RateModel(), objective=objective, **more)
 
 
-def answered(name, problem):
-    """The solution, or why there is none."""
-    try:
-        return Planner(OPTIMIZERS[name]).solve(problem)
-    except BadInput as refusal:
-        return str(refusal)
-
-
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10**6), space=st.sampled_from(SPACES))
 def test_what_is_listed_is_all_that_the_space_holds(seed, space):
@@ -70,69 +62,6 @@ def test_what_is_listed_is_all_that_the_space_holds(seed, space):
         drawn = plans.sample(stream(seed, "drawn"), 4)
         assert len(drawn) == min(4, len(held))
         assert {each.tobytes() for each in drawn} <= held
-
-
-@pytest.mark.parametrize("name", ["local-search", "exhaustive", "milp"])
-@settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 10**6), space=st.sampled_from(SPACES))
-@example(seed=343, space=SPACES[4])  # every plan is overloaded by 6 %, which a run as short as this does not show
-def test_what_is_claimed_is_true_of_all_plans(name, seed, space):
-    job = small_job(seed)
-    everything = brute_force(job)
-    everything = everything[space.holds(job, everything)]
-    if not len(everything):
-        with pytest.raises(BadInput):
-            Planner(OPTIMIZERS[name]).solve(asked(job, space=space))
-        return
-    _check(Planner(OPTIMIZERS[name]).solve(asked(job, space=space)), asked(job, space=space), everything)
-
-
-def _check(found, problem, counts_nol):
-    """Status, bound and the answer against every plan, and the given one if it may be chosen."""
-    job = problem.deployment
-    assert problem.space.includes(job, found.plan)
-    judged = estimate(problem, [found.plan, *(_plan(job, each) for each in counts_nol)])
-    keys = [tuple(each) for each in goodness(problem, judged).T]
-    others = keys[1:] if problem.space.free_replicas is False else keys  # with other numbers it is not among them
-    best = min((key[2] for key in others if key[0] == 0.0), default=None)
-    sign = 1.0 if problem.objective.endswith("latency_s") else -1.0
-    assert (keys[0][0] == 0.0) == found.sane
-    close = 1e-3 if problem.objective == "throughput_per_s" else 1e-5
-    if found.status is Status.OPTIMAL:
-        assert best is not None and found.sane and keys[0][2] <= best + close * abs(best)
-    if found.status is Status.INFEASIBLE:
-        assert best is None
-    if found.bound is not None and best is not None:
-        assert sign * found.bound <= best + 1e-9 * abs(best)
-    if problem.space.includes(job, job.plan):
-        mine = goodness(problem, estimate(problem, [job.plan, found.plan])).T
-        assert tuple(mine[1]) <= tuple(mine[0])
-
-
-def _plan(job, counts_ol):
-    from optimizers.counted import as_plans
-
-    return as_plans(job, counts_ol[None])[0]
-
-
-@pytest.mark.slow
-@settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10**6), space=st.sampled_from((*SPACES[:4], ALL_PLANS)))
-def test_what_is_claimed_of_sockets_is_true_of_all_plans(seed, space):
-    job = small_job(seed, sockets=2)
-    everything = brute_force(job)
-    everything = everything[space.holds(job, everything)]
-    problem = asked(job, "throughput_per_s", space=space, budget=150)
-    if not len(everything):
-        return
-    for name in ("rlas", "rlas-placement"):
-        found = answered(name, problem)
-        if isinstance(found, str):
-            assert name in found
-            continue
-        _check(found, problem, everything)
-        most = max(estimate(problem, [_plan(job, each)]).objective[0] for each in everything)
-        assert found.bound is None or found.bound >= most * (1.0 - 1e-9)  # of plans that are backpressured too
 
 
 @pytest.mark.parametrize("name", SEARCHING)
@@ -204,18 +133,6 @@ def test_no_bound_on_two_sources_is_below_a_plan():
     assert found.bound is None or found.bound >= given * (1.0 - 1e-9)
 
 
-@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
-def test_every_optimizer_keeps_to_the_space_or_refuses_it(name):
-    space = Space(pinned=frozenset({"s"}), allowed={"m": ("b",)})
-    for seed in range(4):
-        job = small_job(seed)
-        found = answered(name, asked(job, space=space, budget=50))
-        if isinstance(found, str):
-            assert name in found or "no plan" in found
-        else:
-            assert space.includes(job, found.plan)
-
-
 def test_what_no_plan_fulfils_is_said():
     job = ruled_out()
     with pytest.raises(BadInput, match="unknown operator 'x'"):
@@ -235,26 +152,6 @@ def test_a_given_plan_outside_of_the_space_is_no_candidate():
     assert "not one of those that may be chosen" in found.message
     assert isinstance(found.plan, ExecutionPlan) and np.isfinite(found.objective)
     assert counts_of(job, found.plan).sum() == 2
-
-
-@pytest.mark.parametrize("name", ["local-search", "exhaustive", "milp"])
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 10**6), head_room=st.sampled_from([0.0, 0.2, 1.0]), share=st.sampled_from([None, 0.9, 1.1]))
-def test_what_is_required_is_kept_if_any_plan_does(name, seed, head_room, share):
-    job = small_job(seed)
-    latency_s = estimate(asked(job, "e2e_latency_s"), [job.plan]).objective[0]
-    limits = {} if share is None or not 0.0 < latency_s < np.inf else {"e2e_latency_s": share * latency_s}
-    required = Requirements(head_room=head_room, at_most=limits)
-    problem = asked(job, requirements=required, space=SPACES[0])
-    everything = brute_force(job)
-    everything = everything[SPACES[0].holds(job, everything)]
-    found = Planner(OPTIMIZERS[name]).solve(problem)
-    _check(found, problem, everything)
-    if found.sane:
-        ahead = RateModel().predict(at_rate(job, 1.0 + head_room), [found.plan])
-        here = RateModel().predict(job, [found.plan])
-        assert ahead["backpressured"][0] < 0.5 <= ahead["success"][0]
-        assert all(here[latency][0] <= most_s for latency, most_s in limits.items())
 
 
 def test_a_search_on_sockets_leaves_room():

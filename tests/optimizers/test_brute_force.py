@@ -1,0 +1,206 @@
+"""Every optimizer on small jobs, against every plan there is: what it answers, what it claims, what it keeps to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import cycle
+
+import numpy as np
+import pytest
+
+from optimizers.counted import as_plans
+from optimizers.interface import OBJECTIVES, Problem, Solution, Status, traits_of
+from optimizers.planner import Planner
+from optimizers.registry import BASELINES, OPTIMIZERS, optimizer_by_name
+from optimizers.requirements import Requirements, at_rate
+from optimizers.selection import PREMIUM, SURE, Estimated, estimate, goodness
+from optimizers.space import Space
+from tests.optimizers.conftest import TableModel, cluster, diamond, tree
+from tests.optimizers.judged_jobs import brute_force, small_job
+from twin.errors import BadInput
+from twin.plan import ExecutionPlan
+from twin.rates.model import RateModel
+from twin.scenario import Scenario
+from twin.workload import Poisson, Workload
+
+NAMES = (*sorted(OPTIMIZERS), "fusion+rlas", "fusion+milp")
+BEST = {"exhaustive": 1e-9, "local-search": 1e-9, "branch-and-bound": 0.01, "milp": 0.01, "fusion+milp": 0.01}
+"""Who finds the best of so few plans, to within so much."""
+SPACES = (
+    Space(free_replicas=False),
+    Space(free_replicas=False, spread=False),
+    Space(free_replicas=False, pinned=frozenset({"s"})),
+    Space(free_replicas=False, allowed={"m": ("b",)}),
+    Space(free_replicas=False, costream_rules=True),
+    Space(free_replicas=False, most_moves=1),
+)
+SEEDS = (1, 5, 6, 8, 12, 16, 20, 23, 24, 27, 33, 0, 343)
+"""Of jobs that have a plan which keeps up, but for the last two: 343 is overloaded by too little to show it."""
+REQUIRED = (
+    Requirements(),
+    Requirements(head_room=0.2),
+    Requirements(at_most={"e2e_latency_s": 0.5}),
+    Requirements(head_room=0.5, at_most={"processing_latency_s": 0.2}),
+)
+TIE = {"throughput_per_s": 1e-3}
+"""Relative, to which a proof holds; 1e-5 of latencies."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem with what its cost model says of every plan of the space."""
+
+    problem: Problem
+    every: Estimated
+
+    def narrowed(self, name: str) -> Case:
+        """To the plans that an optimizer keeps to of its own accord, of which its claims are."""
+        space = self.problem.space
+        if traits_of(optimizer_by_name(name)).costream_rules and not space.spread:
+            space = replace(space, costream_rules=True)
+        elif name == "branch-and-bound":
+            space = replace(space, spread=False)
+        return self if space == self.problem.space else _judged(replace(self.problem, space=space))
+
+    @property
+    def best(self) -> float | None:
+        """The objective of the best plan that keeps up and fulfils what is required, less being better."""
+        keys = goodness(self.problem, self.every)
+        return min((float(cost) for dropped, _, cost in keys.T if not dropped), default=None)
+
+
+@cache
+def cases() -> tuple[Case, ...]:
+    """Plans by hosts and by sockets under the rate model; a tree and a diamond whose plans cost anything."""
+    return tuple(_judged(problem) for problem in (*_by_rates(), *_by_table()))
+
+
+def _judged(problem: Problem) -> Case:
+    job = problem.scenario
+    every = brute_force(job)
+    every = every[problem.space.holds(job, every)]
+    return Case(problem, estimate(problem, as_plans(job, every) if len(every) else []))
+
+
+def _by_rates() -> Iterator[Problem]:
+    asked = zip(cycle(SPACES), cycle(sorted(OBJECTIVES)[::-1]), cycle(REQUIRED), strict=False)
+    jobs = [*map(small_job, SEEDS), *(small_job(seed, sockets=2) for seed in range(2))]
+    for job, (space, objective, required) in zip(jobs, asked, strict=False):
+        yield Problem(
+            scenario=job, cost_model=RateModel(), objective=objective, space=space, requirements=required, budget=150
+        )
+    for job in map(small_job, (6, 8, 24, 32)):  # of which bounds are claimed
+        yield Problem(scenario=job, cost_model=RateModel(), space=SPACES[1], budget=150)
+
+
+def _by_table() -> Iterator[Problem]:
+    for query, objective in ((tree(), "processing_latency_s"), (diamond(), "throughput_per_s")):
+        job = Scenario(
+            query=query,
+            cluster=cluster(3),
+            plan=ExecutionPlan(placement={operator.name: "h0" for operator in query.operators}),
+            workload=Workload(arrivals={source.name: Poisson(rate_per_s=100) for source in query.sources}),
+        )
+        space = Space(free_replicas=False, costream_rules=objective == "throughput_per_s")
+        yield Problem(scenario=job, cost_model=TableModel(), objective=objective, space=space, budget=1000)
+
+
+def answered(name: str, problem: Problem) -> Solution | None:
+    """None if it refuses the problem, and says who does."""
+    optimizer = optimizer_by_name(name)
+    try:
+        return Planner(optimizer, keeps=name not in BASELINES).solve(problem)
+    except BadInput as refusal:
+        if not any(own in str(refusal) for own in (name, *name.split("+"))):
+            raise
+        return None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_answered_and_claimed_is_true_of_every_plan(name: str) -> None:
+    told = 0
+    for case in cases():
+        if not len(case.every.plans):
+            continue
+        found = answered(name, case.problem)
+        if found is not None:
+            told += 1
+            own = case.narrowed(name)
+            _check_answer(name, own, found)
+            if traits_of(optimizer_by_name(name)).by_objective:
+                _check_claims(own, found)
+    assert told >= (len(cases()) // 4 if name != "random-sockets" else 1)
+
+
+def _check_answer(name: str, case: Case, found: Solution) -> None:
+    """It fits, is in the space, and is what the cost model says of it; it is the best, or as good as the given one."""
+    problem, job = case.problem, case.problem.scenario
+    assert job.with_plan(found.plan).plan == found.plan
+    assert name in BASELINES or problem.space.includes(job, found.plan) or found.plan == job.plan
+    if name not in BASELINES:
+        _check_space(problem.space, job, found.plan)
+    given, mine = goodness(problem, judged := estimate(problem, [job.plan, found.plan])).T
+    assert found.objective == pytest.approx(judged.objective[1], rel=1e-9)
+    if not traits_of(optimizer_by_name(name)).by_objective:
+        return
+    assert found.sane == (mine[0] == 0.0)
+    if name not in BASELINES and problem.space.includes(job, job.plan):
+        dearer = PREMIUM * abs(given[2]) if judged.backpressured[0] >= SURE else 0.0
+        assert (*mine[:2], mine[2] - dearer) <= tuple(given)
+    if name in BEST and case.best is not None and isinstance(problem.cost_model, RateModel):
+        assert mine[0] == 0.0 and mine[2] <= case.best + max(BEST[name], PREMIUM) * abs(case.best)
+    if found.sane and problem.requirements.head_room:
+        ahead = problem.cost_model.predict(at_rate(job, problem.requirements.factor), [found.plan])
+        assert ahead["backpressured"][0] < 0.5 <= ahead["success"][0]
+    for latency, most_s in problem.requirements.at_most.items():
+        assert not found.sane or problem.cost_model.predict(job, [found.plan])[latency][0] <= most_s
+
+
+def _check_space(space: Space, job: Scenario, plan: ExecutionPlan) -> None:
+    """What the space says, without its own code."""
+    moved = {each for each in plan.placement if sorted(plan.placement[each]) != sorted(job.plan.placement[each])}
+    assert not moved & space.pinned
+    assert space.most_moves is None or len(moved) <= space.most_moves
+    assert {each.host for name in space.allowed for each in plan.locations(name)} <= {*sum(space.allowed.values(), ())}
+    assert space.spread is not False or all(len({*plan.locations(each)}) == 1 for each in moved)
+    assert all(plan.replicas(each) == job.plan.replicas(each) for each in plan.placement)
+
+
+def _check_claims(case: Case, found: Solution) -> None:
+    """Status and bound, against every plan."""
+    sign, best = (1.0 if OBJECTIVES[case.problem.objective] == "min" else -1.0), case.best
+    close = TIE.get(case.problem.objective, 1e-5)
+    if found.status is Status.OPTIMAL:
+        assert best is not None and found.sane and sign * found.objective <= best + close * abs(best)
+    if found.status is Status.INFEASIBLE:
+        assert best is None
+    if found.bound is not None and best is not None:
+        assert sign * found.bound <= best + 1e-9 * abs(best)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_problem_gives_the_same_plan(name: str) -> None:
+    for case in cases()[::5]:
+        if len(case.every.plans):
+            first, again = (answered(name, replace(case.problem, seed=11)) for _ in range(2))
+            assert (first is None) == (again is None)
+            if first is not None and again is not None:
+                assert (first.plan, first.objective) == (again.plan, again.objective)
+                assert first.alternatives == again.alternatives
+
+
+def test_so_few_plans_are_all_listed_and_what_there_is_not_is_refused() -> None:
+    """Exhaustive is brute force, and proves it; a space without a plan has no answer."""
+    proved = [case for case in cases() if case.best is not None]
+    assert len(proved) > 6
+    for case in proved:
+        found = OPTIMIZERS["exhaustive"].solve(case.problem)
+        sign = 1.0 if OBJECTIVES[case.problem.objective] == "min" else -1.0
+        assert found.status is Status.OPTIMAL and sign * found.objective == pytest.approx(case.best, rel=1e-12)
+        assert np.isfinite(found.objective) and found.bound == found.objective
+    for case in (case for case in cases() if not len(case.every.plans)):
+        for name in ("local-search", "exhaustive", "milp"):
+            with pytest.raises(BadInput):
+                Planner(OPTIMIZERS[name]).solve(case.problem)
