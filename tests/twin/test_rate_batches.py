@@ -66,6 +66,16 @@ def test_full_batches_leave_before_the_flush():
     assert exact(deployment, 5.0).processing_latency_s.mean == pytest.approx(found, rel=0.05)
 
 
+@pytest.mark.parametrize("rate_per_s", [370.0, 800.0, 1_300.0])
+def test_what_is_left_of_a_batch_waits_for_the_flush(rate_per_s):
+    """By hand: tuples that come evenly between two flushes leave with the last of their batch, or at the next flush."""
+    batch, flush_s = 50, 0.1
+    came_s = np.arange(round(rate_per_s * flush_s)) / rate_per_s
+    lasts = np.arange(len(came_s)) // batch * batch + batch - 1
+    left_s = np.where(lasts < len(came_s), came_s[np.minimum(lasts, len(came_s) - 1)], flush_s)
+    assert fill_wait_s(np.array([rate_per_s]), batch, flush_s)[0] == pytest.approx(np.mean(left_s - came_s), rel=0.03)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("replicas", "rate_per_s"), [(1, 300.0), (4, 300.0), (4, 3_000.0)])
 def test_batches_and_turns_agree_with_exact_runs(replicas, rate_per_s):
