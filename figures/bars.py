@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from figures.style import FONT_PT, Look, looks, new_figure, rows_where
+from figures.style import FONT_PT, SeriesStyle, looks, new_figure, rows_where
 
 
 def bars(table: Mapping[str, Sequence[Any]], quantity: str) -> Figure:
@@ -53,7 +53,7 @@ def grouped_bars(table: Mapping[str, Sequence[Any]], quantity: str) -> Figure:
     return figure
 
 
-def _series(table: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Look, np.ndarray, np.ndarray, float]]:
+def _series(table: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, SeriesStyle, np.ndarray, np.ndarray, float]]:
     """Of each series its name, its look, where its bars stand, their values, and their width."""
     groups, series = (list(dict.fromkeys(table[name])) for name in ("group", "series"))
     width = 0.8 / len(series)

@@ -19,7 +19,7 @@ _DASHES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1)), (0, (1, 2)))
 _HATCHES = ("", "///", "...", "xxx", "+++")
 
 
-class Look(NamedTuple):
+class SeriesStyle(NamedTuple):
     """How one series is drawn: no two series of a figure share all of it."""
 
     colour: str
@@ -28,7 +28,7 @@ class Look(NamedTuple):
     hatch: str
 
 
-def looks(series: Iterable[str]) -> dict[str, Look]:
+def looks(series: Iterable[str]) -> dict[str, SeriesStyle]:
     """A look for each different name, in order; once colours come round again, with other markers, dashes and hatches.
 
     Raises ValueError if there are more than 30 series: nobody could tell them apart.
@@ -40,7 +40,7 @@ def looks(series: Iterable[str]) -> dict[str, Look]:
     for index, name in enumerate(names):
         turn, which = divmod(index, len(_COLOURS))
         other = (which + turn) % len(_COLOURS)
-        styles[name] = Look(_COLOURS[which], _MARKERS[other], _DASHES[other], _HATCHES[turn])
+        styles[name] = SeriesStyle(_COLOURS[which], _MARKERS[other], _DASHES[other], _HATCHES[turn])
     return styles
 
 

@@ -23,7 +23,7 @@ DECADES = 1.5
 """A range of more factors of ten has a logarithmic axis."""
 
 
-class Mark(NamedTuple):
+class EventMark(NamedTuple):
     """Something that happened. end_s: when it was over; None if it was a moment, or lasts."""
 
     at_s: float
@@ -40,7 +40,7 @@ class Panel(NamedTuple):
     title: str
     at_s: Sequence[float]
     series: Mapping[str, Sequence[float | None]]
-    marks: Sequence[Mark] = ()
+    marks: Sequence[EventMark] = ()
     end_s: float = 0.0
     top: float | None = None
     shares: bool = False
@@ -190,7 +190,7 @@ def _times(end_s: float, across: Across, top: float) -> Iterator[str]:
         yield label(words, x, top + PLOT_PX + 15, FONT_PX - 1, fill=GREY, text_anchor=anchor)
 
 
-def _mark(mark: Mark, across: Across, top: float) -> str:
+def _mark(mark: EventMark, across: Across, top: float) -> str:
     x = across(mark.at_s)
     line = element("path", d=f"M{x:.1f} {top:.0f}v{PLOT_PX:.0f}", stroke=MARK, stroke_width=1, stroke_dasharray="3 2")
     wide = across(mark.end_s) - x if mark.end_s is not None else 0.0

@@ -69,7 +69,7 @@ Read = Callable[[View], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class VectorEntry:
     """One entry of the derived vector. read: the value, NaN where it does not apply."""
 
     name: str
@@ -97,30 +97,30 @@ def _total(column: str) -> Read:
     return lambda view: sum(view.operators[column].tolist())
 
 
-def _counts() -> list[Entry]:
+def _counts() -> list[VectorEntry]:
     def number(kind: str) -> Read:
         return lambda view: float((view.kinds == kind).sum())
 
     return [
-        *(Entry(f"{kind}s", "1", "operators", number(kind)) for kind in LEARNED),
-        Entry("hosts", "1", "in use", lambda view: float(len(view.hosts["tasks"]))),
-        Entry("levels", "1", "streams on the longest path", lambda view: float(view.levels.max())),
-        Entry("remote_streams", "1", "between hosts", lambda view: float((view.leaving > 0).sum())),
+        *(VectorEntry(f"{kind}s", "1", "operators", number(kind)) for kind in LEARNED),
+        VectorEntry("hosts", "1", "in use", lambda view: float(len(view.hosts["tasks"]))),
+        VectorEntry("levels", "1", "streams on the longest path", lambda view: float(view.levels.max())),
+        VectorEntry("remote_streams", "1", "between hosts", lambda view: float((view.leaving > 0).sum())),
     ]
 
 
-def _rates() -> list[Entry]:
+def _rates() -> list[VectorEntry]:
     return [
-        *(Entry(f"source_in_{how}", "1/s", "arrivals", _over(how, "rate_in", "source")) for how in OVER),
+        *(VectorEntry(f"source_in_{how}", "1/s", "arrivals", _over(how, "rate_in", "source")) for how in OVER),
         *(
-            Entry(f"{kind}_{way}_{how}", "1/s", f"{way}put rates", _over(how, f"rate_{way}", kind))
+            VectorEntry(f"{kind}_{way}_{how}", "1/s", f"{way}put rates", _over(how, f"rate_{way}", kind))
             for kind in ("filter", "map", "aggregate", "join")
             for how in ("max", "sum")
             for way in ("in", "out")
         ),
-        Entry("sink_in", "1/s", "results", _over("sum", "rate_in", "sink")),
-        Entry("smallest_rate", "1/s", "least output of an operator", _over("min", "rate_out")),
-        Entry("kept", "1", "results per arriving tuple", _kept),
+        VectorEntry("sink_in", "1/s", "results", _over("sum", "rate_in", "sink")),
+        VectorEntry("smallest_rate", "1/s", "least output of an operator", _over("min", "rate_out")),
+        VectorEntry("kept", "1", "results per arriving tuple", _kept),
     ]
 
 
@@ -130,7 +130,7 @@ def _kept(view: View) -> float:
     return float(results / max(arriving, LEAST))
 
 
-def _windows() -> list[Entry]:
+def _windows() -> list[VectorEntry]:
     def read(kind: str, position: int, name: str) -> Read:
         def value(view: View) -> float:
             rows = np.flatnonzero(view.kinds == kind)
@@ -139,7 +139,7 @@ def _windows() -> list[Entry]:
         return value
 
     return [
-        Entry(f"{place}_{kind}_{name}", unit, meaning, read(kind, position, name))
+        VectorEntry(f"{place}_{kind}_{name}", unit, meaning, read(kind, position, name))
         for place, kind, position in (("first", "join", 0), ("last", "join", -1), ("last", "aggregate", -1))
         for name, (unit, meaning) in WINDOWED.items()
     ]
@@ -161,75 +161,81 @@ def _of_window(view: View, row: int, name: str) -> float:
     return of[columns.get(name, name)]
 
 
-def _data() -> list[Entry]:
+def _data() -> list[VectorEntry]:
     return [
-        Entry("width_max", "values", "widest tuple", _over("max", "tuple_width_out")),
-        Entry("bytes_max", "bytes", "largest tuple", _over("max", "tuple_bytes")),
-        Entry("traffic", "bytes/s", "all streams", lambda view: float(view.sent.sum())),
-        Entry("remote_traffic", "bytes/s", "between hosts", lambda view: float(view.sent @ view.leaving)),
+        VectorEntry("width_max", "values", "widest tuple", _over("max", "tuple_width_out")),
+        VectorEntry("bytes_max", "bytes", "largest tuple", _over("max", "tuple_bytes")),
+        VectorEntry("traffic", "bytes/s", "all streams", lambda view: float(view.sent.sum())),
+        VectorEntry("remote_traffic", "bytes/s", "between hosts", lambda view: float(view.sent @ view.leaving)),
     ]
 
 
-def _hosts() -> list[Entry]:
+def _hosts() -> list[VectorEntry]:
     return [
         *(
-            Entry(f"{HARDWARE[name]}_{how}", unit, "of hosts in use", _over_hosts(how, name))
+            VectorEntry(f"{HARDWARE[name]}_{how}", unit, "of hosts in use", _over_hosts(how, name))
             for name, unit in UNITS.items()
             for how in ("min", "mean", "max")
         ),
         *(
-            Entry(f"host_{name}_{how}", "share", "of hosts in use", _over_hosts(how, name))
+            VectorEntry(f"host_{name}_{how}", "share", "of hosts in use", _over_hosts(how, name))
             for name in ("cpu_load", "network_load", "memory_load")
             for how in ("mean", "max")
         ),
     ]
 
 
-def _costs() -> list[Entry]:
+def _costs() -> list[VectorEntry]:
     return [
-        *(Entry(f"{kind}_pressure", "1", "highest", _over("max", "offered_pressure", kind)) for kind in LEARNED),
-        Entry("pressure_max", "1", "highest utilisation", _over("max", "offered_pressure")),
-        Entry("pressure_second", "1", "second highest", lambda view: float(np.sort(view.pressure)[-2])),
-        Entry("service_max", "s", "CPU of a tuple", _over("max", "service")),
-        Entry("service_sum", "s", "CPU of a tuple", _total("service")),
-        Entry("cores_max", "cores", "of an operator", _over("max", "cpu_demand")),
-        Entry("cores_sum", "cores", "of all", _total("cpu_demand")),
-        Entry("state_sum", "MB", "of all windows", _total("state")),
+        *(VectorEntry(f"{kind}_pressure", "1", "highest", _over("max", "offered_pressure", kind)) for kind in LEARNED),
+        VectorEntry("pressure_max", "1", "highest utilisation", _over("max", "offered_pressure")),
+        VectorEntry("pressure_second", "1", "second highest", lambda view: float(np.sort(view.pressure)[-2])),
+        VectorEntry("service_max", "s", "CPU of a tuple", _over("max", "service")),
+        VectorEntry("service_sum", "s", "CPU of a tuple", _total("service")),
+        VectorEntry("cores_max", "cores", "of an operator", _over("max", "cpu_demand")),
+        VectorEntry("cores_sum", "cores", "of all", _total("cpu_demand")),
+        VectorEntry("state_sum", "MB", "of all windows", _total("state")),
     ]
 
 
-def _bottleneck() -> list[Entry]:
+def _bottleneck() -> list[VectorEntry]:
     return [
-        Entry("bottleneck_kind", "1", "index into KINDS", lambda v: float(LEARNED.index(v.job.kinds[v.bottleneck]))),
-        Entry("bottleneck_level", "1", "streams from its sources", lambda v: float(v.levels[v.bottleneck])),
-        Entry("bottleneck_to_end", "1", "levels below it", lambda v: float(v.levels.max() - v.levels[v.bottleneck])),
-        Entry("bottleneck_upstream", "1", "operators, itself too", lambda v: float(v.upstream.sum())),
-        Entry("bottleneck_in", "1/s", "input reached", lambda v: float(v.reached_per_s[v.bottleneck])),
-        Entry("upstream_in_min", "1/s", "least input reached", lambda v: float(v.reached_per_s[v.upstream].min())),
-        Entry("in_min", "1/s", "least input reached", lambda v: float(v.reached_per_s.min())),
-        Entry("nearly_full", "1", "operators above 0.95", lambda v: float((v.pressure > NEAR_FULL).sum())),
+        VectorEntry(
+            "bottleneck_kind", "1", "index into KINDS", lambda v: float(LEARNED.index(v.job.kinds[v.bottleneck]))
+        ),
+        VectorEntry("bottleneck_level", "1", "streams from its sources", lambda v: float(v.levels[v.bottleneck])),
+        VectorEntry(
+            "bottleneck_to_end", "1", "levels below it", lambda v: float(v.levels.max() - v.levels[v.bottleneck])
+        ),
+        VectorEntry("bottleneck_upstream", "1", "operators, itself too", lambda v: float(v.upstream.sum())),
+        VectorEntry("bottleneck_in", "1/s", "input reached", lambda v: float(v.reached_per_s[v.bottleneck])),
+        VectorEntry(
+            "upstream_in_min", "1/s", "least input reached", lambda v: float(v.reached_per_s[v.upstream].min())
+        ),
+        VectorEntry("in_min", "1/s", "least input reached", lambda v: float(v.reached_per_s.min())),
+        VectorEntry("nearly_full", "1", "operators above 0.95", lambda v: float((v.pressure > NEAR_FULL).sum())),
     ]
 
 
-def _answer() -> list[Entry]:
+def _answer() -> list[VectorEntry]:
     def metric(name: str) -> Read:
         return lambda view: float(view.answer.costs[name][0])
 
     return [
-        *(Entry(f"rates_{name}", "as the metric", "the rate model's answer", metric(name)) for name in METRICS),
+        *(VectorEntry(f"rates_{name}", "as the metric", "the rate model's answer", metric(name)) for name in METRICS),
         *(
-            Entry(f"{name}_{how}", "s", "a result's, reached", _over(how, f"{name}_s"))
+            VectorEntry(f"{name}_{how}", "s", "a result's, reached", _over(how, f"{name}_s"))
             for name in ("channel", "queue", "window")
             for how in ("max", "sum")
         ),
-        Entry("blocked", "1", "operators with full inputs", lambda view: float(view.answer.blocked[0].sum())),
-        Entry("ingested_min", "1", "share of a source's rate", lambda view: float(view.answer.ingested[0].min())),
-        Entry("ingested_max", "1", "share of a source's rate", lambda view: float(view.answer.ingested[0].max())),
-        Entry("lag", "s", "of output behind the run's start", lambda view: float(view.answer.lag_s[0])),
-        Entry("results", "tuples", "of the run", lambda view: float(view.answer.results[0])),
-        Entry("chances", "1", "independent ones of a result", lambda view: float(view.answer.chances[0])),
-        Entry("evaluations", "1", "of the window that has fewest", _evaluations),
-        Entry("horizon", "s", "length of the run", lambda view: view.horizon_s),
+        VectorEntry("blocked", "1", "operators with full inputs", lambda view: float(view.answer.blocked[0].sum())),
+        VectorEntry("ingested_min", "1", "share of a source's rate", lambda view: float(view.answer.ingested[0].min())),
+        VectorEntry("ingested_max", "1", "share of a source's rate", lambda view: float(view.answer.ingested[0].max())),
+        VectorEntry("lag", "s", "of output behind the run's start", lambda view: float(view.answer.lag_s[0])),
+        VectorEntry("results", "tuples", "of the run", lambda view: float(view.answer.results[0])),
+        VectorEntry("chances", "1", "independent ones of a result", lambda view: float(view.answer.chances[0])),
+        VectorEntry("evaluations", "1", "of the window that has fewest", _evaluations),
+        VectorEntry("horizon", "s", "length of the run", lambda view: view.horizon_s),
     ]
 
 
@@ -238,7 +244,7 @@ def _evaluations(view: View) -> float:
     return float(fires.min()) * view.horizon_s if len(fires) else float("nan")
 
 
-DERIVED: tuple[Entry, ...] = (
+DERIVED: tuple[VectorEntry, ...] = (
     *_counts(), *_rates(), *_windows(), *_data(), *_hosts(), *_costs(), *_bottleneck(), *_answer(),
 )  # fmt: skip
 """The entries of the derived vector, in order."""

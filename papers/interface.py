@@ -95,7 +95,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Result:
+class ExperimentResult:
     """What came of an experiment, ready to be written."""
 
     tables: Mapping[str, Table]

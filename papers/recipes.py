@@ -37,7 +37,7 @@ class CorpusRecipe:
         return corpora.command(self._request)
 
     @property
-    def _request(self) -> corpora.Request:
+    def _request(self) -> corpora.CorpusRequest:
         return {
             "runs": self.runs,
             "seed": self.seed,

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from papers import shapes
-from papers.interface import CaseTable, DerivedTable, Experiment, Result, Row, Table
+from papers.interface import CaseTable, DerivedTable, Experiment, ExperimentResult, Row, Table
 from papers.workspace import Workspace
 from scenarios.executing.progress import every_tenth
 
 
-def run(experiment: Experiment, workspace: Workspace) -> Result:
+def run(experiment: Experiment, workspace: Workspace) -> ExperimentResult:
     """Measures every case, or finds what was measured earlier; all that is large or random is the workspace's."""
     filled: dict[str, Table] = {}
     for name, spec in experiment.tables.items():
@@ -33,7 +33,7 @@ def run(experiment: Experiment, workspace: Workspace) -> Result:
     first = next(iter(by_table.values()))
     notes = tuple(note if isinstance(note, str) else note(first) for note in experiment.notes)
     figures = {name: partial(draw, by_table) for name, draw in experiment.figures.items()}
-    return Result({name: _shown(table) for name, table in tables.items()}, figures, notes, experiment.about)
+    return ExperimentResult({name: _shown(table) for name, table in tables.items()}, figures, notes, experiment.about)
 
 
 def _title(spec: CaseTable, workspace: Workspace) -> str:

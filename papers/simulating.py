@@ -42,7 +42,7 @@ _RUN_LIMIT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class CorpusJob:
     """One corpus to be simulated into a folder, and aggregated into another that does not exist yet."""
 
     corpus: Path
@@ -51,14 +51,14 @@ class Job:
     spec: CorpusSpec
 
 
-FanOut = Callable[[Sequence[Job], Audience], None]
+FanOut = Callable[[Sequence[CorpusJob], Audience], None]
 """Does all jobs; what it finished before an interruption stays."""
 
 
 def fan_out(master: str = "local[*]") -> FanOut:
     """In this process if there are few runs, else by Spark."""
 
-    def do(jobs: Sequence[Job], audience: Audience) -> None:
+    def do(jobs: Sequence[CorpusJob], audience: Audience) -> None:
         few = sum(job.spec.runs for job in jobs) <= FEW_RUNS
         (in_process if few else by_spark(master))(jobs, audience)
 
@@ -68,7 +68,7 @@ def fan_out(master: str = "local[*]") -> FanOut:
 def by_spark(master: str) -> FanOut:
     """All jobs in one session."""
 
-    def do(jobs: Sequence[Job], audience: Audience) -> None:
+    def do(jobs: Sequence[CorpusJob], audience: Audience) -> None:
         from spark.corpus import write_corpus
         from spark.pipeline import write_dataset
         from spark.session import session
@@ -85,7 +85,7 @@ def by_spark(master: str) -> FanOut:
     return do
 
 
-def in_process(jobs: Sequence[Job], audience: Audience, simulate: Simulate = simulate) -> None:
+def in_process(jobs: Sequence[CorpusJob], audience: Audience, simulate: Simulate = simulate) -> None:
     """One run after the other, without Spark."""
     for job in jobs:
         audience.stage(f"simulating {job.spec.runs} runs into {job.corpus}")
@@ -94,7 +94,7 @@ def in_process(jobs: Sequence[Job], audience: Audience, simulate: Simulate = sim
         _aggregate(job)
 
 
-def _simulate(job: Job, simulate: Simulate, report: Progress, note: Callable[[str], None]) -> None:
+def _simulate(job: CorpusJob, simulate: Simulate, report: Progress, note: Callable[[str], None]) -> None:
     with sole_writer(job.corpus):
         chunks = cut(job.spec.runs, open_corpus(job.corpus, job.spec, _CHUNK_RUNS))
         task = ChunkTask(str(job.corpus), job.spec.seed, job.make, simulate, _RUN_LIMIT_S)
@@ -107,7 +107,7 @@ def _simulate(job: Job, simulate: Simulate, report: Progress, note: Callable[[st
             report(chunk.stop, job.spec.runs)
 
 
-def _aggregate(job: Job) -> None:
+def _aggregate(job: CorpusJob) -> None:
     chunks = sorted((job.corpus / CHUNKS).glob("chunk-*"))
     rows = [row for chunk in chunks for row in _training_rows(chunk)]
     if not rows:

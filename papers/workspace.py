@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from papers.recipes import CorpusRecipe, label
 from papers.rows import RowFilter
-from papers.simulating import FanOut, Job, fan_out
+from papers.simulating import CorpusJob, FanOut, fan_out
 from papers.sizes import Sizes
 from papers.training import fitted, folder_of
 from scenarios.executing.progress import Audience
@@ -51,7 +51,8 @@ class Workspace:
         named = {label(recipe): recipe for recipe in recipes}
         missing = {name: recipe for name, recipe in named.items() if not self._rows(name).exists()}
         jobs = [
-            Job(self.folder / "corpora" / name, self._rows(name), *recipe.plan()) for name, recipe in missing.items()
+            CorpusJob(self.folder / "corpora" / name, self._rows(name), *recipe.plan())
+            for name, recipe in missing.items()
         ]
         if jobs:
             self._simulating(jobs, self.audience)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from papers.interface import Experiment, Result, Table
+from papers.interface import Experiment, ExperimentResult, Table
 from papers.workspace import Workspace
 from scenarios.files.documents import plain
 from scenarios.files.pictures import png
@@ -51,7 +51,7 @@ def check_replaceable(folder: Path) -> None:
         raise BadInput(f"{folder} was not made by '{MADE_BY}', so it is left alone; name another folder with --out")
 
 
-def write(experiment: Experiment, result: Result, folder: Path, manifest: Mapping[str, Any]) -> None:
+def write(experiment: Experiment, result: ExperimentResult, folder: Path, manifest: Mapping[str, Any]) -> None:
     """The folder of one experiment; an earlier result in it is replaced. Raises BadInput as `check_replaceable`."""
     check_replaceable(folder)
     try:
@@ -67,7 +67,7 @@ def write(experiment: Experiment, result: Result, folder: Path, manifest: Mappin
         raise BadInput(f"{folder} cannot be written: {error.strerror}; name another folder with --out") from None
 
 
-def page(experiment: Experiment, result: Result, manifest: Mapping[str, Any]) -> str:
+def page(experiment: Experiment, result: ExperimentResult, manifest: Mapping[str, Any]) -> str:
     """Everything for a reader, in Markdown."""
     parts = [
         f"# {experiment.name}",

@@ -24,7 +24,7 @@ Made = tuple[int, Any]
 """A position, and what was made of the item there."""
 
 
-class Refused(NamedTuple):
+class RefusedJob(NamedTuple):
     """Told rather than raised there, as another attempt would end alike. Other errors may be a worker's own."""
 
     error: BadInput
@@ -52,7 +52,7 @@ def fan_out(
         for position, found in arrived.value.copy().items():
             if position not in told:
                 told.add(position)
-                if isinstance(found, Refused):
+                if isinstance(found, RefusedJob):
                     raise found.error
                 done(position, found)
 
@@ -123,7 +123,7 @@ def _tried(work: Callable[[Any], Any], item: Any) -> Any:
     try:
         return work(item)
     except BadInput as error:
-        return Refused(error)
+        return RefusedJob(error)
 
 
 def _last_line(error: Exception) -> str:

@@ -30,7 +30,7 @@ CHECKED_S = 1
 """How often it is looked whether the stream has ended, or somebody wants it to."""
 
 
-class Sample(NamedTuple):
+class WindowSample(NamedTuple):
     """of: the operator or host; labels: what tells this series from others of the same metric."""
 
     time_s: float
@@ -57,7 +57,7 @@ class Series(NamedTuple):
     last_s: float
 
 
-Parse = Callable[[str, bytes], Sequence[Sample]]
+Parse = Callable[[str, bytes], Sequence[WindowSample]]
 """From the name of a file and what it holds."""
 Note = Callable[[str], None]
 Told = Callable[[Sequence[Series]], None]
@@ -119,7 +119,7 @@ def _windows(files: DataFrame, parse: Parse, window_s: float, late_s: float) -> 
 
         for part in parts:
             for file, content in zip(part["path"], part["content"], strict=True):
-                yield pd.DataFrame(parse(file.removeprefix("file:"), content), columns=list(Sample._fields))
+                yield pd.DataFrame(parse(file.removeprefix("file:"), content), columns=list(WindowSample._fields))
 
     read = files.select("path", "content").mapInPandas(samples, SAMPLES)
     timed = read.withColumn("at", F.timestamp_seconds("time_s"))

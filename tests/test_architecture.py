@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -90,6 +91,16 @@ def test_no_room_stands_on_itself() -> None:
     assert len(graph) > 100
     circles = [graph.subgraph(members) for members in nx.strongly_connected_components(graph) if len(members) > 1]
     assert not [[graph.edges[edge]["why"] for edge in nx.find_cycle(circle)] for circle in circles]
+
+
+def test_no_class_bears_the_name_of_another() -> None:
+    bearers = defaultdict(list)
+    for path in (path for package in ALLOWED for path in files(package)):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                bearers[node.name].append(str(path.relative_to(ROOT)))
+    assert len(bearers) > 500
+    assert not {name: paths for name, paths in bearers.items() if len(paths) > 1}
 
 
 @pytest.mark.parametrize("package", OUTSIDE)

@@ -11,7 +11,7 @@ import streamtwin as st
 from scenarios.files.overrides import set_values
 from scenarios.files.scenario_file import parse_scenario
 from scenarios.questions.knobs import knob
-from scenarios.questions.variants import Question, variants
+from scenarios.questions.variants import VariantsQuestion, variants
 
 TEXT = (Path(__file__).resolve().parent.parent / "docs" / "first-scenario.md").read_text(encoding="utf-8")
 FILES = {re.search(r"name: (\S+)", block)[1]: block for block in re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)}
@@ -35,9 +35,9 @@ def test_busy_times_are_those_that_were_put_in(orders):
 
 def test_the_values_that_are_varied_are_there(orders, gate):
     free = set_values(orders.job, ["query.streams.orders->enrich.partitioning=rebalance"])
-    assert len(variants(free, Question(vary=["replicas of enrich=6,8"]))) == 3
+    assert len(variants(free, VariantsQuestion(vary=["replicas of enrich=6,8"]))) == 3
     assert knob("workload.arrivals.orders.rate_per_s", "--find-max").given(orders.job) == 6000
-    assert len(variants(gate, Question(vary=["cluster.links.0.bandwidth_mbps=5,10,20"]))) == 3
+    assert len(variants(gate, VariantsQuestion(vary=["cluster.links.0.bandwidth_mbps=5,10,20"]))) == 3
     assert knob("workload.arrivals.camera-1.rate_per_s", "--find-max").given(gate) == 150
 
 

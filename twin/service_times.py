@@ -32,7 +32,7 @@ MOST = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredTimes:
     """times_s: CPU seconds of each tuple on one reference core, results and window evaluations included. [tuples]
 
     inputs: tuples offered by each producer. results_per_input: tuples emitted, over those whose service has ended.
@@ -45,7 +45,7 @@ class Measured:
 
 def measure(
     deployment: Deployment, operator: str, inputs_per_s: Mapping[str, float], tuples: int, seed: int
-) -> Measured:
+) -> MeasuredTimes:
     """Runs one operator of a deployment alone, tuple by tuple, until it has served that many.
 
     Its input lies ready on another core of the same memory, so that fetching costs nothing and nothing interferes: no
@@ -70,7 +70,7 @@ def measure(
     times_s = _serve(world, task, tuples, least_s)
     served = {name: world.tasks[name][0].tuples_in for name in offered}
     completed = len(times_s) - task.in_service
-    return Measured(times_s, served, task.output.tuples_out / completed)
+    return MeasuredTimes(times_s, served, task.output.tuples_out / completed)
 
 
 def _serve(world: World, task: Task, tuples: int, least_s: float) -> np.ndarray:

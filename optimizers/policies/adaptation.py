@@ -20,7 +20,7 @@ from optimizers.balancing.interface import Assignment, Solver
 from optimizers.balancing.joint import Joint
 from optimizers.balancing.search import Search
 from optimizers.policies.group_map import GroupMap
-from optimizers.policies.pressure import By, Pressure, pressure
+from optimizers.policies.pressure import By, PressureGauge, pressure
 from optimizers.policies.room import can_move, continues, stood_still
 from optimizers.policies.rounds import SEARCHED, Round, Rounds, figures, gained, reason
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
@@ -64,7 +64,7 @@ class Adapting(Rounds):
     """joined: hosts that were added and have no replicas yet. marked: those that are to go."""
 
     options: AdaptationSpec
-    asked: Pressure | None
+    asked: PressureGauge | None
     joined: set[str] = field(default_factory=set)
     marked: set[str] = field(default_factory=set)
     _last: PeriodStatistics | None = None

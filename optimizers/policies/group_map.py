@@ -26,7 +26,7 @@ NEW = -1
 """In place of a replica's number: there is none yet."""
 
 
-class Budget(NamedTuple):
+class MigrationBudget(NamedTuple):
     """Of a round: migrations, or MB of state that they move where that is given."""
 
     migrations: int
@@ -46,7 +46,7 @@ class GroupMap:
     more: frozenset[str] = frozenset()
     marked: frozenset[str] = frozenset()
 
-    def balance(self, budget: Budget, with_traffic: bool = False) -> Balance:
+    def balance(self, budget: MigrationBudget, with_traffic: bool = False) -> Balance:
         """Loads by CPU and by state, in percent of a host; a host's memory, before it slows down, is a limit.
 
         Raises BadInput if there is nothing to balance.

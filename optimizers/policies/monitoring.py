@@ -55,7 +55,7 @@ DEFAULT = MonitoringSpec()
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredLoads:
     """What a monitor makes of some periods. cores: of each host. work: reference cores that each replica took.
     traffic: tuples a second between replicas."""
 
@@ -101,7 +101,7 @@ class Monitoring:
         self._seen.append(statistics)
         if not self._stable():
             return None
-        now, measured = hosts_of(statistics), Measured(self.cores, self._work(), self._traffic())
+        now, measured = hosts_of(statistics), MeasuredLoads(self.cores, self._work(), self._traffic())
         moves = self._moves(now, scheduled(measured, now, self.spec), statistics)
         after = now | {(move.operator, move.replica or 0): str(move.to) for move in moves}
         reason = worth(measured, now, after, self.spec)
@@ -151,7 +151,7 @@ class Monitoring:
         return rates
 
 
-def scheduled(measured: Measured, now: Schedule, spec: MonitoringSpec = DEFAULT) -> Schedule:
+def scheduled(measured: MeasuredLoads, now: Schedule, spec: MonitoringSpec = DEFAULT) -> Schedule:
     """Greedy, from an empty schedule: what is overfull counts first, then traffic, then load; ties stay in place."""
     new: Schedule = {}
     used = dict.fromkeys(measured.cores, 0.0)
@@ -169,7 +169,7 @@ def scheduled(measured: Measured, now: Schedule, spec: MonitoringSpec = DEFAULT)
     return new
 
 
-def worth(measured: Measured, now: Schedule, new: Schedule, spec: MonitoringSpec = DEFAULT) -> str:
+def worth(measured: MeasuredLoads, now: Schedule, new: Schedule, spec: MonitoringSpec = DEFAULT) -> str:
     """Why a new schedule is worth its moves; empty if it is not."""
     fullest, next_fullest = measured.fullest(now), measured.fullest(new)
     before, after = measured.between_hosts(now), measured.between_hosts(new)
@@ -182,7 +182,7 @@ def worth(measured: Measured, now: Schedule, new: Schedule, spec: MonitoringSpec
 
 def _cost(
     capacity: float,
-    measured: Measured,
+    measured: MeasuredLoads,
     now: Schedule,
     new: Schedule,
     used: Mapping[str, float],
@@ -195,7 +195,7 @@ def _cost(
 
 
 def _fill(
-    measured: Measured, used: Mapping[str, float], pair: tuple[Replica, Replica], places: tuple[str, ...]
+    measured: MeasuredLoads, used: Mapping[str, float], pair: tuple[Replica, Replica], places: tuple[str, ...]
 ) -> float:
     """The higher utilisation of the hosts of a pair, with it."""
     load = {host: used[host] for host in places}
@@ -204,7 +204,7 @@ def _fill(
     return max(load[host] / measured.cores[host] for host in places)
 
 
-def _leaving(measured: Measured, new: Schedule, pair: tuple[Replica, Replica], places: tuple[str, ...]) -> float:
+def _leaving(measured: MeasuredLoads, new: Schedule, pair: tuple[Replica, Replica], places: tuple[str, ...]) -> float:
     """Tuples a second between a pair's hosts and the hosts of all that they exchange tuples with, so far."""
     pair_on = dict(zip(pair, places, strict=True))
     outside = ((u, v, rate) for u in pair for v, rate in measured.partners[u].items() if v in new and v not in pair)

@@ -22,7 +22,7 @@ MOST = 10.0
 LITTLE = 1e-9
 
 
-class Pressure(Protocol):
+class PressureGauge(Protocol):
     """Fed with every period that counts."""
 
     def add(self, statistics: PeriodStatistics) -> None:
@@ -93,7 +93,7 @@ class ByFlink:
         }
 
 
-def pressure(by: By, deployment: Deployment, target: float) -> Pressure | None:
+def pressure(by: By, deployment: Deployment, target: float) -> PressureGauge | None:
     """target: utilisation, as a share of 1, that nodes are to have. None: what is measured is what is asked for."""
     if by == "measured":
         return None

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from optimizers.balancing.balance import Balance
 from optimizers.balancing.interface import Assignment, Solver
 from optimizers.balancing.objective import relieved
-from optimizers.policies.group_map import Budget, GroupMap
+from optimizers.policies.group_map import GroupMap, MigrationBudget
 from optimizers.policies.room import can_move, continues, stood_still
 from twin.control import PeriodStatistics, Reconfiguration
 from twin.deployment import Deployment
@@ -60,9 +60,9 @@ class Round(Spec):
         return self
 
     @property
-    def budget(self) -> Budget:
+    def budget(self) -> MigrationBudget:
         """What a round may spend."""
-        return Budget(MIGRATIONS if self.max_migrations is None else self.max_migrations, self.max_state_mb)
+        return MigrationBudget(MIGRATIONS if self.max_migrations is None else self.max_migrations, self.max_state_mb)
 
 
 @dataclass

@@ -21,7 +21,7 @@ from twin.event_migrations import combined_with, is_combined
 from twin.event_time import merged_windows
 from twin.event_time_events import Combine, Split
 from twin.job import compile
-from twin.rates.forms import Cost, Form, cost, period_of_job, unit_costs
+from twin.rates.forms import Cost, WindowForm, cost, period_of_job, unit_costs
 from twin.windows import US_PER_S
 
 MOST_S = 300.0
@@ -134,7 +134,7 @@ class SplitCombine:
         """In as long as the longest window: one component, and two, each by panes or windows, whichever costs less."""
         period = period_of_job(self.job, compute, rate_per_s, migrations)
         costs = unit_costs(self.job, compute, period)
-        by_form = {form: cost(form, period, costs) for form in Form}
+        by_form = {form: cost(form, period, costs) for form in WindowForm}
         combined = min((cost for form, cost in by_form.items() if not form.is_split), key=lambda cost: cost.cpu_s)
         split = min((cost for form, cost in by_form.items() if form.is_split), key=lambda cost: cost.cpu_s)
         return combined, split

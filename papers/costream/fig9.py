@@ -24,7 +24,7 @@ from papers.recipes import EVALUATION_SEED, main_corpus
 from papers.shapes import apart, shape, span
 from papers.sizes import Sizes
 from papers.workspace import Workspace
-from scenarios.planning.outcomes import Outcome
+from scenarios.planning.outcomes import PlanOutcome
 from scenarios.planning.simulated_cost import replicate
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
@@ -68,13 +68,13 @@ def query(name: str, index: int, seed: int, settings: RunSettings) -> Scenario:
 def judge(name: str, index: int, seed: int, sizes: Sizes, models: planners.Models) -> dict[str, Any]:
     """One query: by planner what its plan does in the simulator, and the same of the best known plan; plain values."""
     scenario = query(name, index, seed, RunSettings(horizon_s=sizes.horizon_s))
-    simulated: dict[str, Outcome] = {}
+    simulated: dict[str, PlanOutcome] = {}
 
-    def outcome(plan: ExecutionPlan) -> Outcome:
+    def outcome(plan: ExecutionPlan) -> PlanOutcome:
         text = plan.model_dump_json()
         if text not in simulated:
             runs = replicate(simulate, scenario.with_plan(plan), JUDGED)
-            simulated[text] = Outcome(
+            simulated[text] = PlanOutcome(
                 np.array([each.value(planners.OBJECTIVE) for each in runs]),
                 backpressured=bool(np.mean([each.backpressured for each in runs]) > 0.5),
                 success=bool(np.mean([each.success for each in runs]) >= 0.5),
@@ -94,7 +94,7 @@ def judge(name: str, index: int, seed: int, sizes: Sizes, models: planners.Model
     return {"chosen": chosen, "best": plain(best), "known": len(simulated), "placements": space.count}
 
 
-def plain(outcome: Outcome) -> dict[str, Any]:
+def plain(outcome: PlanOutcome) -> dict[str, Any]:
     """As JSON; no latency where nothing arrived."""
     level, mean_s = outcome.rank
     return {

@@ -37,7 +37,7 @@ TYPES = {1: "linear", 2: "2-way join", 3: "3-way join"}
 
 
 @dataclass(frozen=True)
-class Group:
+class RowGroup:
     """Some rows of a dataset under a name; groups of one dimension are drawn beside each other. rows: indices."""
 
     dimension: str
@@ -45,7 +45,7 @@ class Group:
     rows: np.ndarray
 
 
-def by_hardware(dataset: Dataset) -> list[Group]:
+def by_hardware(dataset: Dataset) -> list[RowGroup]:
     """All rows, once divided by each feature; a range holds its lower end, the last one both."""
     groups = []
     for feature, (label, edges) in EDGES.items():
@@ -53,21 +53,21 @@ def by_hardware(dataset: Dataset) -> list[Group]:
         scale = 1000 if feature == "ram_mb" else 1
         for low, high in itertools.pairwise(edges):
             inside = (mean >= low) & ((mean < high) | (high == edges[-1]))
-            groups.append(Group(label, f"{low / scale:g}–{high / scale:g}", np.flatnonzero(inside)))
+            groups.append(RowGroup(label, f"{low / scale:g}–{high / scale:g}", np.flatnonzero(inside)))
     return groups
 
 
-def by_type(dataset: Dataset) -> list[Group]:
+def by_type(dataset: Dataset) -> list[RowGroup]:
     """All rows by sources, without and with an aggregation."""
     sources, aggregates = (dataset.about[name] for name in ("sources", "aggregates"))
     return [
-        Group("query type", name + ending, np.flatnonzero((sources == count) & ((aggregates > 0) == aggregated)))
+        RowGroup("query type", name + ending, np.flatnonzero((sources == count) & ((aggregates > 0) == aggregated)))
         for count, name in TYPES.items()
         for aggregated, ending in ((False, ""), (True, " + aggregation"))
     ]
 
 
-def errors(groups_of: Callable[[Dataset], Sequence[Group]], workspace: Workspace, contestant: str) -> Iterator[Row]:
+def errors(groups_of: Callable[[Dataset], Sequence[RowGroup]], workspace: Workspace, contestant: str) -> Iterator[Row]:
     """A contestant's over groups of the test rows of the main corpus."""
     from papers.costream import rivals
 
@@ -80,7 +80,7 @@ def errors(groups_of: Callable[[Dataset], Sequence[Group]], workspace: Workspace
             yield _row(model.name, dataset, group, metric, found[metric])
 
 
-def _row(model: str, dataset: Dataset, group: Group, metric: str, estimate: np.ndarray) -> Row:
+def _row(model: str, dataset: Dataset, group: RowGroup, metric: str, estimate: np.ndarray) -> Row:
     """Balanced accuracy over all rows of the group, not over equally many of each class: groups are small."""
     from models import evaluation
 
@@ -135,7 +135,7 @@ def figures(bounds: Mapping[str, float]) -> dict[str, Drawer]:
     }
 
 
-def by_group(groups_of: Callable[[Dataset], Sequence[Group]], bounds: Mapping[str, float], title: str) -> CaseTable:
+def by_group(groups_of: Callable[[Dataset], Sequence[RowGroup]], bounds: Mapping[str, float], title: str) -> CaseTable:
     """Two contestants, the paper's architecture and ours. bounds: what the paper says of its median `q_error` and
     `accuracy` in all groups."""
     return CaseTable(

@@ -101,14 +101,14 @@ def _questions(workspace: Workspace) -> Iterator[JudgingJob]:
     """Every job's plans, simulated now or earlier."""
     from scenarios.improving.pool import job_pool
     from scenarios.improving.test_set import JudgingJob
-    from scenarios.questions.kept import Outcome
+    from scenarios.questions.kept import RunOutcome
 
     asked = jobs(workspace.sizes)
     cases = [{"family": name, "number": number, "plans": PLANS} for name, number in asked]
     for (name, number), outcomes in zip(asked, kept(workspace, "exam", judged, cases), strict=True):
         where = job_pool(name, 0)
         job = where.judging(number)
-        yield JudgingJob(job, where.plans(job, workspace.seed, PLANS), [Outcome(_finite(each)) for each in outcomes])
+        yield JudgingJob(job, where.plans(job, workspace.seed, PLANS), [RunOutcome(_finite(each)) for each in outcomes])
 
 
 def judged(family: str, number: int, plans: int, seed: int) -> Sequence[Mapping[str, float | None]]:

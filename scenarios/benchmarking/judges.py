@@ -19,10 +19,10 @@ from optimizers.interface import Problem, Solution
 from optimizers.policies.registry import POLICIES
 from optimizers.registry import BASELINES
 from optimizers.requirements import Requirements, at_rate, price_of
-from scenarios.benchmarking.request import Request
+from scenarios.benchmarking.request import BenchmarkRequest
 from scenarios.planning import planner
 from scenarios.planning.cost_models import cost_models
-from scenarios.planning.outcomes import Outcome
+from scenarios.planning.outcomes import PlanOutcome
 from scenarios.planning.remembered import Remembered
 from scenarios.planning.simulated_cost import replicate
 from scenarios.planning.validation import REFUSED, ValidationRow, validate
@@ -47,7 +47,7 @@ NO_POLICY = "none"
 LATENCY, PRICE, DISTANCE = "e2e_latency_s", "price", "load distance"
 
 
-def placements(family: str, number: int, request: Request) -> Sequence[ValidationRow]:
+def placements(family: str, number: int, request: BenchmarkRequest) -> Sequence[ValidationRow]:
     """Optimizers by cost models. A run is made once, and its time counts for each that asks for it."""
     made = FAMILIES[family]
     run = simulate if request.seconds is not None else Remembered(simulate)
@@ -125,14 +125,14 @@ def _regret(answer: ProblemAnswer, best: ProblemAnswer, worst: float | None) -> 
     return 0.0 if answer.cost == best.cost else (answer.cost - best.cost) / gained if gained > 0.0 else math.inf
 
 
-def hosts(family: str, number: int, request: Request) -> Sequence[ValidationRow]:
+def hosts(family: str, number: int, request: BenchmarkRequest) -> Sequence[ValidationRow]:
     """The price of the hosts, if the plan on them bears the rate with head room in the simulator. All ask the rate
     model."""
     job = FAMILIES[family].member(number)
     return rows(job.name, PRICE, _rented(job, request))
 
 
-def _rented(job: Scenario, request: Request) -> Iterator[ProblemAnswer]:
+def _rented(job: Scenario, request: BenchmarkRequest) -> Iterator[ProblemAnswer]:
     problem = Problem(
         scenario=job,
         cost_model=RateModel(),
@@ -154,13 +154,13 @@ def _rented(job: Scenario, request: Request) -> Iterator[ProblemAnswer]:
         yield ProblemAnswer(optimizer.name, model, price_of(job, found.plan, {}), kind, found.seconds)
 
 
-def _kind(job: Scenario, plan: ExecutionPlan, request: Request) -> int:
+def _kind(job: Scenario, plan: ExecutionPlan, request: BenchmarkRequest) -> int:
     """At the rate with head room: 0 if the plan bears it, 1 if it is backpressured, 2 if it fails."""
     ahead = at_rate(job.with_plan(plan), 1.0 + HEAD_ROOM).with_run(seed=request.seed)
-    return Outcome.of(replicate(simulate, ahead, request.replications), "processing_latency_s").rank[0]
+    return PlanOutcome.of(replicate(simulate, ahead, request.replications), "processing_latency_s").rank[0]
 
 
-def balances(family: str, number: int, request: Request) -> Sequence[ValidationRow]:
+def balances(family: str, number: int, request: BenchmarkRequest) -> Sequence[ValidationRow]:
     """The load distance that all solvers leave, computed as by the solvers. Regret is of what migrations can gain."""
     del request
     balance = unbalanced(MEMBERS[family].seeds[number])
@@ -178,7 +178,7 @@ def _balanced(balance: Balance, before: float) -> Iterator[ProblemAnswer]:
     yield ProblemAnswer("as-given", "-", before)
 
 
-def policies(family: str, number: int, request: Request) -> Sequence[ValidationRow]:
+def policies(family: str, number: int, request: BenchmarkRequest) -> Sequence[ValidationRow]:
     """Mean end-to-end latency under no policy and each that can control the job, on the same random numbers.
 
     What the replicas cost is not judged; `twin compare-policies` shows it.
@@ -196,12 +196,12 @@ def _controlled(job: Scenario, replications: int) -> Iterator[ProblemAnswer]:
         except ValueError as refusal:
             yield ProblemAnswer(name, "-", refusal=str(refusal))
             continue
-        outcome = Outcome.of(replicate(simulate, job.with_policy(spec), replications), LATENCY)
+        outcome = PlanOutcome.of(replicate(simulate, job.with_policy(spec), replications), LATENCY)
         kind = outcome.rank[0] if np.isfinite(outcome.mean) else 2
         yield ProblemAnswer(name, "-", outcome.mean, kind)
 
 
-JUDGES: Mapping[str, Callable[[str, int, Request], Sequence[ValidationRow]]] = {
+JUDGES: Mapping[str, Callable[[str, int, BenchmarkRequest], Sequence[ValidationRow]]] = {
     "placement": placements,
     "hosts": hosts,
     "balance": balances,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scenarios.benchmarking.judges import JUDGES
-from scenarios.benchmarking.request import Request
+from scenarios.benchmarking.request import BenchmarkRequest
 from scenarios.executing.progress import Progress
 from scenarios.planning.validation import ValidationRow
 from scenarios.suite.members import MEMBERS
@@ -43,7 +43,7 @@ def pieces(families: Sequence[str], most: int | None) -> list[Piece]:
 
 
 def rows(
-    wanted: Sequence[Piece], request: Request, folder: Path | None, executor: Executor, report: Progress
+    wanted: Sequence[Piece], request: BenchmarkRequest, folder: Path | None, executor: Executor, report: Progress
 ) -> dict[str, list[ValidationRow]]:
     """By family, in order. folder: where what is judged is found, and kept. Raises BadInput as the judges do."""
     known = {piece: _kept(folder, piece) for piece in wanted}
@@ -65,7 +65,7 @@ def rows(
     return by_family
 
 
-def judge(piece: Piece, request: Request) -> list[ValidationRow]:
+def judge(piece: Piece, request: BenchmarkRequest) -> list[ValidationRow]:
     """The rows of one problem."""
     return list(JUDGES[MEMBERS[piece.family].asks](piece.family, piece.number, request))
 

@@ -12,7 +12,7 @@ from scenarios.planning.validation import ValidationRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class BenchmarkRequest:
     """optimizers: names, separated by commas; None: the usual ones of each kind of problem. cost_models, drive,
     budget, seconds: of those that place operators. replications: simulated runs of what is chosen. references: more
     plans that are simulated."""
@@ -33,7 +33,7 @@ class Request:
 
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SuiteJudged(Request):
+class SuiteJudged(BenchmarkRequest):
     """`twin benchmark`. suite: its version. most: problems of each family; null: all. standings: over placements."""
 
     suite: int

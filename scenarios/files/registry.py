@@ -17,7 +17,7 @@ SUFFIXES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LibraryEntry:
     """One scenario of the library, as `twin list` shows it."""
 
     name: str
@@ -30,7 +30,7 @@ def names(library: Path = LIBRARY) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in library.glob("*.yaml")))
 
 
-def entries(library: Path = LIBRARY) -> tuple[Entry, ...]:
+def entries(library: Path = LIBRARY) -> tuple[LibraryEntry, ...]:
     """All scenarios of the library with the first sentence of their descriptions."""
     return tuple(_entry(library / f"{name}.yaml") for name in names(library))
 
@@ -52,7 +52,7 @@ def find(name_or_path: str, library: Path = LIBRARY) -> Path:
     raise BadInput(f"unknown scenario {name_or_path!r}; {remedy} ('twin list' shows all)")
 
 
-def _entry(path: Path) -> Entry:
+def _entry(path: Path) -> LibraryEntry:
     data = parse_text(path.read_text(encoding="utf-8"), str(path))
     description = str(data.get("description", "")) if isinstance(data, dict) else ""
-    return Entry(name=path.stem, summary=" ".join(description.split()).partition(". ")[0].rstrip("."), path=path)
+    return LibraryEntry(name=path.stem, summary=" ".join(description.split()).partition(". ")[0].rstrip("."), path=path)

@@ -22,7 +22,7 @@ from scenarios.improving.pool import JobPool
 from scenarios.improving.test_set import seen
 from scenarios.learning.learner import steps
 from scenarios.questions.bench import Bench
-from scenarios.questions.kept import Outcome
+from scenarios.questions.kept import RunOutcome
 from twin.atomic import new_folder
 from twin.metrics import METRICS, REGRESSION_METRICS
 from twin.randomness import child_seed, stream
@@ -67,7 +67,7 @@ def rounds(
 ) -> Iterator[LearningRound]:
     """The model as given, and after each of `count` rounds. Raises BadInput as the model's `predict`, and where the
     runs teach nothing."""
-    model, learned, outcomes = start, list[Scenario](), list[Outcome]()
+    model, learned, outcomes = start, list[Scenario](), list[RunOutcome]()
     yield LearningRound(0, 0, start)
     for number in range(1, count + 1):
         chosen = list(_chosen(model, pool, strategy, number, how))
@@ -90,7 +90,7 @@ def _chosen(
         yield from (job.with_plan(plans[row]) for row in rows)
 
 
-def rows_of(jobs: Sequence[Scenario], outcomes: Sequence[Outcome]) -> Dataset:
+def rows_of(jobs: Sequence[Scenario], outcomes: Sequence[RunOutcome]) -> Dataset:
     """Runs as training rows: latencies and rates of those that succeeded."""
     labels = np.array([[_label(outcome, metric) for metric in METRICS] for outcome in outcomes])
     failed = labels[:, METRICS.index("success")] == 0
@@ -100,14 +100,14 @@ def rows_of(jobs: Sequence[Scenario], outcomes: Sequence[Outcome]) -> Dataset:
     return of_deployments(jobs, labels, [config_hash(job) for job in jobs], horizon_s)
 
 
-def _label(outcome: Outcome, metric: str) -> float:
+def _label(outcome: RunOutcome, metric: str) -> float:
     return outcome.measures.get(metric, outcome.measures.get(f"{metric}.mean", np.nan))
 
 
 def _improved(
     start: LearnedCostModel,
     jobs: Sequence[Scenario],
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[RunOutcome],
     how: LearningPlan,
     folder: Path,
     audience: Audience,

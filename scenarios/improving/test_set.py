@@ -16,7 +16,7 @@ from optimizers.selection import Estimated, goodness
 from scenarios.executing.progress import Progress
 from scenarios.improving.pool import JobPool
 from scenarios.questions.bench import Bench
-from scenarios.questions.kept import Outcome
+from scenarios.questions.kept import RunOutcome
 from twin.metrics import BINARY_METRICS, CostModel, Narrowable
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
@@ -44,7 +44,7 @@ class JudgingJob:
 
     job: Scenario
     plans: Sequence[ExecutionPlan]
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[RunOutcome]
 
     def judged(self, model: CostModel) -> Judgement:
         """Raises BadInput as the model's `predict`."""
@@ -60,7 +60,7 @@ class JudgingJob:
         return Judgement(FAR - 1 if spoilt else float(min(ratio, FAR)) - 1, spoilt, errors)
 
 
-def kind_of(outcome: Outcome) -> int:
+def kind_of(outcome: RunOutcome) -> int:
     """0 if the run is clean, 1 if it is backpressured, 2 if it fails."""
     return 2 if not outcome.measures["success"] else int(outcome.measures["backpressured"])
 

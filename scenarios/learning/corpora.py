@@ -32,7 +32,7 @@ class CorpusWritten(CorpusSummary):
     card: str
 
 
-class Request(TypedDict, total=False):
+class CorpusRequest(TypedDict, total=False):
     """What a user asks of `twin corpus`: the arguments of `plan` and `command`."""
 
     runs: Required[int]
@@ -70,7 +70,7 @@ def plan(
     return Replicated(make, runs), replace(spec, runs=runs + replicates, settings=settings)
 
 
-def command(request: Request) -> str:
+def command(request: CorpusRequest) -> str:
     """What a user types for the corpus of `plan(**request)`."""
     options = {
         "--runs": request["runs"],

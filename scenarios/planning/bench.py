@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scenarios.executing.processes import Processes
-from scenarios.planning.outcomes import Outcome, half_width95, regret_of
+from scenarios.planning.outcomes import PlanOutcome, half_width95, regret_of
 from scenarios.planning.simulated_cost import Simulate
 from twin.executor import Executor
 from twin.guards.effort import estimate
@@ -38,7 +38,7 @@ class _Work:
 
 
 @dataclass(slots=True)
-class Bench:
+class PlanBench:
     """Plans by their text. replications: of a plan that is not beaten. executor: makes the runs."""
 
     scenario: Scenario
@@ -70,15 +70,15 @@ class Bench:
             self._make([(key, done - 1) for key in live if len(self._runs[key]) < done])
             live = [key for key in live if not self._beaten(key)]
 
-    def outcome(self, plan: ExecutionPlan) -> Outcome:
+    def outcome(self, plan: ExecutionPlan) -> PlanOutcome:
         """Of a plan that was simulated. Raises KeyError for another."""
-        return Outcome.of(self._runs[_text(plan)], self.objective)
+        return PlanOutcome.of(self._runs[_text(plan)], self.objective)
 
     @property
-    def best(self) -> Outcome:
+    def best(self) -> PlanOutcome:
         """The best of the plans that have all of their replications."""
         whole = [runs for runs in self._runs.values() if len(runs) == self.replications]
-        return min((Outcome.of(runs, self.objective) for runs in whole), key=lambda each: each.rank)
+        return min((PlanOutcome.of(runs, self.objective) for runs in whole), key=lambda each: each.rank)
 
     def regret(self, plan: ExecutionPlan) -> tuple[float, float | None]:
         """Relative distance of a plan to the best, and its half width; see `outcomes.regret_of`."""
@@ -112,8 +112,8 @@ class Bench:
     def _beaten(self, key: str) -> bool:
         """By the best of those with as many runs."""
         count = len(self._runs[key])
-        rivals = [Outcome.of(runs[:count], self.objective) for runs in self._runs.values() if len(runs) >= count]
-        best, mine = min(rivals, key=lambda each: each.rank), Outcome.of(self._runs[key], self.objective)
+        rivals = [PlanOutcome.of(runs[:count], self.objective) for runs in self._runs.values() if len(runs) >= count]
+        best, mine = min(rivals, key=lambda each: each.rank), PlanOutcome.of(self._runs[key], self.objective)
         if mine.rank[0] != best.rank[0]:
             return mine.rank[0] > best.rank[0] and count >= FEWEST
         if count < FEWEST:
@@ -123,7 +123,7 @@ class Bench:
         return half is not None and float(np.mean(behind)) > half
 
 
-def _far_behind(mine: Outcome, best: Outcome) -> bool:
+def _far_behind(mine: PlanOutcome, best: PlanOutcome) -> bool:
     """In the first run."""
     return bool((mine.values[0] - best.values[0]) / max(abs(best.mean), 1e-300) > FAR_BEHIND)
 
@@ -132,6 +132,6 @@ def _text(plan: ExecutionPlan) -> str:
     return plan.model_dump_json()
 
 
-def runs_of(bench: Sequence[Bench]) -> int:
+def runs_of(bench: Sequence[PlanBench]) -> int:
     """Simulated runs of several."""
     return sum(each.simulated for each in bench)

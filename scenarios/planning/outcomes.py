@@ -13,7 +13,7 @@ from twin.metrics import Metrics
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PlanOutcome:
     """One plan's replications: values [R] of the objective, lower is better (throughput is negated).
 
     A latency is inf in a replication without results; `mean` is over the others. Flags are by majority.
@@ -24,7 +24,7 @@ class Outcome:
     success: bool
 
     @classmethod
-    def of(cls, runs: Sequence[Metrics], objective: str) -> Outcome:
+    def of(cls, runs: Sequence[Metrics], objective: str) -> PlanOutcome:
         """Of a plan's runs, at least one."""
         sign = 1.0 if OBJECTIVES[objective] == "min" else -1.0
         return cls(
@@ -46,7 +46,7 @@ class Outcome:
         return level, self.mean
 
 
-def regret_of(outcome: Outcome, best: Outcome) -> tuple[float, float | None]:
+def regret_of(outcome: PlanOutcome, best: PlanOutcome) -> tuple[float, float | None]:
     """Relative distance to the best, and its half width. Values are all positive (latencies) or negative (rates)."""
     if outcome is best or outcome.rank == best.rank:
         return 0.0, 0.0

@@ -19,7 +19,7 @@ from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.space import ALL_PLANS, Space
 from optimizers.space_plans import SpacePlans
 from scenarios.executing.processes import Processes
-from scenarios.planning.bench import Bench
+from scenarios.planning.bench import PlanBench
 from scenarios.planning.outcomes import half_width95
 from scenarios.planning.remembered import spared_s
 from scenarios.planning.simulated_cost import Simulate
@@ -80,7 +80,7 @@ def as_it_is(optimizer: Optimizer, model: CostModel) -> Optimizer:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedPlan:
     """Why there is no plan. status: REFUSED or FAILED."""
 
     status: str
@@ -122,7 +122,7 @@ def validate(
         raise BadInput(f"references must be >= 0, got {references}")
     rows: list[ValidationRow] = []
     for scenario in scenarios:
-        bench = Bench(scenario, objective, simulate, replications, seed, executor or Processes(1))
+        bench = PlanBench(scenario, objective, simulate, replications, seed, executor or Processes(1))
         problem = Problem(
             scenario=scenario,
             cost_model=cost_models[0],
@@ -153,7 +153,7 @@ def _named(optimizer: Optimizer, model: CostModel, lead: Lead) -> tuple[str, str
         return optimizer.name, model.name
 
 
-def _solve(problem: Problem, optimizer: Optimizer, lead: Lead, simulate: Simulate) -> Solution | Refused:
+def _solve(problem: Problem, optimizer: Optimizer, lead: Lead, simulate: Simulate) -> Solution | RefusedPlan:
     """A refusal is data, and so is whatever else an optimizer of others does: the other rows must not be lost.
 
     Runs that others had asked for before count with the seconds that they took."""
@@ -161,11 +161,11 @@ def _solve(problem: Problem, optimizer: Optimizer, lead: Lead, simulate: Simulat
     try:
         found = fitting(problem, lead(optimizer, problem.cost_model).solve(problem))
     except BadInput as refusal:
-        return Refused(REFUSED, str(refusal))
+        return RefusedPlan(REFUSED, str(refusal))
     except AnswerError as failure:
-        return Refused(FAILED, str(failure))
+        return RefusedPlan(FAILED, str(failure))
     except Exception as error:
-        return Refused(FAILED, f"{type(error).__name__}: {error}")
+        return RefusedPlan(FAILED, f"{type(error).__name__}: {error}")
     return replace(found, seconds=found.seconds + spared_s(simulate) - before_s)
 
 
@@ -177,12 +177,12 @@ def alternatives(scenario: Scenario, references: int, seed: int, space: Space) -
     return as_plans(scenario, plans.sample(stream(seed, "references"), references))
 
 
-def _row(bench: Bench, optimizer: str, model: str, solution: Solution | Refused) -> ValidationRow:
+def _row(bench: PlanBench, optimizer: str, model: str, solution: Solution | RefusedPlan) -> ValidationRow:
     """What became of one solution, against the best plan simulated."""
     row = ValidationRow(
         scenario=bench.scenario.name, optimizer=optimizer, cost_model=model, objective=bench.objective, status=REFUSED
     )
-    if isinstance(solution, Refused):
+    if isinstance(solution, RefusedPlan):
         return replace(row, status=solution.status, message=solution.message)
     outcome, best = bench.outcome(solution.plan), bench.best
     regret, regret_ci95 = bench.regret(solution.plan)

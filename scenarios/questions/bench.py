@@ -9,7 +9,7 @@ from typing import Self
 
 from scenarios.executing.processes import Processes
 from scenarios.executing.progress import Progress
-from scenarios.questions.kept import Kept, Outcome
+from scenarios.questions.kept import Kept, RunOutcome
 from scenarios.questions.measures import measures
 from scenarios.questions.single_run import key, run
 from twin.engine.measure.standard_errors import few_results
@@ -20,19 +20,19 @@ from twin.scenario import Scenario
 
 Job = tuple[Scenario, int]
 """What is run, and its seed."""
-Of = Callable[[Scenario, int], Outcome]
+Of = Callable[[Scenario, int], RunOutcome]
 """What is kept of a run."""
 
 
-def outcome(scenario: Scenario, seed: int) -> Outcome:
+def outcome(scenario: Scenario, seed: int) -> RunOutcome:
     """Of one run."""
     return outcome_of(run(scenario, seed))
 
 
-def outcome_of(made: Run, course: Mapping[str, Sequence[float]] | None = None) -> Outcome:
+def outcome_of(made: Run, course: Mapping[str, Sequence[float]] | None = None) -> RunOutcome:
     """What is kept of a run, without the warning that it says little alone. course: besides its measures."""
     alone = few_results(made.metrics.throughput_per_s, made.standard_errors)
-    return Outcome(measures(made), tuple(each for each in made.warnings if each not in alone), course)
+    return RunOutcome(measures(made), tuple(each for each in made.warnings if each not in alone), course)
 
 
 def effort_s(scenario: Scenario) -> float:
@@ -41,12 +41,12 @@ def effort_s(scenario: Scenario) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _JobWork:
     """`of`, of a job; picklable if that is."""
 
     of: Of
 
-    def __call__(self, job: Job) -> Outcome:
+    def __call__(self, job: Job) -> RunOutcome:
         return self.of(*job)
 
 
@@ -59,7 +59,7 @@ class Bench:
     def __init__(self, executor: Executor | None = None, of: Of = outcome, kept: Kept | None = None) -> None:
         self.kept = kept or Kept()
         self.made = 0
-        self._work = _Work(of)
+        self._work = _JobWork(of)
         self._executor = executor or Processes()
         self._keys: dict[int, tuple[Scenario, str, float]] = {}
 
@@ -74,7 +74,7 @@ class Bench:
         """Raises BadInput if a run would not finish within hours."""
         self._known(scenario)
 
-    def outcomes(self, jobs: Sequence[Job], report: Progress = lambda _done, _total: None) -> list[Outcome]:
+    def outcomes(self, jobs: Sequence[Job], report: Progress = lambda _done, _total: None) -> list[RunOutcome]:
         """Of each job, in order; what is known already is not made again. report: told (done, total) new runs.
 
         Raises BadInput as `twin.simulation.simulate` does.
@@ -86,7 +86,7 @@ class Bench:
         report(0, len(new))
         names = list(new)
 
-        def done(position: int, found: Outcome) -> None:
+        def done(position: int, found: RunOutcome) -> None:
             self.kept.add(names[position], found)
             self.made += 1
             report(self.made - before, len(new))

@@ -36,7 +36,7 @@ LONGER = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CapacityQuestion:
     """find: "max", the largest value of the knob for which the condition holds, or "min", the smallest.
 
     between: where to look; None: from the value that is given, by doubling. precision: of each border, as a share.
@@ -143,7 +143,9 @@ class Limit(NamedTuple):
     share_that_holds95: float | None = None
 
 
-def capacity(scenario: Scenario, question: Question, bench: Bench, seed: int, audience: Audience) -> CapacityAnswer:
+def capacity(
+    scenario: Scenario, question: CapacityQuestion, bench: Bench, seed: int, audience: Audience
+) -> CapacityAnswer:
     """Raises BadInput if the scenario as given is not valid, or has no number to turn."""
     within = question.range(scenario)
     prober = Prober(scenario, question.knob, question.condition, bench, audience, seed)

@@ -17,7 +17,7 @@ USUAL_SHARE = 1 / 3
 """Of the time after the warm-up, when nothing else is said: enough before it, and more to catch up."""
 
 
-class Change(NamedTuple):
+class ChangeOptions(NamedTuple):
     """All at once, at_s. recover_after_s: of failures, detection and restart together; failover: what they restart,
     `region`, `full`, or `both`, one beside the other."""
 
@@ -44,7 +44,7 @@ class Planned(NamedTuple):
     rival: Scenario | None = None
 
 
-def planned(given: Scenario, change: Change) -> Planned:
+def planned(given: Scenario, change: ChangeOptions) -> Planned:
     """Raises BadInput if nothing is changed, or what cannot be, or not within the run."""
     at_s = change.at_s if change.at_s is not None else _usual_s(given)
     if not given.run.warmup_s <= at_s < given.run.horizon_s:
@@ -71,7 +71,7 @@ def planned(given: Scenario, change: Change) -> Planned:
     return Planned(made, at_s, f"{named} at {when}", len(events), spread_s, rival)
 
 
-def _check_failover(given: Scenario, change: Change) -> None:
+def _check_failover(given: Scenario, change: ChangeOptions) -> None:
     if change.failover is None:
         return
     if change.failover not in FAILOVERS:
@@ -83,7 +83,7 @@ def _check_failover(given: Scenario, change: Change) -> None:
         raise BadInput(f"--failover: {given.name} has no checkpoints to restart a part of it from; {remedy}")
 
 
-def _spread_s(given: Scenario, change: Change, at_s: float) -> float:
+def _spread_s(given: Scenario, change: ChangeOptions, at_s: float) -> float:
     """Where nobody says when a host fails, it does anywhere between two checkpoints."""
     checkpoints = given.checkpoints
     if checkpoints is None or change.at_s is not None or not change.fail:
@@ -96,7 +96,7 @@ def _usual_s(given: Scenario) -> float:
     return max(start_s, float(f"{start_s + (end_s - start_s) * USUAL_SHARE:.3g}"))
 
 
-def _rescales(given: Scenario, change: Change) -> Iterator[Mapping[str, Any]]:
+def _rescales(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, Any]]:
     """A number of replicas is dealt in turn to the places that the operator has; or its places are listed."""
     for text in change.rescale:
         name, wanted = _parted(text, "--rescale", "OPERATOR=4 or OPERATOR=HOST,HOST")
@@ -109,7 +109,7 @@ def _rescales(given: Scenario, change: Change) -> Iterator[Mapping[str, Any]]:
             yield {"kind": "scale", "operator": name, "placement": places}
 
 
-def _migrations(given: Scenario, change: Change) -> Iterator[Mapping[str, Any]]:
+def _migrations(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, Any]]:
     """One replica, or all of an operator that are not there yet."""
     for text in change.migrate:
         who, to = _parted(text, "--migrate", "OPERATOR=HOST, or OPERATOR[1]=HOST for one replica")
@@ -126,7 +126,7 @@ def _migrations(given: Scenario, change: Change) -> Iterator[Mapping[str, Any]]:
             yield {"kind": "migration", "operator": name, "replica": replica, "to": place}
 
 
-def _failures(given: Scenario, change: Change) -> Iterator[Mapping[str, Any]]:
+def _failures(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, Any]]:
     hosts = [host.name for host in given.cluster.hosts]
     for name in change.fail:
         if name not in hosts:

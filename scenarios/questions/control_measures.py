@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.questions.bench import outcome_of
-from scenarios.questions.kept import Outcome
+from scenarios.questions.kept import RunOutcome
 from scenarios.questions.oscillations import moved, oscillations
 from scenarios.questions.single_run import run
 from twin.engine.sketch import merge, quantile_s, representative_s
@@ -47,7 +47,7 @@ COURSE: Mapping[str, str] = {
 """By period: at its end, of the results in it, at its end."""
 
 
-def judged(scenario: Scenario, seed: int, slo_s: float | None) -> Outcome:
+def judged(scenario: Scenario, seed: int, slo_s: float | None) -> RunOutcome:
     """Of one run: also MEANINGS (those of the SLO if there is one), and COURSE with the periods' ends as `at_s`."""
     made = run(scenario, seed)
     found = outcome_of(made, course(made))
@@ -133,6 +133,6 @@ def _p99_s(rows: Sequence[Row]) -> float:
     return quantile_s(found, 0.99) if found else math.nan
 
 
-def judge(slo_s: float | None) -> partial[Outcome]:
+def judge(slo_s: float | None) -> partial[RunOutcome]:
     """`judged`, as other processes can be given it."""
     return partial(judged, slo_s=slo_s)

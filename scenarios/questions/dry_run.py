@@ -20,7 +20,7 @@ from scenarios.questions.bench import Bench, Job, outcome_of
 from scenarios.questions.change_options import Planned
 from scenarios.questions.control_measures import course
 from scenarios.questions.intervals import MeanOfRuns, of_mean
-from scenarios.questions.kept import Outcome
+from scenarios.questions.kept import RunOutcome
 from scenarios.questions.single_run import run
 from twin.engine.measure.meters import Row
 from twin.engine.sketch import merge, representative_s
@@ -74,13 +74,13 @@ class DryRunAnswer:
     warnings: tuple[str, ...]
 
 
-def seen(scenario: Scenario, seed: int, at_s: float) -> Outcome:
+def seen(scenario: Scenario, seed: int, at_s: float) -> RunOutcome:
     """Of one run: by period what waits, by bucket how late results are, and what stood still from `at_s` on."""
     made = run(scenario, seed)
     return outcome_of(made, _course(made, at_s))
 
 
-def look(at_s: float) -> partial[Outcome]:
+def look(at_s: float) -> partial[RunOutcome]:
     """`seen`, as other processes can be given it."""
     return partial(seen, at_s=at_s)
 
@@ -126,7 +126,9 @@ def dry_run(
     )
 
 
-def _pairs(without: Sequence[Outcome], with_it: Sequence[Outcome], at_s: Sequence[float]) -> list[dict[str, float]]:
+def _pairs(
+    without: Sequence[RunOutcome], with_it: Sequence[RunOutcome], at_s: Sequence[float]
+) -> list[dict[str, float]]:
     """Run by run, those of MEANINGS."""
     triples = zip(without, with_it, at_s, strict=True)
     return [_compared(one.course or {}, other.course or {}, when_s) for one, other, when_s in triples]
@@ -223,7 +225,7 @@ def _known(name: str, values: Sequence[float], period_s: float) -> MeanOfRuns:
     return MeanOfRuns(known.mean, half, tuple(values))
 
 
-def _mean_course(outcomes: Sequence[Outcome]) -> dict[str, tuple[Number, ...]]:
+def _mean_course(outcomes: Sequence[RunOutcome]) -> dict[str, tuple[Number, ...]]:
     """By period, over the runs that have it."""
     courses = [each.course or {} for each in outcomes]
     table = {name: np.array([each[name] for each in courses], float) for name in ("waiting", "latency")}

@@ -17,7 +17,7 @@ from twin.errors import BadInput
 FILE = "runs.jsonl"
 
 
-class Outcome(NamedTuple):
+class RunOutcome(NamedTuple):
     """What is kept of a run. course: columns by period, where somebody asks for them."""
 
     measures: Measures
@@ -30,13 +30,13 @@ class Kept:
     """Outcomes by `key`, in memory and, if there is a folder, in its file."""
 
     folder: Path | None = None
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    outcomes: dict[str, RunOutcome] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.folder is not None and (self.folder / FILE).exists():
             self.outcomes |= _read(self.folder / FILE)
 
-    def add(self, key: str, outcome: Outcome) -> None:
+    def add(self, key: str, outcome: RunOutcome) -> None:
         """Remembers a run; it is in the file when this returns."""
         self.outcomes[key] = outcome
         if self.folder is not None:
@@ -45,7 +45,7 @@ class Kept:
                 file.write(json.dumps([key, outcome.measures, outcome.warnings, *columns]) + "\n")
 
 
-def _read(path: Path) -> dict[str, Outcome]:
+def _read(path: Path) -> dict[str, RunOutcome]:
     """All whole lines; what follows the last one, an interruption's, is cut off so that new lines begin afresh."""
     content = path.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
@@ -53,6 +53,6 @@ def _read(path: Path) -> dict[str, Outcome]:
         path.write_bytes(whole)
     try:
         lines = [json.loads(line) for line in whole.decode("utf-8").splitlines()]
-        return {key: Outcome(measures, tuple(warnings), *course) for key, measures, warnings, *course in lines}
+        return {key: RunOutcome(measures, tuple(warnings), *course) for key, measures, warnings, *course in lines}
     except (UnicodeDecodeError, ValueError, TypeError):
         raise BadInput(f"{path} does not hold runs; remove it or name another folder") from None

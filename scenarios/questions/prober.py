@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from scenarios.executing.progress import Audience
 from scenarios.questions.bench import Bench, Job
 from scenarios.questions.condition import Condition
-from scenarios.questions.kept import Outcome
+from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import Knob
 from twin.errors import BadInput
 from twin.randomness import child_seed
@@ -38,7 +38,7 @@ class Prober:
         self.audience.stage(_told(asked, holds))
         return holds
 
-    def outcomes(self, asked: Sequence[tuple[int, float]]) -> list[Outcome | None]:
+    def outcomes(self, asked: Sequence[tuple[int, float]]) -> list[RunOutcome | None]:
         """Of each (repetition, value); None where the scenario is not valid."""
         cases = [self.at(value) for _, value in asked]
         jobs = [
@@ -49,7 +49,7 @@ class Prober:
         made = iter(self._made(jobs))
         return [None if case is None else next(made) for case in cases]
 
-    def _made(self, jobs: Sequence[Job]) -> list[Outcome]:
+    def _made(self, jobs: Sequence[Job]) -> list[RunOutcome]:
         """With progress, if it takes long."""
         if self.bench.missing_s(jobs) < LONG_S:
             return self.bench.outcomes(jobs)

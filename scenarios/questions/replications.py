@@ -17,7 +17,7 @@ import numpy as np
 from scenarios.executing.progress import Audience
 from scenarios.questions.bench import Bench
 from scenarios.questions.intervals import Interval, of_difference, of_mean
-from scenarios.questions.kept import Outcome
+from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import of
 from twin.errors import BadInput
 from twin.randomness import child_seed
@@ -47,7 +47,7 @@ class Wanted(NamedTuple):
 class Samples(NamedTuple):
     """outcomes: [cases][runs]. needed: runs of each case that it would have taken; 0 if the precision is reached."""
 
-    outcomes: list[list[Outcome]]
+    outcomes: list[list[RunOutcome]]
     needed: int = 0
 
     @property
@@ -101,7 +101,7 @@ def _share(interval: Interval, scale: float) -> float:
     return interval.chance / abs(scale) if interval.chance and scale else 0.0
 
 
-def _runs(bench: Bench, cases: Sequence[Scenario], count: int, seed: int, audience: Audience) -> list[list[Outcome]]:
+def _runs(bench: Bench, cases: Sequence[Scenario], count: int, seed: int, audience: Audience) -> list[list[RunOutcome]]:
     jobs = [(case, child_seed(seed, index)) for index in range(count) for case in cases]
     _announce(len(cases), count, bench.missing_s(jobs), audience.stage)
     with audience.progress("runs") as report:

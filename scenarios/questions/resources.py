@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scenarios.questions.kept import Outcome
+from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import of
 from twin.deployment import Deployment
 from twin.scenario import Scenario
@@ -32,7 +32,7 @@ class Resource(NamedTuple):
         return 1.0 / self.used if self.used > 0.0 else None
 
 
-def without_spare(scenario: Scenario, outcomes: Sequence[Outcome]) -> list[str]:
+def without_spare(scenario: Scenario, outcomes: Sequence[RunOutcome]) -> list[str]:
     """Operators that were busy, and hosts whose CPU was in use, all of the time, in the mean over the runs.
 
     A longer run may show that the job does not keep up, once its queues have filled.
@@ -42,7 +42,7 @@ def without_spare(scenario: Scenario, outcomes: Sequence[Outcome]) -> list[str]:
     return [name.split(".", 1)[1].rpartition(".")[0] for name in names if _mean(outcomes, name) >= NO_SPARE]
 
 
-def resources(scenario: Deployment, outcomes: Sequence[Outcome]) -> list[Resource]:
+def resources(scenario: Deployment, outcomes: Sequence[RunOutcome]) -> list[Resource]:
     """All that carry anything, the fullest first."""
     found = [
         Resource("operator", each.name, _mean(outcomes, f"operators.{each.name}.busy"))
@@ -76,5 +76,5 @@ def _hosts(operator: str, scenario: Scenario) -> str:
     return ", ".join(dict.fromkeys(place.host for place in scenario.plan.locations(operator)))
 
 
-def _mean(outcomes: Sequence[Outcome], name: str) -> float:
+def _mean(outcomes: Sequence[RunOutcome], name: str) -> float:
     return float(np.mean([of(each.measures, name) for each in outcomes]))

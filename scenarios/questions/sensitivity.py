@@ -52,7 +52,7 @@ class Shares(NamedTuple):
     total95: float | None = None
 
 
-class Ends(NamedTuple):
+class TornadoEnds(NamedTuple):
     """The metric with all inputs as given, and with one at its ends."""
 
     given: float
@@ -115,7 +115,7 @@ class Input(NamedTuple):
         return round(found) if whole else float(found)
 
 
-class Budget(NamedTuple):
+class SampleBudget(NamedTuple):
     """trajectories: of Morris, each (inputs + 1) points. samples: of Sobol, (inputs + 2) points each; a power of 2.
 
     replications: runs a point, whose mean is taken.
@@ -208,7 +208,7 @@ class Model(NamedTuple):
         return found
 
 
-def sensitivity(model: Model, budget: Budget, bench: Bench, audience: Audience) -> SensitivityAnswer:
+def sensitivity(model: Model, budget: SampleBudget, bench: Bench, audience: Audience) -> SensitivityAnswer:
     """Inputs in order of what they do. Raises BadInput as `Model.results` does."""
     budget.check()
     screened = _morris(model, budget, bench, audience)
@@ -250,7 +250,7 @@ def _seed(model: Model) -> int:
     return 1 + model.seed % (2**32 - 1)
 
 
-def _morris(model: Model, budget: Budget, bench: Bench, audience: Audience) -> list[Screening]:
+def _morris(model: Model, budget: SampleBudget, bench: Bench, audience: Audience) -> list[Screening]:
     from SALib.analyze import morris as analysis
     from SALib.sample import morris as sampling
 
@@ -263,7 +263,7 @@ def _morris(model: Model, budget: Budget, bench: Bench, audience: Audience) -> l
     return [Screening(*row) for row in zip(*columns, strict=True)]
 
 
-def _sobol(model: Model, budget: Budget, bench: Bench, audience: Audience) -> list[Shares]:
+def _sobol(model: Model, budget: SampleBudget, bench: Bench, audience: Audience) -> list[Shares]:
     from SALib.analyze import sobol as analysis
     from SALib.sample import sobol as sampling
 
@@ -278,7 +278,7 @@ def _sobol(model: Model, budget: Budget, bench: Bench, audience: Audience) -> li
     return [Shares(*row) for row in zip(*columns, strict=True)]
 
 
-def _ends(model: Model, bench: Bench, audience: Audience) -> list[Ends]:
+def _ends(model: Model, bench: Bench, audience: Audience) -> list[TornadoEnds]:
     """Of each input, all others as given."""
     audience.stage("each input at its ends, the others as given")
     seeds = [child_seed(model.seed, index) for index in range(model.replications)]
@@ -289,4 +289,4 @@ def _ends(model: Model, bench: Bench, audience: Audience) -> list[Ends]:
     found = bench.outcomes([(case, seed) for case in cases for seed in seeds])
     values = np.array([of(each.measures, model.metric) for each in found]).reshape(len(cases), -1)
     means = [of_mean(row, model.metric).mean for row in values]
-    return [Ends(means[0], *means[2 * index + 1 :][:2]) for index in range(len(model.inputs))]
+    return [TornadoEnds(means[0], *means[2 * index + 1 :][:2]) for index in range(len(model.inputs))]

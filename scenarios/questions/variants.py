@@ -38,7 +38,7 @@ class Variant:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Question(NamedTuple):
+class VariantsQuestion(NamedTuple):
     """As the options say it: knobs as PATH=VALUES, files of plans, names of policies, events in YAML."""
 
     vary: Sequence[str] = ()
@@ -47,7 +47,7 @@ class Question(NamedTuple):
     events: Sequence[str] = ()
 
 
-class Step(NamedTuple):
+class VariantStep(NamedTuple):
     """One value of a dimension."""
 
     dimension: str
@@ -56,7 +56,7 @@ class Step(NamedTuple):
     turn: Knob | None = None
 
 
-def variants(given: Scenario, question: Question) -> list[Variant]:
+def variants(given: Scenario, question: VariantsQuestion) -> list[Variant]:
     """The scenario as given, then all that the question makes of it, each once.
 
     Raises BadInput if it makes nothing of it, or too much, or something that is no valid scenario.
@@ -115,27 +115,27 @@ def short(name: str) -> str:
     return ".".join(name.split(".")[-2:])
 
 
-def _choices(question: Question) -> list[list[Step]]:
+def _choices(question: VariantsQuestion) -> list[list[VariantStep]]:
     """Plans, policies and events, if there are any, after what is given."""
     policies = [each.strip() for text in question.policies for each in text.split(",") if each.strip()]
     for name in policies:
         if name != NO_POLICY and name not in POLICIES:
             raise BadInput(f"--policy {name}: unknown policy; {suggest(name, [NO_POLICY, *POLICIES])}")
     listed = {"plan": question.plans, "policy": policies, EVENT: question.events}
-    return [[Step(kind, each, kind) for each in (GIVEN, *found)] for kind, found in listed.items() if found]
+    return [[VariantStep(kind, each, kind) for each in (GIVEN, *found)] for kind, found in listed.items() if found]
 
 
-def _knob(given: Scenario, text: str) -> list[Step]:
+def _knob(given: Scenario, text: str) -> list[VariantStep]:
     path, equals, listed = text.partition("=")
     path = path.strip()
     if not equals or not path:
         raise BadInput(f"--vary {text}: write PATH=V1,V2, such as run.horizon_s=60,120")
     turn = knob(path, "--vary")
     turn.given(given)
-    return [Step(path, value, "knob", turn) for value in values(listed, f"--vary {path}")]
+    return [VariantStep(path, value, "knob", turn) for value in values(listed, f"--vary {path}")]
 
 
-def _taken(scenario: Scenario, step: Step) -> Scenario:
+def _taken(scenario: Scenario, step: VariantStep) -> Scenario:
     if step.turn is not None:
         return step.turn.turned(scenario, step.value)
     if step.value == GIVEN:

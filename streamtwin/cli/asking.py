@@ -84,7 +84,7 @@ class Answering(Options):
 
 
 @dataclass(frozen=True)
-class Asking(Answering):
+class AskingOne(Answering):
     """The same of a question about one scenario."""
 
     set_: Set = None

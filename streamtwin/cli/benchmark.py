@@ -46,7 +46,7 @@ def benchmark(
     """
     from scenarios.benchmarking.pieces import pieces
     from scenarios.benchmarking.pieces import rows as rows_of
-    from scenarios.benchmarking.request import Request, SuiteJudged
+    from scenarios.benchmarking.request import BenchmarkRequest, SuiteJudged
     from scenarios.executing.chosen import executor
     from scenarios.planning import leader_board, planner
     from scenarios.planning.cost_models import cost_models, learns
@@ -60,7 +60,7 @@ def benchmark(
     if optimizers is not None:
         planner.optimizers(optimizers)
     costs = cost_models(models)  # what is wrong with names is said before anything is judged
-    request = Request(
+    request = BenchmarkRequest(
         optimizers=optimizers,
         cost_models=models,
         drive=drive,

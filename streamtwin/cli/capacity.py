@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamtwin.cli.asking import Asking
+from streamtwin.cli.asking import AskingOne
 from streamtwin.cli.given import PolicyName, ScenarioName
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ WHAT = "A path such as workload.arrivals.clicks.rate_per_s, 'replicas of OPERATO
 
 def capacity(
     scenario: ScenarioName,
-    asking: Asking,
+    asking: AskingOne,
     find_max: Annotated[str | None, typer.Option("--find-max", metavar="WHAT", help=WHAT)] = None,
     find_min: Annotated[
         str | None, typer.Option("--find-min", metavar="WHAT", help="The same, for the smallest value.")
@@ -58,7 +58,7 @@ def capacity(
         raise BadInput("give either --find-max or --find-min, such as --find-max workload.arrivals.SOURCE.rate_per_s")
     loaded = asking.scenario(scenario, "capacity")
     Wanted(replications).check()
-    question = asked.Question(
+    question = asked.CapacityQuestion(
         "max" if find_min is None else "min",
         _knob(find_max or find_min or "", "--find-max" if find_min is None else "--find-min", on),
         condition(while_, loaded),

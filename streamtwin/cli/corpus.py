@@ -13,7 +13,7 @@ from streamtwin.cli.interruption import kept
 from streamtwin.cli.terminal import AsJson, Quiet, Seed, Terminal
 
 if TYPE_CHECKING:
-    from scenarios.learning.corpora import Make, Request
+    from scenarios.learning.corpora import CorpusRequest, Make
     from twin.corpus.chunks import CorpusSummary
     from twin.corpus.manifest import CorpusSpec
 
@@ -59,7 +59,7 @@ def corpus(
     from twin.corpus.manifest import check_corpus
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
-    request = corpora.Request(
+    request = corpora.CorpusRequest(
         runs=runs,
         seed=seed,
         space=space,
@@ -80,7 +80,7 @@ def corpus(
 
 
 def _simulated(
-    out: Path, request: Request, make: Make, spec: CorpusSpec, master: str, terminal: Terminal
+    out: Path, request: CorpusRequest, make: Make, spec: CorpusSpec, master: str, terminal: Terminal
 ) -> tuple[CorpusSummary, Path]:
     """What is missing of the corpus, and its card."""
     from scenarios.learning import corpora

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from streamtwin.cli.asking import Asking
+from streamtwin.cli.asking import AskingOne
 from streamtwin.cli.given import ScenarioName
 
 
 def dry_run(
     scenario: ScenarioName,
-    asking: Asking,
+    asking: AskingOne,
     rescale: Annotated[
         list[str] | None,
         typer.Option(
@@ -49,13 +49,13 @@ def dry_run(
     """
     from scenarios.questions import dry_run as asked
     from scenarios.questions import single_run
-    from scenarios.questions.change_options import Change, planned
+    from scenarios.questions.change_options import ChangeOptions, planned
     from scenarios.questions.replications import Wanted
     from streamtwin.answers.dry_run import told
 
     Wanted(replications).check()
     given = asked.finer(asking.scenario(scenario, "dry run"))
-    change = planned(given, Change(rescale or (), migrate or (), fail or (), at, recover_after, failover))
+    change = planned(given, ChangeOptions(rescale or (), migrate or (), fail or (), at, recover_after, failover))
     case = {"command": "dry-run", "case": single_run.key(change.scenario), "seed": given.run.seed}
     with asking.bench(asked.look(change.at_s)) as bench:
         bench.check(change.scenario)

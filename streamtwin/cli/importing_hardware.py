@@ -11,7 +11,7 @@ from streamtwin.cli.importing import imports
 from streamtwin.cli.terminal import AsJson, Quiet, Terminal
 
 if TYPE_CHECKING:
-    from streamtwin.connect.importers.hardware import Machine, Memory
+    from streamtwin.connect.importers.hardware import Machine, MemoryDistances
 
 Out = Annotated[Path | None, typer.Option("--out", metavar="YAML", help="New file. Default: stdout.")]
 HostName = Annotated[str, typer.Option("--name", help="Name of the host.")]
@@ -93,7 +93,7 @@ def mlc_alone(
     _tell(Terminal(as_json=as_json, quiet=quiet), machine, memory, name, core_percent, out)
 
 
-def _measured(path: Path | None) -> Memory | None:
+def _measured(path: Path | None) -> MemoryDistances | None:
     from scenarios.files.scenario_file import read_text
     from streamtwin.connect.importers.numa_text import read_mlc
 
@@ -101,7 +101,12 @@ def _measured(path: Path | None) -> Memory | None:
 
 
 def _tell(
-    terminal: Terminal, machine: Machine, memory: Memory | None, name: str, core_percent: float, out: Path | None
+    terminal: Terminal,
+    machine: Machine,
+    memory: MemoryDistances | None,
+    name: str,
+    core_percent: float,
+    out: Path | None,
 ) -> None:
     from scenarios.files.traces import check_free, write_text
     from scenarios.files.yaml_text import to_text

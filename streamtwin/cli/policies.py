@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from streamtwin.cli.asking import Asking
+from streamtwin.cli.asking import AskingOne
 from streamtwin.cli.given import ScenarioName
 
 
 def compare_policies(
     scenario: ScenarioName,
-    asking: Asking,
+    asking: AskingOne,
     policies: Annotated[
         list[str] | None,
         typer.Option(

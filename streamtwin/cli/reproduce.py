@@ -15,7 +15,7 @@ from streamtwin.house import PAPERS
 from twin.errors import BadInput
 
 
-class Scale(StrEnum):
+class ExperimentScale(StrEnum):
     """A size of `papers.sizes`."""
 
     SMALL = "small"
@@ -27,7 +27,9 @@ def reproduce(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Names, or `all`; without any: the list.")
     ] = None,
-    scale: Annotated[Scale, typer.Option("--scale", help="Minutes, or the paper's size: hours.")] = Scale.SMALL,
+    scale: Annotated[
+        ExperimentScale, typer.Option("--scale", help="Minutes, or the paper's size: hours.")
+    ] = ExperimentScale.SMALL,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Results, a folder each.")] = Path("results"),
     work: Annotated[
         Path, typer.Option("--work", metavar="DIR", help="Corpora and models, which later commands use again.")

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from streamtwin.cli.asking import Asking
+from streamtwin.cli.asking import AskingOne
 from streamtwin.cli.given import ScenarioName
 
 
 def sensitivity(
     scenario: ScenarioName,
-    asking: Asking,
+    asking: AskingOne,
     input_: Annotated[
         list[str] | None,
         typer.Option("--input", metavar="PATH=LOW..HIGH", help="An input and its interval; LOW..HIGH:log. Repeatable."),
@@ -33,7 +33,7 @@ def sensitivity(
     from scenarios.questions.measures import full_name
     from streamtwin.answers.sensitivity import told
 
-    budget = asked.Budget(trajectories, samples, replications)
+    budget = asked.SampleBudget(trajectories, samples, replications)
     budget.check()
     inputs = asked.inputs(input_ or [], loaded)
     model = asked.Model(loaded, inputs, full_name(metric, loaded, "--metric"), replications, loaded.run.seed)

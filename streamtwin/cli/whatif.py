@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamtwin.cli.asking import Asking, Comparing
+from streamtwin.cli.asking import AskingOne, Comparing
 from streamtwin.cli.given import ScenarioName, known_scenarios
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def whatif(
     scenario: ScenarioName,
     comparing: Comparing,
-    asking: Asking,
+    asking: AskingOne,
     vary: Annotated[
         list[str] | None,
         typer.Option(
@@ -48,10 +48,10 @@ def whatif(
     `twin whatif failover --event "kind: slow-down, at_s: 60, host: edge-1, factor: 3" --precision 5%` ·
     `twin whatif smart-grid --plan better.yaml --out answer`
     """
-    from scenarios.questions.variants import Question, variants
+    from scenarios.questions.variants import VariantsQuestion, variants
 
     loaded = asking.scenario(scenario, "what if")
-    found = variants(loaded, Question(vary or (), plan or (), policy or (), event or ()))
+    found = variants(loaded, VariantsQuestion(vary or (), plan or (), policy or (), event or ()))
     _answer("whatif", found, comparing, loaded.run.seed, asking)
 
 
@@ -65,7 +65,7 @@ def compare(
         ),
     ],
     comparing: Comparing,
-    asking: Asking,
+    asking: AskingOne,
 ) -> None:
     """Two scenarios, or more, on the same random numbers: by how much they differ, and whether that is chance.
 
@@ -79,7 +79,7 @@ def compare(
     _answer("compare", found, comparing, seed, asking)
 
 
-def _answer(command: str, variants: Sequence[Variant], comparing: Comparing, seed: int, asking: Asking) -> None:
+def _answer(command: str, variants: Sequence[Variant], comparing: Comparing, seed: int, asking: AskingOne) -> None:
     from scenarios.questions import single_run
     from scenarios.questions.whatif import check, compared
     from streamtwin.answers.comparison import told

@@ -16,7 +16,7 @@ from scenarios.files import scenario_file
 from scenarios.files.documents import as_csv
 from scenarios.files.pictures import png
 from scenarios.planning.validation import ValidationRow
-from streamtwin.demo.loop import Outcome, Settings
+from streamtwin.demo.loop import DemoOutcome, Settings
 from streamtwin.demo.page import page
 from twin.atomic import write_text
 from twin.errors import BadInput
@@ -62,7 +62,7 @@ def prepare(out: Path, settings: Settings) -> None:
         raise BadInput(f"{out} cannot be written: {error.strerror}; name another folder with --out") from None
 
 
-def write(out: Path, outcome: Outcome) -> None:
+def write(out: Path, outcome: DemoOutcome) -> None:
     """The table, the pictures, the plans and the report; last, the manifest says that the demo is finished."""
     rows = outcome.rows
     pictures = {

@@ -48,7 +48,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class DemoOutcome:
     """What the demo found; everything that the report tells. seconds: of each stage, wall time."""
 
     settings: Settings
@@ -63,7 +63,7 @@ class Outcome:
     seconds: dict[str, float]
 
 
-class Clock:
+class Stopwatch:
     """Seconds by stage."""
 
     def __init__(self) -> None:
@@ -77,9 +77,9 @@ class Clock:
         self._last_s = now_s
 
 
-def play(out: Path, settings: Settings, audience: Audience) -> Outcome:
+def play(out: Path, settings: Settings, audience: Audience) -> DemoOutcome:
     """The loop; leaves corpus, dataset and model in `out`, which must hold none of the latter two."""
-    clock, say = Clock(), audience.stage
+    clock, say = Stopwatch(), audience.stage
     scenario = scenario_file.load(SCENARIO)
     say("1/5 simulating the naive plan: every operator on the small box beside the meters")
     naive = simulate(scenario)
@@ -99,7 +99,7 @@ def play(out: Path, settings: Settings, audience: Audience) -> Outcome:
     say("5/5 planning with each optimizer, and simulating every plan")
     rows = prove(scenario, model, settings)
     clock.stop("planning and proof")
-    return Outcome(
+    return DemoOutcome(
         settings=settings,
         scenario=scenario,
         naive=naive,

@@ -11,7 +11,7 @@ from string import Template
 
 from figures.job_map import job_map
 from scenarios.planning.validation import ValidationRow
-from streamtwin.demo.loop import Outcome, learned_plan
+from streamtwin.demo.loop import DemoOutcome, learned_plan
 from streamtwin.tables.job_maps import drawn
 from streamtwin.tables.tables import seconds
 from twin.flow import nominal_rates
@@ -40,7 +40,7 @@ MODELS = {
 TEMPLATE = Path(__file__).parent / "templates" / "report.html"
 
 
-def page(outcome: Outcome, pictures: Mapping[str, bytes], out: Path) -> str:
+def page(outcome: DemoOutcome, pictures: Mapping[str, bytes], out: Path) -> str:
     """HTML with everything inside it; `pictures` are PNG files by name, `out` is where the demo's other files are."""
     rows = outcome.rows
     naive, learned = rows[0], next(row for row in rows if "learned" in row.optimizer)
@@ -119,14 +119,14 @@ def _regret(row: ValidationRow) -> list[str]:
     ]
 
 
-def _accuracy(outcome: Outcome) -> Iterable[list[str]]:
+def _accuracy(outcome: DemoOutcome) -> Iterable[list[str]]:
     for row in outcome.accuracy.rows:
         error = "-" if row.q50 is None else f"{row.q50:.2f} / {row.q95:.2f}"
         quantity, model = QUANTITIES.get(row.metric, row.metric), MODELS.get(row.model, f"learned ({row.model})")
         yield [quantity, model, str(row.rows), error, "-" if row.accuracy is None else f"{row.accuracy:.0%}"]
 
 
-def _operators(outcome: Outcome) -> str:
+def _operators(outcome: DemoOutcome) -> str:
     scenario = outcome.scenario
     rates = nominal_rates(scenario.query, scenario.workload.arrivals)
     learned = next(row for row in outcome.rows if "learned" in row.optimizer)
@@ -146,11 +146,11 @@ def _operators(outcome: Outcome) -> str:
     )
 
 
-def _from(outcome: Outcome, operator: AnyOperator) -> str:
+def _from(outcome: DemoOutcome, operator: AnyOperator) -> str:
     return ", ".join(stream.producer for stream in outcome.scenario.query.inputs(operator.name)) or "the meters"
 
 
-def _hosts(outcome: Outcome) -> str:
+def _hosts(outcome: DemoOutcome) -> str:
     return _html_rows(
         HOSTS,
         (

@@ -16,7 +16,7 @@ COUNTERS = ("numRecordsIn", "numRecordsOut")
 GAUGES = ("busyTimeMsPerSecond", "backPressuredTimeMsPerSecond")
 
 
-class Sample(NamedTuple):
+class MetricSample(NamedTuple):
     """time: the end of its period, in simulated seconds."""
 
     time: float
@@ -28,35 +28,35 @@ class Sample(NamedTuple):
 
 def files_of(run: Run) -> Iterator[tuple[str, str]]:
     """(name, text) of each file, in order of time; a name tells the period's end in milliseconds."""
-    by_time: dict[float, list[Sample]] = defaultdict(list)
+    by_time: dict[float, list[MetricSample]] = defaultdict(list)
     for sample in (*_operators(run), *_hosts(run)):
         by_time[sample.time].append(sample)
     for time_s in sorted(by_time):
         yield f"{round(time_s * 1000):012d}.csv", as_csv(sample._asdict() for sample in by_time[time_s])
 
 
-def _operators(run: Run) -> Iterator[Sample]:
+def _operators(run: Run) -> Iterator[MetricSample]:
     grown: dict[tuple[str, str], int] = defaultdict(int)
     for row in run.operator_rows:
         end_s, name = row["end_s"], row["operator"]
         for counter in COUNTERS:
             grown[name, counter] += row[counter]
-            yield Sample(end_s, counter, grown[name, counter], name)
+            yield MetricSample(end_s, counter, grown[name, counter], name)
         for gauge in GAUGES:
-            yield Sample(end_s, gauge, row[gauge], name)
+            yield MetricSample(end_s, gauge, row[gauge], name)
         yield from _at_the_ends(row)
 
 
-def _at_the_ends(row: Mapping[str, Any]) -> Iterator[Sample]:
+def _at_the_ends(row: Mapping[str, Any]) -> Iterator[MetricSample]:
     """What arrives at sources; how old results are at sinks."""
     if row.get("arrived") is not None:
         offered_per_s = row["arrived"] / (row["end_s"] - row["start_s"])
-        yield Sample(row["end_s"], "offered_per_s", offered_per_s, row["operator"])
+        yield MetricSample(row["end_s"], "offered_per_s", offered_per_s, row["operator"])
     if row.get("latencyCount"):
         mean_s = row["processingLatencySum_s"] / row["latencyCount"]
-        yield Sample(row["end_s"], "processing_latency_s", mean_s)
+        yield MetricSample(row["end_s"], "processing_latency_s", mean_s)
 
 
-def _hosts(run: Run) -> Iterator[Sample]:
+def _hosts(run: Run) -> Iterator[MetricSample]:
     for row in run.host_rows:
-        yield Sample(row["end_s"], "cpu", row["cpuUtilisation"], host=row["host"])
+        yield MetricSample(row["end_s"], "cpu", row["cpuUtilisation"], host=row["host"])

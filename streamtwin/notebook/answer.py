@@ -14,7 +14,7 @@ from scenarios.files.scenario_file import load
 from scenarios.questions.bench import Bench
 from scenarios.questions.measures import USUAL, full_name
 from scenarios.questions.replications import Wanted
-from scenarios.questions.variants import Question, Variant, as_variants, variants
+from scenarios.questions.variants import Variant, VariantsQuestion, as_variants, variants
 from scenarios.questions.whatif import check, compared
 from streamtwin.answers.comparison import told
 from streamtwin.answers.presentation import Presentation
@@ -92,7 +92,7 @@ def whatif(
     knobs = [
         f"{path}={values if isinstance(values, str) else _listed(values)}" for path, values in (vary or {}).items()
     ]
-    found = variants(given, Question(knobs, plans, policies, events))
+    found = variants(given, VariantsQuestion(knobs, plans, policies, events))
     wanted = Wanted(replications, precision)
     return _answer(
         found, metrics, wanted, given.run.seed if seed is None else seed, _made_by(workers, master, audience), audience

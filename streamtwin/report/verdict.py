@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from scenarios.questions.kept import Outcome
+from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import measures
 from scenarios.questions.resources import FULL, NO_SPARE, Resource, resources
 from streamtwin.tables.checkpoint_table import apart
@@ -40,7 +40,7 @@ def _state(run: Run) -> str:
 
 
 def _bottleneck(job: Deployment, run: Run) -> str:
-    found = resources(job, [Outcome(measures(run))])
+    found = resources(job, [RunOutcome(measures(run))])
     words = list(_full(job, found))
     if words:
         return f"The bottleneck is {joined(words)}." if not good(run) else f"{_nearly(found[0].used)}: {joined(words)}."

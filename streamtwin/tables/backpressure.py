@@ -14,7 +14,7 @@ HELD = 0.05
 """An operator that could not send for a longer share of the time is held up."""
 
 
-class Load(NamedTuple):
+class OperatorLoad(NamedTuple):
     """Of an operator: shares of its replicas' time, and tuples that it emits."""
 
     busy: float
@@ -27,14 +27,14 @@ class Load(NamedTuple):
         return self.busy >= FULL or self.blocked >= HELD
 
 
-def loads(run: Run | None) -> dict[str, Load]:
+def loads(run: Run | None) -> dict[str, OperatorLoad]:
     """By operator; nothing is known without a run. While all of a job stands still, nothing is held up by anything."""
     totals = run.operators if run is not None else ()
     still = min((each.backpressured for each in totals), default=0.0)
-    return {each.operator: Load(each.busy, each.backpressured - still, each.rate_out_per_s) for each in totals}
+    return {each.operator: OperatorLoad(each.busy, each.backpressured - still, each.rate_out_per_s) for each in totals}
 
 
-def held_up(query: Query, known: Mapping[str, Load]) -> set[tuple[str, str]]:
+def held_up(query: Query, known: Mapping[str, OperatorLoad]) -> set[tuple[str, str]]:
     """(producer, consumer) of streams that hold their producer up: those into consumers that press.
 
     Where none of its consumers presses, the network in between does, and all of its streams count.

@@ -15,7 +15,7 @@ MOST_BOXES = 120
 MOST_COLUMNS = 12
 
 
-class Group(NamedTuple):
+class LaneGroup(NamedTuple):
     """Operators that are one box in each lane. column: how far from the sources."""
 
     name: str
@@ -25,7 +25,7 @@ class Group(NamedTuple):
 class Groups(NamedTuple):
     """of: each operator's group. lanes: each place's lane. told: what is drawn together, empty if nothing is."""
 
-    of: Mapping[str, Group]
+    of: Mapping[str, LaneGroup]
     lanes: Mapping[Location, str]
     told: str
 
@@ -37,7 +37,7 @@ def groups(job: Deployment) -> Groups:
     boxes = sum(len({lanes[place] for place in used}) for used in places.values())
     columns = depths(job)
     if len(columns) <= MOST_OPERATORS and boxes <= MOST_BOXES and max(columns.values()) < MOST_COLUMNS * 2:
-        return Groups({name: Group(name, column) for name, column in columns.items()}, lanes, lanes_told)
+        return Groups({name: LaneGroup(name, column) for name, column in columns.items()}, lanes, lanes_told)
     together = by_kind(job, columns)
     kinds = f"{len(columns):,} operators are drawn together by kind and by their distance from the sources"
     return Groups(together, lanes, "; ".join(filter(None, (kinds, lanes_told))))
@@ -52,12 +52,12 @@ def depths(job: Deployment) -> dict[str, int]:
     return found
 
 
-def by_kind(job: Deployment, columns: Mapping[str, int]) -> dict[str, Group]:
+def by_kind(job: Deployment, columns: Mapping[str, int]) -> dict[str, LaneGroup]:
     """Operators of a kind at about the same distance from the sources are one group."""
     step = -(-(1 + max(columns.values())) // MOST_COLUMNS)
     parts = {name: (column // step, job.query.operator(name).kind) for name, column in columns.items()}
     sizes = Counter(parts.values())
-    return {name: Group(f"{sizes[part]:,} x {part[1]}", part[0]) for name, part in parts.items()}
+    return {name: LaneGroup(f"{sizes[part]:,} x {part[1]}", part[0]) for name, part in parts.items()}
 
 
 def _lanes(job: Deployment, used: set[Location]) -> tuple[dict[Location, str], str]:

@@ -9,14 +9,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 from figures.job_map import Box, JobMap, Lane, Wire
-from streamtwin.tables.backpressure import Load, held_up, loads
-from streamtwin.tables.job_groups import Group, Groups, groups
+from streamtwin.tables.backpressure import OperatorLoad, held_up, loads
+from streamtwin.tables.job_groups import Groups, LaneGroup, groups
 from streamtwin.tables.tables import number
 from twin.deployment import Deployment
 from twin.query import Stream
 from twin.run import Run
 
-Spot = tuple[Group, str]
+Spot = tuple[LaneGroup, str]
 """Operators that are drawn as one, in a lane."""
 FREE = "not used"
 MOST_FREE = 8
@@ -45,7 +45,7 @@ class _Seen:
 
     job: Deployment
     grouped: Groups
-    loads: Mapping[str, Load]
+    loads: Mapping[str, OperatorLoad]
     cpu: Mapping[str, float]
 
     @cached_property

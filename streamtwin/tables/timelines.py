@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from figures.time_line import Mark, Panel
+from figures.time_line import EventMark, Panel
 from streamtwin.tables.checkpoint_table import apart
 from streamtwin.tables.tables import cell, seconds
 from twin.engine.measure.meters import Row
@@ -37,9 +37,9 @@ def panels(run: Run) -> list[Panel]:
     ]
 
 
-def marks(run: Run) -> list[Mark]:
+def marks(run: Run) -> list[EventMark]:
     """Events and decisions; of very many the first ones."""
-    return [Mark(row["at_s"], row["end_s"], in_words(row)) for row in apart(run.event_rows)[0][:MOST_MARKS]]
+    return [EventMark(row["at_s"], row["end_s"], in_words(row)) for row in apart(run.event_rows)[0][:MOST_MARKS]]
 
 
 def in_words(event: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from optimizers.balancing.interface import Status
 from optimizers.policies.balance import BalanceSpec, FluxSpec
-from optimizers.policies.group_map import Budget, GroupMap
+from optimizers.policies.group_map import GroupMap, MigrationBudget
 from tests.twin.worlds import deployment, sink, source
 from twin.control import KeyGroupStatistics, PeriodStatistics, PolicySpec, Reconfiguration, policy_spec
 from twin.deployment import Deployment
@@ -129,7 +129,7 @@ def mapped(job: Deployment) -> GroupMap:
 
 def test_a_balance_shows_hosts_as_loaded_as_they_are() -> None:
     here = mapped(skewed(cores=(1, 1, 2, 2), rate=300))
-    balance = here.balance(Budget(10))
+    balance = here.balance(MigrationBudget(10))
     measured = [100 * np.mean([each.hosts[host]["cpuUtilisation"] for each in here.periods]) for host in here.hosts]
     assert here.hosts == list(WORKERS)
     assert balance.capacity_h == pytest.approx([1, 1, 2, 2])
@@ -140,12 +140,12 @@ def test_a_balance_shows_hosts_as_loaded_as_they_are() -> None:
 
 def test_a_host_counts_as_no_more_cores_than_it_has_replicas() -> None:
     here = mapped(skewed(cores=(1, 8, 2, 2), rate=300))
-    assert here.balance(Budget(10)).capacity_h[1] == pytest.approx(2, abs=1e-3)
+    assert here.balance(MigrationBudget(10)).capacity_h[1] == pytest.approx(2, abs=1e-3)
 
 
 def test_what_a_plan_moves_is_what_it_says() -> None:
     here = mapped(skewed())
-    balance = here.balance(Budget(10))
+    balance = here.balance(MigrationBudget(10))
     node_g = balance.home_g.copy()
     node_g[[0, 3, 41]] = (node_g[[0, 3, 41]] + 1) % 4
     assert here.moves(node_g) == (
@@ -289,7 +289,7 @@ def test_state_beyond_the_memory_of_any_host_stays() -> None:
     last = here.periods[-1]
     huge = {name: tuple(replace(each, state_bytes=1e12) for each in groups) for name, groups in last.key_groups.items()}
     stuck = GroupMap(here.deployment, [replace(last, key_groups=huge)], here.operators)
-    balance = stuck.balance(Budget(10))
+    balance = stuck.balance(MigrationBudget(10))
     found = BalanceSpec()._solver().solve(balance)
     assert found.status in (Status.FEASIBLE, Status.OPTIMAL) and not balance.violation(found.node_g)
     assert not len(found.moves)
@@ -323,7 +323,7 @@ def test_a_budget_of_state_counts_bytes() -> None:
     job = skewed()
     run(job, watching)
     here = GroupMap(job, watching.seen[-1:], ["m", "a"])
-    balance = here.balance(Budget(20, state_mb=1.0))
+    balance = here.balance(MigrationBudget(20, state_mb=1.0))
     assert balance.budget == 1.0
     assert balance.costs_g[:80].sum() == pytest.approx(
         sum(each.state_bytes for _, each in here.groups) * job.engine.memory.object_overhead / 1e6

@@ -13,7 +13,7 @@ from optimizers.balancing.joint import Joint
 from optimizers.balancing.objective import relieved
 from optimizers.balancing.traffic import KeyGroupTraffic
 from optimizers.policies.balance import AlbicSpec, JointSpec
-from optimizers.policies.group_map import Budget, GroupMap
+from optimizers.policies.group_map import GroupMap, MigrationBudget
 from tests.optimizers.test_balance_policy import Watching
 from tests.twin.test_alignment import BYTES, WORKERS, job
 from twin.change.observation import attributed, remote_cores
@@ -133,7 +133,7 @@ def test_a_plan_foresees_what_need_not_be_serialised() -> None:
     watching = Watching({2: Reconfiguration(moves=tuple(_home(group) for group in range(4)))})
     deployment = apart()
     run(deployment, watching, horizon_s=40)
-    before = GroupMap(deployment, watching.seen[:2], ["m", "n"]).balance(Budget(20), with_traffic=True)
+    before = GroupMap(deployment, watching.seen[:2], ["m", "n"]).balance(MigrationBudget(20), with_traffic=True)
     node_g = before.home_g.copy()
     node_g[16:20] = node_g[0:4]
     after = [100 * np.mean([each.hosts[host]["cpuUtilisation"] for each in watching.seen[3:]]) for host in WORKERS]

@@ -10,7 +10,7 @@ import pytest
 
 from optimizers.governor import governor_placement
 from optimizers.interface import plan_on
-from optimizers.policies.monitoring import DEFAULT, Measured, Monitoring, scheduled, worth
+from optimizers.policies.monitoring import DEFAULT, MeasuredLoads, Monitoring, scheduled, worth
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
 from tests.twin.worlds import deployment, sink, source
@@ -19,11 +19,11 @@ from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 
-def random_job(seed: int, hosts: int = 3, replicas: int = 4) -> tuple[Measured, dict[tuple[str, int], str]]:
+def random_job(seed: int, hosts: int = 3, replicas: int = 4) -> tuple[MeasuredLoads, dict[tuple[str, int], str]]:
     """A chain of single replicas with random work and rates on random hosts."""
     rng = np.random.default_rng(seed)
     chain = [(f"o{index}", 0) for index in range(replicas)]
-    measured = Measured(
+    measured = MeasuredLoads(
         cores={f"h{index}": float(rng.integers(1, 5)) for index in range(hosts)},
         work={each: float(rng.uniform(0.05, 0.5)) for each in chain},
         traffic={pair: float(rng.uniform(1, 1000)) for pair in itertools.pairwise(chain)},
@@ -36,7 +36,7 @@ def test_with_room_for_all_no_tuple_of_a_filtered_stream_leaves_its_host(seed: i
     measured, now = random_job(seed)
     falling = sorted(measured.traffic.values(), reverse=True)
     traffic = dict(zip(measured.traffic, falling, strict=True))
-    roomy = Measured(dict.fromkeys(measured.cores, 10.0), measured.work, traffic)
+    roomy = MeasuredLoads(dict.fromkeys(measured.cores, 10.0), measured.work, traffic)
     assert roomy.between_hosts(scheduled(roomy, now)) == 0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from papers.interface import Experiment, Result, Rows
+from papers.interface import Experiment, ExperimentResult, Rows
 from papers.registry import EXPERIMENTS
 from papers.running import run
 from papers.simulating import in_process
@@ -47,7 +47,9 @@ def narrowed(name: str, without: Collection[str] = (), **cases: Rows) -> Experim
     return replace(experiment, tables={**experiment.tables, **changed}, figures=figures)
 
 
-def reproduced(name: str, workspace: Workspace, out: Path, without: Collection[str] = (), **cases: Rows) -> Result:
+def reproduced(
+    name: str, workspace: Workspace, out: Path, without: Collection[str] = (), **cases: Rows
+) -> ExperimentResult:
     """The experiment, written as the command writes it, so that every figure is drawn on the way. Each row has a cell
     for each column."""
     experiment = narrowed(name, without, **cases)

@@ -14,7 +14,7 @@ from optimizers.numa.rlas import Rlas
 from papers.briskstream import fig3, fig14, hosts, scaling, systems, times
 from papers.briskstream.applications import APPLICATIONS, Case, estimated, most_per_s
 from papers.briskstream.engines import RATIOS, STORM_BY_RATIOS, under
-from papers.interface import Result, Rows, grid
+from papers.interface import ExperimentResult, Rows, grid
 from papers.sizes import SMALL
 from papers.workspace import Workspace
 from scenarios.files import scenario_file
@@ -38,7 +38,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
         yield Workspace(tmp_path_factory.mktemp("work"), replace(SMALL, random_plans=3), 1, silent())
 
 
-def run(name: str, workspace: Workspace, out: Path, **cases: Rows) -> Result:
+def run(name: str, workspace: Workspace, out: Path, **cases: Rows) -> ExperimentResult:
     result = reproduced(f"briskstream.{name}", workspace, out, without=("server-b",), **cases)
     assert all("simulated" in table.title.lower() for table in result.tables.values())
     return result

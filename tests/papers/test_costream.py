@@ -17,7 +17,7 @@ from papers.costream.fig11 import additional
 from papers.costream.generalising import LENGTHS, NO_CHAINS, beyond, chains, restricted
 from papers.costream.judging import SHORT, block, line
 from papers.costream.published import TABLE_III, TABLE_IV, TABLE_V, TABLE_VI_A, TABLE_VI_B
-from papers.interface import Result
+from papers.interface import ExperimentResult
 from papers.recipes import main_corpus
 from papers.registry import EXPERIMENTS
 from papers.rows import Within
@@ -47,7 +47,7 @@ def measures(row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     return ((key, row[key]) for key in row if key.endswith(("q50", "q95", "accuracy")) and row[key] is not None)
 
 
-def check(name: str, result: Result) -> None:
+def check(name: str, result: ExperimentResult) -> None:
     """All values are what a q-error or a share can be, and the paper's lines are as published."""
     table = next(table for table in result.tables.values() if "runs" in table.columns)
     for row in table.rows:

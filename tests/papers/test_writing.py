@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from figures.bars import grouped_bars
-from papers.interface import Experiment, Result, Table
+from papers.interface import Experiment, ExperimentResult, Table
 from papers.recipes import CorpusRecipe, label
 from papers.workspace import Workspace
 from papers.writing import manifest_of, markdown, write
@@ -22,7 +22,7 @@ TABLE = Table(
     ({"model": "a|b", "q50": np.float64(1.25), "paper": 1.37, "hidden": 7}, {"model": "c", "q50": None, "paper": None}),
 )
 BARS = {"group": ["g"], "series": ["s"], "value": [2.0]}
-RESULT = Result({"errors": TABLE}, {"bars": lambda: grouped_bars(BARS, "factor")}, ("A remark.",))
+RESULT = ExperimentResult({"errors": TABLE}, {"bars": lambda: grouped_bars(BARS, "factor")}, ("A remark.",))
 EXPERIMENT = Experiment(name="paper.table0", source="Paper, Table 0", summary="what is shown", tables={})
 
 
@@ -56,7 +56,7 @@ def test_the_same_result_is_the_same_files(fresh: Workspace, tmp_path: Path):
 def test_an_earlier_result_is_replaced_and_anything_else_is_left_alone(fresh: Workspace, tmp_path: Path):
     manifest = manifest_of(EXPERIMENT, fresh, "small")
     write(EXPERIMENT, RESULT, tmp_path / "ours", manifest)
-    write(EXPERIMENT, Result({"other": TABLE}), tmp_path / "ours", manifest)
+    write(EXPERIMENT, ExperimentResult({"other": TABLE}), tmp_path / "ours", manifest)
     assert {path.name for path in (tmp_path / "ours").iterdir()} == {"README.md", "other.json", "manifest.json"}
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "thesis.tex").write_text("years of work")
@@ -70,7 +70,7 @@ def test_a_figure_that_cannot_be_drawn_leaves_the_earlier_result(fresh: Workspac
     write(EXPERIMENT, RESULT, tmp_path / "ours", manifest)
     before = {path.name: path.read_bytes() for path in (tmp_path / "ours").iterdir()}
     with pytest.raises(ZeroDivisionError):
-        write(EXPERIMENT, Result({"errors": TABLE}, {"bad": lambda: 1 / 0}), tmp_path / "ours", manifest)
+        write(EXPERIMENT, ExperimentResult({"errors": TABLE}, {"bad": lambda: 1 / 0}), tmp_path / "ours", manifest)
     assert {path.name: path.read_bytes() for path in (tmp_path / "ours").iterdir()} == before
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 

@@ -19,7 +19,7 @@ from scenarios.benchmarking import judges
 from scenarios.benchmarking import pieces as run
 from scenarios.benchmarking.judges import ProblemAnswer, rows
 from scenarios.benchmarking.pieces import Piece, pieces
-from scenarios.benchmarking.request import Request
+from scenarios.benchmarking.request import BenchmarkRequest
 from scenarios.executing.processes import Processes
 from scenarios.planning.leader_board import standings
 from scenarios.planning.remembered import Remembered, spared_s
@@ -31,7 +31,7 @@ from tests.scenarios.test_validation import fake
 from twin.errors import BadInput
 from twin.simulation import simulate
 
-REQUEST = Request(optimizers=None, cost_models="rates", replications=1)
+REQUEST = BenchmarkRequest(optimizers=None, cost_models="rates", replications=1)
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 9), st.integers(0, 2)), min_size=1, max_size=8), st.booleans())

@@ -113,7 +113,7 @@ def test_equal_requests_have_equal_specifications_and_others_do_not():
 
 
 def test_replicates_are_the_first_scenarios_once_more():
-    request = corpora.Request(runs=5, seed=4, space=None, scenario=None, horizon_s=60, replicates=3)
+    request = corpora.CorpusRequest(runs=5, seed=4, space=None, scenario=None, horizon_s=60, replicates=3)
     make, spec = corpora.plan(**request)
     assert spec.runs == 8
     scenarios = [pickle.loads(pickle.dumps(make))(index) for index in range(spec.runs)]
@@ -127,7 +127,7 @@ def test_replicates_are_the_first_scenarios_once_more():
 
 
 def test_a_command_says_what_was_asked_for_and_no_more():
-    request = corpora.Request(runs=5, seed=4, space=None, scenario="smart-grid", horizon_s=60.5, replicates=0)
+    request = corpora.CorpusRequest(runs=5, seed=4, space=None, scenario="smart-grid", horizon_s=60.5, replicates=0)
     assert corpora.command(request) == "twin corpus OUT --runs 5 --scenario smart-grid --horizon 60.5 --seed 4"
 
 

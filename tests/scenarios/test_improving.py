@@ -17,7 +17,7 @@ from scenarios.improving.history import RoundRow, compared
 from scenarios.improving.pool import job_pool
 from scenarios.improving.rounds import rows_of
 from scenarios.improving.test_set import FAR, MEAN, JudgingJob, kind_of
-from scenarios.questions.kept import Outcome
+from scenarios.questions.kept import RunOutcome
 from scenarios.suite.registry import FAMILIES
 from tests.streamtwin.test_cli import done, refused
 from twin.errors import BadInput
@@ -64,7 +64,7 @@ class Says:
 
 
 def outcome(latency_s, backpressured=0.0, success=1.0):
-    return Outcome({MEAN: latency_s, "backpressured": backpressured, "success": success})
+    return RunOutcome({MEAN: latency_s, "backpressured": backpressured, "success": success})
 
 
 def question(*outcomes):
@@ -110,7 +110,7 @@ def test_jobs_that_teach_are_none_that_judge_and_are_ever_new():
 def test_rows_without_success_have_no_latency():
     job = question().job
     whole = {**dict.fromkeys(METRICS, 1.0), **{f"{name}.mean": 2.0 for name in METRICS}}
-    rows = rows_of([job, job], [Outcome(whole), Outcome({**whole, "success": 0.0})])
+    rows = rows_of([job, job], [RunOutcome(whole), RunOutcome({**whole, "success": 0.0})])
     labels = {metric: rows.label_G(metric) for metric in METRICS}
     assert labels["processing_latency_s"][0] in (1.0, 2.0)
     assert np.isnan(labels["processing_latency_s"][1])

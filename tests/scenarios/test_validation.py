@@ -11,7 +11,7 @@ from scipy import stats
 
 from optimizers.registry import OPTIMIZERS
 from optimizers.sampling import Exhaustive
-from scenarios.planning.outcomes import Outcome, half_width95, regret_of
+from scenarios.planning.outcomes import PlanOutcome, half_width95, regret_of
 from scenarios.planning.simulated_cost import SimulatedCostModel, replicate
 from scenarios.planning.validation import validate
 from scenarios.spaces.generator import random_scenario
@@ -136,7 +136,7 @@ def test_the_interval_of_a_mean_covers_it_95_times_in_100():
 
 def test_common_noise_cancels_in_the_interval_of_theregret_of():
     noise = np.array([0.7, 1.0, 1.6])
-    mine, best = Outcome(2.0 * noise, False, True), Outcome(noise, False, True)
+    mine, best = PlanOutcome(2.0 * noise, False, True), PlanOutcome(noise, False, True)
     regret, ci95 = regret_of(mine, best)
     assert regret == pytest.approx(1.0)
     assert ci95 == pytest.approx(0.0, abs=1e-12)
@@ -145,11 +145,11 @@ def test_common_noise_cancels_in_the_interval_of_theregret_of():
 
 def test_a_single_replication_without_results_does_not_decide():
     """Two of three had results: a success, judged by those two; never better than the best."""
-    best = Outcome(np.array([1.0, 2.0, 3.0]), False, True)
-    regret, ci95 = regret_of(Outcome(np.array([3.0, math.inf, 5.0]), False, True), best)
+    best = PlanOutcome(np.array([1.0, 2.0, 3.0]), False, True)
+    regret, ci95 = regret_of(PlanOutcome(np.array([3.0, math.inf, 5.0]), False, True), best)
     assert regret == pytest.approx(4.0 / 2.0 - 1.0)
     assert ci95 is None
-    assert regret_of(Outcome(np.full(3, math.inf), False, True), best) == (math.inf, None)
+    assert regret_of(PlanOutcome(np.full(3, math.inf), False, True), best) == (math.inf, None)
 
 
 def test_the_simulated_cost_model_averages_its_replications(scenarios):

@@ -16,7 +16,7 @@ from twin.simulation import simulate
 
 pytestmark = pytest.mark.spark
 
-REQUEST = corpora.Request(runs=3, seed=7, space="costream", scenario=None, horizon_s=12.0)
+REQUEST = corpora.CorpusRequest(runs=3, seed=7, space="costream", scenario=None, horizon_s=12.0)
 WORDS = ("--seed", "7", "--space", "costream", "--horizon", "12", "--json", "--quiet")
 
 

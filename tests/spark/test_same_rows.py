@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from papers.recipes import CorpusRecipe
-from papers.simulating import Job, in_process
+from papers.simulating import CorpusJob, in_process
 from scenarios.executing.progress import Lines
 from spark.pipeline import write_dataset
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_both_ways_to_aggregate_agree(spark: SparkSession, tmp_path: Path) -> None:
-    job = Job(tmp_path / "corpus", tmp_path / "ours", *CorpusRecipe(runs=5, seed=2, horizon_s=20.0).plan())
+    job = CorpusJob(tmp_path / "corpus", tmp_path / "ours", *CorpusRecipe(runs=5, seed=2, horizon_s=20.0).plan())
     in_process([job], Lines(lambda _: None))
     write_dataset(spark, job.corpus, tmp_path / "spark")
     ours, sparks = (pq.read_table(tmp_path / name / "rows.parquet").to_pylist() for name in ("ours", "spark"))

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from spark.metric_windows import Sample, Series
+from spark.metric_windows import Series, WindowSample
 from streamtwin.connect.shadow.window import parsed
 from streamtwin.export.metric_samples import files_of
 from tests.scenarios.questions.jobs import host
@@ -65,7 +65,7 @@ def write_metrics(scenario: Scenario, folder: Path) -> list[Path]:
 def series_of(files: Iterable[Path], window_s: float = WINDOW_S) -> list[Series]:
     """Of all windows but the one that is not over."""
     samples = [each for file in files for each in parsed(str(file), file.read_bytes())]
-    groups: dict[tuple[float, str, str, str], list[Sample]] = {}
+    groups: dict[tuple[float, str, str, str], list[WindowSample]] = {}
     for each in sorted(samples):
         start_s = each.time_s // window_s * window_s
         groups.setdefault((start_s, each.metric, each.of, each.labels), []).append(each)
@@ -73,7 +73,7 @@ def series_of(files: Iterable[Path], window_s: float = WINDOW_S) -> list[Series]
     return sorted(_series(key, group) for key, group in groups.items() if key[0] < last_s)
 
 
-def _series(key: tuple[float, str, str, str], group: list[Sample]) -> Series:
+def _series(key: tuple[float, str, str, str], group: list[WindowSample]) -> Series:
     values = [each.value for each in group]
     within = (len(values), fmean(values), min(values), max(values), values[0], values[-1])
     return Series(*key, *within, group[0].time_s, group[-1].time_s)

@@ -15,7 +15,7 @@ import pytest
 from scenarios.files import scenario_file
 from scenarios.planning.validation import ValidationRow
 from streamtwin.demo.folder import OWN, prepare
-from streamtwin.demo.loop import Outcome, Settings
+from streamtwin.demo.loop import DemoOutcome, Settings
 from streamtwin.demo.page import credit, page, unlearned
 from twin.errors import BadInput
 from twin.simulation import simulate
@@ -147,7 +147,7 @@ def test_a_page_is_read_at_the_width_of_a_phone_and_shows_the_query_on_its_hosts
     rows = [row("naive (as in the file)", 40.0, behind=True), row("search, learned model", 1.0)]
     error = {"metric": "e2e_latency_s", "model": "flat-raw", "rows": 10, "q50": 1.2, "q95": 3.0, "accuracy": None}
     table = SimpleNamespace(rows=[SimpleNamespace(**error)], runs=10)
-    outcome = Outcome(
+    outcome = DemoOutcome(
         settings=Settings(), scenario=scenario, naive=simulate(scenario), learned=simulate(scenario), training_rows=1,
         accuracy=table, predictions={}, curve={}, rows=rows, seconds={"training": 1.0},
     )  # fmt: skip

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from scenarios.files import registry, scenario_file
-from streamtwin.tables.backpressure import Load, held_up
+from streamtwin.tables.backpressure import OperatorLoad, held_up
 from streamtwin.tables.job_groups import MOST_BOXES, MOST_COLUMNS, MOST_LANES, depths
 from streamtwin.tables.job_maps import FREE, drawn
 from tests.scenarios.questions.jobs import host, queue, shop
@@ -94,11 +94,14 @@ def test_paired_replicas_are_joined_as_they_are_paired():
 
 def test_backpressure_goes_along_the_streams_into_what_is_full():
     query = shop().query
-    quiet = dict.fromkeys(("orders", "human", "per-page", "board"), Load(0.1, 0.0, 1.0))
-    full = quiet | {"match": Load(0.99, 0.0, 1.0), "per-page": Load(0.2, 0.5, 1.0)}
+    quiet = dict.fromkeys(("orders", "human", "per-page", "board"), OperatorLoad(0.1, 0.0, 1.0))
+    full = quiet | {"match": OperatorLoad(0.99, 0.0, 1.0), "per-page": OperatorLoad(0.2, 0.5, 1.0)}
     assert held_up(query, full) == {("per-page", "match")}
-    assert held_up(query, full | {"human": Load(0.1, 0.3, 1.0)}) == {("per-page", "match"), ("human", "per-page")}
-    assert held_up(query, quiet | {"human": Load(0.1, 0.3, 1.0)}) == {("human", "per-page")}  # by the network
+    assert held_up(query, full | {"human": OperatorLoad(0.1, 0.3, 1.0)}) == {
+        ("per-page", "match"),
+        ("human", "per-page"),
+    }
+    assert held_up(query, quiet | {"human": OperatorLoad(0.1, 0.3, 1.0)}) == {("human", "per-page")}  # by the network
     assert held_up(query, quiet) == set()
 
 

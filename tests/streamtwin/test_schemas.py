@@ -16,7 +16,7 @@ from scenarios.questions import capacity as capacities
 from scenarios.questions import dry_run as dry_runs
 from scenarios.questions import sensitivity as sensitivities
 from scenarios.questions.bench import Bench
-from scenarios.questions.change_options import Change, planned
+from scenarios.questions.change_options import ChangeOptions, planned
 from scenarios.questions.condition import condition
 from scenarios.questions.control_measures import judge
 from scenarios.questions.knobs import knob
@@ -45,7 +45,7 @@ def silent_run() -> Any:
 
 
 def capacity() -> Any:
-    asked = capacities.Question("max", knob("workload.arrivals.in.rate_per_s", "--find-max"),
+    asked = capacities.CapacityQuestion("max", knob("workload.arrivals.in.rate_per_s", "--find-max"),
                                 condition("not backpressured", JOB), None, 0.2, 2)  # fmt: skip
     with Bench(Processes(1)) as bench:
         return capacities.capacity(JOB, asked, bench, 1, SILENT)
@@ -55,7 +55,7 @@ def sensitivity() -> Any:
     texts = ["workload.arrivals.in.rate_per_s=400..600", "cluster.hosts.big.cpu_percent=1000..1600"]
     with Bench(Processes(1)) as bench:
         model = sensitivities.Model(JOB, sensitivities.inputs(texts, JOB), "e2e_latency_s.mean", 1, 1)
-        return sensitivities.sensitivity(model, sensitivities.Budget(2, 8, 1), bench, SILENT)
+        return sensitivities.sensitivity(model, sensitivities.SampleBudget(2, 8, 1), bench, SILENT)
 
 
 def policies() -> Any:
@@ -64,7 +64,7 @@ def policies() -> Any:
 
 
 def dry_run() -> Any:
-    change = planned(JOB, Change(fail=["big"], recover_after_s=5))
+    change = planned(JOB, ChangeOptions(fail=["big"], recover_after_s=5))
     with Bench(Processes(1), of=dry_runs.look(change.at_s)) as bench:
         return dry_runs.dry_run(bench, JOB, change, 2, 1, SILENT)
 

@@ -9,7 +9,7 @@ from streamtwin.connect.shadow.belief import believed
 from streamtwin.connect.shadow.shadow import AlertRow, ForecastRow, Shadow
 from streamtwin.connect.shadow.trend import trend
 from streamtwin.connect.shadow.window import of_rows, parsed, rows_of, windows_of
-from streamtwin.export.metric_samples import Sample
+from streamtwin.export.metric_samples import MetricSample
 from tests.streamtwin.shadow_jobs import (
     BY_PER_S2,
     FROM_PER_S,
@@ -99,8 +99,8 @@ def test_a_job_that_cannot_keep_up_is_told_of_now_and_with_what_no_move_helps(tm
 
 
 def test_what_is_not_known_is_left_out(tmp_path):
-    lines = [",".join(Sample._fields), "1,numRecordsIn,100,in,", "9,numRecordsIn,40,in,", "1,numRecordsIn,5,parse,",
-             "2,busyTimeMsPerSecond,500,elsewhere,", "3,cpu,0.5,,mars", "4,something,1,in,",
+    lines = [",".join(MetricSample._fields), "1,numRecordsIn,100,in,", "9,numRecordsIn,40,in,",
+             "1,numRecordsIn,5,parse,", "2,busyTimeMsPerSecond,500,elsewhere,", "3,cpu,0.5,,mars", "4,something,1,in,",
              "11,cpu,0.1,,door"]  # fmt: skip
     (tmp_path / "a.csv").write_text("\n".join(lines))
     series = series_of([tmp_path / "a.csv"])

@@ -10,7 +10,7 @@ import simpy
 
 from twin.arrivals.law import ArrivalLaw
 from twin.engine.arrival.broker import Broker
-from twin.engine.arrival.clock import Clock, clock
+from twin.engine.arrival.clock import ArrivalClock, clock
 from twin.randomness import stream
 from twin.run import Run
 from twin.spec import parse
@@ -38,11 +38,11 @@ def law_of(data: dict[str, Any]) -> ArrivalLaw:
     return parse(Workload, {"arrivals": {"source": data}}).arrivals["source"]
 
 
-def clock_of(law: ArrivalLaw, seed: int = 1, replica: int = 0, replicas: int = 1) -> Clock:
+def clock_of(law: ArrivalLaw, seed: int = 1, replica: int = 0, replicas: int = 1) -> ArrivalClock:
     return clock(law, replica, replicas, stream(seed, f"own{replica}"), stream(seed, "shared"))
 
 
-def times(clock: Clock, until_s: float) -> Iterator[float]:
+def times(clock: ArrivalClock, until_s: float) -> Iterator[float]:
     """When records arrive, up to a time."""
     while True:
         for at_s in clock.block().tolist():
@@ -51,7 +51,7 @@ def times(clock: Clock, until_s: float) -> Iterator[float]:
             yield at_s
 
 
-def counts(clock: Clock, edges: np.ndarray) -> np.ndarray:
+def counts(clock: ArrivalClock, edges: np.ndarray) -> np.ndarray:
     """Records between neighbouring edges."""
     return np.histogram(list(times(clock, edges[-1] + 0.5)), edges)[0]
 

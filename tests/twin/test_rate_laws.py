@@ -8,7 +8,7 @@ import pytest
 from tests.twin.test_rate_batches import FREE, job, predict
 from twin.deployment import Deployment
 from twin.key_skew import KeySkew, zipf_shares
-from twin.kinds.ages import Held, group_age_s
+from twin.kinds.ages import HeldTuples, group_age_s
 from twin.kinds.async_io import AsyncIO
 from twin.kinds.flow import KeySpread
 from twin.kinds.selective import beside
@@ -50,7 +50,7 @@ def test_the_oldest_of_a_group_is_brute_force(tuples, bursts):
     came_s[np.arange(counts.max()) >= counts[:, None]] = 1.0
     ages_s = 1.0 - came_s.min(axis=1)
     every = None if bursts is None else np.array([float(bursts)])
-    held = Held(np.array([1.0]), np.array([counts.mean()]), np.ones(1), bursts_per_s=every)
+    held = HeldTuples(np.array([1.0]), np.array([counts.mean()]), np.ones(1), bursts_per_s=every)
     law_s = group_age_s(TimeWindow(size_s=1.0), held)[0]
     assert abs(ages_s.mean() - law_s) < 4 * ages_s.std() / np.sqrt(len(ages_s)) + 1e-5
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class KeyFlow:
     """A share of an operator's tuples, with its state, from one index of its fan to another."""
 
     source: int
@@ -23,25 +23,25 @@ class Flow:
     groups: tuple[int, ...] = ()
 
 
-def keys_of(keys: KeyGroups, flow: Flow) -> Leaves:
+def keys_of(keys: KeyGroups, flow: KeyFlow) -> Leaves:
     """Whether a key is of the key groups that move."""
     groups = set(flow.groups)
     return lambda key: keys.group_of(key) in groups
 
 
-def flows_to(keys: KeyGroups, owners: Mapping[int, int]) -> list[Flow]:
+def flows_to(keys: KeyGroups, owners: Mapping[int, int]) -> list[KeyFlow]:
     """What it takes to bring key groups to new owners: one flow from each old owner to each new one."""
     moves: dict[tuple[int, int], list[int]] = {}
     for group, owner in owners.items():
         if keys.owner[group] != owner:
             moves.setdefault((keys.owner[group], owner), []).append(group)
     return [
-        Flow(source, target, float(sum(keys.weights[group] for group in groups)), tuple(groups))
+        KeyFlow(source, target, float(sum(keys.weights[group] for group in groups)), tuple(groups))
         for (source, target), groups in moves.items()
     ]
 
 
-def even_flows(shares: Sequence[float], stay: Sequence[int]) -> list[Flow]:
+def even_flows(shares: Sequence[float], stay: Sequence[int]) -> list[KeyFlow]:
     """The fewest flows that give each index of `stay` the same share and all others none."""
     even = 1.0 / len(stay)
     surplus = {k: share - (even if k in stay else 0.0) for k, share in enumerate(shares)}
@@ -50,7 +50,7 @@ def even_flows(shares: Sequence[float], stay: Sequence[int]) -> list[Flow]:
     for taker in (k for k, more in surplus.items() if more < -NO_SHARE):
         while givers and surplus[taker] < -NO_SHARE:
             amount = min(surplus[givers[0]], -surplus[taker])
-            flows.append(Flow(givers[0], taker, amount))
+            flows.append(KeyFlow(givers[0], taker, amount))
             surplus[givers[0]] -= amount
             surplus[taker] += amount
             if surplus[givers[0]] <= NO_SHARE:
@@ -58,7 +58,7 @@ def even_flows(shares: Sequence[float], stay: Sequence[int]) -> list[Flow]:
     return flows
 
 
-def even_group_flows(keys: KeyGroups, stay: Sequence[int]) -> list[Flow]:
+def even_group_flows(keys: KeyGroups, stay: Sequence[int]) -> list[KeyFlow]:
     """Key groups from replicas that leave or carry too much to those that carry least, to few targets each."""
     load = dict.fromkeys(stay, 0.0)
     homeless: list[int] = []

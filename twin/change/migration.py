@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from twin.change.availability import Process
-from twin.change.flows import Flow, flows_to
+from twin.change.flows import KeyFlow, flows_to
 from twin.change.running_job import RunningJob
 from twin.change.strategies.disruptive import disruptive, disruptive_in_event_time
 from twin.change.strategies.instant import instant
@@ -44,7 +44,7 @@ def _other(job: RunningJob, name: str) -> list[str]:
 
 
 def migrate(
-    job: RunningJob, name: str, flows: Sequence[Flow], strategy: Strategy | None, record: EventRecord
+    job: RunningJob, name: str, flows: Sequence[KeyFlow], strategy: Strategy | None, record: EventRecord
 ) -> Process:
     """Moves parts of an operator by a strategy, or by the one that costs least of those which the operator admits;
     whether no failure undid any of it."""
@@ -68,7 +68,7 @@ def migrate(
 
 
 def _by(
-    strategy: Strategy, job: RunningJob, members: Sequence[Member], flows: Sequence[Flow], record: EventRecord
+    strategy: Strategy, job: RunningJob, members: Sequence[Member], flows: Sequence[KeyFlow], record: EventRecord
 ) -> Process:
     """Moves key groups of one component; whether no failure undid it."""
     if strategy == "disruptive":
@@ -113,7 +113,7 @@ def combine(job: RunningJob, name: str, strategy: Strategy, record: EventRecord)
     return done
 
 
-def flows_to_replicas(job: RunningJob, name: str, owners: Mapping[int, int], record: EventRecord) -> list[Flow]:
+def flows_to_replicas(job: RunningJob, name: str, owners: Mapping[int, int], record: EventRecord) -> list[KeyFlow]:
     """What it takes to bring key groups to replicas by their numbers, which scaling may have taken away."""
     tasks, fan = job.world.tasks[name], job.fan(name)
     gone = [owner for owner in owners.values() if owner >= len(tasks)]

@@ -22,7 +22,7 @@ KIND = "checkpoint"
 
 
 @dataclass(slots=True)
-class Part:
+class CheckpointPart:
     """A task's. held_bytes: of its state; changed_bytes: of what is uploaded; flying_bytes: of tuples on their way.
 
     came: tuples that it had taken up; counted: results. work_s: CPU seconds. waited_s: from the first barrier to the
@@ -66,13 +66,13 @@ class Progress:
     """Of checkpoint `number`. ended: when it is complete or given up."""
 
     def __init__(self, ledger: Ledger, env: simpy.Environment, number: int) -> None:
-        self.parts: dict[Task, Part] = {}
+        self.parts: dict[Task, CheckpointPart] = {}
         self.ended = env.event()
         self.record = ledger.record(KIND, "job", env.now, number=number, status="under way")
 
     def await_all(self, tasks: Iterable[Task]) -> None:
         """From these it needs a part."""
-        self.parts = {task: Part() for task in tasks}
+        self.parts = {task: CheckpointPart() for task in tasks}
 
     def checkpoint(self) -> Checkpoint:
         """What it comes to."""

@@ -15,7 +15,7 @@ from twin.change.availability import Process
 from twin.change.running_job import RunningJob
 from twin.change.transfer import carry
 from twin.engine.measure.ledger import EventRecord, Ledger
-from twin.engine.record import Alignment, Mark
+from twin.engine.record import BarrierAlignment, Mark
 from twin.engine.station.task import Task
 from twin.engine.windows.watermark import MODIFICATION, WATERMARK, TimedLogic
 from twin.plan import Location
@@ -48,7 +48,7 @@ def add_replica(job: RunningJob, operator: str, place: Location) -> Task:
 
 def _join_event_time(job: RunningJob, operator: str, task: Task) -> None:
     wiring = job.wiring
-    alignment = task.alignment = Alignment([], as_far)
+    alignment = task.alignment = BarrierAlignment([], as_far)
     for side, stream in enumerate(wiring.query.inputs(operator)):
         position = wiring.query.outputs(stream.producer).index(stream)
         for producer in wiring.tasks_of(stream.producer):

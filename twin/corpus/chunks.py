@@ -23,7 +23,7 @@ Note = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class ChunkAudit:
     """whole: with all their runs. short: the last ones of a smaller corpus that has grown. damaged: and what of it."""
 
     whole: frozenset[Chunk]
@@ -56,7 +56,7 @@ def finished(folder: Path, chunks: Iterable[Chunk]) -> set[Chunk]:
     return {chunk for chunk in chunks if chunk.name in present}
 
 
-def audit(folder: Path, chunks: Iterable[Chunk]) -> Audit:
+def audit(folder: Path, chunks: Iterable[Chunk]) -> ChunkAudit:
     """Reads every file of every chunk that is there."""
     whole, short, damaged = set[Chunk](), set[Chunk](), dict[Chunk, str]()
     for chunk in sorted(finished(folder, chunks), key=lambda each: each.number):
@@ -69,7 +69,7 @@ def audit(folder: Path, chunks: Iterable[Chunk]) -> Audit:
             damaged[chunk] = why
         else:
             (whole if runs == chunk.runs else short).add(chunk)
-    return Audit(frozenset(whole), frozenset(short), damaged)
+    return ChunkAudit(frozenset(whole), frozenset(short), damaged)
 
 
 def keep_whole(folder: Path, chunks: Sequence[Chunk], note: Note) -> frozenset[Chunk]:

@@ -12,7 +12,7 @@ from twin.engine.calendar import Alarm
 from twin.engine.streams.channel import Inbox
 
 
-class Inputs:
+class Inboxes:
     """One task's inboxes, one a stream; none of a source."""
 
     def __init__(self) -> None:

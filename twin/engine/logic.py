@@ -9,11 +9,11 @@ from typing import Protocol
 import simpy
 
 from twin.engine.draws import Draws
-from twin.engine.inputs import Inputs
+from twin.engine.inputs import Inboxes
 from twin.engine.keys.groups import KeyGroups
-from twin.engine.output import Outcome, Outlet, Output
+from twin.engine.output import EvaluationResult, Outlet, Output
 from twin.engine.processor import Processor
-from twin.engine.record import Alignment, Mark, Record
+from twin.engine.record import BarrierAlignment, Mark, Record
 from twin.engine.sketch import bucket
 from twin.engine.state import Leaves, State
 
@@ -25,13 +25,13 @@ class Station(Protocol):
     name: str
     processor: Processor
     draws: Draws
-    inputs: Inputs
+    inputs: Inboxes
     output: Output
     service_s: float
     queue: deque[Record]
     queued: int
     timers: deque[tuple[Logic, float]]
-    alignment: Alignment | None
+    alignment: BarrierAlignment | None
     tuples_in: int
     busy: bool
     free_s: float
@@ -44,7 +44,7 @@ class Station(Protocol):
     def deliver(self, record: Record) -> None:
         """Takes a record that has arrived."""
 
-    def job(self, outcome: Outcome, work_s: float) -> None:
+    def job(self, outcome: EvaluationResult, work_s: float) -> None:
         """Does other work from now on; then its outcome leaves."""
 
 
@@ -64,7 +64,7 @@ class Logic:
 
     def __init__(self) -> None:
         self.law = ""
-        self.tail: Sequence[Step] = ()
+        self.tail: Sequence[ChainStep] = ()
         self.follows = False
         self.heeds = False
         self.keeps = False
@@ -199,7 +199,7 @@ class Logic:
         return self.tail[number].came if number < len(self.tail) else self.station.output.tuples_out
 
 
-class Step:
+class ChainStep:
     """One logic of a chain. service_s: mean CPU seconds of a record that comes to it, of so many bytes. came: records.
 
     Of the first step, the station knows all this itself.

@@ -15,7 +15,7 @@ Result = tuple[int, float, float]
 """Its key, and when the oldest record that it is of was born and taken in, in seconds."""
 
 
-class Outcome:
+class EvaluationResult:
     """What evaluations come to in the end: results that leave by an outlet, and records that logics have taken then."""
 
     def __init__(self, results: Sequence[Result], out: Outlet, entered: list[tuple[Any, Record]]) -> None:
@@ -60,9 +60,9 @@ class Outlet:
     def know_send(self, send_s: float) -> None:
         """What it costs the task to send a record has changed."""
 
-    def offer(self, results: Sequence[Result]) -> tuple[Outcome, float]:
+    def offer(self, results: Sequence[Result]) -> tuple[EvaluationResult, float]:
         """What results that leave all at once come to in the end, and the CPU seconds that this takes."""
-        return Outcome(results, self, []), len(results) * self.send_s
+        return EvaluationResult(results, self, []), len(results) * self.send_s
 
 
 class Output(Outlet):

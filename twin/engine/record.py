@@ -69,7 +69,7 @@ Input = tuple[int, str]
 """Side of the stream and name of the producer's task."""
 
 
-class Alignment:
+class BarrierAlignment:
     """How far a station's inputs are, by kind of mark. reached: called with the kind and value when the least rises."""
 
     def __init__(self, inputs: Iterable[Input], reached: Callable[[str, float], None]) -> None:
@@ -77,9 +77,9 @@ class Alignment:
         self.reached = reached
         self._values: dict[str, dict[Input, float]] = {}
 
-    def copy(self) -> Alignment:
+    def copy(self) -> BarrierAlignment:
         """Another one, as far as this."""
-        other = Alignment(self.inputs, self.reached)
+        other = BarrierAlignment(self.inputs, self.reached)
         other._values = {kind: values.copy() for kind, values in self._values.items()}
         return other
 

@@ -57,7 +57,7 @@ def native(job: Job, scenario: Scenario) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class ServiceLoad:
     """One cause of services: how many, what it is, what to do about it, and CPU seconds each."""
 
     services: float
@@ -75,7 +75,7 @@ class Load:
 class Effort:
     """What a run is made of, the largest part first."""
 
-    loads: tuple[Load, ...]
+    loads: tuple[ServiceLoad, ...]
 
     @property
     def services(self) -> float:
@@ -139,7 +139,7 @@ def _estimate(scenario: Scenario, job: Job, answer: RateAnswer) -> Effort:
 # what flows ----------------------------------------------------------------------------------------------------------
 
 
-def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Load]:
+def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[ServiceLoad]:
     """Of each operator, what it takes in, looks at in windows, and sends from them."""
     horizon_s, nominal = scenario.run.horizon_s, job.apart.rates
     each_s = KERNEL_S if native(job, scenario) else ENGINE_S
@@ -148,25 +148,29 @@ def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Load]:
     for number, operator in enumerate(job.query.topological):
         name = operator.name
         taken = float(answer.in_per_s[0, number]) * horizon_s * more
-        yield Load(taken, f"the {taken:.1e} tuples that {name!r} takes in", "lower rates or run.horizon_s", each_s)
+        yield ServiceLoad(
+            taken, f"the {taken:.1e} tuples that {name!r} takes in", "lower rates or run.horizon_s", each_s
+        )
         usual = nominal[name]
         if isinstance(operator, Windowed):
             content = min(usual.window_tuples, usual.in_per_s * horizon_s)
             share = float(answer.in_per_s[0, number]) / max(usual.in_per_s, 1e-300)
             fires = usual.fires_per_s * horizon_s
             why = f"the {fires:.1e} evaluations of the window of {name!r}, of {content * share:.1e} tuples each"
-            yield Load(fires * (1.0 + VISIT * content * share), why, "make it shorter or its slide longer", each_s)
+            yield ServiceLoad(
+                fires * (1.0 + VISIT * content * share), why, "make it shorter or its slide longer", each_s
+            )
             sent = float(answer.out_per_s[0, number]) * horizon_s * more
         else:  # what full channels drop was sent, too
             sent = taken * usual.out_per_s / max(usual.in_per_s, 1e-300)
         why = f"the {sent:.1e} tuples that {name!r} sends"
-        yield Load(SENT * sent, why, "lower rates, selectivities or run.horizon_s", each_s)
+        yield ServiceLoad(SENT * sent, why, "lower rates, selectivities or run.horizon_s", each_s)
 
 
 # state ---------------------------------------------------------------------------------------------------------------
 
 
-def _state(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Load]:
+def _state(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[ServiceLoad]:
     """Windows over event time, which are put together from panes; and what is still there at the end."""
     horizon_s, taken_per_s = scenario.run.horizon_s, _taken_per_s(answer)
     for operator in job.query.operators:
@@ -175,13 +179,13 @@ def _state(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Load]:
             yield from _event_windows(job, operator, taken_per_s[name] / replicas, horizon_s)
         elif isinstance(operator, Windowed):
             kept = min(job.rates[name].state_tuples, taken_per_s[name] * horizon_s)
-            yield Load(KEPT * kept, f"the {kept:.1e} tuples in the windows of {name!r}", "make them shorter")
+            yield ServiceLoad(KEPT * kept, f"the {kept:.1e} tuples in the windows of {name!r}", "make them shorter")
         elif sessions := open_sessions(job, operator, taken_per_s, horizon_s):
             why = f"the {sessions:.1e} open sessions of {name!r}"
-            yield Load(SESSION * sessions, why, "make its gap shorter or its keys fewer")
+            yield ServiceLoad(SESSION * sessions, why, "make its gap shorter or its keys fewer")
 
 
-def _event_windows(job: Job, operator: AnyOperator, taken_per_s: float, horizon_s: float) -> Iterator[Load]:
+def _event_windows(job: Job, operator: AnyOperator, taken_per_s: float, horizon_s: float) -> Iterator[ServiceLoad]:
     """taken_per_s: tuples that a replica takes in."""
     query, name, replicas = job.query, operator.name, job.component(operator.name).replicas
     own: tuple[EventWindow, ...] = getattr(operator, "windows", ())
@@ -199,7 +203,7 @@ def _event_windows(job: Job, operator: AnyOperator, taken_per_s: float, horizon_
             count = min(count, taken_per_s * length_us / US_PER_S)
         ends = replicas * horizon_s * US_PER_S / every_us
         why = f"the {ends:.1e} ends of windows of {name!r}, of {count:.1e} panes each"
-        yield Load(ends * (ENDING + PANE * count), why, "make what they slide by longer")
+        yield ServiceLoad(ends * (ENDING + PANE * count), why, "make what they slide by longer")
 
 
 def _hands_over_partials(query: Query, name: str) -> bool:
@@ -209,14 +213,14 @@ def _hands_over_partials(query: Query, name: str) -> bool:
 # what comes by itself ------------------------------------------------------------------------------------------------
 
 
-def _arrivals(job: Job, scenario: Scenario) -> Iterator[Load]:
+def _arrivals(job: Job, scenario: Scenario) -> Iterator[ServiceLoad]:
     come = arriving(scenario)
     for source in job.sources:
         cause = f"the {come[source.name]:.1e} records that arrive at {source.name!r}"
-        yield Load(come[source.name], cause, "lower its rate or run.horizon_s", ARRIVAL_S)
+        yield ServiceLoad(come[source.name], cause, "lower its rate or run.horizon_s", ARRIVAL_S)
         count = _phases(job.deployment.workload.arrivals[source.name], scenario.run.horizon_s) * source.replicas
         cause = f"the {count:.1e} changes of rate in workload.arrivals.{source.name}"
-        yield Load(count, cause, "make its phases longer or run.horizon_s shorter")
+        yield ServiceLoad(count, cause, "make its phases longer or run.horizon_s shorter")
 
 
 def _phases(law: ArrivalLaw, horizon_s: float) -> float:
@@ -228,21 +232,21 @@ def _phases(law: ArrivalLaw, horizon_s: float) -> float:
     return count if count < PHASES_READ else count * horizon_s / max(now_s, 1e-300)
 
 
-def _clocks(job: Job, scenario: Scenario) -> Iterator[Load]:
+def _clocks(job: Job, scenario: Scenario) -> Iterator[ServiceLoad]:
     """Statistics, replicas that are made, drifting keys, pauses of hosts."""
     settings, noise = scenario.run, job.engine.noise
     rows = settings.horizon_s / settings.period_s * len(job.query.operators)
-    yield Load(rows * ROW, f"the {rows:.1e} rows of statistics", "make run.period_s longer")
+    yield ServiceLoad(rows * ROW, f"the {rows:.1e} rows of statistics", "make run.period_s longer")
     tasks = sum(component.replicas for component in job.components)
-    yield Load(tasks * REPLICA, f"the {tasks:,} replicas that are made", "use fewer")
+    yield ServiceLoad(tasks * REPLICA, f"the {tasks:,} replicas that are made", "use fewer")
     for name, skew in job.deployment.workload.keys.items():
         if skew.drift_every_s is not None:
             drifts, groups = settings.horizon_s / skew.drift_every_s, job.component(name).key_groups or 1
             cause = f"the {drifts:.1e} drifts of {groups:,} key groups in workload.keys.{name}"
-            yield Load(drifts * (DRIFT + DRIFTING_GROUP * groups), cause, "make drift_every_s longer")
+            yield ServiceLoad(drifts * (DRIFT + DRIFTING_GROUP * groups), cause, "make drift_every_s longer")
     if settings.noise and noise.gc_interval_s is not None:
         pauses = settings.horizon_s / (noise.gc_interval_s + noise.gc_pause_s)
-        yield Load(pauses * tasks, f"the {pauses:.1e} pauses a host", "make engine.noise.gc_interval_s longer")
+        yield ServiceLoad(pauses * tasks, f"the {pauses:.1e} pauses a host", "make engine.noise.gc_interval_s longer")
 
 
 def _duration(cpu_s: float) -> str:

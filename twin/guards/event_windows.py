@@ -11,21 +11,21 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from twin.engine.windows.panes import Audit, History
+from twin.engine.windows.panes import History, WindowAudit
 from twin.panes import Span, covering
 from twin.query import Query
 from twin.windows import EventWindow
 from twin.wiring.world import World
 
 
-class Held(NamedTuple):
+class HeldKeys(NamedTuple):
     """Of a key in a window: tuples, and their digests together."""
 
     tuples: int
     digest: int
 
 
-Windows = dict[tuple[int, int, int], Held]
+Windows = dict[tuple[int, int, int], HeldKeys]
 """By start and end in microseconds, and key."""
 
 
@@ -33,7 +33,7 @@ class Came:
     """Tuples of one operator by key, in the order of their event times. sure: whether none can be late; else those that
     are still under way may be, and do not count."""
 
-    def __init__(self, audits: Iterable[Audit], sure: bool) -> None:
+    def __init__(self, audits: Iterable[WindowAudit], sure: bool) -> None:
         by_key: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         self._late_for_one: defaultdict[int, list[int]] = defaultdict(list)
         for audit in audits:
@@ -57,7 +57,7 @@ class Came:
         start_us, end_us, key = window
         return any(start_us <= at_us < end_us for at_us in self._late_for_one.get(key, ()))
 
-    def over(self, window: EventWindow, far_us: float) -> Iterator[tuple[tuple[int, int, int], Held]]:
+    def over(self, window: EventWindow, far_us: float) -> Iterator[tuple[tuple[int, int, int], HeldKeys]]:
         """What each instance of a window holds of each key, of those that end by a time: only those with a tuple."""
         for key, times in self._times.items():
             digests = self._digests[key]
@@ -69,7 +69,7 @@ class Came:
                     break
                 end = bisect_left(times, span.end, first)
                 if end > first:
-                    yield (span.start, span.end, key), Held(end - first, digests[first] ^ digests[end])
+                    yield (span.start, span.end, key), HeldKeys(end - first, digests[first] ^ digests[end])
                     span = Span(span.start + window.every_us, span.end + window.every_us)
                 else:
                     span = covering(window, times[first])[0]
@@ -80,14 +80,14 @@ def expected(windows: Iterable[EventWindow], came: Came, watermark_us: float) ->
     return {span: held for window in windows for span, held in came.over(window, watermark_us)}
 
 
-def emitted(audit: Audit) -> tuple[Windows, list[tuple[int, int, int]]]:
+def emitted(audit: WindowAudit) -> tuple[Windows, list[tuple[int, int, int]]]:
     """What was; and what was more than once."""
     emissions: Windows = {}
     twice = []
     for start_us, end_us, key, tuples, digest in audit.emitted:
         if (start_us, end_us, key) in emissions:
             twice.append((start_us, end_us, key))
-        emissions[start_us, end_us, key] = Held(tuples, digest)
+        emissions[start_us, end_us, key] = HeldKeys(tuples, digest)
     return emissions, twice
 
 

@@ -18,7 +18,7 @@ MOST_BYTES = 4e9
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CostPart:
     """Of what a run costs, in bytes or CPU seconds: how much, what it is, and what makes it smaller."""
 
     size: float

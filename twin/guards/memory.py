@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from twin.errors import BadInput
 from twin.events import AnyEvent, Scale
-from twin.guards.limits import MOST_BYTES, Part, arriving
+from twin.guards.limits import MOST_BYTES, CostPart, arriving
 from twin.job import Edge, Job
 from twin.query import AnyOperator, Windowed
 from twin.scenario import Scenario
@@ -30,23 +30,23 @@ def require_memory(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float
         )
 
 
-def parts(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float]) -> Iterator[Part]:
+def parts(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float]) -> Iterator[CostPart]:
     """All of it."""
     settings, replicas = scenario.run, most_replicas(job, scenario.events)
     rows = settings.horizon_s / settings.period_s * len(job.query.operators)
-    yield Part(ROW * rows, f"{rows:.1e} rows of statistics", f"make run.period_s ({settings.period_s:g}) longer")
+    yield CostPart(ROW * rows, f"{rows:.1e} rows of statistics", f"make run.period_s ({settings.period_s:g}) longer")
     for name, come in arriving(scenario).items():
         unread = come - min(come, taken_per_s[name] * settings.horizon_s)
-        yield Part(
+        yield CostPart(
             UNREAD * unread, f"{unread:.1e} records that {name!r} has not read", "lower its rate or run.horizon_s"
         )
     for edge in job.edges:
         yield from _stream(job, edge, replicas, settings.horizon_s)
     for component in job.components:
         count = replicas[component.name]
-        yield Part(REPLICA * count, f"the {count:,} replicas of {component.name!r}", "use fewer replicas")
+        yield CostPart(REPLICA * count, f"the {count:,} replicas of {component.name!r}", "use fewer replicas")
         groups = component.key_groups or 0
-        yield Part(KEY * groups, f"the {groups:,} key groups of {component.name!r}", "use fewer")
+        yield CostPart(KEY * groups, f"the {groups:,} key groups of {component.name!r}", "use fewer")
         for stage in component.stages:
             if isinstance(stage.operator, Windowed):
                 yield from _window(
@@ -54,7 +54,7 @@ def parts(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float]) -> Ite
                 )
             elif sessions := open_sessions(job, stage.operator, taken_per_s, settings.horizon_s):
                 what = f"{sessions:.1e} open sessions of {stage.operator.name!r}"
-                yield Part(OPEN * sessions, what, "make its gap shorter or its keys fewer")
+                yield CostPart(OPEN * sessions, what, "make its gap shorter or its keys fewer")
 
 
 def most_replicas(job: Job, events: Sequence[AnyEvent]) -> dict[str, int]:
@@ -71,28 +71,28 @@ def open_sessions(job: Job, operator: AnyOperator, taken_per_s: Mapping[str, flo
     return min(job.rates[operator.name].state_tuples, taken_per_s[operator.name] * horizon_s)
 
 
-def _stream(job: Job, edge: Edge, replicas: dict[str, int], horizon_s: float) -> Iterator[Part]:
+def _stream(job: Job, edge: Edge, replicas: dict[str, int], horizon_s: float) -> Iterator[CostPart]:
     """Its connections, and the records that its channels have room for, but no more than ever come."""
     producer, consumer = job.components[edge.producer].name, job.components[edge.consumer].name
     pairs = replicas[producer] * (1 if edge.how.paired else replicas[consumer])
     what = f"the {pairs:,} pairs of replicas that stream {producer} -> {consumer} connects"
-    yield Part(PAIR * pairs, what, "use fewer replicas")
+    yield CostPart(PAIR * pairs, what, "use fewer replicas")
     come = job.rates[job.components[edge.producer].operators[-1].name].out_per_s * edge.share * horizon_s
     held = min(edge.room * replicas[consumer], come * edge.how.count_of_copies(replicas[consumer]))
     what = f"up to {held:.1e} tuples in the channels {producer} -> {consumer}"
-    yield Part(RECORD * held, what, "make engine.channel_tuples or the rates smaller")
+    yield CostPart(RECORD * held, what, "make engine.channel_tuples or the rates smaller")
 
 
-def _window(job: Job, operator: Windowed, stage_s: float, taken_per_s: float, horizon_s: float) -> Iterator[Part]:
+def _window(job: Job, operator: Windowed, stage_s: float, taken_per_s: float, horizon_s: float) -> Iterator[CostPart]:
     """Its content, and the results of one evaluation, which wait together: of all combinations of what it holds."""
     usual = job.rates[operator.name]
     share = min(1.0, taken_per_s / max(usual.in_per_s, 1e-300))
     content = min(usual.state_tuples * share, taken_per_s * horizon_s)
-    yield Part(RECORD * content, f"{content:.1e} tuples in the windows of {operator.name!r}", "make them shorter")
+    yield CostPart(RECORD * content, f"{content:.1e} tuples in the windows of {operator.name!r}", "make them shorter")
     first = min(
         1.0, job.component(operator.name).replicas / max(stage_s * usual.in_per_s, 1e-300)
     )  # nothing blocks yet
     full = first * min(1.0, usual.in_per_s * horizon_s / max(usual.state_tuples, 1e-300))
     results = usual.out_per_s / max(usual.fires_per_s, 1e-300) * full ** max(1, len(job.query.inputs(operator.name)))
     what = f"{results:.1e} results of one evaluation of the window of {operator.name!r}"
-    yield Part(RECORD * results, what, "make the window shorter or its results fewer")
+    yield CostPart(RECORD * results, what, "make the window shorter or its results fewer")

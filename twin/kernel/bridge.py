@@ -18,7 +18,7 @@ from simpy.core import StopSimulation
 
 from twin.engine.calendar import Look
 from twin.kernel.advance import advance, wake_up, work_on
-from twin.kernel.calls import Calls
+from twin.kernel.calls import KernelCalls
 from twin.kernel.handover.lift import close, counters, heaps, heed, heed_counters, lift
 from twin.kernel.lower import Lowered
 from twin.kernel.native import CALLBACK, PLAIN, address_of
@@ -79,7 +79,7 @@ class Stretch:
     def __init__(self, world: World) -> None:
         self.world = world
         self.low = Lowered(world)
-        calls = Calls(self.low)
+        calls = KernelCalls(self.low)
         self.callback = calls if PLAIN else CALLBACK(calls)
         state = self.state = self.low.state[0]
         state["call_python"], state["work_on"], state["wake_up"] = (

@@ -23,7 +23,7 @@ NEVER = 2**40
 """A knot that no run comes to."""
 
 
-class Calls:
+class KernelCalls:
     """Of one world. An error stops the kernel after the event that it is at, and is raised where it was started."""
 
     def __init__(self, low: Lowered) -> None:

@@ -20,7 +20,7 @@ class Disorder(NamedTuple):
 IN_ORDER = Disorder()
 
 
-class Held(NamedTuple):
+class HeldTuples(NamedTuple):
     """What an operator takes in and its window holds: tuples a second, tuples, distinct groups. [N] each
 
     With count windows, that is what each replica takes in. Over event time: piece_s: the length of the partial results
@@ -36,7 +36,7 @@ class Held(NamedTuple):
     bursts_per_s: np.ndarray | None = None
 
 
-def group_age_s(window: Window, held: Held) -> np.ndarray:
+def group_age_s(window: Window, held: HeldTuples) -> np.ndarray:
     """Mean age, since its arrival, of the oldest tuple of a group. [N]
 
     In a time window a group has a Poisson number of tuples, one at least, of mean m. They come evenly, or in bursts of

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from twin.columns import Columns, DataType
-from twin.kinds.ages import Held, group_age_s, length_s, start_s
+from twin.kinds.ages import HeldTuples, group_age_s, length_s, start_s
 from twin.kinds.flow import Flow, Mixing, OperatorRates
 from twin.kinds.mechanism import Grouping
 from twin.kinds.windowed import Windowed, content_and_fires
@@ -83,7 +83,7 @@ class Aggregate(Windowed):
             several = -own * np.expm1(content * np.log1p(-1.0 / own))
         return np.where(own == 1.0, np.where(content > 0, 1.0, 0.0), several)
 
-    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: Held) -> np.ndarray:
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
         """Older by the oldest of the tuples of a group."""
         _, slide_s = length_s(self.window, np.maximum(held.in_per_s, 1e-12))
         group_s = group_age_s(self.window, held)

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from twin.columns import Columns
-from twin.kinds.ages import Held, event_ages_s
+from twin.kinds.ages import HeldTuples, event_ages_s
 from twin.kinds.event_timed import EventTimed
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Computing
@@ -90,7 +90,7 @@ class Compute(EventTimed):
         groups = np.divide(out, often, out=np.zeros_like(out), where=often > 0)
         return Flow(inputs, total, out, held, often, groups, np.minimum(often, together), burst_s)
 
-    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: Held) -> np.ndarray:
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
         """Older by the oldest tuple of a key in a complete window; a partial one ages where it is merged."""
         if not self.windows:
             return mixed

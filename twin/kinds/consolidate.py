@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from twin.kinds.ages import Held, event_ages_s
+from twin.kinds.ages import HeldTuples, event_ages_s
 from twin.kinds.event_timed import EventTimed
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Consolidating
@@ -70,7 +70,7 @@ class Consolidate(EventTimed):
         of_piece = -self.keys * np.log1p(-seen)
         return [of_piece * (window.length_us / piece_us) for window in self.windows]
 
-    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: Held) -> np.ndarray:
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
         """Older by the oldest tuple of a key in its window; partial results have aged in no other."""
         per_key = [each / self.keys for each in self._tuples(held.in_per_s, held.piece_s)]
         return np.asarray(mixed + event_ages_s(self.windows, per_key, held.disorder))

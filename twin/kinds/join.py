@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from twin.columns import Columns, DataType
 from twin.key_skew import zipf_shares
-from twin.kinds.ages import Held, length_s, oldest_s, start_s
+from twin.kinds.ages import HeldTuples, length_s, oldest_s, start_s
 from twin.kinds.flow import MIXED, Flow, Mixing, OperatorRates
 from twin.kinds.mechanism import Matching
 from twin.kinds.operator import Fraction
@@ -189,7 +189,7 @@ class Join(Windowed):
             bursts_per_s=often,
         )
 
-    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: Held) -> np.ndarray:
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
         """The oldest of tuples drawn at random from the window, one a side, plus the older side's age."""
         size_s, slide_s = length_s(self.window, np.maximum(held.in_per_s, 1e-12))
         sides = arriving.shape[1]

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from twin.calls import Calls
 from twin.columns import Columns
-from twin.kinds.ages import Held
+from twin.kinds.ages import HeldTuples
 from twin.kinds.flow import Flow, Mixing, OperatorRates
 from twin.kinds.mechanism import Mechanism
 from twin.spec import Spec
@@ -166,7 +166,7 @@ class OperatorBase(Spec):
         none = np.zeros_like(total)
         return Flow(inputs, total, total, none, none, none, together, burst_s)
 
-    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: Held) -> np.ndarray:
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
         """Of its results, from those of its input tuples: by input [3, K, N], and their mean [3, N]. [3, N]
 
         Rows are as in `twin.rates.latency`. Service and waits apart.

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from twin.columns import Columns, DataType
-from twin.kinds.ages import Held
+from twin.kinds.ages import HeldTuples
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Sessioning
 from twin.kinds.operator import KeyedOperator
@@ -75,7 +75,7 @@ class Session(KeyedOperator):
         """Sessions at any time: keys of which a tuple came within the gap."""
         return np.asarray(-self.keys * np.expm1(-in_per_s * self.gap_s / self.keys))
 
-    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: Held) -> np.ndarray:
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
         """A session lasts for a busy period of M/D/infinity, (exp(rate gap) - 1) / rate of a key."""
         per_key = np.maximum(held.in_per_s, 1e-12) / self.keys
         lasts_s = np.expm1(np.minimum(per_key * self.gap_s, 700.0)) / per_key

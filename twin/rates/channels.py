@@ -142,7 +142,7 @@ def _excess_sn(layout: Layout, offered: Load, reached: Load) -> np.ndarray:
     return excess_sn
 
 
-class Measured(NamedTuple):
+class MeasuredSpan(NamedTuple):
     """The part of a run, from an empty start at 0, over which means are taken; of each plan its own where arrays."""
 
     start_s: float | np.ndarray
@@ -154,18 +154,18 @@ class Measured(NamedTuple):
         return self.end_s - self.start_s
 
 
-def held_back(until: np.ndarray, measured: Measured) -> np.ndarray:
+def held_back(until: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
     """Share of the time in which a source is held back that is so from then on."""
     return np.clip((measured.end_s - until) / measured.length_s, 0.0, 1.0)
 
 
-def behind_s(until: np.ndarray, measured: Measured) -> np.ndarray:
+def behind_s(until: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
     """The mean of the time since then, 0 before."""
     ends = (np.maximum(each - until, 0.0) ** 2 for each in (measured.end_s, measured.start_s))
     return np.asarray((next(ends) - next(ends)) / 2.0 / measured.length_s)
 
 
-def filled(until: np.ndarray, measured: Measured) -> np.ndarray:
+def filled(until: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
     """How long a full channel's wait is on average, of the longest: it grows evenly until then."""
     growing = np.clip(until, measured.start_s, measured.end_s)
     grown_s = (growing**2 - measured.start_s**2) / 2.0 / np.maximum(until, 1e-9)

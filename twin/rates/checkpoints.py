@@ -19,7 +19,7 @@ from twin.key_skew import KeySkew
 from twin.keys import distinct_values, key_groups_of, touched
 from twin.kinds.windowed import Windowed
 from twin.rates.arrays import JobArrays
-from twin.rates.channels import Measured
+from twin.rates.channels import MeasuredSpan
 from twin.rates.latency import Ages
 from twin.rates.layout import Layout
 from twin.rates.load import Load, windows_on
@@ -98,7 +98,7 @@ class Commits:
     duration_s: np.ndarray
     wait_s: np.ndarray
 
-    def seen(self, found: Results, measured: Measured) -> Results:
+    def seen(self, found: Results, measured: MeasuredSpan) -> Results:
         """Of what reaches the sinks, what is committed in that part of a run, and how old it is then.
 
         Where that has more than its share of commits, results of before make no more of it than lasts.

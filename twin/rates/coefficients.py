@@ -21,7 +21,7 @@ import numpy as np
 from twin.deployment import Deployment
 from twin.job import compile
 from twin.keys import key_groups_of
-from twin.kinds.ages import Held, group_age_s, length_s
+from twin.kinds.ages import HeldTuples, group_age_s, length_s
 from twin.kinds.flow import Flow
 from twin.kinds.windowed import Windowed
 from twin.rates.arrays import JobArrays
@@ -270,7 +270,7 @@ def _window_s(job: JobArrays, flow: dict[str, Flow], o: int, replicas: float) ->
         taken = found.fires_per_s * job.windows.slides[o] / replicas
     if operator.joins:
         return float(length_s(operator.window, taken)[0][0])
-    return float(group_age_s(operator.window, Held(taken, found.window_tuples, found.groups_per_fire))[0])
+    return float(group_age_s(operator.window, HeldTuples(taken, found.window_tuples, found.groups_per_fire))[0])
 
 
 def _streams(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> StreamCoefficients:

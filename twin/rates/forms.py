@@ -26,7 +26,7 @@ Positive = Annotated[float, Field(gt=0, le=10**18)]
 Amount = Annotated[float, Field(ge=0, le=10**18)]
 
 
-class Form(StrEnum):
+class WindowForm(StrEnum):
     """combined: one component. split: the consolidate is in another. panes: one state a pane. windows: one a window."""
 
     COMBINED_PANES = "combined, panes"
@@ -37,7 +37,7 @@ class Form(StrEnum):
     @property
     def is_split(self) -> bool:
         """Whether partial results are sent; only then can key groups move without their state."""
-        return self in (Form.SPLIT_PANES, Form.SPLIT_WINDOWS)
+        return self in (WindowForm.SPLIT_PANES, WindowForm.SPLIT_WINDOWS)
 
 
 class Period(Spec):
@@ -82,11 +82,11 @@ class Cost(NamedTuple):
     paused_s: float
 
 
-def cost(form: Form, period: Period, costs: UnitCosts) -> Cost:
+def cost(form: WindowForm, period: Period, costs: UnitCosts) -> Cost:
     """Combined, the state of a key group moves with it, while its tuples wait. Split, it stays, and there is one more
     partial result to send and merge."""
     match form:
-        case Form.COMBINED_PANES | Form.SPLIT_PANES:
+        case WindowForm.COMBINED_PANES | WindowForm.SPLIT_PANES:
             once_s = period.tuples * costs.execute_s + period.merged_keys * costs.merge_s
             sent_keys, state_keys, extra_keys = (
                 period.panes * period.pane_keys,
@@ -103,7 +103,7 @@ def cost(form: Form, period: Period, costs: UnitCosts) -> Cost:
     return Cost(once_s + moved * state_keys * costs.ship_s, period.migrations * costs.pause_s)
 
 
-def cheapest(period: Period, costs: UnitCosts, paused_limit_s: float = math.inf) -> Form:
+def cheapest(period: Period, costs: UnitCosts, paused_limit_s: float = math.inf) -> WindowForm:
     """The form with the least CPU of those that hold tuples up for no longer than the limit in a period (5.1.2).
 
     Split forms never do, so there is always one. Of equally cheap forms, the first. Raises BadInput for a negative
@@ -111,8 +111,10 @@ def cheapest(period: Period, costs: UnitCosts, paused_limit_s: float = math.inf)
     """
     if not paused_limit_s >= 0.0:
         raise BadInput(f"paused_limit_s must be >= 0, got {paused_limit_s}")
-    found = {form: cost(form, period, costs) for form in Form}
-    return min((form for form in Form if found[form].paused_s <= paused_limit_s), key=lambda form: found[form].cpu_s)
+    found = {form: cost(form, period, costs) for form in WindowForm}
+    return min(
+        (form for form in WindowForm if found[form].paused_s <= paused_limit_s), key=lambda form: found[form].cpu_s
+    )
 
 
 def period_of(

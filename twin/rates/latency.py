@@ -32,10 +32,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twin.kinds.ages import Held
+from twin.kinds.ages import HeldTuples
 from twin.rates.batches import batch_waits_s
 from twin.rates.calls import away_s
-from twin.rates.channels import Full, Measured, behind_s, channel_waits_s, filled, filling_s, full_channels
+from twin.rates.channels import Full, MeasuredSpan, behind_s, channel_waits_s, filled, filling_s, full_channels
 from twin.rates.copies import again_s
 from twin.rates.layout import Layout
 from twin.rates.load import Load
@@ -66,7 +66,7 @@ class Ages(NamedTuple):
 
 
 def result_ages_s(
-    layout: Layout, offered: Load, found: Load, share: np.ndarray, measured: Measured, queues: Queues | None = None
+    layout: Layout, offered: Load, found: Load, share: np.ndarray, measured: MeasuredSpan, queues: Queues | None = None
 ) -> Ages:
     """Ages along the streams, at most the horizon at the sinks.
 
@@ -111,7 +111,7 @@ def result_ages_s(
         mixed = _mixed(rates, arriving)
         taken = _taken(layout, found, o)
         bursts = found.bursts_on[producers].max(axis=0)
-        held = Held(
+        held = HeldTuples(
             taken, found.window_on[o], found.groups_on[o], job.windows.piece_o[o], job.windows.disorder_o[o], bursts
         )
         through = job.operators[o].ages_s(arriving, mixed, held)

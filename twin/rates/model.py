@@ -22,7 +22,7 @@ from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer, together
 from twin.rates.arrays import JobArrays
 from twin.rates.backpressure import throttle
-from twin.rates.channels import Measured, held_back, stalls
+from twin.rates.channels import MeasuredSpan, held_back, stalls
 from twin.rates.checkpoints import commits
 from twin.rates.layout import Layout
 from twin.rates.load import Load, flow_at, load, memory, offered_flow
@@ -79,11 +79,11 @@ class RateModel:
         settings = deployment.run if isinstance(deployment, Scenario) else RunSettings()
         return settings.horizon_s if self.horizon_s is None else self.horizon_s
 
-    def measured(self, deployment: Deployment) -> Measured:
+    def measured(self, deployment: Deployment) -> MeasuredSpan:
         """The part of it over which means are taken."""
         if self.horizon_s is None and isinstance(deployment, Scenario):
-            return Measured(deployment.run.warmup_s, deployment.run.horizon_s)
-        return Measured(0.0, self.run_s(deployment))
+            return MeasuredSpan(deployment.run.warmup_s, deployment.run.horizon_s)
+        return MeasuredSpan(0.0, self.run_s(deployment))
 
     def answer(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> RateAnswer:
         """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
@@ -111,13 +111,13 @@ class RateModel:
         )
 
     def _answers(
-        self, job: JobArrays, measured: Measured, plans: int, cells: int, layout: Callable[[slice], Layout]
+        self, job: JobArrays, measured: MeasuredSpan, plans: int, cells: int, layout: Callable[[slice], Layout]
     ) -> RateAnswer:
         step = max(1, min(CHUNK, PAIRS // cells**2))
         parts = (layout(slice(start, start + step)) for start in range(0, max(1, plans), step))
         return together([self._answer(part, measured) for part in parts])
 
-    def _answer(self, layout: Layout, measured: Measured) -> RateAnswer:
+    def _answer(self, layout: Layout, measured: MeasuredSpan) -> RateAnswer:
         job = layout.job
         slowdown_on, memory_hn, crashed = memory(layout, offered_flow(job, layout.counted))
         state = _loads(layout, slowdown_on)
@@ -175,7 +175,7 @@ def _exactly_once(deployment: Deployment) -> Checkpoints | None:
 
 
 def _costs(
-    found: Results, crashed: np.ndarray, backpressured: np.ndarray, reached: Load, measured: Measured
+    found: Results, crashed: np.ndarray, backpressured: np.ndarray, reached: Load, measured: MeasuredSpan
 ) -> tuple[Estimates, np.ndarray]:
     """And the chances of a result [N]; see `RateAnswer`."""
     throughput = np.where(crashed, 0.0, found.per_s)
@@ -191,12 +191,12 @@ def _costs(
     return Estimates(costs, spread=np.zeros(len(throughput))), chances
 
 
-def _delivered(share: np.ndarray, filling_rn: np.ndarray, measured: Measured) -> np.ndarray:
+def _delivered(share: np.ndarray, filling_rn: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
     """Of what is offered, the share that sources ingest from an empty start. [S, N]"""
     return np.asarray(1.0 - (1.0 - share) * held_back(filling_rn, measured))
 
 
-def _seen(share: np.ndarray, filling_rn: np.ndarray, measured: Measured) -> np.ndarray:
+def _seen(share: np.ndarray, filling_rn: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
     """The highest pressure that sources show in a run: what is offered over what is ingested from an empty start.
 
     Below 1 where channels would not fill in the run. [N]

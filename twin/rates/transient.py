@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from twin.rates.batches import beside_on
-from twin.rates.channels import Measured, filling_s, held_back
+from twin.rates.channels import MeasuredSpan, filling_s, held_back
 from twin.rates.cpu_sharing import FULL
 from twin.rates.latency import Ages, result_ages_s
 from twin.rates.layout import Layout
@@ -176,11 +176,11 @@ class Reached:
     reached: Load
     share: np.ndarray
 
-    def ages(self, measured: Measured) -> Ages:
+    def ages(self, measured: MeasuredSpan) -> Ages:
         """Of results, over a part of a run."""
         return result_ages_s(self.layout, self.offered, self.reached, self.share, measured)
 
-    def per_s(self, ages: Ages, measured: Measured) -> np.ndarray:
+    def per_s(self, ages: Ages, measured: MeasuredSpan) -> np.ndarray:
         """Results a second over a part of a run, of which those of its empty start are missing. [N]"""
         arriving = self.reached.in_on[self.layout.job.sinks].sum(axis=0)
         return np.asarray(arriving * held_back(ages.results_s[2], measured))
@@ -201,7 +201,7 @@ class Results(NamedTuple):
     ages_s: np.ndarray
 
 
-def results(state: Reached, ages: Ages, measured: Measured) -> tuple[Results, Results]:
+def results(state: Reached, ages: Ages, measured: MeasuredSpan) -> tuple[Results, Results]:
     """Those of a run, and those that it would have if nothing took time to fill."""
     lasting = Results(state.per_s(ages, measured), ages.results_s[:2])
     until_n = _until(state, ages)
@@ -226,10 +226,12 @@ def _until(state: Reached, ages: Ages) -> np.ndarray:
     return np.divide((weights * filling_rn).sum(axis=0), total, out=np.zeros_like(total), where=total > 0)
 
 
-def _blended(state: Reached, lasting: Results, early_n: np.ndarray, until_n: np.ndarray, measured: Measured) -> Results:
+def _blended(
+    state: Reached, lasting: Results, early_n: np.ndarray, until_n: np.ndarray, measured: MeasuredSpan
+) -> Results:
     """early_n: the share of the measured time before sources are held back."""
-    before = Measured(measured.start_s, np.minimum(until_n, measured.end_s))
-    after = Measured(np.clip(until_n, measured.start_s, measured.end_s * (1.0 - 1e-6)), measured.end_s)
+    before = MeasuredSpan(measured.start_s, np.minimum(until_n, measured.end_s))
+    after = MeasuredSpan(np.clip(until_n, measured.start_s, measured.end_s * (1.0 - 1e-6)), measured.end_s)
     early = _while_filling(state, before)
     late = lasting
     if (until_n < measured.end_s).any():
@@ -242,7 +244,7 @@ def _blended(state: Reached, lasting: Results, early_n: np.ndarray, until_n: np.
     return Results(total, late.ages_s + mine * (early.ages_s - late.ages_s))
 
 
-def _while_filling(state: Reached, before: Measured) -> Results:
+def _while_filling(state: Reached, before: MeasuredSpan) -> Results:
     """At the replicas' own paces, over that part of a run."""
     layout = state.layout
     paces = own_paces(layout, state.offered, state.slowdown_on, state.stalls_s)

@@ -15,18 +15,18 @@ from zlib import crc32
 
 import simpy
 
-from twin.engine.record import Alignment, Input
+from twin.engine.record import BarrierAlignment, Input
 from twin.engine.windows.compute import ComputeLogic
 from twin.engine.windows.consolidate import ConsolidateLogic
 from twin.engine.windows.forms import PANES, WINDOWS
 from twin.engine.windows.ownership import EventTimePartitioner, Ownership
-from twin.engine.windows.panes import Audit, SpanContent
+from twin.engine.windows.panes import SpanContent, WindowAudit
 from twin.engine.windows.shipping import Shipping
 from twin.engine.windows.source import TimedSource
 from twin.engine.windows.watermark import TimedLogic
 from twin.event_migrations import combined_with, is_combined
 from twin.panes import Span
-from twin.rates.forms import Form, cost, period_of_job, unit_costs
+from twin.rates.forms import WindowForm, cost, period_of_job, unit_costs
 from twin.windows import US_PER_S
 from twin.wiring.wiring import Wiring
 
@@ -42,7 +42,7 @@ def prepare(wiring: Wiring) -> None:
     world, times = wiring.world, wiring.event_times
     for name in times.timed:
         owners = world.owners[name] = Ownership(world.key_groups[name])
-        audit = world.audits[name] = Audit()
+        audit = world.audits[name] = WindowAudit()
         for task in world.tasks[name]:
             logic = task.logic
             assert isinstance(logic, TimedLogic)
@@ -102,7 +102,7 @@ def _align(wiring: Wiring, name: str, index: int, task: Task, live: set[str]) ->
     if inputs or wiring.query.operator(name).is_source:
         live.add(task.name)
     if inputs:
-        task.alignment = Alignment(inputs, as_far)
+        task.alignment = BarrierAlignment(inputs, as_far)
 
 
 def shippings(wiring: Wiring, name: str, task: Task) -> list[Shipping]:
@@ -167,7 +167,11 @@ class Shared:
         job = self.wiring.job
         period = period_of_job(job, self.name, tuples_per_s)
         together = is_combined(job.query, self.name)
-        forms = (Form.COMBINED_PANES, Form.COMBINED_WINDOWS) if together else (Form.SPLIT_PANES, Form.SPLIT_WINDOWS)
+        forms = (
+            (WindowForm.COMBINED_PANES, WindowForm.COMBINED_WINDOWS)
+            if together
+            else (WindowForm.SPLIT_PANES, WindowForm.SPLIT_WINDOWS)
+        )
         costs = unit_costs(job, self.name, period)
         panes_s, windows_s = (cost(form, period, costs).cpu_s for form in forms)
         return WINDOWS if windows_s < panes_s else PANES

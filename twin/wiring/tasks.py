@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twin.engine.draws import Draws
 from twin.engine.keys.groups import KeyGroups, drift, skewed
-from twin.engine.logic import Logic, Step
+from twin.engine.logic import ChainStep, Logic
 from twin.engine.logics.chain import Chain
 from twin.engine.logics.tail import Tail
 from twin.engine.station.task import Task
@@ -53,7 +53,7 @@ def _with_tail(wiring: Wiring, component: Component, replica: int, place: Locati
     each_s = sum(
         stage.service_s * rate.in_per_s / come for stage, rate in zip(component.stages[1:], rates[1:], strict=True)
     )
-    steps = [Step(logic, draws, 0.0, 0.0) for logic in making[1:]]
+    steps = [ChainStep(logic, draws, 0.0, 0.0) for logic in making[1:]]
     task.logic.tail, task.logic.out = steps, Tail(task, steps, 0.0 if at_once else each_s, rates[-1].out_per_s / come)
     return task
 
@@ -62,9 +62,9 @@ def _logic(wiring: Wiring, component: Component, replica: int, draws: Draws) -> 
     logics = [made(Making(wiring, component, stage, replica)) for stage in component.stages]
     if len(logics) == 1:
         return logics[0]
-    steps = [Step(logics[0], draws, component.service_s, 0.0)]
+    steps = [ChainStep(logics[0], draws, component.service_s, 0.0)]
     for logic, stage in zip(logics[1:], component.stages[1:], strict=True):
-        steps.append(Step(logic, _draws(wiring, stage, replica), stage.service_s, stage.bytes_in))
+        steps.append(ChainStep(logic, _draws(wiring, stage, replica), stage.service_s, stage.bytes_in))
     return Chain(steps)
 
 

@@ -19,7 +19,7 @@ from twin.engine.station.task import Task
 from twin.engine.streams.channel import Inbox, Way
 from twin.engine.streams.network import Nic
 from twin.engine.windows.ownership import Copied, Ownership
-from twin.engine.windows.panes import Audit, History
+from twin.engine.windows.panes import History, WindowAudit
 from twin.engine.windows.watermark import TimedLogic
 from twin.plan import Location
 
@@ -52,7 +52,7 @@ class World:
     key_groups: dict[str, KeyGroups] = field(default_factory=dict)
     pools: dict[str, Pool] = field(default_factory=dict)
     owners: dict[str, Ownership] = field(default_factory=dict)  # of operators over event time
-    audits: dict[str, Audit] = field(default_factory=dict)  # of those
+    audits: dict[str, WindowAudit] = field(default_factory=dict)  # of those
     undone: list[History] = field(default_factory=list)  # what failures undid of those
     gates: dict[str, Gate] = field(default_factory=dict)  # of operators whose system outside takes so much
     limits: list[BandwidthLimit] = field(default_factory=list)

@@ -10,11 +10,11 @@ from streamtwin.connect.importers.flink_answers import Answers
 from twin.errors import BadInput
 
 
-class Form(BaseModel):
+class RestAnswer(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=False)
 
 
-class Vertex(Form):
+class VertexAnswer(RestAnswer):
     id: str
     name: str
     parallelism: int = Field(ge=1)
@@ -23,47 +23,47 @@ class Vertex(Form):
     metrics: dict[str, Any] = {}
 
 
-class Job(Form):
-    vertices: list[Vertex]
+class JobAnswer(RestAnswer):
+    vertices: list[VertexAnswer]
 
 
-class Manager(Form):
+class Manager(RestAnswer):
     id: str
     path: str = ""
     hardware: dict[str, Any] | None = None
 
 
-class Managers(Form):
+class Managers(RestAnswer):
     taskmanagers: list[Manager]
 
 
-class Setting(Form):
+class Setting(RestAnswer):
     key: str
     value: Any = None
 
 
-class Subtask(Form):
+class Subtask(RestAnswer):
     metrics: dict[str, Any] | None = None
 
 
-class Reading(Form):
+class ReadingAnswer(RestAnswer):
     id: str
     value: Any = None
 
 
-class Detail(Form):
+class Detail(RestAnswer):
     subtasks: list[Subtask] = []
 
 
 def check(answers: Answers) -> None:
     """Raises BadInput, naming the answer and the place in it, for the first thing that Flink would not say."""
     forms: list[tuple[str, Any, Any]] = [
-        ("GET /jobs/:id", Job, answers.job),
-        ("GET /jobs/:id (the first)", Job | None, answers.first),
+        ("GET /jobs/:id", JobAnswer, answers.job),
+        ("GET /jobs/:id (the first)", JobAnswer | None, answers.first),
         ("GET /taskmanagers", Managers, answers.managers),
         ("GET /jobmanager/config", list[Setting], list(answers.config)),
         ("GET /jobs/:id/vertices/:id", list[Detail | None], list(answers.details)),
-        ("GET /jobs/:id/vertices/:id/metrics", list[list[Reading]], [list(each) for each in answers.markers]),
+        ("GET /jobs/:id/vertices/:id/metrics", list[list[ReadingAnswer]], [list(each) for each in answers.markers]),
         ("GET /jobs/:id/checkpoints", dict[str, Any] | None, answers.checkpoints),
     ]
     for what, form, answer in forms:

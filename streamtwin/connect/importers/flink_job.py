@@ -47,7 +47,7 @@ class Vertex:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class TaskManagers:
     """Task managers of one address together. It is what they say of the hardware below them."""
 
     name: str
@@ -62,7 +62,7 @@ class FlinkJob:
     name: str
     version: str
     vertices: tuple[Vertex, ...]
-    machines: tuple[Machine, ...]
+    machines: tuple[TaskManagers, ...]
     settings: Mapping[str, str]
     state_bytes: float
     notes: tuple[str, ...]
@@ -214,7 +214,7 @@ def _nodes(answers: Answers) -> dict[str, Json]:
     return {str(each.get("id")): each for each in plan["nodes"]}
 
 
-def _machines(answers: Answers) -> tuple[dict[str, str], tuple[Machine, ...]]:
+def _machines(answers: Answers) -> tuple[dict[str, str], tuple[TaskManagers, ...]]:
     """The machine of each task manager, by its id; and all machines that there are."""
     listed = answers.managers.get("taskmanagers") if isinstance(answers.managers, Mapping) else None
     if not listed:
@@ -228,7 +228,7 @@ def _machines(answers: Answers) -> tuple[dict[str, str], tuple[Machine, ...]]:
         if not cores or not memory:
             raise BadInput(f"{answers.where}: task manager {id_} does not say its cpuCores and physicalMemory")
         machine_of[id_] = name
-        found[name] = Machine(name, cores, memory / 1e6)
+        found[name] = TaskManagers(name, cores, memory / 1e6)
     return machine_of, tuple(found.values())
 
 

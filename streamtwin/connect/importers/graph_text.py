@@ -23,7 +23,7 @@ _SPACE = re.compile(r"\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class GraphEdge:
     """From `start` to `end`, as written."""
 
     start: str
@@ -36,12 +36,12 @@ class Graph:
     """Attributes by node, in the order of the text, and the edges."""
 
     nodes: Mapping[str, Mapping[str, str]]
-    edges: tuple[Edge, ...]
+    edges: tuple[GraphEdge, ...]
 
 
 def parse_graph(text: str, where: str) -> Graph:
     """The graph in `text`; `where` names the text in errors. Raises BadInput, with the line, where it is not one."""
-    reader = _Reader(text, where)
+    reader = _TokenReader(text, where)
     if reader.text != "graph":
         raise reader.error("a run graph begins with 'graph {'")
     reader.step()
@@ -49,11 +49,11 @@ def parse_graph(text: str, where: str) -> Graph:
         reader.step()
     reader.mark("{")
     nodes: dict[str, Mapping[str, str]] = {}
-    edges: list[Edge] = []
+    edges: list[GraphEdge] = []
     while not reader.passed("}"):
         start = reader.name()
         if reader.passed("--"):
-            edges.append(Edge(start, reader.name(), _attributes(reader)))
+            edges.append(GraphEdge(start, reader.name(), _attributes(reader)))
         elif start in nodes:
             raise reader.error(f"node {start!r} is described twice")
         else:
@@ -64,7 +64,7 @@ def parse_graph(text: str, where: str) -> Graph:
     return Graph(nodes, tuple(edges))
 
 
-def _attributes(reader: _Reader) -> dict[str, str]:
+def _attributes(reader: _TokenReader) -> dict[str, str]:
     """['[' (name '=' name [','])* ']']"""
     attributes: dict[str, str] = {}
     if reader.passed("["):
@@ -99,7 +99,7 @@ def _record(text: str, where: str) -> dict[str, str]:
     return record
 
 
-class _Reader:
+class _TokenReader:
     """The text token by token. text: of the next one, which is a name (quoted or not), a mark, or the end."""
 
     def __init__(self, content: str, where: str) -> None:

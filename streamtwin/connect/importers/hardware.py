@@ -28,7 +28,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryDistances:
     """Measured between nodes, [accessing][memory]; None: not measured."""
 
     latency_ns: Matrix | None
@@ -43,7 +43,9 @@ def relative(values: Matrix, where: str) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(value / row[i] for value in row) for i, row in enumerate(values))
 
 
-def cluster_of(machine: Machine, memory: Memory | None, name: str, core_percent: float) -> tuple[Cluster, list[str]]:
+def cluster_of(
+    machine: Machine, memory: MemoryDistances | None, name: str, core_percent: float
+) -> tuple[Cluster, list[str]]:
     """A cluster of that one host, and what was assumed. core_percent: what one core is worth.
 
     Raises BadInput if the measurements are of a machine with other sockets.
@@ -66,7 +68,7 @@ def cluster_of(machine: Machine, memory: Memory | None, name: str, core_percent:
     return parse(Cluster, {"hosts": [{k: v for k, v in host.items() if v is not None}]}, "the machine"), notes
 
 
-def _check_size(machine: Machine, memory: Memory | None) -> None:
+def _check_size(machine: Machine, memory: MemoryDistances | None) -> None:
     for what in (memory.latency_ns, memory.bandwidth_gbps) if memory else ():
         if what is not None and len(what) != len(machine.cores):
             raise BadInput(
@@ -75,13 +77,13 @@ def _check_size(machine: Machine, memory: Memory | None) -> None:
             )
 
 
-def _local_gbps(memory: Memory | None) -> list[float] | None:
+def _local_gbps(memory: MemoryDistances | None) -> list[float] | None:
     if memory is None or memory.bandwidth_gbps is None:
         return None
     return [row[i] for i, row in enumerate(memory.bandwidth_gbps)]
 
 
-def _numa(machine: Machine, memory: Memory | None, notes: list[str]) -> dict[str, Matrix] | None:
+def _numa(machine: Machine, memory: MemoryDistances | None, notes: list[str]) -> dict[str, Matrix] | None:
     """What a remote cache line costs beyond a local one, and what can be fetched: by memory, then by reader."""
     latency = memory.latency_ns if memory else None
     if latency is None and machine.distances is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from streamtwin.connect.importers.hardware import Machine, Memory, relative
+from streamtwin.connect.importers.hardware import Machine, MemoryDistances, relative
 from twin.errors import BadInput
 
 MLC_PARTS = {"latency": "idle latencies", "bandwidth": "Memory Bandwidths between nodes"}
@@ -46,13 +46,13 @@ def _units(listed: str) -> int:
     return sum(int(last or first) - int(first) + 1 for first, _, last in ends)
 
 
-def read_mlc(text: str, where: str) -> Memory:
+def read_mlc(text: str, where: str) -> MemoryDistances:
     """Idle latencies and bandwidths between nodes. Raises BadInput if there is neither, or a table is not square."""
     found = {name: _mlc_table(text, heading, where) for name, heading in MLC_PARTS.items()}
     if not any(found.values()):
         raise BadInput(f"{where} is not what 'mlc --latency_matrix' or 'mlc --bandwidth_matrix' prints; no table in it")
     bandwidth = found["bandwidth"]
-    return Memory(
+    return MemoryDistances(
         latency_ns=found["latency"],
         bandwidth_gbps=None if bandwidth is None else [[value / 1000 for value in row] for row in bandwidth],
     )

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from streamtwin.connect.importers.graph_text import Edge, Graph, parse_records
+from streamtwin.connect.importers.graph_text import Graph, GraphEdge, parse_records
 from twin.errors import BadInput, suggest
 from twin.kinds.registry import SOURCES
 
@@ -172,7 +172,7 @@ def _operator(node: str, kind: str, fields: Fields) -> OperatorRecord:
 
 
 def _check(
-    operators: list[OperatorRecord], hosts: Mapping[str, HostRecord], edges: tuple[Edge, ...], where: str
+    operators: list[OperatorRecord], hosts: Mapping[str, HostRecord], edges: tuple[GraphEdge, ...], where: str
 ) -> None:
     names = [operator.name for operator in operators]
     for name in names:
@@ -190,7 +190,7 @@ def _check(
 
 
 def _streams(
-    operators: list[OperatorRecord], edges: tuple[Edge, ...], where: str
+    operators: list[OperatorRecord], edges: tuple[GraphEdge, ...], where: str
 ) -> tuple[tuple[tuple[str, str], ...], list[str]]:
     """Data-flow edges, and notes on those mended.
 
@@ -217,7 +217,7 @@ def _streams(
 
 
 def _disagreements(
-    operators: list[OperatorRecord], hosts: Mapping[str, HostRecord], edges: tuple[Edge, ...]
+    operators: list[OperatorRecord], hosts: Mapping[str, HostRecord], edges: tuple[GraphEdge, ...]
 ) -> list[str]:
     """Where the counts on the edges to hosts differ from the reports. The reports win: each names its own host."""
     counts: Counter[tuple[str, str]] = Counter()

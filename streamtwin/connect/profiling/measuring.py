@@ -18,7 +18,7 @@ from scenarios.executing.progress import Progress
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.query import AnyOperator, Query
-from twin.service_times import Measured, measure
+from twin.service_times import MeasuredTimes, measure
 from twin.spec import Spec
 
 D = TypeVar("D", bound=Deployment)
@@ -137,7 +137,7 @@ def _inputs_per_s(
     return {each: emitted_per_s[each] for each in producers if each not in idle}
 
 
-def _profile(deployment: Deployment, operator: AnyOperator, measured: Measured) -> OperatorProfile:
+def _profile(deployment: Deployment, operator: AnyOperator, measured: MeasuredTimes) -> OperatorProfile:
     query, engine = deployment.query, deployment.engine
     tuples = sum(measured.inputs.values())
     sizes = {name: engine.output_bytes(query, name) for name in measured.inputs}

@@ -16,7 +16,7 @@ GRAIN = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Pressure:
+class HighestLoad:
     """The highest utilisation of what any operator depends on, and that operator. Above 1 it cannot keep up."""
 
     used: float
@@ -28,17 +28,17 @@ class Forecast:
     """in_s: until there is backpressure; 0: there is by now; None: not within ahead_s. operator: where it begins."""
 
     ahead_s: float
-    now: Pressure
-    then: Pressure
+    now: HighestLoad
+    then: HighestLoad
     in_s: float | None
     operator: str | None
 
 
-def pressure(scenario: Scenario, plan: ExecutionPlan) -> Pressure:
+def pressure(scenario: Scenario, plan: ExecutionPlan) -> HighestLoad:
     """At the rates that the scenario offers."""
     answer = RateModel().answer(scenario, [plan])
     worst = int(answer.offered_pressure[0].argmax())
-    return Pressure(float(answer.offered_pressure[0, worst]), answer.operators[worst])
+    return HighestLoad(float(answer.offered_pressure[0, worst]), answer.operators[worst])
 
 
 def forecast(belief: Belief, plan: ExecutionPlan, ahead_s: float) -> Forecast:

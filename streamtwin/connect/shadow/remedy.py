@@ -28,7 +28,7 @@ MOST_CPU_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class Relocation:
     """Of an operator's replicas; names of places, a replica each."""
 
     operator: str
@@ -47,7 +47,7 @@ class Remedy:
     None: not within the time that is looked ahead."""
 
     plan: ExecutionPlan
-    moves: tuple[Move, ...]
+    moves: tuple[Relocation, ...]
     for_s: float
     in_s: float | None
 
@@ -90,11 +90,11 @@ def backpressured(scenario: Scenario, plan: ExecutionPlan) -> bool | None:
         return None
 
 
-def _moves(before: ExecutionPlan, after: ExecutionPlan) -> Iterator[Move]:
+def _moves(before: ExecutionPlan, after: ExecutionPlan) -> Iterator[Relocation]:
     for name in before.placement:
         old, new = (tuple(map(str, plan.locations(name))) for plan in (before, after))
         if sorted(old) != sorted(new):
-            yield Move(name, old, new)
+            yield Relocation(name, old, new)
 
 
 def _listed(places: tuple[str, ...]) -> str:

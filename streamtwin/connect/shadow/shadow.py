@@ -11,7 +11,7 @@ from spark.metric_windows import Series
 from streamtwin.connect.shadow import tables
 from streamtwin.connect.shadow.belief import Belief, believed
 from streamtwin.connect.shadow.forecast import Forecast, forecast
-from streamtwin.connect.shadow.remedy import Move, Remedy, backpressured, remedy
+from streamtwin.connect.shadow.remedy import Relocation, Remedy, backpressured, remedy
 from streamtwin.connect.shadow.trend import Trend
 from streamtwin.connect.shadow.window import Window, rows_of, windows_of
 from twin.scenario import Scenario
@@ -42,7 +42,7 @@ class AlertRow:
     operator: str | None
     backpressure_in_s: Number
     ahead_s: Seconds
-    moves: tuple[Move, ...]
+    moves: tuple[Relocation, ...]
     avoids: bool
     backpressure_moved_in_s: Number
     simulated_as_it_is: bool | None

@@ -8,7 +8,7 @@ from itertools import groupby
 from statistics import fmean
 from typing import Any
 
-from spark.metric_windows import Sample, Series
+from spark.metric_windows import Series, WindowSample
 from streamtwin.connect.importers.prometheus import MEANINGS, labels, meaning_of, named, together
 from streamtwin.connect.importers.sample_table import samples_of
 
@@ -29,7 +29,7 @@ class Window:
     job: Readings = field(default_factory=dict)
 
 
-def parsed(file: str, content: bytes) -> list[Sample]:
+def parsed(file: str, content: bytes) -> list[WindowSample]:
     """The samples of known metrics in a file as `twin import metrics` takes it.
 
     Raises BadInput, naming file and line, for what is no table of samples.
@@ -39,7 +39,7 @@ def parsed(file: str, content: bytes) -> list[Sample]:
         metric = meaning_of(each)
         if metric is not None:
             of = named(each, MEANINGS[metric], file)
-            samples.append(Sample(each["time"], metric, of, labels(each), each["value"]))
+            samples.append(WindowSample(each["time"], metric, of, labels(each), each["value"]))
     return samples
 
 

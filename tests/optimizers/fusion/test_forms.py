@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from twin.errors import BadInput
 from twin.formations import formations
 from twin.panes import ending, panes_of
-from twin.rates.forms import Form, Period, UnitCosts, cheapest, cost
+from twin.rates.forms import Period, UnitCosts, WindowForm, cheapest, cost
 from twin.spec import parse
 from twin.windows import EventWindow
 
@@ -82,14 +82,14 @@ def test_what_must_not_pause_is_split(period, costs):
 @given(situations(), COSTS, st.floats(0, 100))
 def test_the_choice_is_the_cheapest_under_the_limit(period, costs, limit_s):
     found = cost(cheapest(period, costs, limit_s), period, costs)
-    for form in Form:
+    for form in WindowForm:
         other = cost(form, period, costs)
         assert other.paused_s > limit_s or found.cpu_s <= other.cpu_s
 
 
 @given(situations(), COSTS)
 def test_panes_pay_if_what_is_not_executed_again_is_more_than_what_is_merged(period, costs):
-    panes, windows = (cost(form, period, costs) for form in (Form.COMBINED_PANES, Form.COMBINED_WINDOWS))
+    panes, windows = (cost(form, period, costs) for form in (WindowForm.COMBINED_PANES, WindowForm.COMBINED_WINDOWS))
     calm = period.migrations == 0
     again_s = (period.overlap - 1) * period.tuples * costs.execute_s
     merged_s = period.merged_keys * costs.merge_s
@@ -102,11 +102,11 @@ def test_split_saves_cpu_only_if_every_key_group_moves_more_than_once_a_period(p
     assume(period.panes > costs.merge_s / costs.ship_s)
     threshold = period.groups * period.panes / (period.panes - costs.merge_s / costs.ship_s)
     assert threshold >= period.groups
-    for factor, cheaper in ((0.9, Form.COMBINED_PANES), (1.1, Form.SPLIT_PANES)):
+    for factor, cheaper in ((0.9, WindowForm.COMBINED_PANES), (1.1, WindowForm.SPLIT_PANES)):
         moving = period.model_copy(update={"migrations": threshold * factor})
-        found = {form: cost(form, moving, costs).cpu_s for form in (Form.COMBINED_PANES, Form.SPLIT_PANES)}
-        once_s = cost(Form.COMBINED_PANES, moving.model_copy(update={"migrations": 0.0}), costs).cpu_s
-        if abs(found[Form.COMBINED_PANES] - found[Form.SPLIT_PANES]) > 1e-9 * once_s:
+        found = {form: cost(form, moving, costs).cpu_s for form in (WindowForm.COMBINED_PANES, WindowForm.SPLIT_PANES)}
+        once_s = cost(WindowForm.COMBINED_PANES, moving.model_copy(update={"migrations": 0.0}), costs).cpu_s
+        if abs(found[WindowForm.COMBINED_PANES] - found[WindowForm.SPLIT_PANES]) > 1e-9 * once_s:
             assert min(found, key=found.__getitem__) is cheaper
 
 
@@ -116,19 +116,21 @@ def test_split_saves_cpu_only_if_every_key_group_moves_more_than_once_a_period(p
 )
 def test_figure_9_falls_slowly_and_faster_if_split(keys, combined, split):
     """Thousands of tuples a second. Numbers are this model's; the paper's shape is all that it can be compared with."""
-    for form, expected in ((Form.COMBINED_PANES, combined), (Form.SPLIT_PANES, split)):
+    for form, expected in ((WindowForm.COMBINED_PANES, combined), (WindowForm.SPLIT_PANES, split)):
         assert TUPLES / seconds(cost(form, simple(keys), SIMPLE)) / 1e3 == pytest.approx(expected, abs=0.06)
 
 
 def test_a_state_for_each_window_would_be_far_slower_than_the_paper_measures():
     for overlap, expected in ((2, 36.4), (6, 26.7)):
-        found = cost(Form.COMBINED_WINDOWS, simple(10e3, overlap), SIMPLE)
+        found = cost(WindowForm.COMBINED_WINDOWS, simple(10e3, overlap), SIMPLE)
         assert TUPLES / seconds(found) / 1e3 == pytest.approx(expected, abs=0.06)
 
 
 def test_two_components_against_one():
     """Section 7.7: 456 s and 512 s, to which the costs are fitted."""
-    one, two = (seconds(cost(form, simple(2.4e6), SIMPLE)) for form in (Form.COMBINED_PANES, Form.SPLIT_PANES))
+    one, two = (
+        seconds(cost(form, simple(2.4e6), SIMPLE)) for form in (WindowForm.COMBINED_PANES, WindowForm.SPLIT_PANES)
+    )
     assert one == pytest.approx(456, rel=0.01)
     assert two == pytest.approx(512, rel=0.01)
 
@@ -136,8 +138,8 @@ def test_two_components_against_one():
 def test_the_moving_hot_node():
     """Section 7.5: one key group of a node in five minutes, and nobody may wait for more than 10 ms."""
     period = simple(1e6, migrations=10)
-    assert cheapest(period, SIMPLE, paused_limit_s=0.01) is Form.SPLIT_PANES
-    assert cheapest(period, SIMPLE) is Form.COMBINED_PANES
+    assert cheapest(period, SIMPLE, paused_limit_s=0.01) is WindowForm.SPLIT_PANES
+    assert cheapest(period, SIMPLE) is WindowForm.COMBINED_PANES
 
 
 def test_merged_keys_are_those_of_the_consolidation_plan():

@@ -15,7 +15,7 @@ from scenarios.executing.progress import Lines
 from scenarios.files import scenario_file
 from scenarios.questions.bench import Bench
 from scenarios.questions.bisection import Border, Range, broken, search, spot_checks
-from scenarios.questions.capacity import Limit, Question, _longer_runs_fail, capacity
+from scenarios.questions.capacity import CapacityQuestion, Limit, _longer_runs_fail, capacity
 from scenarios.questions.condition import condition
 from scenarios.questions.hosts_knob import HostsKnob, strongest
 from scenarios.questions.knobs import knob
@@ -30,7 +30,7 @@ MU = 1000.0
 
 
 def asked(scenario, find, of, text, *, replications=4, between=None, precision=0.01, places=()):
-    question = Question(
+    question = CapacityQuestion(
         find, knob(of, f"--find-{find}", places), condition(text, scenario), between, precision, replications
     )
     with Bench(Processes(1)) as bench:

@@ -10,7 +10,7 @@ from scenarios.executing.processes import Processes
 from scenarios.executing.progress import Lines
 from scenarios.files import scenario_file
 from scenarios.questions.bench import Bench
-from scenarios.questions.change_options import Change, planned
+from scenarios.questions.change_options import ChangeOptions, planned
 from scenarios.questions.dry_run import dry_run, finer, look
 from streamtwin.answers.dry_run import told
 from tests.scenarios.questions.jobs import queue, shop
@@ -29,7 +29,7 @@ def steady(rate_per_s: float = 500, replicas: int = 1, **run: float) -> Scenario
     return Scenario.model_validate(data)
 
 
-def tried(given: Scenario, change: Change, replications: int = 2) -> dict:
+def tried(given: Scenario, change: ChangeOptions, replications: int = 2) -> dict:
     given = finer(given)
     plan = planned(given, change)
     with Bench(Processes(1), of=look(plan.at_s)) as bench:
@@ -40,7 +40,7 @@ def tried(given: Scenario, change: Change, replications: int = 2) -> dict:
 def test_a_failure_costs_what_arithmetic_says(down_s, since_s, rate_per_s):
     """Down for D, back to a checkpoint s before: D + s of arrivals wait, and drain at what is to spare of 1000/s."""
     job = steady(rate_per_s, horizon_s=30, checkpoint_interval_s=10)
-    answer = tried(job, Change(fail=["big"], at_s=10 + since_s, recover_after_s=down_s))
+    answer = tried(job, ChangeOptions(fail=["big"], at_s=10 + since_s, recover_after_s=down_s))
     known = {name: each.mean for name, each in answer.measures.items()}
     period_s = answer.period_s
     waiting = rate_per_s * (down_s + since_s)
@@ -56,14 +56,14 @@ def test_a_failure_costs_what_arithmetic_says(down_s, since_s, rate_per_s):
 
 def test_what_changes_nothing_shows_nothing():
     """A stateless replica moves to a host that is as fast."""
-    answer = tried(steady(horizon_s=10), Change(rescale=["work=2"], at_s=5))
+    answer = tried(steady(horizon_s=10), ChangeOptions(rescale=["work=2"], at_s=5))
     known = {name: each.mean for name, each in answer.measures.items()}
     assert known["catch_up_s"] == known["twice"] == known["lost"] == 0
     assert known["lag"] < 10
 
 
 def test_a_job_that_cannot_catch_up_is_said_to_be_behind():
-    answer = tried(steady(1500, replicas=2, horizon_s=10), Change(rescale=["work=1"], at_s=4))
+    answer = tried(steady(1500, replicas=2, horizon_s=10), ChangeOptions(rescale=["work=1"], at_s=4))
     caught = answer.measures["catch_up_s"]
     assert caught.mean is None and caught.values == (None, None)
     assert "in 2 of 2 runs it has not caught up" in " ".join(told(answer).sentences)
@@ -71,13 +71,13 @@ def test_a_job_that_cannot_catch_up_is_said_to_be_behind():
 
 
 def test_a_job_that_does_not_keep_up_anyway_is_said_to():
-    answer = tried(steady(1500, horizon_s=10), Change(fail=["big"], at_s=4, recover_after_s=1))
+    answer = tried(steady(1500, horizon_s=10), ChangeOptions(fail=["big"], at_s=4, recover_after_s=1))
     assert answer.keeps_up_without == 0
     assert "does not keep up even without" in " ".join(told(answer).sentences)
 
 
 def test_state_takes_time_to_move():
-    answer = tried(shop(horizon_s=9), Change(migrate=["per-page[0]=w-3"]))
+    answer = tried(shop(horizon_s=9), ChangeOptions(migrate=["per-page[0]=w-3"]))
     assert answer.at_s == 4.33
     assert answer.measures["pause_s"].mean > 0
     assert answer.measures["moved_mb"].mean > 0
@@ -85,7 +85,7 @@ def test_state_takes_time_to_move():
 
 def test_options_become_events():
     job = shop()
-    change = Change(["per-page=6", "human=w-2,w-3"], ["match=w-3", "per-page[1]=w-3"], ["edge-1"], 5.0, 2.0)
+    change = ChangeOptions(["per-page=6", "human=w-2,w-3"], ["match=w-3", "per-page[1]=w-3"], ["edge-1"], 5.0, 2.0)
     events = planned(job, change).scenario.events
     assert [each.kind for each in events] == ["scale", "scale", "migration", "migration", "failure"]
     assert events[0].placement == ("w-1", "w-2") * 3
@@ -97,18 +97,18 @@ def test_options_become_events():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (Change(), "nothing to try"),
-        (Change(rescale=["per-pag=4"]), "did you mean 'per-page'"),
-        (Change(rescale=["per-page"]), "write OPERATOR=4"),
-        (Change(rescale=["per-page=0"]), "unknown host '0'"),
-        (Change(rescale=["orders=2"]), "is a source"),
-        (Change(migrate=["match=w-2"]), "it is there already"),
-        (Change(migrate=["match=w-9"]), "unknown host 'w-9'"),
-        (Change(migrate=["match[7]=w-3"]), "has no replica 7"),
-        (Change(fail=["w-9"]), "unknown host"),
-        (Change(fail=["w-1"], at_s=99), "not within the run"),
-        (Change(fail=["w-1"], at_s=1), "end of the warm-up"),
-        (Change(fail=["w-1"], recover_after_s=0), "recover_after_s"),
+        (ChangeOptions(), "nothing to try"),
+        (ChangeOptions(rescale=["per-pag=4"]), "did you mean 'per-page'"),
+        (ChangeOptions(rescale=["per-page"]), "write OPERATOR=4"),
+        (ChangeOptions(rescale=["per-page=0"]), "unknown host '0'"),
+        (ChangeOptions(rescale=["orders=2"]), "is a source"),
+        (ChangeOptions(migrate=["match=w-2"]), "it is there already"),
+        (ChangeOptions(migrate=["match=w-9"]), "unknown host 'w-9'"),
+        (ChangeOptions(migrate=["match[7]=w-3"]), "has no replica 7"),
+        (ChangeOptions(fail=["w-9"]), "unknown host"),
+        (ChangeOptions(fail=["w-1"], at_s=99), "not within the run"),
+        (ChangeOptions(fail=["w-1"], at_s=1), "end of the warm-up"),
+        (ChangeOptions(fail=["w-1"], recover_after_s=0), "recover_after_s"),
     ],
 )
 def test_what_cannot_be_tried_is_refused(change, said):

@@ -10,7 +10,7 @@ from scenarios.executing.processes import Processes
 from scenarios.executing.progress import Lines
 from scenarios.files import scenario_file
 from scenarios.questions.bench import Bench
-from scenarios.questions.change_options import Change, planned
+from scenarios.questions.change_options import ChangeOptions, planned
 from scenarios.questions.dry_run import dry_run, finer, look, trials
 from streamtwin.answers.dry_run import told
 from tests.streamtwin.test_cli import done, refused
@@ -27,7 +27,7 @@ def job(**checkpoints: object) -> Scenario:
     return parse(Scenario, data | {"checkpoints": {"interval_s": 4, "sync_ms": 0} | checkpoints})
 
 
-def tried(change: Change, replications: int = 2, **checkpoints: object) -> dict:
+def tried(change: ChangeOptions, replications: int = 2, **checkpoints: object) -> dict:
     given = finer(job(**checkpoints))
     plan = planned(given, change)
     with Bench(Processes(1), of=look(plan.at_s)) as bench:
@@ -36,7 +36,7 @@ def tried(change: Change, replications: int = 2, **checkpoints: object) -> dict:
 
 def test_a_region_costs_its_part_of_what_the_job_costs() -> None:
     """Down for 2 s, back to a checkpoint 1 s before: of one line 3 s x 100 tuples wait, of both twice as many."""
-    answer = tried(Change(fail=["h1"], at_s=13, recover_after_s=2, failover="both"))
+    answer = tried(ChangeOptions(fail=["h1"], at_s=13, recover_after_s=2, failover="both"))
     region, full, saved = (
         {name: each.mean for name, each in getattr(answer, part).items()} for part in ("measures", "full", "saved")
     )
@@ -55,7 +55,7 @@ def test_a_region_costs_its_part_of_what_the_job_costs() -> None:
 @pytest.mark.slow
 def test_when_nobody_says_when_it_is_anywhere_in_an_interval() -> None:
     """Work that is done again is half an interval on average; at a given time it is the same in all runs."""
-    change = Change(fail=["h1"], recover_after_s=1)
+    change = ChangeOptions(fail=["h1"], recover_after_s=1)
     plan = planned(finer(job()), change)
     assert "at 8.67 to 12.67 s" in plan.words
     assert [trial.at_s for trial in trials(plan, 4)] == pytest.approx([9.17, 10.17, 11.17, 12.17])
@@ -68,7 +68,7 @@ def test_when_nobody_says_when_it_is_anywhere_in_an_interval() -> None:
 @pytest.mark.slow
 def test_exactly_once_pays_in_latency_instead_of_doubles() -> None:
     """Back from 15 s to 12 s and up at 18 s, where a checkpoint is due, behind 600 tuples that take 5 ms each."""
-    answer = tried(Change(fail=["h1"], at_s=15, recover_after_s=3), sinks="exactly-once")
+    answer = tried(ChangeOptions(fail=["h1"], at_s=15, recover_after_s=3), sinks="exactly-once")
     known = {name: each.mean for name, each in answer.measures.items()}
     assert known["twice"] == 0
     assert known["latency_s"] == pytest.approx(18 + 600 * 5e-3 - 12, abs=0.2)
@@ -77,18 +77,18 @@ def test_exactly_once_pays_in_latency_instead_of_doubles() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (Change(fail=["h1"], failover="regions"), "did you mean 'region'"),
-        (Change(migrate=["m[0]=h1"], failover="full"), "give --fail HOST"),
+        (ChangeOptions(fail=["h1"], failover="regions"), "did you mean 'region'"),
+        (ChangeOptions(migrate=["m[0]=h1"], failover="full"), "give --fail HOST"),
     ],
 )
-def test_what_cannot_be_is_refused(change: Change, said: str) -> None:
+def test_what_cannot_be_is_refused(change: ChangeOptions, said: str) -> None:
     with pytest.raises(BadInput, match=said):
         planned(job(), change)
 
 
 def test_without_checkpoints_there_are_no_regions() -> None:
     with pytest.raises(BadInput, match="has no checkpoints"):
-        planned(Scenario.of(lines(2)), Change(fail=["h1"], failover="both"))
+        planned(Scenario.of(lines(2)), ChangeOptions(fail=["h1"], failover="both"))
 
 
 @pytest.mark.slow

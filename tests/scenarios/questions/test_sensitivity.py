@@ -11,7 +11,7 @@ from scenarios.executing.processes import Processes
 from scenarios.executing.progress import Lines
 from scenarios.files import scenario_file
 from scenarios.questions.bench import Bench
-from scenarios.questions.sensitivity import Budget, Model, inputs, sensitivity
+from scenarios.questions.sensitivity import Model, SampleBudget, inputs, sensitivity
 from tests.scenarios.questions.jobs import host, queue, shop
 from tests.streamtwin.test_cli import refused, twin
 from twin.errors import BadInput
@@ -40,7 +40,7 @@ def answer():
     scenario = chain()
     model = Model(scenario, inputs(asked, scenario), "e2e_latency_s.mean", 1, 3)
     with Bench(Processes(1)) as bench:
-        return sensitivity(model, Budget(4, 64, 1), bench, SILENT)
+        return sensitivity(model, SampleBudget(4, 64, 1), bench, SILENT)
 
 
 def test_of_a_sum_each_input_explains_its_share_of_the_variance(answer):

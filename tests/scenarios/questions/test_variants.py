@@ -10,7 +10,7 @@ from scenarios.files import scenario_file
 from scenarios.questions.knobs import knob
 from scenarios.questions.ranges import bounds, values
 from scenarios.questions.single_run import key
-from scenarios.questions.variants import GIVEN, Question, variants
+from scenarios.questions.variants import GIVEN, VariantsQuestion, variants
 from tests.scenarios.questions.jobs import shop
 from twin.errors import BadInput
 
@@ -52,13 +52,13 @@ def test_senseless_bounds_are_refused(text):
 
 
 def test_a_grid_is_all_combinations_after_the_scenario_as_given():
-    found = variants(shop(), Question(vary=[f"{RATE}=200,400,800", "replicas of human=1,2"], policies=["ds2"]))
+    found = variants(shop(), VariantsQuestion(vary=[f"{RATE}=200,400,800", "replicas of human=1,2"], policies=["ds2"]))
     assert found[0].label == GIVEN
     assert len(found) == 2 * 3 * 2  # the scenario as given is one of the grid's own
     assert len({key(each.scenario) for each in found}) == len(found)
     given = found[0].scenario.workload.arrivals["clicks"].rate_per_s
     assert found[0].settings[RATE] == given, "so that a figure over rates has its point"
-    assert not variants(shop(), Question(vary=[f"{RATE}=1,2"]))[0].settings
+    assert not variants(shop(), VariantsQuestion(vary=[f"{RATE}=1,2"]))[0].settings
     last = found[-1]
     assert last.scenario.policy.name == "ds2"
     assert last.scenario.workload.arrivals["clicks"].rate_per_s == 800
@@ -84,7 +84,7 @@ def test_events_and_plans_are_variants(tmp_path):
     alone = tmp_path / "alone.yaml"
     alone.write_text("placement: {orders: w-1, clicks: w-1, human: w-1, per-page: w-1, match: w-1, board: w-1}")
     event = "kind: slow-down, at_s: 4, host: w-1, factor: 3"
-    found = variants(shop(), Question(plans=[str(file), str(alone)], events=[event]))
+    found = variants(shop(), VariantsQuestion(plans=[str(file), str(alone)], events=[event]))
     assert len(found) == 6
     assert [each.scenario.plan.placement["human"][0] for each in found] == [
         "w-1",
@@ -99,23 +99,23 @@ def test_events_and_plans_are_variants(tmp_path):
 
 
 QUESTIONS = {
-    "nothing to compare": Question(),
-    "write PATH=V1,V2": Question(vary=["run.horizon_s"]),
-    "did you mean 'horizon_s'": Question(vary=["run.horizon=5,6"]),
-    "no values": Question(vary=[f"{RATE}="]),
-    "nothing to compare; add": Question(vary=[f"{RATE}=400"]),
-    "replications have seeds of their own": Question(vary=["run.seed=1,2"]),
-    "more than 1,000": Question(vary=[f"{RATE}=1..900", "run.period_s=1,2"]),
-    "unknown operator 'humans'; did you mean 'human'": Question(vary=["replicas of humans=2"]),
-    "give whole numbers from 1": Question(vary=["replicas of human=0,2"]),
-    "unknown policy; did you mean 'ds2'": Question(policies=["ds3"]),
-    "unknown host 'w-9'": Question(events=["kind: slow-down, at_s: 4, host: w-9, factor: 3"]),
-    "write an event such as": Question(events=["slow down"]),
-    "unknown kind": Question(events=["kind: slowdown, at_s: 4, host: w-1, factor: 3"]),
-    "at or after the end of the run": Question(events=["kind: slow-down, at_s: 40, host: w-1, factor: 3"]),
-    "a plan of another query: it places": Question(plans=["smart-grid"]),
-    "does not exist": Question(plans=["nothing.yaml"]),
-    "should be greater than or equal": Question(vary=[f"{RATE}=-5,5"]),
+    "nothing to compare": VariantsQuestion(),
+    "write PATH=V1,V2": VariantsQuestion(vary=["run.horizon_s"]),
+    "did you mean 'horizon_s'": VariantsQuestion(vary=["run.horizon=5,6"]),
+    "no values": VariantsQuestion(vary=[f"{RATE}="]),
+    "nothing to compare; add": VariantsQuestion(vary=[f"{RATE}=400"]),
+    "replications have seeds of their own": VariantsQuestion(vary=["run.seed=1,2"]),
+    "more than 1,000": VariantsQuestion(vary=[f"{RATE}=1..900", "run.period_s=1,2"]),
+    "unknown operator 'humans'; did you mean 'human'": VariantsQuestion(vary=["replicas of humans=2"]),
+    "give whole numbers from 1": VariantsQuestion(vary=["replicas of human=0,2"]),
+    "unknown policy; did you mean 'ds2'": VariantsQuestion(policies=["ds3"]),
+    "unknown host 'w-9'": VariantsQuestion(events=["kind: slow-down, at_s: 4, host: w-9, factor: 3"]),
+    "write an event such as": VariantsQuestion(events=["slow down"]),
+    "unknown kind": VariantsQuestion(events=["kind: slowdown, at_s: 4, host: w-1, factor: 3"]),
+    "at or after the end of the run": VariantsQuestion(events=["kind: slow-down, at_s: 40, host: w-1, factor: 3"]),
+    "a plan of another query: it places": VariantsQuestion(plans=["smart-grid"]),
+    "does not exist": VariantsQuestion(plans=["nothing.yaml"]),
+    "should be greater than or equal": VariantsQuestion(vary=[f"{RATE}=-5,5"]),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamtwin.connect.importers.flink_job import FlinkJob, Machine, Vertex
+from streamtwin.connect.importers.flink_job import FlinkJob, TaskManagers, Vertex
 from streamtwin.connect.importers.flink_scenario import scenario_of
 from twin.flow import nominal_rates
 from twin.query import Aggregate, Join
@@ -39,7 +39,7 @@ def job(window: str, results_per_s: float, sides: int = 2, rate_per_s: float = 1
     names = tuple(each.name for each in sources)
     window_ = vertex("window", names, rate_per_s * sides, results_per_s, window)
     sink = vertex("sink", ("window",), results_per_s, 0.0)
-    return FlinkJob("j", "2.3.0", (*sources, window_, sink), (Machine("h", 4.0, 8000.0),), {}, 0.0, ())
+    return FlinkJob("j", "2.3.0", (*sources, window_, sink), (TaskManagers("h", 4.0, 8000.0),), {}, 0.0, ())
 
 
 @pytest.mark.parametrize(("window", "size_s", "slide_s"), [(JOIN, 2.0, 2.0), (SLIDES, 4.0, 1.0)])

@@ -22,7 +22,7 @@ from tests.twin.worlds import chain
 from twin import kernel
 from twin.kernel import native
 from twin.kernel.arena import Arena
-from twin.kernel.calls import Calls
+from twin.kernel.calls import KernelCalls
 from twin.profiles import STORM
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -96,7 +96,7 @@ def test_without_memory_the_kernel_says_so_and_ends(name: str) -> None:
 def interrupting(whole: Callable[..., None]) -> Callable[..., None]:
     """As somebody who presses Ctrl-C while the kernel runs."""
 
-    def interrupted(self: Calls, here: int) -> None:
+    def interrupted(self: KernelCalls, here: int) -> None:
         signal.raise_signal(signal.SIGINT)
         whole(self, here)
 
@@ -110,7 +110,7 @@ def test_an_interruption_is_heeded_and_breaks_nothing(
     before = simulate(job)
     for what in ("_items", "_uniforms", "_arrivals", "_rows"):
         with monkeypatch.context() as patch:
-            patch.setattr(Calls, what, interrupting(getattr(Calls, what)))
+            patch.setattr(KernelCalls, what, interrupting(getattr(KernelCalls, what)))
             if what == "_rows":  # more than there is room for at first
                 patch.setattr("twin.kernel.layout.LEAST_ROOM", 16)
             with pytest.raises(KeyboardInterrupt):

@@ -13,7 +13,7 @@ import simpy
 
 from twin.change.availability import Process
 from twin.change.fan import Fan
-from twin.change.flows import Flow, keys_of
+from twin.change.flows import KeyFlow, keys_of
 from twin.change.running_job import RunningJob
 from twin.change.strategies.member import Member
 from twin.change.transfer import carry
@@ -25,10 +25,10 @@ from twin.engine.station.task import Task
 LONG_AGO_US = -(1 << 62)
 
 
-class Transfer:
+class StateTransfer:
     """A flow of one operator on its way, from the redirection on. size: bytes of its state."""
 
-    def __init__(self, job: RunningJob, fan: Fan, flow: Flow) -> None:
+    def __init__(self, job: RunningJob, fan: Fan, flow: KeyFlow) -> None:
         self.job = job
         self.fan = fan
         self.flow = flow
@@ -80,7 +80,7 @@ class Transfer:
         occupy(task, work_s)
 
 
-class TimedTransfer(Transfer):
+class TimedTransfer(StateTransfer):
     """Of an operator over event time. far_us: up to where windows are the old owner's; it has all tuples before it.
 
     The new owner does not say how far it is until it has worked off what waited: else windows would be closed without
@@ -88,7 +88,7 @@ class TimedTransfer(Transfer):
     wait for the key groups that move.
     """
 
-    def __init__(self, member: Member, flow: Flow, far_us: float) -> None:
+    def __init__(self, member: Member, flow: KeyFlow, far_us: float) -> None:
         self.far_us = far_us
         self.owners = member.owners
         self.old, self.new = member.replica(flow.source), member.replica(flow.target)
@@ -136,9 +136,9 @@ class TimedTransfer(Transfer):
         logic.owed.work_s += work_s
 
 
-def disruptive(job: RunningJob, operator: str, flows: Sequence[Flow], record: EventRecord) -> Process:
+def disruptive(job: RunningJob, operator: str, flows: Sequence[KeyFlow], record: EventRecord) -> Process:
     """Moves parts of an operator, its flows all at the same time; whether no failure undid any of it."""
-    transfers = [[Transfer(job, job.fan(operator), flow)] for flow in flows]
+    transfers = [[StateTransfer(job, job.fan(operator), flow)] for flow in flows]
     done = yield from job.availability.all_done([_carried(job, together, record) for together in transfers])
     _tell_shares(job, job.fan(operator))
     return done
@@ -153,7 +153,7 @@ def _tell_shares(job: RunningJob, fan: Fan) -> None:
 
 
 def disruptive_in_event_time(
-    job: RunningJob, members: Sequence[Member], flows: Sequence[Flow], record: EventRecord
+    job: RunningJob, members: Sequence[Member], flows: Sequence[KeyFlow], record: EventRecord
 ) -> Process:
     """Moves key groups of one component, likewise. Of an operator over event time, each flow ends in a checkpoint."""
     redirected_s: float = job.env.now
@@ -167,13 +167,13 @@ def disruptive_in_event_time(
     return done
 
 
-def _far_us(member: Member, flows: Sequence[Flow]) -> float:
+def _far_us(member: Member, flows: Sequence[KeyFlow]) -> float:
     """Up to where any of the owners is: all that comes before has been sent to all of them."""
     return max(logic.watermark_us for logic in member.owning(flows))
 
 
 def _carried(
-    job: RunningJob, together: Sequence[Transfer], record: EventRecord, then: Callable[[], None] = lambda: None
+    job: RunningJob, together: Sequence[StateTransfer], record: EventRecord, then: Callable[[], None] = lambda: None
 ) -> Process:
     """From drained sources to the target; together: what moves the same way, of all operators of a component."""
     env, wiring, first = job.env, job.wiring, together[0]
@@ -199,7 +199,7 @@ def _carried(
     then()
 
 
-def _beside(transfer: Transfer, task: Task, work_s: float) -> Process:
+def _beside(transfer: StateTransfer, task: Task, work_s: float) -> Process:
     """CPU work of a task beside its records, which takes its time here."""
     if work_s > 0.0:
         transfer.work(task, work_s)

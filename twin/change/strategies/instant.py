@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twin.change.availability import Process
-from twin.change.flows import Flow, keys_of
+from twin.change.flows import KeyFlow, keys_of
 from twin.change.running_job import RunningJob
 from twin.change.strategies.member import Member, change_hands
 from twin.engine.measure.ledger import EventRecord
@@ -19,7 +19,7 @@ from twin.engine.windows.ownership import Cut
 from twin.wiring.event_time import cut_after
 
 
-def instant(job: RunningJob, name: str, flows: Sequence[Flow], record: EventRecord) -> Process:
+def instant(job: RunningJob, name: str, flows: Sequence[KeyFlow], record: EventRecord) -> Process:
     """Moves key groups of one operator, which admits it."""
     operator = job.wiring.query.operator(name)
     record.paused_s, record.bytes = 0.0, 0.0
@@ -41,7 +41,7 @@ def instant(job: RunningJob, name: str, flows: Sequence[Flow], record: EventReco
     yield from change_hands(job, [member], [cut], flows)
 
 
-def _send_again(member: Member, flows: Sequence[Flow], cut: Cut, record: EventRecord) -> None:
+def _send_again(member: Member, flows: Sequence[KeyFlow], cut: Cut, record: EventRecord) -> None:
     """Computes send the new owners what they handed over and windows of theirs need."""
     longest_us, sent = member.longest_us, 0
     for stream in member.job.wiring.query.inputs(member.name):

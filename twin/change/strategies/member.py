@@ -8,7 +8,7 @@ from typing import cast
 
 from twin.change.availability import Process
 from twin.change.fan import Fan
-from twin.change.flows import Flow, keys_of
+from twin.change.flows import KeyFlow, keys_of
 from twin.change.running_job import RunningJob
 from twin.engine.station.task import Task
 from twin.engine.windows.ownership import Cut, Ownership
@@ -65,18 +65,18 @@ class Member:
         """Of those."""
         return max(window.length_us for window in self.windows)
 
-    def cut(self, flows: Sequence[Flow], at_us: int, over_us: int, *, by_end: bool = False) -> Cut:
+    def cut(self, flows: Sequence[KeyFlow], at_us: int, over_us: int, *, by_end: bool = False) -> Cut:
         """These key groups change hands there."""
         old = {group: flow.source for flow in flows for group in flow.groups}
         new = {group: flow.target for flow in flows for group in flow.groups}
         return Cut(at_us, over_us, old, new, by_end)
 
-    def settle(self, flows: Iterable[Flow]) -> None:
+    def settle(self, flows: Iterable[KeyFlow]) -> None:
         """Tuples of the key groups go to their new owners from now on."""
         for flow in flows:
             self.fan.shift(flow.source, flow.target, flow.amount, flow.groups)
 
-    def owning(self, flows: Sequence[Flow]) -> list[TimedLogic]:
+    def owning(self, flows: Sequence[KeyFlow]) -> list[TimedLogic]:
         """All old and new owners."""
         return [self.replica(index) for flow in flows for index in (flow.source, flow.target)]
 
@@ -87,7 +87,7 @@ def reached(job: RunningJob, far: Sequence[tuple[TimedLogic, int]]) -> Process:
     yield job.env.until(lambda: up.outage is None and all(logic.watermark_us >= us for logic, us in far))
 
 
-def change_hands(job: RunningJob, members: Sequence[Member], cuts: Sequence[Cut], flows: Sequence[Flow]) -> Process:
+def change_hands(job: RunningJob, members: Sequence[Member], cuts: Sequence[Cut], flows: Sequence[KeyFlow]) -> Process:
     """Waits until the last windows of the old owners are complete; from then on all is the new ones'."""
     yield from reached(
         job, [(logic, cut.over_us) for member, cut in zip(members, cuts, strict=True) for logic in member.owning(flows)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twin.change.availability import Process
-from twin.change.flows import Flow
+from twin.change.flows import KeyFlow
 from twin.change.running_job import RunningJob
 from twin.change.strategies.member import Member, change_hands, last_before
 from twin.engine.measure.ledger import EventRecord
@@ -18,7 +18,7 @@ from twin.engine.windows.compute import ComputeLogic
 from twin.wiring.event_time import cut_after
 
 
-def smooth(job: RunningJob, members: Sequence[Member], flows: Sequence[Flow], record: EventRecord) -> Process:
+def smooth(job: RunningJob, members: Sequence[Member], flows: Sequence[KeyFlow], record: EventRecord) -> Process:
     """Moves key groups of one component."""
     record.paused_s, record.bytes = 0.0, 0.0
     at_us = cut_after(job.wiring)

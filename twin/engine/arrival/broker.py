@@ -10,7 +10,7 @@ from typing import Protocol
 
 import simpy
 
-from twin.engine.arrival.clock import Clock
+from twin.engine.arrival.clock import ArrivalClock
 
 
 class Poller(Protocol):
@@ -31,7 +31,7 @@ class Broker:
     drawn: how many were, so far. taken: records that the source has taken, each counted once.
     """
 
-    def __init__(self, env: simpy.Environment, source: Poller, clock: Clock) -> None:
+    def __init__(self, env: simpy.Environment, source: Poller, clock: ArrivalClock) -> None:
         self.env = env
         self.source = source
         self.clock = clock

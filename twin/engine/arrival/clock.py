@@ -54,7 +54,7 @@ SILENT_PER_S = 1e-200
 """A rate at which no record comes: its gaps would be longer than numbers can be."""
 
 
-class Clock(Protocol):
+class ArrivalClock(Protocol):
     """Gives arrivals away in blocks, each behind the one before."""
 
     def block(self) -> np.ndarray:
@@ -71,7 +71,7 @@ def clock(
     rng: np.random.Generator,
     shared: np.random.Generator,
     part: float | None = None,
-) -> Clock:
+) -> ArrivalClock:
     """The clock of one replica, which gets its equal share of a source's records.
 
     part: its share, where it is not; such a law has no recorded times. rng: its own. shared: in the same state for all

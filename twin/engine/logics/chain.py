@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from twin.engine.logic import Logic, SinkLogic, Step
-from twin.engine.output import Outcome, Outlet, Result, as_record
+from twin.engine.logic import ChainStep, Logic, SinkLogic
+from twin.engine.output import EvaluationResult, Outlet, Result, as_record
 from twin.engine.record import Record
 from twin.engine.state import Leaves, State
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from twin.engine.logic import Station
 
 
-class Steps(Logic):
+class ChainSteps(Logic):
     """From the first to the last. What a record becomes is for those to say who take it through them."""
 
-    def __init__(self, steps: list[Step]) -> None:
+    def __init__(self, steps: list[ChainStep]) -> None:
         super().__init__()
         self.steps = steps
         self.tail = steps[1:]
@@ -82,7 +82,7 @@ class Steps(Logic):
         return self.steps[number].logic
 
 
-class Link(Outlet):
+class ChainLink(Outlet):
     """From one logic to the step of that number; after the last, to where the station's tuples leave."""
 
     def __init__(self, chain: Chain, number: int) -> None:
@@ -94,7 +94,7 @@ class Link(Outlet):
         """Nothing lies in between."""
         self.chain.enter(self.number, record)
 
-    def offer(self, results: Sequence[Result]) -> tuple[Outcome, float]:
+    def offer(self, results: Sequence[Result]) -> tuple[EvaluationResult, float]:
         """What the logics that follow make of it."""
         return self.chain.follow(self.number, results)
 
@@ -120,10 +120,10 @@ class ChainKept:
         self.parts = [step.logic.snapshot(again) for step in chain.steps]
 
 
-class Chain(Steps):
+class Chain(ChainSteps):
     """`planned`: what leaves when the service ends, by `end`; `entered`: what has come to windows over time by then."""
 
-    def __init__(self, steps: list[Step]) -> None:
+    def __init__(self, steps: list[ChainStep]) -> None:
         super().__init__(steps)
         self._inner = len(steps)  # of which records are handed over at once
         self._work_s = 0.0
@@ -139,7 +139,7 @@ class Chain(Steps):
             self.end = Arrivals(sink)
             self._inner -= 1
         for number, step in enumerate(self.steps):
-            step.logic.start(station, Link(self, number + 1))
+            step.logic.start(station, ChainLink(self, number + 1))
 
     # what a record becomes -----------------------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class Chain(Steps):
             each.at_s = at_s
             self.end.send(each)
 
-    def follow(self, number: int, results: Sequence[Result]) -> tuple[Outcome, float]:
+    def follow(self, number: int, results: Sequence[Result]) -> tuple[EvaluationResult, float]:
         """What becomes of results that no record is in service for, from a step on; its CPU seconds."""
         under_way = self.planned, self.entered, self._work_s
         self.planned, self.entered, self._work_s = [], [], 0.0
@@ -187,7 +187,7 @@ class Chain(Steps):
         for result in results:
             self.enter(number, as_record(result, now))
         found = [(each.key, each.born_s, each.taken_s) for each in self.planned]
-        outcome, work_s = Outcome(found, self.end, self.entered), self._work_s
+        outcome, work_s = EvaluationResult(found, self.end, self.entered), self._work_s
         self.planned, self.entered, self._work_s = under_way
         return outcome, work_s
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twin.engine.logic import Station, Step
+from twin.engine.logic import ChainStep, Station
 from twin.engine.output import Outlet
 from twin.engine.record import Record
 
@@ -29,7 +29,7 @@ class Onwards(Outlet):
 class Tail(Outlet):
     """each_s: CPU seconds that all of them take of a record which comes to the first; gain: how many leave the last."""
 
-    def __init__(self, station: Station, steps: Sequence[Step], each_s: float, gain: float) -> None:
+    def __init__(self, station: Station, steps: Sequence[ChainStep], each_s: float, gain: float) -> None:
         super().__init__()
         self._station = station
         self._steps = steps

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from twin.engine.logic import Logic
-from twin.engine.output import Outcome
+from twin.engine.output import EvaluationResult
 from twin.engine.record import Mark, Record
 from twin.engine.station.task import Snapshot
 
@@ -24,7 +24,7 @@ class Chore(Logic):
 
     def due(self, at_s: float, from_s: float) -> None:
         """See Logic."""
-        self.station.job(Outcome([], self.station.output, []), self.work_s)
+        self.station.job(EvaluationResult([], self.station.output, []), self.work_s)
 
 
 def occupy(station: Task, work_s: float) -> None:

@@ -14,12 +14,12 @@ import simpy
 
 from twin.engine.calendar import Alarm
 from twin.engine.draws import Draws
-from twin.engine.inputs import Inputs, Polling
+from twin.engine.inputs import Inboxes, Polling
 from twin.engine.keys.groups import KeyGroups
 from twin.engine.logic import Logic
-from twin.engine.output import Outcome, Output
+from twin.engine.output import EvaluationResult, Output
 from twin.engine.processor import Processor
-from twin.engine.record import Alignment, Mark, Record
+from twin.engine.record import BarrierAlignment, Mark, Record
 from twin.engine.streams.channel import Port
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ class Snapshot:
 
     queue: list[Record]
     serving: Record | None
-    evaluating: Outcome | None
+    evaluating: EvaluationResult | None
     windows: float
-    alignment: Alignment | None
+    alignment: BarrierAlignment | None
     kept: object
     told: list[dict[str, float]]
 
@@ -84,21 +84,21 @@ class Task:
         self.draws = draws
         self.service_s = service_s
         self.logic = logic
-        self.inputs = Inputs()
+        self.inputs = Inboxes()
         self.polling = Polling(env, self.work) if polls else None
         self.output = Output(env, name, processor, self._resume, polls)
         self.queue: deque[Record] = deque()
         self.queued = 0
         self.pool: Pool | None = None
         self.timers: deque[tuple[Logic, float]] = deque()
-        self.alignment: Alignment | None = None
+        self.alignment: BarrierAlignment | None = None
         self.barriers: Barriers | None = None
         self.state_bytes = 0.0
         self.tuples_in = 0
         self.busy = False
         self.current: tuple[Record, float, float, float] = _NOTHING
         self.finish_alarm = Alarm(env, self._finish)
-        self.evaluating: Outcome | None = None
+        self.evaluating: EvaluationResult | None = None
         self.in_service_work_s = 0.0
         self.busy_s = 0.0
         self.free_s = 0.0
@@ -268,7 +268,7 @@ class Task:
 
     # work that no record asks for ------------------------------------------------------------------------------------
 
-    def job(self, outcome: Outcome, work_s: float) -> None:
+    def job(self, outcome: EvaluationResult, work_s: float) -> None:
         """Does other work from now on, and nothing else until it is done; then its outcome leaves."""
         work_s *= self.processor.slowdown
         self.processor.work_s += work_s

@@ -34,7 +34,7 @@ class Receiver(Protocol):
         """Takes a record that has arrived."""
 
 
-class Output(Protocol):
+class ProducerOutput(Protocol):
     """See twin.engine.output."""
 
     tuples_out: int
@@ -55,7 +55,7 @@ class Sender(Protocol):
     env: simpy.Environment
 
     @property
-    def output(self) -> Output:
+    def output(self) -> ProducerOutput:
         """What leaves it."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from twin.engine.keys.groups import KeyGroups
 from twin.engine.logic import Station
-from twin.engine.output import Outcome, Outlet
+from twin.engine.output import EvaluationResult, Outlet
 from twin.engine.record import Mark, Record
 from twin.engine.windows.compute import results_of
 from twin.engine.windows.panes import Dated, Partial, SpanContent
@@ -21,7 +21,7 @@ from twin.panes import Panes, Span, completed
 from twin.windows import EventWindow
 
 
-class Complete(Outcome):
+class Complete(EvaluationResult):
     """Windows that leave together, and how far their sender is then."""
 
     def __init__(self, windows: list[Dated], watermark_us: int, station: Station, out: Outlet) -> None:

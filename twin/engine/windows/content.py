@@ -11,7 +11,7 @@ TRIM = 512
 """Forgotten records are cut off in blocks of this many."""
 
 
-class Held(NamedTuple):
+class HeldRecords(NamedTuple):
     """Records of one window, a list an attribute."""
 
     keys: list[int]
@@ -42,10 +42,10 @@ class Content:
         self.born_s.append(born_s)
         self.taken_s.append(taken_s)
 
-    def between(self, low: float, high: float) -> Held:
+    def between(self, low: float, high: float) -> HeldRecords:
         """Records at low < position <= high."""
         first, end = self._places(low, high)
-        return Held(self.keys[first:end], self.born_s[first:end], self.taken_s[first:end])
+        return HeldRecords(self.keys[first:end], self.born_s[first:end], self.taken_s[first:end])
 
     def count(self, low: float, high: float) -> int:
         """How many those are."""

@@ -10,7 +10,7 @@ from twin.engine.draws import Draws
 from twin.engine.keys.likeness import Likeness, keys_for
 from twin.engine.output import Result
 from twin.engine.windows.combiner import Combiner
-from twin.engine.windows.content import Content, Held
+from twin.engine.windows.content import Content, HeldRecords
 from twin.engine.windows.trigger import Extent
 
 ELSEWHERE = -1
@@ -77,7 +77,7 @@ class MatchCombiner(Combiner):
         return [match for match in found for _ in range(draws.rounded(likeness.repeats))]
 
 
-def _matches(sides: Sequence[Held]) -> Iterator[Result]:
+def _matches(sides: Sequence[HeldRecords]) -> Iterator[Result]:
     """In the order of the first side's records, then of the second's, and so on."""
     first, *others = sides
     by_key = [_by_key(side) for side in others]
@@ -93,7 +93,7 @@ def _matches(sides: Sequence[Held]) -> Iterator[Result]:
             )
 
 
-def _by_key(side: Held) -> dict[int, list[tuple[float, float]]]:
+def _by_key(side: HeldRecords) -> dict[int, list[tuple[float, float]]]:
     """When records of each key were born and taken in."""
     found: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
     for key, born_s, taken_s in zip(*side, strict=True):
@@ -101,7 +101,7 @@ def _by_key(side: Held) -> dict[int, list[tuple[float, float]]]:
     return found
 
 
-def _measured(sides: Sequence[Held], n: int, draws: Draws) -> list[Result]:
+def _measured(sides: Sequence[HeldRecords], n: int, draws: Draws) -> list[Result]:
     """So many results of a record of each side at random. A short window may lack a side: it is a measured rate."""
     present = [side for side in sides if side.keys]
     if not present:

@@ -17,7 +17,7 @@ from twin.engine.keys.groups import KeyGroups
 from twin.engine.keys.likeness import cumulative
 from twin.engine.partitioners.partitioner import Partitioner
 from twin.engine.record import Record
-from twin.engine.windows.panes import DIGEST_BITS, Audit, Dated
+from twin.engine.windows.panes import DIGEST_BITS, Dated, WindowAudit
 from twin.panes import Span
 
 
@@ -121,7 +121,7 @@ class EventTimePartitioner(Partitioner):
     tags = True
 
     def __init__(
-        self, ownership: Ownership, draws: Draws, copied: Copied, audit: Audit, first: int = 0, mask: int = 0
+        self, ownership: Ownership, draws: Draws, copied: Copied, audit: WindowAudit, first: int = 0, mask: int = 0
     ) -> None:
         self.mask = mask
         self.ownership = ownership

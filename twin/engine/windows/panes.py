@@ -155,7 +155,7 @@ class Partial(Record):
 class History:
     """What was noted of all operators, and how far their replicas were. What a failure undoes was one, too."""
 
-    audits: dict[str, Audit]
+    audits: dict[str, WindowAudit]
     far_us: dict[str, list[float]]
 
     def copy(self) -> History:
@@ -164,7 +164,7 @@ class History:
 
 
 @dataclass(slots=True)
-class Audit:
+class WindowAudit:
     """Of one operator. came: event time, key and digest of each tuple that was sent to it, once however many copies.
 
     kept, late: digests of those that it took, and that it dropped; a tuple that was sent to two owners can be both.
@@ -183,11 +183,11 @@ class Audit:
         for key, found in content.held.items():
             self.emitted.append((span.start, span.end, key, found[0], found[1]))
 
-    def copy(self) -> Audit:
+    def copy(self) -> WindowAudit:
         """What is noted so far."""
-        return Audit(self.came.copy(), self.kept.copy(), self.late.copy(), self.emitted.copy(), self.keys)
+        return WindowAudit(self.came.copy(), self.kept.copy(), self.late.copy(), self.emitted.copy(), self.keys)
 
-    def become(self, kept: Audit) -> None:
+    def become(self, kept: WindowAudit) -> None:
         """Goes back to that."""
         again = kept.copy()
         self.came, self.kept, self.late, self.emitted = again.came, again.kept, again.late, again.emitted

@@ -25,7 +25,7 @@ TRIES = 8
 
 
 @dataclass(slots=True)
-class Session:
+class OpenSession:
     """An open one: when it ends unless another record comes, and when its oldest was born and taken in."""
 
     ends_s: float
@@ -46,7 +46,7 @@ class SessionLogic(Logic):
         self.gap_s = gap_s
         self.keys = keys
         self.keyed = keyed
-        self.open: OrderedDict[int, Session] = OrderedDict()
+        self.open: OrderedDict[int, OpenSession] = OrderedDict()
         self.begun = 0
         self.finished = 0
         self.elsewhere = 0
@@ -83,7 +83,7 @@ class SessionLogic(Logic):
         session = self.open.pop(record.key, None)
         if session is None:
             self.begun += 1
-            session = Session(0.0, record.born_s, record.taken_s)
+            session = OpenSession(0.0, record.born_s, record.taken_s)
         session.ends_s = self.station.env.now + self.gap_s
         session.born_s = min(session.born_s, record.born_s)
         session.taken_s = min(session.taken_s, record.taken_s)
@@ -127,7 +127,7 @@ class SessionLogic(Logic):
         self._become({key: replace(session) for key, session in kept.items()})
         return 0
 
-    def _become(self, sessions: Mapping[int, Session]) -> None:
+    def _become(self, sessions: Mapping[int, OpenSession]) -> None:
         """Has these open, and no others."""
         self.stopped()
         self.open.update(sorted(sessions.items(), key=lambda each: each[1].ends_s))
@@ -158,10 +158,10 @@ class SessionLogic(Logic):
         sessions = dict(self.open)
         for ends_s, key, born_s, taken_s in state.stores[0]:
             mine = key if self.groups is not None else self._free_key(sessions)
-            sessions[mine] = Session(ends_s, born_s, taken_s)
+            sessions[mine] = OpenSession(ends_s, born_s, taken_s)
         self._become(sessions)
 
-    def _free_key(self, sessions: dict[int, Session]) -> int:
+    def _free_key(self, sessions: dict[int, OpenSession]) -> int:
         """Whose session it is nobody knows any more: a key's that has none, if one is found."""
         for _ in range(TRIES):
             key = self._drawn()
@@ -187,5 +187,5 @@ class SessionLogic(Logic):
         ]
 
 
-def _sessions(items: list[Item]) -> dict[int, Session]:
-    return {key: Session(ends_s, born_s, taken_s) for ends_s, key, born_s, taken_s in items}
+def _sessions(items: list[Item]) -> dict[int, OpenSession]:
+    return {key: OpenSession(ends_s, born_s, taken_s) for ends_s, key, born_s, taken_s in items}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twin.engine.calendar import Alarm
-from twin.engine.output import Outcome
+from twin.engine.output import EvaluationResult
 from twin.engine.record import Record
 from twin.windows import TimeWindow, Window
 
@@ -95,7 +95,7 @@ class CountTrigger(Trigger):
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class TriggerClock:
     """How far a trigger was. due: boundaries that waited for the station."""
 
     boundary_s: float
@@ -137,7 +137,7 @@ class TimeTrigger(Trigger):
         window = self.window
         results, work_s = window.evaluate(at_s)
         window.forget(at_s + self.extent.slide - self.extent.size)
-        outcome = Outcome([], window.out, [])
+        outcome = EvaluationResult([], window.out, [])
         if results:
             outcome, more_s = window.out.offer(results)
             work_s += more_s
@@ -150,11 +150,11 @@ class TimeTrigger(Trigger):
     def snapshot(self) -> object:
         """Its next boundary, and those that are due."""
         errands = self.window.station.timers
-        return Clock(self.boundary_s, tuple([at_s for logic, at_s in errands if logic is self.window]))
+        return TriggerClock(self.boundary_s, tuple([at_s for logic, at_s in errands if logic is self.window]))
 
     def restore(self, kept: object, at_s: float, now_s: float) -> None:
         """Windows that the content belongs to end now, if their time is over; the clock goes on."""
-        assert isinstance(kept, Clock)
+        assert isinstance(kept, TriggerClock)
         errands, window = self.window.station.timers, self.window
         others = [each for each in errands if each[0] is not window]
         errands.clear()

@@ -13,7 +13,7 @@ from twin.engine.logic import Logic
 from twin.engine.record import Mark
 from twin.engine.state import Leaves, State
 from twin.engine.windows.ownership import Ownership
-from twin.engine.windows.panes import Audit, SpanContent, SpanStore
+from twin.engine.windows.panes import SpanContent, SpanStore, WindowAudit
 from twin.engine.windows.shipping import Owed, Shipping
 from twin.panes import Span
 
@@ -40,7 +40,7 @@ class TimedLogic(Logic):
 
     ownership: Ownership
     """Who has which of its operator's key groups; set when all tasks are there."""
-    audit: Audit
+    audit: WindowAudit
 
     def __init__(self, key_bytes: float) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class TimedLogic(Logic):
         """Where it is to keep what comes, all empty."""
         raise NotImplementedError
 
-    def belong(self, ownership: Ownership, audit: Audit) -> None:
+    def belong(self, ownership: Ownership, audit: WindowAudit) -> None:
         """Goes to work as one of its operator's replicas."""
         self.ownership, self.audit = ownership, audit
         self.spans = self.stores_of(ownership.keys)

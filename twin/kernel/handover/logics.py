@@ -14,7 +14,7 @@ from twin.engine.logics.calls import CallLogic
 from twin.engine.logics.chain import Chain
 from twin.engine.logics.remember import RememberLogic
 from twin.engine.logics.route import RouteLogic
-from twin.engine.output import Outcome, as_record
+from twin.engine.output import EvaluationResult, as_record
 from twin.engine.station.task import Task
 from twin.engine.windows.session import SessionLogic
 from twin.engine.windows.window import WindowLogic
@@ -147,7 +147,7 @@ def _wait(low: Lowered, owner: Any, planned: Sequence[int], entered: Any) -> Non
     owner["entered"], owner["last_entered"] = ends(inside)
 
 
-def lower_outcome(low: Lowered, task: Task, owner: Any, outcome: Outcome) -> None:
+def lower_outcome(low: Lowered, task: Task, owner: Any, outcome: EvaluationResult) -> None:
     """An evaluation under way, or other work of which nothing comes."""
     owner["evaluating"] = 1
     if isinstance(task.logic, Chain):
@@ -180,18 +180,18 @@ def _outcome(low: Lowered, task: Task, row: Any) -> None:
     due = low.ring(int(row["here"]), "errands", row["errands_first"], row["errands_count"])
     task.timers.clear()
     task.timers.extend((low.object_at[window], at_s) for window, at_s in due.tolist())
-    task.evaluating, logic, outcome = None, task.logic, Outcome([], task.output, [])
+    task.evaluating, logic, outcome = None, task.logic, EvaluationResult([], task.output, [])
     if isinstance(logic, Chain):
         planned = [record(low, here) for here in items(row["planned"])]
         entered = [(low.logic_at[int(low.item(here)["step"])], record(low, here)) for here in items(row["entered"])]
         if row["busy"] and row["evaluating"]:
-            outcome = Outcome([(each.key, each.born_s, each.taken_s) for each in planned], logic.end, entered)
+            outcome = EvaluationResult([(each.key, each.born_s, each.taken_s) for each in planned], logic.end, entered)
             planned, entered = [], []
         logic.planned, logic.entered = planned, entered
     elif isinstance(logic, WindowLogic):
         logic.planned = results_of(low, logic)
         if row["busy"] and row["evaluating"]:
-            outcome = Outcome(logic.planned, task.output, [])
+            outcome = EvaluationResult(logic.planned, task.output, [])
             logic.planned = []
     if row["busy"] and row["evaluating"]:
         task.evaluating = outcome

@@ -12,7 +12,7 @@ from twin.engine.logics.remember import RememberLogic
 from twin.engine.output import Result
 from twin.engine.state import Item
 from twin.engine.windows.join import MatchCombiner
-from twin.engine.windows.session import Session, SessionLogic
+from twin.engine.windows.session import OpenSession, SessionLogic
 from twin.engine.windows.trigger import CountTrigger, TimeTrigger
 from twin.engine.windows.window import WindowLogic
 from twin.kernel import layout as k
@@ -81,7 +81,7 @@ def lift_store(low: Lowered, logic: RememberLogic | SessionLogic) -> None:
     if isinstance(logic, RememberLogic):
         logic.seen_s = OrderedDict(zip(keys, at_s, strict=True))
         return
-    sessions = map(Session, at_s, found["born_s"].tolist(), found["taken_s"].tolist())
+    sessions = map(OpenSession, at_s, found["born_s"].tolist(), found["taken_s"].tolist())
     logic.open = OrderedDict(zip(keys, sessions, strict=True))
     low.resume(logic.alarm, int(row["slot"]))
 
