@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import shlex
 import sys
@@ -64,6 +65,15 @@ def test_modules_and_bare_file_names_exist(page):
         assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
     for name in re.findall(r"`(\w+\.py)`", text):
         assert name in FILES, name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_python_on_a_page_imports_is_there(page):
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        for node in ast.parse(block).body:
+            if isinstance(node, ast.ImportFrom) and node.module and node.module != "__future__":
+                module = importlib.import_module(node.module)
+                assert all(hasattr(module, name.name) for name in node.names), ast.unparse(node)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
