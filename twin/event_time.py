@@ -95,7 +95,7 @@ def _check_way(query: Query, operator: AnyOperator) -> None:
     for stream in query.inputs(operator.name):
         how = query.partitioning(stream)
         if not how.keeps_keys:
-            raise ValueError(f"{how} into {operator.name!r} would part tuples of a key; use hash")
+            raise ValueError(f"{how} into {operator.name!r} sends tuples of one key to different replicas; use hash")
         if stream.overflow == "drop" and operator.merges:
             raise ValueError(f"stream {stream.producer} -> {stream.consumer}: partial results cannot be dropped; block")
 

@@ -163,9 +163,9 @@ class Query(Spec):
         used = dict.fromkeys(self.partitioning(stream) for stream in self.inputs(operator.name))
         for how in used:
             if how.by_key and not how.keeps_keys and operator.joins:
-                raise ValueError(f"{how} into {name} would part matching tuples; use {HASH}")
+                raise ValueError(f"{how} into {name} sends tuples that match to different replicas; use {HASH}")
             if how.one_queue and operator.keyed:
-                raise ValueError(f"{how} into {name} would part tuples of a key; use {HASH}")
+                raise ValueError(f"{how} into {name} sends tuples of one key to different replicas; use {HASH}")
             if how.alone and len(used) > 1:
                 raise ValueError(f"{name} has {how} and other inputs; make all of its inputs {how} or none")
         others = ", ".join(sorted(how.name for how in used if not how.by_key))

@@ -85,5 +85,5 @@ def test_numbers_that_hang_together_stay_so(how: str) -> None:
 
 def test_what_has_no_last_phase_refuses() -> None:
     for name in ("rlas-fix-l", "first-fit", "random-sockets"):
-        with pytest.raises(BadInput, match="not dealt evenly"):
+        with pytest.raises(BadInput, match="streams to be spread evenly"):
             solved(job("global"), name, RateModel())

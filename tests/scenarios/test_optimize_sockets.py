@@ -48,7 +48,7 @@ def test_a_plan_for_eight_sockets_is_written_and_says_what_stops_it(tmp_path: Pa
             "rlas-fix-l",
             "consumer: predictor, partitioning: hash",
             "consumer: predictor, partitioning: broadcast",
-            "parser -> predictor (broadcast) is not dealt evenly",
+            "parser -> predictor (broadcast) is not; use rebalance",
         ),
     ],
 )

@@ -200,5 +200,5 @@ def test_who_waits_is_a_task_by_itself() -> None:
 
 def test_sockets_are_not_weighed_for_it() -> None:
     assert "rlas" in OPTIMIZERS
-    with pytest.raises(BadInput, match="'ask' waits for a system outside"):
+    with pytest.raises(BadInput, match="wait for a system outside, as 'ask' does"):
         NumaJob(asking(10))

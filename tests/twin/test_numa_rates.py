@@ -195,7 +195,7 @@ def test_two_hosts_cost_serialisation_and_share_a_card() -> None:
 def test_streams_that_are_not_dealt_evenly_and_free_operators_are_refused() -> None:
     document = deployment([1, 1, 1], CHAIN, [2], [[0]]).model_dump(mode="json")
     document["query"]["streams"][0]["partitioning"] = "broadcast"
-    with pytest.raises(BadInput, match=r"op0 -> op1 \(broadcast\) is not dealt evenly"):
+    with pytest.raises(BadInput, match=r"op0 -> op1 \(broadcast\) is not; use rebalance"):
         NumaJob(parse(Deployment, document))
     with pytest.raises(BadInput, match="operator 'op1' costs nothing"):
         NumaJob(deployment([1, 0, 1], CHAIN, [2], [[0]]))

@@ -134,7 +134,7 @@ def test_partial_results_of_two_choices_are_twice_as_many() -> None:
 def test_two_choice_into_a_join_is_refused() -> None:
     from tests.twin.test_joins import WINDOWS, star
 
-    with pytest.raises(BadInput, match="two-choice into join 'j' would part matching tuples; use hash"):
+    with pytest.raises(BadInput, match="two-choice into join 'j' sends tuples that match to different replicas"):
         with_stream(star({"a": 1, "b": 1}, WINDOWS["time"], selectivity=0.1), "j", partitioning="two-choice")
 
 

@@ -97,5 +97,5 @@ def test_a_side_that_cannot_be_is_one_line() -> None:
     join = {"kind": "temporal-join", "name": "priced", "side": "prices"}
     with pytest.raises(BadInput, match="no input but its side 'prices'"):
         deployment([source("prices"), join, sink()], [("prices", "priced"), ("priced", "sink")], {"prices": 1})
-    with pytest.raises(BadInput, match="'priced' passes tuples of some of its inputs on"):
+    with pytest.raises(BadInput, match="'priced' passes on tuples of some inputs only"):
         NumaJob(job())

@@ -38,24 +38,24 @@ class NumaJob:
         """Streams that are not dealt evenly, in words."""
         if self.uneven and not as_if_even:
             raise BadInput(
-                f"stream {self.uneven[0]} is not dealt evenly, and sockets are weighed for streams that are; "
+                f"the model of sockets takes streams to be spread evenly, and {self.uneven[0]} is not; "
                 "use rebalance or hash, or the optimizer rlas"
             )
         waiting = next((each.name for each in job.query.operators if each.calls is not None), None)
         parted = next((each.name for each in job.query.operators if each.parts is not None), None)
         if job.query.one_sided:
             raise BadInput(
-                f"operator {job.query.one_sided[0]!r} passes tuples of some of its inputs on and not of others, and "
-                "sockets are weighed for operators that treat all alike; use local-search"
+                f"the model of sockets takes operators to treat all inputs alike, and {job.query.one_sided[0]!r} "
+                "passes on tuples of some inputs only; use local-search"
             )
         if parted is not None:
             raise BadInput(
-                f"source {parted!r} has partitions, and sockets are weighed for sources that any number of replicas "
-                "read evenly; make it a source without"
+                f"the model of sockets takes any number of replicas to read a source evenly, and {parted!r} has "
+                "partitions; make it a source without"
             )
         if waiting is not None:
             raise BadInput(
-                f"operator {waiting!r} waits for a system outside, and sockets are weighed for operators that work; "
+                f"the model of sockets does not know operators that wait for a system outside, as {waiting!r} does; "
                 "use local-search, or another optimizer of one host an operator"
             )
         arrays = JobArrays(job)
