@@ -29,6 +29,10 @@ OUTSIDE = {
 """Packages whose foreign imports are limited as well."""
 ONE_ROOM = {"twin.event_time": "twin.query"}
 """A query checks itself as it is made, by what this file says of it: they are a room in all but name."""
+SMALL = 40
+"""Lines."""
+ALIKE = {"figures", "streamtwin", "streamtwin.answers", "twin.kinds"}
+"""Rooms with a file a figure, an answer, a kind, and the entry points."""
 GLOBAL_STATE = {"matplotlib.pyplot", "random"}
 
 
@@ -101,6 +105,21 @@ def test_no_class_bears_the_name_of_another() -> None:
                 bearers[node.name].append(str(path.relative_to(ROOT)))
     assert len(bearers) > 500
     assert not {name: paths for name, paths in bearers.items() if len(paths) > 1}
+
+
+def test_a_small_file_has_more_than_one_user_or_is_one_of_many_alike() -> None:
+    """A file for every sentence is no easier to read than one file for all: small ones join who uses them."""
+    users = defaultdict(set)
+    known = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path for package in ALLOWED for path in files(package)
+    }
+    for module, path in known.items():
+        for name in imports(path):
+            used = name if name in known else name.rpartition(".")[0]
+            users[used].add(module)
+    small = {module for module, path in known.items() if len(path.read_text(encoding="utf-8").splitlines()) < SMALL}
+    alone = {module for module in small if len(users[module]) == 1 and module.rpartition(".")[0] not in ALIKE}
+    assert not {module for module in alone if not module.endswith((".registry", ".__init__"))}
 
 
 @pytest.mark.parametrize("package", OUTSIDE)

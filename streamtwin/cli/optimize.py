@@ -78,7 +78,7 @@ def optimize(
     from scenarios.files.traces import check_free, write_text
     from scenarios.planning.cost_models import cost_model
     from scenarios.planning.planner import GivenPlan, PlanChosen, beyond, blindness, interval, purpose, simulated, solve
-    from streamtwin.tables import chosen_plan, displaced
+    from streamtwin.tables import chosen_plan
 
     space, requirements, prove = rules.space(), rules.requirements(), searching.prove
     if out is not None:
@@ -111,7 +111,7 @@ def optimize(
         )
     if solution.message:
         terminal.note(f"note: {solution.message}")
-    if moved := displaced.in_words(loaded.query, loaded.plan, solution.plan):
+    if moved := chosen_plan.moved_ends(loaded.query, loaded.plan, solution.plan):
         terminal.note(f"note: {moved}")
     if out is not None:
         write_text(scenario_file.dump(loaded.with_plan(solution.plan)), out)

@@ -45,9 +45,9 @@ def shadow(
     from scenarios.questions.single_run import key
     from spark.metric_windows import watch
     from spark.session import session
+    from streamtwin.answers.shadow import of_alerts, summary
     from streamtwin.connect.shadow.shadow import Shadow, followed
     from streamtwin.connect.shadow.window import parsed
-    from streamtwin.tables.shadow_tables import of_alerts, summary
     from twin.errors import BadInput
 
     terminal = Terminal(as_json=as_json, quiet=quiet)

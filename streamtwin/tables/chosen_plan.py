@@ -12,6 +12,7 @@ from optimizers.interface import Candidate, Solution
 from streamtwin.tables import tables
 from streamtwin.tables.wide import Wide
 from twin.plan import ExecutionPlan
+from twin.query import Query
 
 GIVEN = "as given"
 PROVED = 0.0005
@@ -56,6 +57,29 @@ def claim(solution: Solution) -> str:
         whose = "no plan that keeps up" if solution.sane else "no plan"
         words += f"; {whose} can be more than {solution.gap:.1%} better by this model"
     return words
+
+
+def displaced(query: Query, before: ExecutionPlan, after: ExecutionPlan) -> list[str]:
+    """Names of the sources and sinks that would run on other hosts than now."""
+
+    def hosts(plan: ExecutionPlan, name: str) -> set[str]:
+        return {location.host for location in plan.locations(name)}
+
+    ends = (each.name for each in (*query.sources, *query.sinks))
+    return [name for name in ends if hosts(after, name) != hosts(before, name)]
+
+
+def moved_ends(query: Query, before: ExecutionPlan, after: ExecutionPlan) -> str | None:
+    """What to say of them; None if they stay."""
+    moved = displaced(query, before, after)
+    if not moved:
+        return None
+    names = ",".join(moved)
+    return f"{', '.join(moved)} would run elsewhere; if a device or a place binds {_them(moved)}: --pin {names}"
+
+
+def _them(names: list[str]) -> str:
+    return "it" if len(names) == 1 else "them"
 
 
 def quantity(objective: str) -> Callable[[float], str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamtwin.tables.displaced import displaced, in_words
+from streamtwin.tables.chosen_plan import displaced, moved_ends
 from tests.twin.worlds import chain
 from twin.plan import ExecutionPlan
 
@@ -23,6 +23,6 @@ def test_ends_that_leave_a_host_or_come_to_one_are_named() -> None:
 def test_the_remedy_can_be_copied() -> None:
     query = chain([{"kind": "map", "name": "m"}], 10.0).query
     given = plan(source=["a"], m=["a"], sink=["c"])
-    assert in_words(query, given, given) is None
-    words = in_words(query, given, plan(source=["c"], m=["a"], sink=["a"]))
+    assert moved_ends(query, given, given) is None
+    words = moved_ends(query, given, plan(source=["c"], m=["a"], sink=["a"]))
     assert words is not None and words.endswith("--pin source,sink")
