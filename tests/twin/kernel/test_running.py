@@ -53,20 +53,20 @@ def in_another_process(code: str, *arguments: str, **environment: str) -> tuple[
 FAILING = """
 import sys
 from tests.twin.kernel.test_running import far
-from twin.kernel.calls import Calls
+from twin.kernel.calls import KernelCalls
 from twin.simulation import simulate
 
 def fail(*_):
     raise LookupError("nothing there")
 
 for name in sys.argv[1:]:
-    real = getattr(Calls, name)
-    setattr(Calls, name, fail)
+    real = getattr(KernelCalls, name)
+    setattr(KernelCalls, name, fail)
     try:
         simulate(far())
     except LookupError as error:
         print(name, error)
-    setattr(Calls, name, real)
+    setattr(KernelCalls, name, real)
 """
 
 

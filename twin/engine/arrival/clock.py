@@ -18,7 +18,7 @@ NEVER = np.array([math.inf])
 
 
 class RecordedClock:
-    """See twin.engine.arrival.clock.Clock. Replica k of R plays every R-th record, beginning with number k.
+    """See twin.engine.arrival.clock.ArrivalClock. Replica k of R plays every R-th record, beginning with number k.
 
     A rate factor of 2 plays every record twice, of 1/2 every second one.
     """
