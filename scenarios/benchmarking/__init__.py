@@ -1,1 +1,1 @@
-"""The suite, run: one piece a problem, each kept as soon as it is judged, in as many processes as there are cores."""
+"""Runs the suite: each problem is a piece, kept as soon as it is judged; there are as many processes as cores."""

@@ -1,7 +1,7 @@
 """How each kind of problem is judged: a placement, hosts to rent, key groups that migrate, a policy that scales.
 
-A judge goes from a family, the number of its member (from 0) and a request to rows, one an answer. Placements are
-judged by `scenarios.planning.validation`, in the simulator; the regret of others is to the best of all that answered.
+A judge takes a family, the number of its member (from 0) and a request, and gives one row for each answer. Placements
+are judged by `scenarios.planning.validation` in the simulator. The regret of others is against the best answer given.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from twin.simulation import simulate
 
 PLACING = "milp,branch-and-bound,local-search,costream,exhaustive,governor,first-fit,spread,random,as-given"
 RENTING = "milp-hosts,local-search,first-fit,round-robin,spread,as-given"
-"""The usual optimizers of each."""
+"""The optimizers that are asked for placements, and for hosts, unless the request names others."""
 HEAD_ROOM = 0.2
-"""That rented hosts must leave."""
+"""The head room that rented hosts must leave."""
 OVER_BUDGET = 1
-"""The kind of an answer that migrates more than it may."""
+"""The kind of an answer whose migrations cost more than the budget."""
 NO_POLICY = "none"
 LATENCY, PRICE, DISTANCE = "e2e_latency_s", "price", "load distance"
 
 
 def placements(family: str, number: int, request: BenchmarkRequest) -> Sequence[ValidationRow]:
-    """Optimizers by cost models. A run is made once, and its time counts for each that asks for it."""
+    """Judges every optimizer with every cost model. A run is made once, but its time counts for all who ask for it."""
     made = FAMILIES[family]
     run = simulate if request.seconds is not None else Remembered(simulate)
     return validate(
@@ -71,8 +71,8 @@ def placements(family: str, number: int, request: BenchmarkRequest) -> Sequence[
 
 @dataclass(frozen=True, slots=True)
 class ProblemAnswer:
-    """cost: what came of it, lower is better. kind: of two kinds the lower is better, whatever the costs. plan_s:
-    seconds of planning. refusal: why there is no answer."""
+    """One answer to a problem. cost: lower is better. kind: a lower kind is better, whatever the costs.
+    plan_s: seconds of planning. refusal: why there is no answer."""
 
     optimizer: str
     cost_model: str
@@ -86,11 +86,11 @@ class ProblemAnswer:
 def rows(
     problem: str, objective: str, answers: Iterable[ProblemAnswer], *, worst: float | None = None
 ) -> list[ValidationRow]:
-    """One an answer. worst: cost of doing nothing; then regret is the share of what can be gained that is not."""
+    """One row for each answer. worst: the cost of doing nothing; regret is then a share of the possible gain."""
     listed = list(answers)
-    given = [each for each in listed if not each.refusal]
-    best = min(given, key=lambda each: (each.kind, each.cost), default=None)
-    return [_row(problem, objective, each, best, worst) for each in listed]
+    given = [answer for answer in listed if not answer.refusal]
+    best = min(given, key=lambda answer: (answer.kind, answer.cost), default=None)
+    return [_row(problem, objective, answer, best, worst) for answer in listed]
 
 
 def _row(
@@ -126,8 +126,8 @@ def _regret(answer: ProblemAnswer, best: ProblemAnswer, worst: float | None) -> 
 
 
 def hosts(family: str, number: int, request: BenchmarkRequest) -> Sequence[ValidationRow]:
-    """The price of the hosts, if the plan on them bears the rate with head room in the simulator. All ask the rate
-    model."""
+    """Judges by the price of the hosts, if the plan on them bears the rate with head room in the simulator. Optimizers
+    that need a cost model get the rate model."""
     job = FAMILIES[family].member(number)
     return rows(job.name, PRICE, _rented(job, request))
 
@@ -144,24 +144,24 @@ def _rented(job: Scenario, request: BenchmarkRequest) -> Iterator[ProblemAnswer]
     for optimizer in planner.optimizers(request.optimizers or RENTING):
         model = "-" if optimizer.name in {*BASELINES, planner.GIVEN} else "rates"
         try:
-            found = optimizer.solve(problem)
-            if not isinstance(found, Solution):
-                raise BadInput(f"solve returned {type(found).__name__}, not a Solution")
-            kind = _kind(job, found.plan, request)
-        except Exception as error:  # an optimizer of others does what it likes
+            solution = optimizer.solve(problem)
+            if not isinstance(solution, Solution):
+                raise BadInput(f"solve returned {type(solution).__name__}, not a Solution")
+            kind = _kind(job, solution.plan, request)
+        except Exception as error:  # users' own optimizers may raise anything
             yield ProblemAnswer(optimizer.name, model, refusal=f"{type(error).__name__}: {error}")
             continue
-        yield ProblemAnswer(optimizer.name, model, price_of(job, found.plan, {}), kind, found.seconds)
+        yield ProblemAnswer(optimizer.name, model, price_of(job, solution.plan, {}), kind, solution.seconds)
 
 
 def _kind(job: Scenario, plan: ExecutionPlan, request: BenchmarkRequest) -> int:
-    """At the rate with head room: 0 if the plan bears it, 1 if it is backpressured, 2 if it fails."""
+    """How the plan does at the rate with head room: 0 if it keeps up, 1 if it is backpressured, 2 if it fails."""
     ahead = at_rate(job.with_plan(plan), 1.0 + HEAD_ROOM).with_run(seed=request.seed)
     return PlanOutcome.of(replicate(simulate, ahead, request.replications), "processing_latency_s").rank[0]
 
 
 def balances(family: str, number: int, request: BenchmarkRequest) -> Sequence[ValidationRow]:
-    """The load distance that all solvers leave, computed as by the solvers. Regret is of what migrations can gain."""
+    """Judges solvers by the load distance that they leave, as they compute it. Regret: of what migrations can gain."""
     del request
     balance = unbalanced(MEMBERS[family].seeds[number])
     before = balance.distance(balance.home_g)
@@ -171,15 +171,15 @@ def balances(family: str, number: int, request: BenchmarkRequest) -> Sequence[Va
 def _balanced(balance: Balance, before: float) -> Iterator[ProblemAnswer]:
     for name, solver in SOLVERS.items():
         started_s = time.perf_counter()
-        found = solver.solve(balance)
+        assignment = solver.solve(balance)
         took_s = time.perf_counter() - started_s
-        kind = OVER_BUDGET if found.cost > balance.budget * (1 + 1e-9) else 0
-        yield ProblemAnswer(name, "-", found.distance, kind, took_s, found.distance)
+        kind = OVER_BUDGET if assignment.cost > balance.budget * (1 + 1e-9) else 0
+        yield ProblemAnswer(name, "-", assignment.distance, kind, took_s, assignment.distance)
     yield ProblemAnswer("as-given", "-", before)
 
 
 def policies(family: str, number: int, request: BenchmarkRequest) -> Sequence[ValidationRow]:
-    """Mean end-to-end latency under no policy and each that can control the job, on the same random numbers.
+    """Judges by mean end-to-end latency: no policy, and each that can control the job, on the same random numbers.
 
     What the replicas cost is not judged; `twin compare-policies` shows it.
     """
@@ -207,4 +207,4 @@ JUDGES: Mapping[str, Callable[[str, int, BenchmarkRequest], Sequence[ValidationR
     "balance": balances,
     "policy": policies,
 }
-"""By what a family asks for."""
+"""The judges, by what a family asks for."""

@@ -1,4 +1,4 @@
-"""Problems of the suite one by one, or several at a time; what is judged is kept, and not judged again."""
+"""Judges problems of the suite, one by one or several at a time. Judged problems are kept and not judged again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from twin.executor import Executor
 
 FOLDER = "problems"
 FEW = 2
-"""Up to so many problems, it takes longer to start processes than they save."""
+"""For so many problems or fewer, starting processes takes longer than they save."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,35 +33,35 @@ class Piece:
 
     @property
     def file(self) -> str:
-        """Where its rows are kept."""
+        """The name of the file in which its rows are kept."""
         return f"{self.family}-{self.number + 1}.json"
 
 
 def pieces(families: Sequence[str], most: int | None) -> list[Piece]:
-    """The first `most` of each family, or all."""
+    """The first `most` problems of each family, or all of them."""
     return [Piece(name, number) for name in families for number in range(len(MEMBERS[name].seeds[:most]))]
 
 
 def rows(
     wanted: Sequence[Piece], request: BenchmarkRequest, folder: Path | None, executor: Executor, report: Progress
 ) -> dict[str, list[ValidationRow]]:
-    """By family, in order. folder: where what is judged is found, and kept. Raises BadInput as the judges do."""
+    """The rows of each family, in order. folder: where judged problems are found and kept. Raises as the judges do."""
     known = {piece: _kept(folder, piece) for piece in wanted}
-    found = {piece: each for piece, each in known.items() if each is not None}
-    report(len(found), len(wanted))
-    missing = [piece for piece in wanted if piece not in found]
+    judged = {piece: listed for piece, listed in known.items() if listed is not None}
+    report(len(judged), len(wanted))
+    missing = [piece for piece in wanted if piece not in judged]
 
-    def done(position: int, each: list[ValidationRow]) -> None:
+    def done(position: int, made: list[ValidationRow]) -> None:
         piece = missing[position]
-        found[piece] = each
+        judged[piece] = made
         if folder is not None:
-            write_text(folder / FOLDER / piece.file, json.dumps([asdict(row) for row in each], indent=1) + "\n")
-        report(len(found), len(wanted))
+            write_text(folder / FOLDER / piece.file, json.dumps([asdict(row) for row in made], indent=1) + "\n")
+        report(len(judged), len(wanted))
 
     executor.each(partial(judge, request=request), missing, done, math.inf if len(missing) > FEW else 0.0)
     by_family: dict[str, list[ValidationRow]] = {}
     for piece in wanted:
-        by_family.setdefault(piece.family, []).extend(found[piece])
+        by_family.setdefault(piece.family, []).extend(judged[piece])
     return by_family
 
 
@@ -76,6 +76,6 @@ def _kept(folder: Path | None, piece: Piece) -> list[ValidationRow] | None:
         return None
     try:
         listed: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-        return [ValidationRow(**each) for each in listed]
+        return [ValidationRow(**row) for row in listed]
     except (ValueError, TypeError):
         raise BadInput(f"{path} does not hold rows; remove it") from None

@@ -1,4 +1,4 @@
-"""What is asked of the suite, in plain values: the same request gives the same rows, in whatever process."""
+"""What is asked of the suite, in plain values. The same request gives the same rows in every process."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from scenarios.planning.validation import ValidationRow
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkRequest:
     """optimizers: names, separated by commas; None: the usual ones of each kind of problem. cost_models, drive,
-    budget, seconds: of those that place operators. replications: simulated runs of what is chosen. references: more
-    plans that are simulated."""
+    budget, seconds: for optimizers that place operators. replications: simulated runs of each plan that is chosen.
+    references: how many more plans are simulated for comparison."""
 
     optimizers: str | None
     cost_models: str
@@ -34,7 +34,8 @@ class BenchmarkRequest:
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteJudged(BenchmarkRequest):
-    """`twin benchmark`. suite: its version. most: problems of each family; null: all. standings: over placements."""
+    """The answer of `twin benchmark`. suite: its version. most: problems of each family; null: all of them.
+    standings: over all families that ask for placements."""
 
     suite: int
     families: tuple[str, ...]

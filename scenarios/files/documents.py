@@ -1,8 +1,8 @@
-"""Results as JSON documents: written, read again and described, all by what the type of a result says; rows as CSV.
+"""Results as JSON documents, and rows as CSV. The type of a result says how it is written, read and described.
 
 A result type is a frozen dataclass (or a TypedDict, or a spec). Its fields are the keys of its document; a key that is
 a keyword of Python is an alias (`Annotated[str, Field(alias="while")]`). `CLOSED`, on the outermost type, makes reading
-strict for all parts: no key more, none less, none of another type. What JSON cannot say (infinity, no number) is null.
+strict for all parts: exactly these keys, each of its type. What JSON cannot say (infinity, not a number) is null.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, with_config
 
 CLOSED = with_config(ConfigDict(extra="forbid", strict=True))
 Number = float | None
-"""null: there is none, or it is infinite."""
+"""A number; null if there is none, or if it is infinite."""
 Seconds = Annotated[float, Field(description="seconds")]
 Share = Annotated[float, Field(description="of 1")]
 PerSecond = Annotated[float, Field(description="a second")]
@@ -28,19 +28,19 @@ Kind = TypeVar("Kind")
 
 
 def document(result: Any) -> dict[str, Any]:
-    """A result, or a mapping with results in it, as JSON can hold it."""
-    found: dict[str, Any] = plain(result)
-    return found
+    """A result, or a mapping that has results in it, as values that JSON can hold."""
+    made: dict[str, Any] = plain(result)
+    return made
 
 
 def read(kind: type[Kind], text: str) -> Kind:
-    """The result of that type whose document the JSON text is. Raises ValueError if it is none."""
-    found: Kind = _adapter(kind).validate_json(text)
-    return found
+    """Reads a result of type `kind` from its JSON text. Raises ValueError if the text is no document of that type."""
+    result: Kind = _adapter(kind).validate_json(text)
+    return result
 
 
 def check(kind: Any, result: Any) -> None:
-    """Raises ValueError if the document of a result is not one of that type."""
+    """Raises ValueError if the document of a result is not valid for the type `kind`."""
     _adapter(kind).validate_json(json.dumps(document(result), allow_nan=False))
 
 
@@ -50,11 +50,11 @@ def schema(kind: Any) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON can hold it: numpy numbers as Python's, paths as text, infinities and NaN as null."""
+    """`value` as JSON can hold it: numpy numbers become Python's, paths become text, infinities and NaN null."""
     if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [plain(item) for item in value]
     if hasattr(value, "tolist"):
         return plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
@@ -67,8 +67,8 @@ def plain(value: Any) -> Any:
 
 
 def as_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
-    """Rows as a table. columns: those that are told, in order; absent: all, which every row has. Lists and mappings
-    within a cell are JSON."""
+    """Rows as a table. columns: which columns it has, in order; None: all keys, which are then the same in every row.
+    Lists and mappings within a cell are written as JSON."""
     listed, lines = list(rows), io.StringIO()
     keys = list(columns or listed[0])
     writer = csv.writer(lines, lineterminator="\n")
@@ -88,4 +88,4 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
-"""Making one takes milliseconds."""
+"""Adapters by type, kept because making one takes milliseconds."""

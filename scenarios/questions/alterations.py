@@ -1,4 +1,4 @@
-"""What a question puts into a scenario: events, and plans of other files for the same query.
+"""Changes that a question makes to a scenario: more events, or a plan from another file for the same query.
 
 `--event "kind: slow-down, at_s: 60, host: edge-1, factor: 3"` · `--plan FILE`, which is a scenario file, as `twin
 optimize --out` writes, or a plan alone.
@@ -21,29 +21,29 @@ FLAG = "--event"
 
 
 def with_events(scenario: Scenario, text: str) -> Scenario:
-    """The scenario with one event more, or several ([{...}, {...}]). Raises BadInput if one is none or does not fit."""
+    """The scenario with one more event, or several ([{...}, {...}]). Raises BadInput if one is invalid or unfit."""
     added = events(text)
     data = scenario.model_dump(mode="json")
     data["events"] = [*data["events"], *added]
-    late = [each["at_s"] for each in added if isinstance(each.get("at_s"), int | float)]
+    late = [event["at_s"] for event in added if isinstance(event.get("at_s"), int | float)]
     if late and max(late) >= scenario.run.horizon_s:
         raise BadInput(f"{FLAG}: at_s: {max(late):g} is at or after the end of the run, {scenario.run.horizon_s:g} s")
     return parse(Scenario, data, where=FLAG)
 
 
 def events(text: str) -> list[Mapping[str, Any]]:
-    """The mappings that the text holds; braces may be left out."""
+    """The events in the text, as mappings; the braces around a single event may be left out."""
     bare = text.strip()
     data = parse_text(bare if bare[:1] in ("{", "[") else f"{{{bare}}}", FLAG)
-    found: list[Any] = data if isinstance(data, list) else [data]
-    if not found or not all(isinstance(each, Mapping) and "kind" in each for each in found):
+    listed: list[Any] = data if isinstance(data, list) else [data]
+    if not listed or not all(isinstance(event, Mapping) and "kind" in event for event in listed):
         raise BadInput(f'{FLAG} {text!r}: write an event such as "kind: slow-down, at_s: 60, host: HOST, factor: 3"')
-    return found
+    return listed
 
 
 def described(text: str) -> str:
-    """In a few words, as in "slow-down of edge-1 at 60 s"."""
-    return " and ".join(_words(each) for each in events(text))
+    """The events in a few words, such as "slow-down of edge-1 at 60 s"."""
+    return " and ".join(_words(event) for event in events(text))
 
 
 def _words(event: Mapping[str, Any]) -> str:
@@ -54,14 +54,15 @@ def _words(event: Mapping[str, Any]) -> str:
 
 
 def with_plan_of(scenario: Scenario, file: str) -> Scenario:
-    """The scenario under the plan in `file`. Raises BadInput if there is none, or it is one of another query."""
+    """The scenario with the plan in `file`. Raises BadInput if it holds no plan, or the plan of another query."""
     where = f"--plan {file}"
     data = parse_text(read_text(registry.find(file)), file)
     plan = data.get("plan", data) if isinstance(data, Mapping) else None
     placement = plan.get("placement") if isinstance(plan, Mapping) else None
     if not isinstance(plan, Mapping) or not isinstance(placement, Mapping):
         raise BadInput(f"{where}: no plan in it; it must have 'placement', alone or under 'plan'")
-    _check_placed(set(map(str, placement)), {each.name for each in scenario.query.operators}, where, scenario.name)
+    known = {operator.name for operator in scenario.query.operators}
+    _check_placed(set(map(str, placement)), known, where, scenario.name)
     return put(scenario, "plan", dict(plan), where)
 
 

@@ -1,4 +1,4 @@
-"""Where runs are asked for: each is made once, by an executor. Which one makes no difference to results."""
+"""Where questions get their runs: each run is made once, by an executor. Results do not depend on the executor."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from twin.run import Run
 from twin.scenario import Scenario
 
 Job = tuple[Scenario, int]
-"""What is run, and its seed."""
+"""A scenario to run, and its seed."""
 Of = Callable[[Scenario, int], RunOutcome]
-"""What is kept of a run."""
+"""Runs a scenario with a seed, and gives what is kept of the run."""
 
 
 def outcome(scenario: Scenario, seed: int) -> RunOutcome:
-    """Of one run."""
+    """Makes one run, and gives what is kept of it."""
     return outcome_of(run(scenario, seed))
 
 
 def outcome_of(made: Run, course: Mapping[str, Sequence[float]] | None = None) -> RunOutcome:
-    """What is kept of a run, without the warning that it says little alone. course: besides its measures."""
+    """What is kept of a run, without the warning that a single run says little. course: kept beside its measures."""
     alone = few_results(made.metrics.throughput_per_s, made.standard_errors)
-    return RunOutcome(measures(made), tuple(each for each in made.warnings if each not in alone), course)
+    return RunOutcome(measures(made), tuple(warning for warning in made.warnings if warning not in alone), course)
 
 
 def effort_s(scenario: Scenario) -> float:
@@ -42,7 +42,7 @@ def effort_s(scenario: Scenario) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _JobWork:
-    """`of`, of a job; picklable if that is."""
+    """Calls `of` for a job; it can be pickled if `of` can."""
 
     of: Of
 
@@ -51,9 +51,9 @@ class _JobWork:
 
 
 class Bench:
-    """Has runs made and remembers them; to be left, as a context, when no more are wanted.
+    """Has runs made and remembers them. It is a context manager, to be left when no more runs are wanted.
 
-    executor: who makes them, given back at the end; absent: processes, one a core. of: what is kept of a run.
+    executor: makes the runs, and ends with the context; None: processes, one a core. of: gives what is kept of a run.
     """
 
     def __init__(self, executor: Executor | None = None, of: Of = outcome, kept: Kept | None = None) -> None:
@@ -75,35 +75,35 @@ class Bench:
         self._known(scenario)
 
     def outcomes(self, jobs: Sequence[Job], report: Progress = lambda _done, _total: None) -> list[RunOutcome]:
-        """Of each job, in order; what is known already is not made again. report: told (done, total) new runs.
+        """The outcome of each job, in order. Known runs are not made again. report: is told (done, total) of new runs.
 
         Raises BadInput as `twin.simulation.simulate` does.
         """
         keys = [self._key(*job) for job in jobs]
-        new = {each: job for each, job in zip(keys, jobs, strict=True) if each not in self.kept.outcomes}
+        new = {name: job for name, job in zip(keys, jobs, strict=True) if name not in self.kept.outcomes}
         if not new:
-            return [self.kept.outcomes[each] for each in keys]
+            return [self.kept.outcomes[name] for name in keys]
         report(0, len(new))
         names = list(new)
 
-        def done(position: int, found: RunOutcome) -> None:
-            self.kept.add(names[position], found)
+        def done(position: int, made: RunOutcome) -> None:
+            self.kept.add(names[position], made)
             self.made += 1
             report(self.made - before, len(new))
 
         before = self.made
         self._executor.each(self._work, [*new.values()], done, self.missing_s([*new.values()]))
-        return [self.kept.outcomes[each] for each in keys]
+        return [self.kept.outcomes[name] for name in keys]
 
     def missing_s(self, jobs: Sequence[Job]) -> float:
-        """CPU seconds that `outcomes` would take, roughly."""
+        """Roughly the CPU seconds that `outcomes` would take for these jobs."""
         new = {self._key(*job): job for job in jobs}
-        return sum(self._known(scenario)[2] for each, (scenario, _) in new.items() if each not in self.kept.outcomes)
+        return sum(self._known(scenario)[2] for name, (scenario, _) in new.items() if name not in self.kept.outcomes)
 
     def _key(self, scenario: Scenario, seed: int) -> str:
         return f"{self._known(scenario)[1]}-{seed}"
 
     def _known(self, scenario: Scenario) -> tuple[Scenario, str, float]:
-        if id(scenario) not in self._keys:  # it is kept, so that no other gets its identity
+        if id(scenario) not in self._keys:  # the scenario is kept, so that no other object gets its id
             self._keys[id(scenario)] = (scenario, key(scenario), effort_s(scenario))
         return self._keys[id(scenario)]

@@ -1,6 +1,6 @@
-"""Borders by bisection: up to where, or from where on, something holds; for several repetitions side by side.
+"""Finds borders by bisection: up to which value, or from which value on, something holds, in several repetitions.
 
-Nothing here knows what is asked. All repetitions take a step together, so that their runs can be made at once.
+This file does not know what is asked. All repetitions take a step together, so that their runs can be made at once.
 """
 
 from __future__ import annotations
@@ -10,21 +10,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 FAR = 1024.0
-"""Times as much, or as little, as at the start: where a search without limits ends."""
+"""A search without limits ends at so many times the start, or at the start divided by it."""
 DIGITS = 6
 NEAR_ZERO = 1e-3
-"""Where limits enclose 0, a border is no nearer to it than that share of them: else its bracket would never do."""
+"""Where the limits enclose 0, the tolerance is a share of at least so much of their width: else no bracket near 0
+would be narrow enough."""
 
 Ask = Callable[[Sequence[tuple[int, float]]], Sequence[bool]]
-"""Whether it holds in repetition i at value v, for each (i, v)."""
+"""For each (i, v): whether the condition holds in repetition i at value v."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """upward: it should hold below the border and fail above it, which is a maximum; else the other way round.
+    """upward: the condition holds below the border and fails above it, so that a maximum is sought; else the reverse.
 
-    tolerance: how narrow a border is bracketed, as a share of it. bounded: the limits were given, so they are looked at
-    at once; else the search goes there by doubling.
+    tolerance: how narrow a bracket must be, as a share of the border. bounded: the limits were given, so the search
+    tries them at once; else it goes towards them by doubling. whole: only whole numbers are tried.
     """
 
     start: float
@@ -38,7 +39,7 @@ class Range:
 
 @dataclass
 class Border:
-    """Of one repetition. good, bad: the nearest values known to hold, and not to hold; None if there are none."""
+    """The border of one repetition. good, bad: the nearest values known to hold and to fail; None if there are none."""
 
     good: float | None = None
     bad: float | None = None
@@ -50,7 +51,7 @@ class Border:
         return self.good is not None and self.bad is not None
 
     def note(self, value: float, holds: bool) -> None:
-        """Remembers what the search saw; each step is nearer to the border than those before."""
+        """Remembers whether it held at a value; each step of the search is nearer to the border than those before."""
         self.seen[value] = holds
         if holds:
             self.good = value
@@ -58,13 +59,13 @@ class Border:
             self.bad = value
 
     def middle(self, whole: bool) -> float:
-        """The estimate; of whole numbers the last that holds. Only of borders that are found."""
+        """The estimate of a border that is found; for whole numbers the last one at which it holds."""
         assert self.good is not None and self.bad is not None
         return self.good if whole else (self.good + self.bad) / 2
 
 
 def search(ask: Ask, repetitions: int, within: Range) -> list[Border]:
-    """The border of each repetition; not found where the limits are reached without one."""
+    """The border of each repetition; it is not `found` where the search reached the limits without one."""
     borders = [Border() for _ in range(repetitions)]
     while True:
         steps = [(index, _next(border, within)) for index, border in enumerate(borders)]
@@ -82,7 +83,7 @@ def _next(border: Border, within: Range) -> float | None:
     if border.good is not None and border.bad is not None:
         return _between(border.good, border.bad, within)
     value = next(reversed(border.seen))
-    up = border.seen[value] == within.upward  # towards where it should be otherwise
+    up = border.seen[value] == within.upward  # towards where the answer should change
     limit = within.high if up else within.low
     step = limit if within.bounded else _doubled(value, up, within)
     ahead = min(step, within.high) if up else max(step, within.low)
@@ -105,13 +106,13 @@ def _between(good: float, bad: float, within: Range) -> float | None:
 
 
 def _short(value: float) -> float:
-    """To six digits: shorter to read, and far finer than any tolerance."""
+    """Rounds to six digits, which is far finer than any tolerance and shorter to read."""
     return round(value, DIGITS - 1 - math.floor(math.log10(abs(value)))) if value else 0.0
 
 
 def spot_checks(within: Range, border: float, count: int = 4) -> list[float]:
-    """Values on both sides of a border, up to the limits that were given, or to a tenth and double of it
-    and of the start."""
+    """Values on both sides of a border: up to the limits, if they were given, else from a tenth of the smaller to twice
+    the larger of border and start."""
     low, high = within.low, within.high
     if not within.bounded:
         low, high = max(low, min(within.start, border) / 10), min(high, 2 * max(within.start, border))
@@ -119,8 +120,8 @@ def spot_checks(within: Range, border: float, count: int = 4) -> list[float]:
     above = [border + (high - border) * share / count for share in range(1, count + 1)]
     near = 2 * within.tolerance * abs(border)
     if within.whole:
-        return sorted({float(round(each)) for each in (*below, *above)} - {border})
-    return [_short(each) for each in (*below, *above) if abs(each - border) > near]
+        return sorted({float(round(value)) for value in (*below, *above)} - {border})
+    return [_short(value) for value in (*below, *above) if abs(value - border) > near]
 
 
 def broken(seen: dict[float, bool], upward: bool) -> tuple[float, float] | None:

@@ -1,8 +1,8 @@
-"""How much, or how little, of something a job bears while a condition holds: a border, its interval, and what binds.
+"""The largest, or smallest, value of something at which a condition holds: the limit, its interval, and what binds.
 
-Each repetition, a run with random numbers of its own, has a border of its own, found by bisection; all values are tried
-on the same random numbers (common random numbers), so that the border of a repetition is a sharp one. The mean of the
-borders has an interval by Student's t. That there is one border only is looked for, not assumed.
+Each repetition has its own random numbers and its own border, found by bisection. Within a repetition all values are
+tried on the same random numbers (common random numbers), so that its border is sharp. The mean of the borders has an
+interval by Student's t. Values far from the borders are tried as well, to check that there is only one border.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ CHECKED = 3
 """Repetitions in which values far from the border are tried."""
 CONFIDENCE = 0.95
 LONGER = 4
+"""Longer runs last so many times as long."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityQuestion:
     """find: "max", the largest value of the knob for which the condition holds, or "min", the smallest.
 
-    between: where to look; None: from the value that is given, by doubling. precision: of each border, as a share.
+    between: where to look; None: it starts at the given value and doubles. precision: of each border, as a share.
     """
 
     find: Literal["max", "min"]
@@ -50,7 +51,7 @@ class CapacityQuestion:
     replications: int = 10
 
     def range(self, scenario: Scenario) -> Range:
-        """Raises BadInput if the knob is not at a number and no limits are given."""
+        """Where to search. Raises BadInput if no limits are given and the knob does not stand at a number above 0."""
         given, whole = self.knob.given(scenario), self.knob.whole(scenario)
         numeric = isinstance(given, int | float) and not isinstance(given, bool)
         if self.between is None and not (numeric and given > 0):
@@ -70,15 +71,15 @@ class CapacityQuestion:
 
 Status = Literal["found", "always", "never", "sometimes"]
 Whole = int | float
-"""Replicas and hosts are whole numbers, and stay such."""
+"""Numbers of replicas and hosts stay whole numbers in documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceAtLimit:
-    """How full something is just before the limit, and (used_beyond) just beyond it.
+    """How full a resource is just before the limit (used), and just beyond it (used_beyond).
 
-    kind: operator, CPU, memory, network card or link. used: of operators, of the time of a replica. head_room: times as
-    much that it could bear.
+    kind: operator, CPU, memory, network card or link. used: the share in use; for an operator, of its replicas' time.
+    head_room: how many times as much it could bear.
     """
 
     kind: str
@@ -90,7 +91,7 @@ class ResourceAtLimit:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Two values of one repetition that no single border explains."""
+    """Two values of one repetition that cannot be explained by a single border."""
 
     fails_at: float
     holds_at: float
@@ -99,13 +100,14 @@ class Contradiction:
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityAnswer:
-    """`twin capacity`. Values are in the unit of what is turned (`of`); `while` is the condition.
+    """The answer of `twin capacity`. Values are in the unit of what is varied (`of`); `while` is the condition.
 
     status: `found`; or the condition holds at all values tried (`always`), at none (`never`), or has no limit in some
-    repetitions (`sometimes`). value: the mean of the repetitions' borders with its 95 % interval; of whole numbers the
-    one that held in all. share_that_holds95: at least so many of all runs hold there. longer_runs_fail: of three runs
-    four times as long. fails_first: terms of the condition that fail beyond, and in how many runs. values, holds: what
-    was tried, and by repetition and value whether it held.
+    repetitions (`sometimes`). value: the mean of the repetitions' borders, with its 95 % interval; for whole numbers, a
+    value at which it held in all. share_that_holds95: the share of all runs, at least, in which it holds there.
+    longer_runs_fail: how many of three runs that last four times as long fail. fails_first: the terms of the condition
+    that fail beyond the limit, and in how many runs. values: all that were tried. holds: whether it held, by repetition
+    and value.
     """
 
     scenario: str
@@ -134,7 +136,7 @@ class CapacityAnswer:
 
 
 class Limit(NamedTuple):
-    """What the borders of all repetitions come to; see `CapacityAnswer`."""
+    """The result of all repetitions' borders together; see `CapacityAnswer`."""
 
     value: Whole
     interval95: tuple[Whole, Whole]
@@ -146,7 +148,7 @@ class Limit(NamedTuple):
 def capacity(
     scenario: Scenario, question: CapacityQuestion, bench: Bench, seed: int, audience: Audience
 ) -> CapacityAnswer:
-    """Raises BadInput if the scenario as given is not valid, or has no number to turn."""
+    """Finds the limit. Raises BadInput if no value gives a valid scenario, or there is no number to start from."""
     within = question.range(scenario)
     prober = Prober(scenario, question.knob, question.condition, bench, audience, seed)
     borders = search(prober.ask, question.replications, within)
@@ -158,7 +160,8 @@ def capacity(
     longer_runs_fail = None if limit is None else _longer_runs_fail(prober, limit, within)
     _check(prober, borders, within)
     reason = _reason(prober, borders, known=limit is not None)
-    contradictions = [each for each in (broken(border.seen, within.upward) for border in borders) if each is not None]
+    broken_borders = (broken(border.seen, within.upward) for border in borders)
+    contradictions = [values for values in broken_borders if values is not None]
     return CapacityAnswer(
         scenario=scenario.name,
         find=question.find,
@@ -179,7 +182,7 @@ def capacity(
 
 
 def _status(borders: Sequence[Border]) -> Status:
-    """found, or always or never holds as far as was looked, or sometimes: in some repetitions there is no border."""
+    """Whether all repetitions found a border; if not, whether it always, never or only sometimes holds."""
     if all(border.found for border in borders):
         return "found"
     if all(border.bad is None for border in borders):
@@ -190,12 +193,12 @@ def _status(borders: Sequence[Border]) -> Status:
 
 
 def _limit(borders: Sequence[Border], within: Range) -> Limit:
-    """The value with its interval, and up to where (a minimum: from where on) it held in every repetition."""
+    """The value with its interval, and up to which value (for a minimum: from which on) it held in every repetition."""
     middles = np.array([border.middle(within.whole) for border in borders])
     goods = [border.good for border in borders if border.good is not None]
     safe = min(goods) if within.upward else max(goods)
     if within.whole:
-        # at least such a share of all runs holds, with 95 % confidence (Clopper and Pearson, all of n)
+        # with 95 % confidence it holds in at least this share of all runs (Clopper and Pearson, where it held in all n)
         share = (1 - CONFIDENCE) ** (1 / len(borders))
         interval = (int(min(middles)), int(max(middles)))
         return Limit(int(safe), interval, int(safe), tuple(int(middle) for middle in middles), share)
@@ -208,7 +211,7 @@ def _limit(borders: Sequence[Border], within: Range) -> Limit:
 
 
 def _check(prober: Prober, borders: Sequence[Border], within: Range) -> None:
-    """Tries values far from the borders of some repetitions (from the start, if they have none), and notes them."""
+    """Tries values far from the border (if there is none, from the start) in some repetitions, and notes results."""
     asked = [
         (index, value)
         for index, border in enumerate(borders[:CHECKED])
@@ -222,13 +225,13 @@ def _check(prober: Prober, borders: Sequence[Border], within: Range) -> None:
 
 
 def _longer_runs_fail(prober: Prober, limit: Limit, within: Range) -> int | None:
-    """Of how many repetitions that are four times as long, a little on the good side of the border, it no longer holds.
+    """In how many runs of four times the length the condition fails, a little on the good side of the limit.
 
-    A backlog that grows slowly fills channels before it shows; a job that goes on as it began should bear in long runs
-    what it bears in short ones. None if the job does not go on as it began, or is too much work.
+    A backlog that grows slowly fills the channels before it shows. A job whose load and plan stay as they are should
+    bear in long runs what it bears in short ones. None if they do not stay so, or if the runs would take too long.
     """
     value = limit.value
-    if not within.whole:  # of few runs the interval is wide, and what held in all of them is nearer to the border
+    if not within.whole:  # with few runs the interval is wide, and the value that held in all of them may be nearer
         low, high = limit.interval95
         nearest = max(low, limit.holds_in_all) if within.upward else min(high, limit.holds_in_all)
         value = nearest * (1 - within.tolerance * (1 if within.upward else -1))
@@ -241,11 +244,11 @@ def _longer_runs_fail(prober: Prober, limit: Limit, within: Range) -> int | None
     except BadInput:
         return None
     made = prober.bench.outcomes([(longer, child_seed(prober.seed, index)) for index in range(CHECKED)])
-    return sum(not prober.condition.holds(each.measures) for each in made)
+    return sum(not prober.condition.holds(outcome.measures) for outcome in made)
 
 
 class Reason(NamedTuple):
-    """What ends it; see `CapacityAnswer`."""
+    """Why the limit is where it is; see `CapacityAnswer`."""
 
     fails_first: Mapping[str, int]
     not_valid: str | None
@@ -256,7 +259,7 @@ class Reason(NamedTuple):
 def _reason(prober: Prober, borders: Sequence[Border], known: bool) -> Reason:
     """Which terms of the condition fail beyond the border, and how full everything is on both sides.
 
-    known: there is a border; without one nothing binds at it.
+    known: whether there is a border; without one, nothing can bind at it.
     """
     good = [(index, border.good) for index, border in enumerate(borders) if border.good is not None]
     bad = [(index, border.bad) for index, border in enumerate(borders) if border.bad is not None]
@@ -265,15 +268,15 @@ def _reason(prober: Prober, borders: Sequence[Border], known: bool) -> Reason:
         for text in prober.condition.failing(outcome.measures) if outcome is not None else ():
             fails[text] = fails.get(text, 0) + 1
     before, beyond = _used(prober, good), _used(prober, bad)
-    used_beyond = {(each.kind, each.name): each.used for each in beyond}
+    used_beyond = {(resource.kind, resource.name): resource.used for resource in beyond}
     last = next((case for _, value in bad or good if (case := prober.at(value)) is not None), prober.scenario)
     return Reason(
         fails_first=dict(sorted(fails.items(), key=lambda item: -item[1])),
         not_valid=next((prober.refused[value] for _, value in bad if value in prober.refused), None),
         binds=binding(beyond or before, last) if known else "",
         resources=tuple(
-            ResourceAtLimit(each.kind, each.name, each.used, each.head_room, used_beyond.get((each.kind, each.name)))
-            for each in (before or beyond if known else ())
+            ResourceAtLimit(*resource, resource.head_room, used_beyond.get((resource.kind, resource.name)))
+            for resource in (before or beyond if known else ())
         ),
     )
 

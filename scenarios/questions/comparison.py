@@ -1,8 +1,8 @@
-"""Whether two things differ: paired differences over common random numbers, many comparisons in mind.
+"""Whether two things differ: paired differences over common random numbers, adjusted for many comparisons.
 
-Of many comparisons some look like differences by chance alone. *Significant* is said so carefully that the chance of
-even one wrong word in the whole table is 5 % at most (Holm, Scandinavian Journal of Statistics 6, 1979); an interval is
-95 % by itself.
+Of many comparisons some look like differences by chance alone. A change is called *significant* only if the chance of
+even one wrong such claim in the whole table is at most 5 % (Holm, Scandinavian Journal of Statistics 6, 1979). An
+interval, in contrast, has 95 % by itself.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ LEVEL = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Of a metric, from the first case: the paired difference with half its 95 % interval, in the metric's own unit.
+    """How a metric differs from the first case: the paired difference and half its 95 % interval, in the metric's unit.
 
-    share, share95: of the first case's mean. p_value: of no difference, this comparison alone (Student's t);
-    p_adjusted: all comparisons in mind (Holm). All are None where a run had no results.
+    share, share95: the same as shares of the first case's mean. p_value: of this comparison alone (Student's t), if
+    there were no difference; p_adjusted: adjusted for all comparisons (Holm). All are None where a run had no results.
     """
 
     difference: Number = None
@@ -34,11 +34,11 @@ class Change:
     p_adjusted: Number = None
 
     def certain(self) -> bool:
-        """Whether it is significant, with all comparisons in mind."""
+        """Whether it is significant, adjusted for all comparisons."""
         return self.p_adjusted is not None and self.p_adjusted < LEVEL
 
     def in_words(self, comparisons: int) -> str:
-        """In a sentence's part."""
+        """The change as a part of a sentence."""
         if self.difference is None or self.difference95 is None or self.p_value is None:
             return "not comparable: runs without results"
         if self.difference == 0.0 and self.p_value == 1.0:
@@ -66,16 +66,16 @@ def changed(values: np.ndarray, first: np.ndarray, metric: str) -> Change:
 
 
 def adjusted(changes: Sequence[Change]) -> list[Change]:
-    """The same with all of them in mind (Holm)."""
-    p_values = [each.p_value for each in changes if each.p_value is not None]
-    found = iter(holm(p_values))
-    return [each if each.p_value is None else replace(each, p_adjusted=next(found)) for each in changes]
+    """The same changes with `p_adjusted`, for all of them together (Holm)."""
+    p_values = [change.p_value for change in changes if change.p_value is not None]
+    remaining = iter(holm(p_values))
+    return [change if change.p_value is None else replace(change, p_adjusted=next(remaining)) for change in changes]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values, in order: below a level, the chance of even one wrong rejection is below it, too."""
+    """Adjusted p-values, in order. Who rejects those below a level is wrong even once with at most that chance."""
     order = np.argsort(p_values, kind="stable")
     steps = [min(1.0, (len(p_values) - rank) * p_values[index]) for rank, index in enumerate(order)]
-    found = np.empty(len(p_values))
-    found[order] = np.maximum.accumulate(steps) if steps else []
-    return [float(each) for each in found]
+    adjusted_p = np.empty(len(p_values))
+    adjusted_p[order] = np.maximum.accumulate(steps) if steps else []
+    return [float(value) for value in adjusted_p]

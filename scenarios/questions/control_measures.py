@@ -1,6 +1,6 @@
-"""What a controller is judged by: what waits, how late results are, what it costs, and how much it changes.
+"""What a policy is judged by: how much waits, how late results are, what replicas cost, and how much it changes.
 
-All but the counts of changes are of the time after the warm-up.
+All measures but the counts of changes are over the time after the warm-up.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from twin.scenario import Scenario
 Row = Mapping[str, Any]
 
 RECOVERY = ("checkpoint", "failure")
-"""What sends state to where it is kept, and back, and moves none."""
+"""Events that send state to storage and back, but do not move it to another replica."""
 MEANINGS: Mapping[str, str] = {
     "backlog.mean": "tuples that wait at the sources",
     "backlog.peak": "most tuples that waited",
@@ -44,45 +44,45 @@ COURSE: Mapping[str, str] = {
     "latency": "latency, 99 % (s)",
     "replicas": "replicas",
 }
-"""By period: at its end, of the results in it, at its end."""
+"""Columns by period: the backlog at its end, the latency of the results in it, and the replicas at its end."""
 
 
 def judged(scenario: Scenario, seed: int, slo_s: float | None) -> RunOutcome:
-    """Of one run: also MEANINGS (those of the SLO if there is one), and COURSE with the periods' ends as `at_s`."""
+    """Makes one run. It also gets the measures in MEANINGS (those of the SLO if there is one), and `course`."""
     made = run(scenario, seed)
-    found = outcome_of(made, course(made))
-    return found._replace(measures={**found.measures, **control_measures(made, scenario, slo_s)})
+    outcome = outcome_of(made, course(made))
+    return outcome._replace(measures={**outcome.measures, **control_measures(made, scenario, slo_s)})
 
 
 def control_measures(made: Run, scenario: Scenario, slo_s: float | None = None) -> dict[str, float]:
-    """Those of MEANINGS that `measures` has not."""
-    periods = [each for each in _periods(made) if each[0]["start_s"] >= scenario.run.warmup_s]
-    seconds = [_length_s(each[0]) for each in periods]
-    waiting = np.array([_backlog(each) for each in periods], dtype=float)
+    """The measures in MEANINGS that `measures` does not give."""
+    periods = [rows for rows in _periods(made) if rows[0]["start_s"] >= scenario.run.warmup_s]
+    seconds = [_length_s(rows[0]) for rows in periods]
+    waiting = np.array([_backlog(rows) for rows in periods], dtype=float)
     changes = made.event_rows
-    found = {
+    measured = {
         "backlog.mean": float(np.average(waiting, weights=seconds)),
         "backlog.peak": float(waiting.max()),
-        "replica_seconds": sum(_replicas(each) * length for each, length in zip(periods, seconds, strict=True)),
-        "rescalings": float(sum(each["kind"] == "scale" and "after" in each["detail"] for each in changes)),
-        "migrations": float(sum(moved(each) for each in changes if each["kind"] == "migration")),
-        "moved_mb": sum(each["bytes"] or 0.0 for each in changes if each["kind"] not in RECOVERY) / 1e6,
+        "replica_seconds": sum(_replicas(rows) * length for rows, length in zip(periods, seconds, strict=True)),
+        "rescalings": float(sum(event["kind"] == "scale" and "after" in event["detail"] for event in changes)),
+        "migrations": float(sum(moved(event) for event in changes if event["kind"] == "migration")),
+        "moved_mb": sum(event["bytes"] or 0.0 for event in changes if event["kind"] not in RECOVERY) / 1e6,
         "oscillations": float(oscillations(changes, scenario)),
     }
     if slo_s is not None:
-        violated = [_violates(each, slo_s) for each in periods]
-        found |= {"slo.late": late(periods, slo_s), "slo.violated": float(np.average(violated, weights=seconds))}
-    return found
+        violated = [_violates(rows, slo_s) for rows in periods]
+        measured |= {"slo.late": late(periods, slo_s), "slo.violated": float(np.average(violated, weights=seconds))}
+    return measured
 
 
 def course(made: Run) -> dict[str, list[float]]:
-    """COURSE, and when each period ends."""
+    """The columns of COURSE, and `at_s`: when each period ends."""
     periods = list(_periods(made))
     return {
-        "at_s": [float(each[0]["end_s"]) for each in periods],
-        "backlog": [_backlog(each) for each in periods],
-        "latency": [_p99_s(each) for each in periods],
-        "replicas": [_replicas(each) for each in periods],
+        "at_s": [float(rows[0]["end_s"]) for rows in periods],
+        "backlog": [_backlog(rows) for rows in periods],
+        "latency": [_p99_s(rows) for rows in periods],
+        "replicas": [_replicas(rows) for rows in periods],
     }
 
 
@@ -94,7 +94,7 @@ def late(periods: Sequence[Sequence[Row]], slo_s: float) -> float:
 
 
 def _violates(rows: Sequence[Row], slo_s: float) -> bool:
-    """Whether one result in a hundred is late; or none comes, and more waits than arrives within the SLO."""
+    """Whether one result in a hundred is late; or, if none comes, whether more waits than arrives within the SLO."""
     latency_s = _p99_s(rows)
     if math.isfinite(latency_s):
         return latency_s > slo_s
@@ -103,7 +103,7 @@ def _violates(rows: Sequence[Row], slo_s: float) -> bool:
 
 
 def _periods(made: Run) -> Iterator[list[Row]]:
-    """The operators' rows of each period."""
+    """For each period, the rows of all operators."""
     by_period: dict[int, list[Row]] = {}
     for row in made.operator_rows:
         by_period.setdefault(row["period"], []).append(row)
@@ -128,11 +128,11 @@ def _histogram(rows: Sequence[Row]) -> dict[int, int]:
 
 
 def _p99_s(rows: Sequence[Row]) -> float:
-    """NaN without results."""
-    found = _histogram(rows)
-    return quantile_s(found, 0.99) if found else math.nan
+    """The latency that 99 % of the results keep; NaN if there are no results."""
+    histogram = _histogram(rows)
+    return quantile_s(histogram, 0.99) if histogram else math.nan
 
 
 def judge(slo_s: float | None) -> partial[RunOutcome]:
-    """`judged`, as other processes can be given it."""
+    """`judged` for that SLO, in a form that other processes can receive."""
     return partial(judged, slo_s=slo_s)

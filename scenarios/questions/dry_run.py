@@ -1,7 +1,7 @@
-"""A change of a running job, tried before it is made: how long things stand still, lag, and are caught up with.
+"""Tries a change of a running job before it is made: how long it pauses, how far it lags, and when it has caught up.
 
-Each run with the change has a twin without it on the same random numbers, and what differs is the change's doing. As
-much waits in the undisturbed run as waits by chance; the change is caught up with when no more does.
+Each run with the change has a twin without it on the same random numbers, so all that differs is due to the change.
+Some tuples wait in the undisturbed run, too: a job has caught up when no more wait than the most that wait there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from twin.scenario import Scenario
 
 USUAL = 5
 POINTS = 240
-"""Periods of a run at least, unless a policy sees them: catching up is timed by periods."""
+"""A run has at least so many periods, unless a policy sees them: the time to catch up is measured in periods."""
 MEANINGS: Mapping[str, str] = {
     "pause_s": "longest pause",
     "lag": "largest growth of the backlog (tuples)",
@@ -45,9 +45,9 @@ MEANINGS: Mapping[str, str] = {
     "replayed": "tuples that sources read again",
 }
 OF_FAILURES = ("restarted", "redone_s", "replayed")
-"""Only told where something fails."""
+"""Measures that are shown only where something fails."""
 TIMED = "catch_up_s"
-"""By periods."""
+"""The measure whose time is known only to a period."""
 CHANGES = ("migration", "scale", "failure")
 Courses = Mapping[str, Sequence[float]]
 
@@ -55,9 +55,9 @@ Courses = Mapping[str, Sequence[float]]
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRunAnswer:
-    """`twin dry-run`. measures: those of MEANINGS, `_s` in seconds. course: `without` and `with` the change, by period,
-    means over the runs. With both ways of failover, full: measures where the whole job restarts, and saved: how much
-    more they are.
+    """The answer of `twin dry-run`. measures: those in MEANINGS; names that end in `_s` are in seconds. course: means
+    over the runs by period, `without` and `with` the change. If both ways of failover are compared, full: the measures
+    where the whole job restarts; saved: how much larger these are.
     """
 
     scenario: str
@@ -75,18 +75,18 @@ class DryRunAnswer:
 
 
 def seen(scenario: Scenario, seed: int, at_s: float) -> RunOutcome:
-    """Of one run: by period what waits, by bucket how late results are, and what stood still from `at_s` on."""
+    """Makes one run: tuples that wait by period, results by bucket of latency, and pauses from `at_s` on."""
     made = run(scenario, seed)
     return outcome_of(made, _course(made, at_s))
 
 
 def look(at_s: float) -> partial[RunOutcome]:
-    """`seen`, as other processes can be given it."""
+    """`seen` for that time, in a form that other processes can receive."""
     return partial(seen, at_s=at_s)
 
 
 def finer(scenario: Scenario) -> Scenario:
-    """With periods short enough to time what happens, if nobody decides by them."""
+    """The scenario with periods short enough to time the change, unless a policy decides by its periods."""
     if scenario.policy is not None:
         return scenario
     return scenario.with_run(period_s=min(scenario.run.period_s, scenario.run.horizon_s / POINTS))
@@ -95,18 +95,18 @@ def finer(scenario: Scenario) -> Scenario:
 def dry_run(
     bench: Bench, given: Scenario, change: Planned, replications: int, seed: int, audience: Audience
 ) -> DryRunAnswer:
-    """given: the scenario without the change; both as `finer` makes them. bench: with `look`."""
+    """given: the scenario without the change. It and the change come from `finer`. bench: `look` makes its runs."""
     tried = trials(change, replications)
     kinds = 1 + len(tried[0].scenarios)
-    cases = [given, *(each for trial in tried for each in trial.scenarios)]
+    cases = [given, *(case for trial in tried for case in trial.scenarios)]
     jobs: list[Job] = []
     for index in range(replications):
         own = cases[1 + index * (kinds - 1) : 1 + (index + 1) * (kinds - 1)]
         jobs += [(case, child_seed(seed, index)) for case in (cases[0], *own)]
     audience.stage(f"{change.words}: {replications} runs with and without it, on the same random numbers")
     with audience.progress("runs") as report:
-        found = bench.outcomes(jobs, report)
-    without, *changed = (found[kind::kinds] for kind in range(kinds))
+        outcomes = bench.outcomes(jobs, report)
+    without, *changed = (outcomes[kind::kinds] for kind in range(kinds))
     with_it, pairs = changed[0], [_pairs(without, each, [trial.at_s for trial in tried]) for each in changed]
     keeps_up = [not each.measures["backpressured"] for each in without]
     measures, *rival = [_all_known(each, given.run.period_s) for each in pairs]
@@ -129,7 +129,7 @@ def dry_run(
 def _pairs(
     without: Sequence[RunOutcome], with_it: Sequence[RunOutcome], at_s: Sequence[float]
 ) -> list[dict[str, float]]:
-    """Run by run, those of MEANINGS."""
+    """For each pair of runs, the measures in MEANINGS."""
     triples = zip(without, with_it, at_s, strict=True)
     return [_compared(one.course or {}, other.course or {}, when_s) for one, other, when_s in triples]
 
@@ -145,13 +145,13 @@ def _all_known(
 def _saved(
     pairs: Sequence[Mapping[str, float]], rival: Sequence[Mapping[str, float]], period_s: float
 ) -> dict[str, MeanOfRuns]:
-    """What the rival has more of each, run by run."""
+    """How much larger each measure of the rival is, run by run."""
     more = [{name: other[name] - one[name] for name in one} for one, other in zip(pairs, rival, strict=True)]
     return _all_known(more, period_s, _all_known(rival, period_s))
 
 
 def _course(made: Run, at_s: float) -> dict[str, list[float]]:
-    """Lists of numbers, as they are kept in a file."""
+    """All that the comparison of two runs needs, as lists of numbers that can be kept in a file."""
     rows = made.operator_rows
     changes = [row for row in made.event_rows if row["kind"] in CHANGES and row["at_s"] >= at_s]
     after = [row for row in rows if row["end_s"] > at_s]
@@ -159,8 +159,8 @@ def _course(made: Run, at_s: float) -> dict[str, list[float]]:
     latencies = merge(dict(zip(row["e2eLatencyBuckets"], row["e2eLatencyCounts"], strict=True)) for row in sinks)
     return course(made) | {
         "waiting": _waiting(rows),
-        "bucket": [float(each) for each in sorted(latencies)],
-        "results": [float(latencies[each]) for each in sorted(latencies)],
+        "bucket": [float(bucket) for bucket in sorted(latencies)],
+        "results": [float(latencies[bucket]) for bucket in sorted(latencies)],
         "paused_s": [float(row["paused_s"] or 0.0) for row in changes],
         "bytes": [float(row["bytes"] or 0.0) for row in changes],
         **{name: _of_failures(changes, name) for name in OF_FAILURES},
@@ -170,11 +170,11 @@ def _course(made: Run, at_s: float) -> dict[str, list[float]]:
 
 
 def _of_failures(changes: Sequence[Row], name: str) -> list[float]:
-    """A value a failure that says so."""
+    """One value for each failure that has it."""
     details = [row["detail"] | {"at_s": row["at_s"]} for row in changes if row["kind"] == "failure"]
     if name == "redone_s":
-        return [float(each["at_s"] - each["checkpoint_s"]) for each in details if "checkpoint_s" in each]
-    return [float(each[name]) for each in details if name in each]
+        return [float(detail["at_s"] - detail["checkpoint_s"]) for detail in details if "checkpoint_s" in detail]
+    return [float(detail[name]) for detail in details if name in detail]
 
 
 def _waiting(rows: Sequence[Row]) -> list[float]:
@@ -186,7 +186,7 @@ def _waiting(rows: Sequence[Row]) -> list[float]:
 
 
 def _compared(without: Courses, with_it: Courses, at_s: float) -> dict[str, float]:
-    """Of one pair of runs, those of MEANINGS; catch_up_s is inf if the run ends first."""
+    """The measures in MEANINGS of one pair of runs; catch_up_s is inf if the run ends first."""
     ends = np.array(with_it["at_s"])
     after = ends > at_s
     normal, now = np.array(without["waiting"]), np.array(with_it["waiting"])
@@ -209,7 +209,7 @@ def _compared(without: Courses, with_it: Courses, at_s: float) -> dict[str, floa
 
 
 def _caught_up_s(behind: np.ndarray, ends: np.ndarray, at_s: float) -> float:
-    """In the middle of the first period at whose end no more waits, for good."""
+    """The middle of the period after the last one at whose end too much waits; 0 without such a one, inf at the end."""
     if not len(behind):
         return 0.0
     last = behind[-1]
@@ -217,7 +217,7 @@ def _caught_up_s(behind: np.ndarray, ends: np.ndarray, at_s: float) -> float:
 
 
 def _known(name: str, values: Sequence[float], period_s: float) -> MeanOfRuns:
-    """The interval: Student's t, and half a period of what is timed by periods."""
+    """Mean and interval: by Student's t, plus half a period for the time that is measured in periods."""
     if not all(map(math.isfinite, values)):
         return MeanOfRuns(None, None, tuple(value if math.isfinite(value) else None for value in values))
     known, grain_s = of_mean(np.array(values), name), period_s / 2 if name == TIMED and any(values) else 0.0
@@ -226,41 +226,41 @@ def _known(name: str, values: Sequence[float], period_s: float) -> MeanOfRuns:
 
 
 def _mean_course(outcomes: Sequence[RunOutcome]) -> dict[str, tuple[Number, ...]]:
-    """By period, over the runs that have it."""
-    courses = [each.course or {} for each in outcomes]
-    table = {name: np.array([each[name] for each in courses], float) for name in ("waiting", "latency")}
-    found: dict[str, tuple[Number, ...]] = {"at_s": tuple(courses[0]["at_s"])}
+    """Means by period, each over the runs that have a value there."""
+    courses = [outcome.course or {} for outcome in outcomes]
+    table = {name: np.array([columns[name] for columns in courses], float) for name in ("waiting", "latency")}
+    means: dict[str, tuple[Number, ...]] = {"at_s": tuple(courses[0]["at_s"])}
     for name, values in table.items():
         known = np.isfinite(values)
         counts = known.sum(axis=0)
         sums = np.where(known, values, 0.0).sum(axis=0)
-        found[name] = tuple(float(total / n) if n else None for total, n in zip(sums, counts, strict=True))
-    return found
+        means[name] = tuple(float(total / n) if n else None for total, n in zip(sums, counts, strict=True))
+    return means
 
 
 class Trial(NamedTuple):
-    """at_s: when the change happens in these scenarios, which differ in what restarts."""
+    """at_s: when the change happens. scenarios: one, or two that differ in what restarts."""
 
     at_s: float
     scenarios: tuple[Scenario, ...]
 
 
 def trials(change: Planned, replications: int) -> list[Trial]:
-    """One a replication, in the middle of its part of the time over which the change is spread.
+    """One trial for each replication. The change happens in the middle of its part of the time span `spread_s`.
 
-    A failure costs what came since the last checkpoint, from nothing to a whole interval. At one moment all runs would
-    agree on a part of it that is chance.
+    A failure costs the work since the last checkpoint, from nothing to a whole interval. If it always came at the same
+    moment, all runs would agree on a cost that is really chance.
     """
     tried = (change.scenario,) if change.rival is None else (change.scenario, change.rival)
     if not change.spread_s:
         return [Trial(change.at_s, tried)] * replications
     later_s = [change.spread_s * (index + 0.5) / replications for index in range(replications)]
     return [
-        Trial(change.at_s + each_s, tuple(_later(scenario, change.own, each_s) for scenario in tried))
-        for each_s in later_s
+        Trial(change.at_s + shift_s, tuple(_later(scenario, change.own, shift_s) for scenario in tried))
+        for shift_s in later_s
     ]
 
 
 def _later(scenario: Scenario, own: int, by_s: float) -> Scenario:
     kept, moved = scenario.events[:-own], scenario.events[-own:]
-    return scenario.with_events(*kept, *(each.model_copy(update={"at_s": each.at_s + by_s}) for each in moved))
+    return scenario.with_events(*kept, *(event.model_copy(update={"at_s": event.at_s + by_s}) for event in moved))

@@ -1,6 +1,6 @@
 """The folder of an answer: what was asked, every finished run, and the answer as table, figure and JSON.
 
-The same question goes on where it was interrupted; another one is refused, so that no answer is overwritten.
+The same question continues where it was interrupted. Another one is refused, so that no answer is overwritten.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ QUESTION = "question.json"
 
 
 def opened(out: Path | None, question: Mapping[str, Any]) -> Kept:
-    """The finished runs of a question; in memory only if there is no folder.
+    """The finished runs of a question. Without a folder, runs are kept in memory only.
 
     Raises BadInput if the folder holds something else, or cannot be made.
     """
@@ -48,7 +48,7 @@ def _make(out: Path) -> None:
 
 
 def write(out: Path, document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], figure: bytes | None) -> None:
-    """answer.json, table.csv and figure.png, each whole or not at all; the answer as it stood before is replaced."""
+    """Writes answer.json, table.csv and figure.png, each whole or not at all; they replace an earlier answer."""
     _replace(out / "table.csv", as_csv(rows).encode())
     if figure is not None:
         _replace(out / "figure.png", figure)

@@ -1,4 +1,4 @@
-"""How well a mean over runs is known: by chance (Student's t), and by the grain of what is averaged."""
+"""How well a mean over runs is known: its error by chance (Student's t), and the grain of the averaged values."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from twin.engine.sketch import GROWTH
 QUANTILE_GRAIN = math.sqrt(GROWTH) - 1.0
 """A quantile is the middle of a bucket of a histogram; the true one may be at its edge, in every run."""
 NOISE = 1e-12
-"""Less than that share of a mean is rounding of sums."""
+"""A spread below this share of a mean is the rounding of sums."""
 
 
 class Interval(NamedTuple):
-    """A mean +- 95 % by chance, +- grain whatever the number of runs. chance: None if it is not known."""
+    """mean +- chance (95 %; None if it is not known), and +- grain, however many runs there are."""
 
     mean: float
     chance: float | None
@@ -28,7 +28,7 @@ class Interval(NamedTuple):
 
     @property
     def half_width95(self) -> float | None:
-        """Both together."""
+        """Chance and grain together."""
         return None if self.chance is None else self.chance + self.grain
 
 
@@ -42,19 +42,19 @@ class MeanOfRuns:
 
 
 def of_mean(values: np.ndarray, metric: str) -> Interval:
-    """Of one case; values: [R] over runs."""
+    """The mean of one case. values: [R], one for each run."""
     mean = float(np.mean(values))
     return Interval(mean, _chance(values), grain(metric) * abs(mean) if math.isfinite(mean) else 0.0)
 
 
 def of_difference(values: np.ndarray, first: np.ndarray, metric: str) -> Interval:
-    """Of `values` - `first`, both [R] over the same runs and finite."""
+    """The mean of `values` - `first`; both are [R] over the same runs, and finite."""
     both = abs(float(np.mean(values))) + abs(float(np.mean(first)))
     return Interval(float(np.mean(values - first)), _chance(values - first, both), grain(metric) * both)
 
 
 def p_value(apart: np.ndarray, grain: float = 0.0) -> float:
-    """How likely a mean of the paired differences `apart` [R], R >= 2, is so far beyond the grain if there is none.
+    """How likely the mean of the paired differences `apart` [R], R >= 2, is so far beyond the grain by chance alone.
 
     Two-sided, Student's t.
     """
@@ -65,7 +65,7 @@ def p_value(apart: np.ndarray, grain: float = 0.0) -> float:
 
 
 def grain(metric: str) -> float:
-    """As a share of a value."""
+    """The grain of a metric, as a share of its value."""
     return QUANTILE_GRAIN if metric.rpartition(".")[2] in ("p50", "p95", "p99") else 0.0
 
 

@@ -1,6 +1,6 @@
-"""Finished runs in a folder, a line each: whoever asks the same again does not simulate it again.
+"""Finished runs in a folder, one line for each, so that the same question does not simulate them again.
 
-Only whole lines count, so an interrupted run of the command loses nothing but what was being simulated.
+Only whole lines count, so an interrupted command loses nothing but the runs that were being simulated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILE = "runs.jsonl"
 
 
 class RunOutcome(NamedTuple):
-    """What is kept of a run. course: columns by period, where somebody asks for them."""
+    """What is kept of a run. course: columns by period, if the question needs them."""
 
     measures: Measures
     warnings: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class RunOutcome(NamedTuple):
 
 @dataclass
 class Kept:
-    """Outcomes by `key`, in memory and, if there is a folder, in its file."""
+    """Outcomes by the key of their run, in memory and, if there is a folder, in a file in it."""
 
     folder: Path | None = None
     outcomes: dict[str, RunOutcome] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Kept:
 
 
 def _read(path: Path) -> dict[str, RunOutcome]:
-    """All whole lines; what follows the last one, an interruption's, is cut off so that new lines begin afresh."""
+    """All whole lines. If an interruption left a part of a line, it is cut off, so that the next line is whole."""
     content = path.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     if len(whole) < len(content):

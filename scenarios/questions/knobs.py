@@ -1,4 +1,4 @@
-"""What can be turned in a scenario: a value at a path, or how many replicas an operator has.
+"""Knobs: what can be varied in a scenario. A knob is a value at a path, or the number of replicas of an operator.
 
 A knob is a pure function from a scenario and a value to a scenario.
 """
@@ -42,7 +42,7 @@ class PathKnob:
     flag: str
 
     def whole(self, scenario: Scenario) -> bool:
-        """By what stands there: 4 is a whole number, and 4.5 or a rate of 4 are not."""
+        """Whether a whole number stands there: 4 is one; 4.5, or a rate of 4, is none."""
         given = self.given(scenario)
         return isinstance(given, int) and not isinstance(given, bool)
 
@@ -59,7 +59,7 @@ class PathKnob:
 class ReplicasKnob:
     """How many replicas an operator has. They are dealt in turn to the places that it has in the plan, or to `places`.
 
-    Who owns which key group is forgotten: contiguous ranges, as without a plan for them.
+    The plan's owners of key groups are dropped, so that replicas own contiguous ranges, as in a plan without owners.
     """
 
     operator: str
@@ -72,7 +72,7 @@ class ReplicasKnob:
         return f"{REPLICAS}{self.operator}"
 
     def whole(self, scenario: Scenario) -> bool:
-        """Always."""
+        """Always true."""
         return True
 
     def given(self, scenario: Scenario) -> int:
@@ -93,7 +93,7 @@ class ReplicasKnob:
 
 
 def knob(name: str, flag: str, places: Sequence[str] = ()) -> Knob:
-    """The knob that users call `name`; whether it is there shows when it is turned. Raises BadInput for the seed."""
+    """The knob that users call `name`; only its use shows whether it exists. Raises BadInput for the seed."""
     if name == SEED:
         raise BadInput(f"{flag} {name}: replications have seeds of their own; use --seed and --replications")
     if name.startswith(REPLICAS):

@@ -1,4 +1,4 @@
-"""What a run is judged by: named numbers. `e2e_latency_s.p99` · `operators.match.busy` · `hosts.edge-1.cpu`."""
+"""The named numbers by which a run is judged: `e2e_latency_s.p99` · `operators.match.busy` · `hosts.edge-1.cpu`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twin.run import HostTotals, LinkTotals, OperatorTotals, Run
 from twin.scenario import Scenario
 
 Measures = Mapping[str, float]
-"""By name. Latencies are inf if nothing reached a sink; flags are 0 or 1."""
+"""Numbers by name. Latencies are inf if nothing reached a sink; flags are 0 or 1."""
 
 LATENCIES = ("processing_latency_s", "e2e_latency_s")
 QUANTILES = tuple(field.name for field in dataclasses.fields(Latency))
@@ -30,9 +30,9 @@ USUAL = ("throughput_per_s", "e2e_latency_s.mean", "e2e_latency_s.p99")
 
 
 def measures(run: Run) -> dict[str, float]:
-    """All that `names` lists; of links, only those that carried anything."""
+    """All measures that `names` lists, except those of links that carried nothing."""
     metrics = run.metrics
-    found = {
+    named = {
         "throughput_per_s": metrics.throughput_per_s,
         **_latency("processing_latency_s", metrics.processing_latency_s),
         **_latency("e2e_latency_s", metrics.e2e_latency_s),
@@ -45,39 +45,39 @@ def measures(run: Run) -> dict[str, float]:
         "duplicates": float(run.duplicates),
     }
     for operator in run.operators:
-        found |= _totals(f"operators.{operator.operator}", operator)
+        named |= _totals(f"operators.{operator.operator}", operator)
     for host in run.hosts:
-        found |= _totals(f"hosts.{host.host}", host)
+        named |= _totals(f"hosts.{host.host}", host)
     for link in run.links:
-        found |= _totals(f"links.{link.link}", link)
-    return found
+        named |= _totals(f"links.{link.link}", link)
+    return named
 
 
 def of(found: Measures, name: str) -> float:
-    """One of them. What a run does not list carried nothing: 0."""
+    """One of the measures; 0 if the run does not list it, as it then carried nothing."""
     return found.get(name, 0.0)
 
 
 def names(scenario: Scenario) -> list[str]:
-    """All names that a run of the scenario can have."""
+    """The names of all measures that a run of the scenario can have."""
     hosts = [host.name for host in scenario.cluster.hosts]
     ends = [link.between for link in scenario.cluster.links]
     links = [*hosts, *(f"{a}->{b}" for a, b in ends), *(f"{b}->{a}" for a, b in ends)]
     return [
         *WHOLE_JOB,
-        *_fields("operators", [each.name for each in scenario.query.operators], OperatorTotals),
+        *_fields("operators", [operator.name for operator in scenario.query.operators], OperatorTotals),
         *_fields("hosts", hosts, HostTotals),
         *_fields("links", links, LinkTotals),
     ]
 
 
 def full_name(name: str, scenario: Scenario, where: str) -> str:
-    """`name`, of which a latency alone is its mean. Raises BadInput, with the nearest name, if there is none such."""
+    """`name`; for a latency without a quantile, its mean. Raises BadInput, with the nearest name, if it is unknown."""
     known = names(scenario)
     wanted = f"{name}{MEAN}" if name in LATENCIES else name
     if wanted not in known:
         first = name.partition(".")[0]
-        near = [each for each in known if each.partition(".")[0] == first] or [*WHOLE_JOB, *LATENCIES]
+        near = [candidate for candidate in known if candidate.partition(".")[0] == first] or [*WHOLE_JOB, *LATENCIES]
         raise BadInput(f"{where}: unknown metric {name!r}; {suggest(name, near)}")
     return wanted
 

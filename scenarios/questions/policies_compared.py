@@ -1,4 +1,4 @@
-"""Controllers beside each other on one load: the same scenario, the same random numbers, another policy."""
+"""Compares policies on one load: the scenario and the random numbers are the same, only the policy differs."""
 
 from __future__ import annotations
 
@@ -34,49 +34,49 @@ _UNITS_S = {"ms": 1e-3, None: 1.0, "s": 1.0, "min": 60.0}
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoliciesCompared(VariantsCompared):
-    """`twin compare-policies`. slo_s: the end-to-end latency that 99 % of results should keep (seconds)."""
+    """The answer of `twin compare-policies`. slo_s: the end-to-end latency that 99 % of results should keep, in s."""
 
     slo_s: Number
 
 
 def variants(given: Scenario, policies: Sequence[str]) -> list[Variant]:
-    """The scenario under each of them, none included, each once; the first is what others are compared with.
+    """The scenario under each policy, or under `none`, each once. The others are compared with the first one.
 
     policies: names, or mappings of `name` and options, in YAML, separated by commas. Raises BadInput for fewer than
     two, unknown ones, options that are wrong, and a policy that cannot control this job.
     """
-    asked = [each for text in policies for each in values(text, "--policies")]
-    found: dict[str, Variant] = {}
-    for each in asked:
-        scenario = _under(given, each)
-        found.setdefault(key(scenario), Variant(_label(each), scenario, {"policy": each}))
-    if len(found) < 2:
+    asked = [item for text in policies for item in values(text, "--policies")]
+    by_key: dict[str, Variant] = {}
+    for policy in asked:
+        scenario = _under(given, policy)
+        by_key.setdefault(key(scenario), Variant(_label(policy), scenario, {"policy": policy}))
+    if len(by_key) < 2:
         known = ", ".join([NO_POLICY, *POLICIES])
         raise BadInput(f"--policies: nothing to compare; give two or more of {known}, such as --policies none,ds2")
-    return [*found.values()]
+    return [*by_key.values()]
 
 
 def seconds(text: str) -> float:
     """A duration as people write it: 500ms, 2s, 1.5 (seconds), 1min. Raises BadInput if it is none, or not above 0."""
     match = _DURATION.match(text.strip())
-    found = float(match[1]) * _UNITS_S[match[2]] if match else 0.0
-    if not found > 0.0:
+    duration_s = float(match[1]) * _UNITS_S[match[2]] if match else 0.0
+    if not duration_s > 0.0:
         raise BadInput(f"--slo {text}: not a duration; write it as in 500ms, 2s or 1min")
-    return found
+    return duration_s
 
 
 def compared(
     bench: Bench, variants: Sequence[Variant], slo_s: float | None, wanted: Wanted, seed: int, audience: Audience
 ) -> PoliciesCompared:
-    """`course` of each policy is its mean over the runs, by period.
+    """The comparison. The `course` of a policy is the mean over its runs, by period.
 
-    bench: whose runs are `judged`. Raises BadInput as `replicate` does.
+    bench: its runs are made by `judged`. Raises BadInput as `replicate` does.
     """
     metrics = [name for name in MEANINGS if slo_s is not None or name not in OF_SLO]
     samples = replicate(bench, [variant.scenario for variant in variants], metrics, wanted, seed, audience)
-    found = answer(variants, metrics, wanted, seed, samples)
-    rows = tuple(replace(row, course=_course(samples, case)) for case, row in enumerate(found.variants))
-    parts = {field.name: getattr(found, field.name) for field in fields(found)}
+    comparison = answer(variants, metrics, wanted, seed, samples)
+    rows = tuple(replace(row, course=_course(samples, case)) for case, row in enumerate(comparison.variants))
+    parts = {field.name: getattr(comparison, field.name) for field in fields(comparison)}
     return PoliciesCompared(**parts | {"variants": rows}, slo_s=slo_s)
 
 
@@ -106,16 +106,16 @@ def _text(value: Any) -> str:
 
 
 def _course(samples: Samples, case: int) -> dict[str, tuple[float, ...]]:
-    """By period: when it ends, and of each of COURSE the mean and half of its interval over runs that have it."""
+    """By period: when it ends, and for each column of COURSE the mean and half its interval, over runs that have it."""
     runs = [outcome.course or {} for outcome in samples.outcomes[case]]
-    found = {"at_s": tuple(runs[0]["at_s"])}
+    columns = {"at_s": tuple(runs[0]["at_s"])}
     for name in COURSE:
         table = np.array([run[name] for run in runs], dtype=float)
         known = [
             of_mean(column[np.isfinite(column)], name) if np.isfinite(column).any() else None for column in table.T
         ]
-        found[name] = tuple(np.nan if mean is None else mean.mean for mean in known)
-        found[f"{name}_half_width95"] = tuple(
+        columns[name] = tuple(np.nan if mean is None else mean.mean for mean in known)
+        columns[f"{name}_half_width95"] = tuple(
             np.nan if mean is None or mean.chance is None else mean.chance for mean in known
         )
-    return found
+    return columns

@@ -1,4 +1,4 @@
-"""The runs that a search for a border asks for: the scenario with a knob at a value, and whether a condition holds."""
+"""Makes the runs that a search for a border needs: the scenario with a knob at a value. Tells if a condition holds."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from twin.randomness import child_seed
 from twin.scenario import Scenario
 
 LONG_S = 10.0
-"""CPU seconds of runs that are worth showing progress of."""
+"""Progress is shown for runs that take longer than so many CPU seconds together."""
 
 
 @dataclass
 class Prober:
-    """Makes the runs that a search asks for, and remembers why a value was no valid scenario."""
+    """Makes the runs that a search asks for, and remembers why a value gave no valid scenario."""
 
     scenario: Scenario
     knob: Knob
@@ -32,14 +32,14 @@ class Prober:
     cases: dict[float, Scenario | None] = field(default_factory=dict)
 
     def ask(self, asked: Sequence[tuple[int, float]]) -> list[bool]:
-        """Whether the condition holds in each repetition at each value; never where the scenario is not valid."""
+        """Whether the condition holds, for each (repetition, value); it never does where the scenario is not valid."""
         outcomes = self.outcomes(asked)
         holds = [outcome is not None and self.condition.holds(outcome.measures) for outcome in outcomes]
         self.audience.stage(_told(asked, holds))
         return holds
 
     def outcomes(self, asked: Sequence[tuple[int, float]]) -> list[RunOutcome | None]:
-        """Of each (repetition, value); None where the scenario is not valid."""
+        """The outcome for each (repetition, value); None where the scenario is not valid."""
         cases = [self.at(value) for _, value in asked]
         jobs = [
             (case, child_seed(self.seed, index))
@@ -50,7 +50,7 @@ class Prober:
         return [None if case is None else next(made) for case in cases]
 
     def _made(self, jobs: Sequence[Job]) -> list[RunOutcome]:
-        """With progress, if it takes long."""
+        """Makes the runs, and shows progress if they take long."""
         if self.bench.missing_s(jobs) < LONG_S:
             return self.bench.outcomes(jobs)
         with self.audience.progress("runs") as report:

@@ -1,4 +1,4 @@
-"""Values that something takes in turn: lists and ranges, as people write them.
+"""Lists and ranges of values, as people write them.
 
 `500,1k,2k` · `1k..50k:10` ten values, evenly spaced · `1k..50k:10:log` evenly spaced in their logarithm · `1..8` whole
 numbers · anything else is YAML: `poisson,constant` · `{law: poisson, rate_per_s: 90},{law: constant, rate_per_s: 90}`.
@@ -16,12 +16,12 @@ from scenarios.files.yaml_text import parse_text
 from twin.errors import BadInput
 
 MOST = 1000
-"""Values of one range."""
+"""A range has at most so many values."""
 SUFFIXES = {"k": 1e3, "M": 1e6, "G": 1e9}
 FINEST, COARSEST = 1e-4, 0.5
-"""Precisions that may be asked for."""
+"""The precisions that may be asked for."""
 DIGITS = 4
-"""Of values between the ends of a range."""
+"""Significant digits of values between the ends of a range."""
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[kMG]?"
 _RANGE = re.compile(rf"^({_NUMBER})\.\.({_NUMBER})(?::(\d+))?(?::(log|linear))?$")
@@ -34,14 +34,14 @@ def values(text: str, where: str) -> list[Any]:
     Raises BadInput, beginning with `where`, if it lists nothing or a range has no sense.
     """
     listed = parse_text(f"[{text}]", where)
-    found = [value for item in listed for value in _item(item, where)] if isinstance(listed, list) else []
-    if not found:
+    values_listed = [value for item in listed for value in _item(item, where)] if isinstance(listed, list) else []
+    if not values_listed:
         raise BadInput(f"{where}: no values; write {where.split()[-1]}=V1,V2 or a range such as 1k..50k:10")
-    return [value for index, value in enumerate(found) if value not in found[:index]]
+    return [value for index, value in enumerate(values_listed) if value not in values_listed[:index]]
 
 
 def bounds(text: str, where: str) -> tuple[float, float]:
-    """The ends of `LOW..HIGH`. Raises BadInput if that is not what `text` is, or they are not in order."""
+    """The ends of `LOW..HIGH`. Raises BadInput if `text` is no such range, or its ends are not in order."""
     match = _RANGE.match(text.strip())
     if match is None or match[3] or match[4]:
         raise BadInput(f"{where}: {text!r} is no range; write LOW..HIGH, such as 100..5k")
@@ -52,13 +52,13 @@ def bounds(text: str, where: str) -> tuple[float, float]:
 
 
 def number(text: str) -> float:
-    """A number with or without a suffix: 1.5k is 1500. Raises ValueError if it is none."""
+    """A number with or without a suffix: 1.5k is 1500. Raises ValueError if `text` is no number."""
     factor = SUFFIXES.get(text[-1:], 1.0)
     return float(text if factor == 1.0 else text[:-1]) * factor
 
 
 def as_whole(value: float) -> float | int:
-    """Whole numbers as such: some keys of a scenario take no others."""
+    """A whole number as an int, as some keys of a scenario take nothing else; other numbers as they are."""
     return int(value) if float(value).is_integer() and abs(value) < 2**53 else value
 
 
@@ -82,8 +82,8 @@ def _range(item: str, low: float, high: float, count: str | None, log: bool, whe
         raise BadInput(f"{where}: {item} reaches 0, which has no logarithm; begin above it, or leave :log out")
     spread = np.geomspace(low, high, many) if log else np.linspace(low, high, many)
     whole = whole and abs(high - low) >= many - 1
-    inner = [float(round(each) if whole else _rounded(each)) for each in spread[1:-1]]
-    return [as_whole(each) for each in dict.fromkeys((low, *inner, high))]
+    inner = [float(round(value) if whole else _rounded(value)) for value in spread[1:-1]]
+    return [as_whole(value) for value in dict.fromkeys((low, *inner, high))]
 
 
 def _rounded(value: float) -> float:
@@ -91,7 +91,7 @@ def _rounded(value: float) -> float:
 
 
 def share(text: str) -> float:
-    """A precision as a share, from `2%` or `0.02`. Raises BadInput for anything else, and out of 0.01 % to 50 %."""
+    """A precision as a share, from `2%` or `0.02`. Raises BadInput for anything else, and outside 0.01 % to 50 %."""
     try:
         value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
     except ValueError:

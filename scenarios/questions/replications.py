@@ -1,4 +1,4 @@
-"""Runs of several cases on the same random numbers, as many as it takes for the intervals to be narrow enough.
+"""Runs several cases on the same random numbers, as often as it takes until the intervals are narrow enough.
 
 Run i of every case has the same seed, so that what differs between cases is not chance (common random numbers: Law,
 Simulation Modeling and Analysis, 11.2). The number of runs grows until all intervals are narrow enough, for all cases
@@ -26,14 +26,16 @@ from twin.scenario import Scenario
 FEWEST = 2
 USUAL = 10
 MOST = 500
-"""Runs of a case that `precision` may ask for; more are made only if they are asked for by number."""
+"""`precision` asks for at most so many runs of a case; more are made only if their number is given."""
 GROWTH = 4
-"""A round has at most so many times as many runs as those before: the first ones say little of how many it takes."""
+"""A round has at most so many times the runs made before, as the first runs say little of how many are needed."""
 SPARE = 1.05
+"""Somewhat more runs are made than the intervals so far ask for."""
 
 
 class Wanted(NamedTuple):
-    """runs: of each case, or of the first round. precision: half of an interval, by chance, as a share of the mean."""
+    """runs: the runs of each case, or those of the first round. precision: half the interval by chance that is wanted,
+    as a share of the mean; None if the number of runs is fixed."""
 
     runs: int = USUAL
     precision: float | None = None
@@ -45,7 +47,7 @@ class Wanted(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """outcomes: [cases][runs]. needed: runs of each case that it would have taken; 0 if the precision is reached."""
+    """outcomes: [cases][runs]. needed: runs of each case that the precision would take; 0 if it is reached."""
 
     outcomes: list[list[RunOutcome]]
     needed: int = 0
@@ -56,8 +58,8 @@ class Samples(NamedTuple):
         return len(self.outcomes[0])
 
     def values(self, case: int, metric: str) -> np.ndarray:
-        """[runs] of one case."""
-        return np.array([of(each.measures, metric) for each in self.outcomes[case]])
+        """[runs], the metric in all runs of one case."""
+        return np.array([of(outcome.measures, metric) for outcome in self.outcomes[case]])
 
 
 def replicate(
@@ -75,9 +77,9 @@ def replicate(
 
 
 def runs_needed(samples: Samples, metrics: Sequence[str], precision: float | None) -> int:
-    """How many runs of each case it takes, by what is known; as many as there are if that is enough.
+    """How many runs of each case the precision takes, judged by the samples; as many as there are if these are enough.
 
-    An interval without width, or of values that are not all finite, asks for no more.
+    An interval that has no width, or whose values are not all finite, asks for no more runs.
     """
     if precision is None:
         return samples.runs
@@ -86,7 +88,7 @@ def runs_needed(samples: Samples, metrics: Sequence[str], precision: float | Non
 
 
 def _worst(samples: Samples, metric: str) -> float:
-    """The widest interval, of a mean or of a difference from the first case, as a share of the mean; by chance."""
+    """The widest interval by chance, of a mean or of a difference from the first case, as a share of the mean."""
     first = samples.values(0, metric)
     shares = [0.0]
     for case in range(len(samples.outcomes)):
@@ -105,8 +107,8 @@ def _runs(bench: Bench, cases: Sequence[Scenario], count: int, seed: int, audien
     jobs = [(case, child_seed(seed, index)) for index in range(count) for case in cases]
     _announce(len(cases), count, bench.missing_s(jobs), audience.stage)
     with audience.progress("runs") as report:
-        found = bench.outcomes(jobs, report)
-    return [found[case :: len(cases)] for case in range(len(cases))]
+        outcomes = bench.outcomes(jobs, report)
+    return [outcomes[case :: len(cases)] for case in range(len(cases))]
 
 
 def _announce(cases: int, count: int, missing_s: float, say: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""What of a job is how full, and so what binds and how much room all else has."""
+"""How full each resource of a job is: which ones bind, and how much head room the others have."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from twin.deployment import Deployment
 from twin.scenario import Scenario
 
 FULL = 0.9
-"""Something that is busier is said to bind; queues before it grow without limit soon after."""
+"""A resource used to this share or more is said to bind; with little more, queues grow without limit."""
 NO_SPARE = 0.99
-"""Share of the time."""
+"""A resource that is used for this share of the time has nothing to spare."""
 
 
 class Resource(NamedTuple):
-    """kind: operator, CPU, memory, network card or link. used: share in use, the mean over runs; of operators, of the
-    time of a replica."""
+    """kind: operator, CPU, memory, network card or link. used: the share in use, the mean over runs; for an operator,
+    the share of its replicas' time."""
 
     kind: str
     name: str
@@ -33,7 +33,7 @@ class Resource(NamedTuple):
 
 
 def without_spare(scenario: Scenario, outcomes: Sequence[RunOutcome]) -> list[str]:
-    """Operators that were busy, and hosts whose CPU was in use, all of the time, in the mean over the runs.
+    """Operators and hosts whose replicas or CPU were busy all of the time, in the mean over the runs.
 
     A longer run may show that the job does not keep up, once its queues have filled.
     """
@@ -43,31 +43,31 @@ def without_spare(scenario: Scenario, outcomes: Sequence[RunOutcome]) -> list[st
 
 
 def resources(scenario: Deployment, outcomes: Sequence[RunOutcome]) -> list[Resource]:
-    """All that carry anything, the fullest first."""
-    found = [
-        Resource("operator", each.name, _mean(outcomes, f"operators.{each.name}.busy"))
-        for each in scenario.query.operators
+    """All resources that are used at all, the fullest first."""
+    listed = [
+        Resource("operator", operator.name, _mean(outcomes, f"operators.{operator.name}.busy"))
+        for operator in scenario.query.operators
     ]
     for host in scenario.cluster.hosts:
-        found.append(Resource("CPU", host.name, _mean(outcomes, f"hosts.{host.name}.cpu")))
-        found.append(Resource("memory", host.name, _mean(outcomes, f"hosts.{host.name}.memory_mb") / host.ram_mb))
-        found.append(Resource("network card", host.name, _mean(outcomes, f"links.{host.name}.utilisation")))
+        listed.append(Resource("CPU", host.name, _mean(outcomes, f"hosts.{host.name}.cpu")))
+        listed.append(Resource("memory", host.name, _mean(outcomes, f"hosts.{host.name}.memory_mb") / host.ram_mb))
+        listed.append(Resource("network card", host.name, _mean(outcomes, f"links.{host.name}.utilisation")))
     for link in scenario.cluster.links:
         for ends in (link.between, link.between[::-1]):
             name = "->".join(ends)
-            found.append(Resource("link", name, _mean(outcomes, f"links.{name}.utilisation")))
-    return sorted((each for each in found if each.used > 0.0), key=lambda each: -each.used)
+            listed.append(Resource("link", name, _mean(outcomes, f"links.{name}.utilisation")))
+    return sorted((resource for resource in listed if resource.used > 0.0), key=lambda resource: -resource.used)
 
 
-def binding(found: Sequence[Resource], scenario: Scenario) -> str:
-    """What is full, in words; empty if nothing is."""
-    full = [each for each in found if each.used >= FULL]
+def binding(listed: Sequence[Resource], scenario: Scenario) -> str:
+    """The resources that bind, in words; empty if none does."""
+    full = [resource for resource in listed if resource.used >= FULL]
     if not full:
         return ""
-    hosts = {each.name for each in full if each.kind == "CPU"}
-    operators = [each for each in full if each.kind == "operator"]
-    words = [f"operator {each.name} on {_hosts(each.name, scenario)} ({each.used:.0%} busy)" for each in operators]
-    words += [f"{each.kind} of {each.name} ({each.used:.0%})" for each in full if each.kind != "operator"]
+    hosts = {resource.name for resource in full if resource.kind == "CPU"}
+    operators = [resource for resource in full if resource.kind == "operator"]
+    words = [f"operator {busy.name} on {_hosts(busy.name, scenario)} ({busy.used:.0%} busy)" for busy in operators]
+    words += [f"{other.kind} of {other.name} ({other.used:.0%})" for other in full if other.kind != "operator"]
     alone = bool(operators) and not hosts and len(full) == len(operators)
     return " and ".join(words) + ("; its hosts have cores to spare for more replicas" if alone else "")
 
@@ -77,4 +77,4 @@ def _hosts(operator: str, scenario: Scenario) -> str:
 
 
 def _mean(outcomes: Sequence[RunOutcome], name: str) -> float:
-    return float(np.mean([of(each.measures, name) for each in outcomes]))
+    return float(np.mean([of(outcome.measures, name) for outcome in outcomes]))

@@ -1,8 +1,8 @@
 """Which inputs matter: screening after Morris, then first-order indices after Sobol for those that do.
 
-Every point of the input space is simulated on the same random numbers, so that what differs is the inputs' doing.
+Every point of the input space is simulated on the same random numbers, so that all differences are due to the inputs.
 Morris (Technometrics 33, 1991, with mu* of Campolongo et al., Environmental Modelling & Software 22, 2007): mean size
-of the effect of a step of one input, others anywhere. Sobol (Mathematics and Computers in Simulation 55, 2001; Saltelli
+of the effect of a step of one input, for any others. Sobol (Mathematics and Computers in Simulation 55, 2001; Saltelli
 et al., Computer Physics Communications 181, 2010): share of the variance of the result that an input explains alone
 (first order), and with all others together (total).
 """
@@ -35,7 +35,7 @@ FEWEST_INPUTS = 2
 
 
 class Screening(NamedTuple):
-    """Of an input, after Morris; see `InputEffect`."""
+    """What Morris says of an input; see `InputEffect`."""
 
     mu: float
     mu_star: float
@@ -44,7 +44,7 @@ class Screening(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Of the variance, after Sobol; see `InputEffect`."""
+    """An input's shares of the variance, after Sobol; see `InputEffect`."""
 
     first: float | None = None
     first95: float | None = None
@@ -62,11 +62,11 @@ class TornadoEnds(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputEffect:
-    """What an input does to the metric, in the unit of that. low, high: its interval.
+    """What an input does to the metric, in the unit of the metric. low, high: the interval of the input.
 
     mu, mu_star, sigma: mean, mean size and standard deviation of the effect of a step over it (Morris). first, total:
     shares of the variance (Sobol), if it matters. given, at_low, at_high: the metric with all inputs as given, and with
-    this one at its ends. Those on 95 are half widths of 95 % intervals.
+    this one at its ends. Fields whose names end in 95 are half widths of 95 % intervals.
     """
 
     input: str
@@ -89,7 +89,7 @@ class InputEffect:
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensitivityAnswer:
-    """`twin sensitivity`; the inputs that matter most first."""
+    """The answer of `twin sensitivity`; the inputs that matter most come first."""
 
     scenario: str
     metric: str
@@ -102,7 +102,7 @@ class SensitivityAnswer:
 
 
 class Input(NamedTuple):
-    """A knob, and the interval in which it may be; even: in its logarithm."""
+    """A knob, and the interval that it is varied over. log: shares of the interval are even in its logarithm."""
 
     knob: Knob
     low: float
@@ -110,15 +110,14 @@ class Input(NamedTuple):
     log: bool = False
 
     def value(self, share: float, whole: bool) -> float | int:
-        """At a share in [0, 1] of the interval."""
-        found = self.low * (self.high / self.low) ** share if self.log else self.low + (self.high - self.low) * share
-        return round(found) if whole else float(found)
+        """The value at a share in [0, 1] of the interval."""
+        value = self.low * (self.high / self.low) ** share if self.log else self.low + (self.high - self.low) * share
+        return round(value) if whole else float(value)
 
 
 class SampleBudget(NamedTuple):
-    """trajectories: of Morris, each (inputs + 1) points. samples: of Sobol, (inputs + 2) points each; a power of 2.
-
-    replications: runs a point, whose mean is taken.
+    """trajectories: for Morris; each has (inputs + 1) points. samples: for Sobol, a power of 2; each has (inputs + 2)
+    points. replications: the runs of each point; their mean is taken.
     """
 
     trajectories: int = 10
@@ -136,15 +135,15 @@ class SampleBudget(NamedTuple):
 
 
 def inputs(texts: Sequence[str], scenario: Scenario) -> list[Input]:
-    """From PATH=LOW..HIGH, or PATH=LOW..HIGH:log. Raises BadInput if one is none, given twice, or there are too few."""
-    found = [_input(text, scenario) for text in texts]
-    names = [each.knob.name for each in found]
+    """Inputs from PATH=LOW..HIGH, or PATH=LOW..HIGH:log. Raises BadInput if one is invalid or double, or too few."""
+    listed = [_input(text, scenario) for text in texts]
+    names = [item.knob.name for item in listed]
     if len(names) < FEWEST_INPUTS:
         raise BadInput(f"{len(names)} inputs; give {FLAG} PATH=LOW..HIGH twice or more (twin whatif --vary is for one)")
     for name in names:
         if names.count(name) > 1:
             raise BadInput(f"{FLAG} {name} is given {names.count(name)} times; give one interval")
-    return found
+    return listed
 
 
 def _input(text: str, scenario: Scenario) -> Input:
@@ -165,7 +164,7 @@ def _input(text: str, scenario: Scenario) -> Input:
 
 
 class Model(NamedTuple):
-    """The simulator as a function of shares in [0, 1], an input each."""
+    """The simulator as a function of points: for each input, a share in [0, 1] of its interval."""
 
     scenario: Scenario
     inputs: Sequence[Input]
@@ -174,8 +173,8 @@ class Model(NamedTuple):
     seed: int
 
     def jobs(self, points: np.ndarray) -> list[Job]:
-        """points: [N, inputs]. The runs of each point, point by point. Raises BadInput if one is not valid."""
-        whole = [each.knob.whole(self.scenario) for each in self.inputs]
+        """The runs of all points, point by point. points: [N, inputs]. Raises BadInput if one is no valid scenario."""
+        whole = [item.knob.whole(self.scenario) for item in self.inputs]
         seeds = [child_seed(self.seed, index) for index in range(self.replications)]
         turned: dict[tuple[float, ...], Scenario] = {}
         for point in points:
@@ -183,37 +182,37 @@ class Model(NamedTuple):
         return [(turned[tuple(point)], seed) for point in points for seed in seeds]
 
     def results(self, bench: Bench, points: np.ndarray, audience: Audience) -> np.ndarray:
-        """[N]: means over replications. Raises BadInput where nothing reached a sink."""
+        """[N], the means over replications. Raises BadInput where nothing reached a sink."""
         jobs = self.jobs(points)
         missing_s = bench.missing_s(jobs)
         audience.stage(f"{len(points)} points, {self.replications} runs of each: about {missing_s:.2g} CPU seconds")
         with audience.progress("runs") as report:
-            found = bench.outcomes(jobs, report)
-        values = np.array([of(each.measures, self.metric) for each in found]).reshape(len(points), -1)
+            outcomes = bench.outcomes(jobs, report)
+        values = np.array([of(outcome.measures, self.metric) for outcome in outcomes]).reshape(len(points), -1)
         for point, row in zip(points, values, strict=True):
             if not np.all(np.isfinite(row)):
                 raise BadInput(f"no {self.metric} at {self.told(point)}: no results there; narrow the intervals")
         return values.mean(axis=1)
 
     def told(self, point: np.ndarray) -> str:
-        """The values of a point, in words."""
-        whole = [each.knob.whole(self.scenario) for each in self.inputs]
+        """The values of the inputs at a point, in words."""
+        whole = [item.knob.whole(self.scenario) for item in self.inputs]
         named = zip(self.inputs, point, whole, strict=True)
-        return ", ".join(f"{each.knob.name} = {each.value(share, flag):.4g}" for each, share, flag in named)
+        return ", ".join(f"{item.knob.name} = {item.value(share, flag):.4g}" for item, share, flag in named)
 
     def _turned(self, point: np.ndarray, whole: Sequence[bool]) -> Scenario:
-        found = self.scenario
-        for each, share, flag in zip(self.inputs, point, whole, strict=True):
-            found = each.knob.turned(found, each.value(float(share), flag))
-        return found
+        turned = self.scenario
+        for item, share, flag in zip(self.inputs, point, whole, strict=True):
+            turned = item.knob.turned(turned, item.value(float(share), flag))
+        return turned
 
 
 def sensitivity(model: Model, budget: SampleBudget, bench: Bench, audience: Audience) -> SensitivityAnswer:
-    """Inputs in order of what they do. Raises BadInput as `Model.results` does."""
+    """Screens all inputs, and explains the variance by those that matter. Raises BadInput as `Model.results` does."""
     budget.check()
     screened = _morris(model, budget, bench, audience)
-    largest = max(each.mu_star for each in screened)
-    matter = [index for index, each in enumerate(screened) if largest and each.mu_star >= MATTERS * largest]
+    largest = max(screening.mu_star for screening in screened)
+    matter = [index for index, known in enumerate(screened) if largest and known.mu_star >= MATTERS * largest]
     ends = _ends(model, bench, audience)
     few = model._replace(inputs=[model.inputs[index] for index in matter])
     shares = _sobol(few, budget, bench, audience) if len(matter) > 1 else []
@@ -246,7 +245,7 @@ def _problem(model: Model) -> dict[str, Any]:
 
 
 def _seed(model: Model) -> int:
-    """For SALib, to which 0 is none."""
+    """A seed for SALib, which takes 0 for no seed."""
     return 1 + model.seed % (2**32 - 1)
 
 
@@ -258,8 +257,8 @@ def _morris(model: Model, budget: SampleBudget, bench: Bench, audience: Audience
     problem, seed = _problem(model), _seed(model)
     points = sampling.sample(problem, budget.trajectories, num_levels=LEVELS, seed=seed)
     results = model.results(bench, points, audience)
-    found = analysis.analyze(problem, points, results, num_levels=LEVELS, seed=seed)
-    columns = (np.asarray(found[name], float).tolist() for name in ("mu", "mu_star", "mu_star_conf", "sigma"))
+    analysed = analysis.analyze(problem, points, results, num_levels=LEVELS, seed=seed)
+    columns = (np.asarray(analysed[name], float).tolist() for name in ("mu", "mu_star", "mu_star_conf", "sigma"))
     return [Screening(*row) for row in zip(*columns, strict=True)]
 
 
@@ -273,20 +272,20 @@ def _sobol(model: Model, budget: SampleBudget, bench: Bench, audience: Audience)
     results = model.results(bench, points, audience)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # indices of a result that never varies are NaN
-        found = analysis.analyze(problem, results, calc_second_order=False, seed=seed)
-    columns = (np.asarray(found[name], float).tolist() for name in ("S1", "S1_conf", "ST", "ST_conf"))
+        analysed = analysis.analyze(problem, results, calc_second_order=False, seed=seed)
+    columns = (np.asarray(analysed[name], float).tolist() for name in ("S1", "S1_conf", "ST", "ST_conf"))
     return [Shares(*row) for row in zip(*columns, strict=True)]
 
 
 def _ends(model: Model, bench: Bench, audience: Audience) -> list[TornadoEnds]:
-    """Of each input, all others as given."""
+    """The metric at both ends of each input, with all others as given."""
     audience.stage("each input at its ends, the others as given")
     seeds = [child_seed(model.seed, index) for index in range(model.replications)]
     cases = [model.scenario]
-    for each in model.inputs:
-        whole = each.knob.whole(model.scenario)
-        cases += [each.knob.turned(model.scenario, each.value(share, whole)) for share in (0.0, 1.0)]
-    found = bench.outcomes([(case, seed) for case in cases for seed in seeds])
-    values = np.array([of(each.measures, model.metric) for each in found]).reshape(len(cases), -1)
+    for item in model.inputs:
+        whole = item.knob.whole(model.scenario)
+        cases += [item.knob.turned(model.scenario, item.value(share, whole)) for share in (0.0, 1.0)]
+    outcomes = bench.outcomes([(case, seed) for case in cases for seed in seeds])
+    values = np.array([of(outcome.measures, model.metric) for outcome in outcomes]).reshape(len(cases), -1)
     means = [of_mean(row, model.metric).mean for row in values]
     return [TornadoEnds(means[0], *means[2 * index + 1 :][:2]) for index in range(len(model.inputs))]

@@ -1,4 +1,4 @@
-"""One run of one scenario: the only place of this room that simulates."""
+"""One run of one scenario. This is the only file of this folder that simulates."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from twin.workload import Replay
 
 
 def run(scenario: Scenario, seed: int) -> Run:
-    """Same arguments, same run. Raises BadInput as `twin.simulation.simulate` does."""
+    """Makes a run; the same arguments give the same run. Raises BadInput as `twin.simulation.simulate` does."""
     return simulate(scenario.with_run(seed=seed))
 
 
 def key(scenario: Scenario) -> str:
-    """16 hex digits over all that decides a run except its seed, the recordings that are replayed included."""
+    """16 hex digits of a hash of all that decides a run except its seed, including the recordings that are replayed."""
     laws = scenario.workload.arrivals.items()
     recorded = {name: _digest(Path(law.path)) for name, law in laws if isinstance(law, Replay)}
     return hashlib.sha256(json.dumps([VERSION, config_hash(scenario), recorded]).encode()).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""What is compared: the scenario as it is given, and what a question makes of it.
+"""The variants that are compared: the scenario as given, and all variants that a question makes of it.
 
-Every option is a dimension: plans, policies, events and knobs. The variants are all their combinations; the first of a
-plan, a policy or events is what the scenario says, and a knob takes the values that are listed for it.
+Every option is a dimension: plans, policies, events and knobs. The variants are all their combinations. For plans,
+policies and events the first choice is what the scenario says; a knob takes the values that are listed for it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ EVENT = "event"
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """settings: what was done to the scenario, by dimension; of the one that all others are compared with, the values
-    that it has already, if they were asked for."""
+    """settings: what was changed in the scenario, by dimension. The scenario as given, which the others are compared
+    with, has settings only if the values that it has already are among those listed."""
 
     label: str
     scenario: Scenario
@@ -39,7 +39,7 @@ class Variant:
 
 
 class VariantsQuestion(NamedTuple):
-    """As the options say it: knobs as PATH=VALUES, files of plans, names of policies, events in YAML."""
+    """The texts of the options: knobs as PATH=VALUES, files of plans, names of policies, events in YAML."""
 
     vary: Sequence[str] = ()
     plans: Sequence[str] = ()
@@ -57,9 +57,9 @@ class VariantStep(NamedTuple):
 
 
 def variants(given: Scenario, question: VariantsQuestion) -> list[Variant]:
-    """The scenario as given, then all that the question makes of it, each once.
+    """The scenario as given, then all variants that the question makes of it, each once.
 
-    Raises BadInput if it makes nothing of it, or too much, or something that is no valid scenario.
+    Raises BadInput if there are none or too many, or if one is no valid scenario.
     """
     dimensions = [*_choices(question), *(_knob(given, text) for text in question.vary)]
     count = 1
@@ -67,43 +67,43 @@ def variants(given: Scenario, question: VariantsQuestion) -> list[Variant]:
         count *= len(dimension)
     if count > MOST:
         raise BadInput(f"the grid has {count:,} variants, more than {MOST:,}; vary less at once")
-    found = {key(given): Variant(GIVEN, given)}
+    by_key = {key(given): Variant(GIVEN, given)}
     for steps in itertools.product(*dimensions):
         scenario = given
         for step in steps:
             scenario = _taken(scenario, step)
         done = {step.dimension: step.value for step in steps if step.value != GIVEN}
-        same = found.setdefault(key(scenario), Variant(label(done), scenario, done))
-        if not same.settings:  # what is given, which has its place among the values
-            found[key(scenario)] = replace(same, settings=done)
-    if len(found) < 2:
+        same = by_key.setdefault(key(scenario), Variant(label(done), scenario, done))
+        if not same.settings:  # it is the scenario as given, whose values are among those listed
+            by_key[key(scenario)] = replace(same, settings=done)
+    if len(by_key) < 2:
         raise BadInput("nothing to compare; add --vary PATH=V1,V2, --plan FILE, --policy NAME or --event EVENT")
-    return [*found.values()]
+    return [*by_key.values()]
 
 
 def scenarios_compared(names: Sequence[str], assignments: Sequence[str]) -> list[Variant]:
-    """One a scenario, under its name on the command line; assignments hold for all.
+    """One variant for each scenario, under its name on the command line; the assignments are made in all of them.
 
     Raises BadInput as `as_variants`, or if one cannot be read.
     """
     return as_variants([Variant(name, set_values(scenario_file.load(name), assignments)) for name in names])
 
 
-def as_variants(found: Sequence[Variant]) -> list[Variant]:
-    """The same. Raises BadInput for fewer than two, or for two that are the same."""
-    if len(found) < 2:
-        named = f"one scenario, {found[0].label}," if found else "no scenario"
+def as_variants(listed: Sequence[Variant]) -> list[Variant]:
+    """The same variants. Raises BadInput if there are fewer than two, or if two are the same."""
+    if len(listed) < 2:
+        named = f"one scenario, {listed[0].label}," if listed else "no scenario"
         raise BadInput(f"{named} and nothing to compare it with; name two or more")
     seen: dict[str, str] = {}
-    for each in found:
-        twin = seen.setdefault(key(each.scenario), each.label)
-        if twin is not each.label or sum(other.label == each.label for other in found) > 1:
-            raise BadInput(f"{each.label} is the same as {twin}; nothing to compare")
-    return list(found)
+    for variant in listed:
+        twin = seen.setdefault(key(variant.scenario), variant.label)
+        if twin is not variant.label or sum(other.label == variant.label for other in listed) > 1:
+            raise BadInput(f"{variant.label} is the same as {twin}; nothing to compare")
+    return list(listed)
 
 
 def label(settings: Mapping[str, Any]) -> str:
-    """Short words for what was done."""
+    """A few words for what was changed."""
     return (
         ", ".join(described(value) if name == EVENT else _text(name, value) for name, value in settings.items())
         or GIVEN
@@ -116,13 +116,13 @@ def short(name: str) -> str:
 
 
 def _choices(question: VariantsQuestion) -> list[list[VariantStep]]:
-    """Plans, policies and events, if there are any, after what is given."""
-    policies = [each.strip() for text in question.policies for each in text.split(",") if each.strip()]
+    """A dimension each for plans, policies and events, if any are given; the first choice is the scenario as given."""
+    policies = [name.strip() for text in question.policies for name in text.split(",") if name.strip()]
     for name in policies:
         if name != NO_POLICY and name not in POLICIES:
             raise BadInput(f"--policy {name}: unknown policy; {suggest(name, [NO_POLICY, *POLICIES])}")
     listed = {"plan": question.plans, "policy": policies, EVENT: question.events}
-    return [[VariantStep(kind, each, kind) for each in (GIVEN, *found)] for kind, found in listed.items() if found]
+    return [[VariantStep(kind, value, kind) for value in (GIVEN, *values)] for kind, values in listed.items() if values]
 
 
 def _knob(given: Scenario, text: str) -> list[VariantStep]:

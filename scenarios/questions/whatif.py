@@ -1,4 +1,4 @@
-"""Variants of a scenario beside the scenario itself: means, differences, and whether chance explains them."""
+"""Compares variants of a scenario with the scenario itself: means, differences, and whether these are significant."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from twin.errors import BadInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedMetric(Change):
-    """A metric of a variant, in its own unit: mean, half its 95 % interval, the runs' own values; and its change from
-    the first variant, which has none. words: the change in a sentence's part."""
+    """A metric of a variant, in its own unit: the mean, half its 95 % interval, and the values of the runs; and its
+    change from the first variant, which itself has no change. words: the change as a part of a sentence."""
 
     mean: Number
     half_width95: Number
@@ -33,8 +33,8 @@ class ComparedMetric(Change):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedVariant:
-    """settings: what was done to the scenario. full: operators and hosts with nothing to spare. course: of policies, by
-    period, in columns."""
+    """settings: what was changed in the scenario. full: operators and hosts with nothing to spare. course: columns by
+    period, of policies only."""
 
     variant: str
     settings: Mapping[str, Any]
@@ -50,7 +50,7 @@ class ComparedVariant:
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantsCompared:
-    """`twin whatif` and `twin compare`. needed: runs of each that the precision would take; null if it is reached."""
+    """The answer of `twin whatif` and `twin compare`. needed: runs of each for the precision; null if it is reached."""
 
     scenario: str
     compared_with: str
@@ -75,8 +75,8 @@ def check(bench: Bench, variants: Sequence[Variant]) -> None:
 def compared(
     bench: Bench, variants: Sequence[Variant], metrics: Sequence[str], wanted: Wanted, seed: int, audience: Audience
 ) -> VariantsCompared:
-    """The first variant is what the others are compared with; metrics: names in full. Raises BadInput as `replicate`
-    does."""
+    """Runs all variants, and compares the others with the first one. metrics: full names. Raises BadInput as
+    `replicate` does."""
     samples = replicate(bench, [variant.scenario for variant in variants], metrics, wanted, seed, audience)
     return answer(variants, metrics, wanted, seed, samples)
 
@@ -84,10 +84,10 @@ def compared(
 def answer(
     variants: Sequence[Variant], metrics: Sequence[str], wanted: Wanted, seed: int, samples: Samples
 ) -> VariantsCompared:
-    """What the runs of all variants say."""
+    """The answer that the runs of all variants give."""
     cells = [(case, metric) for case in range(1, len(variants)) for metric in metrics]
-    found = [changed(samples.values(case, metric), samples.values(0, metric), metric) for case, metric in cells]
-    changes = dict(zip(cells, adjusted(found), strict=True))
+    changes_alone = [changed(samples.values(case, metric), samples.values(0, metric), metric) for case, metric in cells]
+    changes = dict(zip(cells, adjusted(changes_alone), strict=True))
     return VariantsCompared(
         scenario=variants[0].scenario.name,
         compared_with=variants[0].label,
@@ -97,7 +97,7 @@ def answer(
         precision=wanted.precision,
         needed=samples.needed or None,
         comparisons=len(changes),
-        variants=tuple(_variant(each, case, samples, metrics, changes) for case, each in enumerate(variants)),
+        variants=tuple(_variant(variant, case, samples, metrics, changes) for case, variant in enumerate(variants)),
     )
 
 

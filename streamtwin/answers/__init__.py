@@ -1,1 +1,1 @@
-"""How answers are told: one presentation a question, for the terminal, the folder, the page and the notebook."""
+"""How answers are shown: one presentation a question, for the terminal, the folder, the page and the notebook."""

@@ -1,4 +1,4 @@
-"""`twin capacity`: the limit, how sure it is, why it ends there, and how full everything is at it."""
+"""Shows the answer of `twin capacity`: the limit, how sure it is, what causes it, and how full everything is there."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 MOST_RESOURCES = 12
 MOST_BY_CHANCE = 1
-"""Of three longer runs."""
+"""So many of the three longer runs may fail by chance; if more fail, the answer warns that runs are too short."""
 
 
 def told(answer: CapacityAnswer) -> Presentation:
-    """Rows: a line a repetition and value that was tried."""
+    """The presentation. There is one row for each repetition and each value that was tried in it."""
     return Presentation(
         heading=f"{answer.scenario}: capacity",
         sentences=[*_limit(answer), *_shape(answer), *_why(answer)],
@@ -98,9 +98,9 @@ def _why(answer: CapacityAnswer) -> Iterator[str]:
 
 
 def _resources(answer: CapacityAnswer) -> Wide:
-    """How full everything is just before the limit and just beyond; at most a dozen, the fullest first."""
+    """How full everything is just before the limit and just beyond it: at most a dozen things, the fullest first."""
     columns = {"what": "what", "used": "used", "head_room": "head room", "beyond": "used beyond"}
-    rows = [_row(each) for each in answer.resources[:MOST_RESOURCES]]
+    rows = [_row(resource) for resource in answer.resources[:MOST_RESOURCES]]
     return of_rows(f"{answer.scenario}: resources at the limit, simulated", columns, rows)
 
 
@@ -117,8 +117,8 @@ def _row(resource: ResourceAtLimit) -> dict[str, Any]:
 def _rows(answer: CapacityAnswer) -> list[dict[str, Any]]:
     return [
         {"repetition": index, "value": float(value), "holds": holds}
-        for index, seen in enumerate(answer.holds)
-        for value, holds in seen.items()
+        for index, tried in enumerate(answer.holds)
+        for value, holds in tried.items()
     ]
 
 

@@ -1,4 +1,4 @@
-"""`twin whatif` and `twin compare`: variants beside each other, and which differences are no chance."""
+"""Shows the answers of `twin whatif` and `twin compare`: variants side by side, and the significant changes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ COLUMNS = {
     "words": "in words",
 }
 LISTED = ("mean", "half_width95", "difference", "difference95", "p_value", "p_adjusted", "significant", "words")
-"""Of a metric, in a row."""
+"""The fields of a metric that a row has."""
 
 
 def told(answer: VariantsCompared) -> Presentation:
-    """Rows: a line a variant and metric, numbers as they are."""
+    """The presentation. There is one row for each variant and metric, with unrounded numbers."""
     return Presentation(
         heading=f"{answer.scenario}: what if",
         sentences=list(changes(answer)),
@@ -42,7 +42,7 @@ def told(answer: VariantsCompared) -> Presentation:
 
 
 def rows(answer: VariantsCompared) -> list[dict[str, Any]]:
-    """A line a variant and metric."""
+    """One row for each variant and metric, with unrounded numbers."""
     return [
         {"variant": row.variant, "metric": metric, **{key: asdict(cell)[key] for key in LISTED}}
         for row in answer.variants
@@ -51,7 +51,7 @@ def rows(answer: VariantsCompared) -> list[dict[str, Any]]:
 
 
 def changes(answer: VariantsCompared) -> Iterator[str]:
-    """How many variants keep up, and for each metric which one differs most for sure."""
+    """Sentences: how many variants keep up, and for each metric which variant has the largest significant change."""
     runs, count = answer.replications, len(answer.variants)
     well = [
         row.variant
@@ -75,7 +75,7 @@ def changes(answer: VariantsCompared) -> Iterator[str]:
 
 
 def notes(answer: VariantsCompared) -> Iterator[str]:
-    """The runs' own warnings, and a precision that is not reached."""
+    """The warnings of the runs, and a note if the precision that was asked for is not reached."""
     for row in answer.variants:
         yield from (f"warning: {row.variant}: {text}" for text in row.warnings)
     if answer.needed:
@@ -84,7 +84,7 @@ def notes(answer: VariantsCompared) -> Iterator[str]:
 
 
 def change(cell: ComparedMetric) -> str:
-    """As a share of the first variant's mean; empty where nothing is compared."""
+    """The change in percent of the first variant's mean, with its interval; empty where nothing is compared."""
     share, half = cell.share, cell.share95
     if share is None:
         return ""
@@ -95,14 +95,14 @@ def change(cell: ComparedMetric) -> str:
 
 
 def keeps_up(row: ComparedVariant) -> str:
-    """Of a variant that was not backpressured in any run."""
+    """Whether a variant keeps up that was not backpressured in any run: yes, or unknown and why."""
     if not row.full:
         return "yes"
     return f"unknown: {', '.join(row.full)} was fully used, so queues may still be filling; run longer"
 
 
 def _table(answer: VariantsCompared) -> Wide:
-    """A line a variant and metric, and whether it keeps up."""
+    """One line for each variant and metric, and one for each variant that says whether it keeps up."""
     title = (
         f"{answer.scenario}: simulated, {answer.replications} runs of each on the same random numbers; "
         f"changes from '{answer.compared_with}'"
@@ -134,7 +134,7 @@ def _of(count: int, runs: int) -> str:
 
 
 def _figure(answer: VariantsCompared) -> Figure:
-    """Over the values of the first knob if it takes numbers, a line for each combination of all else."""
+    """If a knob takes numbers, its values are the x axis, and each combination of the other settings is a line."""
     from figures.comparison import comparison
 
     over = next((name for row in answer.variants for name, value in row.settings.items() if _number(value)), None)

@@ -1,4 +1,4 @@
-"""`twin dry-run`: what a change does to a running job, and what to bear in mind."""
+"""Shows the answer of `twin dry-run`: what a change does to a running job, and how far the answer can be trusted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNKNOWN = MeanOfRuns(None, None, ())
 
 
 def told(answer: DryRunAnswer) -> Presentation:
-    """Rows: a line a run."""
+    """The presentation. There is one row for each run."""
     columns = {name: known.values for name, known in answer.measures.items()}
     return Presentation(
         heading=f"{answer.scenario}: a change tried",
@@ -61,7 +61,7 @@ def _limits(answer: DryRunAnswer) -> Iterator[str]:
 
 
 def _table(answer: DryRunAnswer) -> Wide:
-    """A line a quantity: the mean with its interval, and the lowest and highest run; or both ways of failover."""
+    """One line for each quantity: its mean, and either the lowest and highest run, or both ways of failover."""
     title = f"{answer.scenario}: {answer.change}, simulated, {answer.replications} pairs of runs"
     if answer.full is None or answer.saved is None:
         columns = {"what": "what", "mean": "mean ± 95 %", "low": "lowest run", "high": "highest run"}
@@ -95,7 +95,7 @@ def _value(name: str, mean: float | None, half: float | None) -> str:
 
 
 def _figure(answer: DryRunAnswer) -> Figure:
-    """Periods without results are left out, so that a line joins those with some."""
+    """Periods without results are left out, so that the line joins the periods that have results."""
     from figures.over_time import over_time
 
     table: dict[str, list[Any]] = {key: [] for key in ("panel", "series", "x", "mean", "half_width")}

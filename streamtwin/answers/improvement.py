@@ -1,4 +1,4 @@
-"""`twin improve`: regret and errors of a model, round by round."""
+"""Shows the answer of `twin improve`: regret and errors of a model, round by round."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def told(answer: ModelImproved) -> Presentation:
-    """A line a round."""
+    """The presentation. There is one row for each round."""
     first, last = answer.rows[0], answer.rows[-1]
     where = f"{answer.model} on {answer.on}"
     title = f"{where}: simulated regret over {answer.judges} jobs of {answer.plans} plans each at most"

@@ -1,4 +1,4 @@
-"""`twin validate` and `twin benchmark`: optimizers beside each other in the simulator."""
+"""Shows the answers of `twin validate` and `twin benchmark`: optimizers compared in the simulator."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NO_MODEL = "-"
-"""Of what asks no cost model."""
+"""Stands in place of a cost model where an optimizer asks none."""
 
 
 def told(answer: PlansJudged) -> Presentation:
-    """A table a scenario, and of several the standings."""
+    """A table for each scenario, and the overall standings if there are several scenarios."""
     several = len({row.scenario for row in answer.rows}) > 1
     return Presentation(
         heading="Optimizers in the simulator",
@@ -33,7 +33,7 @@ def told(answer: PlansJudged) -> Presentation:
 
 
 def told_of_suite(answer: SuiteJudged) -> Presentation:
-    """A table a family, and one over all that ask for a placement."""
+    """A table for each family of problems, and one over all families that ask for a placement."""
     boards = [of_standings(board, f"{name}: {JUDGED[MEMBERS[name].asks]}") for name, board in answer.by_family.items()]
     families = [f"{name}: {_best(board)[0]}" for name, board in answer.by_family.items()]
     overall = [of_standings(answer.standings, "all placements: regret in the simulator")] if answer.standings else []

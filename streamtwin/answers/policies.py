@@ -1,4 +1,4 @@
-"""`twin compare-policies`: a line a quantity, a column a policy, and what happens over time."""
+"""Shows the answer of `twin compare-policies`: a table with a column for each policy, and a figure over time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NOTED = "*"
+"""Marks a significant difference."""
 
 
 def told(answer: PoliciesCompared) -> Presentation:
-    """Rows: a line a policy and metric."""
+    """The presentation. There is one row for each policy and metric."""
     return Presentation(
         heading=f"{answer.scenario}: policies",
         sentences=list(changes(answer)),
@@ -33,7 +34,7 @@ def told(answer: PoliciesCompared) -> Presentation:
 
 
 def _table(answer: PoliciesCompared) -> Wide:
-    """What is no metric of the answer, as there is no SLO, is left out."""
+    """One line for each quantity. Quantities that the answer lacks are left out: those of the SLO if none was given."""
     title = (
         f"{answer.scenario}: simulated, {answer.replications} runs of each on the same random numbers, "
         f"means ± 95 %; {NOTED} significantly other than {answer.compared_with!r}"
@@ -47,7 +48,7 @@ def _table(answer: PoliciesCompared) -> Wide:
 
 
 def _unknown(answer: PoliciesCompared) -> Iterator[str]:
-    """A line for each policy of which the runs are too short to tell whether it keeps up."""
+    """A line for each policy whose runs are too short to tell whether it keeps up."""
     for row in answer.variants:
         if _state(row, answer.replications) == "?":
             yield f"whether {row.variant} keeps up {keeps_up(row)}"

@@ -1,4 +1,4 @@
-"""What an answer looks like to people, whoever shows it: a terminal, a page, a notebook, files."""
+"""What people see of an answer. A terminal, a page, a notebook and files all show the same presentation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presentation:
-    """heading: of a page. sentences: the first one is the answer. notes: what a reader should know besides.
+    """heading: the title of a page. sentences: the first one is the answer. notes: what a reader should know besides.
 
-    rows: of table.csv and of the data frame, all with the same keys. figure: draws it; None: there is nothing to draw.
+    rows: those of table.csv and of the data frame; all have the same keys. figure: a function that draws the figure;
+    None if there is nothing to draw.
     """
 
     heading: str

@@ -1,4 +1,4 @@
-"""The questions whose answers are kept in folders: by command, the type of its answer, and how that is told."""
+"""The questions whose answers are kept in folders: for each command, the type of its answer and how to show it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamtwin.answers.presentation import Presentation
 
 
 class Answered(NamedTuple):
-    """answer: a result type. told: a function from such a result to its presentation."""
+    """answer: the type of the result. told: the function that turns such a result into its presentation."""
 
     answer: Any
     told: Callable[[Any], Presentation]

@@ -1,4 +1,4 @@
-"""`twin sensitivity`: which inputs matter, in which order, and how much."""
+"""Shows the answer of `twin sensitivity`: which inputs matter, in which order, and how much."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLUMNS = {
 
 
 def told(answer: SensitivityAnswer) -> Presentation:
-    """Rows: a line an input."""
+    """The presentation. There is one row for each input."""
     return Presentation(
         heading=f"{answer.scenario}: sensitivity",
         sentences=[f"{answer.inputs[0].input} matters most for {answer.metric}."],
@@ -40,7 +40,7 @@ def told(answer: SensitivityAnswer) -> Presentation:
 
 
 def _inputs(answer: SensitivityAnswer) -> Wide:
-    """Inputs that were screened out have no share of the variance."""
+    """One line for each input. Inputs that were screened out show no share of the variance."""
     given = value(answer.metric, answer.given, None)
     title = f"{answer.scenario}: {answer.metric}, simulated; {given} as given"
     return of_rows(title, COLUMNS, (_row(effect, answer.metric) for effect in answer.inputs))

@@ -1,4 +1,4 @@
-"""The `twin` command: one sub-command a file of `streamtwin/cli`, and what an exit status means.
+"""The `twin` command: its sub-commands, which are files of `streamtwin/cli`, and what an exit status means.
 
 0 done; 2 bad input (one line on stderr: what, value, remedy); 130 interrupted, by Ctrl-C or SIGTERM; 1 anything else
 (one line; the traceback with --traceback or TWIN_TRACEBACK=1). Heavy libraries are imported inside the commands that
@@ -51,7 +51,7 @@ from twin.version import VERSION
 
 UsageError: Any = typer.BadParameter.__base__
 ClickException: Any = UsageError.__base__
-"""Of the click that typer stands on, be it installed or a part of typer."""
+"""The base classes of the click that typer uses, whether click is installed or is a part of typer."""
 
 app = typer.Typer(
     name="twin",
@@ -100,7 +100,7 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     },
     "Other": {"version": library.version},
 }
-"""By their heading in the help."""
+"""The commands, by their heading in the help."""
 for panel, commands in COMMANDS.items():
     for name, function in commands.items():
         options.add(app, name, panel, function)
@@ -143,8 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BadInput as error:
         first, *others = error.mistakes or (str(error),)
         status = _say(first, 2)
-        for each in others:
-            print(f"  {one_line(each)}", file=sys.stderr, flush=True)
+        for mistake in others:
+            print(f"  {one_line(mistake)}", file=sys.stderr, flush=True)
     except Unfinished as error:
         status = _say(str(error), 1)
     except ClickException as error:
@@ -163,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _in_one_line(message: Warning | str, _category: type[Warning], *_place: Any) -> str:
-    """A warning, for whoever called."""
+    """How a warning is printed on stderr."""
     return f"twin: {one_line(str(message))}\n"
 
 

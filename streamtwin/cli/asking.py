@@ -1,4 +1,4 @@
-"""What the commands that ask questions share: their options, where their runs are made, and how they end."""
+"""What all commands that ask a question share: options, where their runs are made, and how the answer is given."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Answering(Options):
-    """What every question takes: where its runs are made and kept, and how it is answered."""
+    """The options of every question: where its runs are made and kept, and how the answer is printed."""
 
     out: OutFolder = None
     workers: Workers = None
@@ -54,13 +54,13 @@ class Answering(Options):
 
     @contextmanager
     def bench(self, of: Of | None = None) -> Iterator[Bench]:
-        """Where the runs of a question are made. of: what is kept of a run; absent: its measures."""
+        """Where the runs of a question are made. of: what is kept of each run; None: its measures."""
         keeping = nullcontext() if self.out is None else kept(f"the finished runs in {self.out}")
         with keeping, bench(self.terminal, self.workers, self.master, of) as made:
             yield made
 
     def keep(self, bench: Bench, question: Mapping[str, Any]) -> None:
-        """From now on runs are kept in the folder, if there is one, and those that it holds are not made again.
+        """From now on runs are kept in the folder that --out names, if any. Runs that it holds are not made again.
 
         Raises BadInput if it holds the answer to another question.
         """
@@ -69,7 +69,7 @@ class Answering(Options):
         bench.kept = folder.opened(self.out, question)
 
     def answered(self, answer: Answer, told: Callable[[Answer], Presentation]) -> None:
-        """How a question ends: its notes, the files in its folder, if there is one, and the answer."""
+        """Prints the notes, writes the files of the folder, if there is one, and prints the answer."""
         presentation = told(answer)
         for line in presentation.notes:
             self.terminal.note(line)
@@ -85,13 +85,13 @@ class Answering(Options):
 
 @dataclass(frozen=True)
 class AskingOne(Answering):
-    """The same of a question about one scenario."""
+    """The options of a question about one scenario: those of every question, and what changes the scenario."""
 
     set_: Set = None
     seed: ScenarioSeed = None
 
     def scenario(self, name: str, question: str) -> Scenario:
-        """The scenario of that name or file with the values of --set and --seed. question: in words, for progress."""
+        """The scenario of that name or file, with the values of --set and --seed. question: for progress messages."""
         self.terminal.stage(f"{question}: reading {name}")
         from scenarios.files import scenario_file
         from scenarios.files.overrides import set_values
@@ -102,7 +102,7 @@ class AskingOne(Answering):
 
 @dataclass(frozen=True)
 class Comparing(Options):
-    """What is compared, and how precisely."""
+    """The options of a comparison: which metrics, and how precisely."""
 
     metric: Annotated[
         list[str] | None,
@@ -122,25 +122,25 @@ class Comparing(Options):
     ] = None
 
     def wanted(self) -> Wanted:
-        """How many runs. Raises BadInput for what cannot be."""
+        """How many runs are wanted, or how precise means. Raises BadInput if the options make no sense."""
         from scenarios.questions.ranges import share
         from scenarios.questions.replications import Wanted
 
-        found = Wanted(self.replications, None if self.precision is None else share(self.precision))
-        found.check()
-        return found
+        wanted = Wanted(self.replications, None if self.precision is None else share(self.precision))
+        wanted.check()
+        return wanted
 
     def metrics(self, scenarios: Iterable[Scenario]) -> list[str]:
-        """In full, each once. Raises BadInput if one of the scenarios has none such, which would look like 0."""
+        """Full names of the metrics, each once. Raises BadInput if a scenario lacks one, as it would look like 0."""
         from scenarios.questions.measures import USUAL, full_name
 
         names = self.metric or USUAL
-        found = [[full_name(name, scenario, f"--metric, {scenario.name}") for name in names] for scenario in scenarios]
-        return list(dict.fromkeys(found[0]))
+        known = [[full_name(name, scenario, f"--metric, {scenario.name}") for name in names] for scenario in scenarios]
+        return list(dict.fromkeys(known[0]))
 
 
 def bench(terminal: Terminal, workers: int | None, master: str | None, of: Of | None = None) -> Bench:
-    """Where runs are made. of: what is kept of a run; absent: its measures."""
+    """Where runs are made. of: what is kept of each run; None: its measures."""
     from scenarios.executing.chosen import executor
     from scenarios.questions.bench import Bench, outcome
 

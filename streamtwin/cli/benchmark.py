@@ -1,4 +1,4 @@
-"""`twin benchmark`: optimizers and cost models on the fixed suite of problems."""
+"""`twin benchmark`: compares optimizers and cost models on the fixed suite of problems."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def benchmark(
     references: Annotated[int, typer.Option("--references", min=0, help="Random plans simulated for comparison.")] = 30,
     seed: Seed = 0,
 ) -> None:
-    """Compares optimizers and cost models on the fixed suite; regret is in the simulator, to the best plan known.
+    """Compares optimizers and cost models on the fixed suite, by simulated regret against the best plan known.
 
-    Families that ask for something else than a plan are answered by all solvers of balance, or all policies. With
-    --out, what is judged is kept, and the same command goes on.
+    Some families ask for no placement but for a balance of key groups, or for scaling: all balancing solvers, or all
+    policies, answer these. With --out, judged problems are kept, and the same command goes on from there.
 
     Examples: `twin benchmark --families edge-linear --most 3` · `twin benchmark --out board` ·
     `twin benchmark --optimizers milp,my_file.py:MyOptimizer --cost-model rates,learned`
@@ -59,7 +59,7 @@ def benchmark(
     terminal, out, master = answering.terminal, answering.out, answering.master
     if optimizers is not None:
         planner.optimizers(optimizers)
-    costs = cost_models(models)  # what is wrong with names is said before anything is judged
+    costs = cost_models(models)  # raises for wrong names before anything is judged
     request = BenchmarkRequest(
         optimizers=optimizers,
         cost_models=models,
@@ -71,7 +71,7 @@ def benchmark(
         seed=seed,
     )
     wanted = families_of(families)
-    if master is not None and any(learns(each) for each in costs.values()):
+    if master is not None and any(learns(model) for model in costs.values()):
         raise BadInput(f"--master {master}: learned cost models are not sent there; give --cost-model rates")
     runner = executor(answering.workers, master, terminal.stage)
     asked: dict[str, Any] = {"suite": VERSION, "families": wanted, "most": most, **request.to_dict()}

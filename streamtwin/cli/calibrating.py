@@ -1,4 +1,4 @@
-"""`twin calibrate` and `twin use-profile`: an engine's constants from measured points, and scenarios under them."""
+"""`twin calibrate` fits an engine's constants to measured points; `twin use-profile` puts them into a scenario."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def calibrate(
         if not read:
             raise BadInput(f"no point is of machine {machine!r}; there are {', '.join(sorted(known)) or 'none'}")
     with terminal.progress("evaluations") as report:
-        found = fitted(read, by, report)
+        fit = fitted(read, by, report)
     with terminal.progress("folds held out") as report:
-        judged = tuple(held_out(read, found, report))
-    for each in found.odd:
-        terminal.note(f"contradicts the other points: {each}")
-    profile = profile_file.profile_of(loaded, found, judged, len(read), read[0].machine)
+        judged = tuple(held_out(read, fit, report))
+    for odd in fit.odd:
+        terminal.note(f"contradicts the other points: {odd}")
+    profile = profile_file.profile_of(loaded, fit, judged, len(read), read[0].machine)
     if out is not None:
         write_text(profile_file.dump(profile), out)
         terminal.note(f"profile written to {out}; use it with: twin use-profile {scenario} {out} --out NEW.yaml")
@@ -74,8 +74,8 @@ def calibrate(
             f"{len(read)} points are enough to learn what the rate model misses: twin train ROWS OUT --from learned "
             "--profile PROFILE"
         )
-    document = {**profile.model_dump(mode="json"), "contradictions": list(found.odd), "tried": _tried(found)}
-    terminal.result(document, *_tables(profile, found), _verdict(profile))
+    document = {**profile.model_dump(mode="json"), "contradictions": list(fit.odd), "tried": _tried(fit)}
+    terminal.result(document, *_tables(profile, fit), _verdict(profile))
 
 
 def use_profile(
@@ -103,23 +103,23 @@ def use_profile(
     loaded = profile_file.load(profile)
     if loaded.machine and machine is None:
         terminal.note(f"note: the profile was fitted on machine {loaded.machine!r}; it says nothing of others")
-    found = profile_file.applied(loaded, scenario_of(scenario, set_), machine)
+    calibrated = profile_file.applied(loaded, scenario_of(scenario, set_), machine)
     if out is None and not as_json:
-        terminal.text(scenario_file.dump(found))
+        terminal.text(scenario_file.dump(calibrated))
         return
     if out is not None:
-        write_text(scenario_file.dump(found), out)
-    terminal.result({"scenario": found.model_dump(mode="json")}, f"scenario in {out}; run it with: twin run {out}")
+        write_text(scenario_file.dump(calibrated), out)
+    terminal.result({"scenario": calibrated.model_dump(mode="json")}, f"scenario in {out}; run it with: twin run {out}")
 
 
-def _tried(found: Calibration) -> list[dict[str, Any]]:
+def _tried(fit: Calibration) -> list[dict[str, Any]]:
     return [
-        {"structure": each.structure.words, "residual": each.residual, "criterion": each.criterion}
-        for each in found.tried
+        {"structure": attempt.structure.words, "residual": attempt.residual, "criterion": attempt.criterion}
+        for attempt in fit.tried
     ]
 
 
-def _tables(profile: CalibratedProfile, found: Calibration) -> list[Wide]:
+def _tables(profile: CalibratedProfile, fit: Calibration) -> list[Wide]:
     from streamtwin.tables import tables
 
     constants = tables.of_rows(
@@ -136,17 +136,17 @@ def _tables(profile: CalibratedProfile, found: Calibration) -> list[Wide]:
         },
         (
             {
-                **each.model_dump(),
-                "interval": f"{tables.number(each.low)} to {tables.number(each.high)}",
-                "known": "" if each.known else "not identifiable from these points",
+                **estimate.model_dump(),
+                "interval": f"{tables.number(estimate.low)} to {tables.number(estimate.high)}",
+                "known": "" if estimate.known else "not identifiable from these points",
             }
-            for each in profile.estimates
+            for estimate in profile.estimates
         ),
     )
     structures = tables.of_rows(
-        "what explains the CPU time", {"structure": "structure", "residual": "residual"}, _percent(_tried(found))
+        "what explains the CPU time", {"structure": "structure", "residual": "residual"}, _percent(_tried(fit))
     )
-    return [constants, *([structures] if found.tried else []), _judged(profile)]
+    return [constants, *([structures] if fit.tried else []), _judged(profile)]
 
 
 def _judged(profile: CalibratedProfile) -> Wide:
@@ -169,8 +169,8 @@ def _judged(profile: CalibratedProfile) -> Wide:
     }
     shares = ("keeps_up", "cpu", "cpu_max", "busy", "busy_max")
     rows = []
-    for each in profile.held_out:
-        row = each.model_dump()
+    for predictor in profile.held_out:
+        row = predictor.model_dump()
         rows.append({**row, **{key: f"{row[key]:.1%}" for key in shares if row[key] is not None}})
     return tables.of_rows("predictions of points held out, beside predictors that need no model", columns, rows)
 
@@ -184,7 +184,7 @@ def _verdict(profile: CalibratedProfile) -> str:
 
     if not profile.estimates:
         return f"no constant was fitted: none of these {profile.points} points has a busy time or CPU at a known rate"
-    known = sum(each.known for each in profile.estimates)
+    known = sum(estimate.known for estimate in profile.estimates)
     text = f"{known} of {len(profile.estimates)} constants identified from {profile.points} points"
     if profile.residual is None:
         return f"{text}; no CPU time was measured, so only points held out can judge the fit"

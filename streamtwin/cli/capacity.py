@@ -1,4 +1,4 @@
-"""`twin capacity`: how much a job bears, or how little it needs, while a condition holds."""
+"""`twin capacity`: how much load a job bears, or how little it needs, while a condition holds."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _knob(name: str, flag: str, on: str | None) -> Knob:
     from scenarios.questions.knobs import REPLICAS, knob
     from twin.errors import BadInput
 
-    places = [each.strip() for each in (on or "").split(",") if each.strip()]
+    places = [place.strip() for place in (on or "").split(",") if place.strip()]
     if on is not None and not (places and name.startswith(REPLICAS)):
         raise BadInput(f"--on {on}: names places for replicas; it goes with {flag} 'replicas of OPERATOR'")
     return HostsKnob(flag) if name == HOSTS else knob(name, flag, places)

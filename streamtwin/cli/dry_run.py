@@ -1,4 +1,4 @@
-"""`twin dry-run`: a change of a running job, tried before it is made."""
+"""`twin dry-run`: tries a change of a running job in the simulator before it is made."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def dry_run(
     ] = None,
     replications: Annotated[int, typer.Option("--replications", metavar="N", help="Pairs of runs.")] = 5,
 ) -> None:
-    """A change of a running job: how long it pauses, lags and catches up, and which results come late or twice.
+    """Tries a change of a running job: how long it pauses, lags and catches up, and which results come late or twice.
 
     Examples: `twin dry-run failover --rescale per-page=8 --at 100` ·
     `twin dry-run failover --fail worker-1 --set events=[]` ·

@@ -1,4 +1,4 @@
-"""What several commands take: a scenario with some of its values replaced, or a run."""
+"""Arguments that several commands take: a scenario with some of its values replaced, or a run."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 
 def known_scenarios(begun: str) -> list[str]:
-    """Names from the library that begin so: what a shell offers; files it knows itself."""
+    """Scenarios of the library whose names begin with `begun`, for completion; the shell itself completes files."""
     from scenarios.files import registry
 
     return [name for name in registry.names() if name.startswith(begun)]
 
 
 def known_optimizers(begun: str) -> list[str]:
-    """Likewise."""
+    """Optimizers whose names begin with `begun`, for completion."""
     from streamtwin.cli import catalogue
 
     return [name for name in catalogue.optimizers() if name.startswith(begun)]
 
 
 def known_documents(begun: str) -> list[str]:
-    """Commands whose output has a schema."""
+    """Commands whose output has a schema and whose names begin with `begun`, for completion."""
     from streamtwin.schemas.registry import DOCUMENTS
 
     return [name for name in DOCUMENTS if name.startswith(begun)]
@@ -57,9 +57,9 @@ PolicyName = Annotated[
 
 
 def scenario_of(name: str, assignments: Sequence[str] | None, **options: object) -> Scenario:
-    """The scenario of that name or file, with the values of --set, and then of other options, in the place of its own.
+    """The scenario of that name or file. The values of --set replace its own, and then those of other options do.
 
-    options: by the name of a run setting, None if it was not given. Raises BadInput for what cannot be.
+    options: values by the name of a run setting; None if it was not given. Raises BadInput if a value is not valid.
     """
     from scenarios.files import scenario_file
     from scenarios.files.overrides import set_value, set_values
@@ -78,9 +78,9 @@ def run_of(
     seed: int | None = None,
     policy: str | None = None,
 ) -> KeptRun:
-    """The run in a folder, or one of the scenario of that name or file, made now.
+    """The run in a folder, or a run, made now, of the scenario of that name or file.
 
-    Raises BadInput for what cannot be; a run that is finished takes no other values.
+    Raises BadInput if a value is not valid, or if values are given for a run that is finished already.
     """
     from scenarios.files.run_folder import KeptRun, read_run
     from twin.errors import BadInput

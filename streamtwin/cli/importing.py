@@ -1,4 +1,4 @@
-"""`twin import` and `twin validate-runs`: real runs of a stream engine as scenarios, and the twin held against them."""
+"""`twin import` turns real runs of a stream engine into scenarios; `twin validate-runs` checks the twin on them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def validate_runs(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Imports and simulates every run graph below DIR; predicted against measured rates, operator by operator.
+    """Imports and simulates every run graph below DIR, and compares predicted with measured rates of each operator.
 
     Example: `twin validate-runs runs --json`
     """
@@ -75,7 +75,7 @@ def validate_runs(
         ("relative errors by quantity", answer.by_quantity),
         ("by query family", answer.by_family),
     )
-    groups = [tables.of_errors(title, each) for title, each in shown]
+    groups = [tables.of_errors(title, errors) for title, errors in shown]
     median = f"{answer.median_relative_error:.1%}"
     words = f"{answer.runs} runs, {len(answer.failed)} left out; median relative error {median}"
     terminal.result(answer, *groups, words)

@@ -52,9 +52,9 @@ def flink(
     from twin.atomic import write_bytes
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
-    for each in (out, save):
-        if each is not None:
-            check_free(each)
+    for path in (out, save):
+        if path is not None:
+            check_free(path)
     rates = _rates(offered or [])
     answers = _answers(terminal, source, job, window)
     imported = scenario_of(read_job(answers), rates)
@@ -88,16 +88,16 @@ def _answers(terminal: Terminal, source: str, job: str | None, window_s: float) 
 def _rates(offered: list[str]) -> dict[str, float]:
     from twin.errors import BadInput
 
-    found = {}
-    for each in offered:
-        name, equals, text = each.rpartition("=")
+    rates = {}
+    for assignment in offered:
+        name, equals, text = assignment.rpartition("=")
         try:
-            found[name] = float(text)
+            rates[name] = float(text)
         except ValueError:
             equals = ""
-        if not equals or not found[name] > 0:
-            raise BadInput(f"--offered {each}: write SOURCE=RATE with a rate above 0, such as gen=2000")
-    return found
+        if not equals or not rates[name] > 0:
+            raise BadInput(f"--offered {assignment}: write SOURCE=RATE with a rate above 0, such as gen=2000")
+    return rates
 
 
 def _save(answers: Answers, folder: Path) -> None:

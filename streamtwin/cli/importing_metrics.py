@@ -48,8 +48,8 @@ def metrics(
     for index, run in enumerate(runs):
         (point,) = points_of(run.rows, loaded, f"{source}, run {run.name}")
         check([point])
-        for more in check_subtasks(point, run.subtasks):
-            terminal.note(f"run {run.name}: {more}; a column plan.placement.NAME gives the plan of a run")
+        for problem in check_subtasks(point, run.subtasks):
+            terminal.note(f"run {run.name}: {problem}; a column plan.placement.NAME gives the plan of a run")
         rows.append(training_row(point, index, max(run.seconds, 1e-3)))
         if run.skipped:
             terminal.note(f"run {run.name}: metrics not read: {', '.join(run.skipped)}")

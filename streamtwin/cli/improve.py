@@ -21,7 +21,7 @@ SHIPPED = "learned"
 
 @dataclass(frozen=True)
 class Improving(Answering):
-    """There is always a folder."""
+    """The options of every question, but --out has a default: there is always a folder."""
 
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Keeps runs, models, table and figure; go on from there.")
@@ -91,7 +91,7 @@ def improve(
         "rehearse": None if rehearse is None else str(rehearse),
     }
     with kept(f"the finished runs and models in {out}"), bench(terminal, answering.workers, answering.master) as made:
-        made.kept = folder.opened(out, {name: None if each is None else str(each) for name, each in asked.items()})
+        made.kept = folder.opened(out, {name: None if value is None else str(value) for name, value in asked.items()})
         rows, words = history(
             start,
             where,
@@ -111,9 +111,9 @@ def _loaded(model: str) -> LearnedCostModel:
     from models import prediction, shipped
     from scenarios.improving.history import require_ensemble
 
-    found = shipped.model() if model == SHIPPED else prediction.load(Path(model))
-    require_ensemble(found)
-    return found
+    loaded = shipped.model() if model == SHIPPED else prediction.load(Path(model))
+    require_ensemble(loaded)
+    return loaded
 
 
 def _rehearsed(model: LearnedCostModel, rows: Path) -> tuple[Dataset, RowSplit]:
@@ -124,13 +124,13 @@ def _rehearsed(model: LearnedCostModel, rows: Path) -> tuple[Dataset, RowSplit]:
 
 
 def _weights(model: LearnedCostModel) -> str:
-    """Twelve digits over what the networks are."""
+    """Twelve hex digits of a hash of all weights of the networks."""
     import hashlib
 
     import jax
     import numpy as np
 
     digest = hashlib.sha256()
-    for leaf in jax.tree.leaves([each.members for each in model.ensembles]):
+    for leaf in jax.tree.leaves([ensemble.members for ensemble in model.ensembles]):
         digest.update(np.asarray(leaf).tobytes())
     return digest.hexdigest()[:12]

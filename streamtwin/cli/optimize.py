@@ -1,4 +1,4 @@
-"""`twin optimize`: choose where a job runs."""
+"""`twin optimize`: chooses where each operator of a job runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ProfileFile = Annotated[
     Path | None, typer.Option("--profile", metavar="FILE", help="The same with profiles that `twin profile` wrote.")
 ]
 PRICE, BUYER = "price", "milp-hosts"
-"""The objective that one optimizer has: the cheapest hosts that bear the job with head room."""
+"""The objective that only one optimizer has: the cheapest hosts that bear the job with head room."""
 OutFile = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the scenario with its new plan.")]
 
 
@@ -57,7 +57,7 @@ def optimize(
     """Chooses where each operator runs; the result is a scenario file that runs.
 
     The scenario's own plan is a candidate, and is kept where nothing better is found. Ctrl-C ends the search with the
-    best plan so far, which is told and written; the exit status is 130 then.
+    best plan so far, which is printed and written; the exit status is then 130.
 
     Examples: `twin optimize smart-grid --out better.yaml`, then `twin run better.yaml` ·
     `twin optimize smart-grid --optimizer milp --cost-model learned` ·
@@ -162,7 +162,7 @@ def optimize(
 
 
 def _buying(optimizer: str | None, objective: str | None) -> tuple[str, str | None]:
-    """The optimizer, and the target metric if one is asked for; the lowest price is the goal of one optimizer."""
+    """The optimizer, and the target metric if one is given. The lowest price is the goal of a single optimizer only."""
     from optimizers.interface import OBJECTIVES
     from twin.errors import BadInput, suggest
 
@@ -178,7 +178,7 @@ def _buying(optimizer: str | None, objective: str | None) -> tuple[str, str | No
 def _as_profiled(
     loaded: Scenario, terminal: Terminal, profiled: bool, file: Path | None, percentile: float | None
 ) -> Scenario | None:
-    """The job as its profiles describe it; None if it is to be planned as it is."""
+    """The job with the costs of its profiles; None if no profile was asked for, so that the job is planned as it is."""
     from streamtwin.connect.profiling import measuring, profile_files
     from twin.errors import BadInput
 
@@ -192,8 +192,8 @@ def _as_profiled(
     if file is not None:
         return measuring.instantiate(loaded, profile_files.load(file).operators, chosen)
     with terminal.progress("operators profiled") as report:
-        found = measuring.profile(loaded.deployment, seed=loaded.run.seed, progress=report)
-    return measuring.instantiate(loaded, found, chosen)
+        profiles = measuring.profile(loaded.deployment, seed=loaded.run.seed, progress=report)
+    return measuring.instantiate(loaded, profiles, chosen)
 
 
 def _told(
@@ -205,7 +205,7 @@ def _told(
     requirements: Requirements,
     simulated: float | None,
 ) -> list[Any]:
-    """What is read of an answer. simulated: of the job itself under the plan, where it was planned by its profiles."""
+    """What people see of the answer. simulated: the objective in a simulation of the job, if it was profiled."""
     from streamtwin.tables import chosen_plan
 
     told: list[Any] = [chosen_plan.placements(loaded.name, loaded.plan, solution, optimizer)]

@@ -1,4 +1,4 @@
-"""Options that several commands share, as classes: a command's parameter of such a type stands for all its fields."""
+"""Options that several commands share, grouped in classes. A parameter of such a class stands for all of its fields."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import typer
 
 
 class Options:
-    """The base of such a class. What its constructor takes, each annotated as an option, is what users can give."""
+    """The base class of groups of options. Each argument of the constructor is annotated as an option."""
 
 
 def add(app: typer.Typer, name: str, panel: str, function: Callable[..., None]) -> None:
-    """A command, with an option for each field of its groups of options; panel: its heading in the help."""
+    """Adds a command, with an option for each field of its groups of options. panel: its heading in the help."""
     app.command(name, rich_help_panel=panel)(ungrouped(function))
 
 
 def ungrouped(function: Callable[..., None]) -> Callable[..., None]:
-    """The same function with the fields of its groups of options as parameters of its own, after the others."""
-    parameters = {each.name: each for each in _parameters(function)}
+    """The same function, in which each group of options is replaced by its fields, after all other parameters."""
+    parameters = {parameter.name: parameter for parameter in _parameters(function)}
     groups: dict[str, type[Options]] = {}
     for name, parameter in [*parameters.items()]:
         kind = parameter.annotation
@@ -37,14 +37,15 @@ def ungrouped(function: Callable[..., None]) -> Callable[..., None]:
             given[name] = kind(**{field.name: given.pop(field.name) for field in _parameters(kind)})
         function(**given)
 
-    keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+    keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
     called.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
-    called.__annotations__ = {each.name: each.annotation for each in keywords}
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in keywords}
     return called
 
 
 def _parameters(of: Callable[..., Any]) -> list[inspect.Parameter]:
-    """With their annotations as objects."""
+    """The parameters, whose annotations are objects rather than text."""
     written = vars(of)["__init__"] if isinstance(of, type) and not is_dataclass(of) else of
-    hints = get_type_hints(written, include_extras=True)  # of a dataclass, each field's by the module of its class
-    return [each.replace(annotation=hints[each.name]) for each in inspect.signature(of).parameters.values()]
+    hints = get_type_hints(written, include_extras=True)  # resolves a field in the module of its class
+    parameters = inspect.signature(of).parameters.items()
+    return [parameter.replace(annotation=hints[name]) for name, parameter in parameters]

@@ -1,4 +1,4 @@
-"""Options of whatever searches for plans: how, among which, what they must fulfil; and what cost models do not see."""
+"""Options of commands that search for plans: how to search, which plans are allowed, and what they must fulfil."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ Drive = Annotated[
 
 
 class Numbers(StrEnum):
-    """Of replicas."""
+    """Whether numbers of replicas may change."""
 
     FIXED = "fixed"
     FREE = "free"
 
 
 class Rules(StrEnum):
-    """Of placements."""
+    """Rules that placements must follow."""
 
     NONE = "none"
     COSTREAM = "costream"
@@ -48,7 +48,7 @@ class Rules(StrEnum):
 
 @dataclass(frozen=True)
 class Searching(Options):
-    """How plans are searched for."""
+    """The options of the search for plans."""
 
     drive: Drive = None
     objective: Annotated[
@@ -68,7 +68,7 @@ class Searching(Options):
 
 @dataclass(frozen=True)
 class PlanRules(Options):
-    """Which plans may be chosen, and what they must fulfil beside keeping up."""
+    """The options that say which plans may be chosen, and what they must fulfil besides keeping up."""
 
     pin: Annotated[
         list[str] | None,
@@ -112,7 +112,7 @@ class PlanRules(Options):
     ] = None
 
     def space(self) -> Space:
-        """The plans that the options describe. Raises BadInput for one that cannot be read."""
+        """The plans that the options allow. Raises BadInput if an option cannot be read."""
         from optimizers.space import Space
 
         return Space(
@@ -125,7 +125,7 @@ class PlanRules(Options):
         )
 
     def requirements(self) -> Requirements:
-        """What the options require. Raises BadInput for one that cannot be read."""
+        """What the options require of a plan. Raises BadInput if an option cannot be read."""
         from optimizers.requirements import Requirements
 
         return Requirements(
@@ -138,15 +138,15 @@ class PlanRules(Options):
 def _allowed(texts: list[str]) -> dict[str, tuple[str, ...]]:
     from twin.errors import BadInput
 
-    found: dict[str, tuple[str, ...]] = {}
+    hosts_by_operator: dict[str, tuple[str, ...]] = {}
     for text in texts:
         name, equals, hosts = text.partition("=")
         if not equals or not name.strip() or not _names(hosts):
             raise BadInput(f"--allow {text!r}: write OP=HOST,... with one host at least, such as parse=edge-1,fog-1")
-        if name.strip() in found:
+        if name.strip() in hosts_by_operator:
             raise BadInput(f"--allow names {name.strip()!r} twice; give all of its hosts at once, {name}=HOST,HOST")
-        found[name.strip()] = _names(hosts)
-    return found
+        hosts_by_operator[name.strip()] = _names(hosts)
+    return hosts_by_operator
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -156,17 +156,17 @@ def _names(text: str) -> tuple[str, ...]:
 def _numbers(option: str, texts: list[str] | None, example: str) -> dict[str, float]:
     from twin.errors import BadInput
 
-    found: dict[str, float] = {}
-    for text in [each for listed in texts or () for each in listed.split(",")]:
+    numbers: dict[str, float] = {}
+    for text in [part for listed in texts or () for part in listed.split(",")]:
         name, _, value = (part.strip() for part in text.partition("="))
         try:
-            found[name] = float(value)
+            numbers[name] = float(value)
         except ValueError:
             raise BadInput(f"{option} {text!r}: write a name and a number, such as {example}") from None
-    return found
+    return numbers
 
 
 def say_blindness(terminal: Terminal, scenario: str, blind: Mapping[str, Sequence[str]]) -> None:
-    """A note for each cost model that something of the scenario makes no difference to."""
+    """Prints a note for each cost model that ignores something in the scenario."""
     for name, words in blind.items():
         terminal.note(f"note ({scenario}): the cost model {name} ignores {'; '.join(words)}")

@@ -1,4 +1,4 @@
-"""`twin compare-policies`: controllers beside each other on the same load."""
+"""`twin compare-policies`: compares policies that control a job, on the same load."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def compare_policies(
     ] = None,
     replications: Annotated[int, typer.Option("--replications", metavar="N", help="Runs of each policy.")] = 5,
 ) -> None:
-    """Policies on one load: backlog, latency, SLO, replicas, migrations, oscillations, and how sure that is.
+    """Compares policies on one load: backlog, latency, SLO, replicas, migrations, oscillations, all with intervals.
 
     Examples: `twin compare-policies rush-hour-scaling --policies none,ds2,flink-autoscaler --slo 5s` ·
     `twin compare-policies wikipedia-top-k --policies balance,flux --replications 3` ·
@@ -44,10 +44,10 @@ def compare_policies(
     wanted, slo_s = Wanted(replications), None if slo is None else seconds(slo)
     wanted.check()
     given = asking.scenario(scenario, "comparing policies")
-    found = variants(given, policies or ())
-    cases = {variant.label: single_run.key(variant.scenario) for variant in found}
+    candidates = variants(given, policies or ())
+    cases = {variant.label: single_run.key(variant.scenario) for variant in candidates}
     with asking.bench(judge(slo_s)) as bench:
-        check(bench, found)
+        check(bench, candidates)
         asking.keep(bench, {"command": "compare-policies", "variants": cases, "seed": given.run.seed, "slo_s": slo_s})
-        answer = compared(bench, found, slo_s, wanted, given.run.seed, asking.terminal)
+        answer = compared(bench, candidates, slo_s, wanted, given.run.seed, asking.terminal)
     asking.answered(answer, told)

@@ -1,4 +1,4 @@
-"""What a command says, and where: results on stdout, everything else on stderr.
+"""Where a command prints: results on stdout, everything else on stderr.
 
 With --json the result is one JSON document and nothing else may reach stdout, whatever a library prints: stdout is
 pointed at stderr while the command runs, and the document goes to the real one.
@@ -34,7 +34,7 @@ ScenarioSeed = Annotated[
 
 
 class Terminal(Options):
-    """The two streams of one command."""
+    """The two output streams of one command."""
 
     def __init__(self, *, as_json: AsJson = False, quiet: Quiet = False) -> None:
         self.as_json = as_json
@@ -53,7 +53,7 @@ class Terminal(Options):
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Progress]:
-        """Something to report (done, total) to, while `what` is counted."""
+        """Gives a function that is told (done, total) as the work goes on. what: the things that are counted."""
         if self.quiet or not sys.stderr.isatty():
             yield every_tenth(lambda done, total: self.stage(f"    {done} of {total} {what}"))
             return
@@ -62,7 +62,7 @@ class Terminal(Options):
 
     @contextmanager
     def search(self, objective: str) -> Iterator[Callable[[PlanningProgress], None]]:
-        """Something to report to where the search for a plan stands."""
+        """Gives a function that is told how far the search for a plan is."""
         from streamtwin.tables.standing import now_and_then, one_line
 
         if self.quiet or not sys.stderr.isatty():
@@ -72,7 +72,7 @@ class Terminal(Options):
             yield report
 
     def result(self, found: Any, *renderables: RenderableType) -> None:
-        """The command's result, a result type or a mapping: its document with --json, else what is to be read."""
+        """Prints the result, a result type or a mapping: with --json its document, otherwise the renderables."""
         if self.as_json:
             json.dump(document(found), self._out, allow_nan=False)
             self._out.write("\n")
@@ -82,10 +82,10 @@ class Terminal(Options):
 
         width = None if self._out.isatty() else 120
         console = Console(file=self._out, width=width, highlight=False, soft_wrap=False)
-        for number, each in enumerate(renderables):
+        for number, renderable in enumerate(renderables):
             if number:
                 console.print()
-            console.print(each)
+            console.print(renderable)
         self._out.flush()
 
     def text(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""`twin validate`: prove by simulation what optimizers choose."""
+"""`twin validate`: checks by simulation the plans that optimizers choose."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def validate(
     objective = planner.purpose(chosen, searching.objective)
     costs = list(cost_models(models).values())
     loaded = [scenario_of(name, set_) for name in scenarios]
-    question = {"scenarios": [config_hash(each) for each in loaded], "optimizers": optimizers, "cost_models": models}
+    hashes = [config_hash(scenario) for scenario in loaded]
+    question = {"scenarios": hashes, "optimizers": optimizers, "cost_models": models}
     asked = {name: getattr(searching, name) for name in ("budget", "seconds", "prove", "drive")}
     asked |= {"replications": replications, "references": references, "objective": objective, "seed": seed}
     runner = executor(answering.workers, answering.master, terminal.stage)
@@ -72,12 +73,12 @@ def validate(
     rows: list[ValidationRow] = []
     blind: dict[str, dict[str, tuple[str, ...]]] = {}
     with runner:
-        for each in loaded:
-            terminal.stage(f"{each.name}: planning, then {replications} simulated runs a plan")
-            blind[each.name] = planner.blindness(each, costs)
-            say_blindness(terminal, each.name, blind[each.name])
+        for scenario in loaded:
+            terminal.stage(f"{scenario.name}: planning, then {replications} simulated runs a plan")
+            blind[scenario.name] = planner.blindness(scenario, costs)
+            say_blindness(terminal, scenario.name, blind[scenario.name])
             rows += judged(
-                [each],
+                [scenario],
                 chosen,
                 costs,
                 simulate,

@@ -1,4 +1,4 @@
-"""`twin whatif` and `twin compare`: variants of a scenario, or scenarios, beside each other with intervals."""
+"""`twin whatif` compares variants of a scenario, and `twin compare` scenarios, with intervals."""
 
 from __future__ import annotations
 

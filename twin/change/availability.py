@@ -1,4 +1,4 @@
-"""Whether a job is up, what of its plan is changing, and which work a failure interrupts."""
+"""Whether a job is up, whether its plan is changing, and which work a failure interrupts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ Process = Generator[simpy.Event, Any, Any]
 
 
 class Availability:
-    """outage: the event that ends the current one; None while the job is up. changes: of the plan, under way."""
+    """outage: the event that ends the current outage; None while the job is up. changes: how many changes of the plan
+    are under way."""
 
     def __init__(self, env: simpy.Environment) -> None:
         self.env = env
@@ -40,7 +41,7 @@ class Availability:
         ended.succeed()
 
     def all_done(self, works: Sequence[Process]) -> Process:
-        """Does works at the same time, which a failure ends early; whether all were done."""
+        """Does several works at the same time, which a failure ends early. Returns whether all were done."""
         processes = [self.env.process(_caught(work)) for work in works]
         self._interruptible += processes
         results = yield self.env.all_of(processes)

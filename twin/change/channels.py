@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Channel(NamedTuple):
-    """From a task's port of that number to the replica of that number, as `side` of its inputs."""
+    """A channel from port `port` of the producer to replica number `replica`, on input `side` of the consumer."""
 
     producer: Task
     port: int
@@ -22,7 +22,7 @@ class Channel(NamedTuple):
 
 
 def channels(wiring: Wiring) -> Iterator[Channel]:
-    """All there are: from each replica to each, or to its own one where a stream pairs them."""
+    """All channels: from each replica to each, or to its own partner where a stream pairs replicas."""
     job, world = wiring.job, wiring.world
     for component in job.components:
         for number, edge in enumerate(job.outputs(component.name)):
@@ -36,7 +36,7 @@ def channels(wiring: Wiring) -> Iterator[Channel]:
 
 
 def regions(wiring: Wiring) -> list[list[Task]]:
-    """Tasks that channels connect, together and in order; each task is in one of them."""
+    """Groups of tasks that channels connect, in order; each task is in exactly one group."""
     tasks = [task for replicas in wiring.world.tasks.values() for task in replicas]
     parent = {task: task for task in tasks}
 

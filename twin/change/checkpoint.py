@@ -1,8 +1,8 @@
 """A checkpoint of a whole job, and how tasks go back to it.
 
-One that is taken at once is unaligned and costs nothing: besides window contents it holds what is queued and what is on
-the network. Sources keep positions in their brokers instead, and read again what they took since. Others are put
-together from what each task was when a barrier came (`twin.change.coordinator`).
+A checkpoint that is taken at once is unaligned and costs nothing: besides window contents it holds what is queued and
+what is on the network. Sources keep positions in their brokers instead, and read again what they took since. Other
+checkpoints are put together from the state of each task when a barrier came (`twin.change.coordinator`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Checkpoint:
-    """A job's state. reached: when each task was as it is here, if not at `at_s`. sizes: bytes that it has to fetch.
+    """The state of a job. reached: when a task had the state kept here, if not at `at_s`. sizes: bytes to fetch.
 
     flying: tuples on the network, waiting to be sent, or held until state has arrived. counted: by sink, results that
-    it had, then or when it last went back here. history: what was noted of windows over event time.
+    it had then, or when it last went back here. history: what was noted of windows over event time.
     """
 
     at_s: float
@@ -62,13 +62,13 @@ def take_checkpoint(world: World) -> Checkpoint:
 
 
 def complete(checkpoint: Checkpoint, now_s: float) -> None:
-    """No task will go back to before it."""
+    """Tells all tasks that none of them will go back to before this checkpoint."""
     for task, snapshot in checkpoint.tasks.items():
         task.logic.complete(snapshot.kept, now_s)
 
 
 def restore(world: World, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
-    """Puts tasks, which are stopped, back to a checkpoint; the tuples that sources will read again."""
+    """Puts tasks, which are stopped, back to a checkpoint. Returns how many tuples sources will read again."""
     replayed, there = 0, set(tasks)
     if checkpoint.history is not None:
         _go_back(world, checkpoint.history)
@@ -98,13 +98,13 @@ def finish(checkpoint: Checkpoint, tasks: Collection[Task]) -> None:
 
 
 def counted(task: Task) -> int:
-    """Results that arrived at it and would arrive again."""
+    """Results that arrived at a sink and would arrive there again."""
     sink = task.logic.part(task.logic.operators() - 1).sink()
     return sink.counted if sink is not None and sink.repeats else 0
 
 
 def _home(record: Record) -> object:
-    """Where it will be queued."""
+    """The task at which a record will be queued."""
     task: object = record.inbox.task
     while isinstance(task, Buffer):
         task = task.target
@@ -134,7 +134,7 @@ def _furthest_first(flying: Iterable[Record]) -> list[Record]:
 
 
 def _hops(record: Record) -> int:
-    """That it has still to go, beyond the one that it is on."""
+    """How many hops a record still has to go, beyond the one that it is on."""
     hops, stop = 0, record.inbox
     while isinstance(stop, Leg):
         hops, stop = hops + 1, stop.inbox if stop.onward is None else stop.onward
@@ -155,19 +155,19 @@ def _will_wait(record: Record) -> bool:
 
 
 def _go_back(world: World, history: History) -> None:
-    """What was noted since then was undone, which is kept to be checked as well."""
+    """Goes back to what was noted then. What is undone by that is kept, so that it can be checked as well."""
     world.undone.append(world.history().copy())
     for name, audit in world.audits.items():
         audit.become(history.audits[name])
 
 
 def _holds_back(record: Record) -> bool:
-    """Whether it is where a hold ends: `release` ends all of them."""
+    """Whether the record is a mark that ends a hold; these are left out, as `_release` ends all holds."""
     return isinstance(record, Mark) and record.kind == RELEASE
 
 
 def _release(tasks: Iterable[Task]) -> None:
-    """No disruptive migration is under way: behind what waits, nobody is held back any more."""
+    """Ends all holds, behind what waits: no disruptive migration is under way any more."""
     for task in tasks:
         if isinstance(task.logic, TimedLogic):
             for held_us in task.logic.held_us:

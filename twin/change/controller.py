@@ -16,7 +16,7 @@ from twin.events import Move
 
 
 class Controller:
-    """Between the simulator and a policy: statistics out, reconfigurations in, `latency_s` after the period's end."""
+    """Gives a policy the statistics of each period, and carries out its decision `latency_s` after the period's end."""
 
     def __init__(self, change: Reconfigurer, policy: Policy, latency_s: float) -> None:
         self.change = change
@@ -45,14 +45,14 @@ class Controller:
         self.env.process(self._apply(decision))
 
     def _note(self, reason: str) -> None:
-        """Why nothing changes, once for each time that this is new."""
+        """Records why nothing changes, if the reason is a new one."""
         if reason and reason != self._noted:
             record = self.job.world.ledger.record("decision", self.policy.name, self.env.now)
             record.detail, record.end_s = {"reason": reason, "moves": 0, "rescales": {}}, self.env.now
         self._noted = reason
 
     def _check(self, decision: Reconfiguration) -> None:
-        """Raises BadInput if a policy orders what cannot be."""
+        """Raises BadInput if a policy orders something impossible."""
         deployment, whose = self.job.wiring.deployment, f"policy {self.policy.name!r}"
         placement = {name: tuple(map(str, tasks)) for name, tasks in self.job.world.tasks.items()}
         try:

@@ -1,7 +1,7 @@
-"""Takes checkpoints: barriers leave the sources, each task that they reach is kept and uploaded. After Flink.
+"""Takes checkpoints as Flink does: barriers leave the sources, and the state of each task that they reach is uploaded.
 
-One at a time. A change of the plan, or a failure, ends the one that is under way; a change is followed by one that is
-taken at once and costs nothing.
+There is one checkpoint at a time. A change of the plan, or a failure, ends the one that is under way. A change is
+followed by a checkpoint that is taken at once and costs nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Coordinator(FreeCheckpoints):
-    """base: tuples that each task had taken up at the last checkpoint."""
+    """base: how many tuples each task had taken up at the last checkpoint."""
 
     def __init__(self, job: RunningJob, spec: Checkpoints) -> None:
         super().__init__(job, spec.interval_s)
@@ -65,7 +65,7 @@ class Coordinator(FreeCheckpoints):
             self.base = {task: task.tuples_in for task in self.last.tasks}
 
     def before(self, failure_s: float) -> Process:
-        """They come by themselves."""
+        """See FreeCheckpoints. Nothing to wait for: `run` takes checkpoints regularly."""
         yield from ()
 
     def fetch(self, tasks: Sequence[Task], record: EventRecord) -> Process:
@@ -129,7 +129,7 @@ class Coordinator(FreeCheckpoints):
         return self.job.state_bytes(task, self.job.operator_of(task))
 
     def _work_s(self, gate: Barriers) -> float:
-        """A task is as it will be kept: notes what that is, and what it takes."""
+        """Notes the sizes of a task's state, which is now as it will be kept; returns the CPU seconds needed."""
         assert self.running is not None
         task, part = gate.station, self.running.parts[gate.station]
         part.held_bytes = part.changed_bytes = self._held(task)
@@ -160,10 +160,10 @@ class Coordinator(FreeCheckpoints):
 
 
 def changed_bytes(job: RunningJob, task: Task, operator: str, came: int) -> float:
-    """Of what a replica holds now, after so many tuples came; at most all of it.
+    """Bytes of the state that `came` tuples changed, out of what a replica holds now.
 
-    Windows hold the tuples that came last. Of a key group, a key is as likely as any other to be that of a tuple; a
-    key that no tuple touched is as it was.
+    Windows hold the tuples that came last. Within a key group, all keys are equally likely to be the key of a tuple; a
+    key that no tuple touched has not changed.
     """
     held = task.logic.held()
     changed = task.logic.held_bytes() * min(1.0, came / held) if held > 0.0 else 0.0

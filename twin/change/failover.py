@@ -1,6 +1,6 @@
-"""Failures: what is connected with a task on the host, or the whole job, starts again. After Flink's regions.
+"""Failures: all tasks connected with one on the failed host (Flink's regions), or the whole job, start again.
 
-Tasks stop, all that they had on the way is lost, and they go on from a checkpoint.
+Tasks stop, the tuples on their way to them are lost, and they go on from a checkpoint.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Outage:
-    """Tasks that are down together, until then."""
+    """Tasks that are down together, until `until_s`."""
 
     tasks: list[Task]
     until_s: float
@@ -35,7 +35,7 @@ class Outage:
 
 
 class Failover:
-    """Stops and restarts of regions, or of the whole job; a failure that hits what is down already prolongs that."""
+    """Stops and restarts regions, or the whole job. A failure that hits tasks that are down prolongs their outage."""
 
     def __init__(self, checkpoints: FreeCheckpoints, failures: Sequence[Failure]) -> None:
         self.checkpoints = checkpoints
@@ -73,7 +73,7 @@ class Failover:
         return task.place.host == host
 
     def _hit(self, host: str) -> set[Task]:
-        """What starts again: all, if so it is wanted, or while the plan changes."""
+        """The tasks that start again: all, if they always do or the plan changes; else those of the regions hit."""
         whole = self.checkpoints.whole or self.availability.changes
         groups = [self.wiring.world.every_task()] if whole else regions(self.wiring)
         return {task for group in groups if any(self._is_on(task, host) for task in group) for task in group}
@@ -121,7 +121,7 @@ class Failover:
 
 
 def stop(wiring: Wiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> tuple[int, int]:
-    """They stop; what is queued, in service or on the way to them is lost. Tuples lost, results to be repeated.
+    """Stops tasks; what is queued, in service or on the way to them is lost. Returns tuples lost, results to repeat.
 
     No channel may lead from one of them to a task that goes on, or back.
     """
@@ -164,7 +164,7 @@ def _stop_task(wiring: Wiring, operator: str, task: Task) -> None:
 
 
 def restart(wiring: Wiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
-    """They go on from the checkpoint; the tuples that sources read again."""
+    """Lets tasks go on from the checkpoint. Returns how many tuples sources read again."""
     replayed = restore(wiring.world, checkpoint, tasks)
     finish(checkpoint, set(tasks))
     for task in tasks:

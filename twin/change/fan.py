@@ -1,6 +1,6 @@
-"""The ways into one operator, while it is being changed.
+"""All channels into one operator, while it is being changed.
 
-Behind each index of its producers' deals sits a replica, a buffer for tuples whose state is on its way, or nobody.
+Producers deal tuples to indices. At an index sits a replica, a buffer for tuples whose state is on its way, or nobody.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NO_SHARE = 1e-12
 
 
 class Fan:
-    """One operator's. At index i of a deal, `slots[i]` receives, at `places[i]`, the part `shares[i]` of the tuples.
+    """The fan of one operator. At index i, `slots[i]` receives, at `places[i]`, the part `shares[i]` of the tuples.
 
     Seats of buffers and replicas that are gone are kept, without a share, for whoever comes next.
     """
@@ -53,20 +53,20 @@ class Fan:
         return self.wiring.world.key_groups.get(self.operator)
 
     def ports(self) -> Iterator[tuple[Stream, Task, Port]]:
-        """Every producer replica's end of every stream into the operator."""
+        """The ports of all producer replicas on all streams into the operator."""
         for stream in self.wiring.query.inputs(self.operator):
             position = self.wiring.query.outputs(stream.producer).index(stream)
             for task in self.wiring.tasks_of(stream.producer):
                 yield stream, task, task.ports[position]
 
     def index(self, receiver: Task | Buffer) -> int:
-        """Where a replica or buffer sits. Raises ValueError if it does not."""
+        """The index of a replica or buffer. Raises ValueError if it has none."""
         return self.slots.index(receiver)
 
     # who sits where ------------------------------------------------------------------------------------------------
 
     def add(self, receiver: Task | Buffer, place: Location) -> int:
-        """Seats a replica or buffer that gets no tuples yet; its index."""
+        """Seats a replica or buffer that gets no tuples yet; returns its index."""
         if self._free:
             index = self._free.pop(0)
             self.slots[index], self.places[index] = receiver, place
@@ -76,7 +76,7 @@ class Fan:
             self.places.append(place)
             self.shares.append(0.0)
         for stream, inboxes in self.inboxes.items():
-            capacity = room_of(self.wiring, stream) if isinstance(receiver, Task) else UNBOUNDED  # none waits for state
+            capacity = room_of(self.wiring, stream) if isinstance(receiver, Task) else UNBOUNDED  # a buffer takes all
             made = make_inboxes(self.wiring, stream, [receiver], capacity)
             inboxes[index : index + 1] = made
         self.renew()
@@ -89,14 +89,14 @@ class Fan:
         self._free = sorted([*self._free, index])
 
     def renew(self) -> None:
-        """All paths into the operator, after somebody came or moved."""
+        """Makes all paths into the operator anew, after a replica or buffer came or moved."""
         for stream, producer, port in self.ports():
-            port.flush()  # batches are made for the receivers that there were
+            port.flush()  # its batches are for the former receivers
             port.paths = self._paths(stream, producer)
         self.refresh()
 
     def renew_from(self, producer: Task, stream: Stream, port: Port) -> None:
-        """The paths from one producer, after it moved."""
+        """Makes the paths from one producer anew, after it moved."""
         port.flush()
         port.paths = self._paths(stream, producer)
         port.refresh()
@@ -127,12 +127,12 @@ class Fan:
         self.refresh()
 
     def become(self, shares: Sequence[float]) -> None:
-        """Redirects all tuples, of an operator without key groups."""
+        """Redirects all tuples; only for an operator without key groups."""
         self.shares = list(shares)
         self.refresh()
 
     def refresh(self) -> None:
-        """Deals and sending costs of all producers, after any change."""
+        """Updates the deals and sending costs of all producers, after any change."""
         keys = self.keys
         if keys is not None:
             keys.places = len(self.slots)

@@ -24,13 +24,13 @@ class KeyFlow:
 
 
 def keys_of(keys: KeyGroups, flow: KeyFlow) -> Leaves:
-    """Whether a key is of the key groups that move."""
+    """A function that tells whether a key is in the key groups that move."""
     groups = set(flow.groups)
     return lambda key: keys.group_of(key) in groups
 
 
 def flows_to(keys: KeyGroups, owners: Mapping[int, int]) -> list[KeyFlow]:
-    """What it takes to bring key groups to new owners: one flow from each old owner to each new one."""
+    """The flows that bring key groups to new owners: one from each old owner to each new one."""
     moves: dict[tuple[int, int], list[int]] = {}
     for group, owner in owners.items():
         if keys.owner[group] != owner:

@@ -1,4 +1,4 @@
-"""Checkpoints that are taken at once and cost nothing, as a scenario has them that does not say what they cost."""
+"""Checkpoints that are taken at once and cost nothing, for scenarios that do not say what checkpoints cost."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 class NoCheckpoints:
-    """What those who change a job tell its checkpoints; of a job that never fails there are none."""
+    """Is told of changes of a job. This base class takes no checkpoints, for jobs that never fail."""
 
     def plan_changes(self) -> None:
         """A change of the plan begins."""
 
     def plan_changed(self) -> None:
-        """No checkpoint from before is of use any more."""
+        """A change of the plan has ended: checkpoints from before it are of no use any more."""
 
     def joined(self, task: Task) -> None:
-        """A replica came."""
+        """A new replica came."""
 
 
 class FreeCheckpoints(NoCheckpoints):
     """last: the checkpoint to which a failure takes the job back. whole: whether it takes back the whole job.
 
-    Only the last one before a failure, and those after changes of the plan, are really taken.
+    Only the last checkpoint before a failure, and those after changes of the plan, are really taken.
     """
 
     whole = True
@@ -47,17 +47,17 @@ class FreeCheckpoints(NoCheckpoints):
         self.wiring.announced = self.plan_changed
 
     def run(self) -> Process:
-        """What takes them by itself."""
+        """The process that takes checkpoints regularly; here it does nothing."""
         yield from ()
 
     def plan_changed(self) -> None:
-        """A change of the plan is followed by a checkpoint, if the job is up."""
+        """See NoCheckpoints. Takes a checkpoint, if the job is up."""
         if self.availability.outage is None:
             self.last = take_checkpoint(self.world)
             complete(self.last, self.env.now)
 
     def joined(self, task: Task) -> None:
-        """A replica that came since the checkpoint goes back to how it came: empty."""
+        """See NoCheckpoints. If the job fails, the replica goes back to how it came: empty."""
         self.last.tasks[task] = task.snapshot()
 
     def before(self, failure_s: float) -> Process:
@@ -71,7 +71,7 @@ class FreeCheckpoints(NoCheckpoints):
         """Gives up the checkpoint that is under way, if there is one."""
 
     def fetch(self, tasks: Sequence[Task], record: EventRecord) -> Process:
-        """Each task gets its state back from where it is kept."""
+        """Each task gets its state back from storage; here this takes no time."""
         yield from ()
 
     def went_back(self, tasks: Iterable[Task]) -> None:

@@ -1,7 +1,7 @@
 """What each key group takes in, how long it keeps its replica busy, and what it sends, by counters of the replicas.
 
-A group's part is an expectation, its weight among those of its replica at the time: nobody looks at single tuples.
-What a replica counted is booked each time that weights or owners change.
+A group's part is an expectation: its weight among the groups of its replica at the time. Single tuples are not looked
+at. What a replica counted is shared out each time that weights or owners change.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from twin.engine.station.task import Task
 
 
 class Counted(NamedTuple):
-    """Of one period. [G] tuples taken in, seconds that the replica was busy with them, and tuples sent."""
+    """Counts of one period, [G] each: tuples taken in, seconds that the replica was busy with them, and tuples sent."""
 
     tuples_g: np.ndarray
     busy_g_s: np.ndarray
@@ -23,7 +23,7 @@ class Counted(NamedTuple):
 
 
 class GroupMeter:
-    """Of one operator."""
+    """Counts for the key groups of one operator."""
 
     def __init__(self, keys: KeyGroups) -> None:
         self.keys = keys
@@ -40,7 +40,7 @@ class GroupMeter:
         return Counted(*sums)
 
     def _changed(self) -> None:
-        """Books what there was under the weights that have held so far."""
+        """Shares out what was counted, by the weights that have held so far."""
         before, self._counters = self._counters, self._now()
         self._sums += (self._counters - before)[:, self._owner_g] * self._part_g
         self._receivers = tuple(self.keys.tasks)

@@ -1,9 +1,9 @@
 """Moving parts of an operator between its replicas: one protocol, three strategies.
 
-Disruptive: redirect, drain, carry, go on (`strategies.disruptive`), for every operator with keys. Of operators over
-event time also smooth, where old and new owner work side by side for a while, and instant, where the new one begins at
-once and a consolidate merges what the old one has left. There, two operators may be one component (Enorm, Section 4.5):
-a consolidate with its compute, whose key groups then stay together. Enorm's `migrate`, which takes an operator from one
+The disruptive strategy (redirect, drain, carry, go on) is for every operator with keys. Operators over event time have
+two more: smooth, where old and new owner work side by side for a while, and instant, where the new owner begins at once
+and a consolidate merges what the old one has left. Over event time a compute and its consolidate may be one component
+(Enorm, Section 4.5), whose key groups then stay together. Enorm's `migrate`, which takes an operator from one
 component to another, is a split or a combination here.
 """
 
@@ -33,7 +33,7 @@ def is_together(job: RunningJob, name: str) -> bool:
 
 
 def component(job: RunningJob, name: str) -> str:
-    """What is changed as one: a consolidate goes by the name of its compute."""
+    """The name of what is changed as one: a consolidate goes by the name of its compute."""
     return next(iter(_other(job, name)), name) if job.wiring.query.operator(name).merges else name
 
 
@@ -46,8 +46,8 @@ def _other(job: RunningJob, name: str) -> list[str]:
 def migrate(
     job: RunningJob, name: str, flows: Sequence[KeyFlow], strategy: Strategy | None, record: EventRecord
 ) -> Process:
-    """Moves parts of an operator by a strategy, or by the one that costs least of those which the operator admits;
-    whether no failure undid any of it."""
+    """Moves parts of an operator by a strategy; None: by the cheapest one that the operator admits. Returns whether no
+    failure undid any of it."""
     if not job.heeds_event_time(name):
         return (yield from disruptive(job, name, flows, record))
     query, together = job.wiring.query, is_together(job, name)
@@ -70,7 +70,7 @@ def migrate(
 def _by(
     strategy: Strategy, job: RunningJob, members: Sequence[Member], flows: Sequence[KeyFlow], record: EventRecord
 ) -> Process:
-    """Moves key groups of one component; whether no failure undid it."""
+    """Moves key groups of one component. Returns whether no failure undid it."""
     if strategy == "disruptive":
         return (yield from disruptive_in_event_time(job, members, flows, record))
     yield from smooth(job, members, flows, record)
@@ -114,7 +114,7 @@ def combine(job: RunningJob, name: str, strategy: Strategy, record: EventRecord)
 
 
 def flows_to_replicas(job: RunningJob, name: str, owners: Mapping[int, int], record: EventRecord) -> list[KeyFlow]:
-    """What it takes to bring key groups to replicas by their numbers, which scaling may have taken away."""
+    """The flows that bring key groups to replicas, by number; scaling may have taken some of these replicas away."""
     tasks, fan = job.world.tasks[name], job.fan(name)
     gone = [owner for owner in owners.values() if owner >= len(tasks)]
     if gone:

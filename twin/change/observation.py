@@ -1,4 +1,4 @@
-"""What a policy is told of a period, read off the running job by counters."""
+"""The statistics of a period that a policy gets, from counters of the running job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """Closes each period, whether a policy is asked then or not."""
+    """Makes the statistics of each period, whether a policy is asked then or not."""
 
     def __init__(self, job: RunningJob) -> None:
         self.job = job
@@ -28,7 +28,7 @@ class Observer:
         self._busy_s: dict[Task, float] = {}
 
     def close(self, operators: Sequence[Row], hosts: Sequence[Row]) -> PeriodStatistics:
-        """The period that these rows are of."""
+        """The statistics of the period of these rows."""
         wiring = self.wiring
         start_s, end_s = operators[0]["start_s"], operators[0]["end_s"]
         percent = self._percent_a_second(hosts)
@@ -51,21 +51,21 @@ class Observer:
         )
 
     def _traffic(self, counted: Mapping[str, Counted], length_s: float) -> dict[tuple[str, str], np.ndarray]:
-        """What each key group sent went where keys of its kind go: an expectation, as tuples carry no keys."""
+        """Tuples a second from key groups to key groups, by stream. These are expectations, as tuples carry no keys."""
         world, query = self.wiring.world, self.wiring.query
-        found = {}
+        traffic = {}
         for stream in query.streams_by_name:
             ends = stream.producer, stream.consumer
             if not (ends[0] in counted and ends[1] in counted and query.partitioning(stream).keeps_keys):
                 continue
             aligned = world.streams[ends].aligned
             to = world.key_groups[ends[1]].weights if aligned is None else aligned.receivers()
-            found[ends] = counted[ends[0]].sent_g[:, None] / length_s * to
-        return found
+            traffic[ends] = counted[ends[0]].sent_g[:, None] / length_s * to
+        return traffic
 
     def _own_percent(self, traffic: Mapping[tuple[str, str], np.ndarray]) -> dict[str, np.ndarray]:
         """By operator at an end of an aligned stream, [G] percent of its host that each group spends on what leaves."""
-        wiring, found = self.wiring, dict[str, np.ndarray]()
+        wiring, percent = self.wiring, dict[str, np.ndarray]()
         number = {name: index for index, name in enumerate(wiring.hosts)}
         capacity_h = np.array([host.cpu_percent / 100.0 for host in wiring.hosts.values()])
         for ends in [ends for ends, made in wiring.world.streams.items() if made.aligned is not None]:
@@ -73,18 +73,18 @@ class Observer:
             size = wiring.engine.output_bytes(wiring.query, ends[0])
             cores = remote_cores(traffic[ends], host[ends[0]], host[ends[1]], size, wiring.engine)
             for name, cores_g in zip(ends, cores, strict=True):
-                found[name] = found.get(name, 0.0) + 100.0 * cores_g / capacity_h[host[name]]
-        return found
+                percent[name] = percent.get(name, 0.0) + 100.0 * cores_g / capacity_h[host[name]]
+        return percent
 
     def _hosts_g(self, operator: str) -> list[str]:
         keys, fan = self.wiring.world.key_groups[operator], self.job.fan(operator)
         return [fan.places[owner].host for owner in keys.owner]
 
     def _percent_a_second(self, hosts: Sequence[Row]) -> Mapping[str, float]:
-        """Percent of a host's CPU that a second stands for in which one of its replicas was busy.
+        """Percent of a host's CPU for each second in which one of its replicas was busy.
 
         Replicas that share a processor are busy for longer than they work, all by the same factor on average, as it
-        serves them in turns: what the host did is theirs in proportion to their busy times.
+        serves them in turns. So the work of a host is split among its replicas in proportion to their busy times.
         """
         busy_s: dict[str, float] = defaultdict(float)
         for tasks in self.wiring.world.tasks.values():

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from twin.engine.station.task import Task
 
 KIND = "checkpoint"
-"""Of its row."""
+"""The kind of its row among the events."""
 
 
 @dataclass(slots=True)
 class CheckpointPart:
-    """A task's. held_bytes: of its state; changed_bytes: of what is uploaded; flying_bytes: of tuples on their way.
+    """The part of one task. held_bytes: its state; changed_bytes: state to upload; flying_bytes: tuples on their way.
 
     came: tuples that it had taken up; counted: results. work_s: CPU seconds. waited_s: from the first barrier to the
-    last, put_aside: tuples that were meanwhile.
+    last. put_aside: tuples that waited meanwhile.
     """
 
     held_bytes: float = 0.0
@@ -44,12 +44,12 @@ class CheckpointPart:
 
     @property
     def uploaded_bytes(self) -> float:
-        """State that changed, and tuples."""
+        """Bytes to upload: the state that changed, and tuples."""
         return self.changed_bytes + self.flying_bytes
 
     @property
     def fetched_bytes(self) -> float:
-        """What it takes to go back."""
+        """Bytes to fetch to go back to the checkpoint."""
         return self.held_bytes + self.flying_bytes
 
     def know(self, gate: Barriers) -> None:
@@ -63,7 +63,7 @@ class CheckpointPart:
 
 
 class Progress:
-    """Of checkpoint `number`. ended: when it is complete or given up."""
+    """The progress of checkpoint `number`. ended: the event that it is complete or given up."""
 
     def __init__(self, ledger: Ledger, env: simpy.Environment, number: int) -> None:
         self.parts: dict[Task, CheckpointPart] = {}
@@ -71,11 +71,11 @@ class Progress:
         self.record = ledger.record(KIND, "job", env.now, number=number, status="under way")
 
     def await_all(self, tasks: Iterable[Task]) -> None:
-        """From these it needs a part."""
+        """Waits for a part of each of these tasks."""
         self.parts = {task: CheckpointPart() for task in tasks}
 
     def checkpoint(self) -> Checkpoint:
-        """What it comes to."""
+        """The checkpoint that all parts make up."""
         made = Checkpoint(self.record.at_s)
         for task, part in self.parts.items():
             assert part.snapshot is not None
@@ -85,7 +85,7 @@ class Progress:
         return made
 
     def completed(self, now_s: float) -> None:
-        """Closes its row."""
+        """Closes its row as completed."""
         parts = self.parts.values()
         self.record.bytes = sum(part.uploaded_bytes for part in parts)
         self.record.detail |= {
@@ -99,7 +99,7 @@ class Progress:
         self._end(now_s)
 
     def failed(self, why: str, now_s: float) -> None:
-        """Closes it, too."""
+        """Closes its row as failed, and says why."""
         self.record.detail |= {"status": "failed", "why": why}
         self._end(now_s)
 

@@ -1,4 +1,4 @@
-"""Carries out moves and scalings, one at a time for each operator, and again if a failure comes in between."""
+"""Carries out moves and scalings: one at a time for each operator, and once more if a failure interrupts it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Reconfigurer:
         attempt: Callable[[], Process],
         afterwards: Callable[[], Process] | None = None,
     ) -> Process:
-        """Tries until no failure undoes it, after what was wanted of the component before."""
+        """Waits until earlier changes of the component are done, and then tries until no failure undoes this one."""
         job, checkpoints = self.job, self.job.checkpoints
         lock = self._locks.setdefault(component(job, operator), simpy.Resource(self.env))
         job.availability.changes += 1
@@ -124,7 +124,7 @@ class Reconfigurer:
                 return (yield from combine(self.job, event.operator, event.strategy, record))
 
     def _rescaled(self, rescale: Rescale, record: EventRecord) -> Process:
-        """New replicas are made and wired, shares of the input and the state redistributed, others taken away."""
+        """Makes and wires new replicas, redistributes the input and the state, and takes other replicas away."""
         job, operator, wanted = self.job, rescale.operator, rescale.locations
         fan, tasks = job.fan(operator), self.world.tasks[operator]
         record.detail.setdefault("before", len(tasks))
@@ -164,7 +164,7 @@ class Reconfigurer:
         return replica < count
 
     def _receiver(self, move: Move, record: EventRecord) -> Task | None:
-        """The replica that key groups move to, made if there is none at their place; None if there is no such one."""
+        """The replica that key groups move to, made if none is at the place; None if no replica has that number."""
         tasks = self.world.tasks[move.operator]
         record.detail["key_groups"] = list(move.key_groups)
         if move.to is None:
@@ -180,7 +180,7 @@ class Reconfigurer:
         return there
 
     def _retired(self, operator: str, all_empty: bool) -> Process:
-        """Takes away replicas without key groups: those that were made for some, or all."""
+        """Takes away replicas without key groups: only those that were made for a move, or all of them."""
         keys, fan = self.world.key_groups.get(operator), self.job.fan(operator)
         if keys is None:
             return

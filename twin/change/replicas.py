@@ -1,8 +1,8 @@
 """Replicas of a running job come, go, and move to other places.
 
-On the way of event times, a new replica is as far as its producers have said, before it gets a tuple, and those behind
-it know it as that far: else they would close windows without what it sends, or wait for it. One that leaves says last
-that nothing more will come.
+Where watermarks pass, a new replica starts with the watermark that its producers have sent, and its consumers know it
+by that: else they would close windows without what it sends, or wait for it. A replica that leaves says last that
+nothing more will come.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def dismiss(job: RunningJob, operator: str, task: Task) -> Process:
 
 
 def _has_ended(job: RunningJob, task: Task) -> bool:
-    """Whether a replica that gets no more input has nothing left to do or to send, or that others may ask it for."""
+    """Whether a replica that gets no more input has nothing left to do, to send, or to give to others on request."""
     return not (
         job.availability.outage is not None
         or task.busy
@@ -144,7 +144,7 @@ def _relocate(job: RunningJob, task: Task, operator: str, place: Location) -> No
 
 
 def _work(ledger: Ledger, task: Task, work_s: float) -> Process:
-    """CPU work of a paused task, at the speed that its processor gives it; none was done if it is interrupted."""
+    """CPU work of a paused task, at the speed that its processor gives it; if it is interrupted, no work is counted."""
     if work_s <= 0.0:
         return
     processor = task.processor
@@ -162,7 +162,7 @@ def _work(ledger: Ledger, task: Task, work_s: float) -> Process:
 
 
 def _served(task: Task, work_s: float) -> simpy.Event:
-    """That its processor, shared with others, has done that work for the task."""
+    """The event that its processor, which others share, has done that work for the task."""
     done = task.env.event()
 
     def finished() -> None:

@@ -1,4 +1,4 @@
-"""A running job, as those see it who change it."""
+"""A running job, as seen by what changes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twin.wiring.wiring import Wiring
 
 
 class RunningJob:
-    """Its wiring and meters, whether it is up, its checkpoints, and the ways into its operators."""
+    """A job's wiring and meters, whether it is up, its checkpoints, and the fans of its operators."""
 
     def __init__(self, wiring: Wiring, statistics: Statistics) -> None:
         self.wiring = wiring
@@ -31,7 +31,7 @@ class RunningJob:
         self._fans: dict[str, Fan] = {}
 
     def fan(self, operator: str) -> Fan:
-        """The ways into an operator, made when they are first changed."""
+        """The fan of an operator: the channels into it. It is made when it is first needed."""
         if operator not in self._fans:
             self._fans[operator] = Fan(self.wiring, operator)
         return self._fans[operator]
@@ -74,11 +74,11 @@ class RunningJob:
     # what a replica has ----------------------------------------------------------------------------------------------
 
     def operator_of(self, task: Task) -> str:
-        """The one that takes its tuples in."""
+        """The operator that takes in the tuples of a task."""
         return next(name for name, tasks in self.world.tasks.items() if task in tasks)
 
     def state_bytes(self, task: Task, operator: str) -> float:
-        """What a replica's windows and key groups hold."""
+        """Bytes of a replica's windows and key groups."""
         size = task.logic.held_bytes()
         keys = self.world.key_groups.get(operator)
         if keys is not None:
@@ -86,7 +86,7 @@ class RunningJob:
         return size
 
     def queue_bytes(self, task: Task, operator: str) -> float:
-        """What waits for a replica; at a source, tuples as it emits them."""
+        """Bytes that wait for a replica; at a source, in the size of the tuples that it emits."""
         engine, query = self.wiring.engine, self.wiring.query
         return task.queued * (engine.output_bytes(query, operator) if task.polls else task.inputs.tuple_bytes())
 

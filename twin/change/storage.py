@@ -1,4 +1,4 @@
-"""Where checkpoints are kept: a host behind cards and links, a store that takes so much, or neither, for nothing."""
+"""Where checkpoints are kept: on a host of the network, in a store of limited speed, both, or neither, for free."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Process = Generator[simpy.Event, Any, None]
 
 
 class Storage:
-    """State goes there, and comes back from there."""
+    """Takes state, and gives it back."""
 
     def __init__(self, wiring: Wiring, spec: Checkpoints) -> None:
         self.wiring = wiring
@@ -28,7 +28,7 @@ class Storage:
         self._free_s = 0.0
 
     def put(self, start: Location, size: float, wanted: Callable[[], bool]) -> Process:
-        """From a place, over the network and into the store; ends when all is there, or it is not wanted any more."""
+        """Sends state over the network into the store; ends when all is there, or it is not wanted any more."""
         if self.place is not None:
             yield from carry(self.wiring, start, self.place, size, wanted)
         if wanted():
@@ -39,13 +39,13 @@ class Storage:
         self._free_s = self.env.now
 
     def get(self, end: Location, size: float) -> Process:
-        """The way back."""
+        """Fetches state from the store to a place."""
         yield from self._pass(size)
         if self.place is not None:
             yield from carry(self.wiring, self.place, end, size)
 
     def _pass(self, size: float) -> Process:
-        """First in, first out."""
+        """Waits until the store has passed so many bytes, first in, first out."""
         if self.bytes_per_s is not None and size > 0.0:
             self._free_s = max(self._free_s, self.env.now) + size / self.bytes_per_s
             yield self.env.timeout(self._free_s - self.env.now)

@@ -17,11 +17,11 @@ from twin.event_time_events import Combine, Repartition, Split
 from twin.events import AnyEvent, Failure, LinkDegradation, Migration, RateChange, Scale, Skew, SlowDown
 
 STEPS = 10
-"""In which a gradual skew comes."""
+"""A gradual skew comes in so many steps."""
 
 
 def play(job: RunningJob, events: Sequence[AnyEvent]) -> Reconfigurer:
-    """Events happen when they are due, those of the same time as they are listed. Who changes the job at their wish."""
+    """Plays events when they are due, those of the same time in the order listed. Returns what changes the job."""
     failures = [event for event in events if isinstance(event, Failure)]
     checkpoints = job.checkpoints = _checkpoints(job, failing=bool(failures))
     change = Reconfigurer(job)
@@ -44,7 +44,7 @@ def _checkpoints(job: RunningJob, failing: bool) -> NoCheckpoints:
 
 
 class Timeline:
-    """Plays events. Factors of rates and weights are relative to how they began, not to earlier changes."""
+    """Plays events. Factors of rates and weights are relative to their first values, not to earlier changes."""
 
     def __init__(self, change: Reconfigurer) -> None:
         self.change = change

@@ -23,7 +23,7 @@ PIECES = 100
 
 
 class Arrival:
-    """Where pieces arrive: in place of a task, it only tells that all are there."""
+    """Receives pieces in place of a task, and triggers `event` when all are there."""
 
     __slots__ = ("event", "ledger", "missing")
 
@@ -43,8 +43,8 @@ class Arrival:
 def carry(
     wiring: Wiring, start: Location, end: Location, size: float, wanted: Callable[[], bool] = lambda: True
 ) -> Generator[simpy.Event, Any, None]:
-    """Sends `size` bytes from a place to another and ends when the last one is there, or none is wanted any more; at
-    once within a host."""
+    """Sends `size` bytes from a place to another. Ends when the last piece is there, or no more are wanted; within a
+    host it ends at once."""
     world = wiring.world
     pieces = min(PIECES, math.ceil(size / PIECE_BYTES))
     if not pieces or start.host == end.host:

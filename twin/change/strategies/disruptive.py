@@ -55,33 +55,33 @@ class StateTransfer:
         return not (source.busy and (source.tuples_in == self.until or alone))
 
     def take(self) -> None:
-        """Out of the old owner."""
+        """Takes the state out of the old owner."""
         keys = self.fan.keys
         self.state = self.source.logic.take(self.part, None if keys is None else keys_of(keys, self.flow))
         self.size = self.state.bytes + (len(self.flow.groups) * keys.state_bytes_each if keys else 0.0)
 
     def give(self) -> None:
-        """To the new owner, which serves what has waited."""
+        """Gives the state to the new owner, which serves what has waited."""
         self.target.logic.give(self.state)
         self.settle(self.flow.target)
 
     def undo(self) -> None:
-        """The job is down, and goes on with the old owner."""
+        """Undoes the redirection, as the job is down and will go on with the old owner."""
         self.settle(self.flow.source)
 
     def settle(self, index: int) -> None:
-        """The share, and what was buffered of it, goes to that index."""
+        """Redirects the share, and the tuples that were buffered, to that index."""
         self.fan.shift(self.fan.index(self.buffer), index, self.flow.amount, self.flow.groups)
         self.fan.leave(self.buffer)
         self.buffer.open(self._task(index), self.job.env.now)
 
     def work(self, task: Task, work_s: float) -> None:
-        """CPU work of a task that goes on working: it is done before the next record."""
+        """Charges CPU work to a task that goes on working: it is done before the next record."""
         occupy(task, work_s)
 
 
 class TimedTransfer(StateTransfer):
-    """Of an operator over event time. far_us: up to where windows are the old owner's; it has all tuples before it.
+    """A transfer of an operator over event time. far_us: windows up to it are the old owner's, which has their tuples.
 
     The new owner does not say how far it is until it has worked off what waited: else windows would be closed without
     that. The old one goes no further than both had come when tuples were redirected. So all windows of the operator
@@ -101,7 +101,7 @@ class TimedTransfer(StateTransfer):
 
     @property
     def drained(self) -> bool:
-        """Also whether the old owner is as far as it should be."""
+        """See Transfer. The old owner must also have reached `far_us`."""
         if self.source.tuples_in < self.until or (self.source.busy and self.source.tuples_in == self.until):
             return False
         return self.old.watermark_us >= self.far_us
@@ -112,7 +112,7 @@ class TimedTransfer(StateTransfer):
         self.old.sent_off.append(self.state)
 
     def give(self) -> None:
-        """To the new owner, which serves what has waited and then says how far it is; the old one goes on as well."""
+        """See Transfer. Then the watermarks of both owners may rise again."""
         self.old.sent_off = [state for state in self.old.sent_off if state is not self.state]
         for group in self.flow.groups:
             self.new.emitted_us[group] = self.far_us
@@ -131,13 +131,13 @@ class TimedTransfer(StateTransfer):
         super().settle(index)
 
     def work(self, task: Task, work_s: float) -> None:
-        """It is done with the next record."""
+        """See Transfer. Here the work is done along with the next records."""
         logic = self.old if task is self.source else self.new
         logic.owed.work_s += work_s
 
 
 def disruptive(job: RunningJob, operator: str, flows: Sequence[KeyFlow], record: EventRecord) -> Process:
-    """Moves parts of an operator, its flows all at the same time; whether no failure undid any of it."""
+    """Moves parts of an operator, all flows at the same time. Returns whether no failure undid any of it."""
     transfers = [[StateTransfer(job, job.fan(operator), flow)] for flow in flows]
     done = yield from job.availability.all_done([_carried(job, together, record) for together in transfers])
     _tell_shares(job, job.fan(operator))
@@ -145,7 +145,7 @@ def disruptive(job: RunningJob, operator: str, flows: Sequence[KeyFlow], record:
 
 
 def _tell_shares(job: RunningJob, fan: Fan) -> None:
-    """Without key groups: how many groups live on a replica now, and how likely two of its tuples match."""
+    """Without key groups, tells each replica its new share, which decides its number of keys and its matches."""
     operators, replicas = job.wiring.job.component(fan.operator).operators, len(fan.slots)
     for task, share in zip(fan.slots, fan.shares, strict=True) if fan.keys is None else ():
         if share > 0.0 and isinstance(task, Task):
@@ -155,7 +155,7 @@ def _tell_shares(job: RunningJob, fan: Fan) -> None:
 def disruptive_in_event_time(
     job: RunningJob, members: Sequence[Member], flows: Sequence[KeyFlow], record: EventRecord
 ) -> Process:
-    """Moves key groups of one component, likewise. Of an operator over event time, each flow ends in a checkpoint."""
+    """The same for key groups of a component over event time. Each flow ends in a checkpoint."""
     redirected_s: float = job.env.now
     far_us = [_far_us(member, flows) for member in members]
     transfers = [
@@ -168,14 +168,14 @@ def disruptive_in_event_time(
 
 
 def _far_us(member: Member, flows: Sequence[KeyFlow]) -> float:
-    """Up to where any of the owners is: all that comes before has been sent to all of them."""
+    """How far the furthest of the owners is: all that comes before has been sent to all of them."""
     return max(logic.watermark_us for logic in member.owning(flows))
 
 
 def _carried(
     job: RunningJob, together: Sequence[StateTransfer], record: EventRecord, then: Callable[[], None] = lambda: None
 ) -> Process:
-    """From drained sources to the target; together: what moves the same way, of all operators of a component."""
+    """Carries state from drained sources to the target. together: transfers of all operators of a component."""
     env, wiring, first = job.env, job.wiring, together[0]
     start, place = first.fan.places[first.flow.source], first.fan.places[first.flow.target]
     try:
@@ -200,7 +200,7 @@ def _carried(
 
 
 def _beside(transfer: StateTransfer, task: Task, work_s: float) -> Process:
-    """CPU work of a task beside its records, which takes its time here."""
+    """Charges CPU work to a task beside its records, and waits as long as the work takes."""
     if work_s > 0.0:
         transfer.work(task, work_s)
         yield task.env.timeout(work_s * task.processor.slowdown / task.processor.speed)

@@ -20,7 +20,7 @@ from twin.wiring.event_time import cut_after
 
 
 def instant(job: RunningJob, name: str, flows: Sequence[KeyFlow], record: EventRecord) -> Process:
-    """Moves key groups of one operator, which admits it."""
+    """Moves key groups of one operator, which must admit instant migration."""
     operator = job.wiring.query.operator(name)
     record.paused_s, record.bytes = 0.0, 0.0
     if not operator.merges:
@@ -42,7 +42,7 @@ def instant(job: RunningJob, name: str, flows: Sequence[KeyFlow], record: EventR
 
 
 def _send_again(member: Member, flows: Sequence[KeyFlow], cut: Cut, record: EventRecord) -> None:
-    """Computes send the new owners what they handed over and windows of theirs need."""
+    """Lets computes send the new owners again what they handed over and the new owners' windows need."""
     longest_us, sent = member.longest_us, 0
     for stream in member.job.wiring.query.inputs(member.name):
         position = member.job.wiring.query.outputs(stream.producer).index(stream)

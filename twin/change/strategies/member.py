@@ -1,4 +1,4 @@
-"""What moves: key groups of an operator over event time, or of a compute and its consolidate that are one component."""
+"""Operators whose key groups move: one over event time, or a compute and its consolidate that are one component."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from twin.windows import EventWindow
 
 @dataclass(frozen=True)
 class Member:
-    """One operator of what moves."""
+    """One operator whose key groups move."""
 
     job: RunningJob
     name: str
 
     @property
     def fan(self) -> Fan:
-        """The ways into it."""
+        """The fan of the operator."""
         return self.job.fan(self.name)
 
     @property
     def owners(self) -> Ownership:
-        """Who has its key groups."""
+        """The owners of its key groups."""
         return self.job.world.owners[self.name]
 
     @property
@@ -46,27 +46,27 @@ class Member:
 
     @property
     def replicas(self) -> list[TimedLogic]:
-        """What they do."""
+        """The logics of its replicas."""
         return [cast("TimedLogic", task.logic) for task in self.job.world.tasks[self.name]]
 
     def replica(self, index: int) -> TimedLogic:
-        """That at an index of its fan."""
+        """The logic of the replica at an index of its fan."""
         task = self.fan.slots[index]
         assert isinstance(task, Task) and isinstance(task.logic, TimedLogic)
         return task.logic
 
     @property
     def windows(self) -> tuple[EventWindow, ...]:
-        """That its state is of."""
+        """The windows that its state belongs to."""
         return self.job.wiring.event_times.merged_windows(self.name)
 
     @property
     def longest_us(self) -> int:
-        """Of those."""
+        """The length of the longest of these windows."""
         return max(window.length_us for window in self.windows)
 
     def cut(self, flows: Sequence[KeyFlow], at_us: int, over_us: int, *, by_end: bool = False) -> Cut:
-        """These key groups change hands there."""
+        """The cut at which the key groups of these flows change hands."""
         old = {group: flow.source for flow in flows for group in flow.groups}
         new = {group: flow.target for flow in flows for group in flow.groups}
         return Cut(at_us, over_us, old, new, by_end)
@@ -82,13 +82,13 @@ class Member:
 
 
 def reached(job: RunningJob, far: Sequence[tuple[TimedLogic, int]]) -> Process:
-    """Waits until the job is up and all replicas are as far as that, which a failure takes them back from."""
+    """Waits until the job is up and all replicas are that far; a failure may take them back meanwhile."""
     up = job.availability
     yield job.env.until(lambda: up.outage is None and all(logic.watermark_us >= us for logic, us in far))
 
 
 def change_hands(job: RunningJob, members: Sequence[Member], cuts: Sequence[Cut], flows: Sequence[KeyFlow]) -> Process:
-    """Waits until the last windows of the old owners are complete; from then on all is the new ones'."""
+    """Waits until the last windows of the old owners are complete, and then gives everything to the new owners."""
     yield from reached(
         job, [(logic, cut.over_us) for member, cut in zip(members, cuts, strict=True) for logic in member.owning(flows)]
     )
@@ -101,5 +101,5 @@ def change_hands(job: RunningJob, members: Sequence[Member], cuts: Sequence[Cut]
 
 
 def last_before(windows: Iterable[EventWindow], at_us: int) -> int:
-    """Where the last window ends that begins before a time."""
+    """The end of the last window that begins before a time."""
     return max(span.end for window in windows for span in covering(window, at_us - 1))

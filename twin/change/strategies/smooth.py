@@ -1,8 +1,9 @@
-"""Smooth migration: windows that have begun stay with the old owner, those that begin later are the new one's.
+"""Smooth migration: windows that have begun stay with the old owner, later ones belong to the new owner.
 
 Enorm, Section 4.5. Nothing is moved and nobody waits. Where windows overlap, tuples around the cut are in windows of
-both, so they are sent to both; it is over when the last window of the old owner is complete. The cut lies ahead of all
-that was sent, and so of all that is sent again after a failure: a migration that is under way then goes on.
+both, so they are sent to both. The migration is over when the last window of the old owner is complete. The
+cut lies ahead of all that was sent, and so of all that is sent again after a failure: a migration that is under way
+then goes on.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def _needs_both(member: Member) -> bool:
 
 
 def _copies(job: RunningJob, members: Sequence[Member]) -> int:
-    """Of tuples that come to the component; what stays inside it is not sent, and counts below zero there."""
+    """How many copies of tuples came to the component so far, not counting streams inside it."""
     names = {member.name for member in members}
     coming = {ends: made.copied.n for ends, made in job.world.streams.items() if ends[0] not in names}
     return sum(n for (_, consumer), n in coming.items() if consumer in names)

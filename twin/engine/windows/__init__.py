@@ -1,7 +1,7 @@
 """What windows remember, when they are evaluated, and what comes out.
 
-Random numbers are a task's own, in this order. As a record is taken up, before its service time: one for its key, where
-key groups have not given it one and there is any choice. At an evaluation of a join: one for each match, where matches
-are repeated and not a whole number of times; or, of measured results, one for how many there are, and then for each of
-them one a side. Aggregates and sessions need none.
+Each task draws its own random numbers, in this order. When a record is taken up, before its service time, its key is
+drawn, unless key groups gave it one or there is no choice. At an evaluation of a join, one number is drawn for each
+match, if matches are repeated and not a whole number of times. For measured results, the number of results is drawn,
+and then for each result one number a side. Aggregates and sessions draw nothing at an evaluation.
 """

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class Combiner:
-    """scan_s: CPU seconds a record looked at; result_s: a result. groups: those of its operator, by which records have
-    their keys; where there are none, records get them here.
+    """scan_s: CPU seconds for each record looked at; result_s: for each result. groups: the key groups of its operator,
+    which give records their keys; without key groups, records get their keys here.
     """
 
     def __init__(self, extent: Extent, scan_s: float, result_s: float) -> None:
@@ -26,11 +26,11 @@ class Combiner:
         self.groups: KeyGroups | None = None
 
     def draw_key(self, side: int, draws: Draws) -> int:
-        """Of a record that came without one to an input; one uniform number decides, if there is any choice."""
+        """The key of a record that came to an input without one; a uniform number decides, if there is any choice."""
         raise NotImplementedError
 
     def results(self, contents: Sequence[Content], position: float, draws: Draws) -> list[Result]:
-        """Of the window that ends at that position."""
+        """The results of the window that ends at that position."""
         raise NotImplementedError
 
     def know_share(self, share: float, values: list[int]) -> None:
@@ -38,8 +38,8 @@ class Combiner:
 
 
 class GroupCombiner(Combiner):
-    """keys: of so many records come to this replica, all alike, where the operator has no key groups. keyed: replicas
-    share them; else each gets records of all.
+    """keys: how many keys come to this replica, all equally often, where the operator has no key groups. keyed: whether
+    the replicas share the keys; else each replica gets records of all keys.
     """
 
     def __init__(self, extent: Extent, scan_s: float, result_s: float, keys: int, keyed: bool = True) -> None:
@@ -57,7 +57,7 @@ class GroupCombiner(Combiner):
         return int(draws.uniform() * self.keys) if self.keys > 1 else 0
 
     def results(self, contents: Sequence[Content], position: float, draws: Draws) -> list[Result]:
-        """See Combiner. In the order of their keys' first records; each is as old as the oldest record of its key."""
+        """See Combiner. Results are in the order of their keys' first records, each as old as its key's oldest one."""
         (content,) = contents
         oldest_born_s: dict[int, float] = {}
         oldest_taken_s: dict[int, float] = {}

@@ -1,8 +1,8 @@
 """A replica of a compute: state by key and pane of event time, handed over as its configuration says (Enorm, Fig. 5).
 
-Whatever form is modelled, a tuple is one addition to its pane: the form decides what is charged and what is sent. With
-a state a pane, the user's logic is executed once a tuple, and panes are sent. With a state a window, it is executed for
-each window that the tuple is in, and windows are sent when they are complete.
+Whatever the form, the simulation adds a tuple once, to its pane: the form decides what is charged and what is sent.
+With one state for each pane, the user's logic is executed once for each tuple, and panes are sent. With one state for
+each window, it is executed for each window that the tuple is in, and windows are sent when they are complete.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from twin.windows import EventWindow
 
 
 class ComputeLogic(TimedLogic):
-    """windows: those that are made of its panes. results: whether it emits those windows itself."""
+    """windows: the windows that are made of its panes. results: whether it emits these windows itself."""
 
     def __init__(
         self,
@@ -46,20 +46,20 @@ class ComputeLogic(TimedLogic):
         self.longest_us = max([window.length_us for window in windows], default=0)
         self.forms = Forms(panes, windows, sharing)
         self.taken_in = SinkLogic()
-        self.taken_in.repeats = False  # what is taken in again is no result
+        self.taken_in.repeats = False  # tuples that are taken in again are no results
 
     def sink(self) -> SinkLogic | None:
-        """How old tuples are when they are in its state."""
+        """Measures how old tuples are when they reach its state."""
         return None if self.eager else self.taken_in
 
     def stores_of(self, groups: KeyGroups) -> list[SpanStore[int]]:
-        """See TimedLogic: by pane."""
+        """See TimedLogic. Contents are kept by pane."""
         return [] if self.panes is None else [SpanStore(groups)]
 
     # tuples -----------------------------------------------------------------------------------------------------------
 
     def plan(self, record: Record) -> float:
-        """The user's logic for each state, and what the sending thread does meanwhile."""
+        """CPU seconds of the user's logic for each state, and of the work that the sending thread does meanwhile."""
         assert isinstance(record, Dated)
         work_s = self.out.send_s if self.eager else 0.0
         if self.execute_s > 0.0 and not record.at_us < self.watermark_us:
@@ -67,7 +67,7 @@ class ComputeLogic(TimedLogic):
         return work_s + (self.owed.pay(self.station.service_s + work_s) if self.owed.work_s else 0.0)
 
     def emit(self, record: Record, at_s: float) -> None:
-        """The state is there; eager ones send the tuples on."""
+        """Adds the tuple to the state; an eager replica, which keeps none, sends the tuple on."""
         assert isinstance(record, Dated)
         if self.panes is None:
             self.audit.kept.add(record.digest)
@@ -82,13 +82,13 @@ class ComputeLogic(TimedLogic):
             content.add(record.key, (1, record.digest, record.born_s, record.taken_s))
 
     def modify(self, cut_us: int) -> None:
-        """See TimedLogic: another form from then on."""
+        """See TimedLogic. Another form holds from that event time on."""
         self.forms.modify(cut_us)
 
     # punctuations -----------------------------------------------------------------------------------------------------
 
     def reach(self, before_us: float, now_us: int) -> None:
-        """Sends all panes and windows that have become complete."""
+        """See TimedLogic. Sends all panes and windows that have become complete."""
         if self.panes is None:
             return
         since_us = now_us if before_us == -math.inf else int(before_us)
@@ -105,20 +105,20 @@ class ComputeLogic(TimedLogic):
             self.owed.work_s += work_s
 
     def _due(self, since_us: int, now_us: int) -> list[Span]:
-        """Spans that are handed over, in the order of their ends."""
+        """The spans to hand over, in the order of their ends."""
         assert self.panes is not None
-        found = set[Span]()
+        spans = set[Span]()
         if not self.results:
             held = [self.panes.bounds(pane) for pane in self.spans[0].held]
-            found.update(span for span in held if since_us < span.end <= now_us and self.forms.by_panes(span))
+            spans.update(span for span in held if since_us < span.end <= now_us and self.forms.by_panes(span))
         if self.results or self.forms.any_windows():
             for window in self.windows:
                 due = completed(window, since_us, now_us)
-                found.update(span for span in due if self.results or self.forms.at(span.start) == WINDOWS)
-        return sorted(found, key=lambda span: (span.end, -span.start))
+                spans.update(span for span in due if self.results or self.forms.at(span.start) == WINDOWS)
+        return sorted(spans, key=lambda span: (span.end, -span.start))
 
     def over(self, span: Span) -> SpanContent:
-        """All that is held over a span."""
+        """All that is held of the panes in a span."""
         assert self.panes is not None
         first, end = self.panes.of(span)
         merged, held = self.nothing(), self.spans[0].held
@@ -136,14 +136,14 @@ class ComputeLogic(TimedLogic):
         return sum([shipping.ship(span, content, self.now_s, self.index) for shipping in self.shippings])
 
     def _emit_results(self, span: Span, content: SpanContent) -> None:
-        """Complete windows leave as records; the work of it is the thread's, as that of partial results."""
+        """Sends complete windows as records; as for partial results, the sending thread does the work."""
         self.owed.work_s += content.keys * (self.result_s + self.out.send_s)
         for result in results_of(span, content, content.keys, self.now_s):
             self.out.send(result)
         self.audit.emit(span, content)
 
     def _forget(self, now_us: int) -> None:
-        """What is in no window any more; until then consolidates may ask for it again."""
+        """Drops panes that are in no window any more; until then consolidates may ask for them again."""
         assert self.panes is not None
         held = self.spans[0].held
         for pane in [pane for pane in held if self.panes.bounds(pane).end + self.longest_us <= now_us]:
@@ -163,14 +163,14 @@ class ComputeLogic(TimedLogic):
         }
 
     def drop(self, gone: Leaves, since_us: int) -> None:
-        """See TimedLogic: panes from that time on."""
+        """See TimedLogic. Only panes from that time on are dropped."""
         for store in self.spans:
             for pane, content in store.held.items():
                 if self.panes is not None and self.panes.bounds(pane).start >= since_us:
                     content.drop(gone)
 
     def snapshot(self, again: bool) -> object:
-        """See Logic. With the forms."""
+        """See Logic. The forms are kept as well."""
         return super().snapshot(again), self.forms.since.copy()
 
     def restore(self, kept: object, at_s: float, now_s: float) -> int:
@@ -180,17 +180,17 @@ class ComputeLogic(TimedLogic):
         return super().restore(kept[0], at_s, now_s)
 
     def past(self) -> bool:
-        """See TimedLogic: panes, until they are in no window any more."""
+        """See TimedLogic. Panes are left until they are in no window any more."""
         return any(store.held for store in self.spans)
 
     def come(self, sibling: TimedLogic, values: dict[str, float]) -> None:
-        """See TimedLogic; in the forms that hold there."""
+        """See TimedLogic. It takes over the forms of its sibling."""
         super().come(sibling, values)
         assert isinstance(sibling, ComputeLogic)
         self.forms.come(sibling.forms, values.get(MODIFICATION, -math.inf))
 
     def sent_spans(self, groups: list[int], since_us: int) -> dict[Span, SpanContent]:
-        """What it has handed over of key groups, over spans that end after a time, and still has."""
+        """What it handed over of some key groups and still has, for spans that end after a time."""
         if self.panes is None or self.watermark_us == -math.inf:
             return {}
         before_us = int(self.watermark_us)
@@ -198,7 +198,7 @@ class ComputeLogic(TimedLogic):
 
 
 def results_of(span: Span, content: SpanContent, n: int, at_s: float) -> list[Dated]:
-    """n results of a window, whose event time is its last: one a key, or others, as old as those are on average."""
+    """n results of a window, at its last event time: one for each key, else n that are as old as the keys' average."""
     if n == content.keys:
         stamps = [content.held[key][2:] for key in sorted(content.held)]
     else:

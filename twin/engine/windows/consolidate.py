@@ -1,7 +1,7 @@
 """A replica of a consolidate: merges what comes over a span, and forms complete windows when all inputs are past them.
 
-Forming is a job of its own: meanwhile partial results wait. Which windows of a key group it emits follows from who has
-it (`Ownership`).
+Forming windows is a job of its own, during which partial results wait. `Ownership` decides which windows of a key group
+it emits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from twin.windows import EventWindow
 
 
 class Complete(EvaluationResult):
-    """Windows that leave together, and how far their sender is then."""
+    """Windows that leave together, followed by their sender's watermark."""
 
     def __init__(self, windows: list[Dated], watermark_us: int, station: Station, out: Outlet) -> None:
         super().__init__([], out, [])
@@ -31,9 +31,9 @@ class Complete(EvaluationResult):
         self.station = station
 
     def leave(self, at_s: float) -> None:
-        """See Outcome. Nothing that comes later overtakes them, and they do not overtake the punctuation before."""
-        for each in self.windows:
-            result = each.copy()  # a restart may send it again
+        """See Outcome. Nothing later overtakes these windows, and they do not overtake the punctuation before them."""
+        for window in self.windows:
+            result = window.copy()  # a restart may send it again
             result.at_s = at_s
             self.out.send(result)
         for port in self.station.output.ports:
@@ -41,8 +41,8 @@ class Complete(EvaluationResult):
 
 
 class ConsolidateLogic(TimedLogic):
-    """spans: pieces by input. sides: the complete windows that each input sends; none if it sends panes. formed,
-    merged, merged_keys: windows, pieces and keys that went into them so far."""
+    """spans: pieces by input. sides: for each input, the complete windows that it sends; none if it sends panes.
+    formed: windows so far; merged, merged_keys: the pieces, and the keys in them, that these were made of."""
 
     spans: Sequence[Pieces]
 
@@ -76,7 +76,7 @@ class ConsolidateLogic(TimedLogic):
     # partial results --------------------------------------------------------------------------------------------------
 
     def plan(self, record: Record) -> float:
-        """Merging a result into its piece is the service."""
+        """The work of the sending thread meanwhile; the service itself merges the result into its piece."""
         return self.owed.pay(self.station.service_s) if self.owed.work_s else 0.0
 
     def emit(self, record: Record, at_s: float) -> None:
@@ -85,13 +85,13 @@ class ConsolidateLogic(TimedLogic):
         self.add(record.inbox.side, record.span, record.content)
 
     def add(self, side: int, span: Span, content: SpanContent) -> None:
-        """Results over a span are there."""
+        """Takes in the results of an input over a span."""
         self.spans[side].add(self.panes.of(span), content)
 
     # windows ----------------------------------------------------------------------------------------------------------
 
     def reach(self, before_us: float, now_us: int) -> None:
-        """See TimedLogic: a job, if there is anything to form; then it tells its consumers itself."""
+        """See TimedLogic. A job forms the windows that are due; its outcome then tells the consumers."""
         since_us = before_us
         if before_us == -math.inf:
             starts = [first for pieces in self.spans if (first := pieces.first) is not None]
@@ -101,26 +101,26 @@ class ConsolidateLogic(TimedLogic):
         self._form(ready, work_s)
 
     def tell(self, watermark_us: int) -> None:
-        """When what was formed has left."""
+        """See TimedLogic. Nothing to do: `Complete` tells the consumers when the windows have left."""
 
     def _due(self, since_us: int, now_us: int) -> tuple[list[tuple[Span, SpanContent]], float]:
-        """Windows that have become complete, with what key groups of its own hold, and the work of forming them."""
+        """Windows that have become complete, with the content of its own key groups, and the work of forming them."""
         due: dict[int, set[Span]] = {}
         for window in self.windows:
             for span in completed(window, since_us, now_us):
                 due.setdefault(span.end, set()).add(span)
-        found, work_s = list[tuple[Span, SpanContent]](), 0.0
+        complete, work_s = list[tuple[Span, SpanContent]](), 0.0
         for end_us in sorted(due):
             ready, merging_s = self._ending(sorted(due[end_us], key=lambda span: -span.start))
-            found += ready
+            complete += ready
             work_s += merging_s
-        return found, work_s
+        return complete, work_s
 
     def _ending(self, spans: list[Span]) -> tuple[list[tuple[Span, SpanContent]], float]:
-        """Windows that end together, with what they hold, and the work of merging it."""
+        """The same for windows that end at the same time."""
         windows = [self.panes.of(span) for span in spans]
         formed = [pieces.form(windows) for pieces in self.spans]
-        found, work_s = list[tuple[Span, SpanContent]](), 0.0
+        complete, work_s = list[tuple[Span, SpanContent]](), 0.0
         for window, span in zip(windows, spans, strict=True):
             total = self.nothing()
             for by_window in formed:
@@ -131,11 +131,11 @@ class ConsolidateLogic(TimedLogic):
                 self.merged_keys += keys
             mine = self.allowed(span, total, own=True)
             if mine.keys:
-                found.append((span, mine))
-        return found, work_s
+                complete.append((span, mine))
+        return complete, work_s
 
     def _form(self, ready: list[tuple[Span, SpanContent]], work_s: float) -> None:
-        """Does the work, sends the windows, and tells how far it is."""
+        """Starts the job that does the work, sends the windows, and tells how far it is."""
         at_s = self.now_s
         results = list[Dated]()
         watermark_us = int(self.watermark_us)
@@ -148,14 +148,14 @@ class ConsolidateLogic(TimedLogic):
         self.station.job(Complete(results, watermark_us, self.station, self.out), work_s)
 
     def _ship(self, span: Span, content: SpanContent, at_s: float) -> float:
-        """To consolidates of longer windows."""
+        """Sends a window to the consolidates of longer windows."""
         if not self.shippings:
             return 0.0
         self.station.output.tuples_out += content.keys
         return sum([shipping.ship(span, content, at_s, self.index) for shipping in self.shippings])
 
     def _results(self, span: Span, content: SpanContent, at_s: float) -> list[Dated]:
-        """To all others."""
+        """The results of a window for all other consumers."""
         if self.shippings and len(self.shippings) == len(self.station.output.ports):
             return []
         n = content.keys

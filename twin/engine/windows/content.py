@@ -12,7 +12,7 @@ TRIM = 512
 
 
 class HeldRecords(NamedTuple):
-    """Records of one window, a list an attribute."""
+    """Records of one window, as one list for each attribute."""
 
     keys: list[int]
     born_s: list[float]
@@ -20,8 +20,8 @@ class HeldRecords(NamedTuple):
 
 
 class Content:
-    """Positions, which rise, are times in seconds or count records. elsewhere: how many there are while something else
-    holds them.
+    """Positions rise; they are times in seconds, or they count records. elsewhere: the number of records that something
+    else holds for it.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""Who has which key groups, by event time: now, and on both sides of cuts.
+"""Which replica owns which key groups, by event time: now, and on both sides of cuts.
 
-A key group changes hands at once (`KeyGroups.owner`), or at a cut ahead of all that sources have sent. Windows on one
-side of the cut are the old owner's, those on the other the new one's; what both need goes to both.
+A key group changes hands at once (`KeyGroups.owner`), or at a cut ahead of all that sources have sent. Windows before
+the cut belong to the old owner, windows after it to the new one. Records that both need go to both.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from twin.panes import Span
 
 @dataclass(slots=True)
 class Cut:
-    """Key groups whose windows are the new owner's if they begin at `at_us` or later; by_end: if they end after it.
+    """Key groups whose windows belong to the new owner if they begin at `at_us` or later; by_end: if they end after it.
 
     over_us: when the last window of the old owner is complete. old, new: owners by key group.
     """
@@ -35,19 +35,19 @@ class Cut:
     by_end: bool = False
 
     def after(self, span: Span) -> bool:
-        """Whether a window is the new owner's."""
+        """Whether a window belongs to the new owner."""
         return span.end > self.at_us if self.by_end else span.start >= self.at_us
 
     def needed(self, piece: Span, longest_us: int) -> tuple[bool, bool]:
-        """Whether windows of the old owner, and of the new one, may have that piece in them."""
+        """Whether windows of the old owner, and windows of the new one, may contain that piece."""
         if self.by_end:
             return piece.end <= self.at_us, piece.start + longest_us > self.at_us
         return piece.end - longest_us < self.at_us, piece.start >= self.at_us
 
 
 class Ownership:
-    """Of one operator. cuts: those that are not over, by their times. leaving: key groups whose state is on its way
-    to their new owner, at a cut by end that all tuples and pieces before it had passed already."""
+    """The owners of one operator's key groups. cuts: those that are not over, by their times. leaving: those
+    by end whose state is on its way to the new owner; all tuples and pieces before them have passed already."""
 
     def __init__(self, keys: KeyGroups) -> None:
         self.keys = keys
@@ -58,18 +58,18 @@ class Ownership:
 
     def cut(self, cut: Cut) -> None:
         """Plans a change of hands."""
-        self.cuts = sorted([*self.cuts, cut], key=lambda each: each.at_us)
+        self.cuts = sorted([*self.cuts, cut], key=lambda planned: planned.at_us)
         self._seen = -1
 
     def over(self, cut: Cut) -> None:
-        """It has happened; the caller tells the key groups."""
-        self.cuts = [each for each in self.cuts if each is not cut]
+        """Drops a cut that is over; the caller changes the owners of the key groups."""
+        self.cuts = [other for other in self.cuts if other is not cut]
         self._seen = -1
 
     # records ---------------------------------------------------------------------------------------------------------
 
     def owner(self, at_us: int, group: int) -> int:
-        """Who gets records of a key group and of that event time."""
+        """The owner that gets records of a key group with that event time."""
         if self._seen != self.keys.version:
             self._renew()
         passed = 0
@@ -79,7 +79,7 @@ class Ownership:
         return self._now[passed][group]
 
     def _renew(self) -> None:
-        """Owners now, and from each cut on."""
+        """Computes the owners now, and from each cut on."""
         self._seen = self.keys.version
         owners = list(self.keys.owner)
         self._now = [owners]
@@ -90,7 +90,7 @@ class Ownership:
             self._now.append(owners)
 
     def copies(self, at_us: int) -> list[Cut]:
-        """Cuts after which tuples of that time go to the old owners too."""
+        """The cuts because of which tuples of that time also go to the old owners."""
         return [cut for cut in self.cuts if cut.at_us <= at_us < cut.over_us]
 
     # windows ---------------------------------------------------------------------------------------------------------
@@ -112,10 +112,10 @@ class Copied:
 
 
 class EventTimePartitioner(Partitioner):
-    """By the owner of its key group at each record's event time. It draws the record's key, and notes it for the audit.
+    """Sends each record to the owner of its key group at its event time. Draws its key, and notes it for the audit.
 
-    mask: by which digests of sources are those of this stream, so that what is read again is of the same key; 0 where
-    what comes is not one to one what sources send.
+    mask: makes digests of this stream from those of sources, so that a tuple that is read again has the same key; 0
+    where the tuples that come are not one to one those that sources send.
     """
 
     tags = True
@@ -144,15 +144,15 @@ class EventTimePartitioner(Partitioner):
         group = self._draw_key(record, digest)
         record.digest = digest or int(self._draws.rng.integers(1 << DIGEST_BITS))
         audit.came.append((record.at_us, record.key, record.digest))
-        found: list[tuple[int, Record]] = [(owners.owner(record.at_us, group), record)]
+        sent: list[tuple[int, Record]] = [(owners.owner(record.at_us, group), record)]
         for cut in owners.copies(record.at_us) if owners.cuts else ():
             if group in cut.old:
-                found.append((cut.old[group], record.copy()))
+                sent.append((cut.old[group], record.copy()))
                 copied.n += 1
-        return found
+        return sent
 
     def _draw_key(self, record: Dated, digest: int) -> int:
-        """Its key, which is the same if it is read again; the key group of that."""
+        """Gives the record its key, the same one if it is read again; returns the key group."""
         keys, known = self.ownership.keys, self.audit.keys
         if self._weighed != keys.version:
             self._weighed, self._key_steps = keys.version, cumulative(keys.weights.tolist())

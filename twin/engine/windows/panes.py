@@ -1,4 +1,4 @@
-"""What windows over event time hold: records with an event time, by pane and key; and what a run notes of them."""
+"""What windows over event time hold: records with an event time, by pane and key; and what is noted to audit a run."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from twin.engine.state import Leaves
 from twin.panes import Span
 
 Found = tuple[int, int, float, float]
-"""Of a key: records, their digests together, and when the oldest was born and taken."""
+"""For one key: the number of records, their digests together, and when the oldest was born and taken."""
 
 
 Place = TypeVar("Place", int, Span)
 
 
 class SpanContent:
-    """Of one span of event time, or of several merged. held: by key; keys belong to `groups`."""
+    """The content of one span of event time, or of several that are merged. held: by key; `groups` has the keys."""
 
     def __init__(self, groups: KeyGroups) -> None:
         self.groups = groups
@@ -45,10 +45,10 @@ class SpanContent:
         self.held[key] = found
 
     def stamps(self) -> tuple[float, float]:
-        """When the oldest record of each key was born and taken, their mean over the keys."""
-        each = list(self.held.values())
-        born_s = sum([found[2] for found in each]) / len(each) if each else 0.0
-        taken_s = sum([found[3] for found in each]) / len(each) if each else 0.0
+        """When the oldest record of a key was born and taken, as means over the keys."""
+        by_key = list(self.held.values())
+        born_s = sum([found[2] for found in by_key]) / len(by_key) if by_key else 0.0
+        taken_s = sum([found[3] for found in by_key]) / len(by_key) if by_key else 0.0
         return born_s, taken_s
 
     def merge(self, other: SpanContent) -> None:
@@ -68,15 +68,15 @@ class SpanContent:
         return part
 
     def copy(self) -> SpanContent:
-        """The same, which changes apart."""
+        """An independent copy."""
         return self.of_keys(lambda _: True)
 
     def drop(self, gone: Leaves) -> None:
-        """Without those keys."""
+        """Drops those keys."""
         self.held = {key: found for key, found in self.held.items() if not gone(key)}
 
     def single(self, key: int) -> SpanContent:
-        """One of its keys."""
+        """A copy with one key alone."""
         part = SpanContent(self.groups)
         part.held[key] = self.held[key]
         return part
@@ -90,18 +90,18 @@ class SpanStore(Generic[Place]):
         self.held: dict[Place, SpanContent] = {}
 
     def at(self, place: Place) -> SpanContent:
-        """What is there; an empty content if nothing was."""
+        """The content at a place; a new, empty one if there was none."""
         content = self.held.get(place)
         if content is None:
             content = self.held[place] = SpanContent(self.groups)
         return content
 
     def add(self, place: Place, content: SpanContent) -> None:
-        """More has come there: other senders may have part of it."""
+        """Merges more content into a place, as several senders may each have a part of it."""
         self.at(place).merge(content)
 
     def copy(self) -> Self:
-        """The same, which changes apart."""
+        """An independent copy."""
         again = copy(self)
         again.held = {place: content.copy() for place, content in self.held.items()}
         return again
@@ -111,7 +111,7 @@ DIGEST_BITS = 63
 
 
 class Dated(Record):
-    """at_us: its event time. digest: its 63 random bits, by which whatever holds it can be audited."""
+    """A record with an event time, at_us. digest: 63 random bits, by which everything that holds it can be audited."""
 
     __slots__ = ("at_us", "digest")
 
@@ -134,7 +134,7 @@ def dated(record: Record, at_us: int) -> Dated:
 
 
 class Partial(Record):
-    """The result of the one key in `content`, over a span of event time."""
+    """A partial result: of the one key in `content`, over a span of event time."""
 
     __slots__ = ("content", "span")
 
@@ -153,23 +153,23 @@ class Partial(Record):
 
 @dataclass(slots=True)
 class History:
-    """What was noted of all operators, and how far their replicas were. What a failure undoes was one, too."""
+    """The audits of all operators, and how far their replicas were. What a failure undid is kept as one, too."""
 
     audits: dict[str, WindowAudit]
     far_us: dict[str, list[float]]
 
     def copy(self) -> History:
-        """What is noted so far."""
+        """A copy of what is noted so far."""
         return History({name: audit.copy() for name, audit in self.audits.items()}, self.far_us)
 
 
 @dataclass(slots=True)
 class WindowAudit:
-    """Of one operator. came: event time, key and digest of each tuple that was sent to it, once however many copies.
+    """Notes of one operator. came: event time, key and digest of each tuple sent to it, once for all copies.
 
-    kept, late: digests of those that it took, and that it dropped; a tuple that was sent to two owners can be both.
-    emitted: start and end of a window, key, tuples in it and their digests together. keys: by digest, of tuples that
-    will be the same when they are read again.
+    kept, late: digests of tuples that it took, and that it dropped; a tuple that was sent to two owners can be both.
+    emitted: start and end of a window, key, number of its tuples and their digests together. keys: by digest, for
+    tuples that will be the same when they are read again.
     """
 
     came: list[tuple[int, int, int]] = field(default_factory=list)
@@ -179,15 +179,15 @@ class WindowAudit:
     keys: dict[int, int] = field(default_factory=dict)
 
     def emit(self, span: Span, content: SpanContent) -> None:
-        """A window is complete."""
+        """Notes a complete window that was emitted."""
         for key, found in content.held.items():
             self.emitted.append((span.start, span.end, key, found[0], found[1]))
 
     def copy(self) -> WindowAudit:
-        """What is noted so far."""
+        """A copy of what is noted so far."""
         return WindowAudit(self.came.copy(), self.kept.copy(), self.late.copy(), self.emitted.copy(), self.keys)
 
     def become(self, kept: WindowAudit) -> None:
-        """Goes back to that."""
+        """Goes back to what was noted then."""
         again = kept.copy()
         self.came, self.kept, self.late, self.emitted = again.came, again.kept, again.late, again.emitted

@@ -1,7 +1,7 @@
-"""What a consolidate has of one input: partial results, or shorter complete windows, by span, in panes of its own.
+"""What a consolidate has of one input: partial results, or shorter complete windows, by span, counted in its own panes.
 
-All windows that end together are formed in one pass (Enorm, Section 6.1): what is merged for them is counted with the
-windows that were formed before as pieces; what they hold is the sum of the panes.
+All windows that end together are formed in one pass (Enorm, Section 6.1). Windows that were formed before count as
+pieces when the work of merging is computed; the content of a window is the sum of its panes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from twin.panes import Panes, Span, completed
 from twin.windows import EventWindow
 
 Merged = dict[Span, tuple[SpanContent, float, int]]
-"""By window: what it holds, keys of the pieces that it is made of, and how many pieces those are."""
+"""By window: its content, the number of keys in the pieces that make it up, and the number of pieces."""
 
 
 class Pieces(SpanStore[Span]):
-    """Spans count panes. windows: of those who send complete windows, which may overlap; none: panes are sent."""
+    """Spans count panes. windows: complete windows that the input sends, which may overlap; none: it sends panes."""
 
     def __init__(self, groups: KeyGroups, panes: Panes, windows: tuple[EventWindow, ...] = ()) -> None:
         super().__init__(groups)
@@ -35,7 +35,7 @@ class Pieces(SpanStore[Span]):
         return min(self.held).start if self.held else None
 
     def add(self, place: Span, content: SpanContent) -> None:
-        """See SpanStore. Nobody has more pieces for what is empty."""
+        """See SpanStore. Empty content makes no piece."""
         if content.keys:
             if place not in self.held:
                 self._ends[place.start].add(place.end)
@@ -50,7 +50,7 @@ class Pieces(SpanStore[Span]):
         return again
 
     def forget(self, before: int) -> None:
-        """What begins before a pane is in no window any more."""
+        """Drops pieces that begin before a pane; they are in no window any more."""
         for span in [span for span in self.held if span.start < before]:
             del self.held[span]
         for start in [start for start in self._ends if start < before]:
@@ -60,26 +60,26 @@ class Pieces(SpanStore[Span]):
     # forming ---------------------------------------------------------------------------------------------------------
 
     def form(self, due: list[Span]) -> Merged:
-        """Windows that end together. Pieces that nobody sent are empty."""
+        """Forms windows that end together. Pieces that nobody sent count as empty."""
         first, end = min(span.start for span in due), due[0].end
         for span in self._sent(first, end):
             self._ends[span.start].add(span.end)
-        found: Merged = {}
-        for each in form(due, self._ends, self._keys_of):
-            there = [piece for piece in each.pieces if self._keys_of(piece)]
-            found[each.window] = self._over(each.window), each.keys if len(there) > 1 else 0, len(there)
-        for window, (content, _, _) in found.items():
+        merged: Merged = {}
+        for formation in form(due, self._ends, self._keys_of):
+            there = [piece for piece in formation.pieces if self._keys_of(piece)]
+            merged[formation.window] = self._over(formation.window), formation.keys if len(there) > 1 else 0, len(there)
+        for window, (content, _, _) in merged.items():
             self._ends[window.start].add(window.end)
             if window not in self.held:
                 self._keys[window] = content.keys
-        return found
+        return merged
 
     def _sent(self, first: int, end: int) -> list[Span]:
-        """All spans over which others send results, that lie within."""
+        """All spans within these panes over which the input sends results."""
         if not self.windows:
             return [Span(pane, pane + 1) for pane in range(first, end)]
         since_us, end_us = self.panes.bounds(first).start, self.panes.bounds(end).start
-        spans = [self.panes.of(each) for window in self.windows for each in completed(window, since_us, end_us)]
+        spans = [self.panes.of(span) for window in self.windows for span in completed(window, since_us, end_us)]
         return [span for span in spans if span.start >= first]
 
     def _keys_of(self, span: Span) -> int:
@@ -90,7 +90,7 @@ class Pieces(SpanStore[Span]):
         return keys
 
     def _over(self, window: Span) -> SpanContent:
-        """What a window holds: of the pieces that came, those that tile it."""
+        """The content of a window: that of the pieces that tile it."""
         total = SpanContent(self.groups)
         if window in self.held:
             total.merge(self.held[window])

@@ -1,4 +1,4 @@
-"""How partial results get to the consolidates that merge them: a key group's to whoever has it, for that span of time.
+"""Sends partial results to the consolidates that merge them: each goes to the owner of its key group in that span.
 
 A thread beside the operator's own sends them (Enorm, Section 5.1.1), so they wait for no credits. The work is charged
 to the operator (`Owed`), and the punctuations behind them never overtake them.
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 
 class Owed:
-    """CPU work of a thread beside a task: while there is any, it gets as much of the core as the task's own tuples."""
+    """CPU work of a thread beside a task. While there is any, the thread gets as much of the core as the task."""
 
     def __init__(self) -> None:
         self.work_s = 0.0
 
     def pay(self, own_s: float) -> float:
-        """What is done of it beside so much of the task's own work."""
+        """Does the part of it that fits beside so much of the task's own work; returns that part."""
         paid_s = self.work_s if self.work_s < own_s else own_s
         self.work_s -= paid_s
         return paid_s
 
 
 class Shipping:
-    """From one replica to one consumer. longest_us: of the consumer's windows. made_s: CPU seconds of a result, beside
-    sending it. together: whether both are one component: then partial results are `here` at once, cost nothing, and
-    stay with both owners while a key group changes hands. What the replica has over a span is `held`."""
+    """Sends from one replica to one consumer. longest_us: its longest window. made_s: CPU seconds to make a result,
+    besides sending it. together: whether both are one component; then results are handed over at once by `here`, cost
+    nothing, and both owners keep them while a key group changes hands. held: what the replica has over a span."""
 
     def __init__(
         self, task: Station, port: Port, ownership: Ownership, copied: Copied, longest_us: int, made_s: float
@@ -83,8 +83,8 @@ class Shipping:
         return self.made_s + path.send_s
 
     def _parts(self, span: Span, content: SpanContent, sender: int) -> list[tuple[int, SpanContent]]:
-        """What goes to whom. A new owner may have had a key group before: of windows that are still the old owner's it
-        sends what it has from before the cut; later tuples came to both."""
+        """Which part goes to which owner. The new owner may have had the key group before. For windows that still are
+        the old owner's it sends what it has from before the cut; later tuples came to both."""
         parts = [(owner, content.only(groups)) for owner, groups in self._owners(span, sender)]
         if not self.together or self.held is None:
             return parts
@@ -97,7 +97,7 @@ class Shipping:
         return parts
 
     def _owners(self, span: Span, sender: int) -> list[tuple[int, list[int]]]:
-        """Who needs which key groups' results over that span."""
+        """Which owners need the results of which key groups over that span."""
         owner_g = self.ownership.keys.owners().copy()
         more: list[tuple[int, list[int]]] = []
         for cut in self.ownership.cuts:
@@ -109,5 +109,5 @@ class Shipping:
                 owner_g[group] = cut.old[group] if for_old else cut.new[group]
                 if for_old and for_new:
                     more.append((cut.new[group], [group]))
-        found = [(int(owner), np.flatnonzero(owner_g == owner).tolist()) for owner in np.unique(owner_g)]
-        return found + more
+        by_owner = [(int(owner), np.flatnonzero(owner_g == owner).tolist()) for owner in np.unique(owner_g)]
+        return by_owner + more

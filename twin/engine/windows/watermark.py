@@ -1,4 +1,4 @@
-"""What logics over event time share: how far their inputs are, held back while state is on its way to them."""
+"""What logics over event time share: their watermark, which is held back while state is on its way to them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WATERMARK, MODIFICATION, RELEASE = "watermark", "modification", "release"
 
 
 class TimedKept:
-    """What a logic over event time was at a checkpoint."""
+    """The state of a logic over event time at a checkpoint."""
 
     def __init__(self, logic: TimedLogic) -> None:
         self.watermark_us = logic.watermark_us
@@ -33,13 +33,13 @@ class TimedKept:
 
 
 class TimedLogic(Logic):
-    """watermark_us: up to where it is done. held_us: by migration that is under way, beyond where it must not go; it
-    takes tuples meanwhile. spans: what it holds, by input of a consolidate. emitted_us: of key groups that came from
-    elsewhere, up to where their windows were handed over there. sent_off: state of its key groups that is on its way
-    elsewhere, and back here if the job fails."""
+    """watermark_us: up to this event time it is done. held_us: for each migration under way, an event time that it must
+    not pass; it takes tuples meanwhile. spans: what it holds, by input. emitted_us: for key groups that came from
+    another replica, up to where that one handed over their windows. sent_off: state that is on its way to another
+    replica, and comes back here if the job fails."""
 
     ownership: Ownership
-    """Who has which of its operator's key groups; set when all tasks are there."""
+    """The owners of its operator's key groups; set when all tasks are there."""
     audit: WindowAudit
 
     def __init__(self, key_bytes: float) -> None:
@@ -62,33 +62,33 @@ class TimedLogic(Logic):
         raise NotImplementedError
 
     def modify(self, cut_us: int) -> None:
-        """Something changes from that event time on."""
+        """Makes a change that holds from that event time on."""
 
     def open(self, store: SpanStore[Any]) -> Mapping[Any, SpanContent]:
-        """Of a store, what has not been handed over."""
+        """The part of a store that has not been handed over."""
         return store.held
 
     def drop(self, gone: Leaves, since_us: int) -> None:
-        """Somebody else has what is of these keys from a time on, and all of it."""
+        """Drops the content of these keys; another replica has all of it from `since_us` on."""
         for store in self.spans:
             for content in store.held.values():
                 content.drop(gone)
 
     def past(self) -> bool:
-        """Whether it has something left that was handed over, and may be asked for again."""
+        """Whether it still has content that was handed over and may be asked for again."""
         return False
 
     def stores_of(self, groups: KeyGroups) -> Sequence[SpanStore[Any]]:
-        """Where it is to keep what comes, all empty."""
+        """New, empty stores for what comes, one for each input."""
         raise NotImplementedError
 
     def belong(self, ownership: Ownership, audit: WindowAudit) -> None:
-        """Goes to work as one of its operator's replicas."""
+        """Starts work as one of its operator's replicas."""
         self.ownership, self.audit = ownership, audit
         self.spans = self.stores_of(ownership.keys)
 
     def come(self, sibling: TimedLogic, values: dict[str, float]) -> None:
-        """Goes to work beside a sibling, as far as what it will get, by kind of mark."""
+        """Starts work beside a sibling. values: how far its inputs are, by kind of mark."""
         self.belong(sibling.ownership, sibling.audit)
         self.watermark_us = values.get(WATERMARK, -math.inf)
 
@@ -113,11 +113,11 @@ class TimedLogic(Logic):
             self.proceed()
 
     def release(self, held_us: float) -> None:
-        """A migration is over: behind the tuples that waited for it, the task goes on to say how far it is."""
+        """A migration is over: behind the tuples that waited for it, the watermark of the task may rise again."""
         self.station.deliver(Mark(RELEASE, held_us, self.station.name, self.now_s))
 
     def proceed(self) -> None:
-        """Goes on to where its inputs are."""
+        """Raises the watermark to where its inputs are, unless a migration holds it back."""
         alignment = self.station.alignment
         assert alignment is not None
         least, before_us = min(alignment.least(WATERMARK), *self.held_us, math.inf), self.watermark_us
@@ -129,7 +129,7 @@ class TimedLogic(Logic):
         self.emitted_us = {group: us for group, us in self.emitted_us.items() if us > least}
 
     def tell(self, watermark_us: int) -> None:
-        """Tells all consumers, behind what was sent so far."""
+        """Tells all consumers the watermark, behind all that was sent so far."""
         self.station.output.mark(WATERMARK, float(watermark_us))
 
     # failures --------------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class TimedLogic(Logic):
         return TimedKept(self)
 
     def restore(self, kept: object, at_s: float, now_s: float) -> int:
-        """See Logic. What was on its way elsewhere is here: migrations begin anew."""
+        """See Logic. State that was on its way to another replica is back here, as migrations begin anew."""
         assert isinstance(kept, TimedKept)
         self.watermark_us, self.owed.work_s = kept.watermark_us, kept.owed_s
         self.emitted_us, self.held_us = kept.emitted_us.copy(), kept.held_us.copy()
@@ -158,7 +158,7 @@ class TimedLogic(Logic):
 
     @property
     def groups(self) -> KeyGroups:
-        """Of its operator."""
+        """The key groups of its operator."""
         return self.ownership.keys
 
     def know_keys(self, keys: KeyGroups, replica: int) -> None:
@@ -166,7 +166,7 @@ class TimedLogic(Logic):
         self.index = replica
 
     def nothing(self) -> SpanContent:
-        """An empty piece of event time."""
+        """An empty content."""
         return SpanContent(self.groups)
 
     def window_bytes(self) -> float:
@@ -178,7 +178,7 @@ class TimedLogic(Logic):
         return self.window_bytes()
 
     def bytes_of(self, wanted: Leaves) -> float:
-        """Size of what it has not handed over of some keys."""
+        """Size of the state of some keys that it has not handed over."""
         return self._parts(wanted).bytes
 
     def _parts(self, wanted: Leaves) -> State:
@@ -201,13 +201,13 @@ class TimedLogic(Logic):
                 store.add(place, part)
 
     def held(self) -> float:
-        """None that count as tuples: its state is of keys."""
+        """See Logic. Always 0: its state is counted in keys, not in tuples."""
         return 0.0
 
     def allowed(self, span: Span, content: SpanContent, own: bool) -> SpanContent:
-        """What it hands over of a span: of all key groups but those whose windows up to there left from elsewhere.
+        """What it hands over of a span: all key groups but those whose windows another replica has handed over.
 
-        own: of those only that are its own to emit.
+        own: only the key groups whose window it is responsible for.
         """
         refused = {group for group, us in self.emitted_us.items() if span.end <= us}
         if own:
