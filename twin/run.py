@@ -21,8 +21,35 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class SubtaskTotals:
+    """One subtask after the warm-up, numbered from 0 in the order in which they came; rates and shares are over the
+    time that it was there.
+
+    host, socket: where it is, at last. queue_mean, queue_max: records that wait for it at the ends of periods; of a
+    source, those that it has not read at the broker. state_bytes: at the fullest period's end.
+    """
+
+    subtask: int
+    host: str
+    socket: int
+    tuples_in: int
+    tuples_out: int
+    rate_in_per_s: float
+    rate_out_per_s: float
+    busy: float
+    backpressured: float
+    idle: float
+    queue_mean: float
+    queue_max: int
+    state_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorTotals:
-    """One operator after the warm-up, all replicas together; busy, backpressured and idle are shares of time."""
+    """One operator after the warm-up, all replicas together; busy, backpressured and idle are shares of time.
+
+    subtasks: its replicas one by one, those that left included; none where the run was read from a trace without them.
+    """
 
     operator: str
     kind: str
@@ -34,6 +61,12 @@ class OperatorTotals:
     busy: float
     backpressured: float
     idle: float
+    subtasks: tuple[SubtaskTotals, ...] = ()
+
+    @property
+    def busiest(self) -> SubtaskTotals | None:
+        """The subtask that is busy for the largest share of its time, the first of several; None if none is known."""
+        return max(self.subtasks, key=lambda subtask: subtask.busy, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +109,7 @@ class Run:
     host_rows: tuple[Row, ...]
     link_rows: tuple[Row, ...] = ()
     event_rows: tuple[Row, ...] = ()
+    subtask_rows: tuple[Row, ...] = ()
     links: tuple[LinkTotals, ...] = ()
     markers: tuple[MarkerAge, ...] = ()  # of latency markers, after the warm-up
     standard_errors: StandardErrors = UNKNOWN  # of the metrics, as far as chance goes
@@ -98,8 +132,8 @@ class Run:
             "manifest": self.manifest,
         }
 
-    def rows(self, run: str, index: int = 0, name: str = "") -> Rows:
-        """The rows of the trace tables, under the run's identifier."""
+    def rows(self, run: str, index: int = 0, name: str = "", subtasks: bool = False) -> Rows:
+        """The rows of the trace tables, under the run's identifier. subtasks: whether with those of each subtask."""
         about = {
             "run": run,
             "index": index,
@@ -117,6 +151,7 @@ class Run:
             "hosts": [{"run": run, **row} for row in self.host_rows],
             "links": [{"run": run, **row} for row in self.link_rows],
             "events": [{"run": run, **row, "detail": json.dumps(row["detail"])} for row in self.event_rows],
+            "subtasks": [{"run": run, **row} for row in self.subtask_rows] if subtasks else [],
         }
 
 
@@ -161,9 +196,25 @@ def _latency(sinks: Sequence[Row], key: str, mean_s: float) -> Latency:
     return Latency(mean_s, *(quantile_s(histogram, q) for q in (0.5, 0.95, 0.99)))
 
 
-def operator_totals(rows: Sequence[Row], warmup_s: float) -> tuple[OperatorTotals, ...]:
+def operator_totals(
+    rows: Sequence[Row], warmup_s: float, subtask_rows: Sequence[Row] = ()
+) -> tuple[OperatorTotals, ...]:
     """Sums and means over the periods that start at or after the warm-up, in the rows' order of operators."""
-    return tuple(_operator(name, mine) for name, mine in _after(rows, "operator", warmup_s).items())
+    measured = {row["period"] for row in rows if row["start_s"] >= warmup_s}
+    subtasks: dict[str, dict[int, list[Row]]] = {}
+    for row in subtask_rows:
+        if row["period"] in measured:
+            subtasks.setdefault(row["operator"], {}).setdefault(row["subtask"], []).append(row)
+    return tuple(
+        OperatorTotals(
+            operator=name,
+            kind=mine[0]["kind"],
+            replicas=mine[-1]["replicas"],
+            **_flow(mine),
+            subtasks=tuple(_subtask(number, each) for number, each in sorted(subtasks.get(name, {}).items())),
+        )
+        for name, mine in _after(rows, "operator", warmup_s).items()
+    )
 
 
 def _after(rows: Sequence[Row], key: str, warmup_s: float) -> dict[str, list[Row]]:
@@ -175,7 +226,8 @@ def _after(rows: Sequence[Row], key: str, warmup_s: float) -> dict[str, list[Row
     return found
 
 
-def _operator(name: str, rows: Sequence[Row]) -> OperatorTotals:
+def _flow(rows: Sequence[Row]) -> dict[str, Any]:
+    """Records, rates and shares of time, of an operator or of a subtask."""
     lengths = [row["end_s"] - row["start_s"] for row in rows]
     seconds = sum(lengths)
     tuples_in, tuples_out = (sum(row[key] for row in rows) for key in ("numRecordsIn", "numRecordsOut"))
@@ -183,17 +235,27 @@ def _operator(name: str, rows: Sequence[Row]) -> OperatorTotals:
     def share(key: str) -> float:
         return float(sum(row[key] * length for row, length in zip(rows, lengths, strict=True)) / seconds / 1000)
 
-    return OperatorTotals(
-        operator=name,
-        kind=rows[0]["kind"],
-        replicas=rows[-1]["replicas"],
-        tuples_in=tuples_in,
-        tuples_out=tuples_out,
-        rate_in_per_s=tuples_in / seconds,
-        rate_out_per_s=tuples_out / seconds,
-        busy=share("busyTimeMsPerSecond"),
-        backpressured=share("backPressuredTimeMsPerSecond"),
-        idle=share("idleTimeMsPerSecond"),
+    return {
+        "tuples_in": tuples_in,
+        "tuples_out": tuples_out,
+        "rate_in_per_s": tuples_in / seconds,
+        "rate_out_per_s": tuples_out / seconds,
+        "busy": share("busyTimeMsPerSecond"),
+        "backpressured": share("backPressuredTimeMsPerSecond"),
+        "idle": share("idleTimeMsPerSecond"),
+    }
+
+
+def _subtask(number: int, rows: Sequence[Row]) -> SubtaskTotals:
+    waiting = [row["queueLength"] if row["backlog"] is None else row["backlog"] for row in rows]
+    return SubtaskTotals(
+        subtask=number,
+        host=rows[-1]["host"],
+        socket=rows[-1]["socket"],
+        **_flow(rows),
+        queue_mean=sum(waiting) / len(waiting),
+        queue_max=max(waiting),
+        state_bytes=max(row["stateBytes"] for row in rows),
     )
 
 

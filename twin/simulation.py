@@ -116,7 +116,7 @@ def _outcome(
     return Run(
         metrics=metrics,
         standard_errors=errors,
-        operators=operator_totals(rows, warmup_s),
+        operators=operator_totals(rows, warmup_s, statistics.subtask_rows),
         hosts=host_totals(statistics.host_rows, warmup_s),
         warnings=(
             *_crash(crash),
@@ -132,6 +132,7 @@ def _outcome(
         host_rows=tuple(statistics.host_rows),
         link_rows=tuple(statistics.link_rows),
         event_rows=tuple(record.row() for record in sorted(world.ledger.events, key=lambda each: each.at_s)),
+        subtask_rows=tuple(statistics.subtask_rows),
         links=link_totals(statistics.link_rows, warmup_s),
         markers=markers,
         duplicates=world.ledger.duplicates,

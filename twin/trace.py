@@ -69,6 +69,25 @@ OPERATORS = pa.schema(
 )
 """One row an operator and period."""
 
+SUBTASKS = pa.schema(
+    [
+        pa.field("run", _S, nullable=False),
+        ("operator", _S),
+        ("subtask", _I),  # from 0, in the order in which they came
+        ("host", _S),  # where it is at the end of the period
+        ("socket", _I),
+        ("period", _I),
+        ("start_s", _F),  # of the period, or when it came within it
+        ("end_s", _F),  # of the period, or when it left within it
+        *(OPERATORS.field(name) for name in ("numRecordsIn", "numRecordsOut", "numRecordsDropped")),
+        ("busyTimeMsPerSecond", _F),  # these three sum to 1000
+        ("backPressuredTimeMsPerSecond", _F),
+        ("idleTimeMsPerSecond", _F),
+        *(OPERATORS.field(name) for name in ("queueLength", "stateBytes", "arrived", "backlog")),
+    ]
+)
+"""One row a subtask and period in which it was there, of single runs; corpora leave this table out."""
+
 HOSTS = pa.schema(
     [
         pa.field("run", _S, nullable=False),
@@ -138,13 +157,15 @@ TRAINING_ROWS = pa.schema(
 TABLES: Mapping[str, pa.Schema] = {
     "runs": RUNS,
     "operators": OPERATORS,
+    "subtasks": SUBTASKS,
     "hosts": HOSTS,
     "links": LINKS,
     "events": EVENTS,
 }
 RETIRED: Mapping[str, tuple[str, ...]] = {"runs": ("fidelity",)}
 """Columns of traces of older versions, which are passed over."""
-FILES = tuple(f"{name}.parquet" for name in TABLES)
+OPTIONAL = frozenset({"subtasks"})
+"""Tables that have no file where they have no rows."""
 SUMS = "SHA256SUMS"
 """Checksums of the files, as the program sha256sum writes and checks them."""
 
@@ -153,7 +174,8 @@ Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def write_trace(rows: Rows, folder: Path) -> None:
-    """Writes all tables, empty where `rows` has none, and their checksums to `folder`, which appears when complete.
+    """Writes all tables and their checksums to `folder`, which appears when complete. Where `rows` has none, a table is
+    empty, or left out if it is optional.
 
     Raises BadInput if it exists.
     """
@@ -165,10 +187,14 @@ def write_trace(rows: Rows, folder: Path) -> None:
 
 def write_tables(rows: Rows, folder: Path) -> None:
     """The same into a folder that exists, a file after the other, and then their checksums."""
+    written = []
     for name, schema in TABLES.items():
+        if name in OPTIONAL and not rows.get(name):
+            continue
         table = pa.Table.from_pylist([dict(row) for row in rows.get(name, ())], schema=schema)
-        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
-    (folder / SUMS).write_text("".join(f"{_sum(folder / file)}  {file}\n" for file in FILES))
+        written.append(folder / f"{name}.parquet")
+        pq.write_table(table, written[-1], compression="zstd")
+    (folder / SUMS).write_text("".join(f"{_sum(file)}  {file.name}\n" for file in written))
 
 
 def _sum(path: Path) -> str:
@@ -178,15 +204,19 @@ def _sum(path: Path) -> str:
 
 def damage(folder: Path) -> str:
     """What in a trace folder is not as it was written; empty if all is. Without checksums, what cannot be read."""
-    for name, file in zip(TABLES, FILES, strict=True):
+    sums = _known_sums(folder) if (folder / SUMS).is_file() else None
+    for name in TABLES:
+        file = f"{name}.parquet"
         if not (folder / file).is_file():
+            if name in OPTIONAL and file not in (sums or ()):
+                continue
             return f"{file} is missing"
-        if not (folder / SUMS).is_file():
+        if sums is None:
             try:
                 read_table(folder, name)
             except BadInput as error:
                 return str(error)
-        elif _sum(folder / file) != _known_sums(folder).get(file):
+        elif _sum(folder / file) != sums.get(file):
             return f"{file} is not as it was written"
     return ""
 
@@ -197,8 +227,13 @@ def _known_sums(folder: Path) -> dict[str, str]:
 
 
 def read_table(folder: Path, table: str) -> pa.Table:
-    """One table of one trace folder. Raises BadInput if it is missing, unreadable, or of another schema."""
+    """One table of one trace folder, without rows where an optional one was left out.
+
+    Raises BadInput if it is missing, unreadable, or of another schema.
+    """
     path = folder / f"{table}.parquet"
+    if table in OPTIONAL and not path.is_file():
+        return TABLES[table].empty_table()
     if not path.is_file():
         raise BadInput(f"{path} is missing; write a trace with 'twin run SCENARIO --out DIR' or 'twin corpus'")
     try:

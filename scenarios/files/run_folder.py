@@ -48,11 +48,12 @@ def _job(about: Mapping[str, Any], folder: Path) -> Deployment:
 
 
 def _run(about: Mapping[str, Any], folder: Path) -> Run:
-    operators, hosts, links = (_rows(folder, name) for name in ("operators", "hosts", "links"))
+    tables = ("operators", "subtasks", "hosts", "links")
+    operators, subtasks, hosts, links = (_rows(folder, name) for name in tables)
     warmup_s, result = about["warmup_s"], _result(folder)
     return Run(
         metrics=metrics_of(operators, warmup_s, about["crashed"]),
-        operators=operator_totals(operators, warmup_s),
+        operators=operator_totals(operators, warmup_s, subtasks),
         hosts=host_totals(hosts, warmup_s),
         warnings=tuple(result["warnings"]),
         manifest={key: about[key] for key in MANIFEST} | {"simulated_s": max(row["end_s"] for row in operators)},
@@ -63,6 +64,7 @@ def _run(about: Mapping[str, Any], folder: Path) -> Run:
         host_rows=tuple(hosts),
         link_rows=tuple(links),
         event_rows=tuple({**row, "detail": json.loads(row["detail"])} for row in _rows(folder, "events")),
+        subtask_rows=tuple(subtasks),
         links=link_totals(links, warmup_s),
         standard_errors=StandardErrors(**result["standard_errors"]),
         duplicates=result["duplicates"],

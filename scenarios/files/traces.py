@@ -38,7 +38,7 @@ def write_run(run: Run, name: str, out: Path) -> None:
     check_free(out)
     try:
         with new_folder(out) as aside:
-            write_tables(run.rows(run="run-000000", index=0, name=name), aside)
+            write_tables(run.rows(run="run-000000", index=0, name=name, subtasks=True), aside)
             (aside / "manifest.json").write_text(json.dumps(run.manifest, indent=2) + "\n", encoding="utf-8")
             (aside / RESULT).write_text(json.dumps(run.to_dict(), indent=2) + "\n", encoding="utf-8")
     except OSError as error:

@@ -53,7 +53,7 @@ def _perfetto(kept: KeptRun, out: Path) -> None:
 
 def _csv(kept: KeptRun, out: Path) -> None:
     """A file a table; lists within a cell are JSON."""
-    rows = kept.run.rows(run="run-000000", name=kept.name)
+    rows = kept.run.rows(run="run-000000", name=kept.name, subtasks=True)
     with new_folder(out) as aside:
         for name in TABLES:
             if name not in NOT_IN_TABLES:

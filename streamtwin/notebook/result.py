@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-Table = Literal["operators", "hosts", "links"]
+Table = Literal["operators", "subtasks", "hosts", "links"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,16 @@ class Result:
     @property
     def operators(self) -> DataFrame:
         """A line an operator, after the warm-up: rates, and shares of time busy, backpressured, idle."""
-        return frame(self.run.operators, "operator")
+        return frame(self.run.operators, "operator").drop(columns="subtasks")
+
+    @property
+    def subtasks(self) -> DataFrame:
+        """A line an operator and subtask: the same, where it is, and what waits for it."""
+        return frame(
+            {"operator": operator.operator, **asdict(subtask)}
+            for operator in self.run.operators
+            for subtask in operator.subtasks
+        )
 
     @property
     def hosts(self) -> DataFrame:
@@ -88,7 +97,9 @@ class Result:
 
     def periods(self, table: Table = "operators") -> DataFrame:
         """A line a component and period of statistics; columns are those of `twin.trace`. Raises BadInput."""
-        rows = {"operators": self.run.operator_rows, "hosts": self.run.host_rows, "links": self.run.link_rows}
+        run = self.run
+        rows = {"operators": run.operator_rows, "subtasks": run.subtask_rows, "hosts": run.host_rows}
+        rows |= {"links": run.link_rows}
         if table not in rows:
             raise BadInput(f"periods({table!r}): {suggest(str(table), rows)}")
         return frame(rows[table])

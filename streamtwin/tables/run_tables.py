@@ -15,6 +15,7 @@ from streamtwin.tables.wide import Wide, empty
 from twin.engine.measure.standard_errors import ERRORS
 from twin.kinds.registry import SINKS
 from twin.metrics import Latency
+from twin.plan import Location
 from twin.run import OperatorTotals, Run
 
 QUANTILES = ("p50", "p95", "p99")
@@ -82,16 +83,32 @@ def _operators(run: Run) -> Wide:
         "rate_in_per_s": "in/s",
         "rate_out_per_s": "out/s",
         "busy": "busy",
+        "busiest": "busiest subtask",
         "backpressured": "backpressured",
         "idle": "idle",
         "marker": "markers",
     }
     shares = ("busy", "backpressured", "idle")
-    rows = (
-        {**_row(each, *shares), "rate_in_per_s": _rate_in(each, run), "marker": _age(each.operator, run)}
+    rows = [
+        {
+            **_row(each, *shares),
+            "busiest": _busiest(each),
+            "rate_in_per_s": _rate_in(each, run),
+            "marker": _age(each.operator, run),
+        }
         for each in run.operators
-    )
+    ]
+    if not any(row["busiest"] for row in rows):
+        del columns["busiest"]
     return of_rows("operators", columns, rows)
+
+
+def _busiest(totals: OperatorTotals) -> str | None:
+    """How busy the busiest subtask is, and which it is, where that is not what they are on average."""
+    busiest = totals.busiest
+    if busiest is None or f"{busiest.busy:.0%}" == f"{totals.busy:.0%}":
+        return None
+    return f"{busiest.busy:.0%} (subtask {busiest.subtask} on {Location(busiest.host, busiest.socket)})"
 
 
 def _age(operator: str, run: Run) -> str | None:

@@ -9,19 +9,22 @@ from pathlib import Path
 import pytest
 
 from twin.atomic import new_folder
-from twin.trace import FILES, SUMS, damage, write_trace
+from twin.trace import SUMS, TABLES, damage, read_table, write_trace
 
-ROWS = {"runs": [{"run": "r-1", "index": 1, "status": "ok"}]}
+ROWS = {
+    "runs": [{"run": "r-1", "index": 1, "status": "ok"}],
+    "subtasks": [{"run": "r-1", "operator": "f", "subtask": 0}],
+}
 
 
 def test_sha256sum_agrees_with_a_trace(tmp_path: Path) -> None:
     write_trace(ROWS, tmp_path / "trace")
     check = subprocess.run(["sha256sum", "-c", SUMS], cwd=tmp_path / "trace", capture_output=True, check=False)
     assert check.returncode == 0, check.stderr
-    assert check.stdout.count(b": OK") == len(FILES)
+    assert check.stdout.count(b": OK") == len(TABLES)
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", [f"{table}.parquet" for table in TABLES])
 def test_a_byte_less_or_more_is_damage(tmp_path: Path, file: str) -> None:
     write_trace(ROWS, tmp_path / "trace")
     assert damage(tmp_path / "trace") == ""
@@ -30,6 +33,14 @@ def test_a_byte_less_or_more_is_damage(tmp_path: Path, file: str) -> None:
     for other in (content[:-1], content + b"\0", b""):
         path.write_bytes(other)
         assert damage(tmp_path / "trace") == f"{file} is not as it was written"
+    path.unlink()
+    assert damage(tmp_path / "trace") == f"{file} is missing"
+
+
+def test_a_table_of_subtasks_may_be_left_out(tmp_path: Path) -> None:
+    write_trace(ROWS | {"subtasks": []}, tmp_path / "trace")
+    assert damage(tmp_path / "trace") == "" and not (tmp_path / "trace" / "subtasks.parquet").exists()
+    assert read_table(tmp_path / "trace", "subtasks").num_rows == 0
 
 
 def test_checksums_that_are_none_are_damage(tmp_path: Path) -> None:

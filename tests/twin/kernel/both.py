@@ -15,7 +15,7 @@ from twin.run import Run
 from twin.scenario import Scenario
 from twin.wiring.world import World
 
-TABLES = ("operator_rows", "host_rows", "link_rows", "event_rows")
+TABLES = ("operator_rows", "subtask_rows", "host_rows", "link_rows", "event_rows")
 FACTS = ("metrics", "standard_errors", "operators", "hosts", "links", "markers", "duplicates", "crashed", "warnings")
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scenarios.spaces.wide import wide_scenario
 from tests.twin.kernel.both import differences, in_engine, in_kernel
 from tests.twin.kernel.random_jobs import HORIZON_S, scenario
+from twin.engine.measure.meters import SUMMED, Row
 from twin.run import Run
 from twin.scenario import Scenario
 
@@ -37,6 +38,16 @@ def require_lawful(run: Run) -> None:
     for row in run.operator_rows:
         shares = [row[f"{key}TimeMsPerSecond"] for key in ("busy", "backPressured", "idle")]
         assert sum(shares) == pytest.approx(1000)
+        theirs = [each for each in run.subtask_rows if (each["operator"], each["period"]) == _key(row)]
+        for key in SUMMED:
+            values = [each[key] for each in theirs]
+            assert (row[key] is None and set(values) == {None}) or row[key] == sum(values), key
+        time_s = [each["end_s"] - each["start_s"] for each in theirs]
+        busy_s = sum(each["busyTimeMsPerSecond"] * there_s for each, there_s in zip(theirs, time_s, strict=True))
+        assert row["busyTimeMsPerSecond"] * sum(time_s) == pytest.approx(busy_s)
+    for operator in run.operators:
+        for key in ("tuples_in", "tuples_out"):
+            assert getattr(operator, key) == sum(getattr(subtask, key) for subtask in operator.subtasks)
     under_way: Counter[str] = Counter()
     for row in run.link_rows:
         under_way[row["link"]] += row["tuplesIn"] - row["tuplesOut"]
@@ -45,6 +56,10 @@ def require_lawful(run: Run) -> None:
         late = [row for row in run.operator_rows if row["end_s"] > HORIZON_S / 2]
         waiting = sum(row["queueLength"] + (row["backlog"] or 0) for row in late if row["end_s"] == HORIZON_S)
         assert not waiting or any(row["numRecordsIn"] for row in late), f"all stands still before {waiting} records"
+
+
+def _key(row: Row) -> tuple[str, int]:
+    return row["operator"], row["period"]
 
 
 @settings(max_examples=15)

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from twin.engine.arrival.broker import Broker
 from twin.engine.calendar import Calendar
 from twin.engine.host import HostMemory
 from twin.engine.processor import Processor
 from twin.engine.station.task import Task
-from twin.engine.streams.channel import Port, Way
+from twin.engine.streams.channel import Way
 from twin.engine.streams.network import Nic
 from twin.kinds.registry import SOURCES
 
 Row = dict[str, Any]
+SUMMED = ("numRecordsIn", "numRecordsOut", "numRecordsDropped", "queueLength", "stateBytes", "arrived", "backlog")
+"""What an operator has as much of as its subtasks together."""
+
+
+class _Counters(NamedTuple):
+    """What one subtask has done since the run began: records, and seconds busy and blocked."""
+
+    taken: int = 0
+    sent: int = 0
+    dropped: int = 0
+    arrived: int = 0
+    busy_s: float = 0.0
+    blocked_s: float = 0.0
 
 
 class OperatorMeter:
-    """Reads all replicas of one operator; one row a period.
+    """Reads all subtasks of one operator; a row a period, and one for each subtask that was there.
 
     number: which of the operators it is that run as one. They are busy, blocked and idle together; what waits does so
     before the first of them.
@@ -30,54 +43,56 @@ class OperatorMeter:
         self.kind = kind
         self.number = number
         self.among = tasks  # of which those that there are now
-        self.tasks = list(tasks)  # all that there ever were
-        self.brokers = brokers
+        self.tasks = list(tasks)  # all that there ever were, in the order in which they came
+        self.brokers = brokers  # of the first tasks
         self.since_s = [0.0] * len(tasks)
         self.until_s = [math.inf] * len(tasks)
-        self._before = self._counters() | {"arrived": 0}  # what comes as the run begins is of the first period
+        # what comes as the run begins is of the first period
+        self._before = [self._counters(k)._replace(arrived=0) for k in range(len(tasks))]
 
     def joined(self, task: Task, now_s: float) -> None:
         """A new replica."""
-        before = self._counters()
         self.tasks.append(task)
         self.since_s.append(now_s)
         self.until_s.append(math.inf)
-        fresh = self._counters()
-        self._before |= {key: value for key, value in fresh.items() if key not in before}
+        self._before.append(self._counters(len(self.tasks) - 1))
 
     def left(self, task: Task, now_s: float) -> None:
         """A replica is gone; what it did still counts."""
         self.until_s[self.tasks.index(task)] = now_s
 
-    def present(self, start_s: float, end_s: float) -> float:
-        """Replicas on average over a period."""
-        spans = zip(self.since_s, self.until_s, strict=True)
-        return sum([max(0.0, min(end_s, until) - max(start_s, since)) / (end_s - start_s) for since, until in spans])
+    def _counters(self, k: int) -> _Counters:
+        task = self.tasks[k]
+        last = self.number + 1 == task.logic.operators()  # of several operators, the one that has the ports
+        return _Counters(
+            taken=task.logic.taken(self.number),
+            sent=task.logic.sent(self.number),
+            dropped=sum([port.dropped for port in task.ports]) if last else 0,
+            arrived=self.brokers[k].arrived if k < len(self.brokers) else 0,
+            busy_s=task.busy_until_now_s(),
+            blocked_s=task.output.blocked_until_now_s(),
+        )
 
-    def _counters(self) -> dict[str, float]:
-        return {
-            "in": sum([task.logic.taken(self.number) for task in self.tasks]),
-            "out": sum([task.logic.sent(self.number) for task in self.tasks]),
-            "dropped": sum([port.dropped for task in self.tasks for port in self._ports(task)]),
-            "arrived": sum([broker.arrived for broker in self.brokers]),
-            **{f"busy{k}": task.busy_until_now_s() for k, task in enumerate(self.tasks)},
-            **{f"blocked{k}": task.output.blocked_until_now_s() for k, task in enumerate(self.tasks)},
-        }
-
-    def _ports(self, task: Task) -> Sequence[Port]:
-        """The last of several operators has them."""
-        return task.ports if self.number + 1 == task.logic.operators() else ()
-
-    def _state_bytes(self, task: Task) -> float:
-        return task.logic.part(self.number).window_bytes() + (0.0 if self.number else task.state_bytes)
-
-    def row(self, period: int, start_s: float, end_s: float) -> Row:
-        """The period's row; resets the meter."""
-        now, before = self._counters(), self._before
-        self._before = now
-        busy, blocked = self._times(now, before, start_s, end_s)
-        count = self.present(start_s, end_s)
-        source = self.kind in SOURCES
+    def rows(self, period: int, start_s: float, end_s: float) -> tuple[Row, list[Row]]:
+        """The period's row and those of the subtasks; resets the meter."""
+        length_s, busy, blocked, there = end_s - start_s, 0.0, 0.0, 0.0
+        subtasks: list[Row] = []
+        for k in range(len(self.tasks)):
+            since_s, until_s = max(start_s, self.since_s[k]), min(end_s, self.until_s[k])
+            if until_s <= since_s:
+                continue
+            there_s, before = until_s - since_s, self._before[k]
+            now = self._before[k] = self._counters(k)
+            # work that goes on while a batch waits for room counts as blocked
+            held_s = min(there_s, now.blocked_s - before.blocked_s)
+            worked_s = min(there_s - held_s, now.busy_s - before.busy_s)
+            there += there_s / length_s
+            busy += worked_s / length_s
+            blocked += held_s / length_s
+            span = {"period": period, "start_s": since_s, "end_s": until_s}
+            counts = self._counted(now, before) | _times(worked_s, held_s, there_s) | self._held(k)
+            host, socket = self.tasks[k].place
+            subtasks.append({"operator": self.name, "subtask": k, "host": host, "socket": socket, **span, **counts})
         row: Row = {
             "operator": self.name,
             "kind": self.kind,
@@ -85,36 +100,28 @@ class OperatorMeter:
             "period": period,
             "start_s": start_s,
             "end_s": end_s,
-            "numRecordsIn": int(now["in"] - before["in"]),
-            "numRecordsOut": int(now["out"] - before["out"]),
-            "numRecordsDropped": int(now["dropped"] - before["dropped"]),
-            "busyTimeMsPerSecond": 1000 * busy / count,
-            "backPressuredTimeMsPerSecond": 1000 * blocked / count,
-            "idleTimeMsPerSecond": 1000 * (1 - (busy + blocked) / count),
-            "queueLength": 0 if source or self.number else sum([task.queued for task in self.tasks]),
-            "stateBytes": sum([self._state_bytes(task) for task in self.tasks]),
-            "arrived": int(now["arrived"] - before["arrived"]) if source else None,
-            "backlog": sum([broker.backlog for broker in self.brokers]) if source else None,
+            **_times(busy, blocked, there),
+            **{key: _sum([each[key] for each in subtasks]) for key in SUMMED},
         }
-        return row | self._latencies()
+        return row | self._latencies(), subtasks
 
-    def _times(
-        self, now: dict[str, float], before: dict[str, float], start_s: float, end_s: float
-    ) -> tuple[float, float]:
-        """Shares of the period that all replicas together were busy and blocked.
+    def _counted(self, now: _Counters, before: _Counters) -> Row:
+        return {
+            "numRecordsIn": int(now.taken - before.taken),
+            "numRecordsOut": int(now.sent - before.sent),
+            "numRecordsDropped": int(now.dropped - before.dropped),
+            "arrived": int(now.arrived - before.arrived) if self.kind in SOURCES else None,
+        }
 
-        Work that goes on while a batch waits for room counts as blocked.
-        """
-        busy = blocked = 0.0
-        length_s = end_s - start_s
-        for k in range(len(self.tasks)):
-            there_s = min(end_s, self.until_s[k]) - max(start_s, self.since_s[k])
-            if there_s <= 0.0:
-                continue
-            held = min(there_s, now[f"blocked{k}"] - before[f"blocked{k}"])
-            busy += min(there_s - held, now[f"busy{k}"] - before[f"busy{k}"]) / length_s
-            blocked += held / length_s
-        return busy, blocked
+    def _held(self, k: int) -> Row:
+        """What waits for a subtask, and its state."""
+        task, source = self.tasks[k], self.kind in SOURCES
+        unread = self.brokers[k].backlog if k < len(self.brokers) else 0
+        return {
+            "queueLength": 0 if source or self.number else task.queued,
+            "stateBytes": task.logic.part(self.number).window_bytes() + (0.0 if self.number else task.state_bytes),
+            "backlog": unread if source else None,
+        }
 
     def _latencies(self) -> Row:
         sinks = [sink for task in self.tasks if (sink := task.logic.part(self.number).sink()) is not None]
@@ -135,6 +142,20 @@ class OperatorMeter:
         for sink in sinks:
             sink.clear()
         return row
+
+
+def _times(busy: float, blocked: float, there: float) -> Row:
+    """Under Flink's names."""
+    return {
+        "busyTimeMsPerSecond": 1000 * busy / there,
+        "backPressuredTimeMsPerSecond": 1000 * blocked / there,
+        "idleTimeMsPerSecond": 1000 * (1 - (busy + blocked) / there),
+    }
+
+
+def _sum(values: Sequence[Any]) -> Any:
+    """None where there is no such quantity."""
+    return None if None in values else sum(values)
 
 
 class HostMeter:
@@ -190,6 +211,7 @@ class Statistics:
         self.ways = list(ways)
         self.listeners: list[Callable[[Sequence[Row], Sequence[Row]], None]] = []  # hear of each period that ends
         self.operator_rows: list[Row] = []
+        self.subtask_rows: list[Row] = []
         self.host_rows: list[Row] = []
         self.link_rows: list[Row] = []
         self.way_rows: list[Row] = []
@@ -227,10 +249,12 @@ class Statistics:
         if now_s - self._start_s <= 1e-9:
             return
         span = (self._period, self._start_s, now_s)
-        operators = [meter.row(*span) for meter in self.operators]
+        read = [meter.rows(*span) for meter in self.operators]
+        operators = [row for row, _ in read]
         hosts = [meter.row(*span) for meter in self.hosts]
         links = [(meter.nic, meter.row(*span)) for meter in self.links]
         self.operator_rows += operators
+        self.subtask_rows += [row for _, rows in read for row in rows]
         self.host_rows += hosts
         self.link_rows += [row for nic, row in links if nic.hops]  # of those that a stream crosses
         self.way_rows += [meter.row(self._start_s) for meter in self.ways]
