@@ -1,7 +1,7 @@
-"""Conditions on a run, as people write them: `not backpressured and e2e_latency_s.p99 < 2`.
+"""Conditions on a run, as people write them: `not backpressured and e2e_latency_s.p99 < 500ms`.
 
-Python's grammar, of which only this is let through: and, or, not, brackets; < <= > >=; + - * /; numbers; and the names
-of `scenarios.questions.measures`, such as `hosts.edge-1.cpu`. Nothing is executed.
+Python's grammar, of which only this is let through: and, or, not, brackets; < <= > >=; + - * /; numbers, with units as
+in `twin.quantities`; and the names of `scenarios.questions.measures`, such as `hosts.edge-1.cpu`. Nothing is executed.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scenarios.questions.measures import FLAGS, Measures, full_name, names, of
 from twin.errors import BadInput
+from twin.quantities import NUMBER, SECONDS, UNIT, number, unit_of_time
 from twin.scenario import Scenario
 
 LONGEST = 1000
 """Characters."""
-EXAMPLE = "not backpressured and e2e_latency_s.p99 < 2"
+EXAMPLE = "not backpressured and e2e_latency_s.p99 < 500ms"
 
 _COMPARE: dict[type, Callable[[float, float], bool]] = {
     ast.Lt: operator.lt,
@@ -34,14 +36,25 @@ _ARITHMETIC: dict[type, Callable[[float, float], float]] = {
 }
 Test = Callable[[Measures], bool]
 Number = Callable[[Measures], float]
+_QUANTITY = re.compile(rf"'[^']*'|\"[^\"]*\"|(?<![\w.]){NUMBER}{UNIT}(?!\w)")
+"""A number with a unit; names in quotes are met first, so that nothing in them is taken for one."""
+_MARK = "quantity"
+
+
+class Term(NamedTuple):
+    """text: as it was written. metrics: the full names of what it is about."""
+
+    text: str
+    test: Test
+    metrics: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """text: as it was written. terms: what must all hold, each with its own text."""
+    """text: as it was written. terms: what must all hold."""
 
     text: str
-    terms: tuple[tuple[str, Test], ...]
+    terms: tuple[Term, ...]
 
     def holds(self, found: Measures) -> bool:
         """Of one run."""
@@ -49,7 +62,7 @@ class Condition:
 
     def failing(self, found: Measures) -> list[str]:
         """The terms that do not hold."""
-        return [text for text, test in self.terms if not test(found)]
+        return [term.text for term in self.terms if not term.test(found)]
 
 
 def condition(text: str, scenario: Scenario, flag: str = "--while") -> Condition:
@@ -57,19 +70,20 @@ def condition(text: str, scenario: Scenario, flag: str = "--while") -> Condition
     if len(text) > LONGEST:
         raise BadInput(f"{flag}: {len(text):,} characters, more than {LONGEST:,}; make it shorter")
     try:
-        source = _bracketed(text.strip(), scenario)
+        quantities: list[str] = []
+        source = _marked(_bracketed(text.strip(), scenario), quantities)
         body = ast.parse(source, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise BadInput(f"{flag} {text!r} is no condition; write it as in {EXAMPLE!r}{_slip(text)}") from None
-    reader = _Reader(source, scenario, flag)
+    reader = _Reader(source, scenario, flag, tuple(quantities))
     both = isinstance(body, ast.BoolOp) and isinstance(body.op, ast.And)
     terms = body.values if isinstance(body, ast.BoolOp) and both else [body]
-    return Condition(text, tuple((reader.text(each), reader.test(each)) for each in terms))
+    return Condition(text, tuple(Term(reader.text(node), reader.test(node), reader.metrics(node)) for node in terms))
 
 
 def _slip(text: str) -> str:
     """What somebody may have meant who writes another language."""
-    slips = {"&&": "and", "||": "or", "!": "not", "=": "< or >", "%": "a number such as 0.8"}
+    slips = {"&&": "and", "||": "or", "!": "not", "=": "< or >", "%": "a share such as 80%"}
     found = [
         f"{each} is written {word}" for each, word in slips.items() if each in text.replace("<=", "").replace(">=", "")
     ]
@@ -83,10 +97,19 @@ class _Reader:
     source: str
     scenario: Scenario
     flag: str
+    quantities: tuple[str, ...]
 
     def text(self, node: ast.expr) -> str:
-        """As it was written."""
-        return ast.get_source_segment(self.source, node) or self.source
+        """As it was written, names without brackets."""
+        text = re.sub(r"\['([^']*)'\]", r".\1", ast.get_source_segment(self.source, node) or self.source)
+        return re.sub(rf"{_MARK}\((\d+)\)", lambda mark: self.quantities[int(mark[1])], text)
+
+    def metrics(self, node: ast.expr) -> frozenset[str]:
+        """The full names of all metrics in it."""
+        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+            return frozenset([self._metric(node)])
+        parts = (part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
+        return frozenset().union(*() if self._quantity(node) else map(self.metrics, parts))
 
     def test(self, node: ast.expr) -> Test:
         """What holds or does not."""
@@ -120,15 +143,36 @@ class _Reader:
             case ast.Name(id=name) if name in FLAGS:
                 raise self._refused(node, f"is yes or no, not a number; write '{name}' or 'not {name}'")
             case ast.Name() | ast.Attribute() | ast.Subscript():
-                name = full_name(".".join(self._parts(node)), self.scenario, f"{self.flag} {self.source!r}")
+                name = self._metric(node)
                 return lambda found: of(found, name)
+            case ast.Call() if quantity := self._quantity(node):
+                value = number(quantity, "_s")
+                return lambda _found: value
         raise self._refused(node, "is no number; use metrics, numbers and + - * /")
+
+    def _metric(self, node: ast.expr) -> str:
+        name = ".".join(self._parts(node))
+        return name if name in FLAGS else full_name(name, self.scenario, f"{self.flag} {self.text(node)!r}")
+
+    def _quantity(self, node: ast.AST) -> str:
+        """The number with a unit that stands there; empty if none does."""
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=int() as index)]) if name == _MARK:
+                return self.quantities[index] if index < len(self.quantities) else ""
+        return ""
 
     def _compare(self, node: ast.Compare) -> Test:
         for op in node.ops:
             if type(op) not in _COMPARE:
                 raise self._refused(node, "compares in a way that is not known; use < <= > >=")
-        sides = [self.number(each) for each in (node.left, *node.comparators)]
+        sides = [self.number(side) for side in (node.left, *node.comparators)]
+        times = [
+            text
+            for part in ast.walk(node)
+            if (text := self._quantity(part)) and text.lstrip("0123456789.eE+-") in SECONDS
+        ]
+        if times and not any(unit_of_time(metric) for metric in self.metrics(node)):
+            raise self._refused(node, f"compares what is no time with {times[0]}; leave the unit out")
         steps = [(a, _COMPARE[type(op)], b) for a, op, b in zip(sides, node.ops, sides[1:], strict=False)]
         return lambda found: all(compare(a(found), b(found)) for a, compare, b in steps)
 
@@ -145,6 +189,18 @@ class _Reader:
 
     def _refused(self, node: ast.expr, why: str) -> BadInput:
         return BadInput(f"{self.flag} {self.source!r}: {self.text(node)!r} {why}")
+
+
+def _marked(text: str, quantities: list[str]) -> str:
+    """The text with a mark for each number with a unit, which Python does not know; these are added to `quantities`."""
+
+    def marked(match: re.Match[str]) -> str:
+        if match[0][0] in "\"'":
+            return match[0]
+        quantities.append(match[0])
+        return f"{_MARK}({len(quantities) - 1})"
+
+    return _QUANTITY.sub(marked, text)
 
 
 def _bracketed(text: str, scenario: Scenario) -> str:

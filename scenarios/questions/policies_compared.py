@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -27,8 +26,6 @@ from twin.scenario import Scenario
 
 USUAL = 5
 """Runs of each policy."""
-_DURATION = re.compile(r"^(\d+\.?\d*|\.\d+)\s*(ms|s|min)?$")
-_UNITS_S = {"ms": 1e-3, None: 1.0, "s": 1.0, "min": 60.0}
 
 
 @CLOSED
@@ -54,15 +51,6 @@ def variants(given: Scenario, policies: Sequence[str]) -> list[Variant]:
         known = ", ".join([NO_POLICY, *POLICIES])
         raise BadInput(f"--policies: nothing to compare; give two or more of {known}, such as --policies none,ds2")
     return [*by_key.values()]
-
-
-def seconds(text: str) -> float:
-    """A duration as people write it: 500ms, 2s, 1.5 (seconds), 1min. Raises BadInput if it is none, or not above 0."""
-    match = _DURATION.match(text.strip())
-    duration_s = float(match[1]) * _UNITS_S[match[2]] if match else 0.0
-    if not duration_s > 0.0:
-        raise BadInput(f"--slo {text}: not a duration; write it as in 500ms, 2s or 1min")
-    return duration_s
 
 
 def compared(

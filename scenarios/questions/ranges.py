@@ -1,7 +1,7 @@
 """Lists and ranges of values, as people write them.
 
-`500,1k,2k` · `1k..50k:10` ten values, evenly spaced · `1k..50k:10:log` evenly spaced in their logarithm · `1..8` whole
-numbers · anything else is YAML: `poisson,constant` · `{law: poisson, rate_per_s: 90},{law: constant, rate_per_s: 90}`.
+`500,1k,2k` · `5ms,1s` · `1k..50k:10` ten values, evenly spaced · `1k..50k:10:log` evenly spaced in their logarithm ·
+`1..8` whole numbers · anything else is YAML: `poisson,constant` · `{law: poisson, rate_per_s: 9},{law: steps, ...}`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 
 from scenarios.files.yaml_text import parse_text
 from twin.errors import BadInput
+from twin.quantities import NUMBER, UNIT, number
 
 MOST = 1000
 """A range has at most so many values."""
-SUFFIXES = {"k": 1e3, "M": 1e6, "G": 1e9}
 FINEST, COARSEST = 1e-4, 0.5
 """The precisions that may be asked for."""
 DIGITS = 4
 """Significant digits of values between the ends of a range."""
 
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[kMG]?"
+_NUMBER = rf"[-+]?{NUMBER}{UNIT}?"
 _RANGE = re.compile(rf"^({_NUMBER})\.\.({_NUMBER})(?::(\d+))?(?::(log|linear))?$")
 _SHORT = re.compile(rf"^{_NUMBER}$")
 
@@ -45,16 +45,10 @@ def bounds(text: str, where: str) -> tuple[float, float]:
     match = _RANGE.match(text.strip())
     if match is None or match[3] or match[4]:
         raise BadInput(f"{where}: {text!r} is no range; write LOW..HIGH, such as 100..5k")
-    low, high = number(match[1]), number(match[2])
+    low, high = _number(match[1], where), _number(match[2], where)
     if not low < high:
         raise BadInput(f"{where}: {text} is empty; the first end must be the lower one")
     return low, high
-
-
-def number(text: str) -> float:
-    """A number with or without a suffix: 1.5k is 1500. Raises ValueError if `text` is no number."""
-    factor = SUFFIXES.get(text[-1:], 1.0)
-    return float(text if factor == 1.0 else text[:-1]) * factor
 
 
 def as_whole(value: float) -> float | int:
@@ -67,8 +61,17 @@ def _item(item: Any, where: str) -> list[Any]:
         return [as_whole(item) if isinstance(item, float) else item]
     match = _RANGE.match(item)
     if match is None:
-        return [as_whole(number(item))] if _SHORT.match(item) else [item]
-    return _range(item, number(match[1]), number(match[2]), match[3], match[4] == "log", where)
+        return [as_whole(_number(item, where))] if _SHORT.match(item) else [item]
+    low, high = _number(match[1], where), _number(match[2], where)
+    return _range(item, low, high, match[3], match[4] == "log", where)
+
+
+def _number(text: str, where: str) -> float:
+    """In the unit of what is named last in `where`, such as `--vary cluster.hosts.edge-1.latency_ms`."""
+    try:
+        return number(text, where.split()[-1])
+    except ValueError as error:
+        raise BadInput(f"{where}: {error}") from None
 
 
 def _range(item: str, low: float, high: float, count: str | None, log: bool, where: str) -> list[float | int]:
@@ -93,7 +96,7 @@ def _rounded(value: float) -> float:
 def share(text: str) -> float:
     """A precision as a share, from `2%` or `0.02`. Raises BadInput for anything else, and outside 0.01 % to 50 %."""
     try:
-        value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+        value = number(text)
     except ValueError:
         value = math.nan
     if not FINEST <= value <= COARSEST:

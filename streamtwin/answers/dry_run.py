@@ -80,18 +80,18 @@ def _row(name: str, answer: DryRunAnswer) -> dict[str, str]:
     }
     means = {part: (known or {}).get(name, UNKNOWN) for part, known in parts.items()}
     return {
-        **{part: _value(name, known.mean, known.half_width95) for part, known in means.items()},
+        **{part: _value(name, known.mean, known.half_width95, part == "saved") for part, known in means.items()},
         "low": _value(name, min(values), None),
         "high": _value(name, max(values), None),
     }
 
 
-def _value(name: str, mean: float | None, half: float | None) -> str:
+def _value(name: str, mean: float | None, half: float | None, difference: bool = False) -> str:
     if mean is None or not math.isfinite(mean):
         return "longer than the run" if name == "catch_up_s" else "-"
     if name.endswith("_s"):
-        return rounding.metric("latency_s", mean, half) if mean else "0 s"
-    return rounding.metric(name, mean, half) if half else number(mean)
+        return rounding.metric("latency_s", mean, half, difference) if mean else "0 s"
+    return rounding.metric(name, mean, half, difference) if half else number(mean)
 
 
 def _figure(answer: DryRunAnswer) -> Figure:

@@ -12,6 +12,7 @@ from scenarios.questions.whatif import ComparedMetric, ComparedVariant
 from streamtwin.answers.comparison import changes, keeps_up, notes, rows
 from streamtwin.answers.presentation import Presentation
 from streamtwin.tables.rounding import metric as shown
+from streamtwin.tables.tables import seconds
 from streamtwin.tables.wide import Column, Wide
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def _table(answer: PoliciesCompared) -> Wide:
         f"{answer.scenario}: simulated, {answer.replications} runs of each on the same random numbers, "
         f"means ± 95 %; {NOTED} significantly other than {answer.compared_with!r}"
     )
-    names = {name: meaning for name, meaning in MEANINGS.items() if name in answer.metrics}
+    slo = "" if answer.slo_s is None else seconds(answer.slo_s)
+    names = {name: meaning.format(slo=slo) for name, meaning in MEANINGS.items() if name in answer.metrics}
     columns = [Column(("",), (*names.values(), "keeps up"), number=False)]
     for row in answer.variants:
         cells = [_cell(name, row.metrics[name]) for name in names]

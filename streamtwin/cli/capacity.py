@@ -43,7 +43,7 @@ def capacity(
 
     Examples: `twin capacity edge-filter --find-max workload.arrivals.sensors.rate_per_s` ·
     `twin capacity rush-hour-scaling --find-min "replicas of match" --on worker-1,worker-2` ·
-    `twin capacity smart-grid --find-min hosts --while "not backpressured and e2e_latency_s.p99 < 2"`
+    `twin capacity smart-grid --find-min hosts --while "not backpressured and e2e_latency_s.p99 < 500ms"`
     """
     from scenarios.files.overrides import set_value
     from scenarios.questions import capacity as asked

@@ -36,12 +36,13 @@ def compare_policies(
     """
     from scenarios.questions import single_run
     from scenarios.questions.control_measures import judge
-    from scenarios.questions.policies_compared import compared, seconds, variants
+    from scenarios.questions.policies_compared import compared, variants
     from scenarios.questions.replications import Wanted
     from scenarios.questions.whatif import check
     from streamtwin.answers.policies import told
+    from twin.quantities import duration_s
 
-    wanted, slo_s = Wanted(replications), None if slo is None else seconds(slo)
+    wanted, slo_s = Wanted(replications), None if slo is None else duration_s(slo, "--slo")
     wanted.check()
     given = asking.scenario(scenario, "comparing policies")
     candidates = variants(given, policies or ())

@@ -40,13 +40,21 @@ def seconds(value_s: float, error_s: float | None) -> str:
     return text and f"{text} {unit}"
 
 
-def metric(name: str, mean: float | None, half_width: float | None) -> str:
-    """The mean of a metric of that name with its interval, in the unit that reads best."""
+def metric(name: str, mean: float | None, half_width: float | None, difference: bool = False) -> str:
+    """The mean of a metric of that name with its interval, in the unit that reads best.
+
+    difference: of two means, which may be negative; else an interval that would begin below 0 begins at 0.
+    """
     if mean is None or not math.isfinite(mean):
         return "no results"
+    if mean < 0.0:
+        return f"-{metric(name, -mean, half_width, difference)}"
     duration = name.partition(".")[0].endswith("latency_s")
+    alone = tables.seconds if duration else tables.number
+    if half_width and half_width > mean and not difference:
+        return f"{alone(mean)} (0 to {alone(mean + half_width)})"
     text = (seconds if duration else number)(mean, half_width) if mean > 0.0 else ""
-    return text or (tables.seconds(mean) if duration else tables.number(mean))
+    return text or alone(abs(mean))
 
 
 def significant(value: float, digits: int) -> str:

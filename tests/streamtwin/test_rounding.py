@@ -36,6 +36,19 @@ def test_durations_choose_their_unit() -> None:
     assert rounding.seconds(1.0, None) == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "mean", "half", "difference", "text"),
+    [
+        ("latency_s", 25.0, 28.0, False, "25.00 s (0 to 53.00 s)"),
+        ("latency_s", -0.0561, 0.003, True, "-56 ± 3 ms"),
+        ("latency_s", 0.02, 0.05, True, "20 ± 50 ms"),
+        ("late", -0.0, 0.0, False, "0"),
+    ],
+)
+def test_no_quantity_is_said_to_be_less_than_nothing(name, mean, half, difference, text) -> None:
+    assert rounding.metric(name, mean, half, difference) == text
+
+
 @given(st.floats(1e-9, 1e12), st.floats(1e-6, 1.0))
 def test_rounding_moves_a_value_by_less_than_its_error(value: float, share: float) -> None:
     """... and leaves two digits, or no more than one beyond those that the error leaves."""

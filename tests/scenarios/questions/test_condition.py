@@ -44,6 +44,22 @@ def test_terms_that_fail_are_told_apart():
     assert condition("0 < e2e_latency_s < 2", SCENARIO).holds(values)
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "below", "above"),
+    [
+        ("e2e_latency_s.p99 < 500ms", "e2e_latency_s.p99", 0.499, 0.501),
+        ("e2e_latency_s < 2min", "e2e_latency_s.mean", 119.0, 121.0),
+        ("throughput_per_s < 20k", "throughput_per_s", 19_999.0, 20_001.0),
+        ("hosts.edge-1.cpu < 80%", "hosts.edge-1.cpu", 0.799, 0.801),
+        ("e2e_latency_s.p95 < 2 * 1.5s", "e2e_latency_s.p95", 2.99, 3.01),
+    ],
+)
+def test_numbers_have_units_and_terms_know_their_metrics(text, name, below, above):
+    asked = condition(text, SCENARIO)
+    assert asked.holds({name: below}) and asked.failing({name: above}) == [text]
+    assert asked.terms[0].metrics == {name}
+
+
 def test_all_names_of_a_job_can_be_compared():
     for name in (*WHOLE_JOB, "links.edge-1.utilisation"):
         flag = name in ("backpressured", "success", "crashed")
@@ -59,6 +75,8 @@ REFUSED = {
     "e2e_latency_s.p99 == 2": "use < <= > >=",
     "a && b": "&& is written and",
     "e2e_latency_s.p99 = 2": "= is written < or >",
+    "throughput_per_s < 5ms": "compares what is no time with 5ms",
+    "e2e_latency_s < 500xs": "is no condition",
     "": "is no condition",
     "5": "is no condition",
     "True": "is no condition",

@@ -37,6 +37,11 @@ def test_values_are_lists_ranges_and_yaml():
     assert values("a, b,a", "--vary x") == ["a", "b"]
     assert values("{law: constant, rate_per_s: 9}, {law: poisson, rate_per_s: 9}", "--vary x")[1]["law"] == "poisson"
     assert bounds("1k..2.5k", "--between") == (1000, 2500)
+    assert values("5ms,0.1s", "--vary cluster.hosts.a.latency_ms") == [5, 100]
+    assert values("80%, 400%", "--vary cluster.hosts.a.cpu_percent") == [80, 400]
+    assert values("1min..2min:2", "--vary run.horizon_s") == [60, 120]
+    with pytest.raises(BadInput, match=r"'5ms' is a duration, which x\.rate_per_s is not"):
+        values("5ms", "--vary x.rate_per_s")
 
 
 @pytest.mark.parametrize("text", ["", " ", "5..5", "1..2:1", "1..9:100000", "0..5:3:log", "1.5..2.5", "1,,2", "[1"])

@@ -1,0 +1,68 @@
+"""Numbers with a unit, as people write them: `20k`, `1.5M`, `1%`, `500ms`, `2min`.
+
+A name says in which unit its number is (`latency_ms`, `rate_per_s`, `cpu_percent`), so that the same text is read alike
+in options, conditions and files: `500ms` is 0.5 for `horizon_s` and 500 for `latency_ms`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from twin.errors import BadInput
+
+FACTORS: Mapping[str, float] = {"k": 1e3, "M": 1e6, "G": 1e9, "%": 0.01}
+SECONDS: Mapping[str, float] = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+"""Without a sign and a unit."""
+UNIT = r"(?:us|ms|s|min|h|[kMG%])"
+_QUANTITY = re.compile(rf"^\s*([-+]?{NUMBER})\s*({UNIT})?\s*$")
+_IN = {"_us": "us", "_ms": "ms", "_s": "s", "_min": "min", "_h": "h"}
+"""The unit of what a name counts, by the name's ending."""
+
+
+def number(text: str, name: str = "") -> float:
+    """The number that `text` says, in the unit of `name`; without a unit in the text, as it is.
+
+    Raises ValueError if `text` is no number, or its unit is not one of what is named: 5ms of a rate.
+    """
+    match = _QUANTITY.match(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no number")
+    value, unit = float(match[1]), match[2]
+    if unit is None:
+        return value
+    if unit in SECONDS:
+        own = unit_of_time(name)
+        if own is None:
+            raise ValueError(f"{text!r} is a duration, which {name or 'this'} is not")
+        return value if own == unit else value * SECONDS[unit] / SECONDS[own]
+    if unit == "%" and name.endswith("_percent"):
+        return value
+    return value / 100 if unit == "%" else value * FACTORS[unit]
+
+
+def unit_of_time(name: str) -> str | None:
+    """The unit of durations of that name: `ms` of `latency_ms`; None of rates and all else."""
+    last = name.rpartition(".")[2]
+    if last in ("mean", "p50", "p95", "p99"):  # of a latency
+        last = name.rpartition(".")[0]
+    return next((unit for ending, unit in _IN.items() if last.endswith(ending) and "_per_" not in last), None)
+
+
+def duration_s(text: str, where: str) -> float:
+    """A duration in seconds, from `500ms`, `2s` or `1min`.
+
+    Raises BadInput, beginning with `where`, if it is none, has no unit, or is not above 0.
+    """
+    match = _QUANTITY.match(text)
+    if match is not None and match[2] is None:
+        bare = match[1]
+        raise BadInput(f"{where} {text}: a duration needs a unit; write {bare}ms or {bare}s")
+    try:
+        value_s = number(text, "_s")
+    except ValueError:
+        value_s = 0.0
+    if match is None or match[2] not in SECONDS or not value_s > 0.0:
+        raise BadInput(f"{where} {text}: not a duration; write it as in 500ms, 2s or 1min")
+    return value_s
