@@ -6,6 +6,7 @@ The words of an experiment are data; `papers.running` makes tables, figures and 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,17 @@ def grid(**choices: Iterable[Any]) -> tuple[Row, ...]:
     return tuple(dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values()))
 
 
+def headings(text: str) -> dict[str, str]:
+    """Columns as the head of a table, `key: heading | key: heading`; a key alone is its own heading."""
+    cells = (cell.partition(":") for cell in " ".join(text.split()).split("|"))
+    return {key.strip(): (heading if colon else key).strip() for key, colon, heading in cells}
+
+
+def items(text: str) -> list[str]:
+    """The items of a Markdown list."""
+    return [" ".join(item.split()) for item in re.split(r"^- ", text, flags=re.MULTILINE) if item.strip()]
+
+
 def _no_recipes(_sizes: Sizes, _seed: int) -> Sequence[CorpusRecipe]:
     return ()
 
@@ -38,16 +50,16 @@ class CaseTable:
     """A table of cases. What depends on the scale is a function of the workspace; a title that is a text may name
     fields of `Sizes` in braces.
 
-    columns: key of a row -> heading with unit; a heading says "paper" over a published figure. A key without a column
-    is in the JSON alone, one that begins with `_` in figures alone. cases: arguments of `measure`, in the order of the
-    rows. measure: (workspace, **case) -> what is found of a case, as one row or several; the case's own values stand in
-    them as well. published: what the paper printed, by the values of the columns `by`; a value that is no mapping is
-    that of the column `paper`. shapes: of all rows, what the paper says in words and whether it is so
-    (`papers.shapes`).
+    columns: the keys of a row and their headings with units, as in `headings`; a heading says "paper" over a published
+    figure. A key without a column is in the JSON alone, one that begins with `_` in figures alone. cases: arguments of
+    `measure`, in the order of the rows. measure: (workspace, **case) -> what is found of a case, as one row or several;
+    the case's own values stand in them as well. published: what the paper printed, by the values of the columns `by`; a
+    value that is no mapping is that of the column `paper`. shapes: of all rows, what the paper says in words and
+    whether it is so (`papers.shapes`).
     """
 
     title: str | Callable[[Workspace], str]
-    columns: Mapping[str, str] | Callable[[Workspace], Mapping[str, str]]
+    columns: str | Callable[[Workspace], str]
     measure: Callable[..., Row | Iterable[Row]]
     cases: Rows | Callable[[Workspace], Rows] = ({},)
     published: Mapping[Any, Any] = field(default_factory=dict)
@@ -60,7 +72,7 @@ class DerivedTable:
     """A table made of the rows of another one. of: that one's name."""
 
     title: str
-    columns: Mapping[str, str]
+    columns: str
     of: str
     rows: Callable[[Rows], Rows]
 
@@ -70,8 +82,8 @@ class Experiment:
     """One table or figure of a paper.
 
     name: as in `twin reproduce costream.table3`. source: where it is published. summary: a line for `twin list`.
-    tables, figures: by the name of the file that they become. notes: sentences that the tables need beside them; one
-    may be a function of the first table's rows. about: of what our figures are; empty: of simulated runs.
+    tables, figures: by the name of the file that they become. notes: what the tables need beside them: a Markdown
+    list, or a function of the first table's rows. about: of what our figures are; empty: of simulated runs.
     recipes: the corpora that `measure` will ask for, so that Spark makes them together, before anything else is loaded.
     """
 
@@ -80,7 +92,7 @@ class Experiment:
     summary: str
     tables: Mapping[str, CaseTable | DerivedTable]
     figures: Mapping[str, Drawer] = field(default_factory=dict)
-    notes: Sequence[str | Callable[[Rows], str]] = ()
+    notes: str | Callable[[Rows], str] = ""
     about: str = ""
     recipes: Callable[[Sizes, int], Sequence[CorpusRecipe]] = _no_recipes
 

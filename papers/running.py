@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from papers import shapes
-from papers.interface import CaseTable, DerivedTable, Experiment, ExperimentResult, Row, Table
+from papers.interface import CaseTable, DerivedTable, Experiment, ExperimentResult, Row, Table, headings, items
 from papers.workspace import Workspace
 from scenarios.executing.progress import every_tenth
 
@@ -18,20 +18,20 @@ def run(experiment: Experiment, workspace: Workspace) -> ExperimentResult:
     filled: dict[str, Table] = {}
     for name, spec in experiment.tables.items():
         if isinstance(spec, CaseTable):
-            columns = _of(spec.columns, workspace)
+            columns = headings(_of(spec.columns, workspace))
             rows = tuple(_complete(spec, columns, _measured(experiment, spec, workspace)))
             filled[name] = Table(_title(spec, workspace), columns, rows)
     tables: dict[str, Table] = {}
     for name, spec in experiment.tables.items():
         if isinstance(spec, DerivedTable):
-            tables[name] = Table(spec.title, spec.columns, tuple(spec.rows(filled[spec.of].rows)))
+            tables[name] = Table(spec.title, headings(spec.columns), tuple(spec.rows(filled[spec.of].rows)))
             continue
         tables[name] = filled[name]
         if spec.shapes is not None:
             tables["against"] = shapes.against(spec.shapes(filled[name].rows))
     by_table = {name: table.rows for name, table in tables.items()}
     first = next(iter(by_table.values()))
-    notes = tuple(note if isinstance(note, str) else note(first) for note in experiment.notes)
+    notes = tuple(items(experiment.notes if isinstance(experiment.notes, str) else experiment.notes(first)))
     figures = {name: partial(draw, by_table) for name, draw in experiment.figures.items()}
     return ExperimentResult({name: _shown(table) for name, table in tables.items()}, figures, notes, experiment.about)
 

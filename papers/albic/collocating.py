@@ -57,31 +57,22 @@ def course(topology: Topology, size: str, percent: float, way: str, rounds: int,
     }
 
 
-COLUMNS = {
-    "topology": "operators",
-    "way": "way",
-    **{f"after_{number}": f"collocation after round {number} (%)" for number in TOLD},
-    "mean": "load distance, mean",
-    "most": "load distance, highest",
-    "last": "load distance, last 10 rounds",
-    "migrations": "migrations a round",
-}
-NOTES = (
-    (
-        "Collocation factor: traffic that stays on a node, of all traffic, the even traffic included; a few percent of "
-        "that are on one node by chance."
-    ),
-    (
-        "20 migrations a round; COLA plans from scratch and cannot be held to that. It is told the present nodes, so "
-        "that it moves as little as possible."
-    ),
-    (
-        "The paper has ALBIC above COLA in collocation by up to ten percent. That does not reproduce: COLA, which may "
-        "migrate almost everything, collocates about as much or more, and that from its first round on. What ALBIC is "
-        "better in is load distance and migrations."
-    ),
-    "ALBIC as published brings one pair a round together, which takes hundreds of rounds here.",
-)
+AFTER = " | ".join(f"after_{number}: collocation after round {number} (%)" for number in TOLD)
+COLUMNS = f"""
+    topology: operators | way | {AFTER} |
+    mean: load distance, mean | most: load distance, highest | last: load distance, last 10 rounds |
+    migrations: migrations a round
+"""
+NOTES = """
+- Collocation factor: traffic that stays on a node, of all traffic, the even traffic included; a few percent of that
+  are on one node by chance.
+- 20 migrations a round; COLA plans from scratch and cannot be held to that. It is told the present nodes, so that it
+  moves as little as possible.
+- The paper has ALBIC above COLA in collocation by up to ten percent. That does not reproduce: COLA, which may migrate
+  almost everything, collocates about as much or more, and that from its first round on. What ALBIC is better in is
+  load distance and migrations.
+- ALBIC as published brings one pair a round together, which takes hundreds of rounds here.
+"""
 
 FIG10 = Experiment(
     name="albic.fig10",
@@ -90,7 +81,7 @@ FIG10 = Experiment(
     tables={
         "collocation": CaseTable(
             title="40 nodes, 800 key groups, 20 operators: collocation and load distance over 40 rounds",
-            columns={"percent": "one-to-one (%)", **COLUMNS},
+            columns="percent: one-to-one (%) |" + COLUMNS,
             cases=grid(topology=TOPOLOGIES, size=("fig3",), percent=(0, 25, 50, 75, 100), way=WAYS),
             measure=measured,
         )
@@ -120,7 +111,7 @@ FIG11 = Experiment(
     tables={
         "sizes": CaseTable(
             title="Half of the key groups with one-to-one communication: collocation and load distance over 40 rounds",
-            columns={"nodes": "nodes", **COLUMNS},
+            columns="nodes |" + COLUMNS,
             cases=grid(topology=TOPOLOGIES, size=SIZES, percent=(50,), way=WAYS),
             measure=measured,
         )
@@ -130,6 +121,6 @@ FIG11 = Experiment(
             "nodes", "collocation, round 40 (%)", x="nodes", y="after_40", series="way", only={"topology": ["pairs"]}
         )
     },
-    notes=(*NOTES, "Twenty migrations a round are ever fewer of the key groups as clusters grow."),
+    notes=NOTES + "- Twenty migrations a round are ever fewer of the key groups as clusters grow.",
     about=PLANNED,
 )

@@ -76,23 +76,6 @@ def _first(there: np.ndarray) -> int | None:
     return int(last) if last < len(there) else None
 
 
-NOTES = (
-    f"{MARKED} nodes of mean load are marked for removal, {BUDGET} migrations a round, {ROUNDS} rounds; loads stay.",
-    "Load distance: of unmarked nodes from the mean that they will have, of marked ones only if they are above it.",
-    (
-        "The budget needs ten rounds at least: 200 key groups on marked nodes, 20 a round. Scale-in first takes just "
-        "these; the integrated one spends some of the budget on other nodes."
-    ),
-    (
-        f"The integrated one lessens deviations of more than {BAND:g} points, and empties marked nodes with the rest "
-        "of the budget. Without a band the last key groups stay for long, as they hardly matter to the load distance."
-    ),
-    (
-        "Key groups cannot be divided, so that one may fit nowhere without a larger load distance; a round that moves "
-        "none off the marked nodes is followed by one that does, whatever the distance."
-    ),
-)
-
 FIG5 = Experiment(
     name="albic.fig5",
     source="ALBIC, Fig. 5, Section 5.1",
@@ -100,14 +83,11 @@ FIG5 = Experiment(
     tables={
         "scale-in": CaseTable(
             title="Scale-in of 10 of 60 nodes, 1,200 key groups",
-            columns={
-                "overloaded": "nodes at 100 %",
-                "kind": "scale-in",
-                "tolerable": "rounds until the load distance is below 5",
-                "mean": "mean load distance over the rounds",
-                "most": "highest load of a node after round 1 (%)",
-                "rounds": "rounds until scaled in",
-            },
+            columns="""
+                overloaded: nodes at 100 % | kind: scale-in | tolerable: rounds until the load distance is below 5 |
+                mean: mean load distance over the rounds | most: highest load of a node after round 1 (%) |
+                rounds: rounds until scaled in
+            """,
             cases=grid(overloaded=OVERLOADED, kind=KINDS),
             measure=measured,
         )
@@ -123,6 +103,15 @@ FIG5 = Experiment(
         )
         for count in OVERLOADED
     },
-    notes=NOTES,
+    notes=f"""
+- {MARKED} nodes of mean load are marked for removal, {BUDGET} migrations a round, {ROUNDS} rounds; loads stay.
+- Load distance: of unmarked nodes from the mean that they will have, of marked ones only if they are above it.
+- The budget needs ten rounds at least: 200 key groups on marked nodes, 20 a round. Scale-in first takes just these;
+  the integrated one spends some of the budget on other nodes.
+- The integrated one lessens deviations of more than {BAND:g} points, and empties marked nodes with the rest of the
+  budget. Without a band the last key groups stay for long, as they hardly matter to the load distance.
+- Key groups cannot be divided, so that one may fit nowhere without a larger load distance; a round that moves none
+  off the marked nodes is followed by one that does, whatever the distance.
+""",
     about=PLANNED,
 )

@@ -72,19 +72,12 @@ def balanced(size: str) -> CaseTable:
             f"{nodes} nodes, {groups} key groups, {operators} operators: load distance, mean of "
             f"{workspace.sizes.judged} clusters"
         ),
-        columns={
-            "varies": "varies (points)",
-            "migrations": "migrations allowed",
-            "before": "load distance before",
-            "flux": "Flux",
-            "best_fit": "Flux, best fit",
-            "search": "search",
-            "milp": f"MILP, HiGHS {MILP_SECONDS:g} s from the search",
-            "bound": "lower bound",
-            "gap": "search above the bound",
-            "worst_gap": "the same, worst cluster",
-            "cpu_s": "search, CPU s",
-        },
+        columns=f"""
+            varies: varies (points) | migrations: migrations allowed | before: load distance before | flux: Flux |
+            best_fit: Flux, best fit | search | milp: MILP, HiGHS {MILP_SECONDS:g} s from the search |
+            bound: lower bound | gap: search above the bound | worst_gap: the same, worst cluster |
+            cpu_s: search, CPU s
+        """,
         cases=grid(size=(size,), migrations=BUDGETS, varies=VARIES),
         measure=mean_of_clusters,
     )
@@ -100,15 +93,13 @@ FIGURES = {
     )
     for budget in BUDGETS
 }
-NOTES = (
-    "Load distance: the largest deviation of a node from the mean, in percentage points.",
-    (
-        "Lower bound: the larger of the counting bound and of what HiGHS proves of the class-aggregated relaxation in "
-        f"{CLASS_SECONDS:g} s. Where it is small it is weak: the gap is not all the search's."
-    ),
-    "The paper plots curves without numbers; its finding, that the MILP is never above Flux, can be compared.",
-    "CPU seconds, and what HiGHS reaches in its time, differ from machine to machine.",
-)
+NOTES = f"""
+- Load distance: the largest deviation of a node from the mean, in percentage points.
+- Lower bound: the larger of the counting bound and of what HiGHS proves of the class-aggregated relaxation in
+  {CLASS_SECONDS:g} s. Where it is small it is weak: the gap is not all the search's.
+- The paper plots curves without numbers; its finding, that the MILP is never above Flux, can be compared.
+- CPU seconds, and what HiGHS reaches in its time, differ from machine to machine.
+"""
 
 FIG2 = Experiment(
     name="albic.fig2",

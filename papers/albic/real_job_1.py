@@ -118,16 +118,12 @@ FIG6 = Experiment(
     tables={
         "quality": CaseTable(
             title=lambda workspace: f"Real Job 1: load distances and migrations, {rounds_of(workspace)} rounds",
-            columns={
-                "way": "way",
-                "planned": "load distance after migrations, mean",
-                "planned_most": "load distance after migrations, highest",
-                "found": "load distance a round later, mean",
-                "found_most": "load distance a round later, highest",
-                "migrations": "migrations a round",
-                "pauses": "pauses of key groups together, a round (s)",
-                "cpu": "CPU of the workers, mean (%)",
-            },
+            columns="""
+                way | planned: load distance after migrations, mean |
+                planned_most: load distance after migrations, highest | found: load distance a round later, mean |
+                found_most: load distance a round later, highest | migrations: migrations a round |
+                pauses: pauses of key groups together, a round (s) | cpu: CPU of the workers, mean (%)
+            """,
             cases=grid(way=WAYS),
             measure=lambda workspace, way: quality(by_way(workspace, way)),
         )
@@ -136,28 +132,19 @@ FIG6 = Experiment(
         name: lines("round", DISTANCE, y=f"_{name}_by_round", series="way", only={"way": DRAWN})
         for name in ("planned", "found")
     },
-    notes=(
-        (
-            f"{JOB} of the library, Real Job 1 in shape: one input node, twenty workers, three operators with a "
-            "hundred key groups each; synthetic edits, whose rate rises and falls and whose keys drift each round. At "
-            f"most {MIGRATIONS} migrations a round of five simulated minutes; the first {FIRST} rounds are left out of "
-            "the table."
-        ),
-        (
-            "After migrations: with the loads just measured, on the nodes that the groups are sent to, which is what "
-            "the paper plots. A round later: what the workers were then measured to do, keys having drifted since. "
-            "Loads are estimated from tuples and busy times of replicas, as no tuple shows its key group."
-        ),
-        (
-            "The paper has the MILP below 1 % at all times, Flux up to 7 %. Orders and shapes compare, as loads are "
-            "our own choice. HiGHS, started from the search, improves none of its answers within a second."
-        ),
-        (
-            "Two choices: every tuple into the count by article goes to the less loaded of two replicas, and the "
-            "global top k merges what both counted. Its groups are given to replicas by hash and never move. In the "
-            "CPU of the workers is what merging costs."
-        ),
-    ),
+    notes=f"""
+- {JOB} of the library, Real Job 1 in shape: one input node, twenty workers, three operators with a hundred key groups
+  each; synthetic edits, whose rate rises and falls and whose keys drift each round. At most {MIGRATIONS} migrations a
+  round of five simulated minutes; the first {FIRST} rounds are left out of the table.
+- After migrations: with the loads just measured, on the nodes that the groups are sent to, which is what the paper
+  plots. A round later: what the workers were then measured to do, keys having drifted since. Loads are estimated from
+  tuples and busy times of replicas, as no tuple shows its key group.
+- The paper has the MILP below 1 % at all times, Flux up to 7 %. Orders and shapes compare, as loads are our own
+  choice. HiGHS, started from the search, improves none of its answers within a second.
+- Two choices: every tuple into the count by article goes to the less loaded of two replicas, and the global top k
+  merges what both counted. Its groups are given to replicas by hash and never move. In the CPU of the workers is what
+  merging costs.
+""",
 )
 FIG7 = Experiment(
     name="albic.fig7",
@@ -166,14 +153,12 @@ FIG7 = Experiment(
     tables={
         "migrations": CaseTable(
             title=lambda workspace: f"Real Job 1: migrations, {rounds_of(workspace)} rounds",
-            columns={
-                "way": "way",
-                "first": f"migrations in the first {FIRST} rounds",
-                "mean": "migrations a round later on, mean",
-                "most": "migrations in a round later on, most",
-                "at_limit": "rounds later on that take all that are allowed (%)",
-                "pauses": "pauses of key groups together, a round (s)",
-            },
+            columns=f"""
+                way | first: migrations in the first {FIRST} rounds | mean: migrations a round later on, mean |
+                most: migrations in a round later on, most |
+                at_limit: rounds later on that take all that are allowed (%) |
+                pauses: pauses of key groups together, a round (s)
+            """,
             cases=grid(way=MOVING),
             measure=migrated,
         )
@@ -181,16 +166,12 @@ FIG7 = Experiment(
     figures={
         "migrations": lines("round", "migrations", y="_migrations_by_round", series="way", only={"way": DRAWN}),
     },
-    notes=(
-        (
-            f"The courses of albic.fig6: {JOB}, rounds of five simulated minutes, at most {MIGRATIONS} "
-            "migrations in each. Two choices never migrate, and merge instead; what that costs is in albic.fig6."
-        ),
-        (
-            "Published without numbers, and the text says nothing of them but that Flux may need more than the "
-            "program. Here both stop within the same band of load distance, if they can."
-        ),
-    ),
+    notes=f"""
+- The courses of albic.fig6: {JOB}, rounds of five simulated minutes, at most {MIGRATIONS} migrations in each. Two
+  choices never migrate, and merge instead; what that costs is in albic.fig6.
+- Published without numbers, and the text says nothing of them but that Flux may need more than the program. Here both
+  stop within the same band of load distance, if they can.
+""",
 )
 FIG8 = Experiment(
     name="albic.fig8",
@@ -199,33 +180,23 @@ FIG8 = Experiment(
     tables={
         "limits": CaseTable(
             title=lambda workspace: f"Real Job 1 by limit on migrations, {rounds_of(workspace)} rounds",
-            columns={
-                "limit": "migrations a round, at most",
-                "planned": "load distance after migrations, mean",
-                "planned_most": "load distance after migrations, highest",
-                "found": "load distance a round later, mean",
-                "migrations": "migrations a round",
-                "pauses": "pauses of key groups together, a round (s)",
-            },
+            columns="""
+                limit: migrations a round, at most | planned: load distance after migrations, mean |
+                planned_most: load distance after migrations, highest | found: load distance a round later, mean |
+                migrations: migrations a round | pauses: pauses of key groups together, a round (s)
+            """,
             cases=grid(limit=LIMITS),
             measure=lambda workspace, limit: quality(by_limit(workspace, limit)),
         )
     },
     figures={"quality": lines("round", DISTANCE, y="_planned_by_round", series="limit")},
-    notes=(
-        (
-            f"{JOB} of the library, as in albic.fig6: rounds of five simulated minutes, the first {FIRST} left out of "
-            "the table."
-        ),
-        (
-            "Balanced by the search without a band: without a limit it moves whatever makes hosts still more even. Key "
-            "groups that travel between the same replicas travel together and pause as long."
-        ),
-        (
-            "The paper's key groups pause for 2.5 s each, ours for as long as their state takes on this network; how "
-            "pauses grow with the limit is what compares."
-        ),
-    ),
+    notes=f"""
+- {JOB} of the library, as in albic.fig6: rounds of five simulated minutes, the first {FIRST} left out of the table.
+- Balanced by the search without a band: without a limit it moves whatever makes hosts still more even. Key groups
+  that travel between the same replicas travel together and pause as long.
+- The paper's key groups pause for 2.5 s each, ours for as long as their state takes on this network; how pauses grow
+  with the limit is what compares.
+""",
 )
 FIG9 = Experiment(
     name="albic.fig9",
@@ -234,24 +205,20 @@ FIG9 = Experiment(
     tables={
         "pauses": CaseTable(
             title=lambda workspace: f"Real Job 1: pauses by limit on migrations, {rounds_of(workspace)} rounds",
-            columns={
-                "limit": "migrations a round, at most",
-                "pauses": "pauses of key groups together, a round, mean (s)",
-                "pauses_most": "pauses of key groups together, in a round, most (s)",
-                "migrations": "migrations a round",
-                "pause": "pause of a key group (ms)",
-            },
+            columns="""
+                limit: migrations a round, at most | pauses: pauses of key groups together, a round, mean (s) |
+                pauses_most: pauses of key groups together, in a round, most (s) | migrations: migrations a round |
+                pause: pause of a key group (ms)
+            """,
             cases=grid(limit=LIMITS),
             measure=paused,
         )
     },
     figures={"pauses": lines("round", "pauses together (s)", y="_pauses_by_round", series="limit")},
-    notes=(
-        f"The courses of albic.fig8: {JOB}, rounds of five simulated minutes, the first {FIRST} left out of the table.",
-        (
-            "The paper's key groups pause for 2.5 s each, ours for as long as their state takes on this network: how "
-            "pauses grow with the limit is what compares. Key groups that travel between the same replicas travel "
-            "together, and pause as long."
-        ),
-    ),
+    notes=f"""
+- The courses of albic.fig8: {JOB}, rounds of five simulated minutes, the first {FIRST} left out of the table.
+- The paper's key groups pause for 2.5 s each, ours for as long as their state takes on this network: how pauses grow
+  with the limit is what compares. Key groups that travel between the same replicas travel together, and pause as
+  long.
+""",
 )

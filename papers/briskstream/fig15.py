@@ -68,17 +68,6 @@ def _matrices(tables: Mapping[str, Rows]) -> Figure:
     return matrices(titles, "socket of the producer", "socket of the consumer", "cores that fetch")
 
 
-NOTES = (
-    (
-        "Modelled: rates of the streams between two sockets times Tf (equation 2), at the load that the plan sustains, "
-        "in reference cores of Server A. The plan's throughput is judged in the simulator elsewhere."
-    ),
-    (
-        "The paper draws these without naming figures: on Server A most requests come from one socket, S0; on Server B "
-        "they are spread evenly."
-    ),
-)
-
 FIG15 = Experiment(
     name="briskstream.fig15",
     source="BriskStream, Fig. 15, Section 6.4",
@@ -86,18 +75,20 @@ FIG15 = Experiment(
     tables={
         "fetching": CaseTable(
             title=f"Fetching between sockets under RLAS's plan of {APPLICATION} (modelled, simulated machine)",
-            columns={
-                "server": "server",
-                "producer": "from socket",
-                "consumers": "cores that fetch from it, by socket of the consumer",
-                "sum": "together",
-                "share": "of all fetching",
-            },
+            columns="""
+                server | producer: from socket | consumers: cores that fetch from it, by socket of the consumer |
+                sum: together | share: of all fetching
+            """,
             cases=grid(server=SERVERS),
             measure=by_producer,
             shapes=shapes,
         )
     },
     figures={"matrices": _matrices},
-    notes=NOTES,
+    notes="""
+- Modelled: rates of the streams between two sockets times Tf (equation 2), at the load that the plan sustains, in
+  reference cores of Server A. The plan's throughput is judged in the simulator elsewhere.
+- The paper draws these without naming figures: on Server A most requests come from one socket, S0; on Server B they
+  are spread evenly.
+""",
 )

@@ -109,14 +109,10 @@ HOSTS = Experiment(
     tables={
         "hosts": CaseTable(
             title="Fraud detection on three machines of four sockets: simulated throughput by network",
-            columns={
-                "gigabits": "network card, Gbit/s",
-                "planner": "plan by",
-                "throughput": "throughput, K results/s",
-                "share": "of the first's",
-                "hosts": "hosts used",
-                "replicas": "replicas",
-            },
+            columns="""
+                gigabits: network card, Gbit/s | planner: plan by | throughput: throughput, K results/s |
+                share: of the first's | hosts: hosts used | replicas
+            """,
             cases=grid(gigabits=GIGABITS),
             measure=by_planner,
             shapes=shapes,
@@ -131,5 +127,5 @@ HOSTS = Experiment(
             series="planner",
         )
     },
-    notes=("We know of no published system that plans both at once.",),
+    notes="- We know of no published system that plans both at once.",
 )

@@ -137,17 +137,6 @@ def _steps(rows: Rows) -> Rows:
     ]  # fmt: skip
 
 
-FIG12_NOTES = (
-    (
-        "RLAS_fix(L) plans as if every tuple came from the farthest socket, RLAS_fix(U) as if none did; both search "
-        "as RLAS does, local search included. All plans are judged in the same simulator, which knows the distances."
-    ),
-    (
-        "Threads beyond the cores of a socket share these without loss in the simulator, whereas the paper blames "
-        "interference between them for much of what RLAS_fix(U) loses."
-    ),
-)
-
 FIG12 = Experiment(
     name="briskstream.fig12",
     source="BriskStream, Fig. 12, Section 6.4",
@@ -155,15 +144,10 @@ FIG12 = Experiment(
     tables={
         "improvement": CaseTable(
             title=("Throughput of plans by what the planner believes of distances, simulated ({judged} runs each)"),
-            columns={
-                "application": "application",
-                "server": "server",
-                "planner": "planner",
-                "replicas": "replicas",
-                "kps": "simulated (K/s)",
-                "improvement": "RLAS is better by",
-                "paper": "paper: by (Server A, all applications)",
-            },
+            columns="""
+                application | server | planner | replicas | kps: simulated (K/s) | improvement: RLAS is better by |
+                paper: paper: by (Server A, all applications)
+            """,
             cases=EVERYWHERE,
             measure=believing,
             published={
@@ -179,16 +163,13 @@ FIG12 = Experiment(
             "simulated throughput, RLAS = 1", group="{application}\n{server}", series="planner", value="of_rlas"
         )
     },
-    notes=FIG12_NOTES,
+    notes="""
+- RLAS_fix(L) plans as if every tuple came from the farthest socket, RLAS_fix(U) as if none did; both search as RLAS
+  does, local search included. All plans are judged in the same simulator, which knows the distances.
+- Threads beyond the cores of a socket share these without loss in the simulator, whereas the paper blames
+  interference between them for much of what RLAS_fix(U) loses.
+""",
 )
-FIG13_NOTES = (
-    "The paper draws these without naming figures: RLAS is the best on both servers, by more on Server B.",
-    (
-        "FF takes the largest load at which it finds room for all replicas, in steps of a tenth. The paper's relaxes "
-        "its constraints in a way that is not described, and often oversubscribes a few sockets; this one does not."
-    ),
-)
-
 FIG13 = Experiment(
     name="briskstream.fig13",
     source="BriskStream, Fig. 13 and Table 6, Section 6.4",
@@ -196,14 +177,10 @@ FIG13 = Experiment(
     tables={
         "placements": CaseTable(
             title=("Throughput by placement, with RLAS's replicas, simulated ({judged} runs each)"),
-            columns={
-                "application": "application",
-                "server": "server",
-                "strategy": "placement",
-                "kps": "simulated (K/s)",
-                "of_rlas": "simulated, of RLAS",
-                "estimated_of_rlas": "estimated, of RLAS",
-            },
+            columns="""
+                application | server | strategy: placement | kps: simulated (K/s) | of_rlas: simulated, of RLAS |
+                estimated_of_rlas: estimated, of RLAS
+            """,
             cases=EVERYWHERE,
             measure=placing,
             shapes=_best,
@@ -219,26 +196,12 @@ FIG13 = Experiment(
         )
         for server in SERVERS
     },
-    notes=FIG13_NOTES,
+    notes="""
+- The paper draws these without naming figures: RLAS is the best on both servers, by more on Server B.
+- FF takes the largest load at which it finds room for all replicas, in steps of a tenth. The paper's relaxes its
+  constraints in a way that is not described, and often oversubscribes a few sockets; this one does not.
+""",
 )
-FIG16_NOTES = (
-    "The paper draws this without naming figures: jumbo tuples are important, RLAS critical.",
-    (
-        f"Modelled: Simple has BriskStream's times a tuple multiplied by {RATIOS[STORM_BY_RATIOS].factor:.3g}, from "
-        "the ratios that Section 6.3 gives for word count (function execution 5 to 24 % of Storm's, of which the "
-        "middle; other overhead about 10 %), for all applications."
-    ),
-    (
-        "-Instr.footprint executes as BriskStream does but pays Storm's other overhead: times "
-        f"{RATIOS[WITHOUT_JUMBO].factor:.3g}. That takes such overhead for {OTHERS:.0%} of BriskStream's time a tuple, "
-        "which is assumed: the two middle steps are as good as this assumption."
-    ),
-    (
-        "Both send each tuple alone, so that a fetch fills no whole cache lines. Storm's threads, acknowledgements and "
-        "garbage are not modelled beyond these times."
-    ),
-)
-
 FIG16 = Experiment(
     name="briskstream.fig16",
     source="BriskStream, Fig. 16, Section 6.5",
@@ -246,14 +209,10 @@ FIG16 = Experiment(
     tables={
         "factors": CaseTable(
             title=("Throughput with ever more of BriskStream's ideas, simulated ({judged} runs each), modelled costs"),
-            columns={
-                "application": "application",
-                "server": "server",
-                "step": "system",
-                "kps": "simulated (K/s)",
-                "gain": "times the step before",
-                "of_simple": "times Simple",
-            },
+            columns="""
+                application | server | step: system | kps: simulated (K/s) | gain: times the step before |
+                of_simple: times Simple
+            """,
             cases=EVERYWHERE,
             measure=adding,
             shapes=_steps,
@@ -264,5 +223,15 @@ FIG16 = Experiment(
             "simulated throughput, Simple = 1", group="{application}\n{server}", series="step", value="of_simple"
         )
     },
-    notes=FIG16_NOTES,
+    notes=f"""
+- The paper draws this without naming figures: jumbo tuples are important, RLAS critical.
+- Modelled: Simple has BriskStream's times a tuple multiplied by {RATIOS[STORM_BY_RATIOS].factor:.3g}, from the ratios
+  that Section 6.3 gives for word count (function execution 5 to 24 % of Storm's, of which the middle; other overhead
+  about 10 %), for all applications.
+- -Instr.footprint executes as BriskStream does but pays Storm's other overhead: times
+  {RATIOS[WITHOUT_JUMBO].factor:.3g}. That takes such overhead for {OTHERS:.0%} of BriskStream's time a tuple, which
+  is assumed: the two middle steps are as good as this assumption.
+- Both send each tuple alone, so that a fetch fills no whole cache lines. Storm's threads, acknowledgements and
+  garbage are not modelled beyond these times.
+""",
 )

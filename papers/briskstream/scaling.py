@@ -138,30 +138,10 @@ def scalability(table: str, series: str, *servers: str) -> Drawer:
     return columns("lines.scalability", table=table, only=only, series=series, sockets="sockets", speed_up="speed_up")
 
 
-COLUMNS = {
-    "application": "application",
-    "server": "server",
-    "engine": "engine",
-    "sockets": "sockets",
-    "replicas": "replicas",
-    "simulated_kps": "simulated (K/s)",
-    "speed_up": "against one socket",
-    "efficiency": "of linear",
-    "of_cores": "of all cores busy, nothing fetched",
-}
-
-FIG9_NOTES = (
-    f"The paper draws its Fig. 9; its text says almost linear up to {NEARLY_LINEAR_TO} sockets for all applications.",
-    "Beyond, it says, scalability is poor, because remote memory is about twice as far across trays.",
-    "BriskStream's plans are RLAS's for so many sockets: a replica a core, but for those that need little of one.",
-    "Replicas are whole: many operators fit one socket's cores badly, and more sockets may be better than linear.",
-    "The last column is free of that.",
-    "For storm and flink a planner blind to distances chooses the replicas, which then go to sockets as an OS does.",
-    "These two are engine profiles, not systems: what they charge a tuple comes on top of the operator's own time.",
-    "Locks, threads that wander, and garbage collection across sockets are not modelled.",
-    "So a line of theirs that is straighter than the paper's is no evidence.",
-    "The more an engine charges for a tuple, the less distance matters.",
-)
+COLUMNS = """
+    application | server | engine | sockets | replicas | simulated_kps: simulated (K/s) |
+    speed_up: against one socket | efficiency: of linear | of_cores: of all cores busy, nothing fetched
+"""
 
 FIG9 = Experiment(
     name="briskstream.fig9",
@@ -188,17 +168,19 @@ FIG9 = Experiment(
         **{f"server-{server.lower()}": scalability("applications", "application", server) for server in SERVERS},
         "engines": scalability("engines", "engine", "A"),
     },
-    notes=FIG9_NOTES,
+    notes=f"""
+- The paper draws its Fig. 9; its text says almost linear up to {NEARLY_LINEAR_TO} sockets for all applications.
+- Beyond, it says, scalability is poor, because remote memory is about twice as far across trays.
+- BriskStream's plans are RLAS's for so many sockets: a replica a core, but for those that need little of one.
+- Replicas are whole: many operators fit one socket's cores badly, and more sockets may be better than linear.
+- The last column is free of that.
+- For storm and flink a planner blind to distances chooses the replicas, which then go to sockets as an OS does.
+- These two are engine profiles, not systems: what they charge a tuple comes on top of the operator's own time.
+- Locks, threads that wander, and garbage collection across sockets are not modelled.
+- So a line of theirs that is straighter than the paper's is no evidence.
+- The more an engine charges for a tuple, the less distance matters.
+""",
 )
-FIG10_NOTES = (
-    "W/o rma: the same plan where fetching from another socket takes no time. Bandwidths between sockets stay.",
-    "The paper has W/o rma from its model; here it is simulated as well.",
-    "Ideal: eight times what RLAS's plan for one socket reaches.",
-    "Replicas are whole: they fit the cores of one socket less well than those of eight, so ideal may be exceeded.",
-    "The last columns compare with what no plan can exceed: all cores at work, nothing fetched.",
-    "The plan stays that for the machine with distances; without these it is no longer the best one.",
-)
-
 FIG10 = Experiment(
     name="briskstream.fig10",
     source="BriskStream, Fig. 10, Section 6.3",
@@ -206,19 +188,13 @@ FIG10 = Experiment(
     tables={
         "gaps": CaseTable(
             title="Gaps to ideal on eight sockets, {judged} simulated runs each",
-            columns={
-                "application": "application",
-                "server": "server",
-                "simulated_kps": "simulated (K/s)",
-                "without_kps": "W/o rma, simulated (K/s)",
-                "modelled_kps": "W/o rma, rate model (K/s)",
-                "ideal_kps": "ideal: 8 x one socket, simulated (K/s)",
-                "of_ideal": "simulated of ideal",
-                "without_of_ideal": "W/o rma of ideal",
-                "paper_without_of_ideal": "paper: W/o rma of ideal",
-                "of_cores": "simulated of all cores busy, nothing fetched",
-                "without_of_cores": "W/o rma of the same",
-            },
+            columns="""
+                application | server | simulated_kps: simulated (K/s) | without_kps: W/o rma, simulated (K/s) |
+                modelled_kps: W/o rma, rate model (K/s) | ideal_kps: ideal: 8 x one socket, simulated (K/s) |
+                of_ideal: simulated of ideal | without_of_ideal: W/o rma of ideal |
+                paper_without_of_ideal: paper: W/o rma of ideal |
+                of_cores: simulated of all cores busy, nothing fetched | without_of_cores: W/o rma of the same
+            """,
             cases=EVERYWHERE,
             measure=gap,
             published={"A": {"paper_without_of_ideal": " to ".join(map(str, WITHOUT_RMA_OF_IDEAL))}},
@@ -233,5 +209,12 @@ FIG10 = Experiment(
             value={"of_ideal": "simulated", "without_of_ideal": "W/o rma, simulated"},
         )
     },
-    notes=FIG10_NOTES,
+    notes="""
+- W/o rma: the same plan where fetching from another socket takes no time. Bandwidths between sockets stay.
+- The paper has W/o rma from its model; here it is simulated as well.
+- Ideal: eight times what RLAS's plan for one socket reaches.
+- Replicas are whole: they fit the cores of one socket less well than those of eight, so ideal may be exceeded.
+- The last columns compare with what no plan can exceed: all cores at work, nothing fetched.
+- The plan stays that for the machine with distances; without these it is no longer the best one.
+""",
 )

@@ -84,27 +84,6 @@ def _latencies(tables: Mapping[str, Rows]) -> Figure:
     return distributions(samples, "processing latency of WC, ms (simulated, modelled)", log=True)
 
 
-NOTES = (
-    (
-        f"Modelled: {STORM_BY_RATIOS} has BriskStream's times a tuple times {RATIOS[STORM_BY_RATIOS].factor:.3g} (the "
-        "ratios of Section 6.3), each tuple sent alone, and brisk's channels; storm and flink are engine profiles, "
-        "whose charge comes on top of BriskStream's time. The storm profile is for far slower machines than this."
-    ),
-    (
-        "Latencies are from the moment at which a source takes an event in: the sources are offered more than the job "
-        "can bear, so that what waits before them grows for ever."
-    ),
-    (
-        "What is in the job decides them: full channels, of the profile's credits, over the throughput. The paper's "
-        "Storm queues seconds of tuples without limit, which is not modelled, so its latencies here are far less."
-    ),
-    (
-        f"A run lasts {RUN_SHARE * Case(DISTRIBUTED).scenario.run.horizon_s:g} s under brisk, and as much longer under "
-        "the others as they are slower; in a longer one the slowest tuples are slower, as more channels have filled."
-    ),
-    "brisk is planned by RLAS; the others' replicas are chosen blind to distances and spread as an OS does.",
-)
-
 ENGINES = Experiment(
     name="briskstream.engines",
     source="BriskStream, Figs. 6 and 7, Table 5, Section 6.3",
@@ -112,15 +91,10 @@ ENGINES = Experiment(
     tables={
         "engines": CaseTable(
             title="Throughput and latency on Server A by engine (modelled), simulated",
-            columns={
-                "application": "application",
-                "engine": "engine",
-                "kps": "simulated (K/s)",
-                "speed_up": "brisk is faster by",
-                "p50_ms": "latency, median (ms)",
-                "p99_ms": "latency, 99 % (ms)",
-                "paper_p99_ms": "paper: latency, 99 % (ms)",
-            },
+            columns="""
+                application | engine | kps: simulated (K/s) | speed_up: brisk is faster by |
+                p50_ms: latency, median (ms) | p99_ms: latency, 99 % (ms) | paper_p99_ms: paper: latency, 99 % (ms)
+            """,
             cases=grid(application=APPLICATIONS),
             measure=by_engine,
             published={
@@ -143,5 +117,16 @@ ENGINES = Experiment(
         ),
         "latency": _latencies,
     },
-    notes=NOTES,
+    notes=f"""
+- Modelled: {STORM_BY_RATIOS} has BriskStream's times a tuple times {RATIOS[STORM_BY_RATIOS].factor:.3g} (the ratios
+  of Section 6.3), each tuple sent alone, and brisk's channels; storm and flink are engine profiles, whose charge
+  comes on top of BriskStream's time. The storm profile is for far slower machines than this.
+- Latencies are from the moment at which a source takes an event in: the sources are offered more than the job can
+  bear, so that what waits before them grows for ever.
+- What is in the job decides them: full channels, of the profile's credits, over the throughput. The paper's Storm
+  queues seconds of tuples without limit, which is not modelled, so its latencies here are far less.
+- A run lasts {RUN_SHARE * Case(DISTRIBUTED).scenario.run.horizon_s:g} s under brisk, and as much longer under the
+  others as they are slower; in a longer one the slowest tuples are slower, as more channels have filled.
+- brisk is planned by RLAS; the others' replicas are chosen blind to distances and spread as an OS does.
+""",
 )

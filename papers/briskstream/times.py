@@ -170,15 +170,6 @@ def _breakdown(server: str, tables: Mapping[str, Rows]) -> Figure:
     return time_breakdown(column_of(bars, "engine", "bar", "execute_ns", "rma_ns"))
 
 
-TABLE3_NOTES = (
-    "Fitted: the local times are the paper's; what a cache line costs by hops is what its *estimates* imply.",
-    "That is 119, 171, 404 and 479 ns. One value a hop serves both operators.",
-    "Like the paper's estimates, ours are above its measurements across trays, most of all for the splitter.",
-    "The paper names the hardware prefetcher as the reason, which neither has.",
-    "Simulated is one operator that is always busy, with its input on socket 0.",
-    "Server B's clock is faster; its cost of a cache line is its published latency, less that of a local access.",
-)
-
 TABLE3 = Experiment(
     name="briskstream.table3",
     source="BriskStream, Table 3, Section 6.2",
@@ -186,19 +177,13 @@ TABLE3 = Experiment(
     tables={
         "times": CaseTable(
             title="Time per tuple by NUMA distance, simulated (each operator alone is busy), modelled, published",
-            columns={
-                "operator": "operator",
-                "server": "server",
-                "sockets": "from - to",
-                "hops": "hops",
-                "paper_measured_ns": "paper: measured (ns)",
-                "paper_estimated_ns": "paper: estimated (ns)",
-                "modelled_ns": "rate model (ns)",
-                "simulated_ns": "simulated (ns)",
-                "of_estimated": "simulated against paper's estimate",
-                "of_measured": "simulated against paper's measurement",
-                "paper_error": "paper: estimate against measurement",
-            },
+            columns="""
+                operator | server | sockets: from - to | hops | paper_measured_ns: paper: measured (ns) |
+                paper_estimated_ns: paper: estimated (ns) | modelled_ns: rate model (ns) |
+                simulated_ns: simulated (ns) | of_estimated: simulated against paper's estimate |
+                of_measured: simulated against paper's measurement |
+                paper_error: paper: estimate against measurement
+            """,
             cases=tuple(
                 {"server": server, "operator": operator, "socket": socket}
                 for server in SERVERS
@@ -230,20 +215,15 @@ TABLE3 = Experiment(
             simulated="simulated_ns",
         )
     },
-    notes=TABLE3_NOTES,
+    notes="""
+- Fitted: the local times are the paper's; what a cache line costs by hops is what its *estimates* imply.
+- That is 119, 171, 404 and 479 ns. One value a hop serves both operators.
+- Like the paper's estimates, ours are above its measurements across trays, most of all for the splitter.
+- The paper names the hardware prefetcher as the reason, which neither has.
+- Simulated is one operator that is always busy, with its input on socket 0.
+- Server B's clock is faster; its cost of a cache line is its published latency, less that of a local access.
+""",
 )
-FIG8_NOTES = (
-    "As in the paper: Execute is the time of a tuple at a busy operator beside its producer (local).",
-    "RMA is what a tuple takes more when the operator is as far away as can be (remote).",
-    "*Others* (queues, temporary objects, exception checks) is left out, as the twin does not model it apart.",
-    "Published times of brisk contain it; nothing within a host is serialised, and batches cost no time.",
-    f"The paper's text: a remote round trip takes up to {MOST_REMOTE_FACTOR} times the local one, for parser.",
-    f"BriskStream's Execute is {EXECUTE_OF_STORM[0]:.0%} to {EXECUTE_OF_STORM[1]:.0%} of Storm's there.",
-    f"Its Others is about {OTHERS_OF_STORM:.0%} of Storm's.",
-    "flink and storm are engine profiles: what they charge comes on top of the operator's own time.",
-    "storm's costs are those of slow machines, far above what the paper's shares imply on Server A.",
-)
-
 FIG8 = Experiment(
     name="briskstream.fig8",
     source="BriskStream, Fig. 8, Section 6.3",
@@ -251,21 +231,26 @@ FIG8 = Experiment(
     tables={
         "components": CaseTable(
             title="Word count: time per tuple by component, simulated (engines other than brisk modelled)",
-            columns={
-                "server": "server",
-                "engine": "engine",
-                "operator": "operator",
-                "execute_ns": "Execute, simulated (ns)",
-                "rma_ns": "RMA at most hops, simulated (ns)",
-                "modelled_ns": "RMA at most hops, rate model (ns)",
-                "factor": "remote against local",
-                "brisk_share": "Execute of brisk against this engine",
-            },
+            columns="""
+                server | engine | operator | execute_ns: Execute, simulated (ns) |
+                rma_ns: RMA at most hops, simulated (ns) | modelled_ns: RMA at most hops, rate model (ns) |
+                factor: remote against local | brisk_share: Execute of brisk against this engine
+            """,
             cases=by_operator,
             measure=by_engine,
             shapes=_components,
         )
     },
     figures={f"server-{server.lower()}": partial(_breakdown, server) for server in SERVERS},
-    notes=FIG8_NOTES,
+    notes=f"""
+- As in the paper: Execute is the time of a tuple at a busy operator beside its producer (local).
+- RMA is what a tuple takes more when the operator is as far away as can be (remote).
+- *Others* (queues, temporary objects, exception checks) is left out, as the twin does not model it apart.
+- Published times of brisk contain it; nothing within a host is serialised, and batches cost no time.
+- The paper's text: a remote round trip takes up to {MOST_REMOTE_FACTOR} times the local one, for parser.
+- BriskStream's Execute is {EXECUTE_OF_STORM[0]:.0%} to {EXECUTE_OF_STORM[1]:.0%} of Storm's there.
+- Its Others is about {OTHERS_OF_STORM:.0%} of Storm's.
+- flink and storm are engine profiles: what they charge comes on top of the operator's own time.
+- storm's costs are those of slow machines, far above what the paper's shares imply on Server A.
+""",
 )

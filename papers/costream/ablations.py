@@ -21,13 +21,7 @@ SEEN = {
 }
 """Feature set -> what the network sees."""
 SCHEMES = {"traditional": "traditional: all neighbours, in rounds", "costream": "Costream: three phases"}
-ERRORS = {
-    "runs": "runs",
-    "q50": "q-error median",
-    "q50_se": "its standard error",
-    "q95": "q-error 95 %",
-    "q95_se": "its standard error",
-}
+ERRORS = "runs | q50: q-error median | q50_se: its standard error | q95: q-error 95 % | q95_se: its standard error"
 
 
 def seeing(workspace: Workspace, features: str) -> Row:
@@ -79,7 +73,7 @@ FIG12 = Experiment(
     tables={
         "features": CaseTable(
             title="End-to-end latency (Le) of held-out runs of the simulated corpus, by what the network sees",
-            columns={"seen": "the network sees", **ERRORS, "paper_q50": "paper: median"},
+            columns=f"seen: the network sees | {ERRORS} | paper_q50: paper: median",
             cases=grid(features=SEEN),
             measure=seeing,
             published={features: {"paper_q50": median} for features, median in FIGURE_12.items()},
@@ -104,13 +98,15 @@ FIG13 = Experiment(
     tables={
         "schemes": CaseTable(
             title="Held-out runs of the simulated corpus, by the scheme of message passing",
-            columns={"scheme": "message passing", "metric": "metric", **ERRORS},
+            columns=f"scheme: message passing | metric | {ERRORS}",
             cases=grid(scheme=SCHEMES),
             measure=passing,
             shapes=scheme_shapes,
         )
     },
     figures={"schemes": bars("median q-error (log scale)", group="metric", series="scheme", value="q50", factors=True)},
-    notes=("The paper shows its Fig. 13 as bars without figures: Costream's scheme is better for all three metrics.",),
+    notes="""
+- The paper shows its Fig. 13 as bars without figures: Costream's scheme is better for all three metrics.
+""",
     recipes=lambda sizes, seed: [main_corpus(sizes, seed)],
 )

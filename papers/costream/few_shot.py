@@ -12,8 +12,7 @@ from models.checkpoint import Ensemble, read_all
 from models.dataset import Dataset, RowSplit
 from models.pipeline import FineTuning, fine_tune, rehearsing
 from models.prediction import LearnedCostModel
-from models.predictors import Fitted, FittedNetworks
-from papers.training import Joined
+from models.predictors import FittedNetworks
 from scenarios.executing.progress import Progress
 from twin.metrics import METRICS
 from twin.randomness import stream
@@ -60,9 +59,3 @@ class FewShot:
     def load(self, folder: Path) -> FittedNetworks:
         """What `fit` gave."""
         return FittedNetworks(self.name, LearnedCostModel(self.name, read_all(folder)))
-
-
-def ensembles_of(fitted: Fitted) -> tuple[Ensemble, ...]:
-    """The networks in what the workspace trained."""
-    parts = fitted.parts if isinstance(fitted, Joined) else (fitted,)
-    return tuple(each for part in parts if isinstance(part, FittedNetworks) for each in part.model.ensembles)

@@ -174,13 +174,6 @@ def _overhead(tables: Mapping[str, Rows]) -> Figure:
     return monitoring_overhead(column_of(rows, "slow_down", "overhead_s"), rows[0]["_horizon_s"])
 
 
-_OVERHEAD = (
-    "Monitoring overhead: empty where no two periods in a row were competitive within the run; 0 where the heuristic's "
-    "plan is as good as ours from the start."
-)
-_STABLE = f"A decision needs {STABLE_PERIODS} stable periods of {RunSettings().period_s:g} s, so none comes earlier."
-NOTES = (_OVERHEAD, _STABLE)
-
 FIG10 = Experiment(
     name="costream.fig10",
     source="Costream, Fig. 10, Exp. 2b",
@@ -188,30 +181,27 @@ FIG10 = Experiment(
     tables={
         "jobs": CaseTable(
             title="A monitored job from the heuristic's plan against our initial placement: linear filter query",
-            columns={
-                "selectivity": "selectivity",
-                "rate_per_s": "events/s",
-                "slow_down": "initial slow-down (×)",
-                "overhead_s": "monitoring overhead (s)",
-                "last_slow_down": "slow-down at the end (×)",
-                "start_s": "Lp before the first decision (s)",
-                "ours_s": "Lp of our placement (s)",
-                "decisions": "decisions",
-                "migrations": "migrations",
-                "paused_s": "paused (s, all together)",
-                "moved_mb": "state and queues moved (MB)",
-            },
+            columns="""
+                selectivity | rate_per_s: events/s | slow_down: initial slow-down (×) |
+                overhead_s: monitoring overhead (s) | last_slow_down: slow-down at the end (×) |
+                start_s: Lp before the first decision (s) | ours_s: Lp of our placement (s) | decisions |
+                migrations | paused_s: paused (s, all together) | moved_mb: state and queues moved (MB)
+            """,
             measure=monitored,
             shapes=shapes,
         ),
         "summary": DerivedTable(
             title="Monitoring against initial placement, summed up",
-            columns={"what": "", "ours": "ours", "paper": "paper (its longest: more than)"},
+            columns="what: | ours | paper: paper (its longest: more than)",
             of="jobs",
             rows=summary,
         ),
     },
     figures={"overhead": _overhead},
-    notes=NOTES,
+    notes=f"""
+- Monitoring overhead: empty where no two periods in a row were competitive within the run; 0 where the heuristic's
+  plan is as good as ours from the start.
+- A decision needs {STABLE_PERIODS} stable periods of {RunSettings().period_s:g} s, so none comes earlier.
+""",
     recipes=lambda sizes, seed: [main_corpus(sizes, seed)],
 )

@@ -30,15 +30,10 @@ SHARES = (30, 10, 3, 1)
 FEWEST = 30
 """Fewer runs are not worth a point of the curve."""
 
-COLUMNS: Mapping[str, str] = {
-    "model": "model",
-    "learned": "learned from",
-    **{
-        f"{part}_{measure}": f"{words}, {quantile}"
-        for part, words in [*((f"chain{length}", f"{length} filters") for length in LENGTHS), ("old", "no chains")]
-        for measure, quantile in (("q50", "median"), ("q95", "95 %"))
-    },
-}
+COLUMNS = "model | learned: learned from | " + " | ".join(
+    f"{part}_q50: {words}, median | {part}_q95: {words}, 95 %"
+    for part, words in [*((f"chain{length}", f"{length} filters") for length in LENGTHS), ("old", "no chains")]
+)
 
 
 def additional(sizes: Sizes, seed: int) -> CorpusRecipe:
@@ -80,7 +75,8 @@ def tuned(workspace: Workspace) -> Iterator[Row]:
 
 def _of(contestant: Predictor, workspace: Workspace, sizes: Sizes, judges: _Judges) -> Iterator[dict[str, Any]]:
     from models.pipeline import FineTuning
-    from papers.costream.few_shot import FewShot, ensembles_of
+    from papers.costream.few_shot import FewShot
+    from papers.costream.planners import ensembles
 
     recipe = main_corpus(sizes, workspace.seed)
     before = workspace.fitted(contestant, recipe, NO_CHAINS)
@@ -94,7 +90,7 @@ def _of(contestant: Predictor, workspace: Workspace, sizes: Sizes, judges: _Judg
             how=FineTuning(),
             runs=sizes.fine_tuning_runs // share,
             rehearsal=rehearsed is not None,
-            start=ensembles_of(before),
+            start=ensembles(before),
             rehearsed=rehearsed,
         )
         model = workspace.fitted(tuned, additional(sizes, workspace.seed), metrics=[METRIC])
@@ -145,10 +141,10 @@ FIG11 = Experiment(
         )
     },
     figures={"fine_tuning": _medians},
-    notes=(
-        "Additional runs are chains of two, three and four filters, a third each; a tenth of them stops the training.",
-        "Rehearsal mixes in as many old training runs.",
-    ),
+    notes="""
+- Additional runs are chains of two, three and four filters, a third each; a tenth of them stops the training.
+- Rehearsal mixes in as many old training runs.
+""",
     recipes=lambda sizes, seed: [
         main_corpus(sizes, seed),
         additional(sizes, seed),

@@ -186,18 +186,6 @@ def _number(value: float | None) -> float:
     return float("inf") if value is None else value
 
 
-_SPEED_UP = (
-    "Speed-up: simulated Lp under the heuristic's plan over that under the chosen plan; 0 where only the chosen one "
-    "has no results, infinite (shown empty) where only the heuristic's has none."
-)
-_REGRET = (
-    "Regret: Lp over the best known plan's, minus 1; infinite where the plan is backpressured or fails and the best "
-    "known is not or does not. The mean is over the others."
-)
-_FLAT = "Flat Vector sees which hosts are used and what leaves them, not which operator is where."
-NOTES = (_SPEED_UP, _REGRET, _FLAT, "Intervals are bootstrapped over the queries.")
-
-
 FIG9 = Experiment(
     name="costream.fig9",
     source="Costream, Fig. 9, Exp. 2a",
@@ -207,26 +195,13 @@ FIG9 = Experiment(
             title=(
                 "Placement of {queries} queries a type: speed-up in Lp over the heuristic, regret to the best known"
             ),
-            columns={
-                "type": "query type",
-                "planner": "plan by",
-                "queries": "queries",
-                "speed_up": "median speed-up",
-                "speed_up_low": "95 % from",
-                "speed_up_high": "to",
-                "paper": "paper",
-                "regret": "median regret",
-                "regret_low": "95 % from",
-                "regret_high": "to",
-                "regret_mean": "mean regret of equally clean plans",
-                "regret_mean_low": "95 % from",
-                "regret_mean_high": "to",
-                "worse": "share backpressured or failed where the best is not",
-                "backpressured": "share backpressured",
-                "failed": "share failed",
-                "plan_s": "median seconds to plan",
-                "evaluations": "median plans estimated",
-            },
+            columns="""
+                type: query type | planner: plan by | queries | speed_up: median speed-up | speed_up_low: 95 % from |
+                speed_up_high: to | paper | regret: median regret | regret_low: 95 % from | regret_high: to |
+                regret_mean: mean regret of equally clean plans | regret_mean_low: 95 % from | regret_mean_high: to |
+                worse: share backpressured or failed where the best is not | backpressured: share backpressured |
+                failed: share failed | plan_s: median seconds to plan | evaluations: median plans estimated
+            """,
             measure=placed,
             published={("linear", planners.PAPER): 21.34, ("linear", planners.FLAT): 4.89},  # medians, Section VII-B
             by=("type", "planner"),
@@ -240,6 +215,13 @@ FIG9 = Experiment(
             **{name: name for name in ("type", "planner", "speed_up", "speed_up_low", "speed_up_high")},
         )
     },
-    notes=NOTES,
+    notes="""
+- Speed-up: simulated Lp under the heuristic's plan over that under the chosen plan; 0 where only the chosen one has
+  no results, infinite (shown empty) where only the heuristic's has none.
+- Regret: Lp over the best known plan's, minus 1; infinite where the plan is backpressured or fails and the best known
+  is not or does not. The mean is over the others.
+- Flat Vector sees which hosts are used and what leaves them, not which operator is where.
+- Intervals are bootstrapped over the queries.
+""",
     recipes=lambda sizes, seed: [main_corpus(sizes, seed)],
 )

@@ -14,6 +14,7 @@ from papers.costream.judging import (
     COLUMNS,
     FLAT,
     LEVELS,
+    METRIC_COLUMNS,
     ONE_CLASS,
     PAPERS,
     SEEDS,
@@ -188,7 +189,7 @@ TABLE4 = Experiment(
             shapes=rivals,
         )
     },
-    notes=("The paper judges 100 queries.", TWO_SEEDS),
+    notes="- The paper judges 100 queries." + TWO_SEEDS,
     recipes=lambda sizes, seed: [main_corpus(sizes, seed), between(sizes, seed)],
 )
 TABLE5 = Experiment(
@@ -198,7 +199,7 @@ TABLE5 = Experiment(
     tables={
         "means": DerivedTable(
             title="Means over the eight simulated ranges (geometric of q-errors)",
-            columns={"model": "model", "ranges": "ranges", **{metric: COLUMNS[metric] for metric in SHORT}},
+            columns=f"model | ranges | {METRIC_COLUMNS}",
             of="extrapolation",
             rows=means,
         ),
@@ -206,16 +207,16 @@ TABLE5 = Experiment(
             title=(
                 "Extrapolation: trained without the strongest or weakest hardware, judged on fresh simulated runs on it"
             ),
-            columns={"range": "asked about", **COLUMNS, "training_rows": "training rows"},
+            columns=f"range: asked about | {COLUMNS} | training_rows: training rows",
             cases=grid(extrapolation=EXTRAPOLATIONS),
             measure=extrapolated,
             shapes=range_shapes,
         ),
     },
-    notes=(
-        f"Ensembles have {PAPER.restricted_members} member(s), since they are trained for this table alone.",
-        'The paper judges 100 queries a column. Its "64k, 10k" Mbit/s is read as 6400 and 10000, as in its Table II.',
-    ),
+    notes=f"""
+- Ensembles have {PAPER.restricted_members} member(s), since they are trained for this table alone.
+- The paper judges 100 queries a column. Its "64k, 10k" Mbit/s is read as 6400 and 10000, as in its Table II.
+""",
     recipes=lambda sizes, seed: [main_corpus(sizes, seed), *(beyond(each, sizes, seed) for each in EXTRAPOLATIONS)],
 )
 TABLE6A = Experiment(
@@ -229,12 +230,12 @@ TABLE6A = Experiment(
                 f"{len(workspace.split(main_corpus(workspace.sizes, workspace.seed), NO_CHAINS).train):,} runs "
                 "without any"
             ),
-            columns={"queries": "queries", **COLUMNS},
+            columns=f"queries | {COLUMNS}",
             measure=unseen_chains,
             shapes=chain_shapes,
         )
     },
-    notes=("The paper judges 100 queries.", ONE_CLASS),
+    notes="- The paper judges 100 queries." + ONE_CLASS,
     recipes=lambda sizes, seed: [main_corpus(sizes, seed), *(chains(sizes, seed, length) for length in LENGTHS)],
 )
 TABLE6B = Experiment(
@@ -244,15 +245,15 @@ TABLE6B = Experiment(
     tables={
         "benchmarks": CaseTable(
             title=("Unseen benchmarks: {n} simulated runs each, with random rates, hosts and placements"),
-            columns={"queries": "queries", **COLUMNS},
+            columns=f"queries | {COLUMNS}",
             measure=benchmarks,
             shapes=rivals,
         )
     },
-    notes=(
-        "The paper runs each query 100 times, on the benchmarks' own data.",
-        "Here the queries are the benchmarks'; selectivities and distinct groups are assumed, as 'twin show' tells.",
-        ONE_CLASS,
-    ),
+    notes="""
+- The paper runs each query 100 times, on the benchmarks' own data.
+- Here the queries are the benchmarks'; selectivities and distinct groups are assumed, as 'twin show' tells.
+"""
+    + ONE_CLASS,
     recipes=lambda sizes, seed: [main_corpus(sizes, seed), *(benchmark(sizes, seed, each) for each in TABLE_VI_B)],
 )

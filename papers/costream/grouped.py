@@ -140,17 +140,10 @@ def by_group(groups_of: Callable[[Dataset], Sequence[RowGroup]], bounds: Mapping
     `accuracy` in all groups."""
     return CaseTable(
         title=title,
-        columns={
-            "model": "model",
-            "dimension": "by",
-            "group": "range",
-            "metric": "metric",
-            "runs": "runs",
-            "q50": "q-error median",
-            "q95": "q-error 95 %",
-            "accuracy": "balanced accuracy",
-            "paper": "bound in the paper",
-        },
+        columns="""
+            model | dimension: by | group: range | metric | runs | q50: q-error median | q95: q-error 95 % |
+            accuracy: balanced accuracy | paper: bound in the paper
+        """,
         cases=grid(contestant=("paper", "ours")),
         measure=partial(errors, groups_of),
         published=bounds,

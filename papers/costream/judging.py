@@ -29,21 +29,20 @@ SHORT: Mapping[str, str] = {
 RESAMPLES = 200
 """Of the bootstrap that gives standard errors."""
 
-COLUMNS: Mapping[str, str] = {
-    "model": "model",
-    "runs": "runs",
-    **{f"{metric}": f"{SHORT[metric]} (q-error median / 95 %)" for metric in SHORT if metric in REGRESSION_METRICS},
-    **{f"{metric}": f"{SHORT[metric]} (accuracy)" for metric in SHORT if metric in BINARY_METRICS},
-}
+METRIC_COLUMNS = " | ".join(
+    f"{metric}: {short} ({'accuracy' if metric in BINARY_METRICS else 'q-error median / 95 %'})"
+    for metric, short in SHORT.items()
+)
+COLUMNS = f"model | runs | {METRIC_COLUMNS}"
 """Of a table of `line`s."""
 SEEDS = 2
 """Splits of one corpus, and models trained on them: how much the choice of either matters."""
-BY_SEED: Mapping[str, str] = {"model": COLUMNS["model"], "training_seed": "seed", **COLUMNS}
+BY_SEED = f"model | training_seed: seed | runs | {METRIC_COLUMNS}"
 """The same where models are trained several times."""
-TWO_SEEDS = (
-    "Each seed splits the one corpus anew and trains anew. Beside a figure, after ±, is its standard error over the "
-    "judged runs alone; how far the seeds are apart holds the split and the training as well."
-)
+TWO_SEEDS = """
+- Each seed splits the one corpus anew and trains anew. Beside a figure, after ±, is its standard error over the
+  judged runs alone; how far the seeds are apart holds the split and the training as well.
+"""
 
 
 def judged(fitted: Fitted, dataset: Dataset, seed: int, rows: np.ndarray | None = None) -> list[ErrorRow]:
@@ -103,9 +102,9 @@ def _beside(error: float | None) -> str:
     return "" if error is None else f" ± {error:.2g}"
 
 
-ONE_CLASS = (
-    "All runs of some of these corpora are alike in RO or S: the cell then has the share that is predicted right."
-)
+ONE_CLASS = """
+- All runs of some of these corpora are alike in RO or S: the cell then has the share that is predicted right.
+"""
 
 
 def block(

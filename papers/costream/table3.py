@@ -33,16 +33,6 @@ ROUGHLY = ("ours", "trees-ratio", "trees-log", "rates")
 
 DISSECTED = ("ours", "trees-ratio", "paper")
 """Whose remaining error is looked into; the first one's is taken apart."""
-BESIDE = (
-    "Costs off: every CPU constant that features and rate model know is wrong by up to that share; a fixed error, as "
-    "of one profile measured once, can be learned, one that is drawn for each run anew cannot, and is no real engine's."
-)
-WHERE = (
-    "Of a regression the error is the squared logarithm of the q-error, of a class the share of wrong answers; strata "
-    "of different kinds overlap. *Noise* is the part of the first contestant's error that two runs of one "
-    "configuration with different seeds show as well, so that no model can avoid it; above 100 % it says that the "
-    "replicates are few."
-)
 
 
 def accuracy(workspace: Workspace, seeds: int = SEEDS) -> Iterator[Row]:
@@ -100,12 +90,11 @@ def breakdowns(workspace: Workspace) -> Sequence[Sequence[BreakdownRow]]:
     return [error_breakdown(workspace.fitted(everyone[name], recipe), dataset, test) for name in DISSECTED]
 
 
-def where_columns(workspace: Workspace) -> dict[str, str]:
+def where_columns(workspace: Workspace) -> str:
     """A column a model, whose errors stand in it."""
     names = [rows[0].model for rows in breakdowns(workspace)]
-    models = {f"model{number}": name for number, name in enumerate(names)}
-    share = {"share": f"share of the error of {names[0]}", "noise": "noise in it"}
-    return {"stratum": "stratum", "runs": "runs", **models, **share}
+    models = " | ".join(f"model{number}: {name}" for number, name in enumerate(names))
+    return f"stratum | runs | {models} | share: share of the error of {names[0]} | noise: noise in it"
 
 
 def where(metric: str, workspace: Workspace) -> Iterator[Row]:
@@ -151,6 +140,13 @@ TABLE3 = Experiment(
             for metric in SHORT
         },
     },
-    notes=(TWO_SEEDS, BESIDE, WHERE),
+    notes=TWO_SEEDS
+    + """
+- Costs off: every CPU constant that features and rate model know is wrong by up to that share; a fixed error, as of
+  one profile measured once, can be learned, one that is drawn for each run anew cannot, and is no real engine's.
+- Of a regression the error is the squared logarithm of the q-error, of a class the share of wrong answers; strata of
+  different kinds overlap. *Noise* is the part of the first contestant's error that two runs of one configuration with
+  different seeds show as well, so that no model can avoid it; above 100 % it says that the replicates are few.
+""",
     recipes=lambda sizes, seed: [main_corpus(sizes, seed)],
 )

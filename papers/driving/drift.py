@@ -33,17 +33,6 @@ FOR_NOW, FOR_THE_PEAK = "chosen for the first load", "chosen for the highest loa
 COSTLY, MOST = "enrich", 4
 SLOW = 1.5
 """Latency over the best known from which a period counts as behind."""
-NOTES = (
-    (
-        "Latency is the 99 % of a period's end-to-end latencies, over the lowest that any run of the same job and "
-        "random numbers had in that period; geometric means over jobs, runs and periods after the warm-up. A period "
-        "without results counts as the worst before it."
-    ),
-    (
-        "The plans are chosen by milp with the shipped learned model, near the optimum of the rates; a policy begins "
-        "with the plan that was chosen for the first load."
-    ),
-)
 
 
 def drifting(workspace: Workspace) -> Iterator[Row]:
@@ -158,17 +147,19 @@ DRIFT = Experiment(
                 "Latency over the best known, "
                 f"{len(MEMBERS['changing-load'].seeds[: workspace.sizes.queries])} jobs whose load changes"
             ),
-            columns={
-                "way": "plan",
-                "calm": "before the first change",
-                "after": "after it",
-                "last": "in the last quarter",
-                "behind": f"periods above {SLOW:g} (%)",
-                "replicas": "replicas, mean",
-            },
+            columns=f"""
+                way: plan | calm: before the first change | after: after it | last: in the last quarter |
+                behind: periods above {SLOW:g} (%) | replicas: replicas, mean
+            """,
             measure=drifting,
         )
     },
     figures={"drift": _over_time},
-    notes=NOTES,
+    notes="""
+- Latency is the 99 % of a period's end-to-end latencies, over the lowest that any run of the same job and random
+  numbers had in that period; geometric means over jobs, runs and periods after the warm-up. A period without results
+  counts as the worst before it.
+- The plans are chosen by milp with the shipped learned model, near the optimum of the rates; a policy begins with the
+  plan that was chosen for the first load.
+""",
 )

@@ -148,16 +148,10 @@ TRAINING = Experiment(
                 f"Simulated regret of what models choose among {PLANS} plans of each of "
                 f"{len(jobs(workspace.sizes))} jobs"
             ),
-            columns={
-                "model": "model",
-                "learned": "learned from",
-                "runs": "runs",
-                "regret_words": "regret, mean",
-                "regret_median": "median",
-                "spoilt": "worse kind",
-                "error_median": "q-error of Lp, median",
-                "error_p95": "95 %",
-            },
+            columns="""
+                model | learned: learned from | runs | regret_words: regret, mean | regret_median: median |
+                spoilt: worse kind | error_median: q-error of Lp, median | error_p95: 95 %
+            """,
             measure=judged_models,
         )
     },
@@ -170,11 +164,9 @@ TRAINING = Experiment(
             ("errors", "error_median", 1.0, "median q-error of Lp"),
         )
     },
-    notes=(
-        (
-            "Regret is to the best simulated plan of each job; a plan of a worse kind (backpressured or failing, where "
-            "another is not) counts as ten times the best."
-        ),
-    ),
+    notes="""
+- Regret is to the best simulated plan of each job; a plan of a worse kind (backpressured or failing, where another is
+  not) counts as ten times the best.
+""",
     recipes=lambda sizes, seed: [main_corpus(sizes, seed)],
 )

@@ -47,15 +47,6 @@ def different_keys(_workspace: Workspace | None, keys: int) -> Row:
     return {"merged": merged, "alone": alone, "times": alone / merged}
 
 
-NOTES = (
-    "Each window is formed the cheapest way there is, from panes and from windows that were formed before.",
-    (
-        f"In keys: the paper's hour, {TUPLES_A_PANE:g} tuples a pane of random keys. Where hardly any repeats, a "
-        "longer window has as many as its parts, and nothing is saved; the paper counts each result as one."
-    ),
-)
-
-
 CONSOLIDATION = Experiment(
     name="enorm.consolidation",
     source="Enorm, Fig. 8, Section 6.1",
@@ -63,15 +54,10 @@ CONSOLIDATION = Experiment(
     tables={
         "pieces": CaseTable(
             title="Results that are merged to form all windows",
-            columns={
-                "windows": "windows",
-                "panes": "panes",
-                "formed": "windows formed",
-                "merged": "results merged",
-                "alone": "of panes alone",
-                "times": "times as many",
-                "paper": "paper",
-            },
+            columns="""
+                windows | panes | formed: windows formed | merged: results merged | alone: of panes alone |
+                times: times as many | paper
+            """,
             cases=grid(windows=CASES),
             measure=pieces,
             published={HOUR: "86 against 240"},
@@ -79,16 +65,15 @@ CONSOLIDATION = Experiment(
         ),
         "keys": CaseTable(
             title="Keys that are merged in the paper's hour",
-            columns={
-                "keys": "different keys",
-                "merged": "keys merged",
-                "alone": "of panes alone",
-                "times": "times as many",
-            },
+            columns="keys: different keys | merged: keys merged | alone: of panes alone | times: times as many",
             cases=grid(keys=KEYS),
             measure=different_keys,
         ),
     },
-    notes=NOTES,
+    notes=f"""
+- Each window is formed the cheapest way there is, from panes and from windows that were formed before.
+- In keys: the paper's hour, {TUPLES_A_PANE:g} tuples a pane of random keys. Where hardly any repeats, a longer window
+  has as many as its parts, and nothing is saved; the paper counts each result as one.
+""",
     about="Nothing here is measured or simulated: what is merged is counted.",
 )

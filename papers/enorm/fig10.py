@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from papers.drawing import lines
-from papers.enorm.simple_job import COMPUTE, FEWER, NOTES, ran, scale_note, simple_job
+from papers.enorm.simple_job import COMPUTE, FEWER, notes, ran, simple_job
 from papers.interface import CaseTable, Experiment, Row, Rows, grid
 from papers.workspace import Workspace
 
@@ -21,11 +22,14 @@ OPERATED_S = 780.0
 """Until the operation that takes longest is over."""
 MINUTES = (5, 10)
 
-STATE_NOTE = (
-    "State grows by the bytes of a key; what moves is the open minute of a key group, or, combining, what consolidates "
-    "hold of all key groups that are elsewhere. A pause: from taking the state out to installing it; tuples wait from "
-    "the redirection on."
-)
+
+def _notes(shape: str, holds: Callable[[Rows], bool], rows: Rows) -> str:
+    return f"""{notes()}
+- State grows by the bytes of a key; what moves is the open minute of a key group, or, combining, what consolidates
+  hold of all key groups that are elsewhere. A pause: from taking the state out to installing it; tuples wait from the
+  redirection on.
+- {shape}; {"agrees" if holds(rows) else "differs"}.
+"""
 
 
 def pauses(workspace: Workspace, key_bytes: float) -> Row:
@@ -111,10 +115,6 @@ def operated(what: str, key_bytes: float, seed: int) -> dict[str, float]:
     return _numbers(next(row for row in ran(job).event_rows if row["kind"] == kind))
 
 
-def _verdict(same: bool) -> str:
-    return "agrees" if same else "differs"
-
-
 FIG10 = Experiment(
     name="enorm.fig10",
     source="Enorm, Fig. 10, Section 7.2",
@@ -122,14 +122,10 @@ FIG10 = Experiment(
     tables={
         "pauses": CaseTable(
             title="One key group moves at 70 % load",
-            columns={
-                "state_mb": "state of the key group (MB)",
-                "disruptive": "disruptive: pause (s)",
-                "held": "all windows held (s)",
-                "instant": "instant: pause (s)",
-                "left_mb": "left to be merged (MB)",
-                "paper": "paper",
-            },
+            columns="""
+                state_mb: state of the key group (MB) | disruptive: disruptive: pause (s) |
+                held: all windows held (s) | instant: instant: pause (s) | left_mb: left to be merged (MB) | paper
+            """,
             cases=grid(key_bytes=STATE_BYTES),
             measure=pauses,
             published=dict.fromkeys(STATE_BYTES, "disruptive grows with the state, instant negligible"),
@@ -144,14 +140,7 @@ FIG10 = Experiment(
             y={"disruptive": "disruptive", "instant": "instant"},
         )
     },
-    notes=(
-        *NOTES,
-        scale_note(),
-        STATE_NOTE,
-        lambda rows: (
-            f"Shape: the disruptive pause grows with the state and the instant one is none; {_verdict(_grows(rows))}."
-        ),
-    ),
+    notes=partial(_notes, "Shape: the disruptive pause grows with the state and the instant one is none", _grows),
 )
 FIG11 = Experiment(
     name="enorm.fig11",
@@ -160,14 +149,10 @@ FIG11 = Experiment(
     tables={
         "operations": CaseTable(
             title="Split and combine at 70 % load, windows of 5 and 10 minutes",
-            columns={
-                "state_mb": "state of a key group (MB)",
-                "what": "operation",
-                "paused": "pause (s)",
-                "completed": "completed after (s)",
-                "copies": "partial results sent twice",
-                "paper": "paper",
-            },
+            columns="""
+                state_mb: state of a key group (MB) | what: operation | paused: pause (s) |
+                completed: completed after (s) | copies: partial results sent twice | paper
+            """,
             cases=grid(key_bytes=STATE_BYTES, what=("split", "combine, disruptive", "combine, smooth")),
             measure=operations,
             published={
@@ -183,13 +168,10 @@ FIG11 = Experiment(
             "state of a key group (MB)", "completed after (s)", x="state_mb", y="completed", series="what"
         )
     },
-    notes=(
-        *NOTES,
-        scale_note(),
-        STATE_NOTE,
-        lambda rows: (
-            "Shapes: split and smooth without a pause, a disruptive combination that pauses with the state, smooth "
-            f"done with the longest window; {_verdict(_as_said(rows))}."
-        ),
+    notes=partial(
+        _notes,
+        "Shapes: split and smooth without a pause, a disruptive combination that pauses with the state, smooth done "
+        "with the longest window",
+        _as_said,
     ),
 )

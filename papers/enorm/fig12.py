@@ -6,11 +6,10 @@ from papers.drawing import lines
 from papers.enorm.simple_job import (
     COMPUTE,
     GROUPS,
-    NOTES,
     WORKERS,
     large,
+    notes,
     ran,
-    scale_note,
     simple_job,
     worker_cpu_s,
 )
@@ -61,12 +60,12 @@ def measured(strategy: str, share: float, keys: int, at_s: float, seed: int) -> 
     return worker_cpu_s(ran(job))
 
 
-def _note(rows: Rows) -> str:
-    return (
-        f"All of it is less than {max(row['disruptive_share'] for row in rows):.2%} of the run's work. Instant "
-        "migration sends and merges a second partial result of a key that came before and after the move, for "
-        "22 us, where moving a key's state takes 12 us: where keys repeat instant costs more, where they do not, less."
-    )
+def _notes(rows: Rows) -> str:
+    return f"""{notes()}
+- All of it is less than {max(row["disruptive_share"] for row in rows):.2%} of the run's work. Instant migration sends
+  and merges a second partial result of a key that came before and after the move, for 22 us, where moving a key's
+  state takes 12 us: where keys repeat instant costs more, where they do not, less.
+"""
 
 
 FIG12 = Experiment(
@@ -76,15 +75,11 @@ FIG12 = Experiment(
     tables={
         "overhead": CaseTable(
             title=lambda workspace: f"CPU of moving key groups after {moved_at_s(workspace):g} s",
-            columns={
-                "keys": "keys",
-                "share": "key groups moved",
-                "instant": "instant: core-seconds more",
-                "disruptive": "disruptive: core-seconds more",
-                "instant_share": "instant, of all",
-                "disruptive_share": "disruptive, of all",
-                "paper": "paper",
-            },
+            columns="""
+                keys | share: key groups moved | instant: instant: core-seconds more |
+                disruptive: disruptive: core-seconds more | instant_share: instant, of all |
+                disruptive_share: disruptive, of all | paper
+            """,
             cases=grid(keys=KEYS, share=SHARES),
             measure=overhead,
             published=dict.fromkeys(KEYS, "similar for both"),
@@ -100,5 +95,5 @@ FIG12 = Experiment(
             series="{quantity}, {keys}",
         )
     },
-    notes=(*NOTES, scale_note(), _note),
+    notes=_notes,
 )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from papers.drawing import lines
-from papers.enorm.simple_job import COMPUTE, GROUPS, NOTES, WORKERS, large, ran, scale_note, simple_job
+from papers.enorm.simple_job import COMPUTE, GROUPS, WORKERS, large, notes, ran, simple_job
 from papers.interface import CaseTable, Experiment, Row, Rows, grid
 from papers.workspace import Workspace
 from twin.engine.sketch import merge, quantile_s
@@ -105,15 +105,14 @@ def _read(found: Run) -> dict[str, Any]:
     return {"summary": summary, "minutes": minutes}
 
 
-def _note(rows: Rows) -> str:
+def _notes(rows: Rows) -> str:
     means = {row["way"]: row["mean"] for row in rows}
-    ratio = means["disruptive, every minute"] / means["instant, every 5 s"]
-    return (
-        "Latency: from when a tuple is taken from the broker until it is in the state of its pane, pauses included. "
-        f"Disruptive each minute has {ratio:.3g} times the mean of instant; the paper reports about ten. The order of "
-        "the ways compares, the factor does not: serving and queueing, which is all that instant has, are "
-        f"{FINER} times as long as the job's, and pauses as long as its own, so the job's own factor is larger."
-    )
+    return f"""{notes(FINER)}
+- Latency: from when a tuple is taken from the broker until it is in the state of its pane, pauses included. Disruptive
+  each minute has {means["disruptive, every minute"] / means["instant, every 5 s"]:.3g} times the mean of instant; the
+  paper reports about ten. The order of the ways compares, the factor does not: serving and queueing, which is all that
+  instant has, are {FINER} times as long as the job's, and pauses as long as its own, so the job's own factor is larger.
+"""
 
 
 FIG13 = Experiment(
@@ -123,15 +122,11 @@ FIG13 = Experiment(
     tables={
         "latency": CaseTable(
             title=lambda workspace: f"{rounds_of(workspace)} hot workers one after the other, after {SETTLE_S:g} s",
-            columns={
-                "way": "migration",
-                "mean": "latency of tuples, mean (ms)",
-                "p99": "99th percentile (ms)",
-                "worst": "mean of the worst minute (ms)",
-                "moves": "key groups moved",
-                "paused": "pauses together (s)",
-                "paper": "paper",
-            },
+            columns="""
+                way: migration | mean: latency of tuples, mean (ms) | p99: 99th percentile (ms) |
+                worst: mean of the worst minute (ms) | moves: key groups moved | paused: pauses together (s) |
+                paper
+            """,
             cases=grid(way=WAYS),
             measure=latency,
             published={
@@ -153,5 +148,5 @@ FIG13 = Experiment(
             logarithmic=True,
         )
     },
-    notes=(*NOTES, scale_note(FINER), _note),
+    notes=_notes,
 )

@@ -5,12 +5,11 @@ from __future__ import annotations
 from papers.drawing import lines
 from papers.enorm.simple_job import (
     CHANNEL_TUPLES,
-    NOTES,
     SIX,
     TWO,
     large,
+    notes,
     ran,
-    scale_note,
     simple_job,
     taken_per_s,
 )
@@ -99,19 +98,16 @@ FIG9 = Experiment(
     tables={
         "throughput": CaseTable(
             title=lambda workspace: f"Throughput of the overloaded simple job, {horizon_s(workspace):g} s",
-            columns={
-                "windows": "windows",
-                "keys": "keys a partial result",
-                "combined": "combined, tuples/s",
-                "split": "split, tuples/s",
-                "ratio": "split takes so many times as long",
-            },
+            columns="""
+                windows | keys: keys a partial result | combined: combined, tuples/s | split: split, tuples/s |
+                ratio: split takes so many times as long
+            """,
             cases=pairs,
             measure=both_forms,
         ),
         "shapes": DerivedTable(
             title="Shapes",
-            columns={"what": "shape", "paper": "paper", "ours": "ours", "verdict": "verdict"},
+            columns="what: shape | paper | ours | verdict",
             of="throughput",
             rows=shapes,
         ),
@@ -126,7 +122,7 @@ FIG9 = Experiment(
             factor=1e-3,
         )
     },
-    notes=(*NOTES, scale_note()),
+    notes=notes(),
 )
 COMPONENTS = Experiment(
     name="enorm.components",
@@ -135,7 +131,7 @@ COMPONENTS = Experiment(
     tables={
         "times": CaseTable(
             title=f"{FITTED_KEYS:,} keys a partial result, a window of 5 minutes",
-            columns={"form": "form", "time_s": "seconds for 18 million tuples", "paper_s": "paper (s)"},
+            columns="form | time_s: seconds for 18 million tuples | paper_s: paper (s)",
             measure=fitted,
             published={
                 "one component (combined)": {"paper_s": 456},
@@ -145,9 +141,6 @@ COMPONENTS = Experiment(
             by=("form",),
         )
     },
-    notes=(
-        *NOTES,
-        scale_note(),
-        "The costs were chosen for this ratio: that the simulated job has it checks the simulator, not the costs.",
-    ),
+    notes=notes()
+    + "- The costs were chosen for this ratio: that the simulated job has it checks the simulator, not the costs.",
 )

@@ -53,21 +53,15 @@ ABOUT = (
     "Nothing here is measured or simulated: random jobs are fused, and what their transfers' rates say is counted. "
     "What is headed *paper* is published; its figures have no numbers."
 )
-NOTES = (
-    (
-        "Jobs as in Section 7, random subsets of 30 partition attributes. Open there: subsets grow or shrink by up to "
-        "3 attributes from one operator to the next; what the last consumer does not get of 1,000 tuples is not sent."
-    ),
-    (
-        "baseline: what it takes in may already be part of a component, which comes along. If only operators that are "
-        "still alone count, it has more components than COMM, against what the paper reports."
-    ),
-    "COMM between components: the score is the rate between two components, not between two operators.",
-    (
-        "In a circle components send to each other, so that each waits for the timestamps of the others. The paper "
-        "does not speak of it. COMM without circles merges only where no other path leads from one end to the other."
-    ),
-)
+NOTES = """
+- Jobs as in Section 7, random subsets of 30 partition attributes. Open there: subsets grow or shrink by up to 3
+  attributes from one operator to the next; what the last consumer does not get of 1,000 tuples is not sent.
+- baseline: what it takes in may already be part of a component, which comes along. If only operators that are still
+  alone count, it has more components than COMM, against what the paper reports.
+- COMM between components: the score is the rate between two components, not between two operators.
+- In a circle components send to each other, so that each waits for the timestamps of the others. The paper does not
+  speak of it. COMM without circles merges only where no other path leads from one end to the other.
+"""
 
 
 def outcomes(workspace: Workspace, operators: int, score: str) -> dict[str, np.ndarray]:
@@ -141,14 +135,9 @@ def means(quantity: str, key: str, title: str, paper: Mapping[str, str]) -> Case
     """Of all algorithms on the same jobs."""
     return CaseTable(
         title=lambda workspace: f"{title}, {workspace.sizes.n} random jobs a size",
-        columns={
-            "operators": "operators",
-            "score": "score",
-            "mean": quantity,
-            "standard_error": "standard error",
-            "paper": "paper",
-            "cyclic": "share with circles",
-        },
+        columns=f"""
+            operators | score | mean: {quantity} | standard_error: standard error | paper | cyclic: share with circles
+        """,
         cases=grid(operators=OPERATORS, score=ALGORITHMS),
         measure=partial(mean_of, key),
         published=paper,
@@ -162,12 +151,10 @@ def drawn(quantity: str) -> Drawer:
     return bars(quantity, group="{operators} operators", series="score", value="mean", only={"score": shown})
 
 
-EXACT_NOTE = (
-    f"The least possible is by integer programming, up to {LIMIT_S:g} s a job; jobs that take longer are left out. "
-    "Like Algorithm 1 it allows circles, so that COMM without circles cannot reach it."
-)
-
-
+EXACT_NOTE = f"""
+- The least possible is by integer programming, up to {LIMIT_S:g} s a job; jobs that take longer are left out. Like
+  Algorithm 1 it allows circles, so that COMM without circles cannot reach it.
+"""
 FIG14 = Experiment(
     name="enorm.fig14",
     source="Enorm, Fig. 14, Section 7.6",
@@ -197,21 +184,15 @@ FIG15 = Experiment(
         ),
         "gaps": CaseTable(
             title="How far from the least possible, on jobs small enough for an exact solution",
-            columns={
-                "operators": "operators",
-                "score": "score",
-                "mean": "communication",
-                "least": "least possible",
-                "gap": "gap",
-                "worst": "largest gap",
-                "optimal": "share without gap",
-                "solved": "jobs solved",
-            },
+            columns="""
+                operators | score | mean: communication | least: least possible | gap | worst: largest gap |
+                optimal: share without gap | solved: jobs solved
+            """,
             cases=grid(operators=SMALL),
             measure=gaps,
         ),
     },
     figures={"communication": drawn("share between components")},
-    notes=(*NOTES, EXACT_NOTE),
+    notes=NOTES + EXACT_NOTE,
     about=ABOUT,
 )

@@ -122,14 +122,10 @@ PUNCTUATIONS = Experiment(
     tables={
         "unlike": CaseTable(
             title="Whether all instances change the same windows, {n} runs each",
-            columns={
-                "sources": "sources",
-                "instances": "instances of each component",
-                "rule": "a modification is applied",
-                "unlike": "share of runs with unlike sets",
-                "standard_error": "standard error",
-                "paper": "paper",
-            },
+            columns="""
+                sources | instances: instances of each component | rule: a modification is applied |
+                unlike: share of runs with unlike sets | standard_error: standard error | paper
+            """,
             cases=tuple(
                 {"sources": sources, "layers": layers, "rule": rule} for sources, layers in JOBS for rule in RULES
             ),
@@ -138,12 +134,10 @@ PUNCTUATIONS = Experiment(
             by=("rule",),
         )
     },
-    notes=(
-        (
-            "Any order of delivery that keeps channels in order is as likely as any other, which is harsher than a "
-            "cluster: that sets differ is the finding, not how often."
-        ),
-        "The twin's modifications carry the end of a pane after all that any source has sent.",
-    ),
+    notes="""
+- Any order of delivery that keeps channels in order is as likely as any other, which is harsher than a cluster: that
+  sets differ is the finding, not how often.
+- The twin's modifications carry the end of a pane after all that any source has sent.
+""",
     about="What is counted here are runs of the protocol alone, in an order of chance: no job is simulated.",
 )

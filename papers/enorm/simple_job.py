@@ -38,27 +38,22 @@ FEWER = 200
 CHANNEL_TUPLES = 16_384
 """Credits of a channel, in tuples of the job: a few seconds of them."""
 
-NOTES = (
-    (
-        "Costs are fitted to 456 s and 512 s of Section 7.7: 135 us to take a tuple and 15 us for the user's logic, 20 "
-        "us to ship a key of a partial result, 2 us to merge one. The paper gives none, so no absolute value compares."
-    ),
-    "Split, every consolidate is on another worker than the compute whose key groups it has.",
-)
-
 
 def large(workspace: Workspace) -> bool:
     """Whether the scale is the paper's, of which a simulated run lasts as long as the paper's."""
     return workspace.sizes.n >= PAPER.n
 
 
-def scale_note(fewer: int = FEWER) -> str:
-    """What a page says of the tuples it simulated."""
-    return (
-        f"A simulated tuple stands for {fewer} of the job's and a key for {fewer} keys, with the bytes, the state and "
-        "the work of them all, because every tuple is simulated. Throughputs and pauses stay; the time in which a "
-        f"single tuple is served, and others wait for it, is {fewer} times as long."
-    )
+def notes(fewer: int = FEWER) -> str:
+    """What a page says of the job's costs, and of the tuples that were simulated."""
+    return f"""
+- Costs are fitted to 456 s and 512 s of Section 7.7: 135 us to take a tuple and 15 us for the user's logic, 20 us to
+  ship a key of a partial result, 2 us to merge one. The paper gives none, so no absolute value compares.
+- Split, every consolidate is on another worker than the compute whose key groups it has.
+- A simulated tuple stands for {fewer} of the job's and a key for {fewer} keys, with the bytes, the state and the work
+  of them all, because every tuple is simulated. Throughputs and pauses stay; the time in which a single tuple is
+  served, and others wait for it, is {fewer} times as long.
+"""
 
 
 def keys_for(pane_keys: float, pane_tuples: float) -> int:

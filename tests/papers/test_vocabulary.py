@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from papers.drawing import bars, lines
-from papers.interface import CaseTable, DerivedTable, Experiment, grid
+from papers.interface import CaseTable, DerivedTable, Experiment, grid, headings, items
 from papers.registry import EXPERIMENTS
 from papers.running import printed_for, run
 from papers.shapes import shape
@@ -33,7 +33,7 @@ def test_an_experiment_is_whole(name: str) -> None:
     first, *_ = experiment.tables.values()
     assert isinstance(first, CaseTable) or isinstance(experiment.tables[first.of], CaseTable)
     assert sum(getattr(spec, "shapes", None) is not None for spec in experiment.tables.values()) <= 1
-    assert all(callable(note) or note.strip() == note != "" for note in experiment.notes)
+    assert callable(experiment.notes) or experiment.notes.lstrip()[:2] in ("", "- ")
     for spec in experiment.tables.values():
         if isinstance(spec, DerivedTable):
             assert isinstance(experiment.tables[spec.of], CaseTable)
@@ -47,7 +47,7 @@ def test_what_the_paper_printed_is_of_a_case_and_in_a_column(name: str, table: s
     """Where the columns that tell cases apart are arguments of the measure; others are words that it returns."""
     spec = EXPERIMENTS[name].tables[table]
     workspace = Workspace(tmp_path, SCALES[scale], SEED, silent())
-    columns = spec.columns if isinstance(spec.columns, Mapping) else spec.columns(workspace)
+    columns = headings(spec.columns if isinstance(spec.columns, str) else spec.columns(workspace))
     for key, cells in spec.published.items():
         assert len(spec.by) == 1 or len(key) == len(spec.by)
         assert set(cells if isinstance(cells, Mapping) else {"paper"}) <= set(columns)
@@ -61,6 +61,17 @@ def test_a_grid_changes_its_last_choice_fastest() -> None:
     assert grid(a="xy", b=(1, 2)) == ({"a": "x", "b": 1}, {"a": "x", "b": 2}, {"a": "y", "b": 1}, {"a": "y", "b": 2})
 
 
+def test_columns_and_notes_are_read_from_texts() -> None:
+    assert headings("way | ns: time (ns) |\n  ratio: ideal: 8 x one | what:") == {
+        "way": "way",
+        "ns": "time (ns)",
+        "ratio": "ideal: 8 x one",
+        "what": "",
+    }
+    assert items("\n- One - of\n  two lines.\n- Two.\n") == ["One - of two lines.", "Two."]
+    assert items("") == []
+
+
 def test_rows_are_cases_with_what_was_measured_and_printed(tmp_path: Path) -> None:
     def measure(workspace: Workspace, server: str, load: int) -> list[dict[str, Any]]:
         return [{"planner": name, "kps": workspace.seed * load * factor} for name, factor in (("a", 1), ("b", 2))]
@@ -71,11 +82,11 @@ def test_rows_are_cases_with_what_was_measured_and_printed(tmp_path: Path) -> No
         summary="what is shown",
         tables={
             "most": DerivedTable(
-                title="Most", columns={"kps": "K/s"}, of="speeds", rows=lambda rows: [max(rows, key=lambda r: r["kps"])]
+                title="Most", columns="kps: K/s", of="speeds", rows=lambda rows: [max(rows, key=lambda r: r["kps"])]
             ),
             "speeds": CaseTable(
                 title=lambda workspace: f"{workspace.sizes.members} runs",
-                columns={"server": "server", "planner": "by", "kps": "K/s", "paper": "paper", "error": "paper: off by"},
+                columns="server | planner: by | kps: K/s | paper | error: paper: off by",
                 cases=grid(server="A", load=(1, 3)),
                 measure=measure,
                 published={("A", "a"): 7, ("A", "b"): {"error": 0.1}},
@@ -84,7 +95,7 @@ def test_rows_are_cases_with_what_was_measured_and_printed(tmp_path: Path) -> No
             ),
         },
         figures={"speeds": lambda tables: SimpleNamespace(rows=tables["speeds"])},
-        notes=("A note.", lambda rows: f"At most {rows[0]['kps']}."),
+        notes=lambda rows: f"- A note.\n- At most {rows[0]['kps']}.",
     )
     result = run(experiment, Workspace(tmp_path, SCALES["small"], 2, silent()))
     assert list(result.tables) == ["most", "speeds", "against"]

@@ -19,7 +19,7 @@ FAKE = Experiment(
     tables={
         "t": CaseTable(
             title="t",
-            columns={"x": "x"},
+            columns="x",
             measure=lambda workspace: [{"x": workspace.seed}, {"x": workspace.sizes.members}],
         )
     },
