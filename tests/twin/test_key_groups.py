@@ -15,7 +15,6 @@ from twin.errors import BadInput
 from twin.key_skew import zipf_shares
 from twin.keys import contiguous
 from twin.rates.model import RateModel
-from twin.rates.skew import crowding
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
@@ -259,8 +258,8 @@ def test_measured_shares_are_what_replicas_get() -> None:
     built = build(Wiring(job, RunSettings(horizon_s=30)))
     owned = np.bincount(contiguous(32, 4), np.array(MEASURED) / 64)
     assert built.key_groups["m"].shares() == pytest.approx(owned.tolist())
-    crowd = crowding(job, ("m",), np.array([[4.0, 2.0]]), {})
-    assert crowd is not None and crowd.more_on[0] == pytest.approx([4 * 40 / 64, 2 * 48 / 64])
+    busiest = RateModel().answer(job, [job.plan]).busiest[0]
+    assert busiest[1] == pytest.approx(4 * 40 / 64)
 
 
 @pytest.mark.parametrize(

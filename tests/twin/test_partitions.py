@@ -67,14 +67,6 @@ def test_replicas_beyond_the_partitions_add_nothing() -> None:
         assert RateModel().predict(scenario, [scenario.plan])["throughput_per_s"][0] == pytest.approx(200, rel=0.01)
 
 
-def test_the_rate_model_feels_the_busiest_and_says_what_it_does_not_see() -> None:
-    scenario = Scenario.of(reading(3, 2, 300, service_time_s=1 / 150), settings())
-    answer = RateModel().answer(scenario, [scenario.plan])
-    assert answer.offered_pressure[0, 0] == pytest.approx(200 / 150)
-    assert RateModel().blind_to(scenario) == ("uneven partitions of source",)
-    assert not RateModel().blind_to(Scenario.of(reading(4, 2, 300), settings()))
-
-
 def test_what_cannot_be_dealt_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "times.csv"
     path.write_text("time_s\n" + "\n".join(str(k / 10) for k in range(100)))

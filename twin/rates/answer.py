@@ -53,6 +53,8 @@ class RateAnswer:
     speed: np.ndarray
     """[P, O] Reference cores that a replica can get beside its neighbours, at most one core of its clock, on the worst
     socket; reached."""
+    busiest: np.ndarray
+    """[P, O] Input of the busiest replica over the mean of all, >= 1: keys are skewed, or partitions are uneven."""
     blocked: np.ndarray
     """[P, O] bool: the operator's input channels are full, as it or something downstream of it is the bottleneck."""
 
@@ -91,6 +93,11 @@ class RateAnswer:
     chances: np.ndarray
     """[P] Expected independent chances of a result: results, but no more than evaluations of any window, at most 1,000.
     """
+
+    @property
+    def busiest_used(self) -> np.ndarray:
+        """[P, O] Share of its time that the busiest replica works, at the speed that it can get; reached."""
+        return np.asarray(np.minimum(self.busy_cores * self.busiest / np.maximum(self.speed, 1e-12), 1.0))
 
 
 def together(parts: Sequence[RateAnswer]) -> RateAnswer:

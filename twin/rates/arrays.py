@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from twin.deployment import Deployment
-from twin.flow import Channels
+from twin.flow import Channels, flows
 from twin.job import Component, Edge, Job
 from twin.keys import group_count
 from twin.kinds.ages import Disorder
@@ -180,6 +180,8 @@ class Dealing(NamedTuple):
 
 def _most_fed(job: Job, name: str) -> float:
     ways = [edge.how for edge in job.inputs(name)]
+    if ways and all(way.whole and not way.copies for way in ways):
+        return 1.0
     if not ways or not all(way.by_key and way.keeps_keys for way in ways):
         return np.inf
     query = job.deployment.query
@@ -232,6 +234,7 @@ class JobArrays:
         self.streams = tuple(each.stream for each in edges)
         self.producer_s = [each.producer for each in edges]
         self.consumer_s = [each.consumer for each in edges]
+        self.hows = [each.how for each in edges]
         self.share_s = np.array([each.share for each in edges])
         self.inputs = [list(each.inputs) for each in components]
         self.outputs = [list(each.outputs) for each in components]
@@ -253,6 +256,13 @@ class JobArrays:
         for o in self.sources:
             self.arrival_scv_o[o] = float(workload.arrivals[self.names[o]].law != "constant")
         """Of the gaps between what arrives; all but constant laws count as Poisson's."""
+
+    @cached_property
+    def offered_sent_s(self) -> np.ndarray:
+        """Tuples a second on every stream if every source keeps up and operators have a replica each. [S]"""
+        rates = {name: np.array([rate]) for name, rate in self.offered_per_s.items()}
+        flow = flows(self.deployment.query, rates, True, self.channels)
+        return self.sent_sn(np.stack([flow[name].out_per_s for name in self.names]))[:, 0]
 
     @cached_property
     def replicas_count(self) -> list[int]:

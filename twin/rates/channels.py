@@ -261,7 +261,8 @@ def channel_waits_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray
     inside_sn = layout.room_sn / np.maximum(per_replica_sn, 1e-9)
     if hot is not None:  # the busiest replica's are full; what comes to the others waits for their own work alone
         others_on = lines.at_load(found.line_scv_on, np.minimum(hot.less / hot.more, 1.0 - 1e-9))
-        each, alone = hot.of(job.consumer_s), (found.cpu_on > FULL)[job.consumer_s]
+        each = hot.of(job.consumer_s)
+        alone = (found.cpu_on > FULL)[job.consumer_s] & (each.more > 1.0 + 1e-9)
         others_sn = np.minimum(inside_sn / np.maximum(each.less, 1e-9), link_sn + others_on[job.consumer_s])
         inside_sn = np.where(alone, each.share * inside_sn / each.more + (1.0 - each.share) * others_sn, inside_sn)
     if jam_on is not None:

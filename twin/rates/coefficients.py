@@ -233,7 +233,7 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
     state_o += np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])[:, 0]
     window_on[list(job.windows.slides)] *= replicas_o[list(job.windows.slides), None]
     held_o = (window_on * job.costs.held_bytes.mean(in_on, sent_sn))[:, 0] + state_o
-    crowded = crowding(job.deployment, job.names, replicas_o[:, None], {0: job.deployment.plan.key_groups})
+    crowded = crowding(job, replicas_o[:, None], {0: job.deployment.plan.key_groups})
     size_o = np.where(np.isfinite(bursts_on), out_on / np.maximum(bursts_on, 1e-12), 1.0)[:, 0]
     batch_o = [max([1.0, *(_at_once(job, s, size_o, replicas_o) for s in streams)]) for streams in job.inputs]
     return OperatorCoefficients(

@@ -61,7 +61,7 @@ class Layout:
             counts.append(count_vl)
         layout = cls(job, counts, codes)
         owners_n = {number: plan.key_groups for number, plan in enumerate(plans) if plan.key_groups}
-        layout.crowding = crowding(job.deployment, job.names, layout.replicas_on, owners_n)
+        layout.crowding = crowding(job, layout.replicas_on, owners_n)
         layout.fusing = chaining.of_plans(job, plans)
         return layout
 
@@ -70,7 +70,7 @@ class Layout:
         """From replicas by plan, operator in data-flow order, and socket [P, O, L]."""
         counts = [_fed(np.asarray(counts_pol[:, o], dtype=float), fed) for o, fed in enumerate(job.dealing.fed_o)]
         layout = cls(job, counts, [np.arange(len(counts_pol))] * len(counts))
-        layout.crowding = crowding(job.deployment, job.names, layout.replicas_on, {})
+        layout.crowding = crowding(job, layout.replicas_on, {})
         layout.fusing = chaining.of_counts(job, counts_pol)
         return layout
 

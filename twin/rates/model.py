@@ -22,9 +22,10 @@ from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer, together
 from twin.rates.arrays import JobArrays
 from twin.rates.backpressure import throttle
-from twin.rates.channels import MeasuredSpan, held_back, stalls
+from twin.rates.channels import MeasuredSpan, held_back
 from twin.rates.checkpoints import commits
 from twin.rates.layout import Layout
+from twin.rates.limits import offered_load
 from twin.rates.load import Load, flow_at, load, memory, offered_flow
 from twin.rates.placements import CountedPlans, Placements
 from twin.rates.transient import Reached, Results, results
@@ -39,7 +40,7 @@ PAIRS = 2**20
 SEEN = frozenset(
     {
         *("fusion", "sockets", "links", "skew", "assignment", "broadcast", "shared", "two-choice", "batches"),
-        *("counting", "commits"),
+        *("counting", "commits", "partitions", "global"),
     }
 )
 """Of what is beyond a plain job (`twin.unsupported`)."""
@@ -148,6 +149,7 @@ class RateModel:
             service_s=reached.service_on.T,
             busy_cores=reached.busy_on.T,
             speed=reached.speed_on.T,
+            busiest=np.ones(reached.used_on.T.shape) if layout.crowding_on is None else layout.crowding_on.T,
             blocked=ages.blocked_on.T,
             age_s=ages.ages_s[0].T,
             e2e_age_s=ages.ages_s[1].T,
@@ -216,11 +218,7 @@ def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float | np
 def _loads(layout: Layout, slowdown_on: np.ndarray) -> Reached:
     """The loads offered and reached, and the ingested share of each source."""
     job = layout.job
-    offered = load(layout, offered_flow(job, layout.counted), slowdown_on)
-    stalls_s = stalls(layout, offered)
-    if stalls_s:
-        rates = {name: np.full(layout.size, rate) for name, rate in job.offered_per_s.items()}
-        offered = load(layout, flow_at(job, rates, stalls_s, counted=layout.counted), slowdown_on)
+    offered, stalls_s = offered_load(layout, slowdown_on)
     share = throttle(layout, slowdown_on, offered, stalls_s)
     slowed = np.asarray((share < 1.0).any(axis=0))
     if not slowed.any():

@@ -18,10 +18,13 @@ from twin.key_skew import KeySkew, zipf_shares
 from twin.keys import contiguous, distinct_values, group_count
 from twin.kinds.flow import KeySpread
 from twin.kinds.windowed import Windowed
-from twin.partitions import busiest
+from twin.partitionings.traits import Ends
+from twin.partitions import counts
 from twin.randomness import stream
+from twin.rates.placements import distinct_rows
 
 if TYPE_CHECKING:
+    from twin.rates.arrays import JobArrays
     from twin.rates.layout import Layout
     from twin.rates.load import Load
 
@@ -30,8 +33,8 @@ ORDERS = 16
 
 
 class Crowding(NamedTuple):
-    """more_on: input of an operator's busiest replica over the mean of all, >= 1. [O, N] placed: by operator, of each
-    stratum of its `KeySpread`, the share that is on the busiest replica. [K, N]"""
+    """more_on: input of an operator's busiest subtask over the mean of all, >= 1. [O, N] placed: by operator, of each
+    stratum of its `KeySpread`, the share that is on the busiest subtask. [K, N]"""
 
     more_on: np.ndarray
     placed: Mapping[int, np.ndarray]
@@ -41,37 +44,68 @@ class Crowding(NamedTuple):
         return Crowding(self.more_on[:, rows], {o: each[:, rows] for o, each in self.placed.items()})
 
 
-def crowding(
-    deployment: Deployment,
-    names: Sequence[str],
-    replicas_on: np.ndarray,
-    owners_n: Mapping[int, Mapping[str, tuple[int, ...]]],
-) -> Crowding | None:
-    """None if no operator has key groups, or partitions to read.
+class SubtaskShares(NamedTuple):
+    """By subtask, of all that an operator takes and of all that it emits. [R] placed: see `Crowding`. [K]"""
 
-    owners_n: by plan, the replica of each key group of operators where they are not in contiguous ranges.
+    taken: np.ndarray
+    emitted: np.ndarray
+    placed: np.ndarray | None = None
+
+
+def crowding(
+    job: JobArrays, replicas_on: np.ndarray, owners_n: Mapping[int, Mapping[str, tuple[int, ...]]]
+) -> Crowding | None:
+    """How unevenly subtasks share their operator's input; None if they share it evenly.
+
+    Uneven are partitions of sources, key groups and few values of a key, and what comes from such subtasks by pairs.
+    owners_n: by plan, the subtask of each key group of operators where they are not in contiguous ranges.
     """
-    query = deployment.query
-    keyed = [o for o, name in enumerate(names) if group_count(query, name, 1) is not None]
-    read = {o: parts for o, name in enumerate(names) if (parts := query.operator(name).parts) is not None}
-    if not keyed and not read:
-        return None
-    found, placed = np.ones_like(replicas_on), {}
-    for o, parts in read.items():
-        found[o] = [busiest(parts, count) for count in replicas_on[o].astype(int).tolist()]
-    for o in keyed:
-        known: dict[tuple[int, tuple[int, ...]], int] = {}
-        each: list[tuple[float, np.ndarray]] = []
-        which = np.zeros(replicas_on.shape[1], dtype=int)
-        for number, count in enumerate(replicas_on[o].astype(int).tolist()):
-            owners = owners_n.get(number, {}).get(names[o], ())
-            if (count, owners) not in known:
-                known[count, owners] = len(each)
-                each.append(_crowding(deployment, names[o], count, owners))
-            which[number] = known[count, owners]
-        found[o] = np.array([more for more, _ in each])[which]
-        placed[o] = np.stack([on for _, on in each], axis=1)[:, which]
-    return Crowding(found, placed)
+    more_on, placed = np.ones_like(replicas_on), dict[int, np.ndarray]()
+    shares: dict[int, list[SubtaskShares]] = {}
+    kind_on: dict[int, np.ndarray] = {}  # which of these an operator has under each plan
+    for o, name in enumerate(job.names):
+        before = [job.producer_s[s] for s in job.inputs[o] if job.dealing.forward_s[s]]
+        before = [p for p in before if p in shares]
+        keyed = group_count(job.deployment.query, name, 1) is not None
+        if not (keyed or before or job.operators[o].parts is not None or _few_values(job, o)):
+            continue
+        owners = {n: owners[name] for n, owners in owners_n.items() if name in owners} if keyed else {}
+        numbers = {each: 1 + number for number, each in enumerate(dict.fromkeys(owners.values()))}
+        which_n = np.array([numbers[owners[n]] if n in owners else 0 for n in range(replicas_on.shape[1])])
+        differs = [replicas_on[o].astype(int), which_n, *(kind_on[p] for p in before)]
+        first_u, kind_on[o] = distinct_rows(np.stack(differs, axis=1))
+        shares[o] = []
+        for n in first_u.tolist():
+            count = int(replicas_on[o, n])
+            upstream = {p: shares[p][kind_on[p][n]].emitted for p in before}
+            shares[o].append(
+                _of_key_groups(job, o, count, owners.get(n, ())) if keyed else _of_inputs(job, o, count, upstream)
+            )
+        more_on[o] = np.array([len(each.taken) * each.taken.max() for each in shares[o]])[kind_on[o]]
+        if keyed:
+            placed[o] = np.stack([np.asarray(each.placed) for each in shares[o]], axis=1)[:, kind_on[o]]
+    more_on = np.maximum(more_on, 1.0)
+    return Crowding(more_on, placed) if (more_on > 1.0 + 1e-9).any() else None
+
+
+def _few_values(job: JobArrays, o: int) -> bool:
+    """Whether keys of so many values decide which subtask gets what."""
+    return job.operators[o].counted is not None and any(job.hows[s].by_key for s in job.inputs[o])
+
+
+def _of_inputs(job: JobArrays, o: int, count: int, upstream: Mapping[int, np.ndarray]) -> SubtaskShares:
+    """Of an operator without key groups. upstream: what leaves each subtask of producers that send unevenly."""
+    operator, taken = job.operators[o], np.zeros(count)
+    if operator.parts is not None:
+        taken = np.array(counts(operator.parts, count)) / operator.parts
+    for s in job.inputs[o]:
+        sent = upstream.get(job.producer_s[s]) if job.dealing.forward_s[s] else None
+        if sent is None:  # whoever sends it, it is dealt alike
+            row = np.array(job.hows[s].shares(Ends(0, count, operator.values(count))))
+            sent = np.full(count, 1.0 / count) if job.dealing.forward_s[s] else row / row.sum()
+        taken[: len(sent)] += job.offered_sent_s[s] * sent[:count]
+    taken = taken / max(taken.sum(), 1e-300)
+    return SubtaskShares(taken, taken)
 
 
 def spreads(deployment: Deployment, names: Sequence[str]) -> dict[str, KeySpread]:
@@ -118,32 +152,41 @@ def _edges(groups: int) -> list[int]:
     return [2**k - 1 for k in range(groups.bit_length() + 1) if 2**k - 1 < groups]
 
 
-def _crowding(deployment: Deployment, name: str, replicas: int, owners: tuple[int, ...]) -> tuple[float, np.ndarray]:
-    """Of the busiest replica: its input over the mean, and the share of each stratum of key groups that it has."""
-    query, skew = deployment.query, deployment.workload.keys.get(name, KeySkew())
-    groups = group_count(query, name, replicas)
+def _of_key_groups(job: JobArrays, o: int, count: int, owners: tuple[int, ...]) -> SubtaskShares:
+    """Where it is not known which key groups are frequent, subtasks are in the order of what they get."""
+    query, skew, operator = (
+        job.deployment.query,
+        job.deployment.workload.keys.get(job.names[o], KeySkew()),
+        job.operators[o],
+    )
+    groups = group_count(query, operator.name, count)
     assert groups is not None
-    populated = np.flatnonzero(distinct_values(query.operator(name), skew, groups))
+    values = distinct_values(operator, skew, groups)
+    populated = np.flatnonzero(values)
     shares = np.sort(skew.by_group(groups))[::-1] if skew.placed else zipf_shares(len(populated), skew.zipf)
-    if any(query.partitioning(each).two_choices for each in query.inputs(name)):
+    if any(job.hows[s].two_choices for s in job.inputs[o]):
         # even, but for what the most frequent key group alone brings to its two candidates
-        return max(1.0, replicas * float(shares[0]) / min(2, replicas)), np.full(1, 1.0 / replicas)
-    placed = np.array(owners or contiguous(groups, replicas))
+        most = max(1.0 / count, float(shares[0]) / min(2, count))
+        taken = np.array([most, *[(1.0 - most) / max(count - 1, 1)] * (count - 1)])
+        return SubtaskShares(taken, taken, np.full(1, 1.0 / count))
+    owner = np.array(owners or contiguous(groups, count))
     if skew.placed:
         order = np.argsort(-skew.by_group(groups), kind="stable")[: np.count_nonzero(shares)]
-        return _hottest(shares[: len(order)], [placed[order]], replicas)
-    rng = stream(0, "rate-keys")
-    ranks = [rng.permutation(len(populated)) for _ in range(ORDERS)]
-    return _hottest(shares, [placed[populated][np.argsort(each)] for each in ranks], replicas)
-
-
-def _hottest(shares: np.ndarray, owners: Sequence[np.ndarray], replicas: int) -> tuple[float, np.ndarray]:
-    """shares: of key groups, the most frequent first; owners: their replicas, where they may be."""
-    loads = [np.bincount(each, shares, minlength=replicas) for each in owners]
-    on_it = np.mean([each == load.argmax() for each, load in zip(owners, loads, strict=True)], axis=0)
+        shares, orders = shares[: len(order)], [order]
+    else:
+        rng = stream(0, "rate-keys")
+        ranks = [rng.permutation(len(populated)) for _ in range(ORDERS)]
+        orders = [populated[np.argsort(each)] for each in ranks]
+    loads = [np.bincount(owner[order], shares, minlength=count) for order in orders]
     edges = _edges(len(shares))
-    sizes = np.diff([*edges, len(shares)])
-    return replicas * float(np.mean([load.max() for load in loads])), np.add.reduceat(on_it, edges) / sizes
+    on_it = np.mean([owner[order] == load.argmax() for order, load in zip(orders, loads, strict=True)], axis=0)
+    placed = np.add.reduceat(on_it, edges) / np.diff([*edges, len(shares)])
+    ranked = [np.arange(count) if skew.placed else np.argsort(-load, kind="stable") for load in loads]
+    taken = np.mean([load[rank] for load, rank in zip(loads, ranked, strict=True)], axis=0)
+    if operator.hands_over == "tuples":
+        return SubtaskShares(taken, taken, placed)
+    held = np.bincount(owner, values, minlength=count) / values.sum()  # a window has a result of each of its groups
+    return SubtaskShares(taken, np.mean([held[rank] for rank in ranked], axis=0), placed)
 
 
 class Hottest(NamedTuple):

@@ -1,0 +1,132 @@
+"""The busiest subtask: it is full before the others, by arithmetic, by the rate model, and in runs of too much load."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.twin.worlds import deployment, sink, source
+from twin.deployment import Deployment
+from twin.key_skew import KeySkew
+from twin.profiles import STORM
+from twin.rates.limits import load_limits
+from twin.rates.model import RateModel
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+from twin.spec import parse
+
+MS = 1e-3
+RATE_PER_S = 100.0
+RUN = RunSettings(horizon_s=60.0, warmup_s=15.0, period_s=5.0)
+
+
+def work(name: str, ms: float, **more: Any) -> dict[str, Any]:
+    return {"kind": "map", "name": name, "service_time_s": ms * MS, "service_scv": 0.5} | more
+
+
+def job(operators: list[dict[str, Any]], *, hows: tuple[str | None, ...], **subtasks: int) -> Deployment:
+    """A chain at RATE_PER_S; hows: partitioning of its streams."""
+    names = [each["name"] for each in operators]
+    made = deployment(
+        operators,
+        list(pairwise(names)),
+        {names[0]: RATE_PER_S},
+        placement={name: {"h": count} for name, count in subtasks.items()},
+    ).model_dump(mode="json")
+    for stream, how in zip(made["query"]["streams"], hows, strict=True):
+        stream["partitioning"] = how
+    few = STORM.model_copy(update={"channel_tuples": 20})
+    return parse(Deployment, made).model_copy(update={"engine": few})
+
+
+def window(groups: int) -> dict[str, Any]:
+    size = {"policy": "time", "size_s": 0.5}
+    more = {"function": "count", "group_by": "int", "groups": groups, "window": size, "service_time_s": 2 * MS}
+    return {"kind": "aggregate", "name": "count"} | more
+
+
+def keyed(shares: list[float]) -> Deployment:
+    """Four key groups on two subtasks, and a map behind each of them."""
+    made = job(
+        [source(), work("keyed", 1, key_groups=4), work("after", 6), sink()],
+        hows=("hash", "forward", None),
+        keyed=2,
+        after=2,
+    )
+    return made.model_copy(
+        update={"workload": made.workload.model_copy(update={"keys": {"keyed": KeySkew(shares=shares)}})}
+    )
+
+
+TOPIC = source("topic", kind="kafka-source", partitions=3)
+JOBS = {
+    "partitions": (
+        job([TOPIC | {"service_time_s": 5 * MS}, sink()], hows=(None,), topic=2),
+        1.0 / (2 / 3 * RATE_PER_S * 5 * MS),  # of three partitions one subtask reads two
+        "topic",
+    ),
+    "behind partitions": (
+        job([TOPIC, work("parse", 5), work("more", 3), sink()], hows=("forward", "rebalance", None), topic=2, parse=2),
+        1.0 / (2 / 3 * RATE_PER_S * 5 * MS),
+        "parse",
+    ),
+    "behind hot keys": (keyed([70, 10, 10, 10]), 1.0 / (0.8 * RATE_PER_S * 6 * MS), "after"),
+    "few values of a key": (
+        job([source(), window(5), sink()], hows=("hash", None), count=3),
+        1.0 / (2 / 5 * RATE_PER_S * 2 * MS),  # of five values two are on the first of three subtasks
+        "count",
+    ),
+    "the first alone": (
+        job([source(), work("one", 4), sink()], hows=("global", None), one=3),
+        1.0 / (RATE_PER_S * 4 * MS),
+        "one",
+    ),
+}
+
+
+def at(made: Deployment, factor: float, run: RunSettings = RUN) -> Scenario:
+    laws = {name: law.scaled(factor) for name, law in made.workload.arrivals.items()}
+    return Scenario.of(made.model_copy(update={"workload": made.workload.model_copy(update={"arrivals": laws})}), run)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_bears_what_its_busiest_subtask_bears(name: str) -> None:
+    """By arithmetic; and of runs those keep up that are offered a little less, and those with a little more do not."""
+    made, factor, operator = JOBS[name]
+    limit = load_limits(made, [made.plan])[0]
+    assert (limit.operator, limit.resource) == (operator, "subtask")
+    assert limit.factor == pytest.approx(factor, rel=0.01)
+    for more, backpressured in ((0.9, False), (1.15, True)):
+        now = at(made, more * factor)
+        assert simulate(now).metrics.backpressured == backpressured
+        answer = RateModel().lasting().answer(now, [now.plan])
+        assert (answer.costs["backpressured"][0] > 0.5) == backpressured
+        used = answer.busiest_used[0, answer.operators.index(operator)]
+        assert used == pytest.approx(min(more, 1.0), rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["partitions", "behind partitions", "behind hot keys"])
+def test_waits_are_those_of_busy_and_of_idle_subtasks(name: str) -> None:
+    """Of a mean over twelve runs at 80 % of what the busiest bears."""
+    made, factor, _ = JOBS[name]
+    now = at(made, 0.8 * factor)
+    runs = [simulate(now.with_run(seed=seed)).metrics.value("e2e_latency_s") for seed in range(12)]
+    known = RateModel().predict(now, [now.plan])["e2e_latency_s"][0]
+    assert known == pytest.approx(np.mean(runs), rel=0.1)
+
+
+def test_loads_that_grow_faster_than_the_rates_are_followed() -> None:
+    """A join's results grow with the square of the rate: a sink of 1 ms a result is full at the root of its room."""
+    window = {"policy": "time", "size_s": 1.0}
+    join = {"kind": "join", "name": "join", "selectivity": 0.01, "window": window, "service_time_s": 0}
+    made = deployment(
+        [source("a"), source("b"), join, sink(service_time_s=1 * MS)],
+        [("a", "join"), ("b", "join"), ("join", "sink")],
+        {"a": 100, "b": 100},
+    )
+    limit = load_limits(made, [made.plan])[0]
+    per_s = RateModel().answer(made, [made.plan]).offered_out_per_s[0, 2]
+    assert limit.factor == pytest.approx((1000.0 / per_s) ** 0.5, rel=0.02)
