@@ -30,6 +30,8 @@ from twin.events import (
 from twin.plan import Location
 from twin.query import AnyOperator, Windowed
 
+LIVE = "set engine.rescaling=live"
+
 
 def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
     """Raises ValueError, naming the event and the nearest known name, if one does not fit the deployment."""
@@ -54,6 +56,8 @@ def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
                 _check_skew(where, event, deployment)
             case Repartition() | Split() | Combine():
                 _operator(where, event.operator, deployment)
+                if deployment.engine.rescaling.stops:
+                    raise ValueError(f"{where}: {_restarts(deployment)} which moves no component by itself; {LIVE}")
     check_timed_events(events, deployment)
 
 
@@ -64,7 +68,11 @@ def check_move(move: Move, deployment: Deployment, where: str, placement: Mappin
     for name, replica in (("replica", move.replica), ("to_replica", move.to_replica)):
         if replica is not None and replicas is not None and replica >= replicas:
             raise ValueError(f"{where}: {move.operator!r} has no {name} {replica}; it has {replicas}, counted from 0")
-    check_timed_move(deployment.query, move.operator, move.replica, move.strategy, where)
+    _restartable(where, deployment)
+    stops = deployment.engine.rescaling.stops
+    if stops and move.strategy is not None:
+        raise ValueError(f"{where}: {_restarts(deployment)} without a strategy; leave strategy out, or {LIVE}")
+    check_timed_move(deployment.query, move.operator, None if stops else move.replica, move.strategy, where)
     starts = deployment.plan.locations(move.operator)
     if move.to is not None:
         _location(where, move.to, deployment)
@@ -93,6 +101,7 @@ def check_move(move: Move, deployment: Deployment, where: str, placement: Mappin
 def check_rescale(rescale: Rescale, deployment: Deployment, where: str) -> None:
     """Raises ValueError if an operator cannot be scaled that way."""
     operator = _operator(where, rescale.operator, deployment)
+    _restartable(where, deployment)
     for text in rescale.placement:
         _location(where, text, deployment)
     obstacle = scaling_obstacle(operator.name, deployment)
@@ -163,6 +172,15 @@ def _no_shared_queue(where: str, operators: Iterable[str], deployment: Deploymen
     for name in operators:
         if any(deployment.query.partitioning(stream).one_queue for stream in deployment.query.inputs(name)):
             raise ValueError(f"{where}: the replicas of {name!r} share one queue, which cannot move; use rebalance")
+
+
+def _restartable(where: str, deployment: Deployment) -> None:
+    if deployment.engine.rescaling.stops:
+        _no_shared_queue(where, [operator.name for operator in deployment.query.operators], deployment)
+
+
+def _restarts(deployment: Deployment) -> str:
+    return f"engine {deployment.engine.name!r} changes the plan by a restart,"
 
 
 def _no_limits(where: str, deployment: Deployment) -> None:

@@ -16,13 +16,12 @@ from simpy.core import StopSimulation
 
 from twin.change.controller import Controller
 from twin.change.running_job import RunningJob
-from twin.change.timeline import play
+from twin.change.timeline import play, reads_again
 from twin.control import Policy
 from twin.deployment import Deployment
 from twin.engine.measure.meters import Statistics
 from twin.engine.measure.standard_errors import UNKNOWN, few_results, standard_errors
 from twin.errors import BadInput
-from twin.events import Failure
 from twin.guards import conservation
 from twin.guards.cautions import cautions
 from twin.guards.effort import require_feasible
@@ -59,12 +58,12 @@ def simulate(
     settings, events = scenario.run, scenario.events
     _check(job, scenario)
     deciding = policy if policy is not None or scenario.policy is None else scenario.policy.start(scenario)
-    failing = any(isinstance(event, Failure) for event in events)
-    wiring = Wiring(job, settings, failing, scenario.checkpoints)
+    replaying = reads_again(scenario.engine.rescaling, events, deciding is not None)
+    wiring = Wiring(job, settings, replaying, scenario.checkpoints)
     world = build(wiring)
     statistics = Statistics(world.env, *meters(wiring), settings.period_s)
     if events or deciding is not None or scenario.checkpoints is not None:
-        changing = play(RunningJob(wiring, statistics), events)
+        changing = play(RunningJob(wiring, statistics), events, deciding is not None)
         if deciding is not None:
             Controller(changing, deciding, settings.decision_latency_s)
     if progress is not None:

@@ -84,11 +84,11 @@ def _check_failover(given: Scenario, change: ChangeOptions) -> None:
 
 
 def _spread_s(given: Scenario, change: ChangeOptions, at_s: float) -> float:
-    """Where nobody says when a host fails, it does anywhere between two checkpoints."""
-    checkpoints = given.checkpoints
-    if checkpoints is None or change.at_s is not None or not change.fail:
+    """Where nobody says when a job goes back to its last checkpoint, it does anywhere between two of them."""
+    if change.at_s is not None or not (change.fail or given.engine.rescaling.how == "reactive"):
         return 0.0
-    return checkpoints.interval_s if at_s + checkpoints.interval_s < given.run.horizon_s else 0.0
+    interval_s = given.checkpoints.interval_s if given.checkpoints else given.run.checkpoint_interval_s
+    return min(interval_s, (given.run.horizon_s - at_s) / 2)
 
 
 def _usual_s(given: Scenario) -> float:

@@ -36,6 +36,7 @@ MEANINGS: Mapping[str, str] = {
     "rescalings": "rescalings",
     "migrations": "migrations",
     "moved_mb": "state moved (MB)",
+    "downtime_s": "time in which restarts stop the job (s)",
     "oscillations": "oscillations",
 }
 OF_SLO = ("slo.late", "slo.violated")
@@ -67,12 +68,17 @@ def control_measures(made: Run, scenario: Scenario, slo_s: float | None = None) 
         "rescalings": float(sum(event["kind"] == "scale" and "after" in event["detail"] for event in changes)),
         "migrations": float(sum(moved(event) for event in changes if event["kind"] == "migration")),
         "moved_mb": sum(event["bytes"] or 0.0 for event in changes if event["kind"] not in RECOVERY) / 1e6,
+        "downtime_s": sum(event["paused_s"] or 0.0 for event in changes if _restarts_all(event["detail"])),
         "oscillations": float(oscillations(changes, scenario)),
     }
     if slo_s is not None:
         violated = [_violates(rows, slo_s) for rows in periods]
         measured |= {"slo.late": late(periods, slo_s), "slo.violated": float(np.average(violated, weights=seconds))}
     return measured
+
+
+def _restarts_all(detail: Row) -> bool:
+    return "restarted" in detail and detail["restarted"] == detail["of"]
 
 
 def course(made: Run) -> dict[str, list[float]]:

@@ -44,8 +44,8 @@ MEANINGS: Mapping[str, str] = {
     "redone_s": "work done again, since the last checkpoint",
     "replayed": "tuples that sources read again",
 }
-OF_FAILURES = ("restarted", "redone_s", "replayed")
-"""Measures that are shown only where something fails."""
+OF_RESTARTS = ("restarted", "redone_s", "replayed")
+"""Measures that are shown only where something fails, or an engine restarts to change its plan."""
 TIMED = "catch_up_s"
 """The measure whose time is known only to a period."""
 CHANGES = ("migration", "scale", "failure")
@@ -138,7 +138,7 @@ def _all_known(
     pairs: Sequence[Mapping[str, float]], period_s: float, told: Iterable[str] | None = None
 ) -> dict[str, MeanOfRuns]:
     if told is None:
-        told = [name for name in MEANINGS if name not in OF_FAILURES or any(pair[name] for pair in pairs)]
+        told = [name for name in MEANINGS if name not in OF_RESTARTS or any(pair[name] for pair in pairs)]
     return {name: _known(name, [pair[name] for pair in pairs], period_s) for name in told}
 
 
@@ -163,17 +163,18 @@ def _course(made: Run, at_s: float) -> dict[str, list[float]]:
         "results": [float(latencies[bucket]) for bucket in sorted(latencies)],
         "paused_s": [float(row["paused_s"] or 0.0) for row in changes],
         "bytes": [float(row["bytes"] or 0.0) for row in changes],
-        **{name: _of_failures(changes, name) for name in OF_FAILURES},
+        **{name: _of_restarts(changes, name) for name in OF_RESTARTS},
         "twice": [float(made.duplicates)],
         "lost": [float(sum(row["numRecordsDropped"] for row in after))],
     }
 
 
-def _of_failures(changes: Sequence[Row], name: str) -> list[float]:
-    """One value for each failure that has it."""
-    details = [row["detail"] | {"at_s": row["at_s"]} for row in changes if row["kind"] == "failure"]
-    if name == "redone_s":
-        return [float(detail["at_s"] - detail["checkpoint_s"]) for detail in details if "checkpoint_s" in detail]
+def _of_restarts(changes: Sequence[Row], name: str) -> list[float]:
+    """One value for each restart that has it."""
+    details = [row["detail"] | {"at_s": row["at_s"]} for row in changes]
+    if name == "redone_s":  # none since a savepoint, which is made after the change was asked for
+        redone_s = [float(detail["at_s"] - detail["checkpoint_s"]) for detail in details if "checkpoint_s" in detail]
+        return [max(0.0, seconds) for seconds in redone_s]
     return [float(detail[name]) for detail in details if name in detail]
 
 

@@ -52,9 +52,10 @@ def test_an_outage_is_seen_in_what_comes_late() -> None:
 
 
 def test_an_event_is_one_of_the_twin() -> None:
-    events = _with_event(a_job(), 3.0, rescaled=True, waits=False).events
-    assert [each.kind for each in events] == ["scale", "failure"]
-    assert {each.at_s for each in events} == {EVENT_S}
+    given = _with_event(a_job(), 3.0, rescaled=True, waits=False)
+    assert [(event.kind, event.at_s) for event in given.events] == [("scale", EVENT_S)]
+    assert (given.engine.rescaling.how, given.engine.rescaling.redeploy_s) == ("reactive", 3.0)
+    assert _with_event(a_job(), 3.0, rescaled=False, waits=False).events[0].kind == "failure"
 
 
 def test_half_of_the_points_of_each_shape_are_predicted() -> None:

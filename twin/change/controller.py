@@ -74,11 +74,10 @@ class Controller:
         }
         if self.latency_s > 0.0:
             yield self.env.timeout(self.latency_s)
-        for requests in (
-            [self.change.rescale(rescale) for rescale in decision.rescales],
-            [self.change.operate(event) for event in decision.operations],
-            self._moves(decision),
-        ):
+        rescales = [self.change.rescale(rescale) for rescale in decision.rescales]
+        operations, moves = [self.change.operate(event) for event in decision.operations], self._moves(decision)
+        together = self.change.restarts is not None  # all changes share a restart
+        for requests in [operations, rescales + moves] if together else [rescales, operations, moves]:
             if requests:
                 yield self.env.all_of([self.env.process(request) for request in requests])
         self.job.availability.changes -= 1

@@ -6,7 +6,7 @@ Tasks stop, the tuples on their way to them are lost, and they go on from a chec
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,27 +27,35 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Outage:
-    """Tasks that are down together, until `until_s`."""
+    """Tasks that are down together, until `until_s`.
+
+    ready: of a planned one, what is done when the tasks have their state again, before they go on.
+    """
 
     tasks: list[Task]
     until_s: float
     record: EventRecord
+    ready: Callable[[], None] | None = None
 
 
 class Failover:
     """Stops and restarts regions, or the whole job. A failure that hits tasks that are down prolongs their outage."""
 
-    def __init__(self, checkpoints: FreeCheckpoints, failures: Sequence[Failure]) -> None:
+    def __init__(self, checkpoints: FreeCheckpoints) -> None:
         self.checkpoints = checkpoints
         self.availability = checkpoints.availability
         self.wiring = checkpoints.wiring
         self.env = checkpoints.env
         self.ledger = checkpoints.world.ledger
         self.outages: list[Outage] = []
-        for failure in failures:
-            self.env.process(self._fail(failure))
 
-    def _fail(self, failure: Failure) -> Process:
+    def restart(self, record: EventRecord, after_s: float, ready: Callable[[], None]) -> Process:
+        """Stops the whole job on purpose; it goes on from the last checkpoint that much later. See Outage."""
+        tasks = self.wiring.world.every_task()
+        yield from self._down(Outage(tasks, self.env.now + after_s, record, ready))
+
+    def fail(self, failure: Failure) -> Process:
+        """Waits until a host fails, and until what that stops is up again."""
         yield from self.checkpoints.before(failure.at_s)
         yield self.env.timeout(max(0.0, failure.at_s - self.env.now))  # floor(x / y) * y may be more than x
         tasks = self.wiring.world.every_task()
@@ -80,7 +88,11 @@ class Failover:
 
     def _prolong(self, outage: Outage, host: str, until_s: float) -> None:
         outage.until_s = max(outage.until_s, until_s)
-        if host not in outage.record.component.split(", "):
+        hosts = outage.record.component.split(", ")
+        if outage.ready is not None:
+            record = self.ledger.record("failure", host, self.env.now)
+            record.detail["effect"] = "it prolongs the restart that is under way"
+        elif host not in hosts:
             outage.record.component += f", {host}"
 
     def _down(self, outage: Outage) -> Process:
@@ -97,7 +109,8 @@ class Failover:
         }
         while self.env.now < outage.until_s < math.inf:
             yield self.env.timeout(outage.until_s - self.env.now)
-            yield from self.checkpoints.fetch(outage.tasks, record)
+            if outage.ready is None:
+                yield from self.checkpoints.fetch(outage.tasks, record)
         if outage.until_s == math.inf:
             for task in outage.tasks:
                 task.halted = True
@@ -109,7 +122,7 @@ class Failover:
     def _up(self, outage: Outage) -> None:
         record = outage.record
         self.outages.remove(outage)
-        record.detail["replayed"] = restart(self.wiring, self.checkpoints.last, outage.tasks)
+        record.detail["replayed"] = restart(self.wiring, self.checkpoints.last, outage.tasks, outage.ready)
         self.checkpoints.went_back(outage.tasks)
         record.end_s = self.env.now
         record.paused_s = record.end_s - record.at_s
@@ -163,10 +176,14 @@ def _stop_task(wiring: Wiring, operator: str, task: Task) -> None:
         task.output.block()
 
 
-def restart(wiring: Wiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
-    """Lets tasks go on from the checkpoint. Returns how many tuples sources read again."""
+def restart(
+    wiring: Wiring, checkpoint: Checkpoint, tasks: Sequence[Task], ready: Callable[[], None] | None = None
+) -> int:
+    """Lets tasks go on from the checkpoint. Returns how many tuples sources read again. ready: see Outage."""
     replayed = restore(wiring.world, checkpoint, tasks)
     finish(checkpoint, set(tasks))
+    if ready is not None:
+        ready()
     for task in tasks:
         task.output.unblock()
     return replayed

@@ -31,24 +31,28 @@ class NoCheckpoints:
 class FreeCheckpoints(NoCheckpoints):
     """last: the checkpoint to which a failure takes the job back. whole: whether it takes back the whole job.
 
-    Only the last checkpoint before a failure, and those after changes of the plan, are really taken.
+    Only the last checkpoint before a failure, and those after changes of the plan, are really taken, unless
+    `every_one` is needed, as nobody knows when the job goes back to the last.
     """
 
     whole = True
 
-    def __init__(self, job: RunningJob, interval_s: float) -> None:
+    def __init__(self, job: RunningJob, interval_s: float, every_one: bool = False) -> None:
         self.job = job
         self.wiring = job.wiring
         self.world = job.world
         self.env = job.env
         self.availability = job.availability
         self.interval_s = interval_s
+        self.every_one = every_one
         self.last = take_checkpoint(self.world)
         self.wiring.announced = self.plan_changed
 
     def run(self) -> Process:
-        """The process that takes checkpoints regularly; here it does nothing."""
-        yield from ()
+        """The process that takes checkpoints regularly."""
+        while self.every_one:
+            yield self.env.timeout(self.interval_s)
+            self.plan_changed()
 
     def plan_changed(self) -> None:
         """See NoCheckpoints. Takes a checkpoint, if the job is up."""

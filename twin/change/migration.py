@@ -55,6 +55,8 @@ def migrate(
     if obstacle:
         job.refuse(record, obstacle)
         return True
+    if job.stopped:
+        strategy = "disruptive" if query.operator(name).needs_event_time else "instant"
     strategy = strategy or mobility(query, name, together).strategies[0]
     record.detail["strategy"] = strategy
     yield from job.availability.up()

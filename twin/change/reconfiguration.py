@@ -11,6 +11,7 @@ from twin.change.availability import Process
 from twin.change.flows import even_flows, even_group_flows, flows_to
 from twin.change.migration import combine, component, flows_to_replicas, is_together, migrate, split
 from twin.change.replicas import add_replica, dismiss, move_replica
+from twin.change.restarts import Restarts
 from twin.change.running_job import RunningJob
 from twin.engine.measure.ledger import EventRecord
 from twin.engine.station.task import Task
@@ -20,10 +21,11 @@ from twin.plan import Location
 
 
 class Reconfigurer:
-    """Changes a running job."""
+    """Changes a running job. restarts: by which it is changed, if it stops for that."""
 
-    def __init__(self, job: RunningJob) -> None:
+    def __init__(self, job: RunningJob, restarts: Restarts | None = None) -> None:
         self.job = job
+        self.restarts = restarts
         self.world = job.world
         self.env = job.env
         self._made_for_groups: set[Task] = set()
@@ -58,6 +60,9 @@ class Reconfigurer:
     def operate(self, event: Repartition | Split | Combine) -> Process:
         """Carries out an operation on a component over event time."""
         record = self.world.ledger.record(event.kind, event.operator, self.env.now)
+        if self.job.wiring.engine.rescaling.stops:
+            self.job.refuse(record, f"engine {self.job.wiring.engine.name!r} changes the plan by a restart")
+            return
         lock = self._locks.get(component(self.job, event.operator))
         if isinstance(event, Combine) and lock is not None and lock.count:
             self.job.refuse(record, "a migration of its component is under way; combine when it has ended")
@@ -73,6 +78,9 @@ class Reconfigurer:
     ) -> Process:
         """Waits until earlier changes of the component are done, and then tries until no failure undoes this one."""
         job, checkpoints = self.job, self.job.checkpoints
+        if self.restarts is not None:
+            yield from self._restarted(self.restarts.change(attempt, records), records, afterwards)
+            return
         lock = self._locks.setdefault(component(job, operator), simpy.Resource(self.env))
         job.availability.changes += 1
         with lock.request() as turn:
@@ -90,6 +98,17 @@ class Reconfigurer:
             if afterwards is not None:
                 yield from afterwards()
         job.availability.changes -= 1
+
+    def _restarted(
+        self, change: Process, records: Sequence[EventRecord], afterwards: Callable[[], Process] | None
+    ) -> Process:
+        self.job.availability.changes += 1
+        yield from change
+        for record in records:
+            record.end_s = self.env.now
+        if afterwards is not None:
+            yield from afterwards()
+        self.job.availability.changes -= 1
 
     # attempts: whether no failure undid them -----------------------------------------------------------------------
 
@@ -152,7 +171,10 @@ class Reconfigurer:
             if not (yield from migrate(job, operator, flows, None, record)):
                 return False
         for task in leaving:
-            yield from dismiss(job, operator, task)
+            if self.restarts is None:
+                yield from dismiss(job, operator, task)
+            else:
+                self.restarts.leaving.append(dismiss(job, operator, task))
         return True
 
     # replicas ------------------------------------------------------------------------------------------------------

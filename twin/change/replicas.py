@@ -35,6 +35,8 @@ def add_replica(job: RunningJob, operator: str, place: Location) -> Task:
         out = edge.stream
         task.ports.append(job.fan(out.consumer).port_of(task, out, tasks[0].ports[position]))
     task.know_ports()
+    if job.stopped:
+        task.output.block()
     tasks.append(task)
     fan.add(task, place)
     job.world.memories[place.host].add(task)
@@ -109,6 +111,9 @@ def move_replica(job: RunningJob, task: Task, operator: str, place: Location, re
     if place == start:
         job.refuse(record, f"it is at {place} already")
         return
+    if job.stopped:
+        relocate(job, task, operator, place)
+        return
     task.output.block()
     while task.busy or task.engaged_until_s > env.now or task.logic.away():
         yield env.until(lambda: not (task.busy or task.logic.away()))
@@ -119,14 +124,14 @@ def move_replica(job: RunningJob, task: Task, operator: str, place: Location, re
     send_s, fetch_s = wiring.network.costs_s(start, place, size)
     yield from _work(job.world.ledger, task, send_s)
     yield from carry(wiring, start, place, size)
-    _relocate(job, task, operator, place)
+    relocate(job, task, operator, place)
     yield from _work(job.world.ledger, task, fetch_s)
     record.paused_s = float(env.now - paused_s)
     record.bytes = float(size)
     task.output.unblock()
 
 
-def _relocate(job: RunningJob, task: Task, operator: str, place: Location) -> None:
+def relocate(job: RunningJob, task: Task, operator: str, place: Location) -> None:
     """Puts a paused replica on another processor and renews all paths from and to it."""
     memories = job.world.memories
     memories[task.place.host].remove(task)

@@ -18,7 +18,10 @@ from twin.wiring.wiring import Wiring
 
 
 class RunningJob:
-    """A job's wiring and meters, whether it is up, its checkpoints, and the fans of its operators."""
+    """A job's wiring and meters, whether it is up, its checkpoints, and the fans of its operators.
+
+    stopped: whether it stands still with nothing under way, so that a change of the plan takes no time by itself.
+    """
 
     def __init__(self, wiring: Wiring, statistics: Statistics) -> None:
         self.wiring = wiring
@@ -27,6 +30,7 @@ class RunningJob:
         self.env = wiring.world.env
         self.availability = Availability(self.env)
         self.checkpoints = NoCheckpoints()
+        self.stopped = False
         self._throttles: defaultdict[str, float] = defaultdict(lambda: 1.0)
         self._fans: dict[str, Fan] = {}
 

@@ -27,7 +27,7 @@ class Storage:
         self.bytes_per_s = None if spec.storage_mbps is None else spec.storage_mbps * 1e6 / 8
         self._free_s = 0.0
 
-    def put(self, start: Location, size: float, wanted: Callable[[], bool]) -> Process:
+    def put(self, start: Location, size: float, wanted: Callable[[], bool] = lambda: True) -> Process:
         """Sends state over the network into the store; ends when all is there, or it is not wanted any more."""
         if self.place is not None:
             yield from carry(self.wiring, start, self.place, size, wanted)

@@ -11,35 +11,53 @@ from twin.change.coordinator import Coordinator
 from twin.change.failover import Failover
 from twin.change.free_checkpoints import FreeCheckpoints, NoCheckpoints
 from twin.change.reconfiguration import Reconfigurer
+from twin.change.restarts import Restarts
 from twin.change.running_job import RunningJob
 from twin.engine.streams.network import Nic
 from twin.event_time_events import Combine, Repartition, Split
 from twin.events import AnyEvent, Failure, LinkDegradation, Migration, RateChange, Scale, Skew, SlowDown
+from twin.profiles import Rescaling
 
 STEPS = 10
 """A gradual skew comes in so many steps."""
 
 
-def play(job: RunningJob, events: Sequence[AnyEvent]) -> Reconfigurer:
-    """Plays events when they are due, those of the same time in the order listed. Returns what changes the job."""
+def play(job: RunningJob, events: Sequence[AnyEvent], deciding: bool) -> Reconfigurer:
+    """Plays events when they are due, those of the same time in the order listed. Returns what changes the job.
+    deciding: whether a policy may order changes."""
     failures = [event for event in events if isinstance(event, Failure)]
-    checkpoints = job.checkpoints = _checkpoints(job, failing=bool(failures))
-    change = Reconfigurer(job)
+    restarting = restarts(job.wiring.engine.rescaling, events, deciding)
+    checkpoints = job.checkpoints = _checkpoints(job, bool(failures), restarting)
+    failover = Failover(checkpoints) if isinstance(checkpoints, FreeCheckpoints) else None
+    change = Reconfigurer(job, Restarts(job, failover) if failover is not None and restarting else None)
     timeline = Timeline(change)
     for event in events:
         if not isinstance(event, Failure):
             job.env.process(timeline.at(event))
-    if isinstance(checkpoints, FreeCheckpoints):
+    if isinstance(checkpoints, FreeCheckpoints) and failover is not None:
         job.env.process(checkpoints.run())
-        Failover(checkpoints, failures)
+        for failure in failures:
+            job.env.process(failover.fail(failure))
     return change
 
 
-def _checkpoints(job: RunningJob, failing: bool) -> NoCheckpoints:
+def restarts(rescaling: Rescaling, events: Sequence[AnyEvent], deciding: bool) -> bool:
+    """Whether changes of the plan may stop the job."""
+    return rescaling.stops and (deciding or any(isinstance(event, Migration | Scale) for event in events))
+
+
+def reads_again(rescaling: Rescaling, events: Sequence[AnyEvent], deciding: bool) -> bool:
+    """Whether sources may have to read records a second time."""
+    failing = any(isinstance(event, Failure) for event in events)
+    return failing or (rescaling.how == "reactive" and restarts(rescaling, events, deciding))
+
+
+def _checkpoints(job: RunningJob, failing: bool, restarting: bool) -> NoCheckpoints:
     if job.wiring.checkpoints is not None:
         return Coordinator(job, job.wiring.checkpoints)
-    if failing:
-        return FreeCheckpoints(job, job.wiring.settings.checkpoint_interval_s)
+    if failing or restarting:
+        every_one = restarting and job.wiring.engine.rescaling.how == "reactive"
+        return FreeCheckpoints(job, job.wiring.settings.checkpoint_interval_s, every_one)
     return NoCheckpoints()
 
 

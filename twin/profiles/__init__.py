@@ -4,7 +4,7 @@ All can be replaced, number by number, in a scenario file; docs/profiles.md says
 """
 
 from twin.profiles.brisk import BRISK
-from twin.profiles.costs import Memory, Noise, PerKind, PerType
+from twin.profiles.costs import Memory, Noise, PerKind, PerType, Rescaling
 from twin.profiles.flink import FLINK
 from twin.profiles.profile import CACHE_LINE_BYTES, EngineProfile
 from twin.profiles.registry import PROFILES, profile_by_name
@@ -21,5 +21,6 @@ __all__ = [
     "Noise",
     "PerKind",
     "PerType",
+    "Rescaling",
     "profile_by_name",
 ]

@@ -1,8 +1,8 @@
-"""What a profile is made of: costs of a tuple by kind of operator and by type of data, the heap, pauses and jitter."""
+"""What a profile is made of: costs of a record by kind and by type of data, heap, pauses, jitter, and rescaling."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, create_model, model_validator
 
@@ -105,3 +105,40 @@ class Noise(Spec):
                 "leave both out for no pauses"
             )
         return self
+
+
+class Rescaling(Spec):
+    """How an engine changes the plan of a running job. Written as a word, it is `how`, with the other values usual.
+
+    restart and reactive are those of Flink's documentation ("Elastic Scaling"). The times are assumptions: a real Flink
+    on one machine was silent for 1.9 s (docs/real-runs.md), and its autoscaler expects 5 minutes (`restart.time`).
+    """
+
+    how: Annotated[
+        Literal["live", "restart", "reactive"],
+        Field(
+            description="live: state moves while the job runs; restart: it stops with a savepoint and starts again "
+            "from that; reactive: it starts again from the last checkpoint"
+        ),
+    ] = "live"
+    redeploy_s: Annotated[
+        float, Field(ge=0, le=10**7, description="from the job's stop to when its subtasks are in place again")
+    ] = 10.0
+    state_mbps: Annotated[
+        float,
+        Field(
+            gt=0,
+            le=10**9,
+            description="at which each host writes the savepoint and reads state, where `checkpoints` names no storage",
+        ),
+    ] = 800.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_word(cls, data: Any) -> Any:
+        return {"how": data} if isinstance(data, str) else data
+
+    @property
+    def stops(self) -> bool:
+        """Whether the job stands still meanwhile."""
+        return self.how != "live"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twin.profiles.costs import Memory, PerKind, PerType
+from twin.profiles.costs import Memory, PerKind, PerType, Rescaling
 from twin.profiles.profile import EngineProfile
 
 FLINK = EngineProfile(
@@ -20,4 +20,5 @@ FLINK = EngineProfile(
     memory=Memory(base_mb=700, object_overhead=4.0, onset=0.7, crash=1.0, slowdown_at_crash=4.0),
     buffer_bytes=32_768,
     flush_s=0.1,
+    rescaling=Rescaling(how="restart"),
 )

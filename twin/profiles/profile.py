@@ -9,7 +9,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from twin.profiles.costs import Memory, Micros, Noise, PerKind, PerType
+from twin.profiles.costs import Memory, Micros, Noise, PerKind, PerType, Rescaling
 from twin.query import AnyOperator, Columns, Query, Windowed
 from twin.spec import Spec
 
@@ -84,6 +84,13 @@ class EngineProfile(Spec):
         ),
     ] = False
     noise: Noise = Noise()
+    rescaling: Annotated[
+        Rescaling,
+        Field(
+            exclude_if=lambda rescaling: rescaling == Rescaling(),
+            description="what a change of the plan does to a running job",
+        ),
+    ] = Rescaling()
 
     @model_validator(mode="after")
     def _check(self) -> Self:

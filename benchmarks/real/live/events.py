@@ -67,14 +67,15 @@ def _course(ends: np.ndarray, counts: np.ndarray, sums_s: np.ndarray) -> Course:
 
 def _with_event(job: Scenario, restart_s: float, rescaled: bool, waits: bool) -> Scenario:
     job, host = own_cores(job) if waits else job, job.cluster.hosts[0].name
-    events: list[dict[str, Any]] = [{"kind": "failure", "at_s": EVENT_S, "host": host, "recover_after_s": restart_s}]
+    event: dict[str, Any] = {"kind": "failure", "at_s": EVENT_S, "host": host, "recover_after_s": restart_s}
     if rescaled:
-        events.insert(0, {"kind": "scale", "at_s": EVENT_S, "operator": "work", "placement": [host, host]})
+        event = {"kind": "scale", "at_s": EVENT_S, "operator": "work", "placement": [host, host]}
     settings = RunSettings(
         horizon_s=EVENT_S + WATCHED_S, period_s=PERIOD_S, warmup_s=0.0, checkpoint_interval_s=CHECKPOINT_S
     )
-    data = {**job.model_dump(mode="json"), "events": events, "run": settings.model_dump(mode="json")}
-    return parse(Scenario, data)
+    data = {**job.model_dump(mode="json"), "events": [event], "run": settings.model_dump(mode="json")}
+    engine = job.engine.model_dump(mode="json") | {"rescaling": {"how": "reactive", "redeploy_s": restart_s}}
+    return parse(Scenario, data | {"engine": engine})
 
 
 def table(fails: Measured, rescales: Measured, waits: bool) -> list[list[object]]:

@@ -9,6 +9,7 @@ import pytest
 from scenarios.executing.processes import Processes
 from scenarios.executing.progress import Lines
 from scenarios.files import scenario_file
+from scenarios.files.overrides import set_value
 from scenarios.questions.bench import Bench
 from scenarios.questions.change_options import ChangeOptions, planned
 from scenarios.questions.dry_run import dry_run, finer, look
@@ -60,6 +61,22 @@ def test_what_changes_nothing_shows_nothing():
     known = {name: each.mean for name, each in answer.measures.items()}
     assert known["catch_up_s"] == known["twice"] == known["lost"] == 0
     assert known["lag"] < 10
+
+
+@pytest.mark.parametrize(("how", "again_s"), [("restart", 0.0), ("reactive", 2.0)])
+def test_an_engine_that_restarts_pays_for_a_rescaling(how, again_s):
+    """3 s for the restart, and what was read since the checkpoint at 10 s once more."""
+    rescaling = {"how": how, "redeploy_s": 3.0}
+    job = set_value(steady(500, horizon_s=30), f"engine.rescaling={rescaling}")
+    answer = tried(job, ChangeOptions(rescale=["work=2"], at_s=12))
+    known = {name: each.mean for name, each in answer.measures.items()}
+    waiting = 500 * (3.0 + again_s)
+    assert known["pause_s"] == pytest.approx(3.0, abs=0.01)
+    assert known["lag"] == pytest.approx(waiting, abs=4 * 1500 * answer.period_s)
+    assert known["catch_up_s"] == pytest.approx(3 + waiting / (2000 - 500), abs=2 * answer.period_s)
+    assert known["twice"] == known.get("replayed", 0.0) == pytest.approx(500 * again_s, abs=5)
+    assert known.get("redone_s", 0.0) == again_s
+    assert known["restarted"] == 3
 
 
 def test_a_job_that_cannot_catch_up_is_said_to_be_behind():

@@ -27,8 +27,8 @@ def job(**checkpoints: object) -> Scenario:
     return parse(Scenario, data | {"checkpoints": {"interval_s": 4, "sync_ms": 0} | checkpoints})
 
 
-def tried(change: ChangeOptions, replications: int = 2, **checkpoints: object) -> dict:
-    given = finer(job(**checkpoints))
+def tried(change: ChangeOptions, replications: int = 2, given: Scenario | None = None, **checkpoints: object) -> dict:
+    given = finer(given or job(**checkpoints))
     plan = planned(given, change)
     with Bench(Processes(1), of=look(plan.at_s)) as bench:
         return dry_run(bench, given, plan, replications, 1, Lines(lambda _text: None))
@@ -52,17 +52,23 @@ def test_a_region_costs_its_part_of_what_the_job_costs() -> None:
     assert "fail h1 at 13 s" in str(title)
 
 
-@pytest.mark.slow
-def test_when_nobody_says_when_it_is_anywhere_in_an_interval() -> None:
-    """Work that is done again is half an interval on average; at a given time it is the same in all runs."""
+@pytest.mark.parametrize("costing", [True, False])
+def test_when_nobody_says_when_it_is_anywhere_in_an_interval(costing: bool) -> None:
+    """Work that is done again is half an interval on average, whether or not the scenario says what checkpoints cost;
+    at a given time it is the same in all runs."""
+    given = job() if costing else Scenario.of(lines(2), RunSettings(horizon_s=26, period_s=1, checkpoint_interval_s=4))
     change = ChangeOptions(fail=["h1"], recover_after_s=1)
-    plan = planned(finer(job()), change)
+    plan = planned(finer(given), change)
     assert "at 8.67 to 12.67 s" in plan.words
     assert [trial.at_s for trial in trials(plan, 4)] == pytest.approx([9.17, 10.17, 11.17, 12.17])
-    answer = tried(change, 2)
+    answer = tried(change, 2, given)
     assert sorted(answer.measures["redone_s"].values) == pytest.approx([1.67, 3.67])
-    fixed = tried(change._replace(at_s=13.0))
-    assert fixed.measures["redone_s"].values == (1, 1)
+    assert tried(change._replace(at_s=13.0), 2, given).measures["redone_s"].values == (1, 1)
+
+
+def test_a_short_run_leaves_half_of_its_rest_to_catch_up() -> None:
+    plan = planned(finer(job().with_run(horizon_s=9)), ChangeOptions(fail=["h1"]))
+    assert (plan.at_s, plan.spread_s) == (3.0, 3.0)
 
 
 @pytest.mark.slow

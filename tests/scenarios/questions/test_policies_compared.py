@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.files import scenario_file
+from scenarios.files.overrides import set_value
 from scenarios.questions.control_measures import MEANINGS, control_measures, course, judged, late
 from scenarios.questions.oscillations import oscillations
 from scenarios.questions.policies_compared import variants
@@ -38,9 +39,20 @@ def test_what_waits_and_what_is_paid_for_are_sums_over_the_periods():
     assert steps["backlog"][2:] == backlogs
 
 
-def scenario_with_rate(rate: float):
-    from scenarios.files.overrides import set_value
+def test_an_engine_that_restarts_stands_still_for_what_a_policy_orders():
+    """DS2 makes the filter more replicas, by one restart of 2 s, or live."""
+    job = scenario_with_rate(3000).with_policy("ds2")
+    found = []
+    for how in ("live", "{how: restart, redeploy_s: 2}"):
+        tried = set_value(job, f"engine.rescaling={how}")
+        found.append(control_measures(simulate(tried), tried))
+    live, restarted = found
+    assert live["downtime_s"] == 0 < live["rescalings"]
+    assert restarted["downtime_s"] >= 2 * restarted["rescalings"] > 0
+    assert restarted["backlog.peak"] > live["backlog.peak"]
 
+
+def scenario_with_rate(rate: float):
     return set_value(JOB, f"{MAIN}={rate}")
 
 

@@ -184,10 +184,11 @@ def _carried(
         for transfer in together:
             transfer.take()
         size = sum(transfer.size for transfer in together)
-        send_s, fetch_s = wiring.network.costs_s(start, place, size)
-        yield from _beside(first, first.source, send_s)
-        yield from carry(wiring, start, place, size)
-        yield from _beside(first, first.target, fetch_s)
+        if not job.stopped:  # else it comes from storage
+            send_s, fetch_s = wiring.network.costs_s(start, place, size)
+            yield from _beside(first, first.source, send_s)
+            yield from carry(wiring, start, place, size)
+            yield from _beside(first, first.target, fetch_s)
     except simpy.Interrupt:
         for transfer in together:
             transfer.undo()

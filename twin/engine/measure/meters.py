@@ -293,7 +293,7 @@ class LinkMeter:
             "start_s": start_s,
             "end_s": end_s,
             "bytesOut": sent,
-            "utilisation": min(1.0, sent / possible),
+            "utilisation": min(1.0, sent / possible) if possible else 0.0,  # it is used since this very moment
             "tuplesIn": int(tuples_in),
             "tuplesOut": int(tuples_out),
         }

@@ -1,0 +1,257 @@
+"""Engines that stop a job to change its plan: how long that takes, and that nothing is lost or doubled."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.twin import event_jobs
+from tests.twin.changing import HOSTS, column, job
+from tests.twin.checkpointed import steady, taken
+from tests.twin.random_event_jobs import event_time_scenario
+from tests.twin.worlds import chain, deployment, sink, source
+from twin.control import PeriodStatistics, Reconfiguration
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.events import Failure, Migration, Move, Rescale, Scale
+from twin.profiles import BRISK, FLINK, STORM
+from twin.run import Run
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+from twin.spec import parse
+
+MB_PER_S = 10.0
+REDEPLOY_S = 3.0
+STATE = {"key_groups": 8, "state_bytes_per_group": 1e6}
+OUT = Scale(at_s=8.5, operator="a", placement=("h1", "h3"))
+
+
+def engine(how: str, **more: Any) -> dict[str, Any]:
+    rescaling = {"how": how, "redeploy_s": REDEPLOY_S, "state_mbps": 8 * MB_PER_S} | more
+    return STORM.model_dump(mode="json") | {"rescaling": rescaling, "service_scv": 0}
+
+
+def run(given: Deployment, *events: Any, how: str = "restart", policy: Any = None, checkpoints: Any = None) -> Run:
+    data = dict(given) | {"engine": engine(how)}
+    settings = RunSettings(horizon_s=30, period_s=1, checkpoint_interval_s=3)
+    scenario = Scenario.of(parse(Deployment, data), settings, events)
+    return simulate(parse(Scenario, dict(scenario) | {"checkpoints": checkpoints}), policy)
+
+
+def passing(rate_per_s: float = 400.0) -> Deployment:
+    """A job in which every record reaches the sink once: 1,000 a second at most."""
+    return job(steady(rate_per_s), 1e-3, window={"policy": "count", "size_tuples": 1}, **STATE)
+
+
+def restarted(result: Run) -> list[dict[str, Any]]:
+    """The rows of changes, and their details as one."""
+    rows = [row | row["detail"] for row in result.event_rows]
+    return [row for row in rows if row["kind"] in ("scale", "migration")]
+
+
+# stop with a savepoint ---------------------------------------------------------------------------------------------
+
+
+def test_the_downtime_is_the_sum_of_its_parts() -> None:
+    """8 MB on h1 are written by one host, and read by two, at 10 MB/s each."""
+    result = run(passing(), OUT)
+    (row,) = restarted(result)
+    assert 0.0 < row["drained_s"] < 0.02  # two hops of 5 ms and a service
+    assert row["saved_s"] == pytest.approx(8 / MB_PER_S)
+    assert row["fetched_s"] == pytest.approx(4 / MB_PER_S)
+    assert row["paused_s"] == pytest.approx(row["drained_s"] + 0.8 + REDEPLOY_S + 0.4)
+    assert (row["at_s"], row["end_s"]) == (8.5, pytest.approx(8.5 + row["paused_s"]))
+    assert row["bytes"] == pytest.approx(8e6)
+
+
+def test_exactly_once_and_what_waits_is_worked_off() -> None:
+    """400/s wait for 4.2 s, and go down by 600/s."""
+    result = run(passing(), OUT)
+    (row,) = restarted(result)
+    assert (row["lost"], row["replayed"], row["duplicates"], result.duplicates) == (0, 0, 0, 0)
+    assert result.metrics.tuples_out == pytest.approx(400 * 30, abs=6)
+    queued = zip(column(result, "source", "backlog"), column(result, "m", "queueLength"), strict=True)
+    waiting = [backlog + queue for backlog, queue in queued]
+    assert waiting[10] - waiting[9] == 400
+    assert waiting[12:15] == pytest.approx([400 * (k - 8.5) - (k - row["end_s"]) * 1000 for k in (13, 14, 15)], abs=15)
+    caught_up_s = row["end_s"] + 400 * row["paused_s"] / 600
+    assert max(k + 1 for k, waits in enumerate(waiting) if waits > 20) == int(caught_up_s)
+    assert column(result, "sink", "latencyCount")[9:12] == [0, 0, 0]
+
+
+def test_a_live_change_pauses_key_groups_alone() -> None:
+    assert max(column(run(passing(), OUT, how="live"), "source", "backlog")) <= 1
+
+
+def test_windows_that_end_meanwhile_are_evaluated_at_the_restart() -> None:
+    """Twice a second 20 groups; at the restart the six or seven that were due, of which some have no record."""
+    result = run(job(steady(400.0), **STATE), OUT)
+    results = column(result, "sink", "latencyCount")
+    assert results[5:8] == [40] * 3
+    assert results[9:12] == [0] * 3
+    assert results[20:25] == [40] * 5
+    assert sum(results) <= sum(column(run(job(steady(400.0), **STATE)), "sink", "latencyCount"))
+
+
+def test_a_replica_that_moves_and_another_operator_share_a_restart() -> None:
+    move = Migration(at_s=8.5, operator="m", replica=0, to="h3")
+    rows = restarted(run(passing(), OUT, move, Migration(at_s=8.505, operator="sink", replica=0, to="h0")))
+    assert len({row["end_s"] for row in rows}) == 1
+    assert {row["paused_s"] for row in rows} == {rows[0]["paused_s"]}
+    assert [row["restarted"] for row in rows if "restarted" in row] == [5]
+
+
+def test_what_is_asked_for_during_a_restart_waits_for_the_next() -> None:
+    late = Scale(at_s=12.4, operator="a", placement=("h1",))  # its state is being read
+    first, second = restarted(run(passing(), OUT, late))
+    assert second["end_s"] - second["paused_s"] == first["end_s"]
+    assert second["paused_s"] == pytest.approx(second["drained_s"] + 0.4 + REDEPLOY_S + 0.8)
+
+
+def test_all_that_a_policy_orders_at_once_takes_one_restart() -> None:
+    class Once:
+        name = "once"
+        asked = False
+
+        def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
+            if self.asked or statistics.end_s < 8:
+                return None
+            self.asked = True
+            moves = (Move(operator="sink", replica=0, to="h0"),)
+            return Reconfiguration(moves, (Rescale(operator="a", placement=("h1", "h3", "h3")),), reason="why not")
+
+    result = run(passing(), policy=Once())
+    scale, move = restarted(result)
+    assert scale["end_s"] == move["end_s"] == pytest.approx(8 + 0.8 + REDEPLOY_S + 0.6, abs=0.2)
+    assert result.metrics.tuples_out == pytest.approx(400 * 30, abs=6)
+
+
+def test_calls_under_way_are_answered_before_the_savepoint() -> None:
+    ask = {"kind": "async", "name": "a", "service_time_s": 0, "latency_s": 0.2, "latency_scv": 0}
+    given = chain([ask], steady(100.0), hosts=HOSTS, placement=dict.fromkeys(("source", "a", "sink"), "h1"))
+    result = run(given, OUT)
+    (row,) = restarted(result)
+    assert row["drained_s"] == pytest.approx(0.2, abs=0.011)
+    assert result.metrics.tuples_out == pytest.approx(100 * 30 - 20, abs=3)
+
+
+def test_batches_do_not_wait_for_their_flush() -> None:
+    given = passing().model_dump(mode="json")
+    given["engine"] = engine("restart") | {"batch_tuples": 1000, "flush_s": 5.0}
+    scenario = Scenario.of(parse(Deployment, given), RunSettings(horizon_s=30, period_s=1), [OUT])
+    (row,) = restarted(simulate(scenario))
+    assert row["drained_s"] < 1.5  # 1,000 records that were sent at once take a millisecond each
+
+
+# a restart from the last checkpoint --------------------------------------------------------------------------------
+
+
+def test_reactive_goes_back_to_the_last_checkpoint() -> None:
+    """From 8.5 s to 6 s: 1,000 records are read, and come, twice."""
+    result = run(passing(), OUT, how="reactive")
+    (row,) = restarted(result)
+    assert row["checkpoint_s"] == 6
+    assert row["replayed"] == pytest.approx(2.5 * 400, abs=2)
+    assert result.duplicates == row["duplicates"] == pytest.approx(2.5 * 400, abs=6)
+    assert row["paused_s"] == pytest.approx(REDEPLOY_S + 0.4, abs=0.05)
+    assert result.metrics.tuples_out - result.duplicates == pytest.approx(400 * 30, abs=6)
+
+
+@pytest.mark.parametrize("how", ["restart", "reactive"])
+def test_exactly_once_sinks_show_nothing_twice(how: str) -> None:
+    result = run(passing(), OUT, how=how, checkpoints={"interval_s": 3, "sinks": "exactly-once"})
+    assert result.duplicates == 0
+    assert result.metrics.tuples_out == pytest.approx(400 * taken(result)[-1]["at_s"], abs=6)
+
+
+# storage, failures, and whole jobs ---------------------------------------------------------------------------------
+
+
+def test_a_store_of_checkpoints_takes_savepoints_too() -> None:
+    """1 MB/s of all hosts together."""
+    (row,) = restarted(run(passing(), OUT, checkpoints={"interval_s": 100, "storage_mbps": 8.0}))
+    assert (row["saved_s"], row["fetched_s"]) == (pytest.approx(8), pytest.approx(8))
+
+
+def test_a_savepoint_that_a_failure_interrupts_is_made_again() -> None:
+    result = run(passing(), OUT, Failure(at_s=8.9, host="h2", recover_after_s=1))
+    (row,) = restarted(result)
+    assert row["interrupted"] == 1
+    assert row["end_s"] == pytest.approx(9.9 + 0.8 + REDEPLOY_S + 0.4, abs=1.5)  # what was read again comes first
+    assert result.metrics.tuples_out - result.duplicates == pytest.approx(400 * 30, abs=6)
+
+
+@pytest.mark.parametrize(("at_s", "end_s"), [(11.0, 14.4), (12.5, 14.5)])
+def test_a_failure_prolongs_a_restart_and_does_not_undo_it(at_s: float, end_s: float) -> None:
+    """While it is deployed, and while it reads its state."""
+    result = run(passing(), OUT, Failure(at_s=at_s, host="h1", recover_after_s=2 if at_s > 12 else 3))
+    (row,) = restarted(result)
+    assert row["end_s"] == pytest.approx(end_s, abs=0.01)
+    assert row["after"] == 2 and "interrupted" not in row
+    assert result.duplicates == 0
+    assert result.metrics.tuples_out == pytest.approx(400 * 30, abs=6)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["restart", "reactive"]))
+def test_no_window_over_event_time_is_other_than_it_should_be(seed: int, how: str) -> None:
+    """Each run compares its windows with brute force."""
+    given = event_time_scenario(Random(seed))
+    data = given.model_dump(mode="json")
+    data["engine"] = engine(how, redeploy_s=0.5)
+    data["events"] = [
+        {name: value for name, value in event.items() if name != "strategy"}
+        for event in data["events"]
+        if event["kind"] not in ("repartition", "split", "combine")
+    ]
+    simulate(parse(Scenario, data))
+
+
+def test_replicas_over_event_time_move_while_the_job_stands_still() -> None:
+    move = {"kind": "migration", "operator": "compute", "replica": 0, "to": "ends", "at_s": 3.2}
+    with pytest.raises(BadInput, match="cannot move"):
+        event_jobs.job(events=[move])
+    (row,) = simulate(event_jobs.job(events=[move], engine=engine("restart", redeploy_s=1))).event_rows
+    assert row["paused_s"] == pytest.approx(1, abs=0.1)
+
+
+# which engine does what --------------------------------------------------------------------------------------------
+
+
+def test_flink_restarts_and_the_others_change_live() -> None:
+    assert [each.rescaling.how for each in (FLINK, STORM, BRISK)] == ["restart", "live", "live"]
+    assert "rescaling" not in STORM.model_dump(mode="json")
+    told = parse(Deployment, dict(passing()) | {"engine": FLINK.model_dump() | {"rescaling": "live"}})
+    assert told.engine.rescaling.how == "live"
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (
+            {"kind": "migration", "operator": "compute", "key_groups": [0], "to_replica": 1, "strategy": "smooth"},
+            "leave",
+        ),
+        ({"kind": "combine", "operator": "merge"}, "rescaling=live"),
+    ],
+)
+def test_what_only_a_running_job_can_do_is_refused(event: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        event_jobs.job(events=[{**event, "at_s": 3.0}], engine=engine("restart"))
+
+
+def test_a_common_queue_is_in_no_savepoint() -> None:
+    data = deployment(
+        [source(), {"kind": "map", "name": "m"}, {"kind": "map", "name": "a"}, sink()],
+        [("source", "m"), ("m", "a"), ("a", "sink")],
+        {"source": 10},
+        hosts=HOSTS,
+        placement={"source": "h0", "m": ["h0", "h0"], "a": "h1", "sink": "h0"},
+    ).model_dump(mode="json")
+    data["query"]["streams"][0]["partitioning"] = "shared"
+    with pytest.raises(BadInput, match="share one queue"):
+        run(parse(Deployment, data), OUT)

@@ -1,0 +1,171 @@
+"""Changes of the plan by an engine that stops the whole job for them, as Flink does.
+
+A restart is a planned failover. `restart` stops with a savepoint: sources pause, what is under way is served, all state
+is written to storage, and the job goes on from there: nothing is read again. `reactive` goes back to the last
+checkpoint instead, and sources read again. Changes that are asked for before the job is in place again share a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import simpy
+
+from twin.change.availability import Process
+from twin.change.failover import Failover
+from twin.change.running_job import RunningJob
+from twin.change.storage import Storage
+from twin.checkpoints import Checkpoints
+from twin.engine.measure.ledger import EventRecord
+from twin.engine.station.task import Task
+from twin.engine.streams.route import destination
+from twin.plan import Location
+
+
+class Request(NamedTuple):
+    """A change that waits for a restart. attempt: makes it, in no time, while the job stands still. made: the event
+    that the job runs again with it."""
+
+    attempt: Callable[[], Process]
+    records: Sequence[EventRecord]
+    made: simpy.Event
+
+
+class Restarts:
+    """The restarts of a job. leaving: replicas that changes leave without input; they go once the job runs again."""
+
+    def __init__(self, job: RunningJob, failover: Failover) -> None:
+        self.job = job
+        self.failover = failover
+        self.spec = job.wiring.engine.rescaling
+        self.env = job.env
+        self.leaving: list[Process] = []
+        self._waiting: list[Request] = []
+        self._under_way = False
+        self._stores: dict[str, Storage] = {}
+
+    def change(self, attempt: Callable[[], Process], records: Sequence[EventRecord]) -> Process:
+        """Makes a change with the next restart, and ends when the job runs again."""
+        request = Request(attempt, records, self.env.event())
+        self._waiting.append(request)
+        if not self._under_way:
+            self._under_way = True
+            self.env.process(self._run())
+        yield request.made
+
+    def _run(self) -> Process:
+        while self._waiting:
+            yield from self._restart()
+        self._under_way = False
+
+    def _restart(self) -> Process:
+        availability, record = self.job.availability, EventRecord("restart", "", self.env.now)
+        changed: list[Request] = []
+        while not changed:
+            yield from availability.up()
+            self.job.checkpoints.plan_changes()
+            record.at_s = self.env.now
+            if self.spec.how == "reactive" or (yield from availability.all_done([self._save(record)])):
+                yield from self.failover.restart(record, self.spec.redeploy_s, self._block)
+                yield from availability.all_done([self._change(record, changed)])
+            if not changed:
+                record.detail["interrupted"] = record.detail.get("interrupted", 0) + 1
+        yield from availability.up()  # a failure while state was fetched has started the job again by itself
+        self._close(record, [told for request in changed for told in request.records])
+        leaving, self.leaving = self.leaving, []
+        yield self.env.all_of([self.env.process(work) for work in leaving])
+        if leaving:
+            self.job.checkpoints.plan_changed()
+        for request in changed:
+            request.made.succeed()
+
+    def _close(self, restart: EventRecord, records: Sequence[EventRecord]) -> None:
+        """What the restart did stands in the row of the first change; the pause in all."""
+        for record in records:
+            record.bytes, record.paused_s = 0.0, float(self.env.now - restart.at_s)
+        records[0].bytes = restart.bytes
+        records[0].detail |= restart.detail
+
+    # the job stops --------------------------------------------------------------------------------------------------
+
+    def _save(self, record: EventRecord) -> Process:
+        """Stops with a savepoint."""
+        self._hold(sources=True)
+        yield from self._drain()
+        record.detail["drained_s"] = float(self.env.now - record.at_s)
+        self._hold(sources=False)
+        record.detail["saved_s"] = yield from self._pass(record, Storage.put)
+        self.job.checkpoints.plan_changed()
+
+    def _block(self) -> None:
+        self._hold(sources=True)
+        self._hold(sources=False)
+
+    def _hold(self, *, sources: bool) -> None:
+        for task in self.job.world.every_task():
+            if task.polls == sources:
+                task.output.block()
+
+    def _release(self, *, sources: bool) -> None:
+        for task in self.job.world.every_task():
+            if task.polls == sources:
+                task.output.unblock()
+
+    def _drain(self) -> Process:
+        """Until nothing is under way but at sources. Like a barrier, it sends off what waits for the next flush."""
+        while True:
+            yield self.env.until(self._quiet)
+            waiting = [port for task in self.job.world.every_task() for port in task.ports if port.waiting()]
+            if not waiting:
+                return
+            for port in waiting:
+                port.flush()
+
+    def _quiet(self) -> bool:
+        world = self.job.world
+        for task in world.every_task():
+            if task.busy or task.timers or task.logic.away() or task.output.blocked > task.polls:
+                return False
+            if task.queue and not task.polls:
+                return False
+        ends = map(destination, world.in_flight())
+        return not any(inbox is not None and isinstance(inbox.task, Task) for inbox in ends)
+
+    # and starts again -----------------------------------------------------------------------------------------------
+
+    def _change(self, record: EventRecord, changed: list[Request]) -> Process:
+        """changed: gets the changes, all at once, when there is no way back. All tasks are held."""
+        job = self.job
+        if self.spec.how == "reactive":  # the checkpoint may have had records on their way, to the former owners
+            self._release(sources=False)
+            yield from self._drain()
+            self._hold(sources=False)
+        job.stopped = True
+        waiting, self._waiting = self._waiting, []
+        for request in waiting:
+            yield from request.attempt()
+        job.stopped = False
+        job.checkpoints.plan_changed()
+        changed += waiting
+        record.detail["fetched_s"] = yield from self._pass(record, Storage.get)
+        self._release(sources=False)
+        self._release(sources=True)
+
+    def _pass(self, record: EventRecord, way: Callable[[Storage, Location, float], Process]) -> Process:
+        """All state goes to storage, or comes from there; how long this takes. The record tells its size."""
+        since_s, job = self.env.now, self.job
+        sizes = [(task, job.state_bytes(task, name)) for name, tasks in job.world.tasks.items() for task in tasks]
+        works = [way(self._store(task.place), task.place, size) for task, size in sizes if size > 0.0]
+        yield self.env.all_of([self.env.process(work) for work in works])
+        record.bytes = float(sum(size for _, size in sizes))
+        return float(self.env.now - since_s)
+
+    def _store(self, place: Location) -> Storage:
+        """Where checkpoints are kept, if the scenario says where; else what the host of a place writes to."""
+        spec = self.job.wiring.checkpoints
+        if spec is not None and (spec.storage is not None or spec.storage_mbps is not None):
+            where, given = "", spec
+        else:
+            where, given = place.host, Checkpoints(storage_mbps=self.spec.state_mbps)
+        return self._stores.setdefault(where, Storage(self.job.wiring, given))
