@@ -74,14 +74,15 @@ def flink(
 
 
 def _answers(terminal: Terminal, source: str, job: str | None, window_s: float) -> Answers:
-    from streamtwin.connect.importers.flink_answers import from_endpoint, from_folder
+    from streamtwin.connect.importers.flink_answers import from_endpoint, from_folder, without_credentials
     from twin.errors import BadInput
 
-    if source.startswith(("http://", "https://")):
+    if source.lower().startswith(("http://", "https://")):
         with terminal.progress("answers") as report:
             return from_endpoint(source, job, window_s, report)
     if not Path(source).is_dir():
-        raise BadInput(f"{source} is neither an address (http://host:8081) nor a folder of saved answers")
+        shown = without_credentials(source)
+        raise BadInput(f"{shown} is neither an address (http://host:8081) nor a folder of saved answers")
     return from_folder(Path(source), job)
 
 

@@ -75,7 +75,7 @@ def measure_event(cluster: Cluster, shape: Shape, rate: float, folder: Path) -> 
     answers = from_endpoint(cluster.url, job, EVENT_S - 5.0)
     time.sleep(max(0.0, start_s + EVENT_S - time.time()))
     if not fails:
-        slow = next(each["id"] for each in answers.job["vertices"] if each["name"] == "work")
+        slow = next(each.id for each in answers.job.vertices if each.name == "work")
         cluster.rescale(job, slow, 2)
     time.sleep(WATCHED_S)
     cluster.cancel(job)
@@ -99,12 +99,12 @@ def _started(cluster: Cluster, shape: Shape, rate: float, folder: Path, **more: 
 def _markers(cluster: Cluster, job: str, answers: Answers) -> dict[str, float]:
     """By name of the vertex: mean age of latency markers there, over sources and subtasks, s."""
     found = {}
-    for vertex in answers.job["vertices"]:
-        path = f"/jobs/{job}/vertices/{vertex['id']}/metrics"
+    for vertex in answers.job.vertices:
+        path = f"/jobs/{job}/vertices/{vertex.id}/metrics"
         names = [each["id"] for each in cluster.get(path) if each["id"].endswith("latency_mean")]
         if names:
             values = [float(each["value"]) for each in cluster.get(f"{path}?get={','.join(names)}")]
-            found[str(vertex["name"])] = float(np.mean(values)) / 1000
+            found[vertex.name] = float(np.mean(values)) / 1000
     return found
 
 

@@ -6,20 +6,43 @@ most, so a live job is asked again and again through the window, and rates are d
 
 from __future__ import annotations
 
+import base64
+import http.client
 import json
+import re
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import quote, unquote, urlsplit
 
+from pydantic import BaseModel, TypeAdapter
+
+from streamtwin.connect.importers.flink_form import (
+    READINGS,
+    RUNNING,
+    SETTINGS,
+    CheckpointsAnswer,
+    DetailAnswer,
+    JobAnswer,
+    JobsAnswer,
+    ManagersAnswer,
+    PlanAnswer,
+    ReadingAnswer,
+    Setting,
+    VersionAnswer,
+    formed,
+)
 from twin.errors import BadInput, suggest
 
-RUNNING = "RUNNING"
 ASKED_EVERY_S = 0.5
 PATIENCE_S = 10.0
+"""For all of one answer."""
+MOST_BYTES = 64 * 2**20
+"""Of one answer; those of jobs with hundreds of vertices are a thousandth of it."""
 REFRESHED_S = 30.0
 """How long fresh metrics are waited for; by default a cluster gathers them every 10 s."""
 JOB = "_jobs_id.json"
@@ -30,7 +53,8 @@ MARKERS = "latency_mean"
 AT_A_TIME = 40
 """Metrics that are asked for by one address."""
 
-Json = Any
+T = TypeVar("T")
+Form = type[T] | TypeAdapter[T]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,34 +66,42 @@ class Answers:
     """
 
     where: str
-    first: Mapping[str, Json] | None
-    job: Mapping[str, Json]
-    plan: Mapping[str, Json]
-    details: tuple[Mapping[str, Json] | None, ...]
-    managers: Mapping[str, Json]
-    markers: tuple[tuple[Json, ...], ...] = ()
-    config: tuple[Mapping[str, Json], ...] = ()
-    checkpoints: Mapping[str, Json] | None = None
+    first: JobAnswer | None
+    job: JobAnswer
+    plan: PlanAnswer
+    details: tuple[DetailAnswer | None, ...]
+    managers: ManagersAnswer
+    markers: tuple[list[ReadingAnswer], ...] = ()
+    config: list[Setting] = field(default_factory=list)
+    checkpoints: CheckpointsAnswer | None = None
     version: str = ""
 
-    def saved(self) -> dict[str, Json]:
+    def saved(self) -> dict[str, Any]:
         """By the file in which `from_folder` looks for it."""
-        files = {"job_jobs_id.json": self.job, "job_jobs_id_plan.json": self.plan, "taskmanagers.json": self.managers}
-        optional = {
+        files = {
+            "job_jobs_id.json": self.job,
+            "job_jobs_id_plan.json": self.plan,
+            "taskmanagers.json": self.managers,
             "job_jobs_id_first.json": self.first,
             "job_jobs_id_checkpoints.json": self.checkpoints,
-            "jobmanager_config.json": list(self.config) or None,
+            "jobmanager_config.json": self.config,
             "overview.json": {"flink-version": self.version} if self.version else None,
             **{f"job_v{number}_detail.json": each for number, each in enumerate(self.details)},
-            **{f"job_v{number}_latency_markers.json": list(each) or None for number, each in enumerate(self.markers)},
+            **{f"job_v{number}_latency_markers.json": each for number, each in enumerate(self.markers)},
         }
-        return {**files, **{name: each for name, each in optional.items() if each is not None}}
+        return {name: _plain(each) for name, each in files.items() if each}
+
+
+def _plain(answer: Any) -> Any:
+    if isinstance(answer, list):
+        return [_plain(each) for each in answer]
+    return answer.model_dump(by_alias=True, exclude_unset=True) if isinstance(answer, BaseModel) else answer
 
 
 def from_folder(folder: Path, job: str | None = None) -> Answers:
     """Saved answers: NAME_jobs_id.json, NAME_jobs_id_plan.json, NAME_v0_detail.json, ..., taskmanagers.json.
 
-    job: the NAME; may be left out if there is one. Raises BadInput if something is missing or no JSON.
+    job: the NAME; may be left out if there is one. Raises BadInput if something is missing or no such answer.
     """
     names = sorted(each.name.removesuffix(JOB) for each in folder.glob(f"*{JOB}"))
     if not names:
@@ -80,31 +112,115 @@ def from_folder(folder: Path, job: str | None = None) -> Answers:
     if name not in names:
         raise BadInput(f"{folder} has no job {name!r}; {suggest(name, names)}")
 
-    def read(file: str, needed: bool = False) -> Json:
+    def read(file: str, form: Form[T]) -> T | None:
         path = folder / file
         if not path.is_file():
-            if needed:
-                raise BadInput(f"{path} is missing; save that answer of Flink's REST API under this name")
             return None
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, ValueError) as error:
+            if path.stat().st_size > MOST_BYTES:
+                raise ValueError(f"it has more than {MOST_BYTES >> 20} MiB")
+            answer = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
             raise BadInput(f"{path} is no answer of Flink's REST API ({error}); save it again") from None
+        return None if answer is None else formed(form, answer, str(path))
 
-    last = read(f"{name}{JOB}", needed=True)
-    vertices = last.get("vertices", ()) if isinstance(last, Mapping) else ()
+    def needed(file: str, form: Form[T]) -> T:
+        answer = read(file, form)
+        if answer is None:
+            raise BadInput(f"{folder / file} is missing; save that answer of Flink's REST API under this name")
+        return answer
+
+    last = needed(f"{name}{JOB}", JobAnswer)
+    numbers = range(len(last.vertices))
+    version = read("overview.json", VersionAnswer)
     return Answers(
         where=f"{folder}, job {name}",
-        first=read(f"{name}_jobs_id_first.json"),
+        first=read(f"{name}_jobs_id_first.json", JobAnswer),
         job=last,
-        plan=read(f"{name}_jobs_id_plan.json", needed=True),
-        details=tuple(read(f"{name}_v{number}_detail.json") for number in range(len(vertices))),
-        markers=tuple(_listed(read(f"{name}_v{number}_latency_markers.json")) for number in range(len(vertices))),
-        managers=read("taskmanagers.json", needed=True),
-        config=_listed(read("jobmanager_config.json")),
-        checkpoints=read(f"{name}_jobs_id_checkpoints.json"),
-        version=_version(read("overview.json")),
+        plan=needed(f"{name}_jobs_id_plan.json", PlanAnswer),
+        details=tuple(read(f"{name}_v{number}_detail.json", DetailAnswer) for number in numbers),
+        markers=tuple(read(f"{name}_v{number}_latency_markers.json", READINGS) or [] for number in numbers),
+        managers=needed("taskmanagers.json", ManagersAnswer),
+        config=read("jobmanager_config.json", SETTINGS) or [],
+        checkpoints=read(f"{name}_jobs_id_checkpoints.json", CheckpointsAnswer),
+        version=(version and version.version) or "",
     )
+
+
+def without_credentials(url: str) -> str:
+    """An address as it may be shown."""
+    return re.sub(r"//.*@", "//", url)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """base: the address without credentials, which go with each question, and are shown nowhere."""
+
+    base: str
+    credentials: str = field(default="", repr=False)
+
+    @classmethod
+    def of(cls, url: str) -> Endpoint:
+        """From http://HOST:PORT or http://USER:PASSWORD@HOST:PORT. Raises BadInput for what is no address."""
+        base = without_credentials(url).rstrip("/")
+        try:
+            parts = urlsplit(url)
+            if not parts.hostname or (parts.port or 0) < 0:
+                raise ValueError("it names no host")
+        except ValueError as error:
+            raise BadInput(f"{base} is no address ({error}); write http://HOST:PORT") from None
+        named = "" if parts.username is None else f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        return cls(base, base64.b64encode(named.encode()).decode())
+
+    def ask(self, path: str, form: Form[T]) -> T:
+        """The answer to GET path. Raises BadInput if there is none, or none of that form, in time and length."""
+        try:
+            return self._asked(path, form)
+        except urllib.error.HTTPError as error:
+            error.close()
+            url, reason = f"{self.base}/{path}", f"{error.code} {error.reason}"
+        if reason.startswith(("401", "403")):
+            refused = "these credentials" if self.credentials else "questions without credentials"
+            raise BadInput(f"{url} refuses {refused} ({reason}); write http://USER:PASSWORD@HOST:PORT")
+        raise BadInput(f"{url} gives no answer of Flink's REST API ({reason}); check the address")
+
+    def ask_if_known(self, path: str, form: Form[T]) -> T | None:
+        """The same; None where the server has no such answer."""
+        try:
+            return self._asked(path, form)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return None
+
+    def _asked(self, path: str, form: Form[T]) -> T:
+        url = f"{self.base}/{path}"
+        request = urllib.request.Request(url)
+        if self.credentials:
+            request.add_unredirected_header("Authorization", f"Basic {self.credentials}")
+        try:
+            answer = json.loads(_body(request))
+        except urllib.error.HTTPError:
+            raise
+        except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
+            reason = str(error) or type(error).__name__
+            raise BadInput(f"{url} gives no answer of Flink's REST API ({reason}); check the address") from None
+        return formed(form, answer, url)
+
+
+def _body(request: urllib.request.Request) -> bytes:
+    """Raises ValueError if it is too long or takes too long, and else as urllib."""
+    end_s, parts, size = time.monotonic() + PATIENCE_S, [], 0
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+        while part := answer.read1(2**16):
+            parts.append(part)
+            size += len(part)
+            if size > MOST_BYTES:
+                raise ValueError(f"it has more than {MOST_BYTES >> 20} MiB")
+            if time.monotonic() > end_s:
+                raise ValueError(f"it takes more than {PATIENCE_S:g} s")
+        if answer.length:
+            raise http.client.IncompleteRead(b"".join(parts), answer.length)
+    return b"".join(parts)
 
 
 def from_endpoint(
@@ -118,92 +234,78 @@ def from_endpoint(
 
     Raises BadInput if the endpoint does not answer, no such job is running, or its metrics stand still.
     """
-    base = url.rstrip("/")
-    found = _job_id(base, job)
-    first, last = _watched(f"{base}/jobs/{found}", window_s, report, sleep)
-    overview, config = _get(f"{base}/overview"), _get(f"{base}/jobmanager/config", needed=False)
+    flink = Endpoint.of(url)
+    found = _job_id(flink, job)
+    of_job = f"jobs/{quote(found, safe='')}"
+    first, last = _watched(flink, of_job, window_s, report, sleep)
+    vertices = [f"{of_job}/vertices/{quote(each.id, safe='')}" for each in last.vertices]
     return Answers(
-        where=f"{base}, job {found}",
+        where=f"{flink.base}, job {found}",
         first=first,
         job=last,
-        plan=_get(f"{base}/jobs/{found}/plan"),
-        details=tuple(_get(f"{base}/jobs/{found}/vertices/{each['id']}") for each in last.get("vertices", ())),
-        markers=tuple(_markers(f"{base}/jobs/{found}/vertices/{each['id']}") for each in last.get("vertices", ())),
-        managers=_get(f"{base}/taskmanagers"),
-        config=_listed(config),
-        checkpoints=_get(f"{base}/jobs/{found}/checkpoints", needed=False),
-        version=_version(overview),
+        plan=flink.ask(f"{of_job}/plan", PlanAnswer),
+        details=tuple(flink.ask(each, DetailAnswer) for each in vertices),
+        markers=tuple(_markers(flink, each) for each in vertices),
+        managers=flink.ask("taskmanagers", ManagersAnswer),
+        config=flink.ask_if_known("jobmanager/config", SETTINGS) or [],
+        checkpoints=flink.ask_if_known(f"{of_job}/checkpoints", CheckpointsAnswer),
+        version=flink.ask("overview", VersionAnswer).version or "",
     )
 
 
-def _markers(vertex: str) -> tuple[Json, ...]:
+def _markers(flink: Endpoint, vertex: str) -> list[ReadingAnswer]:
     """The mean ages of latency markers at a vertex, by source and subtask; none where the job sends none."""
-    listed = _listed(_get(f"{vertex}/metrics", needed=False))
-    names = [str(each.get("id")) for each in listed if str(each.get("id")).endswith(MARKERS)]
-    asked = (names[start : start + AT_A_TIME] for start in range(0, len(names), AT_A_TIME))
-    answers = (_listed(_get(f"{vertex}/metrics?get={','.join(part)}", needed=False)) for part in asked)
-    return tuple(each for answer in answers for each in answer)
-
-
-def _version(overview: Json) -> str:
-    return str(overview.get("flink-version") or "") if isinstance(overview, Mapping) else ""
-
-
-def _listed(config: Json) -> tuple[Json, ...]:
-    return tuple(config) if isinstance(config, list) else () if config is None else (config,)
+    listed = flink.ask_if_known(f"{vertex}/metrics", READINGS) or []
+    names = [quote(each.id, safe="") for each in listed if each.id.endswith(MARKERS)]
+    asked = (",".join(names[start : start + AT_A_TIME]) for start in range(0, len(names), AT_A_TIME))
+    answers = (flink.ask_if_known(f"{vertex}/metrics?get={part}", READINGS) for part in asked)
+    return [each for answer in answers for each in answer or ()]
 
 
 def _watched(
-    url: str, window_s: float, report: Callable[[int, int], None] | None, sleep: Callable[[float], None]
-) -> tuple[Json, Json]:
+    flink: Endpoint,
+    of_job: str,
+    window_s: float,
+    report: Callable[[int, int], None] | None,
+    sleep: Callable[[float], None],
+) -> tuple[JobAnswer, JobAnswer]:
     """The first and the last snapshot that were fresh; watched for longer where there are not two in window_s."""
-    fresh: list[Json] = []
-    polls, last = max(3, round(window_s / ASKED_EVERY_S)), _get(url)
+    fresh: list[JobAnswer] = []
+    polls, last = max(3, round(window_s / ASKED_EVERY_S)), flink.ask(of_job, JobAnswer)
     for done in range(polls + round(REFRESHED_S / ASKED_EVERY_S)):
         if done >= polls and len(fresh) > 1:
             return fresh[0], fresh[-1]
         sleep(ASKED_EVERY_S)
-        seen, last = last, _get(url)
-        if last.get("state") != RUNNING or not last.get("vertices"):
+        seen, last = last, flink.ask(of_job, JobAnswer)
+        if last.state != RUNNING or not last.vertices:
             return seen, last
         if _metrics(last) != _metrics(seen) and _complete(last):
             fresh.append(last)
         if report is not None:
             report(min(done + 1, polls), polls)
     raise BadInput(
-        f"{url}: its metrics were not refreshed in {window_s + REFRESHED_S:.0f} s; lower the cluster's "
+        f"{flink.base}/{of_job}: its metrics were not refreshed in {window_s + REFRESHED_S:.0f} s; lower the cluster's "
         "metrics.fetcher.update-interval, or take a longer --window"
     )
 
 
-def _metrics(job: Mapping[str, Json]) -> list[Json]:
-    return [each.get("metrics") for each in job["vertices"]]
+def _metrics(job: JobAnswer) -> list[dict[str, Any]]:
+    return [each.metrics for each in job.vertices]
 
 
-def _complete(job: Mapping[str, Json]) -> bool:
-    metrics = (each.get("metrics") or {} for each in job["vertices"])
-    return all(value for of_vertex in metrics for key, value in of_vertex.items() if key.endswith(COMPLETE))
+def _complete(job: JobAnswer) -> bool:
+    return all(value for metrics in _metrics(job) for key, value in metrics.items() if key.endswith(COMPLETE))
 
 
-def _job_id(base: str, job: str | None) -> str:
-    jobs = _get(f"{base}/jobs/overview").get("jobs", [])
-    running = [each for each in jobs if each.get("state") == RUNNING]
-    named = [each for each in jobs if job in (each.get("name"), each.get("jid"))] if job else running
+def _job_id(flink: Endpoint, job: str | None) -> str:
+    jobs = flink.ask("jobs/overview", JobsAnswer).jobs
+    running = [each for each in jobs if each.state == RUNNING]
+    named = [each for each in jobs if job in (each.name, each.jid)] if job else running
     if len(named) == 1:
-        return str(named[0]["jid"])
-    names = [str(each.get("name")) for each in running]
+        return named[0].jid
+    names = [each.name for each in running]
     if job and not named:
-        raise BadInput(f"{base} has no job {job!r}; {suggest(job, names)}")
+        raise BadInput(f"{flink.base} has no job {job!r}; {suggest(job, names)}")
     if not named:
-        raise BadInput(f"{base} has no running job; start one")
-    raise BadInput(f"{base} has {len(named)} such jobs ({', '.join(names)}); choose one by its id with --job")
-
-
-def _get(url: str, needed: bool = True) -> Json:
-    try:
-        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
-            return json.loads(answer.read())
-    except (OSError, ValueError, urllib.error.URLError) as error:
-        if not needed:
-            return None
-        raise BadInput(f"{url} gives no answer of Flink's REST API ({error}); check the address") from None
+        raise BadInput(f"{flink.base} has no running job; start one")
+    raise BadInput(f"{flink.base} has {len(named)} such jobs ({', '.join(names)}); choose one by its id with --job")

@@ -1,39 +1,110 @@
-"""The form of Flink's REST answers, as far as it is read: what is no such answer is refused by name."""
+"""The form of Flink's REST answers, as far as they are read: what is no such answer is refused before it is used."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from streamtwin.connect.importers.flink_answers import Answers
 from twin.errors import BadInput
+
+RUNNING = "RUNNING"
+MOST_SUBTASKS = 2**15
+"""Flink's own limit of key groups, which no parallelism exceeds."""
+T = TypeVar("T")
+
+
+def finite(value: Any) -> float | None:
+    """A reading as a number; None for NaN, text, and whatever else is no reading."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _nothing(value: Any) -> Any:
+    return {} if value is None else value
+
+
+Metrics = Annotated[dict[str, Any], BeforeValidator(_nothing)]
+Subtasks = Annotated[int, Field(ge=1, le=MOST_SUBTASKS)]
 
 
 class RestAnswer(BaseModel):
-    model_config = ConfigDict(extra="ignore", strict=False)
+    """Keys that nobody reads are kept, so that answers are saved as they came."""
+
+    model_config = ConfigDict(extra="allow")
 
 
 class VertexAnswer(RestAnswer):
     id: str
     name: str
-    parallelism: int = Field(ge=1)
-    maxParallelism: int = Field(default=128, ge=1)  # noqa: N815  Flink's own name
-    status: str = "RUNNING"
-    metrics: dict[str, Any] = {}
+    parallelism: Subtasks
+    maxParallelism: Subtasks = 128  # noqa: N815  Flink's own name
+    status: str = RUNNING
+    duration: Any = None
+    metrics: Metrics = {}
 
 
 class JobAnswer(RestAnswer):
+    """GET /jobs/:id"""
+
+    name: str = "flink-job"
+    state: str = "unknown"
+    now: Any = None
     vertices: list[VertexAnswer]
+
+
+class Listed(RestAnswer):
+    jid: str
+    name: str
+    state: str
+
+
+class JobsAnswer(RestAnswer):
+    """GET /jobs/overview"""
+
+    jobs: list[Listed]
+
+
+class Input(RestAnswer):
+    id: str
+    ship_strategy: str = ""
+
+
+class Node(RestAnswer):
+    id: str
+    description: str | None = None
+    inputs: list[Input] = []
+
+
+class Nodes(RestAnswer):
+    nodes: list[Node]
+
+
+class PlanAnswer(RestAnswer):
+    """GET /jobs/:id/plan, saved with the word `plan` around it or without."""
+
+    plan: Nodes
+
+    @model_validator(mode="before")
+    @classmethod
+    def _around(cls, value: Any) -> Any:
+        return {"plan": value} if isinstance(value, Mapping) and "plan" not in value else value
 
 
 class Manager(RestAnswer):
     id: str
     path: str = ""
-    hardware: dict[str, Any] | None = None
+    hardware: Metrics = {}
 
 
-class Managers(RestAnswer):
+class ManagersAnswer(RestAnswer):
+    """GET /taskmanagers"""
+
     taskmanagers: list[Manager]
 
 
@@ -43,7 +114,14 @@ class Setting(RestAnswer):
 
 
 class Subtask(RestAnswer):
-    metrics: dict[str, Any] | None = None
+    manager: Annotated[str, Field(alias="taskmanager-id")] = ""
+    metrics: Metrics = {}
+
+
+class DetailAnswer(RestAnswer):
+    """GET /jobs/:id/vertices/:id"""
+
+    subtasks: list[Subtask] = []
 
 
 class ReadingAnswer(RestAnswer):
@@ -51,25 +129,37 @@ class ReadingAnswer(RestAnswer):
     value: Any = None
 
 
-class Detail(RestAnswer):
-    subtasks: list[Subtask] = []
+class Completed(RestAnswer):
+    state_size: Any = None
 
 
-def check(answers: Answers) -> None:
-    """Raises BadInput, naming the answer and the place in it, for the first thing that Flink would not say."""
-    forms: list[tuple[str, Any, Any]] = [
-        ("GET /jobs/:id", JobAnswer, answers.job),
-        ("GET /jobs/:id (the first)", JobAnswer | None, answers.first),
-        ("GET /taskmanagers", Managers, answers.managers),
-        ("GET /jobmanager/config", list[Setting], list(answers.config)),
-        ("GET /jobs/:id/vertices/:id", list[Detail | None], list(answers.details)),
-        ("GET /jobs/:id/vertices/:id/metrics", list[list[ReadingAnswer]], [list(each) for each in answers.markers]),
-        ("GET /jobs/:id/checkpoints", dict[str, Any] | None, answers.checkpoints),
-    ]
-    for what, form, answer in forms:
-        try:
-            TypeAdapter(form).validate_python(answer)
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"])) or "it"
-            raise BadInput(f"{answers.where}: no answer to {what}: {place}: {first['msg']}; save it again") from None
+class Latest(RestAnswer):
+    completed: Completed | None = None
+
+
+class CheckpointsAnswer(RestAnswer):
+    """GET /jobs/:id/checkpoints"""
+
+    latest: Latest | None = None
+
+
+class VersionAnswer(RestAnswer):
+    """GET /overview"""
+
+    version: Annotated[str | None, Field(alias="flink-version")] = None
+
+
+SETTINGS = TypeAdapter(list[Setting])
+"""GET /jobmanager/config"""
+READINGS = TypeAdapter(list[ReadingAnswer])
+"""GET /jobs/:id/vertices/:id/metrics"""
+
+
+def formed(form: type[T] | TypeAdapter[T], answer: Any, where: str) -> T:
+    """An answer in its form. Raises BadInput, naming the place in it, for the first thing that Flink would not say."""
+    try:
+        return (form if isinstance(form, TypeAdapter) else TypeAdapter(form)).validate_python(answer)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "it"
+        raise BadInput(f"{where} is no such answer of Flink: {place}: {first['msg']}; save it again") from None

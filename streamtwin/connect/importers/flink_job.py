@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import html
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from streamtwin.connect.importers.flink_answers import COMPLETE, MARKERS, RUNNING, Answers, Json
-from streamtwin.connect.importers.flink_form import check
+from streamtwin.connect.importers.flink_answers import COMPLETE, MARKERS, Answers
+from streamtwin.connect.importers.flink_form import RUNNING, Subtask, VertexAnswer, finite
 from twin.errors import BadInput
 
 COUNTERS = ("read-records", "write-records", "read-bytes", "write-bytes")
@@ -70,36 +69,45 @@ class FlinkJob:
 
 def read_job(answers: Answers) -> FlinkJob:
     """Raises BadInput, naming the answer and what is wrong, if the job is not running, or it is none."""
-    where, job = answers.where, answers.job
-    if not isinstance(job, Mapping) or not isinstance(job.get("vertices"), list) or not job["vertices"]:
-        raise BadInput(f"{where}: this is no answer to GET /jobs/:id, it has no vertices; save that one")
-    check(answers)
-    state = str(job.get("state", "unknown"))
-    if state != RUNNING:
-        raise BadInput(f"{where}: the job is {state}; its rates mean something while it is RUNNING, import it then")
-    for each in job["vertices"]:
-        if (status := each.get("status", RUNNING)) != RUNNING:
-            raise BadInput(
-                f"{where}: {each.get('name')} is {status}; import the job while all its vertices are RUNNING"
-            )
+    job = answers.job
+    _check(answers)
     notes: list[str] = []
     managers, machines = _machines(answers)
-    nodes = _nodes(answers)
-    vertices = tuple(_vertex(answers, number, nodes, managers, notes) for number, _ in enumerate(job["vertices"]))
+    vertices = tuple(_vertex(answers, number, managers, notes) for number, _ in enumerate(job.vertices))
     if answers.first is None:
         notes.append("readings are means since the job started, its warm-up included; a live import takes a window")
     if not _known(answers.version):
         version = f"{answers.version!r} is no version that this was made for" if answers.version else "is unknown"
         notes.append(f"the version of Flink {version}; answers are read as those of 1.13 to 2")
     return FlinkJob(
-        name=str(job.get("name", "flink-job")),
+        name=job.name,
         version=answers.version,
         vertices=vertices,
         machines=machines,
-        settings={str(each.get("key")): str(each.get("value")) for each in answers.config},
-        state_bytes=_state_bytes(answers.checkpoints),
+        settings={each.key: str(each.value) for each in answers.config},
+        state_bytes=_state_bytes(answers),
         notes=tuple(notes),
     )
+
+
+def _check(answers: Answers) -> None:
+    """Raises BadInput if the job does not run, or plan and job are not of one run."""
+    where, vertices = answers.where, {each.id: each for each in answers.job.vertices}
+    if not vertices:
+        raise BadInput(f"{where}: the job has no vertices, so there is nothing to import")
+    if answers.job.state != RUNNING:
+        raise BadInput(
+            f"{where}: the job is {answers.job.state}; its rates mean something while it is RUNNING, import it then"
+        )
+    for each in answers.job.vertices:
+        if each.status != RUNNING:
+            raise BadInput(f"{where}: {each.name} is {each.status}; import the job while all its vertices are RUNNING")
+    nodes = {each.id: each for each in answers.plan.plan.nodes}
+    fed = {source.id for each in nodes.values() for source in each.inputs}
+    for id_ in (*vertices, *fed):
+        if id_ not in nodes or id_ not in vertices:
+            name = vertices[id_].name if id_ in vertices else id_
+            raise BadInput(f"{where}: the plan has no node of vertex {name!r}; save plan and job of the same run")
 
 
 def _known(version: str) -> bool:
@@ -107,15 +115,15 @@ def _known(version: str) -> bool:
     return found is not None and VERSIONS[0] <= (int(found[1]), int(found[2])) < VERSIONS[1]
 
 
-def _vertex(
-    answers: Answers, number: int, nodes: Mapping[str, Json], managers: Mapping[str, str], notes: list[str]
-) -> Vertex:
-    given = answers.job["vertices"][number]
-    name, id_, replicas = str(given.get("name")), str(given.get("id")), int(given.get("parallelism", 1))
-    node = nodes.get(id_)
-    if node is None:
-        raise BadInput(f"{answers.where}: the plan has no node of vertex {name!r}; save plan and job of the same run")
-    before = next((each for each in (answers.first or {}).get("vertices", ()) if each.get("id") == id_), None)
+def _vertex(answers: Answers, number: int, managers: Mapping[str, str], notes: list[str]) -> Vertex:
+    given = answers.job.vertices[number]
+    name, replicas = given.name, given.parallelism
+    node = next(each for each in answers.plan.plan.nodes if each.id == given.id)
+    first = () if answers.first is None else answers.first.vertices
+    before = next((each for each in first if each.id == given.id), None)
+    detail = answers.details[number] if number < len(answers.details) else None
+    subtasks = [] if detail is None else detail.subtasks
+    dealt = [finite(each.metrics.get("read-records")) for each in subtasks]
     counts = _differences(given, before, COUNTERS, f"{answers.where}: {name}")
     states = _differences(given, before, STATES, f"{answers.where}: {name}")
     passed_s = _passed_s(answers, given)
@@ -141,14 +149,14 @@ def _vertex(
     if lacking:
         notes.append(f"{name}: {', '.join(lacking)} not measured; taken as 0")
     return Vertex(
-        id=id_,
+        id=given.id,
         name=name,
-        steps=_steps(str(node.get("description", name))),
-        inputs=tuple((str(each["id"]), str(each.get("ship_strategy", ""))) for each in node.get("inputs", ())),
+        steps=_steps(name if node.description is None else node.description),
+        inputs=tuple((each.id, each.ship_strategy) for each in node.inputs),
         replicas=replicas,
-        key_groups=int(given.get("maxParallelism", 128)),
-        hosts=_hosts(answers, number, managers, name),
-        dealt=_dealt(answers, number),
+        key_groups=given.maxParallelism,
+        hosts=tuple(_host(answers.where, each, managers, name) for each in subtasks),
+        dealt=tuple(each for each in dealt if each is not None) if None not in dealt else (),
         in_per_s=rates["read-records"],
         out_per_s=rates["write-records"],
         in_bytes_per_s=rates["read-bytes"],
@@ -162,24 +170,26 @@ def _vertex(
 def _marker_s(answers: Answers, number: int) -> float | None:
     """Mean age of latency markers over sources and subtasks; None where none came."""
     readings = answers.markers[number] if number < len(answers.markers) else ()
-    values = [_number(each.get("value")) for each in readings if str(each.get("id")).endswith(MARKERS)]
+    values = [finite(each.value) for each in readings if each.id.endswith(MARKERS)]
     known = [value / 1000.0 for value in values if value is not None]
     return fmean(known) if known else None
 
 
 def _differences(
-    given: Mapping[str, Json], before: Mapping[str, Json] | None, keys: tuple[str, ...], where: str
+    given: VertexAnswer, before: VertexAnswer | None, keys: tuple[str, ...], where: str
 ) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
+    both = [each.metrics for each in (given, before) if each is not None]
     for key in keys:
-        now, then = (_number((each or {}).get("metrics", {}).get(key)) for each in (given, before))
-        if not all((each or {}).get("metrics", {}).get(f"{key}{COMPLETE}", True) for each in (given, before)):
+        if not all(metrics.get(f"{key}{COMPLETE}", True) for metrics in both):
             raise BadInput(
                 f"{where}: {key} is of some of its subtasks only ({key}{COMPLETE} is false); import it again"
             )
+        now, *earlier = (finite(metrics.get(key)) for metrics in both)
         if key in COUNTERS and now is not None and now < 0:
             raise BadInput(f"{where}: {key} is {now:g}, and nothing counts below 0; save the answer again")
-        if now is not None and before is not None and then is not None:
+        then = earlier[0] if earlier else None
+        if now is not None and then is not None:
             if now < then and key in COUNTERS:
                 raise BadInput(
                     f"{where}: {key} fell from {then:g} to {now:g}, so the job was restarted; import it again"
@@ -189,67 +199,36 @@ def _differences(
     return found
 
 
-def _number(value: Json) -> float | None:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _passed_s(answers: Answers, vertex: Mapping[str, Json]) -> float:
+def _passed_s(answers: Answers, vertex: VertexAnswer) -> float:
     if answers.first is not None:
-        passed_ms = (_number(answers.job.get("now")) or 0.0) - (_number(answers.first.get("now")) or 0.0)
+        passed_ms = (finite(answers.job.now) or 0.0) - (finite(answers.first.now) or 0.0)
     else:
-        passed_ms = _number(vertex.get("duration")) or 0.0
+        passed_ms = finite(vertex.duration) or 0.0
     if passed_ms <= 0:
         raise BadInput(f"{answers.where}: no time has passed in these answers; take a longer --window")
     return passed_ms / 1000.0
 
 
-def _nodes(answers: Answers) -> dict[str, Json]:
-    plan = answers.plan.get("plan", answers.plan) if isinstance(answers.plan, Mapping) else {}
-    if not isinstance(plan.get("nodes"), list):
-        raise BadInput(f"{answers.where}: this is no answer to GET /jobs/:id/plan, it has no nodes; save that one")
-    return {str(each.get("id")): each for each in plan["nodes"]}
-
-
 def _machines(answers: Answers) -> tuple[dict[str, str], tuple[TaskManagers, ...]]:
     """The machine of each task manager, by its id; and all machines that there are."""
-    listed = answers.managers.get("taskmanagers") if isinstance(answers.managers, Mapping) else None
-    if not listed:
+    if not answers.managers.taskmanagers:
         raise BadInput(f"{answers.where}: there is no task manager in these answers; save GET /taskmanagers")
     machine_of, found = {}, {}
-    for each in listed:
-        id_, hardware = str(each.get("id")), each.get("hardware") or {}
-        address = re.search(r"@([^:/]+)", str(each.get("path", "")))
-        name = re.sub(r"[^A-Za-z0-9_.:@#-]", "-", address.group(1) if address else id_.partition(":")[0])
-        cores, memory = _number(hardware.get("cpuCores")), _number(hardware.get("physicalMemory"))
+    for each in answers.managers.taskmanagers:
+        address = re.search(r"@([^:/]+)", each.path)
+        name = re.sub(r"[^A-Za-z0-9_.:@#-]", "-", address.group(1) if address else each.id.partition(":")[0])
+        cores, memory = (finite(each.hardware.get(key)) for key in ("cpuCores", "physicalMemory"))
         if not cores or not memory:
-            raise BadInput(f"{answers.where}: task manager {id_} does not say its cpuCores and physicalMemory")
-        machine_of[id_] = name
+            raise BadInput(f"{answers.where}: task manager {each.id} does not say its cpuCores and physicalMemory")
+        machine_of[each.id] = name
         found[name] = TaskManagers(name, cores, memory / 1e6)
     return machine_of, tuple(found.values())
 
 
-def _hosts(answers: Answers, number: int, managers: Mapping[str, str], name: str) -> tuple[str, ...]:
-    detail = answers.details[number] if number < len(answers.details) else None
-    if detail is None:
-        return ()
-    hosts = []
-    for subtask in detail.get("subtasks", ()):
-        manager = str(subtask.get("taskmanager-id", ""))
-        if manager not in managers:
-            raise BadInput(f"{answers.where}: a subtask of {name} is on task manager {manager!r}, which is not listed")
-        hosts.append(managers[manager])
-    return tuple(hosts)
-
-
-def _dealt(answers: Answers, number: int) -> tuple[float, ...]:
-    detail = answers.details[number] if number < len(answers.details) else None
-    subtasks = (detail or {}).get("subtasks", ())
-    counts = [_number((each.get("metrics") or {}).get("read-records")) for each in subtasks]
-    return tuple(each for each in counts if each is not None) if None not in counts else ()
+def _host(where: str, subtask: Subtask, managers: Mapping[str, str], name: str) -> str:
+    if subtask.manager not in managers:
+        raise BadInput(f"{where}: a subtask of {name} is on task manager {subtask.manager!r}, which is not listed")
+    return managers[subtask.manager]
 
 
 def _steps(description: str) -> tuple[str, ...]:
@@ -258,6 +237,6 @@ def _steps(description: str) -> tuple[str, ...]:
     return tuple(line for line in (html.unescape(each).strip().lstrip("+-: ").strip() for each in lines) if line)
 
 
-def _state_bytes(checkpoints: Mapping[str, Json] | None) -> float:
-    latest = ((checkpoints or {}).get("latest") or {}).get("completed") or {}
-    return _number(latest.get("state_size")) or 0.0
+def _state_bytes(answers: Answers) -> float:
+    latest = answers.checkpoints and answers.checkpoints.latest
+    return (finite(latest.completed.state_size) if latest and latest.completed else None) or 0.0

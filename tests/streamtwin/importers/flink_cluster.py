@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -117,15 +118,28 @@ class Cluster:
 
 
 @contextmanager
-def serving(cluster: Cluster) -> Iterator[str]:
-    """The cluster behind HTTP, on this machine."""
+def serving(
+    cluster: Cluster,
+    first: Callable[[str | None], tuple[int, bytes | None] | None] = lambda _: None,
+    drips: bool = False,
+) -> Iterator[str]:
+    """The cluster behind HTTP, on this machine. first: what is answered instead, by the header of credentials: status
+    and body, None for one that is promised and never sent. drips: that body comes again and again."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found = cluster.answer(self.path)
-            self.send_response(404 if found is None else 200)
+            instead = first(self.headers["Authorization"])
+            found = cluster.answer(self.path) if instead is None else None
+            status, body = instead or (404 if found is None else 200, json.dumps(found).encode())
+            self.send_response(status)
+            if body is None:
+                self.send_header("Content-Length", "1000")
             self.end_headers()
-            self.wfile.write(json.dumps(found).encode())
+            with suppress(BrokenPipeError, ConnectionResetError):  # whoever asked may have left
+                self.wfile.write(body or b"")
+                for _ in range(100 if drips else 0):
+                    time.sleep(0.02)
+                    self.wfile.write(body or b"")
 
         def log_message(self, *_: object) -> None:
             pass

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import random
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import pytest
 
 from scenarios.calibration.point_files import read_points
 from scenarios.files import scenario_file
+from streamtwin.connect.importers import flink_answers
 from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, from_folder
 from streamtwin.connect.importers.flink_job import read_job
 from streamtwin.connect.importers.flink_scenario import scenario_of
@@ -192,7 +196,7 @@ def _silent(job: dict[str, Any]) -> None:
     [
         (_restarting, "the job is RESTARTING"),
         (_starting, "window is INITIALIZING"),
-        (_without_vertices, "it has no vertices"),
+        (_without_vertices, "is no such answer of Flink: vertices: Field required"),
         (_renamed, "no node of vertex 'Source: gen'"),
         (_silent, "has delivered nothing"),
     ],
@@ -211,13 +215,13 @@ def test_jobs_that_mean_nothing_are_refused(
     ("file", "content", "words"),
     [
         ("job_jobs_id.json", "<html>", "is no answer of Flink's REST API"),
-        ("job_jobs_id_plan.json", {"nodes": 3}, "it has no nodes"),
+        ("job_jobs_id_plan.json", {"nodes": 3}, "is no such answer of Flink: plan.nodes: Input should be a valid list"),
         ("taskmanagers.json", {"taskmanagers": []}, "there is no task manager"),
         ("job_v0_detail.json", {"subtasks": [{"taskmanager-id": "x"}]}, "task manager 'x', which is not listed"),
         ("job_jobs_id_first.json", job_at(200.0), "the job was restarted"),
         ("jobmanager_config.json", [{"key": "execution.buffer-timeout", "value": "soon"}], "a time such as"),
         ("other_jobs_id.json", job_at(10.0), "choose one with --job"),
-        ("job_jobs_id.json", with_vertex(parallelism="two"), "no answer to GET /jobs/:id: vertices.0.parallelism"),
+        ("job_jobs_id.json", with_vertex(parallelism="two"), "no such answer of Flink: vertices.0.parallelism"),
         ("job_jobs_id.json", with_vertex(metrics={"write-records": -5}), "write-records is -5"),
         ("job_jobs_id.json", with_vertex(metrics={}), "Source: gen has no metrics"),
         (
@@ -226,9 +230,11 @@ def test_jobs_that_mean_nothing_are_refused(
             "write-records is of some of its subtasks only",
         ),
         ("taskmanagers.json", None, "taskmanagers.json is missing"),
-        ("jobmanager_config.json", {"a": 1}, "no answer to GET /jobmanager/config: 0.key"),
-        ("taskmanagers.json", {"taskmanagers": [None]}, "no answer to GET /taskmanagers: taskmanagers.0"),
-        ("job_v0_detail.json", {"subtasks": 3}, "no answer to GET /jobs/:id/vertices/:id: 0.subtasks"),
+        ("job_jobs_id.json", with_vertex(parallelism=10**9), "vertices.0.parallelism: Input should be less than"),
+        ("job_jobs_id.json", "[" * 200_000, "is no answer of Flink's REST API"),
+        ("jobmanager_config.json", {"a": 1}, "jobmanager_config.json is no such answer of Flink: it: Input should be"),
+        ("taskmanagers.json", {"taskmanagers": [None]}, "no such answer of Flink: taskmanagers.0"),
+        ("job_v0_detail.json", {"subtasks": 3}, "no such answer of Flink: subtasks"),
     ],
 )
 def test_answers_of_another_shape_are_refused(
@@ -248,3 +254,83 @@ def test_places_that_are_no_flink_are_refused(tmp_path: Path, capsys: pytest.Cap
         assert "has no job 'clikcs'; did you mean 'clicks'?" in refused(
             capsys, "import", "flink", url, "--job", "clikcs"
         )
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"[]", "is no such answer of Flink: it: Input should be"),
+        (b"null", "is no such answer of Flink"),
+        (b'{"jobs": [{"name": "a", "state": "RUNNING"}]}', "jobs.0.jid: Field required"),
+        (b"[" * 200_000, "gives no answer of Flink's REST API"),
+        (b" " * 2**21, "it has more than 1 MiB"),
+        (b"\xff\xfe\x00", "gives no answer of Flink's REST API"),
+        (None, "gives no answer of Flink's REST API (IncompleteRead(0 bytes read, 1000 more expected))"),
+    ],
+)
+def test_a_server_that_is_no_flink_ends_in_one_line(
+    body: bytes | None, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None: it promises a body, and cuts the connection."""
+    monkeypatch.setattr(flink_answers, "MOST_BYTES", 2**20)
+    with serving(Cluster(), lambda _: (200, body)) as url:
+        assert words in refused(capsys, "import", "flink", url)
+
+
+def test_an_answer_that_never_ends_is_left(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flink_answers, "PATIENCE_S", 0.3)
+    with serving(Cluster(), lambda _: (200, b" "), drips=True) as url:
+        assert "it takes more than 0.3 s" in refused(capsys, "import", "flink", url)
+
+
+def test_credentials_are_asked_for_sent_and_never_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    cluster = Cluster()
+
+    def guarded(header: str | None) -> tuple[int, bytes] | None:
+        known = base64.b64encode(b"ann:s3cr/t").decode()
+        return None if header == f"Basic {known}" else (401, b"")
+
+    with serving(cluster, guarded) as url:
+        host = url.removeprefix("http://")
+        assert f"{url}/jobs/overview refuses questions without credentials (401 Unauthorized)" in refused(
+            capsys, "import", "flink", url
+        )
+        for address in (f"http://ann:wrong@{host}", f"HTTP://ann:wrong@{host}/"):
+            words = refused(capsys, "import", "flink", address)
+            assert "refuses these credentials (401" in words and "wrong" not in words and "ann" not in words
+        answers = from_endpoint(f"http://ann:s3cr%2Ft@{host}", window_s=3.0, sleep=lambda _: None)
+    assert answers.where == f"{url}, job j1" and "s3cr" not in repr(scenario_of(read_job(answers), {}))
+    for typo in ("htp://ann:s3cret@host", "http://ann:s3cret@[host", "http://ann:s3cret@h:port"):
+        assert "s3cret" not in refused(capsys, "import", "flink", typo, "--out", tmp_path / "x.yaml")
+
+
+ODD: tuple[Any, ...] = (None, [], {}, "", "x", -1, 0, 1e308, 10**400, True, float("nan"), [[]], {"id": None})
+
+
+def mutated(answer: Any, rng: random.Random) -> Any:
+    """One value somewhere in an answer is another one, or gone."""
+    if isinstance(answer, dict | list) and answer and rng.random() < 0.85:
+        key = rng.choice(list(answer) if isinstance(answer, dict) else range(len(answer)))
+        changed = answer.copy()
+        if rng.random() < 0.15:
+            del changed[key]
+        else:
+            changed[key] = mutated(answer[key], rng)
+        return changed
+    return rng.choice(ODD)
+
+
+def test_mutated_answers_are_imported_or_refused_in_one_line(tmp_path: Path) -> None:
+    recorded = live().saved()
+    ends = Counter[str]()
+    for seed in range(200):
+        rng = random.Random(seed)
+        file = rng.choice(list(recorded))
+        answers = recorded | {file: mutated(recorded[file], rng)}
+        try:
+            imported = scenario_of(read_job(from_folder(save(tmp_path / str(seed), **answers))), {})
+            assert scenario_file.parse_scenario(scenario_file.dump(imported.scenario), "text") == imported.scenario
+            ends["imported"] += 1
+        except BadInput as error:
+            ends["refused" if "\n" not in str(error) else "refused in several lines"] += 1
+    assert set(ends) == {"imported", "refused"} and min(ends.values()) > 20, ends
