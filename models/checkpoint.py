@@ -5,7 +5,6 @@ Its first line is a checksum over the rest.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
@@ -23,6 +22,7 @@ from models.labels import KINDS, LabelScale, Scaling
 from models.scoring import Weights
 from models.settings import NetworkConfig
 from twin.atomic import write_bytes
+from twin.checksums import signed, verified
 from twin.errors import BadInput
 from twin.metrics import METRICS
 from twin.spec import Spec, parse
@@ -118,7 +118,7 @@ def _leaves(node: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 SUFFIX = ".msgpack"
 _FORMAT = "streamtwin cost model 2"
-_SUM = b"streamtwin cost model, sha256 "
+_WHAT = b"streamtwin cost model"
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def save(ensemble: Ensemble, folder: Path) -> None:
         "members": {str(index): member for index, member in enumerate(ensemble.members)},
         "manifest": dict(ensemble.manifest),
     }
-    write_bytes(folder / f"{ensemble.name}{SUFFIX}", _signed(serialization.msgpack_serialize(body)))
+    write_bytes(folder / f"{ensemble.name}{SUFFIX}", signed(serialization.msgpack_serialize(body), _WHAT))
 
 
 def read(path: Path) -> Ensemble:
@@ -189,7 +189,7 @@ def read(path: Path) -> Ensemble:
 def _raw(path: Path) -> dict[str, Any]:
     corrupt = f"{path} is not a cost model, or damaged; train again with 'twin train'"
     try:
-        body = serialization.msgpack_restore(_checked(path.read_bytes()))
+        body = serialization.msgpack_restore(verified(path.read_bytes(), _WHAT))
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadInput(f"{corrupt} ({type(error).__name__})") from None
     if not isinstance(body, dict) or body.get("format") != _FORMAT:
@@ -200,20 +200,6 @@ def _raw(path: Path) -> dict[str, Any]:
 def _listed(values: tuple[Any, ...]) -> list[Any]:
     """Tuples in tuples as lists, which msgpack knows."""
     return [_listed(each) if isinstance(each, tuple) else each for each in values]
-
-
-def _signed(content: bytes) -> bytes:
-    return b"%s%s\n%s" % (_SUM, hashlib.sha256(content).hexdigest().encode(), content)
-
-
-def _checked(content: bytes) -> bytes:
-    """What was signed; as it is, if it was written before there were checksums. Raises ValueError if it is damaged."""
-    if not content.startswith(_SUM):
-        return content
-    head, _, rest = content.partition(b"\n")
-    if head.removeprefix(_SUM) != hashlib.sha256(rest).hexdigest().encode():
-        raise ValueError("checksum")
-    return rest
 
 
 def read_all(folder: Path) -> tuple[Ensemble, ...]:

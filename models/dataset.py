@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from models import encoded_file, encoding
 from models.encoding import Encoded, Progress, Reprofiled, Text, encode, encode_texts
 from models.graph import GraphTable
+from twin.checksums import SUMS, digest, sums
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.metrics import METRICS, REGRESSION_METRICS
@@ -142,6 +143,8 @@ def _columns(path: Path) -> dict[str, list[object]]:
     files = [path] if path.is_file() else sorted(file for file in path.glob("**/*.parquet") if file.is_file())
     if not files:
         raise BadInput(f"{path}: no Parquet file of training rows there; {REMEDY}")
+    for sealed in path.glob(f"**/{SUMS}"):
+        _require_whole(sealed.parent)
     tables = []
     for file in files:
         try:
@@ -161,6 +164,15 @@ def _columns(path: Path) -> dict[str, list[object]]:
     if not columns["run"]:
         raise BadInput(f"{path} has no rows; no run of the corpus succeeded, or it is empty")
     return columns
+
+
+def _require_whole(folder: Path) -> None:
+    """Raises BadInput if a file in a folder with checksums is missing, another one, or not as it was written."""
+    known = sums(folder) or {}
+    files = {file.relative_to(folder).as_posix() for file in folder.glob("**/*.parquet") if file.is_file()}
+    for name in sorted(files | known.keys()):
+        if name not in files or known.get(name) != digest(folder / name):
+            raise BadInput(f"{folder / name} is not as it was written; {REMEDY}")
 
 
 def _typed(file: Path, table: pa.Table) -> pa.Table:

@@ -6,7 +6,9 @@ The file is named after the code that encodes, so that other code never reads it
 from __future__ import annotations
 
 import hashlib
+import struct
 import zipfile
+import zlib
 from functools import cache
 from pathlib import Path
 
@@ -67,5 +69,5 @@ def read(folder: Path, config_hash: np.ndarray, reprofiled: Reprofiled | None = 
             streams, updates, placements = (ragged(name) for name in _RAGGED)
             table = GraphTable(nodes, streams, updates, placements, arrays["context"], arrays["rates"])
             return Encoded(table, arrays["flat"], arrays["derived"], arrays["about"])
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile):
+    except (OSError, LookupError, ValueError, RuntimeError, EOFError, struct.error, zlib.error, zipfile.BadZipFile):
         return None

@@ -13,8 +13,10 @@ from flax import serialization
 
 from models.training import CurvePoint, TrainedNetwork
 from twin.atomic import write_bytes
+from twin.checksums import signed, verified
 
 TRAINING, SUFFIX = "training.json", ".msgpack"
+_WHAT = b"streamtwin network"
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class MemberCheckpoints:
 def _read(path: Path) -> TrainedNetwork | None:
     """None if the file is damaged."""
     try:
-        body = serialization.msgpack_restore(path.read_bytes())
+        body = serialization.msgpack_restore(verified(path.read_bytes(), _WHAT))
         curve = tuple(CurvePoint(int(step), training, validation) for step, training, validation in body["curve"])
         return TrainedNetwork(body["parameters"], curve, int(body["seed"]))
     except (ValueError, TypeError, KeyError):
@@ -72,4 +74,4 @@ def _read(path: Path) -> TrainedNetwork | None:
 def _write(path: Path, member: TrainedNetwork) -> None:
     """Whole or not at all."""
     body = {"parameters": member.parameters, "curve": [list(each) for each in member.curve], "seed": str(member.seed)}
-    write_bytes(path, serialization.msgpack_serialize(body))
+    write_bytes(path, signed(serialization.msgpack_serialize(body), _WHAT))

@@ -18,6 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from spark.aggregate import labels, training_rows
 from spark.jobs import run_job
 from twin.atomic import new_folder, write_text
+from twin.checksums import seal
 from twin.corpus.card import card
 from twin.corpus.card_text import card_text
 from twin.corpus.chunk import Chunk
@@ -58,6 +59,7 @@ def write_dataset(spark: SparkSession, corpus: Path, folder: Path, *, partial: b
         count = _check_rows(made / ROWS, corpus)
         summary = DatasetSummary(runs=runs, rows=count, failed=runs - count)
         write_json(made / MANIFEST, _manifest(read_manifest(corpus), summary))
+        seal(made, sorted(part.relative_to(made).as_posix() for part in made.rglob("*.parquet") if part.is_file()))
     return summary
 
 

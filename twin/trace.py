@@ -6,7 +6,6 @@ runs; it appears whole or not at all.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from twin.atomic import new_folder
+from twin.checksums import digest, seal, sums
 from twin.errors import BadInput
 
 _F, _I, _S, _B = pa.float64(), pa.int64(), pa.string(), pa.bool_()
@@ -166,8 +166,6 @@ RETIRED: Mapping[str, tuple[str, ...]] = {"runs": ("fidelity",)}
 """Columns of traces of older versions, which are passed over."""
 OPTIONAL = frozenset({"subtasks"})
 """Tables that have no file where they have no rows."""
-SUMS = "SHA256SUMS"
-"""Checksums of the files, as the program sha256sum writes and checks them."""
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 """For each table name, its rows; a table without rows may be left out."""
@@ -192,38 +190,28 @@ def write_tables(rows: Rows, folder: Path) -> None:
         if name in OPTIONAL and not rows.get(name):
             continue
         table = pa.Table.from_pylist([dict(row) for row in rows.get(name, ())], schema=schema)
-        written.append(folder / f"{name}.parquet")
-        pq.write_table(table, written[-1], compression="zstd")
-    (folder / SUMS).write_text("".join(f"{_sum(file)}  {file.name}\n" for file in written))
-
-
-def _sum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        written.append(f"{name}.parquet")
+        pq.write_table(table, folder / written[-1], compression="zstd")
+    seal(folder, written)
 
 
 def damage(folder: Path) -> str:
     """What in a trace folder is not as it was written; empty if all is. Without checksums, what cannot be read."""
-    sums = _known_sums(folder) if (folder / SUMS).is_file() else None
+    known = sums(folder)
     for name in TABLES:
         file = f"{name}.parquet"
         if not (folder / file).is_file():
-            if name in OPTIONAL and file not in (sums or ()):
+            if name in OPTIONAL and file not in (known or ()):
                 continue
             return f"{file} is missing"
-        if sums is None:
+        if known is None:
             try:
                 read_table(folder, name)
             except BadInput as error:
                 return str(error)
-        elif _sum(folder / file) != sums.get(file):
+        elif digest(folder / file) != known.get(file):
             return f"{file} is not as it was written"
     return ""
-
-
-def _known_sums(folder: Path) -> dict[str, str]:
-    pairs = (line.split(maxsplit=1) for line in (folder / SUMS).read_text(errors="replace").splitlines())
-    return {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
 
 
 def read_table(folder: Path, table: str) -> pa.Table:

@@ -12,6 +12,8 @@ from twin.errors import BadInput
 from twin.metrics import TABLE, Totals
 from twin.scenario import config_hash
 
+ROWS = "rows.parquet"
+
 
 def training_row(point: Point, index: int, seconds: float) -> dict[str, Any]:
     """One row of `twin.trace.TRAINING_ROWS`. What was not measured has no label. seconds: how long was measured."""
@@ -75,8 +77,10 @@ def write_rows(rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
     import pyarrow.parquet as pq
 
     from twin.atomic import new_folder
+    from twin.checksums import seal
     from twin.trace import TRAINING_ROWS
 
     schema = TRAINING_ROWS.append(pa.field("measured", pa.bool_()))
     with new_folder(folder) as aside:
-        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=schema), aside / "rows.parquet")
+        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=schema), aside / ROWS)
+        seal(aside, [ROWS])

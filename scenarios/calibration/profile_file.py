@@ -16,11 +16,14 @@ from scenarios.calibration.structures import By, Structure
 from scenarios.calibration.unit_costs import OWN
 from scenarios.files.scenario_file import read_text
 from scenarios.files.yaml_text import parse_text, to_text
+from twin.checksums import ChecksumError, signed, verified
 from twin.errors import BadInput, suggest
 from twin.profiles import EngineProfile
 from twin.scenario import Scenario, config_hash
 from twin.spec import Spec, parse
 from twin.version import VERSION
+
+_WHAT = b"# streamtwin profile"
 
 
 class CalibratedProfile(Spec):
@@ -69,13 +72,20 @@ def profile_of(
 
 
 def dump(profile: CalibratedProfile) -> str:
-    """A text that loads back equal."""
-    return to_text(profile.model_dump(mode="json", exclude_none=True))
+    """A text that loads back equal; its first line, a comment, has its checksum."""
+    return signed(to_text(profile.model_dump(mode="json", exclude_none=True)).encode(), _WHAT).decode()
 
 
 def load(path: Path) -> CalibratedProfile:
     """What a file holds. Raises BadInput, in one line, if there is none, or it is not a calibrated profile."""
-    data = parse_text(read_text(path), str(path))
+    try:
+        text = verified(read_text(path).encode(), _WHAT).decode()
+    except ChecksumError:
+        raise BadInput(
+            f"{path} is not as 'twin calibrate' wrote it; calibrate again, or remove its first line if it was changed "
+            "on purpose"
+        ) from None
+    data = parse_text(text, str(path))
     if isinstance(data, Mapping) and "query" in data:
         raise BadInput(f"{path} is a scenario, which comes first: twin use-profile SCENARIO PROFILE")
     if not isinstance(data, Mapping) or "estimates" not in data:

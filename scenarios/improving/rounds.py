@@ -24,6 +24,7 @@ from scenarios.learning.learner import steps
 from scenarios.questions.bench import Bench
 from scenarios.questions.kept import RunOutcome
 from twin.atomic import new_folder
+from twin.errors import BadInput
 from twin.metrics import METRICS, REGRESSION_METRICS
 from twin.randomness import child_seed, stream
 from twin.scenario import Scenario, config_hash
@@ -113,7 +114,10 @@ def _improved(
     audience: Audience,
 ) -> LearnedCostModel:
     if folder.is_dir():
-        return LearnedCostModel(folder.name, read_all(folder))
+        try:
+            return LearnedCostModel(folder.name, read_all(folder))
+        except BadInput as error:
+            audience.stage(f"learning again: {error}")
     rows = rows_of(jobs, outcomes)
     parts = split(rows, how.seed, valid=VALID, test=0.0)
     if how.rehearsed is not None:
@@ -132,6 +136,6 @@ def _pace(rows: int) -> FineTuning:
 
 def _write(ensembles: Sequence[Ensemble], folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with new_folder(folder) as aside:
+    with new_folder(folder, replacing=True) as aside:
         for ensemble in ensembles:
             save(ensemble, aside)

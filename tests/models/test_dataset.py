@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from models.dataset import Dataset, of_deployments, read, split
 from tests.models.deployments import random_deployment
+from twin.checksums import seal
 from twin.errors import BadInput
 from twin.trace import TRAINING_ROWS
 
@@ -62,6 +63,28 @@ def test_a_folder_of_files_is_their_union(tmp_path: Path) -> None:
     written(tmp_path / "a", rows()[:5])
     written(tmp_path / "b", rows()[5:])
     np.testing.assert_array_equal(read(tmp_path).labels_GxA, read(written(tmp_path / "c", rows())).labels_GxA)
+
+
+def test_a_changed_bit_of_a_sealed_dataset_is_found(tmp_path: Path) -> None:
+    """Without checksums three flipped bits in four change values, and nobody notices."""
+    file = written(tmp_path, rows(4)) / "rows.parquet"
+    seal(tmp_path, ["rows.parquet"])
+    content, rng = file.read_bytes(), np.random.default_rng(0)
+    for _ in range(100):
+        bit = int(rng.integers(8 * len(content)))
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << bit % 8
+        file.write_bytes(changed)
+        with pytest.raises(BadInput, match=r"rows\.parquet is not as it was written; make the dataset again"):
+            read(tmp_path)
+    file.write_bytes(content)
+    assert len(read(tmp_path)) == 4
+    written(tmp_path / "more", rows(2))
+    with pytest.raises(BadInput, match="more/rows"):
+        read(tmp_path)
+    file.unlink()
+    with pytest.raises(BadInput, match="is not as it was written"):
+        read(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -78,8 +78,11 @@ def test_a_damaged_network_is_trained_again(tmp_path: Path, damage: bytes) -> No
     kept = under_way(tmp_path / "model", dataset(), SHORT, WANTED, 1)
     kept("all", 0, lambda: TrainedNetwork({}, (), 1))
     assert kept("all", 0, lambda: TrainedNetwork({}, (), 2)).seed == 1
-    (tmp_path / ".model.training" / "all-0.msgpack").write_bytes(damage)
+    path = tmp_path / ".model.training" / "all-0.msgpack"
+    path.write_bytes(damage)
     assert kept("all", 0, lambda: TrainedNetwork({}, (), 3)).seed == 3
+    path.write_bytes(path.read_bytes()[:-1] + bytes([path.read_bytes()[-1] ^ 1]))
+    assert kept("all", 0, lambda: TrainedNetwork({}, (), 4)).seed == 4
 
 
 def test_what_cannot_be_learned_leaves_nothing(tmp_path: Path) -> None:

@@ -152,6 +152,9 @@ def test_a_course_is_told_kept_and_gone_on_with(tmp_path, capsys):
     assert both["rows"][:2] == first["rows"]
     assert (out / "runs.jsonl").read_text().splitlines()[: len(runs)] == runs
     assert "active minus random" in both["compared"]
+    (model,) = (out / "models" / "active-1").glob("*.msgpack")
+    model.write_bytes(model.read_bytes()[:-1])
+    assert answer("--rounds", "1", "--against", "random")["rows"] == both["rows"], "what is damaged is learned again"
     assert (out / "figure.png").stat().st_size > 0
     assert sorted(each.name for each in (out / "models").iterdir()) == ["active-1", "random-1"]
     assert "another question" in refused(capsys, *asked, "--seed", "4")

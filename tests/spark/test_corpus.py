@@ -17,13 +17,14 @@ from pyspark.sql import SparkSession
 from spark.corpus import default_chunk_runs, write_corpus
 from tests.spark.fakes import Broken, DyingOnce, Slow, make, simulate
 from tests.spark.interruptible import SPEC
+from twin.checksums import SUMS
 from twin.corpus.chunk import Chunk
 from twin.corpus.chunks import audit, cut
 from twin.corpus.manifest import CorpusSpec, check_corpus, open_corpus, read_manifest, sole_writer
 from twin.errors import BadInput
 from twin.randomness import child_seed
 from twin.scenario import RunSettings
-from twin.trace import SUMS, TABLES, read_table
+from twin.trace import TABLES, read_table
 
 pytestmark = pytest.mark.spark
 

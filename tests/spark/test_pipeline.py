@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,9 +16,10 @@ from pyspark.sql import SparkSession
 from spark.corpus import write_corpus
 from spark.pipeline import write_dataset
 from tests.spark.fakes import Broken, make
+from twin.checksums import SUMS
 from twin.corpus.manifest import CorpusSpec, content_hash
 from twin.errors import BadInput
-from twin.trace import OPERATORS, SUMS, TRAINING_ROWS
+from twin.trace import OPERATORS, TRAINING_ROWS
 
 pytestmark = pytest.mark.spark
 
@@ -57,7 +59,12 @@ def test_a_dataset_holds_every_successful_run_in_order_and_says_where_it_is_from
     summary = write_dataset(spark, made, tmp_path / "deep" / "dataset")
     assert (summary.runs, summary.rows, summary.failed) == (RUNS, RUNS - 1, 1)
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["dataset"]
-    assert sorted(path.name for path in (tmp_path / "deep" / "dataset").iterdir()) == ["manifest.json", "rows.parquet"]
+    names = sorted(path.name for path in (tmp_path / "deep" / "dataset").iterdir())
+    assert names == [SUMS, "manifest.json", "rows.parquet"]
+    check = subprocess.run(
+        ["sha256sum", "-c", SUMS], cwd=tmp_path / "deep" / "dataset", capture_output=True, check=False
+    )
+    assert check.returncode == 0 and check.stdout.startswith(b"rows.parquet/part-")
     rows = pq.read_table(tmp_path / "deep" / "dataset" / "rows.parquet")
     assert rows["index"].to_pylist() == [0, 1, 2, 4, 5, 6]
     assert rows.schema.names == TRAINING_ROWS.names

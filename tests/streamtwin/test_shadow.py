@@ -122,6 +122,17 @@ def test_a_trend_is_told_from_chance():
     assert trend(times_s, [7.0] * 5, 50.0).ahead(1e6) == 7.0
 
 
+@pytest.mark.parametrize("text", ["", "{", "3", '{"start_s": 1}', "\xff"])
+def test_what_it_kept_and_cannot_read_is_named(tmp_path, text):
+    tables.write(tmp_path, tables.STATISTICS, 10.0, [{"start_s": 10.0, "end_s": 20.0, "at_s": 15.0, "operator": "in"}])
+    (window,) = tables.before(tmp_path, 20.0, 5)
+    assert window.end_s == 20.0
+    (file,) = (tmp_path / tables.STATISTICS).iterdir()
+    file.write_text(text, encoding="latin-1")
+    with pytest.raises(BadInput, match=f"{file.name} is damaged"):
+        tables.before(tmp_path, 20.0, 5)
+
+
 def test_bad_files_are_named():
     for text, wrong in (("time,metric\n1,x", "has no value; its columns are time, metric"), ("", "holds no samples"),
                         ("time,metric,value\n1,numRecordsIn,3", "has no label operator"),

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from twin.atomic import new_folder
-from twin.trace import SUMS, TABLES, damage, read_table, write_trace
+from twin.checksums import SUMS
+from twin.trace import TABLES, damage, read_table, write_trace
 
 ROWS = {
     "runs": [{"run": "r-1", "index": 1, "status": "ok"}],

@@ -7,12 +7,12 @@ the shadow ends.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from scenarios.files import documents
-from streamtwin.connect.shadow.window import Window, of_rows
+from streamtwin.connect.shadow.window import TIMES, Window, of_rows
 from twin.atomic import write_text
 from twin.errors import BadInput
 
@@ -33,17 +33,28 @@ def write(out: Path, table: str, start_s: float, rows: Sequence[Any]) -> None:
 def read(out: Path, table: str, kind: type[Row]) -> list[Row]:
     """All rows in the order of the windows."""
     paths = sorted((out / table).glob(f"*{SUFFIX}"))
-    return [documents.read(kind, line) for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
+    return [row for path in paths for row in _read(path, lambda line: documents.read(kind, line))]
 
 
 def before(out: Path, start_s: float, count: int) -> list[Window]:
     """The last so many windows that began before, oldest first."""
     names = sorted(path for path in (out / STATISTICS).glob(f"*{SUFFIX}") if path.name < _name(start_s))
-    return [of_rows(_rows(path)) for path in names[-count:]] if count else []
+    return [of_rows(_read(path, _readings)) for path in names[-count:]] if count else []
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+def _read(path: Path, row: Callable[[str], Row]) -> list[Row]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return [row(line) for line in lines or ("",)]
+    except (OSError, ValueError, TypeError) as error:
+        raise BadInput(f"{path} is damaged ({error}); remove it") from None
+
+
+def _readings(line: str) -> dict[str, Any]:
+    found = json.loads(line)
+    if not isinstance(found, dict) or not set(TIMES) <= found.keys():
+        raise ValueError("it is no window")
+    return found
 
 
 def _name(start_s: float) -> str:

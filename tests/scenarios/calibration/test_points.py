@@ -127,6 +127,13 @@ def test_a_profile_of_another_machine_or_job_is_refused(files: tuple[Path, Path]
     other = scenario_file.load("word-count")
     with pytest.raises(BadInput, match="cost of operator 'source', which"):
         profile_file.applied(loaded, other)
+    text = (tmp_path / "profile.yaml").read_text()
+    changed = f"{text}# of Tuesday\n"
+    (tmp_path / "profile.yaml").write_text(changed)
+    with pytest.raises(BadInput, match="is not as 'twin calibrate' wrote it"):
+        profile_file.load(tmp_path / "profile.yaml")
+    (tmp_path / "profile.yaml").write_text(changed.partition("\n")[2])
+    assert profile_file.load(tmp_path / "profile.yaml") == loaded, "whoever changes it on purpose removes that line"
 
 
 BAD = {
