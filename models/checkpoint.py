@@ -6,19 +6,19 @@ Its first line is a checksum over the rest.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 import numpy as np
 from flax import serialization
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, TypeAdapter, model_validator
 
 from models.coverage import Coverage
 from models.features import FEATURE_VERSION
 from models.gnn import Parameters, shapes
-from models.labels import KINDS, LabelScale, Scaling
+from models.labels import KINDS, Scaling
 from models.scoring import Weights
 from models.settings import NetworkConfig
 from twin.atomic import write_bytes
@@ -26,15 +26,6 @@ from twin.checksums import signed, verified
 from twin.errors import BadInput
 from twin.metrics import METRICS
 from twin.spec import Spec, parse
-
-
-class ScalingBody(Spec):
-    """As models.labels.Scaling."""
-
-    mean: tuple[float, ...]
-    deviation: tuple[Annotated[float, Field(gt=0)], ...]
-    scale: LabelScale
-    gate: tuple[tuple[Annotated[float, Field(ge=0, le=1)], ...], ...] = ()
 
 
 class CurveBody(Spec):
@@ -68,7 +59,7 @@ class Body(Spec):
     feature_version: str
     metrics: Annotated[tuple[str, ...], Field(min_length=1)]
     config: NetworkConfig
-    scaling: ScalingBody
+    scaling: Scaling
     members: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
     manifest: ManifestBody
 
@@ -149,16 +140,12 @@ class Ensemble:
 
 def save(ensemble: Ensemble, folder: Path) -> None:
     """Writes FOLDER/NAME.msgpack; it appears whole or not at all, and replaces an older one."""
-    scaling = ensemble.scaling
     body = {
         "format": _FORMAT,
         "feature_version": FEATURE_VERSION,
         "metrics": list(ensemble.metrics),
         "config": ensemble.config.model_dump(mode="json"),
-        "scaling": {
-            **asdict(scaling),
-            **{name: _listed(getattr(scaling, name)) for name in ("mean", "deviation", "gate")},
-        },
+        "scaling": TypeAdapter(Scaling).dump_python(ensemble.scaling, mode="json"),
         "members": {str(index): member for index, member in enumerate(ensemble.members)},
         "manifest": dict(ensemble.manifest),
     }
@@ -180,7 +167,7 @@ def read(path: Path) -> Ensemble:
     return Ensemble(
         metrics=body.metrics,
         config=body.config,
-        scaling=Scaling(body.scaling.mean, body.scaling.deviation, body.scaling.scale, body.scaling.gate),
+        scaling=body.scaling,
         members=tuple(body.members[str(index)] for index in range(len(body.members))),
         manifest=raw["manifest"],
     )
@@ -195,11 +182,6 @@ def _raw(path: Path) -> dict[str, Any]:
     if not isinstance(body, dict) or body.get("format") != _FORMAT:
         raise BadInput(corrupt)
     return body
-
-
-def _listed(values: tuple[Any, ...]) -> list[Any]:
-    """Tuples in tuples as lists, which msgpack knows."""
-    return [_listed(each) if isinstance(each, tuple) else each for each in values]
 
 
 def read_all(folder: Path) -> tuple[Ensemble, ...]:

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import ConfigDict, Field, FiniteFloat, with_config
 
 from twin.errors import BadInput
 from twin.metrics import BINARY_METRICS, METRICS
@@ -35,16 +36,16 @@ RELATIVE: frozenset[str] = frozenset({"ratio", "residual"})
 """Scales of which the rate model's answer is a part."""
 
 
+@with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True, slots=True)
 class Scaling:
     """Standardisation of the targets of the metrics of one network: (y on its scale - mean) / deviation; binary: 0
-    and 1. gate: share of each output that counts, from 0 to 1, by kind of plan
-    (models.plan_kinds) and metric; none: all of it."""
+    and 1. gate: share of each output that counts, from 0 to 1, by kind of plan (KINDS) and metric; none: all of it."""
 
-    mean: tuple[float, ...]
-    deviation: tuple[float, ...]
+    mean: tuple[FiniteFloat, ...]
+    deviation: tuple[Annotated[FiniteFloat, Field(gt=0)], ...]
     scale: LabelScale = "log"
-    gate: tuple[tuple[float, ...], ...] = ()
+    gate: tuple[tuple[Annotated[float, Field(ge=0, le=1)], ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,34 +63,47 @@ def binary(metrics: Sequence[str]) -> np.ndarray:
     return np.array([metric in BINARY_METRICS for metric in metrics])
 
 
+def on_scale(labels: np.ndarray, rates: np.ndarray, scale: LabelScale) -> np.ndarray:
+    """Regressions on their scale, beside what the rate model says; NaN where there is no label."""
+    floored = np.maximum(labels, LABEL_FLOOR)
+    values = np.log1p(floored) if scale == "log1p" else np.log(floored)
+    return np.clip(values - _log(rates), -RATIO_LIMIT, RATIO_LIMIT) if scale in RELATIVE else values
+
+
+def log_costs(values: np.ndarray, rates: np.ndarray, scale: LabelScale) -> np.ndarray:
+    """From regressions on their scale back to logarithms of costs."""
+    if scale == "log1p":
+        values = _log(np.expm1(np.clip(values, 0.0, LOG_LIMIT)))
+    if scale in RELATIVE:
+        values = values + _log(rates)
+    return np.clip(values, -LOG_LIMIT, LOG_LIMIT)
+
+
+def require_learnable(metric: str, label_N: np.ndarray, where: str) -> None:
+    """Raises BadInput if no row has a label, or a yes-or-no metric has one class only."""
+    known = label_N[~np.isnan(label_N)]
+    if not len(known):
+        raise BadInput(f"{metric} has no label in the {where} rows: no run succeeded; simulate other scenarios")
+    if metric in BINARY_METRICS and known.min() == known.max():
+        raise BadInput(
+            f"{metric} is {bool(known[0])} in all {len(known)} {where} rows, so it cannot be learned; "
+            f"add scenarios of the other class, or leave it out of the metrics"
+        )
+
+
 def scaled(metrics: Sequence[str], labels_GxA: np.ndarray, rates_GxA: np.ndarray, scale: LabelScale) -> np.ndarray:
     """[G, M]: regressions on their scale, 0 or 1 of binaries; NaN where there is no label."""
     columns = [METRICS.index(metric) for metric in metrics]
-    labels = np.maximum(labels_GxA[:, columns], LABEL_FLOOR)
-    if scale == "log1p":
-        values = np.log1p(labels)
-    else:
-        values = np.log(labels)
-    if scale in RELATIVE:
-        values = np.clip(values - _log(rates_GxA[:, columns]), -RATIO_LIMIT, RATIO_LIMIT)
-    return np.where(binary(metrics), labels_GxA[:, columns], values)
+    labels_GxM = labels_GxA[:, columns]
+    return np.where(binary(metrics), labels_GxM, on_scale(labels_GxM, rates_GxA[:, columns], scale))
 
 
 def scaling_of(metrics: Sequence[str], values_GxM: np.ndarray, scale: LabelScale) -> Scaling:
-    """From the `scaled` labels of the training rows alone.
-
-    Raises BadInput if a metric has no label, or only one class.
-    """
+    """From the `scaled` labels of the training rows alone. Raises BadInput as `require_learnable`."""
     means, deviations = [], []
     for metric, column, yes_no in zip(metrics, values_GxM.T, binary(metrics), strict=True):
+        require_learnable(metric, column, "training")
         known = column[~np.isnan(column)]
-        if not len(known):
-            raise BadInput(f"{metric} has no label in the training rows: no run succeeded; simulate other scenarios")
-        if yes_no and known.min() == known.max():
-            raise BadInput(
-                f"{metric} is {bool(known[0])} in all {len(known)} training rows, so it cannot be learned; "
-                f"add scenarios of the other class, or leave it out of the metrics"
-            )
         means.append(0.0 if yes_no or scale == "residual" else float(known.mean()))
         deviations.append(1.0 if yes_no else max(float(np.sqrt(np.mean((known - means[-1]) ** 2))), 1e-3))
     return Scaling(tuple(means), tuple(deviations), scale)
@@ -129,11 +143,7 @@ def in_units(metrics: Sequence[str], outputs_GxM: np.ndarray, rates_GxA: np.ndar
     if scaling.gate:
         outputs_GxM = outputs_GxM * np.array(scaling.gate)[kinds_of_plans(rates_GxA)]
     values = outputs_GxM * np.array(scaling.deviation) + np.array(scaling.mean)
-    if scaling.scale == "log1p":
-        values = _log(np.expm1(np.clip(values, 0.0, LOG_LIMIT)))
-    if scaling.scale in RELATIVE:
-        values = values + _log(rates_GxA[:, [METRICS.index(metric) for metric in metrics]])
-    log_cost = np.clip(values, -LOG_LIMIT, LOG_LIMIT)
+    log_cost = log_costs(values, rates_GxA[:, [METRICS.index(metric) for metric in metrics]], scaling.scale)
     logits_GxM = outputs_GxM + logits(metrics, rates_GxA, scaling.scale)
     probability = 1 / (1 + np.exp(-np.clip(logits_GxM, -LOG_LIMIT, LOG_LIMIT)))
     return np.where(binary(metrics), probability, log_cost)

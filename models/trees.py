@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from models.coverage import Coverage
-from models.labels import LABEL_FLOOR, LOG_LIMIT, RATIO_LIMIT
+from models.labels import LABEL_FLOOR, log_costs, on_scale, require_learnable
 from twin.atomic import write_text
 from twin.errors import BadInput
 from twin.metrics import BINARY_METRICS
@@ -20,8 +20,8 @@ from twin.randomness import child_seed
 from twin.spec import Spec
 
 TreeScale = Literal["raw", "log", "ratio"]
-"""What trees of a regression learn: the label, its logarithm, or the logarithm of its ratio to the rate model's answer.
-Binary metrics are learned as they are."""
+"""What trees of a regression learn: the label, or what `models.labels` calls so. Binary metrics are learned as they
+are."""
 
 SUFFIX = ".trees.json"
 _FORMAT = "streamtwin trees 1"
@@ -69,7 +69,8 @@ class Trees:
         mean = np.mean([np.asarray(each.predict(x_NxF, num_threads=1)) for each in self.boosters], axis=0)
         if self.metric in BINARY_METRICS:
             return np.asarray(mean)
-        return _in_units(mean, rates_N, self.scale)
+        cost_N = mean if self.scale == "raw" else np.exp(log_costs(mean, rates_N, self.scale))
+        return np.maximum(cost_N, LABEL_FLOOR)
 
 
 def train_trees(
@@ -80,7 +81,9 @@ def train_trees(
     TreeRows without a label are left out. Raises BadInput if that leaves none, or a binary metric has one class only.
     """
     train, valid = train.known(), valid.known()
-    _check(metric, train, valid)
+    require_learnable(metric, train.label_N, "training")
+    if not len(valid.label_N):
+        raise BadInput(f"{metric} has no label in the validation rows: no run succeeded; simulate other scenarios")
     yes_no = metric in BINARY_METRICS
     options = {**_options(settings), "objective": "binary" if yes_no else "l2"}
     share = float(train.label_N.mean()) if yes_no else 0.5
@@ -119,35 +122,8 @@ def _options(settings: TreeSettings) -> dict[str, Any]:
     }
 
 
-def _check(metric: str, train: TreeRows, valid: TreeRows) -> None:
-    for part, name in ((train, "training"), (valid, "validation")):
-        if not len(part.label_N):
-            raise BadInput(f"{metric} has no label in the {name} rows: no run succeeded; simulate more scenarios")
-    if metric in BINARY_METRICS and train.label_N.min() == train.label_N.max():
-        raise BadInput(
-            f"{metric} is {bool(train.label_N[0])} in all {len(train.label_N)} training rows, so it cannot be learned; "
-            f"add scenarios of the other class, or leave it out of the metrics"
-        )
-
-
 def _learned(rows: TreeRows, scale: TreeScale) -> np.ndarray:
-    if scale == "raw":
-        return rows.label_N
-    label_N = _log(rows.label_N)
-    if scale == "ratio":
-        label_N = np.clip(label_N - _log(rows.rates_N), -RATIO_LIMIT, RATIO_LIMIT)
-    return label_N
-
-
-def _in_units(value_N: np.ndarray, rates_N: np.ndarray, scale: TreeScale) -> np.ndarray:
-    if scale == "ratio":
-        value_N = value_N + _log(rates_N)
-    cost_N = value_N if scale == "raw" else np.exp(np.clip(value_N, -LOG_LIMIT, LOG_LIMIT))
-    return np.maximum(cost_N, LABEL_FLOOR)
-
-
-def _log(values: np.ndarray) -> np.ndarray:
-    return np.asarray(np.log(np.maximum(values, LABEL_FLOOR)))
+    return rows.label_N if scale == "raw" else on_scale(rows.label_N, rows.rates_N, scale)
 
 
 def save(trees: Trees, folder: Path, features: str, seen: Coverage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shutil
@@ -38,7 +39,8 @@ def new_folder(folder: Path, *, replacing: bool = False) -> Iterator[Path]:
     replacing: what is there by then is removed; without, OSError is raised if `folder` is there and not empty.
     """
     aside = _aside(folder)
-    shutil.rmtree(aside, ignore_errors=True)
+    for left in (aside, *_abandoned(aside)):
+        shutil.rmtree(left, ignore_errors=True)
     aside.mkdir(parents=True)
     try:
         yield aside
@@ -68,6 +70,19 @@ def _aside(path: Path) -> Path:
     """A name that no other process takes, nor one of another machine or container, where process numbers repeat."""
     host = re.sub(r"[^\w-]", "-", socket.gethostname())[:HOST_LENGTH]
     return path.with_name(f".{path.name}.{host}.{os.getpid()}{PARTIAL}")
+
+
+def _abandoned(aside: Path) -> Iterator[Path]:
+    """What processes of this machine that were killed left in place of the same folder."""
+    start = aside.name.removesuffix(f"{os.getpid()}{PARTIAL}")
+    for path in aside.parent.glob(f"{glob.escape(start)}*{PARTIAL}"):
+        process = path.name.removeprefix(start).removesuffix(PARTIAL)
+        try:
+            os.kill(int(process), 0)
+        except ProcessLookupError:
+            yield path
+        except (ValueError, OverflowError, PermissionError):  # of another name, or of another user
+            continue
 
 
 def _sync(path: Path) -> None:

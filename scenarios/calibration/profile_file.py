@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +20,7 @@ from scenarios.calibration.unit_costs import OWN
 from scenarios.files.scenario_file import read_text
 from scenarios.files.yaml_text import parse_text, to_text
 from twin.checksums import ChecksumError, signed, verified
+from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.profiles import EngineProfile
 from twin.scenario import Scenario, config_hash
@@ -24,6 +28,8 @@ from twin.spec import Spec, parse
 from twin.version import VERSION
 
 _WHAT = b"# streamtwin profile"
+LEARN_FROM = 200
+"""Measured runs from which fine-tuning was of use on hidden engines; with fewer the rate model alone is as good."""
 
 
 class CalibratedProfile(Spec):
@@ -134,3 +140,19 @@ def _under(
     as_before = scenario.model_copy(update={"engine": profile.engine})
     structure = Structure(profile.by, profile.exponent, profile.own_cores)
     return under(as_before, structure, profile.exponent, costs, hidden)
+
+
+@dataclass(frozen=True)
+class UnderProfile:
+    """A models.encoding.Reprofiled: every deployment under the profile's constants."""
+
+    profile: CalibratedProfile
+
+    @cached_property
+    def name(self) -> str:
+        """A hash of all that the profile says."""
+        return f"profile-{hashlib.sha256(dump(self.profile).encode()).hexdigest()[:12]}"
+
+    def __call__(self, deployment: Deployment, run: str) -> Deployment:
+        """Raises BadInput if costs are of operators that the deployment does not have."""
+        return applied(self.profile, Scenario.of(deployment).model_copy(update={"name": run})).deployment

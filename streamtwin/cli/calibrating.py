@@ -44,8 +44,8 @@ def calibrate(
     from scenarios.calibration import profile_file
     from scenarios.calibration.calibrate import calibrate as fitted
     from scenarios.calibration.judging import held_out
-    from scenarios.calibration.lens import LEARN_FROM
     from scenarios.calibration.point_files import read_points
+    from scenarios.calibration.profile_file import LEARN_FROM
     from scenarios.files.traces import check_free, write_text
     from twin.errors import BadInput
 

@@ -14,7 +14,7 @@ from twin.errors import BadInput
 
 if TYPE_CHECKING:
     from models.prediction import LearnedCostModel
-    from scenarios.calibration.lens import UnderProfile
+    from scenarios.calibration.profile_file import UnderProfile
 
 SHIPPED = "learned"
 DatasetFolder = Annotated[Path, typer.Argument(metavar="DATASET", help="A folder that `twin dataset` wrote.")]
@@ -113,7 +113,7 @@ def train(
 
 def _lens(profile: Path | None) -> UnderProfile | None:
     from scenarios.calibration import profile_file
-    from scenarios.calibration.lens import UnderProfile
+    from scenarios.calibration.profile_file import UnderProfile
 
     return None if profile is None else UnderProfile(profile_file.load(profile))
 

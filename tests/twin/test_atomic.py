@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,3 +53,17 @@ def test_nothing_written_is_an_error_not_an_empty_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), new_file(tmp_path / "nothing"):
         pass
     assert not list(tmp_path.iterdir())
+
+
+def test_what_a_killed_process_left_goes_with_the_next_try(tmp_path: Path) -> None:
+    killing = (
+        "import os, pathlib, signal, sys\nfrom twin.atomic import new_folder\n"
+        "with new_folder(pathlib.Path(sys.argv[1])) as aside:\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    folder, other = tmp_path / "folder [1]", tmp_path / ".folder [1].elsewhere.1.partial"
+    other.mkdir()
+    subprocess.run([sys.executable, "-c", killing, str(folder)], check=False)
+    assert len(list(tmp_path.iterdir())) == 2
+    with new_folder(folder) as aside:
+        assert sorted(tmp_path.iterdir()) == sorted([aside, other]), "one of another machine may still be written"
+    assert sorted(tmp_path.iterdir()) == sorted([folder, other])

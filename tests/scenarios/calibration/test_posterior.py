@@ -10,9 +10,9 @@ import pytest
 from scenarios.calibration import posterior, profile_file
 from scenarios.calibration.calibrate import calibrate
 from scenarios.calibration.least_squares import LinearFit
-from scenarios.calibration.lens import UnderProfile
 from scenarios.calibration.point import Point
 from scenarios.calibration.predicting import predict
+from scenarios.calibration.profile_file import UnderProfile
 from scenarios.planning.calibrated_cost import CalibratedCostModel
 from scenarios.planning.cost_models import cost_model
 from tests.scenarios.calibration.engines import at_rates, formula, job
