@@ -70,25 +70,25 @@ class JobsAnswer(RestAnswer):
     jobs: list[Listed]
 
 
-class Input(RestAnswer):
+class PlanInput(RestAnswer):
     id: str
     ship_strategy: str = ""
 
 
-class Node(RestAnswer):
+class PlanNode(RestAnswer):
     id: str
     description: str | None = None
-    inputs: list[Input] = []
+    inputs: list[PlanInput] = []
 
 
-class Nodes(RestAnswer):
-    nodes: list[Node]
+class PlanNodes(RestAnswer):
+    nodes: list[PlanNode]
 
 
 class PlanAnswer(RestAnswer):
     """GET /jobs/:id/plan, saved with the word `plan` around it or without."""
 
-    plan: Nodes
+    plan: PlanNodes
 
     @model_validator(mode="before")
     @classmethod
