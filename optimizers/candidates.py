@@ -12,12 +12,12 @@ import numpy as np
 
 from optimizers.counted import as_plans
 from optimizers.deadline import Deadline
-from optimizers.interface import OBJECTIVES, Candidate, Problem, Solution, Status
+from optimizers.interface import Candidate, Problem, Solution, Status
 from optimizers.program import ProgramLimits
-from optimizers.selection import Estimated, estimate, fulfilled, goodness, predicted
+from optimizers.selection import RANKS, Estimated, estimate, estimate_with, goodness
 from optimizers.space_plans import NOTHING
 from twin.errors import BadInput
-from twin.metrics import BINARY_METRICS, Slow
+from twin.metrics import Slow
 from twin.plan import ExecutionPlan
 
 AT_ONCE = 500
@@ -38,11 +38,10 @@ def by_risk(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Estimated
 
 def by_throughput(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Estimated, np.ndarray]:
     """First those that are sane; of others the one that lets the most through; then by the objective."""
-    metrics = (problem.objective, *BINARY_METRICS, "throughput_per_s")
-    objective, backpressured, success, throughput = predicted(problem, plans, metrics)
-    found = Estimated(plans, objective, backpressured, success, fulfilled(problem, plans))
-    cost = objective if OBJECTIVES[problem.objective] == "min" else -objective
-    return found, np.stack([~found.sane, np.where(found.sane, 0.0, -throughput), cost])
+    found, (throughput,) = estimate_with(problem, plans, ("throughput_per_s",))
+    keys = goodness(problem, found)
+    keys[1] = np.where(found.sane, 0.0, -throughput)
+    return found, keys
 
 
 class KnownPlans(ABC, Generic[P]):
@@ -180,7 +179,7 @@ class KnownPlans(ABC, Generic[P]):
 
     def preferred(self, row: int) -> np.ndarray | None:
         """What comes before its ranking; None if that was not asked."""
-        return None if self._prefers is None else self._keys[:-3, row]
+        return None if self._prefers is None else self._keys[:-RANKS, row]
 
 
 class Candidates(KnownPlans[np.ndarray]):

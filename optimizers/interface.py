@@ -6,19 +6,17 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import Protocol
 
 from optimizers.deadline import Deadline, Stopped, never
+from optimizers.objectives import OBJECTIVES
 from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.space import ALL_PLANS, Space
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
-from twin.metrics import REGRESSION_METRICS, TABLE, CostModel
+from twin.metrics import CostModel
 from twin.plan import ExecutionPlan
 from twin.scenario import Scenario
-
-OBJECTIVES: Mapping[str, Literal["min", "max"]] = {name: TABLE[name].better for name in REGRESSION_METRICS}
-"""Target metrics, and which way is better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +77,11 @@ class Problem:
         """Tells whoever watches; see `PlanningProgress`."""
         if self.report is not None:
             self.report(PlanningProgress(what=what, done=done, total=total, best=best, bound=bound))
+
+    @property
+    def sign(self) -> float:
+        """1 where less of the objective is better, else -1."""
+        return 1.0 if OBJECTIVES[self.objective].better == "min" else -1.0
 
     @property
     def deployment(self) -> Deployment:

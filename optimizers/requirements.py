@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
 
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
-from twin.metrics import REGRESSION_METRICS, TABLE
+from twin.metrics import QUANTILES, REGRESSION_METRICS, TABLE
 from twin.plan import ExecutionPlan
 
+MEDIAN = "p50"
 LATENCIES = tuple(name for name in REGRESSION_METRICS if TABLE[name].better == "min")
 
 
@@ -22,8 +23,8 @@ class Requirements:
     """Nothing unless something is said.
 
     head_room: share of the offered rates that a plan must bear beyond them, >= 0: no resource is used to more than
-    1 / (1 + head_room), as far as loads grow with rates. at_most: by latency, seconds that its mean may reach. prices:
-    of hosts, for optimizers that buy them; 1 of those not named.
+    1 / (1 + head_room), as far as loads grow with rates. at_most: by latency, seconds that its mean may reach, or a
+    quantile of it (`e2e_latency_s.p99`), which runs alone can tell. prices: of hosts; 1 of those not named.
 
     Raises BadInput for an unknown latency, a limit or a price that is not above 0, or a negative head room.
     """
@@ -36,8 +37,8 @@ class Requirements:
         if self.head_room is not None and not 0.0 <= self.head_room < 1e6:
             raise BadInput(f"head room must be >= 0, such as 0.2 for 20 %, got {self.head_room}")
         for name, most_s in self.at_most.items():
-            if name not in LATENCIES:
-                raise BadInput(f"unknown latency {name!r} is limited; {suggest(name, LATENCIES)}")
+            if name not in (*LATENCIES, *QUANTILES):
+                raise BadInput(f"unknown latency {name!r} is limited; {suggest(name, (*LATENCIES, *QUANTILES))}")
             if not 0.0 < most_s < math.inf:
                 raise BadInput(f"{name} at most {most_s} s: give a number of seconds above 0")
         for name, price in self.prices.items():
@@ -48,6 +49,21 @@ class Requirements:
     def factor(self) -> float:
         """On the offered rates, at which a plan must not be backpressured."""
         return 1.0 + (self.head_room or 0.0)
+
+    @property
+    def quantiles(self) -> tuple[str, ...]:
+        """The limits that runs alone can judge."""
+        return tuple(name for name in self.at_most if name in QUANTILES)
+
+    @property
+    def of_means(self) -> Requirements:
+        """As far as a cost model without quantiles can judge: where a high quantile is limited, so is the mean."""
+        limits = {name: most_s for name, most_s in self.at_most.items() if name not in QUANTILES}
+        for name in self.quantiles:
+            mean, _, quantile = name.partition(".")
+            if quantile != MEDIAN:
+                limits[mean] = min(self.at_most[name], limits.get(mean, math.inf))
+        return replace(self, at_most=limits)
 
     @property
     def words(self) -> str:

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
-from optimizers.interface import OBJECTIVES, Candidate, Problem, Solution, Status
-from optimizers.requirements import at_rate
-from twin.metrics import BINARY_METRICS, Narrowable
+from optimizers.interface import Candidate, Problem, Solution, Status
+from optimizers.objectives import OBJECTIVES
+from optimizers.requirements import LATENCIES, at_rate
+from twin.errors import BadInput
+from twin.metrics import BINARY_METRICS, QUANTILES, Estimates, Narrowable, Slow
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 
@@ -29,19 +32,36 @@ SURE = 0.2
 """Probability of backpressure below which a plan surely keeps up; the rate model says so up to 93 % of its pressure."""
 PREMIUM = 0.01
 """Relative; what that may cost at most."""
+RANKS = 4
+"""Numbers by which plans are compared."""
+USUAL = "processing_latency_s"
+"""What decides among plans that are equal in what they say themselves."""
+ERRORS = 2.0
+"""Standard errors of a mean that a run may be off."""
+NO_QUANTILES = (
+    "cost model {model!r} predicts means, so it cannot judge {name}; simulate the best plans (--prove 5), or all "
+    "plans (--cost-model sim)"
+)
 NOTHING_SANE = "every plan looked at is predicted to fail or to be backpressured; this one is the least likely to"
 NOTHING_FULFILS = "no plan that keeps up was found that {words}"
 
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """N plans with what a cost model says of them; arrays [N] as the fields of a `Candidate`."""
+    """N plans with what a cost model says of them; arrays [N] as the fields of a `Candidate`.
+
+    second: what decides among plans of equal objective, less is better. error: how far off the objective may be by
+    chance, relatively, with 95 % confidence. [N] each; reached: of the latencies that are limited, in order [N, K];
+    None: nothing is known."""
 
     plans: Sequence[ExecutionPlan]
     objective: np.ndarray
     backpressured: np.ndarray
     success: np.ndarray
     fulfils: np.ndarray | None = None
+    second: np.ndarray | None = None
+    error: np.ndarray | None = None
+    reached: np.ndarray | None = None
 
     @property
     def sane(self) -> np.ndarray:
@@ -52,10 +72,13 @@ class Estimated:
     @classmethod
     def joined(cls, parts: Sequence[Estimated], plans: Sequence[ExecutionPlan]) -> Estimated:
         """Estimates of parts of these plans, in order, as those of all."""
-        columns = zip(*((part.objective, part.backpressured, part.success) for part in parts), strict=True)
-        objective, backpressured, success = (np.concatenate(column) for column in columns)
-        fulfils = [part.fulfils for part in parts if part.fulfils is not None]
-        return cls(plans, objective, backpressured, success, np.concatenate(fulfils) if fulfils else None)
+        columns: list[Any] = [None if each[0] is None else np.concatenate(each) for each in _columns(parts)]
+        return cls(plans, *columns)
+
+    def part(self, rows: Sequence[int]) -> Estimated:
+        """Of some of the plans."""
+        columns: list[Any] = [None if each is None else each[list(rows)] for (each,) in _columns([self])]
+        return Estimated([self.plans[row] for row in rows], *columns)
 
     def candidate(self, row: int) -> Candidate:
         """One of the plans."""
@@ -67,33 +90,63 @@ class Estimated:
         )
 
 
+def _columns(parts: Sequence[Estimated]) -> list[list[Any]]:
+    """By field but the plans, those of all parts."""
+    return [[getattr(part, field.name) for part in parts] for field in fields(Estimated) if field.name != "plans"]
+
+
 def estimate(problem: Problem, plans: Sequence[ExecutionPlan]) -> Estimated:
     """The plans with what the cost model says of them. Raises ValueError if it says NaN."""
-    objective, backpressured, success = predicted(problem, plans, (problem.objective, *BINARY_METRICS))
-    return Estimated(plans, objective, backpressured, success, fulfilled(problem, plans))
+    return estimate_with(problem, plans)[0]
+
+
+def estimate_with(
+    problem: Problem, plans: Sequence[ExecutionPlan], metrics: Sequence[str] = ()
+) -> tuple[Estimated, list[np.ndarray]]:
+    """The same, and further metrics [N] each, of one question to the cost model. Raises ValueError likewise."""
+    of = OBJECTIVES[problem.objective].of
+    decides = problem.objective if of is None else USUAL
+    limits = problem.requirements.at_most
+    asked = (decides, *BINARY_METRICS, *metrics)
+    found = _asked(problem, plans, (*asked, *limits))
+    decided, backpressured, success, *more = (np.asarray(found[metric]) for metric in asked)
+    reached = np.stack([found[name] for name in limits], axis=1) if limits else None
+    model = problem.cost_model
+    error = None
+    if problem.objective in LATENCIES and isinstance(model, Slow):
+        error = ERRORS * np.asarray(found.spread) / math.sqrt(model.replications)
+    objective = decided if of is None else of(problem.deployment, plans, problem.requirements)
+    second = None if of is None else decided
+    fulfils = _fulfilled(problem, plans, reached)
+    return Estimated(plans, objective, backpressured, success, fulfils, second, error, reached), more
 
 
 def predicted(problem: Problem, plans: Sequence[ExecutionPlan], metrics: Sequence[str]) -> list[np.ndarray]:
     """By metric, what the cost model says of the plans [N]. Raises ValueError if it says NaN."""
-    model, asked = problem.cost_model, tuple(dict.fromkeys(metrics))
+    found = _asked(problem, plans, metrics)
+    return [np.asarray(found[metric]) for metric in metrics]
+
+
+def _asked(problem: Problem, plans: Sequence[ExecutionPlan], metrics: Sequence[str]) -> Estimates:
+    model = problem.cost_model
+    if (quantiles := [name for name in metrics if name in QUANTILES]) and not isinstance(model, Slow):
+        raise BadInput(NO_QUANTILES.format(model=model.name, name=quantiles[0]))
     if isinstance(model, Narrowable):
-        model = model.only(asked)
+        model = model.only(tuple(dict.fromkeys(metrics)))
     found = model.predict(problem.scenario, plans)
-    columns = [np.asarray(found[metric]) for metric in metrics]
-    if any(np.isnan(column).any() for column in columns):
+    if any(np.isnan(found[metric]).any() for metric in metrics):
         raise ValueError(f"cost model {problem.cost_model.name!r} predicts NaN")
-    return columns
+    return found
 
 
-def fulfilled(problem: Problem, plans: Sequence[ExecutionPlan]) -> np.ndarray | None:
-    """Which plans have the head room and the latencies that are required [N]; None if nothing is."""
+def _fulfilled(problem: Problem, plans: Sequence[ExecutionPlan], reached: np.ndarray | None) -> np.ndarray | None:
+    """Which plans have the head room and the latencies that are required [N]; None if nothing is. reached: these."""
     required = problem.requirements
     if not required.words:
         return None
     fulfils = np.ones(len(plans), bool)
-    if required.at_most:
-        latencies = predicted(problem, plans, tuple(required.at_most))
-        fulfils &= (np.stack(latencies, axis=1) <= list(required.at_most.values())).all(axis=1)
+    if reached is not None:
+        fulfils &= (reached <= list(required.at_most.values())).all(axis=1)
     if required.head_room:
         ahead = lasting(replace(problem, scenario=at_rate(problem.scenario, required.factor)))
         backpressured, success = predicted(ahead, plans, BINARY_METRICS)
@@ -109,13 +162,13 @@ def lasting(problem: Problem) -> Problem:
 
 
 def goodness(problem: Problem, found: Estimated) -> np.ndarray:
-    """[3, N]: whether a plan is dropped, the risk for which, in steps, and its cost. Compared in this order; less is
-    better."""
+    """[RANKS, N]: whether a plan is dropped, the risk for which, in steps, its cost, and what decides among equals.
+    Compared in this order; less is better."""
     sane = found.sane
     risk = np.where(sane, 0.0, 1.0 - (1.0 - found.backpressured) * found.success)
     risk = np.round(risk / RISK_STEP)
-    cost = found.objective if OBJECTIVES[problem.objective] == "min" else -found.objective
-    return np.stack([~sane, risk, cost]).astype(float)
+    second = np.zeros(len(sane)) if found.second is None else found.second
+    return np.stack([~sane, risk, problem.sign * found.objective, second]).astype(float)
 
 
 def ranked(problem: Problem, found: Estimated, count: int) -> list[Candidate]:
@@ -168,7 +221,7 @@ def instead(chosen: Solution, candidate: Candidate) -> Solution:
 
 def surer(problem: Problem, best: Candidate, others: Sequence[Candidate]) -> Candidate:
     """The first of the others that surely keeps up and hardly costs more, if the best does not; else the best."""
-    if OBJECTIVES[problem.objective] != "min" or not best.sane or best.backpressured < SURE:
+    if problem.sign < 0.0 or not best.sane or best.backpressured < SURE:
         return best
     most = best.objective * (1.0 + PREMIUM)
     return next((o for o in others if o.sane and o.backpressured < SURE and o.objective <= most), best)

@@ -100,6 +100,8 @@ TABLE: Mapping[str, Metric] = {
 METRICS = tuple(TABLE)
 REGRESSION_METRICS = tuple(name for name, each in TABLE.items() if each.kind != "binary")
 BINARY_METRICS = tuple(name for name, each in TABLE.items() if each.kind == "binary")
+QUANTILES = tuple(f"{name}.{q}" for name in METRICS if TABLE[name].kind == "latency" for q in ("p50", "p95", "p99"))
+"""Of latencies, as a run measures them; cost models that simulate estimate these too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +135,13 @@ class Metrics:
     tuples_out: int
 
     def value(self, metric: str) -> float:
-        """One of METRICS as a number: of a latency the mean, inf if nothing arrived; of yes and no 1 and 0."""
-        found = getattr(self, metric)
-        return math.inf if found is None else found.mean if isinstance(found, Latency) else float(found)
+        """One of METRICS or QUANTILES as a number: of a latency the mean unless a quantile is named, inf if nothing
+        arrived; of yes and no 1 and 0."""
+        name, _, quantile = metric.partition(".")
+        found = getattr(self, name)
+        if isinstance(found, Latency):
+            return float(getattr(found, quantile or "mean"))
+        return math.inf if found is None else float(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,10 @@ from optimizers.branching.relaxation import Relaxation
 from optimizers.candidates import Candidates
 from optimizers.climbing import climb_on
 from optimizers.counted import as_plans
-from optimizers.interface import OBJECTIVES, Problem, Solution, Status, Traits
+from optimizers.interface import Problem, Solution, Status, Traits
 from optimizers.milp.ages import TOLERATED, fixed_s
 from optimizers.milp.proof import CLOSE, admissible, missed
+from optimizers.requirements import LATENCIES
 from optimizers.selection import dealt_anew, estimate, said
 from optimizers.space import counts_of
 from twin.errors import BadInput
@@ -84,7 +85,7 @@ class _Tree:
         self.candidates = Candidates(self.problem)
         end_to_end = self.problem.objective == "e2e_latency_s"
         self.relaxation = Relaxation.of(self.job, self.problem.space, end_to_end=end_to_end)
-        self.latency = OBJECTIVES[self.problem.objective] == "min"
+        self.latency = self.problem.objective in LATENCIES
         self.by_rates = self.latency and isinstance(self.problem.cost_model, RateModel)
 
     @property
@@ -167,7 +168,7 @@ class _Tree:
 
     def _goodness(self, row: int) -> tuple[float, ...]:
         found = self.candidates.candidate(row)
-        return float(not found.sane), found.objective if self.latency else -found.objective
+        return float(not found.sane), self.problem.sign * found.objective
 
     def _refutes(self, counts: list[np.ndarray]) -> bool:
         """Whether the rate model says less of one of these plans than its own bound: bounds say nothing then."""

@@ -16,7 +16,8 @@ import numpy as np
 from optimizers.candidates import Candidates
 from optimizers.climbing import climb_on
 from optimizers.driving.near import Weighed, near, surrounded, terms, weigh
-from optimizers.interface import OBJECTIVES, Problem, Propose, Solution, Traits
+from optimizers.interface import Problem, Propose, Solution, Traits
+from optimizers.requirements import LATENCIES
 from optimizers.selection import said
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
@@ -48,7 +49,7 @@ def calibrated(problem: Problem, propose: Propose, traits: Traits) -> Solution:
     """What is proposed under the rate model makes the start. The budget is of plans that the cost model is asked about.
 
     Raises BadInput for an objective that is no latency, or if who proposes cannot take the problem."""
-    if OBJECTIVES[problem.objective] != "min":
+    if problem.objective not in LATENCIES:
         raise BadInput(f"--drive calibrated corrects latencies, not {problem.objective}; use --drive near")
     beyond = problem.cost_model.beyond(problem.scenario) if isinstance(problem.cost_model, Ranged) else []
     if beyond:

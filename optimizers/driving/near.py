@@ -17,8 +17,9 @@ import numpy as np
 
 from optimizers.climbing import changes_of
 from optimizers.counted import as_plans
-from optimizers.interface import OBJECTIVES, Problem, Propose, Solution, Traits
+from optimizers.interface import Problem, Propose, Solution, Traits
 from optimizers.milp.ages import alone_s, fixed_s
+from optimizers.requirements import LATENCIES
 from optimizers.selection import PREMIUM, SURE, Estimated, choose, estimate, goodness, said
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
@@ -112,7 +113,7 @@ def weigh(problem: Problem, propose: Propose, traits: Traits) -> Weighed:
     surroundings. Raises BadInput as who proposes does."""
     asked = replace(problem, cost_model=RateModel(), budget=max(problem.budget, ASKED), alternatives=ASKED)
     settled = asked.settled(free_replicas=False, costream_rules=traits.costream_rules)
-    latency = OBJECTIVES[problem.objective] == "min"
+    latency = problem.objective in LATENCIES
     unchanged_s = fixed_s(PlacementCoefficients.of(problem.deployment)) if latency else 0.0
     if not settled.space.free_replicas:
         plans = SpacePlans(settled.deployment, settled.space)

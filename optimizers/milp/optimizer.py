@@ -25,7 +25,7 @@ from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.placing import Aim, Placing, ProgramPlan
 from optimizers.milp.proof import Proof, admissible, prove
 from optimizers.program import GAP, ProgramLimits, ProgramOutcome
-from optimizers.requirements import at_rate, priced
+from optimizers.requirements import LATENCIES, at_rate, priced
 from optimizers.selection import as_close, dealt_anew, instead, said
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
@@ -56,7 +56,7 @@ def youngest(problem: Problem) -> Youngest:
     """Raises BadInput if the space names what the job does not have."""
     job = PlacementCoefficients.of(problem.deployment)
     space, candidates = problem.space, Candidates(problem)
-    latency = problem.objective != "throughput_per_s"
+    latency = problem.objective in LATENCIES
     starts, stopped, feasible = [], False, False
     if latency and not space.spreads(problem.deployment):
         found = _solved(job, candidates, "crowded")

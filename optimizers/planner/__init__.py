@@ -1,8 +1,8 @@
 """How a plan is chosen, whatever optimizer is asked: propose, judge, choose.
 
 The optimizer proposes; under a learned cost model that drives it, it proposes by the physics and the model chooses what
-it likes best among these (`driving`). The given plan is judged beside the answer and kept unless that is better
-(`judging`). A truer cost model, such as the simulator, then chooses among the best few (`proving`).
+it likes best among these (`driving`). The given plan is judged beside the answer and kept unless that is worth its
+moves (`judging`). A truer cost model, such as the simulator, then chooses among the best few (`proving`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from optimizers.driving.calibrated import calibrated
 from optimizers.driving.near import near
 from optimizers.interface import Optimizer, Problem, Propose, Solution, Traits, traits_of
-from optimizers.planner.judging import kept
+from optimizers.planner.judging import kept, unless_given
 from optimizers.planner.proving import proved
 from optimizers.registry import DRIVEN
 from twin.errors import BadInput, suggest
@@ -64,7 +64,8 @@ class Planner:
     def _driven(self, problem: Problem) -> Solution:
         if self.drive is None:
             return self._proposed(problem)
-        return DRIVES[self.drive](problem, self._proposed, self.traits)
+        found = DRIVES[self.drive](problem, self._proposed, self.traits)
+        return unless_given(problem, found) if self.keeps and self.traits.by_objective else found
 
     def _proposed(self, problem: Problem) -> Solution:
         return kept(problem, self.optimizer) if self.keeps else self.optimizer.solve(problem)

@@ -5,6 +5,10 @@ stands in the scenario may be none of these and still be better. Here it is esti
 the problem's cost model, and kept unless that is better. This is also where an answer outside the problem's space is
 refused, whatever optimizer gave it.
 
+Nothing moves for nothing. A plan is deployed by stopping what runs, so the given plan is kept unless another is better
+by more than runs can tell apart; and of plans that are equally good that is taken which moves fewer subtasks, then that
+which sends less over the network.
+
 A plan at the edge is exchanged for one that surely keeps up, where that costs hardly more. Among plans of about equal
 latency, one may use a host to 99 % and another to 70 %. Both are said to keep up; of the former a run shows
 backpressure as often as not. No search that only asks for the lowest latency tells them apart.
@@ -19,7 +23,6 @@ import numpy as np
 
 from optimizers.deadline import Deadline
 from optimizers.interface import (
-    OBJECTIVES,
     Candidate,
     Optimizer,
     Problem,
@@ -27,16 +30,24 @@ from optimizers.interface import (
     Status,
     traits_of,
 )
+from optimizers.objectives import traffic
 from optimizers.plugins import fitting
-from optimizers.selection import Estimated, as_close, estimate, goodness, insane, said, surer
+from optimizers.selection import SURE, Estimated, as_close, estimate, goodness, insane, instead, said, surer
+from optimizers.space import counts_of
 from twin.errors import BadInput
+from twin.plan import ExecutionPlan
 
+WORTH = 0.01
+"""Relative; what a plan has to be better by than the given one."""
+HARDLY = "the best plan found is {by:.2f} % better, which is not worth its moves, so the given plan is kept"
 KEPT = "nothing better than the given plan was found, which is kept"
 OUTSIDE = "the given plan is not one of those that may be chosen"
 STOPPED = "stopped; the best so far"
 LATE = "time was up after {seconds:g} s; the best so far"
 JUDGED = 2
 """The given plan and the optimizer's, estimated side by side."""
+SPARED = 0.1
+"""Share of the budget, at most, for moves that are taken back."""
 CLOSE = 1e-5
 """Relative; a proof holds to this, so a given plan that is better by no more does not refute it."""
 
@@ -50,7 +61,8 @@ def kept(problem: Problem, optimizer: Optimizer) -> Solution:
     started_s = time.perf_counter()
     problem.space.check(problem.deployment)
     deadline = problem.deadline()
-    found = fitting(problem, optimizer.solve(replace(problem, budget=max(1, problem.budget - JUDGED))))
+    spared = min(int(SPARED * problem.budget), 2 * len(problem.deployment.query.operators))
+    found = fitting(problem, optimizer.solve(replace(problem, budget=max(1, problem.budget - JUDGED - spared))))
     if not _holds(problem, found):
         raise BadInput(
             f"{optimizer.name} cannot keep to the space ({problem.space.words(problem.deployment)}); "
@@ -62,7 +74,9 @@ def kept(problem: Problem, optimizer: Optimizer) -> Solution:
         sure = exchanged(problem, optimizer, found, judged.candidate(1), deadline)
         if sure.plan != found.plan:
             judged = estimate(problem, [problem.deployment.plan, sure.plan])
-        found = _better(problem, sure, judged)
+        found = better(problem, sure, judged)
+        if found.plan != problem.deployment.plan and not deadline.over:
+            found = with_fewest_moves(problem, found, judged.candidate(1), spared)
     early = "" if not stopped else STOPPED if problem.stopped() else LATE.format(seconds=problem.seconds)
     return replace(
         found,
@@ -73,11 +87,67 @@ def kept(problem: Problem, optimizer: Optimizer) -> Solution:
     )
 
 
+def unless_given(problem: Problem, found: Solution) -> Solution:
+    """The solution, or the given plan if that is no worse by the problem's cost model, or hardly."""
+    judged = estimate(problem, [problem.deployment.plan, found.plan])
+    found = replace(found, evaluations=found.evaluations + JUDGED)
+    return replace(better(problem, found, judged), given=judged.candidate(0))
+
+
+def with_fewest_moves(problem: Problem, found: Solution, best: Candidate, most: int) -> Solution:
+    """The solution with a plan as good that moves less: one of its alternatives, and what can be taken back of it, an
+    operator or the two ends of a stream at a time. best: the solution's plan. most: plans that may be estimated."""
+    given = problem.deployment.plan
+    equals = [best, *(each for each in found.alternatives if _as_good(problem, each, best))]
+    here = min(equals, key=lambda each: _disturbance(problem, each.plan))
+    asked = 0
+    while (left := most - asked) > 0 and here.sane:
+        names = [name for name, places in here.plan.placement.items() if places != given.placement[name]]
+        pairs = [(each.producer, each.consumer) for each in problem.deployment.query.streams]
+        back = [(name,) for name in names] + [pair for pair in pairs if {*pair} <= {*names}]
+        plans = [
+            here.plan.with_placement({**here.plan.placement, **{name: given.placement[name] for name in some}})
+            for some in back
+        ]
+        plans = [plan for plan in plans if plan != given and _valid(problem, plan)][:left]
+        if not plans:
+            break
+        judged, asked = estimate(problem, plans), asked + len(plans)
+        equals = [each for each in map(judged.candidate, range(len(plans))) if _as_good(problem, each, best)]
+        if not equals:
+            break
+        here = min(equals, key=lambda each: _disturbance(problem, each.plan))
+    found = replace(found, evaluations=found.evaluations + asked)
+    return found if here is best else instead(found, here)
+
+
+def _valid(problem: Problem, plan: ExecutionPlan) -> bool:
+    try:
+        problem.scenario.with_plan(plan)
+    except BadInput:
+        return False
+    return problem.space.includes(problem.deployment, plan)
+
+
+def _as_good(problem: Problem, one: Candidate, best: Candidate) -> bool:
+    """Whether a proof would take one for the other, and it keeps up as surely."""
+    behind = problem.sign * (one.objective - best.objective)
+    sure = one.backpressured < SURE or one.backpressured <= best.backpressured
+    return one.sane and sure and behind <= CLOSE * abs(best.objective)
+
+
+def _disturbance(problem: Problem, plan: ExecutionPlan) -> tuple[int, float]:
+    """Subtasks that are elsewhere than in the given plan; bytes a second on the network."""
+    job = problem.deployment
+    moved = np.abs(counts_of(job, plan) - counts_of(job, job.plan)).sum()
+    return int(moved), float(traffic(job, [plan])[0])
+
+
 def _holds(problem: Problem, found: Solution) -> bool:
     return found.plan == problem.deployment.plan or problem.space.includes(problem.deployment, found.plan)
 
 
-def _better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
+def better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
     """The found plan, or the given one if that is no worse. judged: the given plan, and the found one."""
     given, other = judged.candidate(0), judged.candidate(1)
     if found.plan == given.plan:
@@ -87,7 +157,8 @@ def _better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
     mine, theirs = goodness(problem, judged).T
     if surer(problem, given, [other]) is other:
         return found if tuple(theirs) <= tuple(mine) else _unproved(problem, found, given)
-    if tuple(theirs) < tuple(mine) and not _as_bad(mine, theirs):
+    is_better, by = tuple(theirs) < tuple(mine), _gain(problem, judged)
+    if is_better and not _as_bad(mine, theirs) and by is None:
         return found
     kept = replace(
         found,
@@ -95,7 +166,7 @@ def _better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
         objective=given.objective,
         sane=given.sane,
         alternatives=(other, *(each for each in found.alternatives if each.plan != given.plan))[: problem.alternatives],
-        message=said(KEPT, insane(problem, given)),
+        message=said(KEPT if not is_better or not by else HARDLY.format(by=100.0 * by), insane(problem, given)),
     )
     if _agrees(found, given, other) or found.status is Status.INFEASIBLE:
         return kept
@@ -104,8 +175,17 @@ def _better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
 
 def _unproved(problem: Problem, found: Solution, given: Candidate) -> Solution:
     """Without the claims that the given plan refutes."""
-    refuted = OBJECTIVES[problem.objective] == "min" or found.bound is None or given.objective > found.bound
+    refuted = found.bound is None or problem.sign * given.objective < problem.sign * found.bound
     return replace(found, status=Status.FEASIBLE, bound=None if refuted else found.bound)
+
+
+def _gain(problem: Problem, judged: Estimated) -> float | None:
+    """By which share the found plan is better than the given one, if both keep up and that is less than it is worth or
+    than chance; else None."""
+    given, found = judged.objective
+    gain = problem.sign * (given - found) / max(abs(found), 1e-300)
+    chance = 0.0 if judged.error is None else float(judged.error.max())
+    return float(gain) if judged.sane.all() and gain <= max(WORTH, chance) else None
 
 
 def _as_bad(mine: np.ndarray, theirs: np.ndarray) -> bool:

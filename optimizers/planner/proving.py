@@ -6,17 +6,21 @@ one that it underestimates. Among the best few, the truer model finds out.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 
 from optimizers.deadline import Deadline
 from optimizers.interface import Problem, Propose, Solution, Status, Traits
-from optimizers.planner.judging import STOPPED, with_room
+from optimizers.planner.judging import STOPPED, better, with_room
+from optimizers.requirements import price_of
 from optimizers.selection import Estimated, choose, estimate, said
 from twin.metrics import CostModel
 from twin.plan import ExecutionPlan
 
 UNPROVED = "not simulated"
+STEP, STEPS = 1.15, 16
+"""Factor on the rates by which head room is raised until dearer hosts are proposed; and how often, up to nine times."""
 REFUTED = 0.2
 """Head room, as a share of the offered rates, of the plans that are simulated next if none of the best keeps up."""
 
@@ -27,21 +31,21 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
     the problem's cost model.
 
     An optimizer with a goal of its own (the fewest hosts) keeps its order; the first plan that does is taken.
-    `evaluations` counts those of both models. Nothing is proved about plans outside: `bound` is None.
+    `evaluations` counts those of both models. Nothing is proved about plans outside: `bound` is None. Limits on
+    quantiles are for `truth`; who proposes keeps to means.
     """
-    started_s = time.perf_counter()
+    started_s, asked = time.perf_counter(), replace(problem, cost_model=truth)
+    problem = replace(problem, requirements=problem.requirements.of_means)
+    if not traits.by_objective:
+        return _cheapest(problem, replace(asked, requirements=traits.required(asked)), propose, count)
     deadline, searching = Deadline.of(None, problem.stopped), problem.deadline()
     first = propose(replace(problem, alternatives=max(problem.alternatives, count - 1)))
     plans = [first.plan, *(each.plan for each in first.alternatives)][:count]
-    given = None if first.given is None or not traits.by_objective else first.given.plan
+    given = None if first.given is None else first.given.plan
     if given is not None and given not in plans and problem.space.includes(problem.deployment, given):
         plans.append(given)
     if deadline.over:
         return replace(first, message=said(first.message, UNPROVED))
-    asked = replace(problem, cost_model=truth)
-    if not traits.by_objective:
-        asked = replace(asked, requirements=traits.required(problem))
-        return _first_that_holds(first, _simulated(asked, plans, deadline))
     found, estimated_again = _simulated(asked, plans, deadline), 0
     if first.sane and not found.sane.any() and not deadline.over:
         roomier, estimated_again = _roomier(problem, propose, count, searching)
@@ -49,11 +53,14 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
         more = [found, *([_simulated(asked, new, deadline)] if (new := plans[len(found.plans) :]) else [])]
         found = Estimated.joined(more, plans[: sum(len(each.plans) for each in more)])
     evaluations = first.evaluations + estimated_again + len(found.plans)
-    chosen = choose(problem, found, evaluations=evaluations, started_s=started_s, complete=False)
+    chosen = choose(asked, found, evaluations=evaluations, started_s=started_s, complete=False)
     if len(found.plans) < len(plans):
         chosen = replace(chosen, message=said(STOPPED, chosen.message))
-    judged = given is not None and given in found.plans
-    return replace(chosen, given=found.candidate(plans.index(given)) if given and judged else first.given)
+    chosen = replace(chosen, given=first.given)
+    if given is not None and given in found.plans:
+        rows = [plans.index(given), plans.index(chosen.plan)]
+        chosen = replace(better(asked, chosen, found.part(rows)), given=found.candidate(rows[0]))
+    return replace(chosen, message=said(chosen.message, _told(asked, found, chosen.plan)))
 
 
 def _roomier(problem: Problem, propose: Propose, count: int, searching: Deadline) -> tuple[list[ExecutionPlan], int]:
@@ -67,13 +74,50 @@ def _roomier(problem: Problem, propose: Propose, count: int, searching: Deadline
     return plans[:count] if found.sane else [], found.evaluations
 
 
-def _first_that_holds(first: Solution, found: Estimated) -> Solution:
-    """Of an optimizer with another goal: its order stays, without the plans that do not do in the simulator."""
+def _told(asked: Problem, found: Estimated, plan: ExecutionPlan) -> str:
+    """Which quantiles a plan was seen to reach; empty if none is limited."""
+    names = list(asked.requirements.at_most)
+    if found.reached is None or not asked.requirements.quantiles:
+        return ""
+    reached = found.reached[found.plans.index(plan)]
+    words = [f"{name} = {reached[names.index(name)]:.3g} s" for name in asked.requirements.quantiles]
+    return f"simulated: {', '.join(words)}"
+
+
+def _cheapest(problem: Problem, asked: Problem, propose: Propose, count: int) -> Solution:
+    """Of an optimizer with a goal of its own, the fewest or cheapest hosts: the first plan in its order that does in
+    the simulator. Where none of `count` does, it is asked again for more head room, which dearer hosts have, until
+    that leads to no other hosts."""
+    deadline, room = Deadline.of(None, problem.stopped), problem.requirements.head_room
+    first, tried, dearest = None, list[Estimated](), -math.inf
+    plans: list[ExecutionPlan] = []
+    for _ in range(STEPS if asked.requirements.quantiles else 1):
+        required = replace(problem.requirements, head_room=room)
+        proposed = propose(replace(problem, requirements=required, alternatives=max(problem.alternatives, count - 1)))
+        first = first or proposed
+        room = (asked.requirements.head_room or 0.0) if room is None else room
+        room = (1.0 + room) * STEP - 1.0
+        price = price_of(problem.deployment, proposed.plan, required.prices)
+        if proposed.plan in plans or (len(plans) and (price <= dearest or not proposed.sane)):
+            continue
+        dearest = price
+        new = [plan for plan in (proposed.plan, *(each.plan for each in proposed.alternatives)) if plan not in plans]
+        tried.append(_simulated(asked, new[:count], deadline))
+        plans += tried[-1].plans
+        if tried[-1].sane.any() or deadline.over:
+            break
+    assert first is not None
+    return _first_that_holds(asked, first, Estimated.joined(tried, plans))
+
+
+def _first_that_holds(asked: Problem, first: Solution, found: Estimated) -> Solution:
+    """The first of the plans that does in the simulator; where none does, the first."""
     row = int(found.sane.argmax())
     chosen = found.candidate(row)
     refuted = f"{row} better plans did not bear it in simulation; this one does" if row else first.message
     if not chosen.sane:
         refuted = f"none of {len(found.plans)} plans bore it in simulation"
+    refuted = said(refuted, _told(asked, found, chosen.plan))
     others = tuple(found.candidate(other) for other in range(len(found.plans)) if other != row)
     return replace(
         first,

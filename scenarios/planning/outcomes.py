@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.interface import OBJECTIVES
+from optimizers.objectives import OBJECTIVES
 from twin.metrics import Metrics
 
 
@@ -26,7 +26,7 @@ class PlanOutcome:
     @classmethod
     def of(cls, runs: Sequence[Metrics], objective: str) -> PlanOutcome:
         """Of a plan's runs, at least one."""
-        sign = 1.0 if OBJECTIVES[objective] == "min" else -1.0
+        sign = 1.0 if OBJECTIVES[objective].better == "min" else -1.0
         return cls(
             sign * np.array([run.value(objective) for run in runs]),
             backpressured=bool(np.mean([run.backpressured for run in runs]) > 0.5),

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from optimizers.deadline import Stopped, never
-from optimizers.interface import OBJECTIVES, Candidate, Optimizer, PlanningProgress, Problem, Solution, traits_of
+from optimizers.interface import Candidate, Optimizer, PlanningProgress, Problem, Solution, traits_of
+from optimizers.objectives import OBJECTIVES
 from optimizers.planner import Planner, drive_of
 from optimizers.plugins import AnswerError, of_others
 from optimizers.registry import optimizer_by_name
@@ -20,7 +21,7 @@ from scenarios.planning.cost_models import StagedCostModel, learns
 from scenarios.planning.cost_models import cost_model as model_by_name
 from scenarios.planning.simulated_cost import Simulate, SimulatedCostModel
 from twin.errors import BadInput, suggest
-from twin.metrics import CostModel, Ranged, Unsure
+from twin.metrics import METRICS, CostModel, Ranged, Slow, Unsure
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
 from twin.rates.model import RateModel
@@ -32,7 +33,7 @@ USUAL = "processing_latency_s"
 BUDGET = 1000
 GIVEN = "as-given"
 DECIDED = 5
-"""Plans that the simulator decides between for a staged cost model."""
+"""Plans that the simulator decides between for a staged cost model, or because it alone knows quantiles."""
 PROOF = 2**31
 """The child of a seed whose children are simulated to prove a choice; far from those that judge it."""
 
@@ -93,7 +94,9 @@ def beyond(scenario: Scenario, model: CostModel) -> list[str]:
 
 def interval(scenario: Scenario, model: CostModel, plan: ExecutionPlan, objective: str) -> tuple[float, float] | None:
     """Between which values the target metric is in nine runs of ten; None if the cost model does not know."""
-    found = model.interval(scenario, [plan], objective) if isinstance(model, Unsure) else None
+    if not isinstance(model, Unsure) or objective not in METRICS:
+        return None
+    found = model.interval(scenario, [plan], objective)
     return None if found is None else (float(found[0, 0]), float(found[1, 0]))
 
 
@@ -145,6 +148,12 @@ def proving(optimizer: Optimizer, seed: int, count: int, run: Simulate = simulat
     if count == 0:
         return planner
     return replace(planner, truth=SimulatedCostModel(run, child_seed(seed, PROOF)), count=count)
+
+
+def proofs(model: CostModel, requirements: Requirements, asked: int) -> int:
+    """How many plans are simulated: as many as are asked for, or a few if the cost model cannot tell all that is
+    required."""
+    return asked or (DECIDED if requirements.quantiles and not isinstance(model, Slow) else 0)
 
 
 def led(
@@ -237,12 +246,13 @@ def solve(
     requirements: Requirements = NOTHING_MORE,
 ) -> Solution:
     """The optimizer's solution, or the given plan if that is no worse; its random numbers are those of the scenario's
-    seed. prove: as in `proving`; drive: as in `led`.
+    seed. prove: as in `proving`; drive: as in `led`. Where quantiles are limited, which the cost model does not
+    predict, a few plans are simulated.
 
     seconds, stopped, report, space, requirements: as in `Problem`. Raises BadInput for an unknown optimizer or
     objective, or a problem that the optimizer cannot take."""
     named = optimizer_by_name(optimizer) if isinstance(optimizer, str) else optimizer
-    chosen = led(Planner(named), model, drive, scenario.run.seed, prove)
+    chosen = led(Planner(named), model, drive, scenario.run.seed, proofs(model, requirements, prove))
     problem = Problem(
         scenario=scenario,
         cost_model=model,
@@ -267,5 +277,6 @@ def solve(
 
 
 def simulated(scenario: Scenario, plan: ExecutionPlan, objective: str) -> float:
-    """The target metric of one simulated run of the scenario under another plan; inf if nothing arrived."""
-    return simulate(scenario.with_plan(plan)).metrics.value(objective)
+    """The target metric of one simulated run of the scenario under another plan; inf if nothing arrived. Of an
+    objective that a plan says itself, the processing latency."""
+    return simulate(scenario.with_plan(plan)).metrics.value(objective if objective in METRICS else USUAL)

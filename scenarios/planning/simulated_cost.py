@@ -10,9 +10,10 @@ from typing import Protocol
 import numpy as np
 
 from twin.errors import BadInput
-from twin.metrics import METRICS, Estimates, Metrics
+from twin.metrics import METRICS, QUANTILES, Estimates, Metrics
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
+from twin.run import Run
 from twin.scenario import Scenario
 
 
@@ -30,8 +31,13 @@ Simulate = Callable[[Scenario], HasMetrics]
 
 def replicate(simulate: Simulate, scenario: Scenario, count: int) -> list[Metrics]:
     """The metrics of `count` runs. Run i has the same random numbers under any plan (common random numbers)."""
+    return [run.metrics for run in runs_under(simulate, scenario, count)]
+
+
+def runs_under(simulate: Simulate, scenario: Scenario, count: int) -> list[HasMetrics]:
+    """The runs themselves."""
     seeds = [child_seed(scenario.run.seed, index) for index in range(count)]
-    return [simulate(scenario.with_run(seed=seed)).metrics for seed in seeds]
+    return [simulate(scenario.with_run(seed=seed)) for seed in seeds]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,8 @@ class SimulatedCostModel:
     """Satisfies twin.metrics.CostModel by simulating the scenario under every plan `replications` times and averaging.
 
     seed: of which the runs' seeds are children; None: the scenario's own. Probabilities are shares of the runs; the
-    spread is the standard deviation of the log of the processing latency. Raises BadInput if replications is below 1.
+    spread is the standard deviation of the log of the processing latency; of a single run, its relative standard error.
+    Raises BadInput if replications is below 1.
     """
 
     simulate: Simulate
@@ -54,8 +61,11 @@ class SimulatedCostModel:
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
         """One estimate a plan; a latency is inf if nothing arrived in any of the runs."""
         seeded = scenario if self.seed is None else scenario.with_run(seed=self.seed)
-        runs_of = [replicate(self.simulate, seeded.with_plan(plan), self.replications) for plan in plans]
-        by_metric = {name: np.array([_mean([run.value(name) for run in runs]) for runs in runs_of]) for name in METRICS}
+        runs_of = [runs_under(self.simulate, seeded.with_plan(plan), self.replications) for plan in plans]
+        by_metric = {
+            name: np.array([_mean([run.metrics.value(name) for run in runs]) for runs in runs_of])
+            for name in (*METRICS, *QUANTILES)
+        }
         return Estimates(by_metric, np.array([_spread(runs) for runs in runs_of]))
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
@@ -64,8 +74,11 @@ class SimulatedCostModel:
         return ()
 
 
-def _spread(runs: Sequence[Metrics]) -> float:
-    found_s = [run.value("processing_latency_s") for run in runs]
+def _spread(runs: Sequence[HasMetrics]) -> float:
+    found_s = [run.metrics.value("processing_latency_s") for run in runs]
+    if len(runs) == 1:
+        error_s = runs[0].standard_errors.processing_latency_s if isinstance(runs[0], Run) else None
+        return 0.0 if error_s is None else error_s / found_s[0]
     arrived_s = [each for each in found_s if math.isfinite(each) and each > 0]
     return float(np.std(np.log(arrived_s))) if arrived_s else 0.0
 

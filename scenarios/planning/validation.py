@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from optimizers.counted import as_plans
 from optimizers.interface import Optimizer, Problem, Solution
+from optimizers.objectives import OBJECTIVES
 from optimizers.plugins import AnswerError, fitting
 from optimizers.registry import BASELINES
 from optimizers.requirements import NOTHING_MORE, Requirements
@@ -25,7 +26,7 @@ from scenarios.planning.remembered import spared_s
 from scenarios.planning.simulated_cost import Simulate
 from twin.errors import BadInput
 from twin.executor import Executor
-from twin.metrics import CostModel
+from twin.metrics import METRICS, REGRESSION_METRICS, CostModel
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
 from twin.scenario import Scenario
@@ -116,6 +117,8 @@ def validate(
     """
     if not cost_models:
         raise BadInput("validation needs a cost model, such as rates")
+    if objective in OBJECTIVES and objective not in METRICS:
+        raise BadInput(f"{objective} is known of a plan without a run; validate by {', '.join(REGRESSION_METRICS)}")
     if replications < 1:
         raise BadInput(f"replications must be >= 1, got {replications}")
     if references < 0:

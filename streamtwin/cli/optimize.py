@@ -25,7 +25,7 @@ ProfileFile = Annotated[
     Path | None, typer.Option("--profile", metavar="FILE", help="The same with profiles that `twin profile` wrote.")
 ]
 PRICE, BUYER = "price", "milp-hosts"
-"""The objective that only one optimizer has: the cheapest hosts that bear the job with head room."""
+"""Who is asked for the lowest price unless somebody else is named: it finds hosts, and numbers of replicas."""
 OutFile = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the scenario with its new plan.")]
 
 
@@ -77,10 +77,20 @@ def optimize(
     from scenarios.files import scenario_file
     from scenarios.files.traces import check_free, write_text
     from scenarios.planning.cost_models import cost_model
-    from scenarios.planning.planner import GivenPlan, PlanChosen, beyond, blindness, interval, purpose, simulated, solve
+    from scenarios.planning.planner import (
+        GivenPlan,
+        PlanChosen,
+        beyond,
+        blindness,
+        interval,
+        proofs,
+        purpose,
+        simulated,
+        solve,
+    )
     from streamtwin.tables import chosen_plan
 
-    space, requirements, prove = rules.space(), rules.requirements(), searching.prove
+    space, requirements = rules.space(), rules.requirements()
     if out is not None:
         check_free(out)
     loaded = scenario_of(scenario, set_, seed=seed)
@@ -89,6 +99,7 @@ def optimize(
     objective = purpose([optimizer_by_name(optimizer)], objective)
     prices_h(loaded, requirements.prices)
     costs = cost_model(model)
+    prove = proofs(costs, requirements, searching.prove)
     blind = blindness(loaded, [costs])
     say_blindness(terminal, loaded.name, blind)
     if other := beyond(loaded, costs):
@@ -162,13 +173,12 @@ def optimize(
 
 
 def _buying(optimizer: str | None, objective: str | None) -> tuple[str, str | None]:
-    """The optimizer, and the target metric if one is given. The lowest price is the goal of a single optimizer only."""
-    from optimizers.interface import OBJECTIVES
-    from twin.errors import BadInput, suggest
+    """The optimizer, and the objective if one is given. The lowest price is the goal of one optimizer, whatever it is
+    asked for; those that any cost model may drive take it as they take others."""
+    from optimizers.registry import DRIVEN
+    from twin.errors import BadInput
 
-    if objective is not None and objective not in (*OBJECTIVES, PRICE):
-        raise BadInput(f"unknown objective {objective!r}; {suggest(objective, (*OBJECTIVES, PRICE))}")
-    if objective != PRICE:
+    if objective != PRICE or optimizer in DRIVEN:
         return optimizer or "local-search", objective
     if optimizer not in (None, BUYER):
         raise BadInput(f"--objective {PRICE} is the goal of {BUYER}, not of {optimizer}; leave one of the two out")

@@ -55,7 +55,7 @@ class Searching(Options):
         str | None,
         typer.Option(
             "--objective",
-            help="processing_latency_s, e2e_latency_s, throughput_per_s, or (optimize) price; "
+            help="processing_latency_s, e2e_latency_s, throughput_per_s, traffic_bytes_per_s or price; "
             "default: the optimizer's.",
         ),
     ] = None
@@ -99,7 +99,9 @@ class PlanRules(Options):
     at_most: Annotated[
         list[str] | None,
         typer.Option(
-            "--at-most", metavar="LATENCY=S", help="Highest mean latency, such as e2e_latency_s=0.5. Repeatable."
+            "--at-most",
+            metavar="LATENCY=DURATION",
+            help="Highest mean latency, or a quantile of it, such as e2e_latency_s.p99=500ms. Repeatable.",
         ),
     ] = None
     prices: Annotated[
@@ -130,7 +132,7 @@ class PlanRules(Options):
 
         return Requirements(
             head_room=self.head_room,
-            at_most=_numbers("--at-most", self.at_most, "e2e_latency_s=0.5"),
+            at_most=_numbers("--at-most", self.at_most, "e2e_latency_s=500ms"),
             prices=_numbers("--price", self.prices, "cloud-1=2.5"),
         )
 
@@ -155,12 +157,13 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _numbers(option: str, texts: list[str] | None, example: str) -> dict[str, float]:
     from twin.errors import BadInput
+    from twin.quantities import number
 
     numbers: dict[str, float] = {}
     for text in [part for listed in texts or () for part in listed.split(",")]:
         name, _, value = (part.strip() for part in text.partition("="))
         try:
-            numbers[name] = float(value)
+            numbers[name] = number(value, name)
         except ValueError:
             raise BadInput(f"{option} {text!r}: write a name and a number, such as {example}") from None
     return numbers

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from optimizers.counted import as_plans
-from optimizers.interface import OBJECTIVES, Problem, Solution, Status, traits_of
+from optimizers.interface import Problem, Solution, Status, traits_of
+from optimizers.objectives import OBJECTIVES
 from optimizers.planner import Planner
 from optimizers.registry import BASELINES, OPTIMIZERS, optimizer_by_name
 from optimizers.requirements import Requirements, at_rate
@@ -68,7 +69,7 @@ class Case:
     def best(self) -> float | None:
         """The objective of the best plan that keeps up and fulfils what is required, less being better."""
         keys = goodness(self.problem, self.every)
-        return min((float(cost) for dropped, _, cost in keys.T if not dropped), default=None)
+        return min((float(cost) for dropped, _, cost, _ in keys.T if not dropped), default=None)
 
 
 @cache
@@ -170,7 +171,7 @@ def _check_space(space: Space, job: Scenario, plan: ExecutionPlan) -> None:
 
 def _check_claims(case: Case, found: Solution) -> None:
     """Status and bound, against every plan."""
-    sign, best = (1.0 if OBJECTIVES[case.problem.objective] == "min" else -1.0), case.best
+    sign, best = case.problem.sign, case.best
     close = TIE.get(case.problem.objective, 1e-5)
     if found.status is Status.OPTIMAL:
         assert best is not None and found.sane and sign * found.objective <= best + close * abs(best)
@@ -197,8 +198,9 @@ def test_so_few_plans_are_all_listed_and_what_there_is_not_is_refused() -> None:
     assert len(proved) > 6
     for case in proved:
         found = OPTIMIZERS["exhaustive"].solve(case.problem)
-        sign = 1.0 if OBJECTIVES[case.problem.objective] == "min" else -1.0
-        assert found.status is Status.OPTIMAL and sign * found.objective == pytest.approx(case.best, rel=1e-12)
+        assert found.status is Status.OPTIMAL and case.problem.sign * found.objective == pytest.approx(
+            case.best, rel=1e-12
+        )
         assert np.isfinite(found.objective) and found.bound == found.objective
     for case in (case for case in cases() if not len(case.every.plans)):
         for name in ("local-search", "exhaustive", "milp"):

@@ -11,8 +11,9 @@ import pytest
 
 from optimizers.enumeration import PlacementSpace
 from optimizers.governor import Governor, governor_placement
-from optimizers.interface import OBJECTIVES, Candidate, Problem, Status, traits_of
+from optimizers.interface import Candidate, Problem, Status, traits_of
 from optimizers.local_search import LocalSearch
+from optimizers.objectives import OBJECTIVES
 from optimizers.registry import OPTIMIZERS, optimizer_by_name
 from optimizers.rules import bin_ranges, capability, is_valid, valid_rows
 from optimizers.sampling import Costream, Exhaustive, RandomPlan

@@ -1,0 +1,86 @@
+"""What a plan may be the best in: metrics that a cost model predicts, and what a plan itself says whatever the model.
+
+Traffic is of the offered rates: bytes a second over each link that a stream crosses; where the cluster has no links,
+bytes that leave a host for another. Replicas emit in proportion to what they take, and chained operators have no stream
+between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from optimizers.requirements import Requirements, price_of
+from twin.chaining import fused
+from twin.cluster import Cluster
+from twin.deployment import Deployment
+from twin.metrics import REGRESSION_METRICS, TABLE
+from twin.partitionings.traits import Ends
+from twin.partitions import counts
+from twin.plan import ExecutionPlan
+from twin.rates.coefficients import PlacementCoefficients
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """better: which way. of: what plans have of it [N], as they say themselves; None: cost models predict it."""
+
+    better: Literal["min", "max"]
+    of: Callable[[Deployment, Sequence[ExecutionPlan], Requirements], np.ndarray] | None = None
+
+
+def prices(deployment: Deployment, plans: Sequence[ExecutionPlan], required: Requirements) -> np.ndarray:
+    """Of the hosts that plans use. [N]"""
+    return np.array([price_of(deployment, plan, required.prices) for plan in plans])
+
+
+def traffic(deployment: Deployment, plans: Sequence[ExecutionPlan], required: Requirements | None = None) -> np.ndarray:
+    """Bytes a second over links, or out of hosts where there are none. [N]"""
+    del required
+    job, query = PlacementCoefficients.of(deployment), deployment.query
+    number = {host.name: h for h, host in enumerate(deployment.cluster.hosts)}
+    crossed_hh = links_crossed(deployment.cluster)
+    bytes_s = job.streams.rate_per_s * job.streams.tuple_bytes
+    row = {stream: s for s, stream in enumerate(query.streams_by_name)}
+    found = np.zeros(len(plans))
+    for n, plan in enumerate(plans):
+        hosts = {name: [number[place.host] for place in plan.locations(name)] for name in plan.placement}
+        if len({h for hosts_r in hosts.values() for h in hosts_r}) == 1:
+            continue
+        inner = {ends for group in fused(query, plan, deployment.engine) for ends in pairwise(group)}
+        parts = dict[str, np.ndarray]()
+        for operator in query.topological:
+            end_r = hosts[operator.name]
+            taken_r = np.array(counts(operator.parts or len(end_r), len(end_r)), float) * operator.is_source
+            for stream in query.inputs(operator.name):
+                start_r, number_s = hosts[stream.producer], row[stream]
+                shares, values = query.partitioning(stream).shares, operator.values(len(end_r))
+                share_rr = np.array([shares(Ends(k, len(end_r), values)) for k in range(len(start_r))])
+                sent_rr = parts[stream.producer][:, None] * share_rr
+                taken_r += job.streams.rate_per_s[number_s] * sent_rr.sum(axis=0)
+                if (stream.producer, stream.consumer) not in inner:
+                    found[n] += bytes_s[number_s] * (sent_rr * crossed_hh[np.ix_(start_r, end_r)]).sum()
+            parts[operator.name] = taken_r / max(taken_r.sum(), 1e-300)
+    return found
+
+
+def links_crossed(cluster: Cluster) -> np.ndarray:
+    """Links on the route from a host to another; 1 in a cluster without links, 0 from a host to itself. [H, H]"""
+    names = [host.name for host in cluster.hosts]
+    if not cluster.links:
+        return 1 - np.eye(len(names), dtype=int)
+    routes = cluster.routes
+    return np.array([[len(routes.between(a, b)) if routes.connected(a, b) else 0 for b in names] for a in names])
+
+
+PRICE = "price"
+OBJECTIVES: Mapping[str, Objective] = {
+    **{name: Objective(better=TABLE[name].better) for name in REGRESSION_METRICS},
+    PRICE: Objective(better="min", of=prices),
+    "traffic_bytes_per_s": Objective(better="min", of=traffic),
+}
+"""By name. Of plans that are equal in what they say themselves, that of the lower processing latency is better."""

@@ -1,0 +1,139 @@
+"""Limits on quantiles of latencies, judged by runs: what is answered keeps them, and the hosts are the cheapest."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from optimizers.interface import Candidate, Problem
+from optimizers.planner import Planner
+from optimizers.registry import OPTIMIZERS
+from optimizers.requirements import Requirements
+from optimizers.selection import Estimated, choose
+from optimizers.space import Space
+from scenarios.planning.cost_models import cost_model
+from scenarios.planning.planner import optimize
+from tests.optimizers.judged_jobs import spread
+from tests.twin.worlds import sink, source
+from twin.errors import BadInput
+from twin.plan import ExecutionPlan
+from twin.rates.model import RateModel
+from twin.scenario import Scenario
+from twin.simulation import simulate
+from twin.spec import parse
+
+P99 = "e2e_latency_s.p99"
+
+
+def farm(*, work_s: float, rate_per_s: float, hosts: int, replicas: int, scv: float = 1.0) -> Scenario:
+    """A map of some replicas, whose hosts are of one core each; source and sink take next to nothing."""
+    operators = [
+        source("s", service_time_s=1e-6),
+        {"kind": "map", "name": "m", "service_time_s": work_s, "service_scv": scv},
+        sink("k", service_time_s=1e-6),
+    ]
+    names = [f"h{number}" for number in range(hosts)]
+    host = {"cpu_percent": 100, "ram_mb": 8000, "bandwidth_mbps": 10_000, "latency_ms": 0.1}
+    document = {
+        "name": "farm",
+        "query": {
+            "operators": operators,
+            "streams": [{"producer": "s", "consumer": "m"}, {"producer": "m", "consumer": "k"}],
+        },
+        "cluster": {"hosts": [host | {"name": name} for name in names]},
+        "plan": {"placement": {"s": "h0", "m": [names[n % hosts] for n in range(replicas)], "k": "h0"}},
+        "workload": {"arrivals": {"s": {"law": "poisson", "rate_per_s": rate_per_s}}},
+        "engine": "storm",
+        "run": {"horizon_s": 60, "warmup_s": 10, "period_s": 10, "seed": 3},
+    }
+    return parse(Scenario, document)
+
+
+def p99_s(job: Scenario, plan: ExecutionPlan) -> float:
+    return simulate(job.with_plan(plan)).metrics.value(P99)
+
+
+def evenly(job: Scenario, hosts: tuple[str, ...]) -> ExecutionPlan:
+    replicas = job.plan.replicas("m")
+    spread_m = [hosts[number % len(hosts)] for number in range(replicas)]
+    return ExecutionPlan(placement={"s": hosts[:1], "m": tuple(spread_m), "k": hosts[:1]})
+
+
+JOBS = {
+    "slack": (farm(work_s=0.01, rate_per_s=60, hosts=3, replicas=3), 1.0),
+    "one host waits too long": (farm(work_s=0.01, rate_per_s=75, hosts=3, replicas=2), 0.15),
+    "two hosts wait too long": (farm(work_s=0.02, rate_per_s=80, hosts=4, replicas=4), 0.22),
+    "short services": (farm(work_s=0.002, rate_per_s=420, hosts=3, replicas=3), 0.03),
+    "services alike": (farm(work_s=0.01, rate_per_s=78, hosts=3, replicas=3, scv=0.0), 0.06),
+}
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_cheapest_hosts_for_a_quantile_are_confirmed_by_runs_and_no_fewer_do(name: str) -> None:
+    """Against all even plans: on fewer hosts than are answered none keeps the limit."""
+    job, limit_s = JOBS[name]
+    required = Requirements(head_room=0.0, at_most={P99: limit_s})
+    found = optimize(job, "milp-hosts", space=Space(free_replicas=False), requirements=required)
+    used = {place.host for each in found.plan.placement for place in found.plan.locations(each)}
+    assert found.sane and f"simulated: {P99} = " in found.message
+    assert np.mean([p99_s(job.with_run(seed=seed), found.plan) for seed in (11, 12)]) <= 1.25 * limit_s
+    names = [host.name for host in job.cluster.hosts]
+    fewer = [evenly(job, names_) for names_ in combinations(names, len(used) - 1)][:1] if len(used) > 1 else []
+    assert all(np.mean([p99_s(job.with_run(seed=seed), plan) for seed in (11, 12)]) > limit_s for plan in fewer)
+
+
+def test_fewest_hosts_differ_by_the_limit() -> None:
+    """The same job, from a loose limit to one that no plan keeps."""
+    job, counts = JOBS["two hosts wait too long"][0], []
+    for limit_s in (5.0, 0.22, 0.12, 0.001):
+        required = Requirements(head_room=0.0, at_most={P99: limit_s})
+        found = optimize(job, "milp-hosts", space=Space(free_replicas=False), requirements=required)
+        counts.append(len({place.host for each in found.plan.placement for place in found.plan.locations(each)}))
+        assert found.sane == (limit_s > 0.01)
+    assert counts[0] < counts[1] <= counts[2]
+    assert "bore it in simulation" in found.message
+
+
+def test_objective_under_a_quantile_is_the_best_of_those_that_keep_it() -> None:
+    job = spread().with_run(horizon_s=20, warmup_s=4, period_s=4)
+    plan = job.plan
+    reached_s = p99_s(job, plan)
+    for factor, kept in ((1.5, True), (0.05, False)):
+        required = Requirements(at_most={P99: factor * reached_s})
+        found = optimize(job, "local-search", requirements=required, prove=3, budget=60)
+        assert found.sane == kept
+        assert kept or "no plan that keeps up was found" in found.message
+        assert f"simulated: {P99} = " in found.message
+
+
+def test_a_cost_model_that_cannot_say_refuses_in_one_line_and_the_simulator_says() -> None:
+    job = spread().with_run(horizon_s=20, warmup_s=4, period_s=4)
+    required = Requirements(at_most={P99: 10.0})
+    for name in ("local-search", "milp", "exhaustive"):
+        asked = Problem(scenario=job, cost_model=RateModel(), requirements=required, budget=5)
+        with pytest.raises(BadInput, match=rf"rates' predicts means, so it cannot judge {P99}; .*--prove 5"):
+            Planner(OPTIMIZERS[name]).solve(asked)
+    found = optimize(job, "local-search", cost_model("sim"), requirements=required, budget=5)
+    assert found.sane
+
+
+def test_high_quantiles_limit_the_mean_of_who_knows_no_quantiles() -> None:
+    required = Requirements(at_most={P99: 0.5, "e2e_latency_s": 0.2, "processing_latency_s.p50": 0.1})
+    assert required.of_means.at_most == {"e2e_latency_s": 0.2}
+    assert Requirements(at_most={P99: 0.1}).of_means.at_most == {"e2e_latency_s": 0.1}
+    with pytest.raises(BadInput, match=r"did you mean 'e2e_latency_s\.p99'"):
+        Requirements(at_most={"e2e_latency.p99": 1.0})
+
+
+def test_a_plan_that_is_likely_to_fail_is_not_chosen_for_its_objective() -> None:
+    job = spread()
+    problem = Problem(scenario=job, cost_model=RateModel())
+    plans = [ExecutionPlan(placement={"a": host}) for host in ("risky", "safe", "riskier")]
+    for success, best in (((0.3, 0.9, 0.2), "safe"), ((0.3, 0.1, 0.2), "risky"), ((0.9, 0.9, 0.9), "riskier")):
+        found = Estimated(plans, np.array([2.0, 3.0, 1.0]), np.zeros(3), np.array(success))
+        chosen = choose(problem, found, evaluations=1, started_s=0.0, complete=True)
+        assert chosen.plan.placement["a"] == (best,)
+        assert chosen.sane == (max(success) > 0.5) == (chosen.status == "optimal")
+    assert not Candidate(job.plan, 1.0, 0.0, 0.4).sane and Candidate(job.plan, 1.0, 0.0, 0.6).sane
