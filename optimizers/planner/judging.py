@@ -35,6 +35,7 @@ from optimizers.plugins import fitting
 from optimizers.selection import SURE, Estimated, as_close, estimate, goodness, insane, instead, said, surer
 from optimizers.space import counts_of
 from twin.errors import BadInput
+from twin.metrics import Slow
 from twin.plan import ExecutionPlan
 
 WORTH = 0.01
@@ -47,7 +48,7 @@ LATE = "time was up after {seconds:g} s; the best so far"
 JUDGED = 2
 """The given plan and the optimizer's, estimated side by side."""
 SPARED = 0.1
-"""Share of the budget, at most, for moves that are taken back."""
+"""Share of the budget, at most, for moves that are taken back: beside the budget, unless a plan takes long."""
 CLOSE = 1e-5
 """Relative; a proof holds to this, so a given plan that is better by no more does not refute it."""
 
@@ -62,7 +63,8 @@ def kept(problem: Problem, optimizer: Optimizer) -> Solution:
     problem.space.check(problem.deployment)
     deadline = problem.deadline()
     spared = min(int(SPARED * problem.budget), 2 * len(problem.deployment.query.operators))
-    found = fitting(problem, optimizer.solve(replace(problem, budget=max(1, problem.budget - JUDGED - spared))))
+    beside = JUDGED + (spared if isinstance(problem.cost_model, Slow) else 0)
+    found = fitting(problem, optimizer.solve(replace(problem, budget=max(1, problem.budget - beside))))
     if not _holds(problem, found):
         raise BadInput(
             f"{optimizer.name} cannot keep to the space ({problem.space.words(problem.deployment)}); "
