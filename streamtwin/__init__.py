@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from scenarios.planning.planner import optimize
     from scenarios.planning.simulated_cost import SimulatedCostModel, replicate
     from scenarios.planning.validation import validate
-    from streamtwin.notebook.answer import Answer, compare, whatif
+    from streamtwin.notebook.answer import Answer
     from streamtwin.notebook.frames import frame
     from streamtwin.notebook.html import Html, picture
+    from streamtwin.notebook.questions import capacity, compare, compare_policies, dry_run, sensitivity, whatif
     from streamtwin.notebook.result import Result, read_run, run
     from twin.cluster import Cluster, Host, Link, Numa, Socket
     from twin.control import PeriodStatistics, Policy, PolicySpec, Reconfiguration
@@ -115,8 +116,11 @@ __all__ = [
     "Stream",
     "TimeWindow",
     "Workload",
+    "capacity",
     "compare",
+    "compare_policies",
     "cost_model",
+    "dry_run",
     "dump",
     "frame",
     "load",
@@ -125,6 +129,7 @@ __all__ = [
     "read_run",
     "replicate",
     "run",
+    "sensitivity",
     "simulate",
     "validate",
     "whatif",
@@ -137,9 +142,10 @@ _HOMES = {
     "optimizers.requirements": "Requirements",
     "optimizers.space": "Space",
     "scenarios.files.scenario_file": "load dump",
-    "streamtwin.notebook.answer": "Answer compare whatif",
+    "streamtwin.notebook.answer": "Answer",
     "streamtwin.notebook.frames": "frame",
     "streamtwin.notebook.html": "Html picture",
+    "streamtwin.notebook.questions": "capacity compare compare_policies dry_run sensitivity whatif",
     "streamtwin.notebook.result": "Result read_run run",
     "scenarios.planning.cost_models": "cost_model",
     "scenarios.planning.planner": "optimize",

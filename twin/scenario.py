@@ -14,6 +14,7 @@ from twin.control import AnyPolicy, Policy, PolicySpec
 from twin.deployment import Deployment
 from twin.event_checks import check_events
 from twin.events import AnyEvent, Event
+from twin.overrides import put
 from twin.retired import RETIRED, told_retired
 from twin.spec import Spec, parse
 
@@ -103,6 +104,11 @@ class Scenario(Deployment):
     def with_events(self, *events: AnyEvent) -> Self:
         """The same with these events instead of its own. Raises BadInput if one does not fit the job."""
         return parse(type(self), {**dict(self), "events": events})
+
+    def with_set(self, path: str, value: Any) -> Self:
+        """The same with one value replaced, by its path as for `--set`: `with_set("cluster.hosts.edge-1.cpu_percent",
+        200)`. Raises BadInput if the path leads nowhere, or if the result is not valid."""
+        return put(self, path, value, "with_set")
 
     def with_policy(self, policy: PolicySpec | str | None) -> Self:
         """The same under another policy, or none. Raises BadInput for an unknown name."""

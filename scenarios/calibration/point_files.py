@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from scenarios.calibration.point import Point
-from scenarios.files.overrides import put
 from scenarios.files.parquet_rows import parquet_rows
 from scenarios.files.scenario_file import read_text
 from scenarios.files.yaml_text import parse_text
 from twin.errors import BadInput, suggest
+from twin.overrides import put
 from twin.scenario import Scenario
 from twin.workload import Constant
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from scenarios.files import registry
-from scenarios.files.overrides import put
 from scenarios.files.scenario_file import read_text
 from scenarios.files.yaml_text import parse_text
 from twin.errors import BadInput
+from twin.overrides import put
 from twin.scenario import Scenario
 from twin.spec import parse
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from scenarios.files.overrides import put, value_at
 from twin.errors import BadInput, suggest
+from twin.overrides import put, value_at
 from twin.scenario import Scenario
 
 REPLICAS = "replicas of "
@@ -98,6 +98,8 @@ def knob(name: str, flag: str, places: Sequence[str] = ()) -> Knob:
         raise BadInput(f"{flag} {name}: replications have seeds of their own; use --seed and --replications")
     if name.startswith(REPLICAS):
         return ReplicasKnob(name.removeprefix(REPLICAS).strip(), flag, tuple(places))
+    if places:
+        raise BadInput(f"{flag} {name}: {', '.join(places)} are places for replicas; leave them out")
     return PathKnob(name, flag)
 
 

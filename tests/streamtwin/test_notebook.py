@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import shlex
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -61,18 +62,66 @@ def test_a_result_shows_itself_and_can_be_kept(result, tmp_path):
         result.report(tmp_path / "mine.html")
 
 
-def test_answers_are_those_of_the_command_line(tmp_path, capfd):
+RATE, SERVICE = "workload.arrivals.in.rate_per_s", "query.operators.work.service_time_s"
+QUESTIONS = {
+    "whatif": (
+        lambda job: st.whatif(job, {"replicas of work": [1, 2]}, metrics=["e2e_latency_s.p95"], replications=3),
+        "--vary 'replicas of work=1,2' --metric e2e_latency_s.p95 --replications 3",
+    ),
+    "compare-policies": (
+        lambda job: st.compare_policies(
+            job.with_run(period_s=0.5), ["none", {"name": "ds2", "margin": 0.1}], slo_s=0.5, replications=2
+        ),
+        "--policies 'none,{name: ds2, margin: 0.1}' --slo 500ms --replications 2 --set run.period_s=0.5",
+    ),
+    "capacity": (
+        lambda job: st.capacity(job, find_max=RATE, between=(100, 5000), precision=0.05, replications=2),
+        f"--find-max {RATE} --between 100..5k --precision 5% --replications 2",
+    ),
+    "dry-run": (
+        lambda job: st.dry_run(job, rescale={"work": ["big", "small"]}, at_s=1.5, replications=2, seed=3),
+        "--rescale work=big,small --at 1.5 --replications 2 --seed 3",
+    ),
+    "sensitivity": (
+        lambda job: st.sensitivity(job, {RATE: (100, 200), SERVICE: "1e-4..1e-3:log"}, samples=8, trajectories=2),
+        f"--input {RATE}=100..200 --input {SERVICE}=1e-4..1e-3:log --samples 8 --trajectories 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("command", QUESTIONS)
+def test_answers_are_those_of_the_command_line(command, tmp_path, capfd):
+    ask, options = QUESTIONS[command]
     job = queue(horizon_s=3, warmup_s=0.5)
-    answer = st.whatif(job, {"replicas of work": [1, 2]}, metrics=["e2e_latency_s.p95"], replications=3)
+    answer = ask(job)
     (tmp_path / "queue.yaml").write_text(st.dump(job))
-    words = ["whatif", tmp_path / "queue.yaml", "--vary", "replicas of work=1,2", "--metric", "e2e_latency_s.p95"]
     with pytest.raises(SystemExit):
-        cli.main([*map(str, words), "--replications", "3", "--workers", "1", "--json", "--quiet"])
+        cli.main([command, str(tmp_path / "queue.yaml"), *shlex.split(options), "--workers", "1", "--json", "--quiet"])
     assert json.loads(capfd.readouterr().out) == json.loads(json.dumps(answer.document))
+    assert len(answer.frame) and answer.sentences
+    ET.fromstring(f"<div>{answer._repr_html_()}</div>")
+
+
+def test_an_answer_has_differences_and_words():
+    answer = QUESTIONS["whatif"][0](queue(horizon_s=3, warmup_s=0.5))
     assert list(answer.frame["variant"]) == ["as given", "replicas of work 2"]
     assert answer.frame["difference"].iloc[1] < 0
     assert "e2e_latency_s.p95: significantly lower in 'replicas of work 2'" in answer.sentences[1]
-    ET.fromstring(f"<div>{answer._repr_html_()}</div>")
+
+
+def test_values_are_set_by_path():
+    job = queue()
+    assert job.with_set(RATE, 20).workload.arrivals["in"].rate_per_s == 20
+    assert job.with_set(SERVICE, 1e-3).query.operator("work").service_time_s == 1e-3
+    with pytest.raises(st.BadInput, match="did you mean 'work'"):
+        job.with_set("query.operators.word", 1)
+
+
+def test_what_questions_refuse():
+    with pytest.raises(st.BadInput, match="either find_max or find_min"):
+        st.capacity(queue())
+    with pytest.raises(st.BadInput, match="are places for replicas"):
+        st.capacity(queue(), RATE, on=["small"])
 
 
 def test_scenarios_are_compared_by_label():

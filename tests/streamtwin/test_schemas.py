@@ -25,7 +25,7 @@ from scenarios.questions.policies_compared import variants as of_policies
 from scenarios.questions.replications import Wanted
 from streamtwin.answers.registry import ANSWERS
 from streamtwin.cli import app as cli
-from streamtwin.notebook.answer import whatif
+from streamtwin.notebook.questions import whatif
 from streamtwin.schemas.registry import DOCUMENTS, schema_of
 from tests.scenarios.questions.jobs import queue
 from tests.streamtwin.test_cli import done, refused, twin

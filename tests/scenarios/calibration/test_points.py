@@ -16,7 +16,6 @@ from scenarios.calibration.point import Point
 from scenarios.calibration.point_files import read_points
 from scenarios.calibration.predicting import predict
 from scenarios.files import scenario_file
-from scenarios.files.overrides import put
 from tests.scenarios.calibration.engines import at_rates, job, simulated
 from tests.streamtwin.test_cli import refused, twin
 from twin.errors import BadInput
@@ -85,10 +84,10 @@ def test_a_column_with_dots_sets_a_value_of_the_job_at_that_point(tmp_path: Path
 def test_full_channels_are_told_by_markers_alone() -> None:
     """Channels hold a quarter of what the profile says, so markers that wait there are as much younger."""
     shallow = JOB.engine.model_copy(update={"channel_tuples": 512})
-    slow = put(JOB, "query.operators.map.service_time_s", 1e-3)
+    slow = JOB.with_set("query.operators.map.service_time_s", 1e-3)
 
     def point(rate_per_s: float) -> Point:
-        known = put(slow, "workload.arrivals.source.rate_per_s", rate_per_s)
+        known = slow.with_set("workload.arrivals.source.rate_per_s", rate_per_s)
         run = predict(known.model_copy(update={"engine": shallow}))
         taken = {"source": rate_per_s * run.delivered["source"]}
         return Point(name=f"{rate_per_s:g}", scenario=known, taken_per_s=taken, markers_s=run.markers_s, busy=run.busy)

@@ -1,0 +1,265 @@
+"""The questions of the command line from Python. Each gives an `Answer`, which holds the result type of its command.
+
+All take `seed` (default: the scenario's own); `workers`, the number of processes (with more than one, a script needs
+`if __name__ == "__main__":`); `master`, a Spark master that makes the runs instead; and `audience`, which is told the
+progress.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, NamedTuple
+
+from scenarios.executing.chosen import executor
+from scenarios.executing.progress import Audience, Lines
+from scenarios.files.scenario_file import load
+from scenarios.questions import capacity as of_capacity
+from scenarios.questions import dry_run as of_change
+from scenarios.questions import policies_compared
+from scenarios.questions import sensitivity as of_inputs
+from scenarios.questions import whatif as of_variants
+from scenarios.questions.bench import Bench, Of, outcome
+from scenarios.questions.change_options import ChangeOptions, planned
+from scenarios.questions.condition import condition
+from scenarios.questions.control_measures import judge
+from scenarios.questions.hosts_knob import HOSTS, HostsKnob
+from scenarios.questions.knobs import knob
+from scenarios.questions.measures import USUAL, full_name
+from scenarios.questions.replications import Wanted
+from scenarios.questions.variants import Variant, VariantsQuestion, as_variants, variants
+from streamtwin.answers.registry import ANSWERS
+from streamtwin.notebook.answer import Answer
+from twin.control import PolicySpec
+from twin.errors import BadInput
+from twin.scenario import Scenario
+
+Knobs = Mapping[str, Sequence[Any] | str]
+"""By path or 'replicas of OPERATOR': values, or a range as on the command line ("1k..50k:10")."""
+SILENT = Lines(lambda _text: None)
+
+
+class Runs(NamedTuple):
+    """Where runs are made, see above."""
+
+    workers: int
+    master: str | None
+    audience: Audience
+
+    @contextmanager
+    def bench(self, cases: Sequence[Variant], of: Of = outcome) -> Iterator[Bench]:
+        """Raises BadInput if one of the cases would not finish within hours."""
+        made_by = executor(self.workers if self.master is None else None, self.master, self.audience.stage)
+        with Bench(made_by, of) as bench:
+            of_variants.check(bench, cases)
+            yield bench
+
+
+def whatif(
+    scenario: Scenario | str,
+    vary: Knobs | None = None,
+    *,
+    plans: Sequence[str] = (),
+    policies: Sequence[str] = (),
+    events: Sequence[str] = (),
+    metrics: Sequence[str] = USUAL,
+    replications: int = 10,
+    precision: float | None = None,
+    seed: int | None = None,
+    workers: int = 1,
+    master: str | None = None,
+    audience: Audience = SILENT,
+) -> Answer:
+    """Variants of a scenario, all combinations of what is varied, beside the scenario itself: `twin whatif`.
+
+    plans: files; policies: names; events: in YAML. precision: half of each interval as a share of its mean, for which
+    runs are added. Raises BadInput for what cannot be.
+    """
+    given = _given(scenario, seed)
+    knobs = [
+        f"{path}={values if isinstance(values, str) else _listed(values)}" for path, values in (vary or {}).items()
+    ]
+    cases = variants(given, VariantsQuestion(knobs, plans, policies, events))
+    wanted = Wanted(replications, precision)
+    return _compared("whatif", cases, metrics, wanted, given.run.seed, Runs(workers, master, audience))
+
+
+def compare(
+    scenarios: Mapping[str, Scenario],
+    *,
+    metrics: Sequence[str] = USUAL,
+    replications: int = 10,
+    precision: float | None = None,
+    seed: int | None = None,
+    workers: int = 1,
+    master: str | None = None,
+    audience: Audience = SILENT,
+) -> Answer:
+    """Scenarios by label on the same random numbers, the first of which the others are compared with: `twin compare`.
+
+    Such as one scenario under several plans. precision: as of `whatif`. Raises BadInput for fewer than two, two that
+    are the same, or no labels.
+    """
+    if not isinstance(scenarios, Mapping):
+        raise BadInput("compare: scenarios without labels; give them as {'as given': one, 'better': another}")
+    cases = as_variants([Variant(label, scenario) for label, scenario in scenarios.items()])
+    wanted = Wanted(replications, precision)
+    first = cases[0].scenario.run.seed if seed is None else seed
+    return _compared("compare", cases, metrics, wanted, first, Runs(workers, master, audience))
+
+
+def compare_policies(
+    scenario: Scenario | str,
+    policies: Sequence[str | PolicySpec | Mapping[str, Any]],
+    *,
+    slo_s: float | None = None,
+    replications: int = 5,
+    seed: int | None = None,
+    workers: int = 1,
+    master: str | None = None,
+    audience: Audience = SILENT,
+) -> Answer:
+    """Policies on one load, the first of which the others are compared with: `twin compare-policies`.
+
+    policies: names ("none" among them, if wanted), or options with a name: {"name": "ds2", "margin": 0.1}. slo_s: the
+    end-to-end latency in seconds that 99 % of results should keep. Raises BadInput for fewer than two, or unknown ones.
+    """
+    given, wanted = _given(scenario, seed), Wanted(replications)
+    wanted.check()
+    cases = policies_compared.variants(given, [_policy(each) for each in policies])
+    with Runs(workers, master, audience).bench(cases, judge(slo_s)) as bench:
+        return _told(
+            "compare-policies", policies_compared.compared(bench, cases, slo_s, wanted, given.run.seed, audience)
+        )
+
+
+def capacity(
+    scenario: Scenario | str,
+    find_max: str | None = None,
+    *,
+    find_min: str | None = None,
+    while_: str = "not backpressured",
+    between: tuple[float, float] | None = None,
+    on: Sequence[str] = (),
+    policy: str | None = None,
+    replications: int = 10,
+    precision: float = 0.01,
+    seed: int | None = None,
+    workers: int = 1,
+    master: str | None = None,
+    audience: Audience = SILENT,
+) -> Answer:
+    """The largest value of something, or the smallest, while a condition holds, and what binds: `twin capacity`.
+
+    find_max, find_min: one of both, a path such as `workload.arrivals.clicks.rate_per_s`, `replicas of OPERATOR`, or
+    `hosts`. between: where to look. on: hosts of replicas, in turn. precision: of the limit of each run, as a share.
+    Raises BadInput for what cannot be.
+    """
+    if (find_max is None) == (find_min is None):
+        raise BadInput("capacity: give either find_max or find_min, such as 'workload.arrivals.SOURCE.rate_per_s'")
+    find: Literal["max", "min"] = "min" if find_max is None else "max"
+    given, flag, what = _given(scenario, seed), f"find_{find}", find_max or find_min or ""
+    Wanted(replications).check()
+    ends = None if between is None else (float(between[0]), float(between[1]))
+    turn = HostsKnob(flag) if what == HOSTS else knob(what, flag, on)
+    question = of_capacity.CapacityQuestion(
+        find, turn, condition(while_, given, "while_"), ends, precision, replications
+    )
+    job = given if policy is None else given.with_policy(policy)
+    question.range(job)
+    with Runs(workers, master, audience).bench([Variant(given.name, job)]) as bench:
+        return _told("capacity", of_capacity.capacity(job, question, bench, given.run.seed, audience))
+
+
+def dry_run(
+    scenario: Scenario | str,
+    *,
+    rescale: Mapping[str, int | Sequence[str]] | None = None,
+    migrate: Mapping[str, str] | None = None,
+    fail: Sequence[str] = (),
+    at_s: float | None = None,
+    recover_after_s: float = 10.0,
+    failover: Literal["region", "full", "both"] | None = None,
+    replications: int = 5,
+    seed: int | None = None,
+    workers: int = 1,
+    master: str | None = None,
+    audience: Audience = SILENT,
+) -> Answer:
+    """Tries a change of a running job: how long it pauses, lags and catches up: `twin dry-run`.
+
+    rescale: replicas, or their hosts, by operator; migrate: hosts by operator, or by replica ("match[1]"); fail: hosts
+    that die. at_s: when, in simulated seconds; None: after a third of the run. recover_after_s: seconds from a failure
+    until the job runs again. failover: what a failure restarts, or both ways beside each other. Raises BadInput for
+    what cannot be.
+    """
+    Wanted(replications).check()
+    given = of_change.finer(_given(scenario, seed))
+    counts = ((name, [str(to)] if isinstance(to, int) else to) for name, to in (rescale or {}).items())
+    rescales = [f"{name}={','.join(to)}" for name, to in counts]
+    moves = [f"{name}={to}" for name, to in (migrate or {}).items()]
+    change = planned(given, ChangeOptions(rescales, moves, fail, at_s, recover_after_s, failover))
+    cases = [Variant(given.name, change.scenario)]
+    with Runs(workers, master, audience).bench(cases, of_change.look(change.at_s)) as bench:
+        return _told("dry-run", of_change.dry_run(bench, given, change, replications, given.run.seed, audience))
+
+
+def sensitivity(
+    scenario: Scenario | str,
+    inputs: Mapping[str, tuple[float, float] | str],
+    *,
+    metric: str = "e2e_latency_s",
+    trajectories: int = 10,
+    samples: int = 64,
+    replications: int = 2,
+    seed: int | None = None,
+    workers: int = 1,
+    master: str | None = None,
+    audience: Audience = SILENT,
+) -> Answer:
+    """Which inputs matter for a metric, and how much of its variance they explain: `twin sensitivity`.
+
+    inputs: intervals by path, two or more, as (low, high) or as on the command line ("50..200:log"). trajectories: runs
+    of Morris' screening; samples: for Sobol's indices, a power of 2; replications: runs of each point. Raises BadInput
+    for what cannot be.
+    """
+    given, budget = _given(scenario, seed), of_inputs.SampleBudget(trajectories, samples, replications)
+    budget.check()
+    texts = [f"{path}={ends if isinstance(ends, str) else '..'.join(map(str, ends))}" for path, ends in inputs.items()]
+    model = of_inputs.Model(
+        given, of_inputs.inputs(texts, given), full_name(metric, given, "metric"), replications, given.run.seed
+    )
+    with Runs(workers, master, audience).bench([Variant(given.name, given)]) as bench:
+        return _told("sensitivity", of_inputs.sensitivity(model, budget, bench, audience))
+
+
+def _given(scenario: Scenario | str, seed: int | None) -> Scenario:
+    given = load(scenario) if isinstance(scenario, str) else scenario
+    return given if seed is None else given.with_run(seed=seed)
+
+
+def _compared(
+    command: str, cases: Sequence[Variant], metrics: Sequence[str], wanted: Wanted, seed: int, runs: Runs
+) -> Answer:
+    wanted.check()
+    named = [[full_name(name, case.scenario, f"metrics, {case.label}") for name in metrics] for case in cases]
+    with runs.bench(cases) as bench:
+        asked = list(dict.fromkeys(named[0]))
+        return _told(command, of_variants.compared(bench, cases, asked, wanted, seed, runs.audience))
+
+
+def _told(command: str, result: Any) -> Answer:
+    return Answer(result, ANSWERS[command].told(result))
+
+
+def _policy(policy: str | PolicySpec | Mapping[str, Any]) -> str:
+    """As the command line writes it."""
+    if isinstance(policy, str):
+        return policy
+    return json.dumps(policy.model_dump(mode="json") if isinstance(policy, PolicySpec) else dict(policy))
+
+
+def _listed(values: Sequence[Any]) -> str:
+    """As the command line lists them."""
+    return ",".join(json.dumps(value) for value in values)

@@ -1,0 +1,140 @@
+"""One value of a spec replaced, or read, by its path: what `--set` and `Scenario.with_set` do.
+
+Items of lists are addressed by name: `query.operators.parse.selectivity`, `cluster.hosts.edge-1.ram_mb`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from twin.errors import BadInput, suggest
+from twin.retired import told_retired
+from twin.spec import Spec, parse
+
+S = TypeVar("S", bound=Spec)
+Node = dict[str, Any] | list[Any]
+
+
+def put(spec: S, path: str, value: Any, flag: str) -> S:
+    """The spec with `value`, as JSON would hold it, at `path`; the result is checked as a whole.
+
+    flag: the option that this came from, for errors. Raises BadInput if the path leads nowhere (with the nearest key),
+    or if the result is not valid.
+    """
+    return _all_put(spec, [(path, value)], flag)
+
+
+def put_all(spec: S, values: Sequence[tuple[str, Any]], flag: str) -> S:
+    """All values at their paths, one after the other. Raises BadInput as `put` does.
+
+    What stands between two of them need not be valid: a cluster with other hosts takes a plan for these.
+    """
+    changed = spec
+    for index, (path, value) in enumerate(values):
+        try:
+            changed = put(changed, path, value, flag)
+        except BadInput as alone:
+            if len(values) < 2:
+                raise
+            try:
+                return _all_put(spec, values, flag)
+            except BadPath as error:  # there was more to go by when it stood alone
+                raise (alone if error.path == values[index][0] else error) from None
+    return changed
+
+
+def value_at(spec: Spec, path: str, flag: str) -> Any:
+    """What stands at `path` now, as JSON would hold it; None if nothing does. Raises BadInput if it leads nowhere."""
+    parent, key = _resolve(_opened(spec, [path]), path, flag)
+    return parent[key]  # type: ignore[index]
+
+
+class BadPath(BadInput):
+    """A path that leads nowhere."""
+
+    def __init__(self, words: str, path: str) -> None:
+        super().__init__(words)
+        self.path = path
+
+
+def _all_put(spec: S, values: Sequence[tuple[str, Any]], flag: str) -> S:
+    """All put in before any is judged. Settings that no longer mean anything are left out, which is told."""
+    meant = [(path, value) for path, value in values if not _retired(path)]
+    data = _opened(spec, [path for path, _ in meant])
+    for path, value in meant:
+        parent, key = _resolve(data, path, flag)
+        parent[key] = value  # type: ignore[index]
+    return parse(type(spec), data, where=flag) if meant else spec
+
+
+def _retired(path: str) -> bool:
+    return path.startswith("run.") and told_retired([path.removeprefix("run.")])
+
+
+def _opened(spec: Spec, paths: Iterable[str]) -> dict[str, Any]:
+    """As plain data. What is written as its name, such as a known profile, is opened if a path leads into it."""
+    data = spec.model_dump(mode="json")
+    for name in {path.partition(".")[0] for path in paths if "." in path}:
+        value = getattr(spec, name, None)
+        if isinstance(value, Spec) and isinstance(data.get(name), str):
+            data[name] = value.model_dump(mode="json")
+    _show(spec, data)
+    return data
+
+
+def _show(spec: Any, data: Any) -> None:
+    """Puts in what is left out where it is as usual: it can be set as well."""
+    if isinstance(spec, Spec) and isinstance(data, dict):
+        for name in type(spec).model_fields:
+            value = getattr(spec, name)
+            if name in data:
+                _show(value, data[name])
+            else:
+                data[name] = list(value) if isinstance(value, tuple) else value
+    elif isinstance(spec, tuple) and isinstance(data, list):
+        for each, part in zip(spec, data, strict=True):
+            _show(each, part)
+
+
+def _resolve(data: Node, path: str, flag: str) -> tuple[Node, str | int]:
+    """The container and the key in it that `path` names."""
+    node: Any = data
+    rest, walked, where = path, "", f"{flag} {path}"
+    while True:
+        if not isinstance(node, dict | list):
+            inside = f"{walked} is {node!r}" if node is not None else f"{walked} is not given"
+            raise BadPath(f"{where}: {inside} and has no parts; set {walked} as a whole", path)
+        step = _step(node, rest)
+        if step is None:
+            word, known = rest.partition(".")[0], list(_keys(node))
+            raise BadPath(f"{where}: no {word!r} in {walked or 'the scenario'}; {suggest(word, known)}", path)
+        key, label, rest = step
+        if not rest:
+            return node, key
+        walked = f"{walked}.{label}" if walked else label
+        node = node[key]
+
+
+def _step(node: Node, rest: str) -> tuple[Any, str, str] | None:
+    """The longest key of `node` that begins `rest` (names may hold dots): its index, its label, what remains."""
+    keys = _keys(node)
+    for label in sorted(keys, key=len, reverse=True):
+        if rest == label or rest.startswith(f"{label}."):
+            return keys[label], label, rest[len(label) + 1 :]
+    return None
+
+
+def _keys(node: Node) -> dict[str, Any]:
+    if isinstance(node, dict):
+        return {str(key): key for key in node}
+    return {_label(each, index): index for index, each in enumerate(node)}
+
+
+def _label(item: Any, index: int) -> str:
+    """An item's name; streams have none and are addressed as producer->consumer; anything else by its number."""
+    if isinstance(item, dict) and "name" in item:
+        return str(item["name"])
+    if isinstance(item, dict) and "producer" in item:
+        return f"{item['producer']}->{item['consumer']}"
+    return str(index)
