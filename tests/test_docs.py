@@ -164,7 +164,7 @@ def test_the_guide_lists_what_a_kind_of_operator_says_of_itself():
     assert own - set(OperatorBase.model_fields) <= told
 
 
-@pytest.mark.parametrize("number, lines", [(1, 3), (2, 4)])
+@pytest.mark.parametrize(("number", "lines"), [(1, 3), (2, 4)])
 def test_the_programs_of_the_page_for_python_work(number, lines, capsys):
     text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     exec(compile(text.split("```python")[number].split("```")[0], "page", "exec"), {})
