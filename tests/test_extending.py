@@ -1,0 +1,78 @@
+"""What the guide says of additions, tried: a copy of the house gets each file and the lines that the guide names."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+TOYS = Path(__file__).parent / "twin" / "toys"
+ADDED = {
+    "twin/arrivals/sawtooth.py": {
+        "twin/workload.py": [
+            ("from twin.arrivals.spikes", "from twin.arrivals.sawtooth import Sawtooth\nfrom twin.arrivals.spikes"),
+            ("Constant | Poisson |", "Constant | Poisson | Sawtooth |"),
+        ]
+    },
+    "optimizers/policies/once.py": {
+        "optimizers/policies/registry.py": [
+            (
+                "from optimizers.policies.relieve",
+                "from optimizers.policies.once import OnceSpec\nfrom optimizers.policies.relieve",
+            ),
+            ("        MonitoringSpec,\n", "        MonitoringSpec,\n        OnceSpec,\n"),
+        ]
+    },
+    "streamtwin/cli/importing_rate.py": {
+        "streamtwin/cli/app.py": [("    importing_metrics,", "    importing_rate,\n    importing_metrics,")]
+    },
+}
+"""By new file: in which file which text becomes which, the import and the line that makes it known."""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    house = tmp_path_factory.mktemp("house")
+    for package in ("twin", "models", "optimizers", "scenarios", "streamtwin", "spark", "figures"):
+        shutil.copytree(ROOT / package, house / package, ignore=shutil.ignore_patterns("*.pyc"))
+    for file, lines in ADDED.items():
+        shutil.copy(TOYS / Path(file).name, house / file)
+        for place, changes in lines.items():
+            text = (house / place).read_text(encoding="utf-8")
+            for before, after in changes:
+                assert before in text
+                text = text.replace(before, after, 1)
+            (house / place).write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, TOYS / "use_additions.py"],
+        cwd=house,
+        env={**os.environ, "PYTHONPATH": str(house)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def test_an_arrival_law_is_a_file_and_a_name(found: dict[str, Any]) -> None:
+    """100 a second for the first half of 2 s, 300 for the second: 200 on average, whole numbers of them."""
+    assert found["arrived"] == pytest.approx(200.0 * found["seconds"], rel=0.02)
+    assert found["law in the schema"]
+
+
+def test_a_policy_is_a_file_and_a_name(found: dict[str, Any]) -> None:
+    assert found["reasons"] == ["once"]
+    assert "once" in found["policies"]
+
+
+def test_an_importer_is_a_file_and_an_import(found: dict[str, Any]) -> None:
+    assert found["imported"] == 70.0
