@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from papers.interface import Drawer, Row, Rows
@@ -74,18 +74,39 @@ def bars(
     return draw
 
 
-def columns(figure: str, *labels: Any, table: str | None = None, only: Only | None = None, **cells: Cell) -> Drawer:
+def columns(
+    figure: str,
+    *labels: Any,
+    table: str | None = None,
+    only: Only | None = None,
+    parts: Callable[[Row], Iterable[Row]] = lambda row: (row,),
+    **cells: Cell,
+) -> Drawer:
     """Any function of `figures` over columns, such as `lines.scalability`. labels: what it is given beside them.
-    cells: by the name of its column."""
+    parts: what is drawn of a row. cells: by the name of its column."""
 
     def draw(tables: Mapping[str, Rows]) -> Figure:
-        module, name = figure.split(".")
-        rows = [row for row, _, _ in _chosen(tables, table, only, "")]
-        drawn = {column: [_cell(cell, row) for row in rows] for column, cell in cells.items()}
-        made: Figure = getattr(importlib.import_module(f"figures.{module}"), name)(drawn, *labels)
-        return made
+        rows = [part for row, _, _ in _chosen(tables, table, only, "") for part in parts(row)]
+        return _drawn(figure, {column: [_cell(cell, row) for row in rows] for column, cell in cells.items()}, *labels)
 
     return draw
+
+
+def samples(
+    figure: str, *labels: Any, name: str, of: str, table: str | None = None, only: Only | None = None, **more: Any
+) -> Drawer:
+    """Any function of `figures` over lists of values by name. name, of: the columns that hold these."""
+
+    def draw(tables: Mapping[str, Rows]) -> Figure:
+        return _drawn(figure, {row[name]: row[of] for row, _, _ in _chosen(tables, table, only, "")}, *labels, **more)
+
+    return draw
+
+
+def _drawn(figure: str, drawn: Mapping[str, Any], *labels: Any, **more: Any) -> Figure:
+    module, function = figure.split(".")
+    made: Figure = getattr(importlib.import_module(f"figures.{module}"), function)(drawn, *labels, **more)
+    return made
 
 
 def column_of(rows: Rows, *names: str) -> dict[str, list[Any]]:
@@ -100,7 +121,7 @@ def _chosen(
     rows = tables[table] if table is not None else next(iter(tables.values()))
     keys = {quantity: quantity} if isinstance(quantity, str) else quantity
     for row in rows:
-        if all(row[column] in values for column, values in (only or {}).items()):
+        if all(row.get(column) in values for column, values in (only or {}).items()):
             for key, words in keys.items():
                 yield row, key, words
 

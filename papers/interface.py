@@ -36,6 +36,11 @@ def headings(text: str) -> dict[str, str]:
     return {key.strip(): (heading if colon else key).strip() for key, colon, heading in cells}
 
 
+def cells_of(columns: str, printed: Mapping[Any, Sequence[Any]]) -> dict[Any, Row]:
+    """What a paper printed, as `CaseTable` has it. columns: their keys, by which the values of each case go."""
+    return {case: dict(zip(columns.split(), values, strict=True)) for case, values in printed.items()}
+
+
 def items(text: str) -> list[str]:
     """The items of a Markdown list."""
     return [" ".join(item.split()) for item in re.split(r"^- ", text, flags=re.MULTILINE) if item.strip()]

@@ -1,19 +1,17 @@
-"""Cases that are kept one by one, measured by several processes; a thread waits for each and keeps its result."""
+"""Cases that are kept one by one, measured by several processes where there are many."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from functools import partial
 from typing import Any
 
-from papers.interface import Rows
+from papers.interface import Row, Rows
 from papers.workspace import Workspace
+from scenarios.executing.processes import Processes
 
-FEW_CASES = 20
-"""Up to so many, it takes longer to start processes than they save."""
+CASE_S = 0.1
+"""CPU seconds that a case is taken for, roughly: processes are started for some twenty of them."""
 
 
 def kept(
@@ -26,34 +24,25 @@ def kept(
 ) -> list[Any]:
     """What `function(**case, **given(), seed=...)` gives for each case, in order, now or earlier.
 
-    given: what is the same for all cases, asked for only if a case is missing. decided: what of it decides the result,
+    given: what is the same for all cases, asked for once, if a case is missing. decided: what of it decides the result,
     as JSON values, for the key in `Workspace.cached`. All must be picklable; interrupted, what was finished is kept.
     """
+    keys = [{**(decided or {}), **case} for case in cases]
+    missing = [number for number, key in enumerate(keys) if not workspace.has(group, key)]
+    if missing:
+        work = partial(_measured, function, {**given(), "seed": workspace.seed})
+        with workspace.audience.progress(f"cases of {group}") as report, Processes() as processes:
+            done = len(cases) - len(missing)
 
-    def one(case: Mapping[str, Any], call: Callable[[Callable[[], Any]], Any]) -> Any:
-        def measure() -> Any:
-            return call(partial(function, **case, **given(), seed=workspace.seed))
+            def keep(position: int, value: Any) -> None:
+                nonlocal done
+                workspace.cached(group, keys[missing[position]], lambda: value)
+                done += 1
+                report(done, len(cases))
 
-        return workspace.cached(group, {**(decided or {}), **case}, measure)
+            processes.each(work, [cases[number] for number in missing], keep, effort_s=CASE_S * len(missing))
+    return [workspace.cached(group, key, lambda: None) for key in keys]
 
-    with workspace.audience.progress(f"cases of {group}") as report:
-        if len(cases) <= FEW_CASES:
-            found = []
-            for case in cases:
-                found.append(one(case, lambda measure: measure()))
-                report(len(found), len(cases))
-            return found
-        workers, spawn = os.cpu_count() or 1, multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, spawn) as processes, ThreadPoolExecutor(workers) as threads:
-            futures: list[Future[Any]] = [
-                threads.submit(one, case, lambda measure: processes.submit(measure).result()) for case in cases
-            ]
-            try:
-                for done, future in enumerate(as_completed(futures)):
-                    future.result()
-                    report(done + 1, len(cases))
-            except BaseException:
-                for future in futures:
-                    future.cancel()
-                raise
-            return [future.result() for future in futures]
+
+def _measured(function: Callable[..., Any], given: Mapping[str, Any], case: Row) -> Any:
+    return function(**case, **given)

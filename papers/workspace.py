@@ -111,13 +111,20 @@ class Workspace:
         group: a name for people, such as `fig9`. key: everything that decides the value, as JSON values; this
         version, the scale's horizon and the seed are added. Interrupted, all values that were finished are kept.
         """
-        body = {"version": VERSION, "seed": self.seed, "horizon_s": self.sizes.horizon_s, **key}
-        path = self.folder / "judged" / group / f"{content_hash(body)}.json"
+        path, body = self._place(group, key)
         if path.exists():
             return json.loads(path.read_text(encoding="utf-8"))["value"]
         text = json.dumps({"key": body, "value": compute()}, indent=1, allow_nan=False)
         write_text(path, text + "\n")
         return json.loads(text)["value"]
+
+    def has(self, group: str, key: Mapping[str, Any]) -> bool:
+        """Whether that is kept already."""
+        return self._place(group, key)[0].exists()
+
+    def _place(self, group: str, key: Mapping[str, Any]) -> tuple[Path, Mapping[str, Any]]:
+        body = {"version": VERSION, "seed": self.seed, "horizon_s": self.sizes.horizon_s, **key}
+        return self.folder / "judged" / group / f"{content_hash(body)}.json", body
 
     def measured(self, group: str, function: Callable[..., Any], **case: Any) -> Any:
         """What `function` gives for the arguments of a case and this seed, now or earlier; as `cached`."""

@@ -16,14 +16,14 @@ from twin.scenario import Scenario
 TABLES = ("operator_rows", "host_rows", "link_rows", "event_rows")
 FIRST_SEED = 9_800_000
 RANDOM_JOBS = {"small": 5, "full": 60}
-RANDOM = "ordinary"
 
 
-def scenarios(scale: str) -> Iterator[tuple[str, Scenario]]:
-    """By name: small jobs of every kind, and random ones."""
-    yield from ((name, Scenario.of(job, SETTINGS)) for name, job in jobs().items())
-    for job in islice(ordinary_jobs(FIRST_SEED), RANDOM_JOBS[scale]):
-        yield f"{RANDOM} {job.seed}", Scenario.of(job.deployment, job.settings)
+def scenarios(scale: str) -> Iterator[tuple[str, str, Scenario]]:
+    """Sort, name and job: small ones of every kind, and random ones."""
+    for name, job in jobs().items():
+        yield "small, of every kind", name, Scenario.of(job, SETTINGS)
+    for drawn in islice(ordinary_jobs(FIRST_SEED), RANDOM_JOBS[scale]):
+        yield "random ordinary ones", f"ordinary {drawn.seed}", Scenario.of(drawn.deployment, drawn.settings)
 
 
 def difference(engine: Run, kernel: Run) -> str:
@@ -43,21 +43,21 @@ def in_engine(scenario: Scenario) -> Run:
 
 
 def kernel_table(scale: str) -> list[tuple[str, ...]]:
-    """Header and rows: a job each, and one for all random jobs that show no difference."""
-    rows: list[tuple[str, ...]] = [("job", "results", "engine (CPU s)", "kernel (CPU s)", "first difference", "kept")]
-    alike: list[tuple[int, float, float]] = []
-    for name, scenario in scenarios(scale):
+    """Header and rows: one for all jobs of a sort that show no difference, and one for each job that does."""
+    alike: dict[str, list[tuple[int, float, float]]] = {}
+    different: list[tuple[str, ...]] = []
+    for sort, name, scenario in scenarios(scale):
         one, other = in_engine(scenario), simulation.simulate(scenario)
         wrong, took = difference(one, other), (one.metrics.tuples_out, one.cpu_s, other.cpu_s)
-        if name.startswith(RANDOM) and not wrong:
-            alike.append(took)
+        if wrong:
+            different.append(_row(name, 1, took, wrong))
         else:
-            rows.append(_row(name, took, wrong))
-    results, in_simpy_s, in_kernel_s = map(sum, zip(*alike, strict=True))
-    return [*rows, _row(f"{len(alike)} random ordinary jobs", (results, in_simpy_s, in_kernel_s), "")]
+            alike.setdefault(sort, []).append(took)
+    found = [_row(sort, len(each), tuple(map(sum, zip(*each, strict=True))), "") for sort, each in alike.items()]
+    return [("jobs", "", "results", "engine (CPU s)", "kernel (CPU s)", "first difference", "kept"), *found, *different]
 
 
-def _row(name: str, took: tuple[int, float, float], wrong: str) -> tuple[str, ...]:
+def _row(name: str, jobs: int, took: tuple[float, ...], wrong: str) -> tuple[str, ...]:
     results, engine_s, kernel_s = took
     times = f"{engine_s:.2f}", f"{kernel_s:.2f}"
-    return (name, f"{results:,}", *times, wrong or "-", "**no**" if wrong else "yes")
+    return (name, str(jobs), f"{results:,}", *times, wrong or "-", "**no**" if wrong else "yes")

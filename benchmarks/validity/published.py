@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from benchmarks.validity.runs import Job, run_all
 from benchmarks.validity.store import Store
+from papers.briskstream.published import TABLE_3
 from twin.deployment import Deployment
 from twin.numa import server_a
 from twin.profiles import CACHE_LINE_BYTES, STORM
@@ -16,15 +17,14 @@ from twin.spec import parse
 
 PAIRS = ("local", "S0-S1", "S0-S3", "S0-S4", "S0-S7")
 CONSUMER_SOCKETS = (0, 1, 3, 4, 7)
-MEASURED = {
-    "Splitter": (1612.8, 1666.5, 1708.2, 2050.6, 2371.3),
-    "Counter": (612.3, 611.4, 623.1, 889.9, 870.2),
-}
-ESTIMATED = {
-    "Splitter": (1612.8, 1991.1, 1994.9, 2923.7, 3196.4),
-    "Counter": (612.3, 665.2, 665.9, 837.9, 888.4),
-}
-"""ns a tuple; Server A; published figures, taken from the paper (SIGMOD 2019, Table 3), not measured here."""
+MEASURED, ESTIMATED = (
+    {
+        operator: tuple(TABLE_3["A", operator.lower(), socket][f"paper_{kind}_ns"] for socket in CONSUMER_SOCKETS)
+        for operator in ("Splitter", "Counter")
+    }
+    for kind in ("measured", "estimated")
+)
+"""ns a tuple; Server A; published figures, not measured here."""
 LINES = {"Splitter": 3.2, "Counter": 0.5}
 """Cache lines fetched a tuple, which is what the paper's estimates imply; the tuples' sizes are not published."""
 LIMIT = 0.05
@@ -66,13 +66,7 @@ def distances(store: Store, workers: int) -> list[Distance]:
     results = run_all(list(cells.values()), store, workers, "runs on Server A")
     found = {cell: 1e9 / each["throughput_per_s"] for cell, each in zip(cells, results, strict=True)}
     return [
-        Distance(
-            operator,
-            PAIRS[index],
-            MEASURED[operator][index],
-            ESTIMATED[operator][index],
-            found[operator, index],
-        )
+        Distance(operator, PAIRS[index], MEASURED[operator][index], ESTIMATED[operator][index], found[operator, index])
         for operator in MEASURED
         for index in range(len(PAIRS))
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.validity import report_words as words
 from benchmarks.validity.published import Distance, distance_table
-from benchmarks.validity.theory import Finding, theory_table
+from benchmarks.validity.theory import Finding, law_table, theory_table
 from figures.theory_ratios import theory_ratios
 from figures.tuple_times import numa_times
 from twin.version import VERSION
@@ -36,7 +37,9 @@ class Report:
             "error": [each.error / each.check.expected for each in shown],
         }
         figure = theory_ratios(columns), "Simulated over theoretical means, shares of time apart"
-        self._section("Theory", "theory", theory_table(findings), words.THEORY, figure)
+        self._section("Theory", "theory", law_table(findings), words.THEORY, figure)
+        with (self._figures / "theory.csv").open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(theory_table(findings))
 
     def kernel(self, table: Table) -> None:
         """The kernel against the engine."""

@@ -10,7 +10,8 @@ THEORY = (
     f"{100 * limits.CLOSE:g} %): as unlikely by chance, for standard errors that are estimated from {limits.SEEDS} "
     f"seeds, as {limits.LIMIT_SE:g} would be if they were known. Oracles are Pollaczek-Khinchine, Erlang C, Jackson, "
     "the roots of the D/M/1 and E_k/M/1 equations, Spitzer's identity, insensitivity of processor sharing, the "
-    "utilisation law, and for the blocking tandem and for two operators on one core small Markov chains solved exactly."
+    "utilisation law, and for the blocking tandem and for two operators on one core small Markov chains solved "
+    "exactly. The table has the case of each law that is farthest off; [theory.csv](validity/theory.csv) has all."
 )
 KERNEL = (
     "The kernel computes what the engine does, with the same random numbers in the same order, so that their traces "

@@ -68,12 +68,24 @@ def checks() -> list[Check]:
 
 
 def theory_table(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
-    """Header and rows."""
-    rows: list[tuple[str, ...]] = [("law", "case", "theory", "simulated", "off by s.e.", "kept")]
-    for each in findings:
-        check = each.check
-        simulated = f"{each.mean:.4g} ± {each.error:.2g}"
-        kept = "yes" if each.kept else "**no**"
-        expected = f"{check.expected:.4g} {check.unit}".strip()
-        rows.append((check.law, check.case, expected, simulated, f"{each.off_se:+.1f}", kept))
+    """Header and rows: all cases."""
+    return [("law", "case", *NUMBERS), *((each.check.law, each.check.case, *_numbers(each)) for each in findings)]
+
+
+def law_table(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
+    """Header and rows: a law each, with the case that is farthest off; its limit is kept if it is in all cases."""
+    rows: list[tuple[str, ...]] = [("law", "cases", "farthest off", *NUMBERS)]
+    for law in dict.fromkeys(each.check.law for each in findings):
+        cases = [each for each in findings if each.check.law == law]
+        farthest = min(cases, key=lambda each: (each.kept, -abs(each.off_se)))
+        rows.append((law, str(len(cases)), farthest.check.case, *_numbers(farthest)))
     return rows
+
+
+NUMBERS = ("theory", "simulated", "off by s.e.", "kept")
+
+
+def _numbers(found: Finding) -> tuple[str, ...]:
+    theory = f"{found.check.expected:.4g} {found.check.unit}".strip()
+    simulated = f"{found.mean:.4g} ± {found.error:.2g}"
+    return theory, simulated, f"{found.off_se:+.1f}", "yes" if found.kept else "**no**"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from papers.workspace import Workspace
 from twin.run import Run
 
 WORKERS = "worker-"
@@ -31,6 +32,11 @@ def course_of(result: Run, rounds: int, length_s: float) -> dict[str, list[float
             pauses[number] += len(detail["key_groups"]) * (event["paused_s"] or 0.0)
     columns = {"planned": planned, "found": distance[1:], "migrations": migrations, "pauses": pauses}
     return {name: values.tolist() for name, values in (columns | {"cpu": load_th[1:].mean(axis=1)}).items()}
+
+
+def rounds_of(workspace: Workspace, most: int) -> int:
+    """So many; a few where it should take minutes."""
+    return min(most, workspace.sizes.queries)
 
 
 def worker_loads(result: Run) -> np.ndarray:

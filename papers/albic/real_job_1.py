@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from papers.albic.courses import FIRST, Course, course_of, later_mean, later_most
+from papers.albic.courses import FIRST, Course, course_of, later_mean, later_most, rounds_of
 from papers.drawing import lines
 from papers.interface import CaseTable, Experiment, Row, grid
 from papers.workspace import Workspace
@@ -49,11 +49,6 @@ LIMITS: Mapping[str, int] = {"5": 5, "10": 10, "20": 20, "no limit": 300}
 """Migrations a round; the job has 300 key groups."""
 
 
-def rounds_of(workspace: Workspace) -> int:
-    """Thirty; a few where it should take minutes."""
-    return min(ROUNDS, workspace.sizes.queries)
-
-
 def course(change: Change, seed: int, rounds: int) -> dict[str, list[float]]:
     """Of the job as changed."""
     job = load(JOB)
@@ -64,14 +59,14 @@ def course(change: Change, seed: int, rounds: int) -> dict[str, list[float]]:
 
 def by_way(workspace: Workspace, way: str) -> Course:
     """Figs. 6 and 7 are two sights of these courses."""
-    rounds = rounds_of(workspace)
+    rounds = rounds_of(workspace, ROUNDS)
     compute = partial(course, WAYS[way], workspace.seed, rounds)
     return dict(workspace.cached("albic-fig6", {"way": way, "rounds": rounds}, compute))
 
 
 def by_limit(workspace: Workspace, limit: str) -> Course:
     """Figs. 8 and 9 are two sights of these courses."""
-    rounds, most = rounds_of(workspace), LIMITS[limit]
+    rounds, most = rounds_of(workspace, ROUNDS), LIMITS[limit]
     compute = partial(course, partial(limited, most), workspace.seed, rounds)
     return dict(workspace.cached("albic-fig8", {"limit": most, "rounds": rounds}, compute))
 
@@ -117,7 +112,7 @@ FIG6 = Experiment(
     summary="load distance of Real Job 1 under the MILP, Flux and two choices, simulated",
     tables={
         "quality": CaseTable(
-            title=lambda workspace: f"Real Job 1: load distances and migrations, {rounds_of(workspace)} rounds",
+            title=lambda workspace: f"Real Job 1: load distances and migrations, {rounds_of(workspace, ROUNDS)} rounds",
             columns="""
                 way | planned: load distance after migrations, mean |
                 planned_most: load distance after migrations, highest | found: load distance a round later, mean |
@@ -152,7 +147,7 @@ FIG7 = Experiment(
     summary="migrations of Real Job 1 under the MILP and Flux, simulated",
     tables={
         "migrations": CaseTable(
-            title=lambda workspace: f"Real Job 1: migrations, {rounds_of(workspace)} rounds",
+            title=lambda workspace: f"Real Job 1: migrations, {rounds_of(workspace, ROUNDS)} rounds",
             columns=f"""
                 way | first: migrations in the first {FIRST} rounds | mean: migrations a round later on, mean |
                 most: migrations in a round later on, most |
@@ -179,7 +174,7 @@ FIG8 = Experiment(
     summary="load distance of Real Job 1 by the limit on migrations, simulated",
     tables={
         "limits": CaseTable(
-            title=lambda workspace: f"Real Job 1 by limit on migrations, {rounds_of(workspace)} rounds",
+            title=lambda workspace: f"Real Job 1 by limit on migrations, {rounds_of(workspace, ROUNDS)} rounds",
             columns="""
                 limit: migrations a round, at most | planned: load distance after migrations, mean |
                 planned_most: load distance after migrations, highest | found: load distance a round later, mean |
@@ -204,7 +199,7 @@ FIG9 = Experiment(
     summary="pauses of Real Job 1 by the limit on migrations, simulated",
     tables={
         "pauses": CaseTable(
-            title=lambda workspace: f"Real Job 1: pauses by limit on migrations, {rounds_of(workspace)} rounds",
+            title=lambda workspace: f"Real Job 1: pauses by limit on migrations, {rounds_of(workspace, ROUNDS)} rounds",
             columns="""
                 limit: migrations a round, at most | pauses: pauses of key groups together, a round, mean (s) |
                 pauses_most: pauses of key groups together, in a round, most (s) | migrations: migrations a round |

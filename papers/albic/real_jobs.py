@@ -10,7 +10,7 @@ import numpy as np
 
 from optimizers.policies.group_map import GroupMap, traffic_of
 from optimizers.policies.room import stood_still
-from papers.albic.courses import FIRST, course_of, later_mean, later_most
+from papers.albic.courses import FIRST, course_of, later_mean, later_most, rounds_of
 from papers.drawing import lines
 from papers.interface import CaseTable, Experiment, Row, grid
 from papers.workspace import Workspace
@@ -72,21 +72,16 @@ def carried(known: Mapping[float, float], starts: Sequence[float]) -> list[float
     return factors
 
 
-def rounds_of(workspace: Workspace) -> int:
-    """Forty; a few where it should take minutes."""
-    return min(ROUNDS, workspace.sizes.queries)
-
-
 def told(workspace: Workspace) -> list[int]:
     """Rounds after which the collocation factor is told."""
-    return [number for number in TOLD if number <= rounds_of(workspace)]
+    return [number for number in TOLD if number <= rounds_of(workspace, ROUNDS)]
 
 
 def measured(workspace: Workspace, job: str, way: str) -> Row:
     """What a way makes of a job, beside the same job without migrations."""
     found, none = (
         workspace.measured(
-            "albic-real-jobs", course, job=job, way=name, rounds=rounds_of(workspace), options=WAYS[name]
+            "albic-real-jobs", course, job=job, way=name, rounds=rounds_of(workspace, ROUNDS), options=WAYS[name]
         )
         for name in (way, "none")
     )
@@ -117,7 +112,7 @@ def ways(job: str) -> CaseTable:
         """
 
     return CaseTable(
-        title=lambda workspace: f"{job}: {rounds_of(workspace)} rounds",
+        title=lambda workspace: f"{job}: {rounds_of(workspace, ROUNDS)} rounds",
         columns=columns,
         cases=grid(job=(job,), way=WAYS),
         measure=measured,

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from optimizers.numa.baselines import scattered
@@ -14,12 +10,12 @@ from papers.briskstream.applications import (
     EVERYWHERE,
     SERVERS,
     Case,
-    on_server,
     part,
     plan_by,
     reached_per_s,
     simulated,
 )
+from papers.drawing import samples
 from papers.interface import CaseTable, Experiment, Row, Rows
 from papers.parallel import kept
 from papers.shapes import shape
@@ -29,9 +25,6 @@ from twin.plan import ExecutionPlan
 from twin.randomness import stream
 from twin.rates.numa_job import NumaJob
 from twin.scenario import RunSettings
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 CHUNK = 25
 """Plans a piece of work."""
@@ -87,13 +80,6 @@ def shapes(rows: Rows) -> Rows:
     return [shape("random plans better than RLAS's", "none", f"{better} of {plans:,}; the best {best:.0%}", best < 1.0)]
 
 
-def _distributions(server: str, tables: Mapping[str, Rows]) -> Figure:
-    from figures.distributions import distributions
-
-    shares = {row["application"]: row["_shares"] for row in on_server(tables["random"], server)}
-    return distributions(shares, f"simulated throughput on Server {server}, RLAS = 1", marked=1.0)
-
-
 FIG14 = Experiment(
     name="briskstream.fig14",
     source="BriskStream, Fig. 14, Section 6.4",
@@ -113,7 +99,17 @@ FIG14 = Experiment(
             shapes=shapes,
         )
     },
-    figures={f"server-{server.lower()}": partial(_distributions, server) for server in SERVERS},
+    figures={
+        f"server-{server.lower()}": samples(
+            "distributions.distributions",
+            f"simulated throughput on Server {server}, RLAS = 1",
+            name="application",
+            of="_shares",
+            only={"server": [server]},
+            marked=1.0,
+        )
+        for server in SERVERS
+    },
     notes="""
 - Each random plan has as many replicas as there are cores: one an operator, the others dealt at random; every replica
   is on a random socket.

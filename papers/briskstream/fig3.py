@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from optimizers.numa.rlas import Rlas
 from papers.briskstream.applications import (
@@ -16,13 +16,11 @@ from papers.briskstream.applications import (
     replicas_of,
 )
 from papers.briskstream.published import PERCENTILE
-from papers.interface import CaseTable, Experiment, Row, Rows, grid
+from papers.drawing import samples
+from papers.interface import CaseTable, Experiment, Row, grid
 from papers.shapes import apart
 from papers.workspace import Workspace
 from streamtwin.connect.profiling.measuring import SAMPLES, OperatorProfile, instantiate, profile
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PERCENTILES = (10.0, 25.0, PERCENTILE, 75.0, 90.0, 95.0)
 APPLICATIONS = ("WC", "FD")
@@ -69,13 +67,6 @@ def _plan(workspace: Workspace, case: Case, profiles: Mapping[str, OperatorProfi
     }
 
 
-def _profile_times(tables: Mapping[str, Rows]) -> Figure:
-    from figures.distributions import profile_times
-
-    rows = tables["times"]
-    return profile_times({row["operator"]: row["_times_s"] for row in rows if row["application"] == APPLICATIONS[0]})
-
-
 FIG3 = Experiment(
     name="briskstream.fig3",
     source="BriskStream, Fig. 3, Section 3.1",
@@ -101,7 +92,11 @@ FIG3 = Experiment(
             shapes=lambda _rows: [apart("percentiles other than 50", "-", "above", "the paper shows the 50th alone")],
         ),
     },
-    figures={"times": _profile_times},
+    figures={
+        "times": samples(
+            "distributions.profile_times", name="operator", of="_times_s", only={"application": APPLICATIONS[:1]}
+        )
+    },
     notes=f"""
 - The paper plans with percentile {PERCENTILE:g}, and calls its times stable; it shows no other percentile.
 - Simulated times vary as they are told to: Gamma, squared coefficient of variation 0.1, which is assumed.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from papers.briskstream.applications import APPLICATIONS, Case, part
 from papers.briskstream.engines import BRISK, RATIOS, STORM_BY_RATIOS
 from papers.briskstream.published import TABLE_5_P99_MS
 from papers.briskstream.scaling import plan_as_engine
-from papers.drawing import bars
+from papers.drawing import bars, samples
 from papers.interface import CaseTable, Experiment, Row, Rows, grid
 from papers.shapes import apart, shape, span, within
 from papers.workspace import Workspace
@@ -18,9 +18,6 @@ from twin.engine.sketch import merge, quantile_s
 from twin.kinds.registry import SINKS
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SYSTEMS = {BRISK: BRISK, STORM_BY_RATIOS: "storm", "storm": "storm", "flink": "flink"}
 """Engine -> the paper's system."""
@@ -77,13 +74,6 @@ def shapes(rows: Rows) -> Rows:
     ]  # fmt: skip
 
 
-def _latencies(tables: Mapping[str, Rows]) -> Figure:
-    from figures.distributions import distributions
-
-    samples = {row["engine"]: row["quantiles_ms"] for row in tables["engines"] if row["application"] == DISTRIBUTED}
-    return distributions(samples, "processing latency of WC, ms (simulated, modelled)", log=True)
-
-
 ENGINES = Experiment(
     name="briskstream.engines",
     source="BriskStream, Figs. 6 and 7, Table 5, Section 6.3",
@@ -115,7 +105,14 @@ ENGINES = Experiment(
             only={"engine": [engine for engine in SYSTEMS if engine != BRISK]},
             factors=True,
         ),
-        "latency": _latencies,
+        "latency": samples(
+            "distributions.distributions",
+            "processing latency of WC, ms (simulated, modelled)",
+            name="engine",
+            of="quantiles_ms",
+            only={"application": [DISTRIBUTED]},
+            log=True,
+        ),
     },
     notes=f"""
 - Modelled: {STORM_BY_RATIOS} has BriskStream's times a tuple times {RATIOS[STORM_BY_RATIOS].factor:.3g} (the ratios

@@ -9,7 +9,6 @@ same periods. The overhead is the time until a period, and the one after it, are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,12 +52,18 @@ PAPER_OVERHEAD_S = (70.0, 120.0)
 def monitored(workspace: Workspace) -> Rows:
     """Simulates what is not kept from an earlier run: a row a point of the grid."""
     sizes = workspace.sizes
-    models = cache(lambda: planners.learned(workspace, sizes))
     step = 1 if sizes.queries >= PAPER.queries else 2
     cases = grid(selectivity=SELECTIVITIES[::step], rate_per_s=RATES_PER_S[::step])
     decided = planners.key_of(workspace, sizes) | {"planner": OURS, "machines": MACHINES, "competitive": COMPETITIVE}
     workspace.audience.stage(f"simulating {len(cases)} jobs twice; Ctrl-C keeps what is finished")
-    rows = kept(workspace, "fig10", compare, cases, lambda: {"sizes": sizes, "models": models()}, decided)
+    rows = kept(
+        workspace,
+        "fig10",
+        compare,
+        cases,
+        lambda: {"sizes": sizes, "models": planners.learned(workspace, sizes)},
+        decided,
+    )
     return [{**row, "_horizon_s": sizes.horizon_s} for row in rows]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from papers.costream.generalising import LENGTHS, NO_CHAINS, PUBLISHED, chains
 from papers.costream.judging import LEVELS, PAPERS, judged
 from papers.costream.published import FIGURE_11
+from papers.drawing import bars
 from papers.interface import CaseTable, Experiment, Row, Rows
 from papers.recipes import CorpusRecipe, horizon, main_corpus
 from papers.shapes import shape
@@ -16,8 +17,6 @@ from papers.sizes import Sizes
 from papers.workspace import Workspace
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from models.dataset import Dataset
     from models.predictors import Fitted, Predictor
 
@@ -115,19 +114,6 @@ def shapes(rows: Rows) -> Rows:
     ]
 
 
-def _medians(tables: Mapping[str, Rows]) -> Figure:
-    from figures.bars import grouped_bars
-
-    stages = ("before", "after")
-    drawn = [(row, length) for row in tables["fine_tuning"] if row.get("stage") in stages for length in LENGTHS]
-    table = {
-        "group": [f"{length} filters" for _, length in drawn],
-        "series": [f"{row['model']}, {row['stage']}" for row, _ in drawn],
-        "value": [row[f"chain{length}_q50"] for row, length in drawn],
-    }
-    return grouped_bars(table, "median q-error of the throughput")
-
-
 FIG11 = Experiment(
     name="costream.fig11",
     source="Costream, Fig. 11, Exp. 5b",
@@ -140,7 +126,16 @@ FIG11 = Experiment(
             shapes=shapes,
         )
     },
-    figures={"fine_tuning": _medians},
+    figures={
+        "fine_tuning": bars(
+            "median q-error of the throughput",
+            group="{quantity}",
+            series="{model}, {stage}",
+            value={f"chain{length}_q50": f"{length} filters" for length in LENGTHS},
+            only={"stage": ("before", "after")},
+            factors=True,
+        )
+    },
     notes="""
 - Additional runs are chains of two, three and four filters, a third each; a tenth of them stops the training.
 - Rehearsal mixes in as many old training runs.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -48,11 +47,12 @@ NO_GAIN = 1.01
 def placed(workspace: Workspace) -> Iterator[Row]:
     """Plans and judges what is not kept from an earlier run: a row a query type and planner, all types last."""
     sizes = workspace.sizes
-    models = cache(lambda: planners.learned(workspace, sizes))
     decided = planners.key_of(workspace, sizes) | {"judged": JUDGED, "references": REFERENCES}
     cases = grid(name=TYPES, index=range(sizes.queries))
     workspace.audience.stage(f"planning {len(cases)} queries and simulating the plans; Ctrl-C keeps what is finished")
-    found = kept(workspace, "fig9", judge, cases, lambda: {"sizes": sizes, "models": models()}, decided)
+    found = kept(
+        workspace, "fig9", judge, cases, lambda: {"sizes": sizes, "models": planners.learned(workspace, sizes)}, decided
+    )
     for name in TYPES:
         mine = [judged for case, judged in zip(cases, found, strict=True) if case["name"] == name]
         yield from rows_of(name, mine, workspace.seed)
@@ -212,7 +212,11 @@ FIG9 = Experiment(
         "speed_up": columns(
             "speed_ups.speed_ups",
             only={"type": TYPES},
-            **{name: name for name in ("type", "planner", "speed_up", "speed_up_low", "speed_up_high")},
+            type="type",
+            planner="planner",
+            speed_up="speed_up",
+            speed_up_low="speed_up_low",
+            speed_up_high="speed_up_high",
         )
     },
     notes="""

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -121,7 +121,7 @@ def _value(row: Row) -> float:
 
 def figures(bounds: Mapping[str, float]) -> dict[str, Drawer]:
     """One a contestant."""
-    same = {name: name for name in ("dimension", "group", "metric", "quantity")}
+    same: dict[str, Any] = {name: name for name in ("dimension", "group", "metric", "quantity")}
     return {
         name: columns(
             "error_by_group.error_by_group",

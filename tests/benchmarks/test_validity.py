@@ -58,7 +58,7 @@ def test_every_check_can_be_run_and_each_way_differs() -> None:
 
 
 def test_the_kernel_is_held_to_the_engine_to_the_last_bit() -> None:
-    name, scenario = next(scenarios("small"))
+    _, name, scenario = next(scenarios("small"))
     run = simulate(scenario)
     assert name and difference(run, run) == ""
     row = run.operator_rows[2] | {"busyTimeMsPerSecond": run.operator_rows[2]["busyTimeMsPerSecond"] + 1e-9}
