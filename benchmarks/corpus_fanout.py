@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1200)
     runs = parser.parse_args().runs
     cores = len(os.sched_getaffinity(0))
-    make, spec = corpora.plan(runs=runs, seed=0, space="costream", scenario=None, horizon_s=None)
+    make, spec = corpora.CorpusRecipe(runs, seed=0, space="costream").plan()
     started_s = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, session() as spark:
         ready_s = time.monotonic()

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from papers.recipes import CorpusRecipe
 from papers.sizes import Sizes
+from scenarios.learning.corpora import CorpusRecipe
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

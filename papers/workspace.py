@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from papers.recipes import CorpusRecipe, label
+from papers.recipes import label
 from papers.rows import RowFilter
 from papers.simulating import CorpusJob, FanOut, fan_out
 from papers.sizes import Sizes
 from papers.training import fitted, folder_of
 from scenarios.executing.progress import Audience
+from scenarios.learning.corpora import CorpusRecipe
 from twin.atomic import write_text
 from twin.corpus.manifest import content_hash
 from twin.errors import BadInput

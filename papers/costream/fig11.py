@@ -11,10 +11,11 @@ from papers.costream.judging import LEVELS, PAPERS, judged
 from papers.costream.published import FIGURE_11
 from papers.drawing import bars
 from papers.interface import CaseTable, Experiment, Row, Rows
-from papers.recipes import CorpusRecipe, horizon, main_corpus
+from papers.recipes import horizon, main_corpus
 from papers.shapes import shape
 from papers.sizes import Sizes
 from papers.workspace import Workspace
+from scenarios.learning.corpora import CorpusRecipe
 
 if TYPE_CHECKING:
     from models.dataset import Dataset

@@ -28,11 +28,12 @@ from papers.costream.judging import (
 )
 from papers.costream.published import TABLE_IV, TABLE_V, TABLE_VI_A, TABLE_VI_B
 from papers.interface import CaseTable, DerivedTable, Experiment, Row, Rows, grid
-from papers.recipes import EVALUATION_SEED, CorpusRecipe, evaluation_corpus, horizon, main_corpus
+from papers.recipes import EVALUATION_SEED, evaluation_corpus, horizon, main_corpus
 from papers.rows import Within
 from papers.shapes import apart, shape, span, within
 from papers.sizes import PAPER, Sizes
 from papers.workspace import Workspace
+from scenarios.learning.corpora import CorpusRecipe
 from scenarios.spaces.unseen_hardware import EXTRAPOLATIONS, Extrapolation
 from twin.metrics import BINARY_METRICS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Required, TypedDict
+from typing import Any
 
 from scenarios.files import scenario_file
 from scenarios.files.documents import CLOSED
@@ -32,81 +32,76 @@ class CorpusWritten(CorpusSummary):
     card: str
 
 
-class CorpusRequest(TypedDict, total=False):
-    """What a user asks of `twin corpus`: the arguments of `plan` and `command`."""
-
-    runs: Required[int]
-    seed: Required[int]
-    space: Required[str | None]
-    scenario: Required[str | None]
-    horizon_s: Required[float | None]
-    replicates: int
-    set_: tuple[str, ...]
-
-
-def plan(
-    *,
-    runs: int,
-    seed: int,
-    space: str | None,
-    scenario: str | None,
-    horizon_s: float | None,
-    replicates: int = 0,
-    set_: tuple[str, ...] = (),
-) -> tuple[Make, CorpusSpec]:
-    """The maker of the scenarios and the specification of the corpus.
+@dataclass(frozen=True, slots=True)
+class CorpusRecipe:
+    """What `twin corpus` with these options simulates.
 
     space and scenario: random queries; or variations of one scenario; or, if both are given, the query of the scenario
     with everything else drawn from the space. replicates: this many of the runs, the first ones, are simulated once
-    more under another seed. set_: values of the scenario to replace, as --set takes them.
-    Raises BadInput if a space or scenario is unknown, or there are more replicates than runs.
+    more under another seed. horizon_s: None is the default of run settings. set_: values of the scenario to replace,
+    as --set takes them.
     """
-    if replicates > runs:
-        raise BadInput(f"--replicates {replicates} is above --runs {runs}; a run is repeated once at most, give less")
-    make, spec = _distinct(runs=runs, seed=seed, space=space, scenario=scenario, horizon_s=horizon_s, set_=set_)
-    if not replicates:
-        return make, spec
-    settings = {**spec.settings, "distinct_runs": runs}
-    return Replicated(make, runs), replace(spec, runs=runs + replicates, settings=settings)
 
+    runs: int
+    seed: int
+    replicates: int = 0
+    space: str | None = None
+    scenario: str | None = None
+    horizon_s: float | None = None
+    set_: tuple[str, ...] = ()
 
-def command(request: CorpusRequest) -> str:
-    """What a user types for the corpus of `plan(**request)`."""
-    options = {
-        "--runs": request["runs"],
-        "--space": request["space"],
-        "--scenario": request["scenario"],
-        "--horizon": request["horizon_s"],
-        "--replicates": request.get("replicates") or None,
-        "--seed": request["seed"],
-    }
-    given = [f"{name} {value}" for name, value in options.items() if value is not None]
-    return " ".join(["twin corpus OUT", *given, *(f"--set {shlex.quote(each)}" for each in request.get("set_", ()))])
+    @property
+    def name(self) -> str:
+        """The scenario or the space."""
+        return self.scenario or self.space or DEFAULT_SPACE
 
+    @property
+    def command(self) -> str:
+        """As users type it."""
+        options = {
+            "--runs": self.runs,
+            "--space": self.space,
+            "--scenario": self.scenario,
+            "--horizon": self.horizon_s,
+            "--replicates": self.replicates or None,
+            "--seed": self.seed,
+        }
+        given = [f"{name} {value}" for name, value in options.items() if value is not None]
+        return " ".join(["twin corpus OUT", *given, *(f"--set {shlex.quote(each)}" for each in self.set_)])
 
-def _distinct(
-    *, runs: int, seed: int, space: str | None, scenario: str | None, horizon_s: float | None, set_: tuple[str, ...]
-) -> tuple[Distinct, CorpusSpec]:
-    if scenario is None:
-        if set_:
-            raise BadInput(f"--set {set_[0]} is of a scenario; name one with --scenario")
-        if space == WIDE:
-            wide: dict[str, Any] = {"horizon_s": horizon_s, "warmup_s": 0.0}
-            return WideScenarios(seed, horizon_s), CorpusSpec(runs=runs, seed=seed, space=WIDE, settings=wide)
-        settings = RunSettings() if horizon_s is None else _settings(RunSettings(), horizon_s)
-        maker = RandomScenarios(space or DEFAULT_SPACE, seed, settings)
-        return maker, CorpusSpec(runs=runs, seed=seed, space=maker.space, settings=settings.model_dump(mode="json"))
-    base = set_values(scenario_file.load(scenario), set_)
-    if horizon_s is not None:
-        base = base.model_copy(update={"run": _settings(base.run, horizon_s)})
-    return around(base, runs=runs, seed=seed) if space is None else one_query(base, space, runs=runs, seed=seed)
+    def plan(self) -> tuple[Make, CorpusSpec]:
+        """The maker of the scenarios and the specification of the corpus.
 
+        Raises BadInput if a space or scenario is unknown, or there are more replicates than runs.
+        """
+        if self.replicates > self.runs:
+            raise BadInput(
+                f"--replicates {self.replicates} is above --runs {self.runs}; a run is repeated once at most, give less"
+            )
+        make, spec = self._distinct()
+        if not self.replicates:
+            return make, spec
+        settings = {**spec.settings, "distinct_runs": self.runs}
+        return Replicated(make, self.runs), replace(spec, runs=self.runs + self.replicates, settings=settings)
 
-def one_query(base: Scenario, space: str, *, runs: int, seed: int) -> tuple[OneQuery, CorpusSpec]:
-    """The query of one scenario, with rates, hosts and placement from a space. Raises BadInput if it has none."""
-    return OneQuery(base, space, seed), CorpusSpec(
-        runs=runs, seed=seed, space=f"{base.name} in {space}", settings=_around(base)
-    )
+    def _distinct(self) -> tuple[Distinct, CorpusSpec]:
+        runs, seed, space, horizon_s = self.runs, self.seed, self.space, self.horizon_s
+        if self.scenario is None:
+            if self.set_:
+                raise BadInput(f"--set {self.set_[0]} is of a scenario; name one with --scenario")
+            if space == WIDE:
+                wide: dict[str, Any] = {"horizon_s": horizon_s, "warmup_s": 0.0}
+                return WideScenarios(seed, horizon_s), CorpusSpec(runs=runs, seed=seed, space=WIDE, settings=wide)
+            settings = RunSettings() if horizon_s is None else _settings(RunSettings(), horizon_s)
+            maker = RandomScenarios(space or DEFAULT_SPACE, seed, settings)
+            return maker, CorpusSpec(runs=runs, seed=seed, space=maker.space, settings=settings.model_dump(mode="json"))
+        base = set_values(scenario_file.load(self.scenario), self.set_)
+        if horizon_s is not None:
+            base = base.model_copy(update={"run": _settings(base.run, horizon_s)})
+        if space is None:
+            return around(base, runs=runs, seed=seed)
+        name = f"{base.name} in {space}"
+        return OneQuery(base, space, seed), CorpusSpec(runs=runs, seed=seed, space=name, settings=_around(base))
 
 
 def around(base: Scenario, *, runs: int, seed: int) -> tuple[FamilyAmongOthers, CorpusSpec]:

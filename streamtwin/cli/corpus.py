@@ -13,7 +13,7 @@ from streamtwin.cli.interruption import kept
 from streamtwin.cli.terminal import AsJson, Quiet, Seed, Terminal
 
 if TYPE_CHECKING:
-    from scenarios.learning.corpora import CorpusRequest, Make
+    from scenarios.learning.corpora import CorpusRecipe, Make
     from twin.corpus.chunks import CorpusSummary
     from twin.corpus.manifest import CorpusSpec
 
@@ -59,7 +59,7 @@ def corpus(
     from twin.corpus.manifest import check_corpus
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
-    request = corpora.CorpusRequest(
+    recipe = corpora.CorpusRecipe(
         runs=runs,
         seed=seed,
         space=space,
@@ -68,22 +68,21 @@ def corpus(
         replicates=replicates,
         set_=tuple(set_ or ()),
     )
-    make, spec = corpora.plan(**request)
+    make, spec = recipe.plan()
     check_corpus(out, spec)  # before a JVM is started for nothing
     if summary := complete(out, spec):
         card = out / f"{CARD}.md"
     else:
         with kept(f"the finished runs in {out}"):
-            summary, card = _simulated(out, request, make, spec, master, terminal)
+            summary, card = _simulated(out, recipe, make, spec, master, terminal)
     answer = corpora.CorpusWritten(**asdict(summary), card=str(card))
     terminal.result(answer, f"{corpora.in_words(summary, out)}; described in {card}")
 
 
 def _simulated(
-    out: Path, request: CorpusRequest, make: Make, spec: CorpusSpec, master: str, terminal: Terminal
+    out: Path, recipe: CorpusRecipe, make: Make, spec: CorpusSpec, master: str, terminal: Terminal
 ) -> tuple[CorpusSummary, Path]:
     """What is missing of the corpus, and its card."""
-    from scenarios.learning import corpora
     from spark.corpus import write_corpus
     from spark.pipeline import write_card
     from spark.session import session
@@ -95,7 +94,7 @@ def _simulated(
         with terminal.progress("runs") as report:
             summary = write_corpus(spark, out, spec, make, simulate, progress=report, note=terminal.stage)
         terminal.stage("describing it")
-        return summary, write_card(spark, out, corpora.command(request))
+        return summary, write_card(spark, out, recipe.command)
 
 
 def dataset(

@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from papers.recipes import CorpusRecipe, evaluation_corpus, label, main_corpus
+from papers.recipes import evaluation_corpus, label, main_corpus
 from papers.simulating import in_process
 from papers.sizes import PAPER
 from papers.workspace import Workspace
 from scenarios.learning import corpora
+from scenarios.learning.corpora import CorpusRecipe
 from tests.papers.conftest import SEED, TINY, silent
 from twin.corpus.manifest import CHUNKS
 from twin.simulation import simulate
@@ -25,7 +26,7 @@ RECIPE = CorpusRecipe(runs=6, seed=3, replicates=2, horizon_s=20.0)
 def test_the_papers_corpus_is_what_its_command_makes():
     recipe = main_corpus(PAPER, 1)
     assert recipe.command == "twin corpus OUT --runs 43281 --replicates 1000 --seed 1"
-    made = corpora.plan(runs=43281, seed=1, space=None, scenario=None, horizon_s=None, replicates=1000)[1]
+    made = corpora.CorpusRecipe(43281, seed=1, replicates=1000).plan()[1]
     assert recipe.plan()[1].manifest() == made.manifest()
 
 

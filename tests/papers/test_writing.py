@@ -10,9 +10,10 @@ import pytest
 
 from figures.bars import grouped_bars
 from papers.interface import Experiment, ExperimentResult, Table
-from papers.recipes import CorpusRecipe, label
+from papers.recipes import label
 from papers.workspace import Workspace
 from papers.writing import manifest_of, markdown, write
+from scenarios.learning.corpora import CorpusRecipe
 from twin.errors import BadInput
 from twin.version import VERSION
 

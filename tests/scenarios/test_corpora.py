@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 
 from optimizers.rules import bin_ranges, is_valid
 from scenarios.files import scenario_file
 from scenarios.learning import corpora
+from scenarios.learning.corpora import CorpusRecipe
 from scenarios.spaces.families import HARDWARE_FACTOR, OTHERS_EVERY, RATE_FACTOR, OneQuery, ScenarioFamily
 from scenarios.spaces.parameter_space import COSTREAM
 from twin.errors import BadInput
@@ -81,8 +83,8 @@ def test_one_query_needs_a_space_that_has_rates_for_its_sources():
 def test_makers_give_the_same_scenario_again_also_in_another_process(base):
     for make in (
         corpora.around(base, runs=20, seed=4)[0],
-        corpora.plan(runs=20, seed=4, space=None, scenario=None, horizon_s=60)[0],
-        corpora.plan(runs=20, seed=4, space="costream", scenario="spike-detection", horizon_s=60)[0],
+        CorpusRecipe(20, seed=4, horizon_s=60).plan()[0],
+        CorpusRecipe(20, seed=4, space="costream", scenario="spike-detection", horizon_s=60).plan()[0],
     ):
         copy = pickle.loads(pickle.dumps(make))
         for index in (0, 9, 10):
@@ -98,8 +100,8 @@ def test_every_tenth_run_is_of_another_query(base):
 
 def test_equal_requests_have_equal_specifications_and_others_do_not():
     def hash_of(**changes):
-        request = {"runs": 10, "seed": 0, "space": None, "scenario": "smart-grid", "horizon_s": None}
-        return corpora.plan(**{**request, **changes})[1].manifest()["config_hash"]
+        asked = {"runs": 10, "seed": 0, "scenario": "smart-grid"}
+        return CorpusRecipe(**{**asked, **changes}).plan()[1].manifest()["config_hash"]
 
     assert hash_of() == hash_of()
     different = [
@@ -113,30 +115,30 @@ def test_equal_requests_have_equal_specifications_and_others_do_not():
 
 
 def test_replicates_are_the_first_scenarios_once_more():
-    request = corpora.CorpusRequest(runs=5, seed=4, space=None, scenario=None, horizon_s=60, replicates=3)
-    make, spec = corpora.plan(**request)
+    recipe = CorpusRecipe(5, seed=4, horizon_s=60, replicates=3)
+    make, spec = recipe.plan()
     assert spec.runs == 8
     scenarios = [pickle.loads(pickle.dumps(make))(index) for index in range(spec.runs)]
     assert scenarios[5:] == scenarios[:3]
     assert len({each.deployment.model_dump_json() for each in scenarios}) == 5
-    without, _ = corpora.plan(**{**request, "replicates": 0})
+    without, _ = replace(recipe, replicates=0).plan()
     assert [without(index) for index in range(5)] == scenarios[:5]
-    assert spec.manifest() != corpora.plan(**{**request, "runs": 8, "replicates": 0})[1].manifest()
+    assert spec.manifest() != replace(recipe, runs=8, replicates=0).plan()[1].manifest()
     with pytest.raises(BadInput, match="--replicates 6 is above --runs 5"):
-        corpora.plan(**{**request, "replicates": 6})
+        replace(recipe, replicates=6).plan()
 
 
 def test_a_command_says_what_was_asked_for_and_no_more():
-    request = corpora.CorpusRequest(runs=5, seed=4, space=None, scenario="smart-grid", horizon_s=60.5, replicates=0)
-    assert corpora.command(request) == "twin corpus OUT --runs 5 --scenario smart-grid --horizon 60.5 --seed 4"
+    recipe = CorpusRecipe(5, seed=4, scenario="smart-grid", horizon_s=60.5)
+    assert recipe.command == "twin corpus OUT --runs 5 --scenario smart-grid --horizon 60.5 --seed 4"
 
 
 def test_horizon_and_sources_of_scenarios_are_checked():
     with pytest.raises(BadInput, match="unknown space 'costreem'"):
-        corpora.plan(runs=1, seed=0, space="costreem", scenario="smart-grid", horizon_s=None)
+        CorpusRecipe(1, seed=0, space="costreem", scenario="smart-grid").plan()
     with pytest.raises(BadInput, match="unknown space 'costreem'"):
-        corpora.plan(runs=1, seed=0, space="costreem", scenario=None, horizon_s=None)
+        CorpusRecipe(1, seed=0, space="costreem").plan()
     with pytest.raises(BadInput, match="above the warm-up"):
-        corpora.plan(runs=1, seed=0, space=None, scenario="smart-grid", horizon_s=1)
-    make, _ = corpora.plan(runs=1, seed=0, space=None, scenario=None, horizon_s=77)
+        CorpusRecipe(1, seed=0, scenario="smart-grid", horizon_s=1).plan()
+    make, _ = CorpusRecipe(1, seed=0, horizon_s=77).plan()
     assert make(0).run.horizon_s == 77

@@ -59,11 +59,11 @@ def test_engines_span_three_decades_and_hold_the_known_ones():
 
 
 def test_a_corpus_of_it_has_a_specification_and_its_own_words_for_what_cannot_be():
-    make, spec = corpora.plan(runs=5, seed=2, space="wide", scenario=None, horizon_s=None)
+    make, spec = corpora.CorpusRecipe(5, seed=2, space="wide").plan()
     assert make(4) == WideScenarios(2)(4)
     assert spec.space == "wide"
-    shorter, other = corpora.plan(runs=5, seed=2, space="wide", scenario=None, horizon_s=9.0)
+    shorter, other = corpora.CorpusRecipe(5, seed=2, space="wide", horizon_s=9.0).plan()
     assert shorter(0).run.horizon_s == 9.0
     assert other.settings != spec.settings
     with pytest.raises(BadInput, match="draws its own queries"):
-        corpora.plan(runs=5, seed=2, space="wide", scenario="edge-filter", horizon_s=None)
+        corpora.CorpusRecipe(5, seed=2, space="wide", scenario="edge-filter").plan()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scenarios.executing.chosen import executor
 from scenarios.executing.progress import Lines
-from scenarios.learning.corpora import plan
+from scenarios.learning.corpora import CorpusRecipe
 from scenarios.questions.bench import Bench
 from scenarios.questions.kept import Kept
 from scenarios.questions.replications import Samples, Wanted, replicate
@@ -31,7 +31,7 @@ def asked(made_by: Executor, kept: Kept | None = None) -> Samples:
 
 def corpus(master: str, folder: Path) -> None:
     """Eight runs in four chunks; and where workers have our packages from."""
-    make, spec = plan(runs=8, seed=3, space=None, scenario="edge-filter", horizon_s=12.0, replicates=0, set_=())
+    make, spec = CorpusRecipe(8, seed=3, scenario="edge-filter", horizon_s=12.0).plan()
     with session(master) as spark:
         write_corpus(spark, folder, spec, make, simulate, chunk_runs=2)
         fan_out(spark, lambda _: sys.modules[Executor.__module__].__file__, range(4), lambda _, where: print(where))

@@ -16,7 +16,7 @@ from twin.simulation import simulate
 
 pytestmark = pytest.mark.spark
 
-REQUEST = corpora.CorpusRequest(runs=3, seed=7, space="costream", scenario=None, horizon_s=12.0)
+REQUEST = corpora.CorpusRecipe(runs=3, seed=7, space="costream", horizon_s=12.0)
 WORDS = ("--seed", "7", "--space", "costream", "--horizon", "12", "--json", "--quiet")
 
 
@@ -27,9 +27,9 @@ class SparkStartedError(Exception):
 @pytest.fixture(scope="module")
 def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made") / "corpus"
-    make, spec = corpora.plan(**REQUEST)
+    make, spec = REQUEST.plan()
     write_corpus(spark, folder, spec, make, simulate, chunk_runs=1)
-    write_card(spark, folder, corpora.command(REQUEST))
+    write_card(spark, folder, REQUEST.command)
     return folder
 
 

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from papers.recipes import CorpusRecipe
 from papers.simulating import CorpusJob, in_process
 from scenarios.executing.progress import Lines
+from scenarios.learning.corpora import CorpusRecipe
 from spark.pipeline import write_dataset
 
 pytestmark = pytest.mark.spark
