@@ -16,6 +16,8 @@ from twin.query import AnyOperator
 from twin.scenario import Scenario
 
 PLAIN_LAWS = ("constant", "poisson")
+BATCH_SHARE = 0.1
+"""Of a count window, what batches that are larger change of the pairs in it."""
 
 
 def unsupported_features(scenario: Scenario, seen: Collection[str]) -> tuple[str, ...]:
@@ -23,8 +25,9 @@ def unsupported_features(scenario: Scenario, seen: Collection[str]) -> tuple[str
 
     seen: of `events`, `policy`, `checkpoints`, `commits` (for which results wait), `arrivals`, `pauses`, `jitter`,
     `batches`, `sockets`, `links`, `skew`, `drift`, `assignment` (of key groups), `alignment`, `fusion`, `partitions`
-    (read unevenly), `counting` (in windows of several replicas), `unlike` (keys, where a law takes them as alike and
-    random), `apart` (tuples of a key, of joins and sessions), `drops`, and partitionings by name.
+    (read unevenly), `counting` (in windows of several replicas), `sides` (of joins, unmixed),
+    `unlike` (keys, where a law takes them as alike and random), `apart` (tuples of a key, of joins and sessions),
+    `drops`, and partitionings by name.
     """
     return tuple(dict.fromkeys(words for name, words in _beyond(scenario) if name not in seen))
 
@@ -58,6 +61,8 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
             together = all(way.keeps_keys or way.whole or way.copies for way in ways)
             if scenario.plan.replicas(operator.name) > 1 and not together:
                 yield "apart", f"that tuples of a key come to several replicas of {operator.name}"
+        if isinstance(operator, Windowed) and operator.joins and _in_batches(scenario, operator):
+            yield "sides", f"that {operator.name} gets batches of one side after the other in its count window"
         counts = isinstance(operator, Windowed) and operator.window.policy == "count"
         if counts and scenario.plan.replicas(operator.name) > 1:
             yield "counting", f"that each replica of {operator.name} has count windows of its own"
@@ -81,6 +86,15 @@ def _of_alike(scenario: Scenario, operator: AnyOperator) -> Iterator[tuple[str, 
     ]
     if windows:
         yield "unlike", f"that results of {windows[0]} come to {operator.name} together, and not at random"
+
+
+def _in_batches(scenario: Scenario, join: Windowed) -> bool:
+    """Whether batches are so large, beside its count window, that fewer pairs meet than of sides that are mixed."""
+    engine, query = scenario.engine, scenario.query
+    if engine.flush_s is None or join.window.policy != "count" or getattr(join, "amplification", None) is not None:
+        return False
+    batches = [engine.batch_of(engine.output_bytes(query, name)) for name in query.feeds(join.name)]
+    return max(batches) > max(1.0, BATCH_SHARE * join.window.size)
 
 
 def _of_engine(scenario: Scenario) -> Iterator[tuple[str, str]]:

@@ -203,3 +203,18 @@ def test_count_windows_of_several_replicas_are_named() -> None:
     simulated = [simulate(each).metrics.throughput_per_s for each in (one, four)]
     assert simulated[1] < 0.5 * simulated[0]
     assert estimates(four)[0] == pytest.approx(simulated[1], rel=0.05)
+
+
+@pytest.mark.parametrize(("batch", "size", "said"), [(1, 40, False), (100, 40, True), (100, 2000, False)])
+def test_batches_that_keep_the_sides_of_a_count_window_apart_are_named(batch: int, size: int, said: bool) -> None:
+    """A window that is smaller than a batch has tuples of one side, mostly: fewer pairs meet than of mixed sides."""
+    join = {"name": "j", "kind": "join", "selectivity": 0.01, "window": {"policy": "count", "size_tuples": size}}
+    operators = [source("one"), source("two"), join, sink()]
+    found = deployment(
+        operators, [("one", "j"), ("two", "j"), ("j", "sink")], {"one": 1000, "two": 1000}, engine="storm"
+    )
+    job = Scenario.of(found).with_run(horizon_s=20, warmup_s=5)
+    job = engine(batch_tuples=batch, flush_s=1.0)(job)
+    assert any("batches of one side" in each for each in RateModel().blind_to(job)) == said
+    ratio = estimates(job)[0] / simulate(job).metrics.throughput_per_s
+    assert (ratio > 2.0) == said and ratio > 0.8
