@@ -79,6 +79,7 @@ def check_move(move: Move, deployment: Deployment, where: str, placement: Mappin
         _no_limits(where, deployment)
         replica = move.replica or 0
         starts = (starts[replica if replica < len(starts) else 0], Location.parse(move.to))
+        _no_local_stream(where, move.operator, deployment)
     _routes(where, starts, deployment)
     _no_shared_queue(where, [move.operator], deployment)
     if move.key_groups:
@@ -132,6 +133,8 @@ def scaling_obstacle(name: str, deployment: Deployment) -> str:
         how = query.partitioning(stream)
         if how.paired:
             return f"{name!r} feeds a {how} stream, which needs equal replicas; use rebalance or hash"
+        if how.near:
+            return f"{name!r} feeds a {how} stream, which holds for the hosts of the plan; use rebalance or hash"
     for each in map(query.operator, group):
         if isinstance(each, Windowed) and not each.keyed:
             why = f"{each.name!r} aggregates all tuples without a key, in one window a replica"
@@ -181,6 +184,16 @@ def _restartable(where: str, deployment: Deployment) -> None:
 
 def _restarts(deployment: Deployment) -> str:
     return f"engine {deployment.engine.name!r} changes the plan by a restart,"
+
+
+def _no_local_stream(where: str, name: str, deployment: Deployment) -> None:
+    for stream in (*deployment.query.inputs(name), *deployment.query.outputs(name)):
+        how = deployment.query.partitioning(stream)
+        if how.near:
+            raise ValueError(
+                f"{where}: {stream.producer} -> {stream.consumer} is dealt by {how}, which holds for the hosts of the "
+                f"plan, so {name!r} cannot move; use rebalance"
+            )
 
 
 def _no_limits(where: str, deployment: Deployment) -> None:

@@ -68,7 +68,7 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
             yield "counting", f"that each replica of {operator.name} has count windows of its own"
     for stream in scenario.query.streams:
         how = scenario.query.partitioning(stream)
-        if (not how.in_turn and not how.keeps_keys) or how.paired:
+        if (not how.in_turn and not how.keeps_keys) or how.paired or how.near:
             yield how.name, f"{how} partitioning"
         if stream.alignment is not None:
             yield "alignment", f"the alignment of keys from {stream.producer} to {stream.consumer}"

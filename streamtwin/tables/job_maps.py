@@ -150,4 +150,9 @@ def _shares(seen: _Seen, stream: Stream) -> dict[tuple[str, str], float]:
         pairs = Counter(zip(starts, ends, strict=False))
         return {pair: count / len(starts) for pair, count in pairs.items()}
     froms, tos, copies = Counter(starts), Counter(ends), how.count_of_copies(len(ends))
-    return {(a, b): froms[a] / len(starts) * tos[b] * copies / len(ends) for a in froms for b in tos}
+    apart = {(a, b): froms[a] / len(starts) * tos[b] * copies / len(ends) for a in froms for b in tos}
+    if not how.near:
+        return apart
+    return {
+        (a, b): froms[a] / len(starts) if a == b else share for (a, b), share in apart.items() if a == b or a not in tos
+    }

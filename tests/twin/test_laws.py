@@ -157,7 +157,7 @@ def test_outputs_follow_the_nominal_rates(policy: str) -> None:
         assert abs(np.mean(totals[name]) - nominal[name].out_per_s) < 4 * error + 0.02 * nominal[name].out_per_s, name
 
 
-@pytest.mark.parametrize("how", ["rebalance", "hash", "broadcast", "global", "forward"])
+@pytest.mark.parametrize("how", ["rebalance", "hash", "broadcast", "global", "forward", "local"])
 def test_partitioning_deals_every_tuple_as_it_says(how: str) -> None:
     job = chain(
         [{"kind": "map", "name": "m", "service_time_s": 1e-4}],

@@ -21,6 +21,7 @@ from twin.engine.sketch import GROWTH, bucket, quantile_s, representative_s
 from twin.errors import BadInput
 from twin.partitionings.registry import PARTITIONINGS
 from twin.partitionings.shares import groups_of
+from twin.partitionings.traits import Ends
 from twin.query import Sink
 from twin.randomness import child_seed, stream
 from twin.scenario import RunSettings, Scenario
@@ -78,7 +79,7 @@ def no_draws() -> Draws:
 
 @given(replicas=st.integers(1, 40), records=st.integers(1, 400), first=st.integers(0, 9))
 def test_records_are_dealt_in_turn(replicas: int, records: int, first: int) -> None:
-    dealt = partitioner(PARTITIONINGS["rebalance"], Sink(name="k"), 10, first, replicas, no_draws)
+    dealt = partitioner(PARTITIONINGS["rebalance"], Sink(name="k"), 10, Ends(first, replicas, replicas), no_draws)
     record = Record(0.0, 0.0, 0.0)
     totals = np.bincount([index for _ in range(records) for index, _ in dealt.parts(record)], minlength=replicas)
     assert totals.sum() == records and totals.max() - totals.min() <= 1
@@ -87,7 +88,7 @@ def test_records_are_dealt_in_turn(replicas: int, records: int, first: int) -> N
 def test_groups_are_spread_over_replicas() -> None:
     assert [groups_of(7, k, 3) for k in range(3)] == [3, 2, 2]
     with pytest.raises(BadInput, match="forward needs equal replicas, got 2 -> 3"):
-        partitioner(PARTITIONINGS["forward"], Sink(name="k"), 2, 0, 3, no_draws)
+        partitioner(PARTITIONINGS["forward"], Sink(name="k"), 2, Ends(0, 3, 3), no_draws)
 
 
 # the processor ------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ PARTITIONINGS: Mapping[str, Partitioning] = {
     for each in (
         Partitioning("forward", shares.own, in_turn=True, paired=True, fixes_replicas=True),
         REBALANCE,
+        Partitioning("local", shares.local, in_turn=True, near=True, fixes_replicas=True),
         HASH,
         Partitioning("broadcast", shares.every, copies=True, whole=True, fixes_replicas=True),
         Partitioning("global", shares.first, whole=True, fixes_replicas=True),

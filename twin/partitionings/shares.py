@@ -25,6 +25,12 @@ def even(ends: Ends) -> list[float]:
     return [1.0 / ends.consumers] * ends.consumers
 
 
+def local(ends: Ends) -> list[float]:
+    """To those on the same host alike; to all where none is there."""
+    near = set(ends.near or range(ends.consumers))
+    return [(k in near) / len(near) for k in range(ends.consumers)]
+
+
 def by_value(ends: Ends) -> list[float]:
     """By the values of the key that live there: dealt round robin, so some may have one more than others."""
     return [groups_of(ends.values, k, ends.consumers) / ends.values for k in range(ends.consumers)]

@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 
 class Ends(NamedTuple):
-    """One producer replica, by number; so many consumer replicas; so many distinct values of the key."""
+    """One producer replica, by number; so many consumer replicas; so many distinct values of the key; and which of the
+    consumer replicas are on the producer's host."""
 
     producer: int
     consumers: int
     values: int
+    near: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class Partitioning:
     in_turn: to one replica after the other. even: replicas share the stream evenly, whatever sends it.
     copies: every replica gets every tuple. whole: who gets any tuple gets all of them.
     paired: producer replica k sends to consumer replica k alone, so both have as many.
+    near: a producer replica sends to those on its own host alone, if there are any.
     one_queue: the replicas take from a common queue, so they are on one host.
     fixes_replicas: their number cannot change while the job runs. alone: all inputs of the consumer are dealt so.
     """
@@ -40,6 +43,7 @@ class Partitioning:
     copies: bool = False
     whole: bool = False
     paired: bool = False
+    near: bool = False
     one_queue: bool = False
     fixes_replicas: bool = False
     alone: bool = False

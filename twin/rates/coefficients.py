@@ -119,6 +119,8 @@ class PlacementCoefficients:
     operators: OperatorCoefficients
     streams: StreamCoefficients
     places: PlaceCoefficients
+    near_s: tuple[bool, ...]
+    """Whether a stream leaves a host only where none of its consumer is."""
     bursty: bool
     """Whether windows emit more at once than their channels take: bursts may then block them, which is not linear."""
 
@@ -138,6 +140,7 @@ class PlacementCoefficients:
             operators=operators,
             streams=_streams(job, flow, replicas_o),
             places=_places(job),
+            near_s=tuple(how.near for how in job.hows),
             bursty=_bursty(job, flow),
         )
 
@@ -159,7 +162,8 @@ class PlacementCoefficients:
         sent_nh = np.zeros((len(share_nol), len(place.bandwidth_h)))
         credits_ns = np.zeros((len(share_nol), len(self.producer_s)))
         for s, (start, end) in enumerate(zip(self.producer_s, self.consumer_s, strict=True)):
-            leaves_nh = host_noh[:, start] * (1.0 - host_noh[:, end])
+            stays_nh = host_noh[:, end] > 0.0 if self.near_s[s] else host_noh[:, end]
+            leaves_nh = host_noh[:, start] * (1.0 - stays_nh)
             need_no[:, start] += stream.send[s] * leaves_nh.sum(axis=1)
             need_no[:, end] += stream.receive[s] * leaves_nh.sum(axis=1)
             sent_nh += stream.bytes_per_s[s] * leaves_nh

@@ -61,7 +61,7 @@ class Layout:
             counts.append(count_vl)
         layout = cls(job, counts, codes)
         owners_n = {number: plan.key_groups for number, plan in enumerate(plans) if plan.key_groups}
-        layout.crowding = crowding(job, layout.replicas_on, owners_n)
+        layout.crowding = crowding(job, layout.replicas_on, owners_n, layout.at_hosts)
         layout.fusing = chaining.of_plans(job, plans)
         return layout
 
@@ -70,7 +70,7 @@ class Layout:
         """From replicas by plan, operator in data-flow order, and socket [P, O, L]."""
         counts = [_fed(np.asarray(counts_pol[:, o], dtype=float), fed) for o, fed in enumerate(job.dealing.fed_o)]
         layout = cls(job, counts, [np.arange(len(counts_pol))] * len(counts))
-        layout.crowding = crowding(job, layout.replicas_on, {})
+        layout.crowding = crowding(job, layout.replicas_on, {}, layout.at_hosts)
         layout.fusing = chaining.of_counts(job, counts_pol)
         return layout
 
@@ -138,14 +138,34 @@ class Layout:
     def leaving(self) -> list[np.ndarray]:
         """By stream, for each cell of its producer, the share of the stream's tuples that leave the host there."""
         found = []
-        for start, end in zip(self.job.producer_s, self.job.consumer_s, strict=True):
+        for start, end, how in zip(self.job.producer_s, self.job.consumer_s, self.job.hows, strict=True):
             out, into = self.cells(start), self.cells(end)
             same = self.host_cn[out, None] == self.host_cn[None, into]
             stays = (same * self.share_cn[None, into]).sum(axis=1)
-            found.append(self.share_cn[out] * np.maximum(1.0 - stays, 0.0))
+            stays = np.where(stays > 0.0, 1.0, 0.0) if how.near else stays
+            found.append(self.emitted_cn[out] * np.maximum(1.0 - stays, 0.0))
         if self.fusing is None:
             return found
         return [each * ~inner for each, inner in zip(found, self.fusing.inner_sn, strict=True)]
+
+    @cached_property
+    def emitted_cn(self) -> np.ndarray:
+        """Of what an operator emits, the share that comes from each of its cells: as many as replicas, but of what
+        takes local streams as much as is sent there. [C, N]"""
+        job, found = self.job, self.share_cn.copy()
+        for o, streams in enumerate(job.inputs):
+            if any(job.hows[s].near for s in streams):
+                mine, coming = self.cells(o), np.zeros(found[self.cells(o)].shape)
+                for s in streams:
+                    part = job.offered_sent_s[s] / max(job.offered_sent_s[streams].sum(), 1e-300)
+                    out = self.cells(job.producer_s[s])
+                    same = self.host_cn[out, None] == self.host_cn[None, mine]
+                    here = (same * self.share_cn[None, mine]).sum(axis=1, keepdims=True)
+                    near = np.where(here > 0.0, same, 1.0) if job.hows[s].near else np.ones_like(same)
+                    near = near * self.share_cn[None, mine]
+                    coming += part * (found[out, None] * near / near.sum(axis=1, keepdims=True)).sum(axis=0)
+                found[mine] = coming
+        return found
 
     @cached_property
     def remote_sn(self) -> np.ndarray:
@@ -220,7 +240,12 @@ class Layout:
 
     def ways(self, s: int) -> np.ndarray | float:
         """Replicas of its consumer among which what a producer replica sends on a stream is dealt. [N]"""
-        return 1.0 if self.job.dealing.to_one_s[s] else self.replicas_on[self.job.consumer_s[s]]
+        producer, consumer = self.job.producer_s[s], self.job.consumer_s[s]
+        if self.job.hows[s].near:
+            near_hn = self.at_hosts(consumer)
+            near_hn = np.where(near_hn > 0.0, near_hn, self.replicas_on[consumer])
+            return np.asarray((self.at_hosts(producer) * near_hn).sum(axis=0) / self.replicas_on[producer])
+        return 1.0 if self.job.dealing.to_one_s[s] else self.replicas_on[consumer]
 
     def carried_sn(self, out_on: np.ndarray) -> np.ndarray:
         """What all streams carry, of what operators pass on, copies of broadcasts included. [S, 1 or N]"""
@@ -243,11 +268,22 @@ class Layout:
         """Distances, bandwidths and clocks of sockets, if a host has any."""
         return None if self.job.places.alike else SocketLayout(self)
 
+    def at_hosts(self, operator: int) -> np.ndarray:
+        """Replicas of an operator on each host. [H, N]"""
+        return np.asarray(self.host_share_nh(operator).T * self.replicas_on[operator])
+
     def host_share_nh(self, operator: int) -> np.ndarray:
         """Share of an operator's replicas on each host. [N, H]"""
+        return self._at_hosts_nh(operator, self.share_cn)
+
+    def emitted_nh(self, operator: int) -> np.ndarray:
+        """Share of what an operator emits that comes from each host. [N, H]"""
+        return self._at_hosts_nh(operator, self.emitted_cn)
+
+    def _at_hosts_nh(self, operator: int, share_cn: np.ndarray) -> np.ndarray:
         share = np.zeros((self.size, len(self.job.places.bandwidth_h)))
         for cell in range(*self.cells(operator).indices(len(self.operator_c))):
-            share[np.arange(self.size), self.host_cn[cell]] += self.share_cn[cell]
+            share[np.arange(self.size), self.host_cn[cell]] += share_cn[cell]
         return share
 
 

@@ -40,7 +40,7 @@ PAIRS = 2**20
 SEEN = frozenset(
     {
         *("fusion", "sockets", "links", "skew", "assignment", "broadcast", "shared", "two-choice", "batches"),
-        *("counting", "commits", "partitions", "global"),
+        *("counting", "commits", "partitions", "global", "local"),
     }
 )
 """Of what is beyond a plain job (`twin.unsupported`)."""

@@ -53,34 +53,45 @@ class SubtaskShares(NamedTuple):
 
 
 def crowding(
-    job: JobArrays, replicas_on: np.ndarray, owners_n: Mapping[int, Mapping[str, tuple[int, ...]]]
+    job: JobArrays,
+    replicas_on: np.ndarray,
+    owners_n: Mapping[int, Mapping[str, tuple[int, ...]]],
+    at_hosts: Callable[[int], np.ndarray] | None = None,
 ) -> Crowding | None:
     """How unevenly subtasks share their operator's input; None if they share it evenly.
 
     Uneven are partitions of sources, key groups and few values of a key, and what comes from such subtasks by pairs.
-    owners_n: by plan, the subtask of each key group of operators where they are not in contiguous ranges.
+    owners_n: by plan, the subtask of each key group of operators where they are not in contiguous ranges. at_hosts:
+    subtasks of an operator on each host [H, N]; absent: local streams are taken as even.
     """
     more_on, placed = np.ones_like(replicas_on), dict[int, np.ndarray]()
     shares: dict[int, list[SubtaskShares]] = {}
     kind_on: dict[int, np.ndarray] = {}  # which of these an operator has under each plan
     for o, name in enumerate(job.names):
-        before = [job.producer_s[s] for s in job.inputs[o] if job.dealing.forward_s[s]]
+        near = [s for s in job.inputs[o] if job.hows[s].near] if at_hosts is not None else []
+        before = [job.producer_s[s] for s in job.inputs[o] if job.dealing.forward_s[s] or s in near]
         before = [p for p in before if p in shares]
         keyed = group_count(job.deployment.query, name, 1) is not None
-        if not (keyed or before or job.operators[o].parts is not None or _few_values(job, o)):
+        if not (keyed or before or near or job.operators[o].parts is not None or _few_values(job, o)):
             continue
         owners = {n: owners[name] for n, owners in owners_n.items() if name in owners} if keyed else {}
         numbers = {each: 1 + number for number, each in enumerate(dict.fromkeys(owners.values()))}
         which_n = np.array([numbers[owners[n]] if n in owners else 0 for n in range(replicas_on.shape[1])])
         differs = [replicas_on[o].astype(int), which_n, *(kind_on[p] for p in before)]
+        placed_ohn = {}
+        if at_hosts is not None and near:
+            placed_ohn = {p: at_hosts(p).round().astype(int) for p in (o, *(job.producer_s[s] for s in near))}
+            differs += [row for each in placed_ohn.values() for row in each]
         first_u, kind_on[o] = distinct_rows(np.stack(differs, axis=1))
         shares[o] = []
         for n in first_u.tolist():
             count = int(replicas_on[o, n])
+            if keyed:
+                shares[o].append(_of_key_groups(job, o, count, owners.get(n, ())))
+                continue
             upstream = {p: shares[p][kind_on[p][n]].emitted for p in before}
-            shares[o].append(
-                _of_key_groups(job, o, count, owners.get(n, ())) if keyed else _of_inputs(job, o, count, upstream)
-            )
+            hosts = {p: np.repeat(np.arange(len(each)), each[:, n]) for p, each in placed_ohn.items()}
+            shares[o].append(_of_inputs(job, o, count, upstream, hosts))
         more_on[o] = np.array([len(each.taken) * each.taken.max() for each in shares[o]])[kind_on[o]]
         if keyed:
             placed[o] = np.stack([np.asarray(each.placed) for each in shares[o]], axis=1)[:, kind_on[o]]
@@ -93,15 +104,23 @@ def _few_values(job: JobArrays, o: int) -> bool:
     return job.operators[o].counted is not None and any(job.hows[s].by_key for s in job.inputs[o])
 
 
-def _of_inputs(job: JobArrays, o: int, count: int, upstream: Mapping[int, np.ndarray]) -> SubtaskShares:
-    """Of an operator without key groups. upstream: what leaves each subtask of producers that send unevenly."""
+def _of_inputs(
+    job: JobArrays, o: int, count: int, upstream: Mapping[int, np.ndarray], hosts: Mapping[int, np.ndarray]
+) -> SubtaskShares:
+    """Of an operator without key groups. upstream: what leaves each subtask of producers that send unevenly; hosts: of
+    the subtasks at both ends of local streams, as if in the order of their hosts."""
     operator, taken = job.operators[o], np.zeros(count)
     if operator.parts is not None:
         taken = np.array(counts(operator.parts, count)) / operator.parts
     for s in job.inputs[o]:
-        sent = upstream.get(job.producer_s[s]) if job.dealing.forward_s[s] else None
-        if sent is None:  # whoever sends it, it is dealt alike
-            row = np.array(job.hows[s].shares(Ends(0, count, operator.values(count))))
+        producer, values = job.producer_s[s], operator.values(count)
+        sent = upstream.get(producer) if job.dealing.forward_s[s] else None
+        if job.hows[s].near and producer in hosts:
+            near = [tuple(np.flatnonzero(hosts[o] == host).tolist()) for host in hosts[producer]]
+            rows = [job.hows[s].shares(Ends(p, count, values, each)) for p, each in enumerate(near)]
+            sent = upstream.get(producer, np.full(len(rows), 1.0 / len(rows))) @ np.array(rows)
+        elif sent is None:  # whoever sends it, it is dealt alike
+            row = np.array(job.hows[s].shares(Ends(0, count, values)))
             sent = np.full(count, 1.0 / count) if job.dealing.forward_s[s] else row / row.sum()
         taken[: len(sent)] += job.offered_sent_s[s] * sent[:count]
     taken = taken / max(taken.sum(), 1e-300)

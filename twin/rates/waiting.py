@@ -34,7 +34,7 @@ def gap_scv_on(layout: Layout, found: Load) -> np.ndarray:
         if not streams:
             coming[o] = job.arrival_scv_o[o]
         elif not job.dealing.akin_o[o] and not any(job.dealing.batch_s[s] > 1 for s in streams):
-            coming[o] = _met(layout, found, streams, leaving)
+            coming[o] = _met(layout, found, o, leaving)
         if o in job.windows.all or o in job.calling:
             continue
         busy = np.minimum(found.used_on[o], 1.0) ** 2
@@ -44,13 +44,15 @@ def gap_scv_on(layout: Layout, found: Load) -> np.ndarray:
     return coming
 
 
-def _met(layout: Layout, found: Load, streams: list[int], leaving: np.ndarray) -> np.ndarray:
+def _met(layout: Layout, found: Load, o: int, leaving: np.ndarray) -> np.ndarray:
     """Of several streams, at one of the consumer's replicas."""
     job = layout.job
     producers, total, weighed = np.zeros(layout.size), np.zeros(layout.size), np.zeros(layout.size)
-    for s in streams:
+    for s in job.inputs[o]:
         producer, rate = job.producer_s[s], found.out_on[job.producer_s[s]] * job.share_s[s]
         producers = producers + (1.0 if job.dealing.forward_s[s] else layout.replicas_on[producer])
+        if job.hows[s].near:
+            producers = producers + layout.replicas_on[producer] * (layout.ways(s) / layout.replicas_on[o] - 1.0)
         total = total + rate
         weighed = weighed + rate * _dealt(layout, s, leaving[producer])
     return superposed(weighed / np.maximum(total, 1e-12), producers)

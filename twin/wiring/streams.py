@@ -86,7 +86,10 @@ def _partitioner(wiring: Wiring, edge: Edge, index: int) -> Partitioner:
         return timed_deal(wiring, each, draws(), index * consumers // len(producers))
     if groups is None:
         consumer = wiring.query.operator(each.consumer)
-        return partitioner(edge.how, consumer, len(producers), index, consumers, draws)
+        host = wiring.locations[each.producer][index].host
+        near = (k for k, place in enumerate(wiring.locations[each.consumer]) if place.host == host)
+        ends = Ends(index, consumers, consumer.values(consumers), tuple(near))
+        return partitioner(edge.how, consumer, len(producers), ends, draws)
     aligned = wiring.world.streams[edge.ends].aligned
     if aligned is not None:
         return AlignedPartitioner(aligned, producers[index], draws(), index * consumers // len(producers))
@@ -146,21 +149,22 @@ def _resend(producers: Sequence[Task], number: int, shares: Sequence[float]) -> 
 
 
 def partitioner(
-    how: Partitioning, consumer: AnyOperator, producers: int, index: int, consumers: int, draws: Callable[[], Draws]
+    how: Partitioning, consumer: AnyOperator, producers: int, ends: Ends, draws: Callable[[], Draws]
 ) -> Partitioner:
-    """That of producer replica `index` of `producers` over `consumers` replicas, where no key groups are known.
+    """That of one of `producers` replicas over those of the consumer, where no key groups are known.
 
     Keys are the groups of an aggregate, or as many as replicas. draws: makes the random numbers, which only keys need.
     Raises BadInput where replicas that send to each other in pairs are not as many.
     """
+    consumers = ends.consumers
     if how.paired and producers != consumers:
         raise BadInput(
             f"stream into {consumer.name!r}: {how} needs equal replicas, got {producers} -> {consumers}; use rebalance"
         )
     if how.one_queue:
         return SharedQueue(consumers)
-    first = index * consumers // producers
-    weights = how.shares(Ends(index, consumers, consumer.values(consumers)))
+    first = ends.producer * consumers // producers
+    weights = how.shares(ends)
     if how.by_key and consumers > 1:
         return RandomPartitioner(weights, draws(), first)
     return Partitioner(weights, copies=how.copies and consumers > 1, first=first)
