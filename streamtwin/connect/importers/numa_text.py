@@ -12,7 +12,7 @@ MLC_PARTS = {"latency": "idle latencies", "bandwidth": "Memory Bandwidths betwee
 
 def read_numactl(text: str, where: str, threads_per_core: int) -> Machine:
     """threads_per_core: it lists processing units alone. Raises BadInput if it is something else, or cut off."""
-    cpus = {int(n): _units(listed) for n, listed in re.findall(r"^node (\d+) cpus:([\d\s,-]*)$", text, re.M)}
+    cpus = {int(n): _units(listed, where) for n, listed in re.findall(r"^node (\d+) cpus:([\d\s,-]*)$", text, re.M)}
     sizes = {int(n): float(mb) for n, mb in re.findall(r"^node (\d+) size:\s*(\d+) MB", text, re.M)}
     if not cpus or not sizes:
         raise BadInput(f"{where} is not what 'numactl --hardware' prints; it has no lines such as 'node 0 cpus: 0 1'")
@@ -40,10 +40,12 @@ def read_numactl(text: str, where: str, threads_per_core: int) -> Machine:
     )
 
 
-def _units(listed: str) -> int:
+def _units(listed: str, where: str) -> int:
     """How many processing units a list such as '0 1 2 3', or '0-3', names."""
-    ends = [each.partition("-") for each in re.split(r"[\s,]+", listed.strip()) if each]
-    return sum(int(last or first) - int(first) + 1 for first, _, last in ends)
+    ends = [re.fullmatch(r"(\d+)(?:-(\d+))?", each) for each in re.split(r"[\s,]+", listed.strip()) if each]
+    if None in ends:
+        raise BadInput(f"{where}: {listed.strip()!r} is no list of processing units; print it again")
+    return sum(int(each[2] or each[1]) - int(each[1]) + 1 for each in ends if each is not None)
 
 
 def read_mlc(text: str, where: str) -> MemoryDistances:
@@ -67,7 +69,7 @@ def _mlc_table(text: str, heading: str, where: str) -> list[list[float]] | None:
     if header is None:
         raise BadInput(f"{where}: no table of NUMA nodes below {heading!r}; print it again")
     columns = [int(each) for each in header.group(1).split()]
-    rows = _matrix(rest[header.end() :], r"\s*(\d+)\s+([\d.\s]+?)\s*$")
+    rows = _matrix(rest[header.end() :], r"\s*(\d+)\s+(\d+(?:\.\d+)?(?:\s+\d+(?:\.\d+)?)*)\s*$")
     if not rows or any(len(row) != len(columns) for row in rows.values()) or not set(rows) <= set(columns):
         raise BadInput(f"{where}: the table below {heading!r} is cut off; print it again")
     return [[rows[i][columns.index(j)] for j in sorted(rows)] for i in sorted(rows)]

@@ -16,8 +16,7 @@ from pydantic import ValidationError
 
 from scenarios.files.documents import CLOSED
 from streamtwin.connect.importers.graph_text import parse_graph
-from streamtwin.connect.importers.run_keys import KEY_FIELDS, KEYS
-from streamtwin.connect.importers.run_operators import twin_operator
+from streamtwin.connect.importers.run_operators import KEY_FIELDS, KEYS, twin_operator
 from streamtwin.connect.importers.run_records import HostRecord, OperatorRecord, RunRecords, read_records
 from twin.cluster import Cluster, Host
 from twin.errors import BadInput

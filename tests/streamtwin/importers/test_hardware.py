@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -154,3 +158,27 @@ def test_measurements_of_another_machine_are_refused() -> None:
         read_mlc("hello", "mlc")
     with pytest.raises(BadInput, match="no multiple of --threads-per-core 3"):
         read_numactl(NUMACTL, "n", 3)
+
+
+PIECES = ("", "0", "-1", "1e400", "NaN", "9" * 24, "x", "\n", '"', "[", "}", ",", "<", "&", "0x", ".", "1-99999", "  ")
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        (V1, lambda text: read_lstopo(text, "file")),
+        (V2, lambda text: read_lstopo(text, "file")),
+        (NUMACTL, lambda text: read_numactl(text, "file", 1)),
+        (MLC, lambda text: read_mlc(text, "file")),
+    ],
+)
+def test_damaged_texts_are_read_or_refused_in_one_line(text: str, read: Callable[[str], Any]) -> None:
+    for seed in range(200):
+        rng, damaged = random.Random(seed), text
+        for _ in range(rng.choice((1, 1, 4))):
+            start = rng.randrange(len(damaged))
+            damaged = damaged[:start] + rng.choice(PIECES) + damaged[start + rng.choice((0, 1, 10)) :]
+        with suppress(BadInput):
+            read(damaged)
+    with pytest.raises(BadInput, match="is no list of processing units"):
+        read_numactl(NUMACTL.replace("4 5 6 7", "4 5-6-7"), "file", 1)
