@@ -42,7 +42,7 @@ def write_corpus(
     One with more runs lets the corpus grow. Chunks that are not as they were written are simulated again.
 
     A run's seed is child_seed(spec.seed, index), so its trace (but for cpu_s) depends on nothing but spec and `make`.
-    A run that raises, ends its process, or takes longer than `run_limit_s` becomes a row of status "failed".
+    A run that raises, ends its process, or takes more than `run_limit_s` of CPU time becomes a row of status "failed".
     Interrupted (KeyboardInterrupt), it keeps the chunks that are done. With executors on other machines `folder` must
     be on storage that they share. Raises BadInput if the folder holds something else or another corpus, is in use, or
     cannot be written; Unfinished if Spark gives up.

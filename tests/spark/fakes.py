@@ -86,10 +86,11 @@ class Slow:
 
 @dataclass(frozen=True)
 class Broken:
-    """Some runs raise, some hang and swallow exceptions, some end their process."""
+    """Some runs raise, some hang and swallow exceptions, some compute for ever, some end their process."""
 
     raising: frozenset[int] = frozenset()
     hanging: frozenset[int] = frozenset()
+    busy: frozenset[int] = frozenset()
     dying: frozenset[int] = frozenset()
 
     def __call__(self, scenario: Scenario) -> FakeRun:
@@ -98,6 +99,8 @@ class Broken:
             raise ZeroDivisionError(f"run {index}\nhas two lines")
         if index in self.dying:
             os.kill(os.getpid(), signal.SIGKILL)
+        while index in self.busy:
+            sum(range(1000))
         while index in self.hanging:
             try:
                 time.sleep(0.01)

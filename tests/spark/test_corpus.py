@@ -110,14 +110,15 @@ def test_a_complete_corpus_is_left_alone(spark: SparkSession, tmp_path: Path) ->
 
 
 def test_failing_hanging_and_dying_runs_become_rows(spark: SparkSession, tmp_path: Path) -> None:
-    broken = Broken(raising=frozenset({1}), hanging=frozenset({2}), dying=frozenset({5}))
-    summary = write_corpus(spark, tmp_path / "c", spec_of(8), make, broken, chunk_runs=4, run_limit_s=0.5)
+    broken = Broken(raising=frozenset({1}), hanging=frozenset({2}), busy=frozenset({3}), dying=frozenset({5}))
+    summary = write_corpus(spark, tmp_path / "c", spec_of(8), make, broken, chunk_runs=4, run_limit_s=0.3)
     rows = table_of(tmp_path / "c", "runs").to_pylist()
     failed = {row["index"]: row["error"] for row in rows if row["status"] == "failed"}
-    assert failed.keys() == {1, 2, 5}
-    assert summary.failed == 3
+    assert failed.keys() == {1, 2, 3, 5}
+    assert summary.failed == 4
     assert failed[1].startswith("ZeroDivisionError: run 1 has two lines (fakes.py:")
-    assert failed[2] == "RunTimeLimit: not done after 0.5 s"
+    assert failed[2] == "RunTimeLimit: not done after 3 s"
+    assert failed[3] == "RunTimeLimit: not done after 0.3 s of CPU time"
     assert failed[5].startswith("WorkerDied")
     assert rows[1]["seed"] == child_seed(7, 1)
     assert json.loads(rows[1]["deployment"])["workload"]["arrivals"]["in"]["rate_per_s"] == 2
@@ -126,7 +127,7 @@ def test_failing_hanging_and_dying_runs_become_rows(spark: SparkSession, tmp_pat
     }
     assert not leftovers(tmp_path)
     shutil.rmtree(tmp_path / "c" / "chunks" / "chunk-000001")
-    assert write_corpus(spark, tmp_path / "c", spec_of(8), make, simulate).failed == 2  # those of before count
+    assert write_corpus(spark, tmp_path / "c", spec_of(8), make, simulate).failed == 3  # those of before count
 
 
 def test_a_run_in_a_lost_process_gets_another_chance(spark: SparkSession, tmp_path: Path) -> None:

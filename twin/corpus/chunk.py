@@ -22,6 +22,8 @@ from twin.trace import TABLES, Rows, write_trace
 from twin.version import VERSION
 
 MAX_ERROR_LENGTH = 500
+HANGING = 10.0
+"""Times its limit of CPU time, in which a run is waited for: on a busy machine it gets a part of a core."""
 
 
 class HasRows(Protocol):
@@ -60,7 +62,8 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ChunkTask:
-    """All that a worker needs beside the chunk. run_limit_s: wall-clock seconds after which a run counts as hung."""
+    """All that a worker needs beside the chunk. run_limit_s: CPU seconds after which a run is given up, whatever else
+    the machine does; one that hangs without using any is given up after HANGING times as many seconds."""
 
     corpus: str
     seed: int
@@ -123,8 +126,8 @@ def _simulate_one(task: ChunkTask, index: int) -> tuple[Rows, float]:
             run = task.simulate(scenario)
             spent_s = time.process_time() - started_s
             return run.rows(run_name(index), index, scenario.name), spent_s
-    except RunTimeLimit:
-        message = f"RunTimeLimit: not done after {task.run_limit_s:g} s"
+    except RunTimeLimit as error:
+        message = f"RunTimeLimit: not done after {error}"
     except Exception as error:
         message = _describe(error)
     return _failure(task, index, scenario, message), time.process_time() - started_s
@@ -158,7 +161,8 @@ def _describe(error: Exception) -> str:
 
 @contextmanager
 def _time_limit(limit_s: float) -> Iterator[None]:
-    """Raises RunTimeLimit inside after `limit_s`; code that no signal reaches ends with its process, twice as late.
+    """Raises RunTimeLimit inside after so much CPU time, or HANGING times as long; code that no signal reaches ends
+    with its process, twice as late.
 
     Signals reach the main thread only; elsewhere there is no limit.
     """
@@ -166,18 +170,21 @@ def _time_limit(limit_s: float) -> Iterator[None]:
         yield
         return
 
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        raise RunTimeLimit
+    def stop(number: int, _frame: FrameType | None) -> None:
+        raise RunTimeLimit(f"{limit_s:g} s of CPU time" if number == signal.SIGPROF else f"{HANGING * limit_s:g} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, limit_s)
-    faulthandler.dump_traceback_later(2 * limit_s, exit=True)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGPROF, signal.SIGALRM)}
+    signal.setitimer(signal.ITIMER_PROF, limit_s)
+    signal.setitimer(signal.ITIMER_REAL, HANGING * limit_s)
+    faulthandler.dump_traceback_later(2 * HANGING * limit_s, exit=True)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
         faulthandler.cancel_dump_traceback_later()
-        signal.signal(signal.SIGALRM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Killers:
