@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import permutations
 
 from twin.chaining import Fused, fused
 from twin.deployment import Deployment
@@ -36,6 +37,7 @@ LIVE = "set engine.rescaling=live"
 def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
     """Raises ValueError, naming the event and the nearest known name, if one does not fit the deployment."""
     events = tuple(events)
+    lost: set[str] = set()
     rescaled = {event.operator for event in events if isinstance(event, Scale)}
     for index, event in enumerate(events):
         where = f"events.{index} ({event.kind})"
@@ -46,6 +48,8 @@ def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
                 _known(where, "host", event.host, (host.name for host in deployment.cluster.hosts))
                 if isinstance(event, Failure):
                     _no_shared_queue(where, [operator.name for operator in deployment.query.operators], deployment)
+                    lost |= {event.host} if event.lost else set()
+                    _check_lost(where, event, lost, deployment)
             case LinkDegradation():
                 _check_link(where, event, deployment)
             case Migration():
@@ -156,6 +160,22 @@ def _check_link(where: str, event: LinkDegradation, deployment: Deployment) -> N
     if event.link is not None:
         links = [" - ".join(ends) for link in deployment.cluster.links for ends in (link.between, link.between[::-1])]
         _known(where, "link", event.component, links)
+
+
+def _check_lost(where: str, event: Failure, lost: Set[str], deployment: Deployment) -> None:
+    """lost: the hosts that do not come back."""
+    if not event.lost:
+        return
+    others = [host.name for host in deployment.cluster.hosts if host.name not in lost]
+    if not others:
+        raise ValueError(f"{where}: no host is left for the subtasks of {event.host!r}; leave lost out")
+    for operator in deployment.query.operators:
+        if operator.pinned and any(place.host == event.host for place in deployment.plan.locations(operator.name)):
+            raise ValueError(
+                f"{where}: {operator.name!r} is pinned to {event.host!r}, and no other host can take it; leave lost out"
+            )
+    _no_limits(where, deployment)
+    deployment.cluster.require_routes(permutations(others, 2), where)
 
 
 def _check_skew(where: str, event: Skew, deployment: Deployment) -> None:

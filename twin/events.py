@@ -97,8 +97,26 @@ class Failure(Timed):
     kind: Literal["failure"] = "failure"
     host: str
     recover_after_s: Annotated[
-        Duration | None, Field(description="detection and restart together; absent: the host never comes back")
+        Duration | None,
+        Field(
+            description="detection and restart together; absent: the host never comes back, and the job waits for it"
+        ),
     ] = None
+    lost: Annotated[
+        bool,
+        Field(
+            exclude_if=lambda lost: not lost,
+            description="the host never comes back, and its subtasks start again on the others",
+        ),
+    ] = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.lost and self.recover_after_s is None:
+            raise ValueError(
+                f"failure of {self.host!r}: when a lost host is replaced is not said; give recover_after_s"
+            )
+        return self
 
 
 class LinkDegradation(Timed):

@@ -13,13 +13,15 @@ from twin.spec import parse
 
 _REPLICA = re.compile(r"^(?P<operator>[^\[\]]+)(\[(?P<replica>\d+)\])?$")
 FAILOVERS = ("region", "full", "both")
+LOST = ("spread", "wait")
 USUAL_SHARE = 1 / 3
 """Of the time after the warm-up, when nothing else is said: enough before it, and more to catch up."""
 
 
 class ChangeOptions(NamedTuple):
     """All at once, at_s. recover_after_s: of failures, detection and restart together; failover: what they restart,
-    `region`, `full`, or `both`, one beside the other."""
+    `region`, `full`, or `both`, one beside the other. lost: what the subtasks of failed hosts that
+    stay away do: they `spread` over the others, or `wait`, and the job with them; None: the hosts come back."""
 
     rescale: Sequence[str] = ()
     migrate: Sequence[str] = ()
@@ -27,6 +29,7 @@ class ChangeOptions(NamedTuple):
     at_s: float | None = None
     recover_after_s: float = 10.0
     failover: str | None = None
+    lost: str | None = None
 
 
 class Planned(NamedTuple):
@@ -62,6 +65,8 @@ def planned(given: Scenario, change: ChangeOptions) -> Planned:
     words = [f"{text} replicas" if text.partition("=")[2].isdigit() else text for text in change.rescale]
     told = {"rescale": words, "migrate": change.migrate, "fail": change.fail}
     named = "; ".join(f"{what} {', '.join(texts)}" for what, texts in told.items() if texts)
+    if change.lost is not None:
+        named += {"spread": ", lost: others take its subtasks", "wait": ", lost: the job waits for it"}[change.lost]
     when = f"{at_s:g} s" if not spread_s else f"{at_s:g} to {at_s + spread_s:g} s"
     made = parse(Scenario, data, where="the change")
     rival = None
@@ -128,10 +133,15 @@ def _migrations(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str,
 
 def _failures(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, Any]]:
     hosts = [host.name for host in given.cluster.hosts]
+    if change.lost is not None and change.lost not in LOST:
+        raise BadInput(f"--lost {change.lost}: {suggest(change.lost, LOST)}")
+    if change.lost is not None and not change.fail:
+        raise BadInput("--lost: says what a failed host leaves behind; give --fail HOST, too")
+    recover_after_s = None if change.lost == "wait" else change.recover_after_s
     for name in change.fail:
         if name not in hosts:
             raise BadInput(f"--fail {name}: unknown host; {suggest(name, hosts)}")
-        yield {"kind": "failure", "host": name, "recover_after_s": change.recover_after_s}
+        yield {"kind": "failure", "host": name, "recover_after_s": recover_after_s, "lost": change.lost == "spread"}
 
 
 def _parted(text: str, flag: str, remedy: str) -> tuple[str, str]:

@@ -38,6 +38,14 @@ def dry_run(
             "--failover", metavar="WHAT", help="With --fail: restart the region, the full job, or compare both."
         ),
     ] = None,
+    lost: Annotated[
+        str | None,
+        typer.Option(
+            "--lost",
+            metavar="WHAT",
+            help="With --fail: the host stays away; its subtasks spread over the others, or wait.",
+        ),
+    ] = None,
     replications: Annotated[int, typer.Option("--replications", metavar="N", help="Pairs of runs.")] = 5,
 ) -> None:
     """Tries a change of a running job: how long it pauses, lags and catches up, and which results come late or twice.
@@ -55,7 +63,7 @@ def dry_run(
 
     Wanted(replications).check()
     given = asked.finer(asking.scenario(scenario, "dry run"))
-    change = planned(given, ChangeOptions(rescale or (), migrate or (), fail or (), at, recover_after, failover))
+    change = planned(given, ChangeOptions(rescale or (), migrate or (), fail or (), at, recover_after, failover, lost))
     case = {"command": "dry-run", "case": single_run.key(change.scenario), "seed": given.run.seed}
     with asking.bench(asked.look(change.at_s)) as bench:
         bench.check(change.scenario)

@@ -1,23 +1,27 @@
 """Failures: all tasks connected with one on the failed host (Flink's regions), or the whole job, start again.
 
-Tasks stop, the tuples on their way to them are lost, and they go on from a checkpoint.
+Tasks stop, the tuples on their way to them are lost, and they go on from a checkpoint: where they were, or, if the host
+does not come back, on other hosts.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from twin.change.availability import Process
 from twin.change.channels import regions
 from twin.change.checkpoint import Checkpoint, counted, finish, restore
+from twin.change.replicas import relocate
 from twin.engine.measure.ledger import Buffer, EventRecord
 from twin.engine.station.task import Task
 from twin.engine.streams.channel import UNBOUNDED
 from twin.engine.streams.route import destination
 from twin.events import Failure
+from twin.plan import Location
 from twin.wiring.streams import room_of
 
 if TYPE_CHECKING:
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Outage:
-    """Tasks that are down together, until `until_s`.
+    """Tasks that are down together, until `until_s`. hosts: those that failed.
 
     ready: of a planned one, what is done when the tasks have their state again, before they go on.
     """
@@ -35,6 +39,7 @@ class Outage:
     tasks: list[Task]
     until_s: float
     record: EventRecord
+    hosts: set[str] = field(default_factory=set)
     ready: Callable[[], None] | None = None
 
 
@@ -43,6 +48,7 @@ class Failover:
 
     def __init__(self, checkpoints: FreeCheckpoints) -> None:
         self.checkpoints = checkpoints
+        self.job = checkpoints.job
         self.availability = checkpoints.availability
         self.wiring = checkpoints.wiring
         self.env = checkpoints.env
@@ -52,7 +58,7 @@ class Failover:
     def restart(self, record: EventRecord, after_s: float, ready: Callable[[], None]) -> Process:
         """Stops the whole job on purpose; it goes on from the last checkpoint that much later. See Outage."""
         tasks = self.wiring.world.every_task()
-        yield from self._down(Outage(tasks, self.env.now + after_s, record, ready))
+        yield from self._down(Outage(tasks, self.env.now + after_s, record, ready=ready))
 
     def fail(self, failure: Failure) -> Process:
         """Waits until a host fails, and until what that stops is up again."""
@@ -61,6 +67,8 @@ class Failover:
         tasks = self.wiring.world.every_task()
         if not self.outages and all(task.halted for task in tasks):
             return  # it ran out of memory, which is final
+        if failure.lost:
+            self.job.lost.add(failure.host)
         if not any(self._is_on(task, failure.host) for task in tasks):
             record = self.ledger.record(failure.kind, failure.host, self.env.now)
             record.detail["effect"] = "none: it carries no operator"
@@ -75,7 +83,7 @@ class Failover:
                 hit.difference_update(outage.tasks)
         if hit:
             record = self.ledger.record(failure.kind, failure.host, self.env.now)
-            yield from self._down(Outage([task for task in tasks if task in hit], until_s, record))
+            yield from self._down(Outage([task for task in tasks if task in hit], until_s, record, {failure.host}))
 
     def _is_on(self, task: Task, host: str) -> bool:
         return task.place.host == host
@@ -88,6 +96,7 @@ class Failover:
 
     def _prolong(self, outage: Outage, host: str, until_s: float) -> None:
         outage.until_s = max(outage.until_s, until_s)
+        outage.hosts.add(host)
         hosts = outage.record.component.split(", ")
         if outage.ready is not None:
             record = self.ledger.record("failure", host, self.env.now)
@@ -109,6 +118,7 @@ class Failover:
         }
         while self.env.now < outage.until_s < math.inf:
             yield self.env.timeout(outage.until_s - self.env.now)
+            self._replace(outage)
             if outage.ready is None:
                 yield from self.checkpoints.fetch(outage.tasks, record)
         if outage.until_s == math.inf:
@@ -118,6 +128,42 @@ class Failover:
             self._warn(f"{record.component} failed at {record.at_s:g} s and never recovers: {what} stays down")
         elif not all(task.halted for task in outage.tasks):
             self._up(outage)
+
+    def _replace(self, outage: Outage) -> None:
+        """Gives the subtasks on lost hosts places on the others.
+
+        As in a slot of Flink, the k-th subtasks of all operators there go together. The processor with the fewest
+        subtasks a core takes the next slot; what keeps checkpoints takes none.
+        """
+        slots: dict[tuple[str, int], list[tuple[str, Task]]] = defaultdict(list)
+        for name, tasks in self.wiring.world.tasks.items():
+            for host in sorted(self.job.lost & outage.hosts):
+                there = [task for task in tasks if self._is_on(task, host) and task in outage.tasks]
+                for number, task in enumerate(there):
+                    slots[host, number].append((name, task))
+        for slot in slots.values():
+            place = self._emptiest(len(slot), outage)
+            for name, task in slot:
+                relocate(self.job, task, name, place)
+                outage.record.detail.setdefault("moved", {})[task.name] = str(place)
+
+    def _emptiest(self, more: int, outage: Outage) -> Location:
+        """Where so many more subtasks are the fewest for the cores that there are; the first of several."""
+        tasks = self.wiring.world.every_task()
+        storage = None if self.wiring.checkpoints is None else self.wiring.checkpoints.storage
+        hosts = [
+            host
+            for name, host in self.wiring.hosts.items()
+            if name not in self.job.lost and (name != storage or any(self._is_on(task, name) for task in tasks))
+        ]
+        down = {name for other in self.outages if other is not outage for name in other.hosts}
+        up = [host for host in hosts if host.name not in down] or hosts
+        loads = {
+            place: (more + sum(task.place == place for task in tasks)) / host.socket_capacity(place.socket)
+            for host in up
+            for place in (Location(host.name, socket) for socket in range(host.socket_count))
+        }
+        return min(loads, key=loads.__getitem__)
 
     def _up(self, outage: Outage) -> None:
         record = outage.record

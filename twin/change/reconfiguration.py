@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import simpy
 
@@ -117,6 +117,8 @@ class Reconfigurer:
         if not self._exists(move.operator, move.replica, record):
             return True
         record.detail |= {"replica": move.replica, "to": move.to}
+        if self._lost([Location.parse(move.to)], record):
+            return True
         task, place = self.world.tasks[move.operator][move.replica], Location.parse(move.to)
         work = move_replica(self.job, task, move.operator, place, record)
         return (yield from self.job.availability.all_done([work]))
@@ -150,6 +152,8 @@ class Reconfigurer:
         record.detail["after"] = len(wanted)
         if is_together(job, operator):
             job.refuse(record, f"{operator!r} is one component with another; split it first")
+            return True
+        if self._lost(wanted, record):
             return True
         missing = Counter(wanted)
         leaving = []
@@ -185,8 +189,15 @@ class Reconfigurer:
             self.job.refuse(record, f"it has no replica {replica}; it has {count}, counted from 0")
         return replica < count
 
+    def _lost(self, places: Iterable[Location], record: EventRecord) -> bool:
+        gone = [place.host for place in places if place.host in self.job.lost]
+        if gone:
+            self.job.refuse(record, f"host {gone[0]} is lost")
+        return bool(gone)
+
     def _receiver(self, move: Move, record: EventRecord) -> Task | None:
-        """The replica that key groups move to, made if none is at the place; None if no replica has that number."""
+        """The replica that key groups move to, made if none is at the place; None if no replica has that number, or
+        the host is lost."""
         tasks = self.world.tasks[move.operator]
         record.detail["key_groups"] = list(move.key_groups)
         if move.to is None:
@@ -195,6 +206,8 @@ class Reconfigurer:
             return tasks[move.to_replica] if self._exists(move.operator, move.to_replica, record) else None
         record.detail["to"] = move.to
         place = Location.parse(move.to)
+        if self._lost([place], record):
+            return None
         there = next((task for task in tasks if task.place == place), None)
         if there is None:
             there = add_replica(self.job, move.operator, place)

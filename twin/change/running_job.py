@@ -20,7 +20,8 @@ from twin.wiring.wiring import Wiring
 class RunningJob:
     """A job's wiring and meters, whether it is up, its checkpoints, and the fans of its operators.
 
-    stopped: whether it stands still with nothing under way, so that a change of the plan takes no time by itself.
+    stopped: whether it stands still with nothing under way, so that a change of the plan takes no time by itself. lost:
+    hosts that do not come back.
     """
 
     def __init__(self, wiring: Wiring, statistics: Statistics) -> None:
@@ -31,6 +32,7 @@ class RunningJob:
         self.availability = Availability(self.env)
         self.checkpoints = NoCheckpoints()
         self.stopped = False
+        self.lost: set[str] = set()
         self._throttles: defaultdict[str, float] = defaultdict(lambda: 1.0)
         self._fans: dict[str, Fan] = {}
 

@@ -55,6 +55,20 @@ def test_a_failure_costs_what_arithmetic_says(down_s, since_s, rate_per_s):
     assert answer.keeps_up_without == 2
 
 
+def test_a_lost_host_is_replaced_or_waited_for():
+    """Down for 2 s, and back to a checkpoint 1 s before; or down to the end."""
+    job = steady(horizon_s=20, checkpoint_interval_s=10)
+    change = ChangeOptions(fail=["big"], at_s=11, recover_after_s=2.0, lost="spread")
+    spread, wait = tried(job, change), tried(job, change._replace(lost="wait"))
+    assert spread.measures["pause_s"].mean == 2 and spread.measures["catch_up_s"].mean == pytest.approx(5, abs=0.2)
+    assert wait.measures["catch_up_s"].values == (None, None)
+    assert wait.measures["lag"].mean == pytest.approx(500 * 9, rel=0.02)
+    assert (spread.change, wait.change) == (
+        "fail big, lost: others take its subtasks at 11 s",
+        "fail big, lost: the job waits for it at 11 s",
+    )
+
+
 def test_what_changes_nothing_shows_nothing():
     """A stateless replica moves to a host that is as fast."""
     answer = tried(steady(horizon_s=10), ChangeOptions(rescale=["work=2"], at_s=5))
@@ -126,6 +140,8 @@ def test_options_become_events():
         (ChangeOptions(fail=["w-1"], at_s=99), "not within the run"),
         (ChangeOptions(fail=["w-1"], at_s=1), "end of the warm-up"),
         (ChangeOptions(fail=["w-1"], recover_after_s=0), "recover_after_s"),
+        (ChangeOptions(fail=["w-1"], lost="spred"), "did you mean 'spread'"),
+        (ChangeOptions(rescale=["human=2"], lost="wait"), "give --fail HOST"),
     ],
 )
 def test_what_cannot_be_tried_is_refused(change, said):
