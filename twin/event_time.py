@@ -45,6 +45,13 @@ def check_event_time(query: Query) -> None:
                 )
         if operator.merges:
             _check_merging(query, operator)
+        late_to = getattr(operator, "late_to", None)
+        for other in query.operators if late_to is not None else ():
+            if other.needs_event_time and late_to in (other.name, *query.ancestors(other.name)):
+                raise ValueError(
+                    f"{operator.name!r} sends late records to {late_to!r}; for {other.name!r} they are late as well; "
+                    "take consumers that are not over event time"
+                )
 
 
 def check_together(query: Query, plan: ExecutionPlan) -> None:

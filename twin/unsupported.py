@@ -27,7 +27,7 @@ def unsupported_features(scenario: Scenario, seen: Collection[str]) -> tuple[str
     `batches`, `sockets`, `links`, `skew`, `drift`, `assignment` (of key groups), `alignment`, `fusion`, `partitions`
     (read unevenly), `counting` (in windows of several replicas), `sides` (of joins, unmixed),
     `unlike` (keys, where a law takes them as alike and random), `apart` (tuples of a key, of joins and sessions),
-    `drops`, and partitionings by name.
+    `late` (records), `drops`, and partitionings by name.
     """
     return tuple(dict.fromkeys(words for name, words in _beyond(scenario) if name not in seen))
 
@@ -63,6 +63,8 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
                 yield "apart", f"that tuples of a key come to several replicas of {operator.name}"
         if isinstance(operator, Windowed) and operator.joins and _in_batches(scenario, operator):
             yield "sides", f"that {operator.name} gets batches of one side after the other in its count window"
+        if getattr(operator, "late_to", None) is not None:
+            yield "late", f"late records of {operator.name}"
         counts = isinstance(operator, Windowed) and operator.window.policy == "count"
         if counts and scenario.plan.replicas(operator.name) > 1:
             yield "counting", f"that each replica of {operator.name} has count windows of its own"

@@ -15,6 +15,7 @@ from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Computing
 from twin.windows import EventWindow, Seconds
 
+NEXT_TO_NONE = 1e-9
 Sharing = Literal["auto", "panes", "windows"]
 
 
@@ -38,6 +39,14 @@ class Compute(EventTimed):
         float,
         Field(ge=0, le=10**4, description="CPU seconds of the user's logic a tuple and state, beside its service"),
     ] = 0.0
+    late_to: Annotated[
+        str | None,
+        Field(
+            exclude_if=lambda late_to: late_to is None,
+            description="the consumer that gets records that come after their windows are complete, as Flink's "
+            "sideOutputLateData; absent: they are dropped",
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _check_form(self) -> Self:
@@ -45,9 +54,25 @@ class Compute(EventTimed):
             raise ValueError(
                 f"{self.name!r} has partial_s and windows; give partial_s for consolidates to merge, or windows"
             )
+        if self.late_to is not None and not self.windows:
+            raise ValueError(
+                f"{self.name!r} has late_to without windows, of which records could be late; give it windows"
+            )
         if self.sharing != "auto" and self.partial_s is None:
             raise ValueError(f"{self.name!r} has sharing without partial_s; only partial windows can be shared")
         return self
+
+    def share_to(self, consumer: str) -> float:
+        """See OperatorBase. How many records are late is not known beforehand."""
+        return NEXT_TO_NONE if consumer == self.late_to else 1.0
+
+    def why_not_to(self, consumers: Sequence[str]) -> str:
+        """See OperatorBase."""
+        if self.late_to is None:
+            return ""
+        if self.late_to not in consumers:
+            return f"sends late records to {self.late_to!r}, to which no stream leads; add one, or leave late_to out"
+        return "" if len(consumers) > 1 else "sends late records to its only consumer; add one for the results"
 
     @property
     def forms(self) -> tuple[EventWindow, ...]:
@@ -101,4 +126,6 @@ class Compute(EventTimed):
     @property
     def mechanism(self) -> Computing:
         """See OperatorBase."""
-        return Computing(self.partial_s, self.windows, self.sharing, self.execute_time_s, self.state_bytes_per_key)
+        return Computing(
+            self.partial_s, self.windows, self.sharing, self.execute_time_s, self.state_bytes_per_key, self.late_to
+        )

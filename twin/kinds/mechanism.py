@@ -97,13 +97,15 @@ class Writing:
 
 @dataclass(frozen=True, slots=True)
 class Computing:
-    """Builds state by key over event time, and hands over partial windows, complete ones, or every tuple at once."""
+    """Builds state by key over event time, and hands over partial windows, complete ones, or every tuple at once.
+    late_to: the consumer of records that are late."""
 
     partial_s: float | None
     windows: tuple[EventWindow, ...]
     sharing: str
     execute_s: float
     key_bytes: float
+    late_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,7 +162,13 @@ def _computing(making: Making, does: Computing) -> Logic:
         sharing=PANES if does.sharing == "auto" else does.sharing,
         execute_s=does.execute_s,
         result_s=making.result_s,
+        late=None if does.late_to is None else _output_to(making, does.late_to),
     )
+
+
+def _output_to(making: Making, consumer: str) -> int:
+    """The number of the stream to a consumer."""
+    return [edge.stream.consumer for edge in making.wiring.job.outputs(making.component.name)].index(consumer)
 
 
 def _consolidating(making: Making, does: Consolidating) -> Logic:
