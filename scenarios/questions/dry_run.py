@@ -161,12 +161,18 @@ def _course(made: Run, at_s: float) -> dict[str, list[float]]:
         "waiting": _waiting(rows),
         "bucket": [float(bucket) for bucket in sorted(latencies)],
         "results": [float(latencies[bucket]) for bucket in sorted(latencies)],
-        "paused_s": [float(row["paused_s"] or 0.0) for row in changes],
+        "paused_s": [_paused_s(row) for row in changes],
         "bytes": [float(row["bytes"] or 0.0) for row in changes],
         **{name: _of_restarts(changes, name) for name in OF_RESTARTS},
         "twice": [float(made.duplicates)],
         "lost": [float(sum(row["numRecordsDropped"] for row in after))],
     }
+
+
+def _paused_s(change: Row) -> float:
+    """inf if what a failure has stopped is still down at the end."""
+    for_good = change["kind"] == "failure" and change["end_s"] is None and "restarted" in change["detail"]
+    return math.inf if for_good else float(change["paused_s"] or 0.0)
 
 
 def _of_restarts(changes: Sequence[Row], name: str) -> list[float]:

@@ -88,7 +88,7 @@ def _row(name: str, answer: DryRunAnswer) -> dict[str, str]:
 
 def _value(name: str, mean: float | None, half: float | None, difference: bool = False) -> str:
     if mean is None or not math.isfinite(mean):
-        return "longer than the run" if name == "catch_up_s" else "-"
+        return "longer than the run" if name in ("catch_up_s", "pause_s") else "-"
     if name.endswith("_s"):
         return rounding.metric("latency_s", mean, half, difference) if mean else "0 s"
     return rounding.metric(name, mean, half, difference) if half else number(mean)

@@ -61,7 +61,8 @@ def test_a_lost_host_is_replaced_or_waited_for():
     change = ChangeOptions(fail=["big"], at_s=11, recover_after_s=2.0, lost="spread")
     spread, wait = tried(job, change), tried(job, change._replace(lost="wait"))
     assert spread.measures["pause_s"].mean == 2 and spread.measures["catch_up_s"].mean == pytest.approx(5, abs=0.2)
-    assert wait.measures["catch_up_s"].values == (None, None)
+    assert wait.measures["catch_up_s"].values == wait.measures["pause_s"].values == (None, None)
+    assert "the longest pause is longer than the run" in told(wait).sentences[0]
     assert wait.measures["lag"].mean == pytest.approx(500 * 9, rel=0.02)
     assert (spread.change, wait.change) == (
         "fail big, lost: others take its subtasks at 11 s",
