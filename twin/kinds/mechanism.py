@@ -43,6 +43,17 @@ class Matching:
 
 
 @dataclass(frozen=True, slots=True)
+class Meeting:
+    """For each pair of a key of which the one of the other producer than `left` comes lower_s to upper_s after that of
+    `left`, one tuple when both are there. keys: over all replicas."""
+
+    left: str
+    lower_s: float
+    upper_s: float
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
 class Collecting:
     """Counts what comes, and its latencies."""
 
@@ -124,6 +135,7 @@ Mechanism = (
     | Selecting
     | Grouping
     | Matching
+    | Meeting
     | Collecting
     | Sessioning
     | Remembering

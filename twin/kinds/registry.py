@@ -13,6 +13,7 @@ from twin.kinds.compute import Compute
 from twin.kinds.consolidate import Consolidate
 from twin.kinds.external_sink import ExternalSink
 from twin.kinds.filter import Filter
+from twin.kinds.interval_join import IntervalJoin
 from twin.kinds.join import Join
 from twin.kinds.kafka_source import KafkaSource
 from twin.kinds.keyed_state import KeyedState
@@ -25,7 +26,7 @@ from twin.kinds.source import Source
 from twin.kinds.temporal_join import TemporalJoin
 
 OfPapers = Source | Filter | Map | Aggregate | Compute | Consolidate | Join | Sink
-OfJobs = AsyncIO | ExternalSink | KafkaSource | Router | Session | LookupJoin | KeyedState | TemporalJoin
+OfJobs = AsyncIO | ExternalSink | KafkaSource | Router | Session | LookupJoin | KeyedState | TemporalJoin | IntervalJoin
 AnyOperator = OfPapers | OfJobs
 
 Operator = Annotated[AnyOperator, Field(discriminator="kind")]

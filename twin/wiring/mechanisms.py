@@ -20,6 +20,7 @@ from twin.engine.windows.combiner import GroupCombiner
 from twin.engine.windows.compute import ComputeLogic
 from twin.engine.windows.consolidate import ConsolidateLogic
 from twin.engine.windows.forms import PANES
+from twin.engine.windows.interval import IntervalLogic
 from twin.engine.windows.join import MatchCombiner
 from twin.engine.windows.session import SessionLogic
 from twin.engine.windows.source import TimedSource
@@ -33,6 +34,7 @@ from twin.kinds.mechanism import (
     Consolidating,
     Grouping,
     Matching,
+    Meeting,
     Reading,
     Remembering,
     Routing,
@@ -108,6 +110,12 @@ def _matching(making: Making, does: Matching) -> Logic:
         share=1.0 / making.component.replicas,
     )
     return WindowLogic(_trigger(extent), combiner, len(ways))
+
+
+def _meeting(making: Making, does: Meeting) -> Logic:
+    producers = [each.stream.producer for each in making.wiring.job.inputs(making.component.name)]
+    keys = making.keys_of(does.keys)
+    return IntervalLogic(producers.index(does.left), does.lower_s, does.upper_s, keys, making.keyed)
 
 
 def _collecting(making: Making, _: Collecting) -> Logic:
@@ -190,6 +198,7 @@ MECHANISMS: Mapping[type, Callable[[Making, Any], Logic]] = {
     Selecting: _selecting,
     Grouping: _grouping,
     Matching: _matching,
+    Meeting: _meeting,
     Collecting: _collecting,
     Sessioning: _sessioning,
     Remembering: _remembering,

@@ -1,0 +1,125 @@
+"""Interval joins: every match by brute force, its expected rate and age by arithmetic, and what is held."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.twin.changing import HOSTS
+from tests.twin.worlds import deployment, sink, source
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.events import AnyEvent, Failure, Migration, Scale
+from twin.rates.limits import load_limits
+from twin.rates.model import RateModel
+from twin.run import Run
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+
+ORDERS, SHIPMENTS = 60.0, 40.0
+BOUNDS = [(-1.0, 1.0), (0.0, 1.5), (0.25, 1.0), (-2.0, -0.5), (-0.5, 2.0)]
+
+
+def job(
+    lower_s: float, upper_s: float, laws: Any = None, replicas: int = 1, hosts: Any = None, end: Any = None, **more: Any
+) -> Deployment:
+    """orders joined with shipments; what is served takes no time unless told."""
+    join = {"kind": "interval-join", "name": "join", "left": "orders", "right": "shipments", "keys": 1}
+    join |= {"lower_s": lower_s, "upper_s": upper_s, "service_time_s": 0} | more
+    streams = [("orders", "join"), ("shipments", "join"), ("join", "sink")]
+    laws = laws or {"orders": ORDERS, "shipments": SHIPMENTS}
+    places: dict[str, Any] = {"join": {"h": replicas}}
+    if hosts is not None:
+        places = {"orders": "h0", "shipments": "h0", "join": ["h1", "h2"], "sink": "h3"}
+    return deployment([source("orders"), source("shipments"), join, end or sink()], streams, laws, hosts, places)
+
+
+def ran(what: Deployment, horizon_s: float = 40.0, seed: int = 1, events: tuple[AnyEvent, ...] = ()) -> Run:
+    settings = RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 6, period_s=horizon_s / 12, seed=seed)
+    return simulate(Scenario.of(what, settings, events))
+
+
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_matches_are_those_of_brute_force(bounds: tuple[float, float], tmp_path: Path) -> None:
+    """Of recorded arrivals of one key: every pair within the bounds, and how old each is when it is found."""
+    rng, laws, times = np.random.default_rng(7), {}, {}
+    for name, count in (("orders", 120), ("shipments", 90)):
+        times[name] = np.sort(rng.uniform(0.0, 20.0, count))
+        path = tmp_path / f"{name}.csv"
+        path.write_text("\n".join(["time_s", *(f"{each:.6f}" for each in times[name])]))
+        laws[name] = {"law": "replay", "path": str(path), "start_s": 0.0}
+    times = {name: each[each < 15.0] for name, each in times.items()}
+    after_s = times["shipments"][None, :] - times["orders"][:, None]
+    met = after_s[(bounds[0] <= after_s) & (after_s <= bounds[1])]
+    made = Scenario.of(job(*bounds, laws), RunSettings(horizon_s=15.0, warmup_s=0.0, period_s=5.0))
+    metrics = simulate(made).metrics
+    assert metrics.tuples_out == len(met)
+    assert metrics.processing_latency_s is not None
+    assert metrics.processing_latency_s.mean == pytest.approx(np.abs(met).mean(), abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "more"), [(1, {"keys": 40}), (2, {"keys": 40}), (2, {"keys": 40, "key_groups": 8}), (1, {"keys": 7})]
+)
+def test_rates_and_ages_are_those_of_poisson_streams(replicas: int, more: dict[str, Any]) -> None:
+    """rate_a rate_b (upper - lower) / keys; with D anything between the bounds, a match is E|D| old."""
+    lower_s, upper_s = -0.5, 2.0
+    made = job(lower_s, upper_s, replicas=replicas, **more)
+    runs = [ran(made, seed=seed).metrics for seed in range(8)]
+    expected = ORDERS * SHIPMENTS * (upper_s - lower_s) / more["keys"]
+    age_s = (lower_s**2 + upper_s**2) / 2.0 / (upper_s - lower_s)
+    assert np.mean([run.throughput_per_s for run in runs]) == pytest.approx(expected, rel=0.03)
+    assert np.mean([run.value("processing_latency_s") for run in runs]) == pytest.approx(age_s, rel=0.02)
+    scenario = Scenario.of(made)
+    said = RateModel(horizon_s=1e5).predict(scenario, [made.plan])
+    assert not RateModel().blind_to(scenario)
+    assert said["throughput_per_s"][0] == pytest.approx(expected, rel=1e-3)
+    assert said["processing_latency_s"][0] == pytest.approx(age_s, rel=0.01)
+
+
+def test_each_side_is_held_for_as_long_as_it_can_meet_the_other() -> None:
+    """By Little's law: orders for the upper bound, shipments for what the lower one reaches back."""
+    made = job(-0.5, 2.0, keys=40, tuple_bytes=1)
+    held = [row["stateBytes"] for row in ran(made).operator_rows if row["operator"] == "join"][3:]
+    size = made.engine.input_bytes(made.query, "join")
+    assert np.mean(held) / size == pytest.approx(ORDERS * 2.0 + SHIPMENTS * 0.5, rel=0.1)
+    assert not [row for row in ran(job(0.25, 0.5)).operator_rows if row["operator"] == "join" and row["stateBytes"] < 0]
+
+
+def test_what_it_bears_grows_with_the_root_of_what_comes_after() -> None:
+    """50 matches a second to a sink of 5 ms: full at 4 times as many, so at twice the rates."""
+    made = job(0.0, 1.0, end=sink(service_time_s=5e-3), keys=48)
+    assert load_limits(made, [made.plan])[0].factor == pytest.approx(2.0, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Failure(at_s=21.0, host="h1", recover_after_s=3.0),
+        Scale(at_s=20.0, operator="join", placement=("h1", "h2", "h3")),
+        Migration(at_s=20.0, operator="join", key_groups=(0, 1), to_replica=1),
+    ],
+)
+def test_what_is_held_outlives_failures_scaling_and_moves(event: AnyEvent) -> None:
+    """After it matches come as before."""
+    made = job(-0.5, 1.0, keys=40, key_groups=8, hosts=HOSTS)
+    with_it = ran(made, 48.0, events=(event,))
+    late = [row for row in with_it.operator_rows if row["operator"] == "join" and row["start_s"] >= 30.0]
+    sent = sum(row["numRecordsOut"] for row in late) / sum(row["end_s"] - row["start_s"] for row in late)
+    assert sent == pytest.approx(ORDERS * SHIPMENTS * 1.5 / 40, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"upper_s": -3.0}, "give a lower bound below the upper one"),
+        ({"left": "prices"}, "joins 'prices' with 'shipments', and its inputs are orders, shipments"),
+        ({"key_groups": 8, "keys": 4}, "give it as many keys at least"),
+    ],
+)
+def test_mistakes_get_a_line(more: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        job(-1.0, **{"upper_s": 1.0} | more)
