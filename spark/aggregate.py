@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from twin.engine.sketch import GROWTH, LOWEST_S
 from twin.errors import BadInput
 from twin.kinds.registry import SINKS, SOURCES
-from twin.metrics import TABLE, Metric, Totals
+from twin.metrics import SAME, TABLE, Metric, Totals
 from twin.trace import TRAINING_ROWS
 
 QUANTILES = {"p50_s": 0.50, "p95_s": 0.95}
@@ -75,7 +75,7 @@ def _succeeded(runs: DataFrame) -> DataFrame:
 def after_warmup(operators: DataFrame, runs: DataFrame) -> DataFrame:
     """The periods of these runs that start at or after their warm-up. Reads run, start_s; run, warmup_s."""
     measured = operators.join(runs.select("run", "warmup_s"), "run", how="inner")
-    return measured.where(F.col("start_s") >= F.col("warmup_s")).drop("warmup_s")
+    return measured.where(F.col("start_s") >= F.col("warmup_s") * F.lit(SAME)).drop("warmup_s")
 
 
 def run_totals(periods: DataFrame) -> DataFrame:

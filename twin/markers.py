@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from twin.metrics import measured
 from twin.query import Query
 
 Ends = tuple[str, str]
@@ -67,12 +68,11 @@ def from_sources(found: Mapping[str, Mapping[str, float | None]]) -> tuple[Marke
     )
 
 
-def means_s(rows: Sequence[Mapping[str, Any]], warmup_s: float) -> dict[Ends, float]:
+def means_s(rows: Sequence[dict[str, Any]], warmup_s: float) -> dict[Ends, float]:
     """Mean time on each stream over the periods after the warm-up; nan where no tuple came. rows: of `WayMeter`."""
     tuples: defaultdict[Ends, int] = defaultdict(int)
     took_s: defaultdict[Ends, float] = defaultdict(float)
-    for row in rows:
-        if row["start_s"] >= warmup_s:
-            tuples[row["ends"]] += row["tuples"]
-            took_s[row["ends"]] += row["took_s"]
+    for row in measured(rows, warmup_s):
+        tuples[row["ends"]] += row["tuples"]
+        took_s[row["ends"]] += row["took_s"]
     return {ends: took_s[ends] / count if count else math.nan for ends, count in tuples.items()}

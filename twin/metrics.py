@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
 BACKPRESSURE_SHARE = 0.01
 """RO is set when the brokers' backlog grows by more than this share of the offered rate."""
+SAME = 1.0 - 1e-12
+"""A period that starts at so much of the warm-up starts as that ends, but for rounding."""
+
+
+def measured(rows: Iterable[dict[str, Any]], warmup_s: float) -> list[dict[str, Any]]:
+    """Of rows of statistics, those of the periods that start at or after the warm-up."""
+    return [row for row in rows if row["start_s"] >= warmup_s * SAME]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from twin.engine.measure.standard_errors import UNKNOWN, StandardErrors
 from twin.engine.sketch import merge, quantile_s
 from twin.kinds.registry import SINKS, SOURCES
 from twin.markers import MarkerAge
-from twin.metrics import TABLE, Latency, Metrics, Totals
+from twin.metrics import TABLE, Latency, Metrics, Totals, measured
 
 if TYPE_CHECKING:
     from twin.trace import Rows
@@ -164,7 +164,7 @@ def metrics_of(operator_rows: Sequence[Row], warmup_s: float, crashed: bool) -> 
 
     `spark.aggregate` sums the same totals up from a trace. Raises ValueError if no period is left.
     """
-    rows = [row for row in operator_rows if row["start_s"] >= warmup_s]
+    rows = measured(operator_rows, warmup_s)
     if not rows:
         raise ValueError(f"warmup_s = {warmup_s} leaves no period of statistics")
     seconds = max(row["end_s"] for row in rows) - min(row["start_s"] for row in rows)
@@ -200,10 +200,10 @@ def operator_totals(
     rows: Sequence[Row], warmup_s: float, subtask_rows: Sequence[Row] = ()
 ) -> tuple[OperatorTotals, ...]:
     """Sums and means over the periods that start at or after the warm-up, in the rows' order of operators."""
-    measured = {row["period"] for row in rows if row["start_s"] >= warmup_s}
+    periods = {row["period"] for row in measured(rows, warmup_s)}
     subtasks: dict[str, dict[int, list[Row]]] = {}
     for row in subtask_rows:
-        if row["period"] in measured:
+        if row["period"] in periods:
             subtasks.setdefault(row["operator"], {}).setdefault(row["subtask"], []).append(row)
     return tuple(
         OperatorTotals(
@@ -220,9 +220,8 @@ def operator_totals(
 def _after(rows: Sequence[Row], key: str, warmup_s: float) -> dict[str, list[Row]]:
     """Rows by component, in order: those of periods that start at or after the warm-up."""
     found: dict[str, list[Row]] = {row[key]: [] for row in rows}
-    for row in rows:
-        if row["start_s"] >= warmup_s:
-            found[row[key]].append(row)
+    for row in measured(rows, warmup_s):
+        found[row[key]].append(row)
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import math
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,7 +20,6 @@ from twin.control import Policy
 from twin.deployment import Deployment
 from twin.engine.measure.meters import Statistics
 from twin.engine.measure.standard_errors import UNKNOWN, few_results, standard_errors
-from twin.errors import BadInput
 from twin.guards import conservation
 from twin.guards.cautions import cautions
 from twin.guards.effort import require_feasible
@@ -29,10 +27,10 @@ from twin.job import Job, compile
 from twin.kernel.bridge import run as advance
 from twin.markers import marker_ages, means_s
 from twin.precision.batches import batches_of
-from twin.precision.enough import Enough, measured, until_the_end
-from twin.precision.steadiness import change
+from twin.precision.enough import Enough, until_the_end
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.scenario import RunSettings, Scenario, config_hash
+from twin.steadiness import change, measured_from_s
 from twin.version import VERSION
 from twin.wiring.build import build, meters
 from twin.wiring.wiring import Wiring
@@ -49,19 +47,19 @@ def simulate(
     """Runs a scenario for its `run.horizon_s` simulated seconds. Same scenario: the same run, on any machine.
 
     policy: asked at the end of each period, and obeyed, instead of the scenario's own; it may keep a history, so use a
-    fresh one a run. progress: told (done, total) periods. Raises BadInput if the settings leave nothing to measure,
-    the run would not finish within hours (`twin.guards.effort`) or a policy orders what cannot be; ConservationError
-    if the simulator broke a law.
+    fresh one a run. progress: told (done, total) periods. Raises BadInput if the run would not finish within hours
+    (`twin.guards.effort`) or a policy orders what cannot be; ConservationError if the simulator broke a law.
     """
     started_s, asked, job = time.process_time(), scenario, compile(scenario)
-    scenario = measured(scenario, job)
+    from_s = measured_from_s(scenario)
+    scenario = scenario if from_s == scenario.run.warmup_s else scenario.with_run(warmup_s=from_s)
     settings, events = scenario.run, scenario.events
-    _check(job, scenario)
+    require_feasible(scenario, job)
     deciding = policy if policy is not None or scenario.policy is None else scenario.policy.start(scenario)
     replaying = reads_again(scenario.engine.rescaling, events, deciding is not None)
     wiring = Wiring(job, settings, replaying, scenario.checkpoints)
     world = build(wiring)
-    statistics = Statistics(world.env, *meters(wiring), settings.period_s)
+    statistics = Statistics(world.env, *meters(wiring), settings.period_s, settings.warmup_s)
     if events or deciding is not None or scenario.checkpoints is not None:
         changing = play(RunningJob(wiring, statistics), events, deciding is not None)
         if deciding is not None:
@@ -83,18 +81,6 @@ def simulate(
     about = manifest(asked, policy) | {"warmup_s": settings.warmup_s, "simulated_s": ended_s}
     told = until_the_end(settings.precision, why, enough)
     return _outcome(job, scenario, about, world, statistics, crash, chance, told, started_s)
-
-
-def _check(job: Job, scenario: Scenario) -> None:
-    """Raises BadInput as `simulate` does."""
-    require_feasible(scenario, job)
-    settings = scenario.run
-    last_start_s = _last_period_start_s(settings)
-    if settings.warmup_s > last_start_s:
-        raise BadInput(
-            f"run.warmup_s = {settings.warmup_s:g} leaves no whole period to measure; "
-            f"make it at most {last_start_s:g}, or run.period_s at most {settings.horizon_s - settings.warmup_s:g}"
-        )
 
 
 def _outcome(
@@ -140,7 +126,7 @@ def _outcome(
 
 def _report(statistics: Statistics, settings: RunSettings, progress: Callable[[int, int], None]) -> None:
     ends = count(1)
-    total = math.ceil(settings.horizon_s / settings.period_s - 1e-9)
+    total = statistics.count(settings.horizon_s)
     statistics.listeners.append(lambda _operators, _hosts: progress(next(ends), total))
 
 
@@ -166,11 +152,6 @@ def manifest(scenario: Scenario, policy: Policy | None = None) -> dict[str, Any]
         "config_hash": config_hash(scenario, policy),
         **scenario.run.model_dump(include={"seed", "horizon_s", "warmup_s", "period_s", "precision"}),
     }
-
-
-def _last_period_start_s(settings: RunSettings) -> float:
-    periods = int(settings.horizon_s / settings.period_s - 1e-9)
-    return periods * settings.period_s
 
 
 def _watch_memory(world: World, tick_s: float, crash: list[float]) -> Generator[simpy.Event, object, None]:

@@ -25,9 +25,9 @@ from scenarios.questions.knobs import Knob
 from scenarios.questions.prober import Prober
 from scenarios.questions.resources import Resource, binding, resources
 from twin.errors import BadInput
-from twin.precision.steadiness import steady
 from twin.randomness import child_seed
 from twin.scenario import Scenario
+from twin.steadiness import steady
 
 CHECKED = 3
 """Repetitions in which values far from the border are tried."""

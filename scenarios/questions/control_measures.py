@@ -18,6 +18,7 @@ from scenarios.questions.oscillations import moved, oscillations
 from scenarios.questions.single_run import run
 from twin.engine.sketch import merge, quantile_s, representative_s
 from twin.kinds.registry import SINKS
+from twin.metrics import measured
 from twin.run import Run
 from twin.scenario import Scenario
 
@@ -57,7 +58,7 @@ def judged(scenario: Scenario, seed: int, slo_s: float | None) -> RunOutcome:
 
 def control_measures(made: Run, scenario: Scenario, slo_s: float | None = None) -> dict[str, float]:
     """The measures in MEANINGS that `measures` does not give."""
-    periods = [rows for rows in _periods(made) if rows[0]["start_s"] >= scenario.run.warmup_s]
+    periods = [rows for rows in _periods(made) if measured(rows[:1], scenario.run.warmup_s)]
     seconds = [_length_s(rows[0]) for rows in periods]
     waiting = np.array([_backlog(rows) for rows in periods], dtype=float)
     changes = made.event_rows

@@ -11,6 +11,7 @@ from scenarios.questions.resources import FULL, NO_SPARE, Resource, resources
 from streamtwin.tables.checkpoint_table import apart
 from streamtwin.tables.tables import number, seconds
 from twin.deployment import Deployment
+from twin.metrics import measured
 from twin.run import Run
 
 MOST_NAMES = 4
@@ -64,9 +65,9 @@ def _nearly(used: float) -> str:
 
 def _at_times(job: Deployment, run: Run) -> str:
     """What was full in the most periods after the warm-up, if it was in one of ten: a host's CPU before operators."""
-    periods = [row for row in run.host_rows if row["start_s"] >= run.manifest["warmup_s"]]
+    periods = measured(run.host_rows, run.manifest["warmup_s"])
     cpus = Counter(row["host"] for row in periods if row["cpuUtilisation"] >= FULL)
-    rows = [row for row in run.operator_rows if row["start_s"] >= run.manifest["warmup_s"]]
+    rows = measured(run.operator_rows, run.manifest["warmup_s"])
     busy = Counter(row["operator"] for row in rows if row["busyTimeMsPerSecond"] >= 1000 * FULL)
     count = len({row["period"] for row in rows})
     for found in (cpus, busy):

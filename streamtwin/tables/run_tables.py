@@ -50,8 +50,10 @@ def _metrics(name: str, run: Run) -> Table:
     processing, e2e = metrics.processing_latency_s, metrics.e2e_latency_s
     table.add_row("processing latency", *_latency(processing, errors["processing_latency_s"]))
     table.add_row("end-to-end latency", *_latency(e2e, errors["e2e_latency_s"]))
-    if about["simulated_s"] < about["horizon_s"]:
-        table.add_row("ended at the precision, after", f"{seconds(about['simulated_s'])} simulated")
+    precise = about["simulated_s"] < about["horizon_s"]
+    if about["warmup_s"] or precise:
+        span = f"{seconds(about['warmup_s'])} to {seconds(about['simulated_s'])}"
+        table.add_row("measured from", f"{span}, when it was precise enough" if precise else span)
     grows = "yes" if metrics.backpressured else "no"
     table.add_row("backpressured", f"{grows} ({number(metrics.backpressure_per_s)}/s unread)")
     table.add_row("success", "yes" if metrics.success else "no")

@@ -12,10 +12,10 @@ from streamtwin.tables.timelines import marks
 from tests.twin.checkpointed import lines, run
 from twin.errors import BadInput
 from twin.events import Failure
-from twin.precision.steadiness import change, steady
 from twin.rates.model import RateModel
 from twin.scenario import Scenario, config_hash
 from twin.spec import parse
+from twin.steadiness import change, steady
 from twin.unsupported import unsupported_features
 
 

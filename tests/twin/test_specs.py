@@ -17,7 +17,7 @@ from twin.kinds.selective import Selective
 from twin.plan import Location
 from twin.profiles import FLINK, STORM
 from twin.query import Columns
-from twin.scenario import RunSettings, Scenario, config_hash
+from twin.scenario import Scenario, config_hash
 from twin.spec import parse
 
 GOOD: dict[str, Any] = {
@@ -181,13 +181,6 @@ def test_suggest_lists_what_there_is() -> None:
     many = suggest("zzz", [f"name-{number:03}" for number in range(100)])
     assert many.endswith("name-039 and 60 more") and len(many) < 450
     assert suggest("fliter", ["filter", "map"]) == "did you mean 'filter'?"
-
-
-def test_warmup_must_leave_a_period() -> None:
-    from twin.simulation import simulate
-
-    with pytest.raises(BadInput, match=r"warmup_s = 15 leaves no whole period.*at most 10"):
-        simulate(Scenario.of(chain([], 10), RunSettings(horizon_s=20, warmup_s=15)))
 
 
 def test_a_property_does_not_stand_for_a_field() -> None:

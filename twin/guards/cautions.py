@@ -10,9 +10,11 @@ from twin.events import AnyEvent
 from twin.guards.event_windows import in_time
 from twin.job import Component, Job, compile
 from twin.key_skew import KeySkew
+from twin.metrics import measured
 from twin.partitions import busiest, counts, even
 from twin.query import AnyOperator, EventTimed, Windowed
 from twin.scenario import RunSettings
+from twin.steadiness import uneven
 from twin.wiring.world import World
 
 MOST_LATE = 1e-3
@@ -33,6 +35,7 @@ def cautions(
     return (
         *_dropped(rows),
         *unevaluated.values(),
+        *uneven(job, settings.warmup_s, rows[-1]["end_s"]),
         *_idle(job),
         *_crowded(job),
         *(line for source in job.sources for line in _of_partitions(source, world)),
@@ -146,7 +149,7 @@ def _silent(
         results = totals[sink.name]["latencyCount"]
         if results:
             mine = [row for row in rows if row["operator"] == sink.name]
-            if not any(row["latencyCount"] for row in mine if row["start_s"] >= settings.warmup_s):
+            if not any(row["latencyCount"] for row in measured(mine, settings.warmup_s)):
                 lines.append(
                     f"nothing reached {sink.name!r} after the warm-up of {settings.warmup_s:g} s, though "
                     f"{results} tuples did before; run longer or shorten run.warmup_s"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Iterable, Sequence
 from itertools import pairwise
 
@@ -15,8 +14,8 @@ from twin.engine.measure.meters import Row, Statistics
 from twin.engine.measure.standard_errors import edges_s
 from twin.job import Job
 from twin.kinds.registry import SINKS
-from twin.precision.steadiness import memory_s, slides_s
 from twin.scenario import RunSettings
+from twin.steadiness import memory_s, slides_s
 from twin.wiring.world import World
 
 
@@ -26,9 +25,8 @@ def batches_of(job: Job, settings: RunSettings, world: World, statistics: Statis
     Nor do they begin before windows are full: that they fill is no chance.
     """
     long_s = memory_s(job)
-    start_s = math.ceil(settings.warmup_s / settings.period_s - 1e-9) * settings.period_s
     filled_s = min(2.0 * long_s, settings.horizon_s / 4)
-    ends_s = edges_s(max(start_s, filled_s), settings.horizon_s, long_s, slides_s(job.deployment))
+    ends_s = edges_s(max(settings.warmup_s, filled_s), settings.horizon_s, long_s, slides_s(job.deployment))
     if not ends_s:
         return None
     batches = Batches(world.env, sinks_of(job, world), ends_s[:-1])

@@ -18,10 +18,11 @@ from simpy.core import StopSimulation
 from twin.engine.measure.meters import Statistics
 from twin.engine.measure.standard_errors import StandardErrors, standard_errors, whole_slides_s
 from twin.job import Job
+from twin.metrics import measured
 from twin.precision.batches import Batches, sinks_of
-from twin.precision.steadiness import memory_s, slides_s
 from twin.run import metrics_of
 from twin.scenario import Scenario
+from twin.steadiness import memory_s, slides_s
 from twin.wiring.world import World
 
 LOOKS = (40, 56)
@@ -30,15 +31,6 @@ MARGIN = 2.5
 """Standard errors that must fit into the precision, so that all means together are as close in 95 of 100 runs."""
 RESULTS = 30.0
 """A batch has no fewer, at the rates that the job is offered."""
-FILLED = 2.0
-"""So many of its longest windows after it began, a job is as it will be."""
-
-
-def measured(scenario: Scenario, job: Job) -> Scenario:
-    """The same, measured only when its windows are full, as means of a start would be those of no longer run."""
-    settings = scenario.run
-    filled_s = min(FILLED * memory_s(job), settings.horizon_s / 4)
-    return scenario.with_run(warmup_s=max(settings.warmup_s, filled_s)) if settings.precision else scenario
 
 
 class Enough:
@@ -50,8 +42,7 @@ class Enough:
         self.reached = False
         self._statistics = statistics
         self._env = world.env
-        start_s = math.ceil(settings.warmup_s / settings.period_s - 1e-9) * settings.period_s
-        self._batches = Batches(world.env, sinks_of(job, world), self._edges_s(start_s, _length_s(job)))
+        self._batches = Batches(world.env, sinks_of(job, world), self._edges_s(self.warmup_s, _length_s(job)))
         statistics.listeners.append(self._batches.period_ended)
 
     def table(self) -> np.ndarray:
@@ -72,7 +63,7 @@ class Enough:
     @property
     def growing(self) -> bool:
         """Whether the brokers' backlog grows, so that end-to-end latencies have no mean."""
-        rows = [row for row in self._statistics.operator_rows if row["start_s"] >= self.warmup_s]
+        rows = measured(self._statistics.operator_rows, self.warmup_s)
         return bool(rows) and metrics_of(rows, 0.0, crashed=False).backpressured
 
     def _known(self) -> bool:

@@ -30,6 +30,7 @@ from twin.rates.load import Load, flow_at, load, memory, offered_flow
 from twin.rates.placements import CountedPlans, Placements
 from twin.rates.transient import Reached, Results, results
 from twin.scenario import RunSettings, Scenario
+from twin.steadiness import measured_from_s
 from twin.unsupported import unsupported_features
 
 CHUNK = 16_384
@@ -83,7 +84,7 @@ class RateModel:
     def measured(self, deployment: Deployment) -> MeasuredSpan:
         """The part of it over which means are taken."""
         if self.horizon_s is None and isinstance(deployment, Scenario):
-            return MeasuredSpan(deployment.run.warmup_s, deployment.run.horizon_s)
+            return MeasuredSpan(measured_from_s(deployment), deployment.run.horizon_s)
         return MeasuredSpan(0.0, self.run_s(deployment))
 
     def answer(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> RateAnswer:

@@ -203,7 +203,9 @@ class Statistics:
         links: Sequence[LinkMeter],
         ways: Sequence[WayMeter],
         period_s: float,
+        warmup_s: float,
     ) -> None:
+        """One period begins at the end of the warm-up; if need be, the first is longer for it, or the warm-up one."""
         self.env = env
         self.operators = operators
         self.hosts = list(hosts)
@@ -217,7 +219,13 @@ class Statistics:
         self.way_rows: list[Row] = []
         self._period = 0
         self._start_s = 0.0
+        self._warmup_s = warmup_s
         self._period_s = period_s
+        whole = int(warmup_s / period_s + 1e-9)
+        self._rest_s = max(0.0, warmup_s - whole * period_s)
+        if self._rest_s <= 1e-9 * period_s:
+            self._rest_s = 0.0
+        self._before = max(1, whole) if self._rest_s else whole  # periods of the warm-up
         env.process(self._run())
 
     def joined(self, operator: str, task: Task, now_s: float) -> None:
@@ -241,8 +249,17 @@ class Statistics:
 
     def _run(self) -> Any:
         while True:
-            yield self.env.look((self._period + 1) * self._period_s - self.env.now)
+            yield self.env.look(self._end_s(self._period) - self.env.now, first=True)  # as the horizon cuts
             self.close(self.env.now)
+
+    def _end_s(self, period: int) -> float:
+        if self._rest_s:
+            return self._warmup_s + (period + 1 - self._before) * self._period_s
+        return (period + 1) * self._period_s
+
+    def count(self, horizon_s: float) -> int:
+        """Periods until then."""
+        return self._before + math.ceil((horizon_s - self._warmup_s) / self._period_s - 1e-9)
 
     def close(self, now_s: float) -> None:
         """Ends the period at `now_s`; a period without length is no row."""

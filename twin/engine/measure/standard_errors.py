@@ -55,12 +55,17 @@ def whole_slides_s(length_s: float, slides_s: Sequence[float]) -> float:
     Each batch should see as many evaluations as the others, or their number is taken for chance: it is a multiple of
     the longest slide, and of all if it can be.
     """
-    beats = [max(1, round(each * MICROS)) for each in slides_s]
-    if not beats:
+    if not slides_s:
         return length_s
+    least_s = beat_s(slides_s, 2.0 * length_s)
+    return math.ceil(length_s / least_s - 1e-9) * least_s
+
+
+def beat_s(slides_s: Sequence[float], most_s: float) -> float:
+    """The shortest time that is a multiple of all slides, or the longest slide if that would be more than `most_s`."""
+    beats = [max(1, round(slide_s * MICROS)) for slide_s in slides_s]
     all_s = math.lcm(*beats) / MICROS
-    beat_s = all_s if all_s <= 2.0 * length_s else max(beats) / MICROS
-    return math.ceil(length_s / beat_s - 1e-9) * beat_s
+    return all_s if all_s <= most_s * (1.0 + 1e-12) else max(beats) / MICROS
 
 
 def standard_errors(batches: np.ndarray, *, growing: bool) -> StandardErrors:

@@ -1,0 +1,136 @@
+"""Whether a job goes on as it began, for how long what happened matters, and from when on it is measured: what means
+over time can be worth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from twin.control import Policy
+from twin.deployment import Deployment
+from twin.engine.measure.standard_errors import beat_s
+from twin.events import AnyEvent
+from twin.job import Job, compile
+from twin.query import AnyOperator, EventTimed, Windowed
+from twin.scenario import Scenario
+from twin.workload import Bursty, Constant, Poisson, Spikes
+
+FILLED = 2.0
+"""So many of its longest windows after it began, a job is as it will be."""
+SHARE = 0.01
+"""Of a rate; what may be less off is not told."""
+
+
+def measured_from_s(scenario: Scenario) -> float:
+    """When means begin: after the warm-up, where there is one as soon as a whole number of windows' slides is left.
+
+    Results of windows come all at once. Whatever their phase, a whole number of slides has as many evaluations as it
+    has slides, if it begins no earlier than the first evaluation. Arrivals that vary, and events, are not left out for
+    that. With a precision, means begin only when windows are full, as those of a start would be those of no longer run.
+    """
+    settings = scenario.run
+    start_s, end_s = settings.warmup_s, settings.horizon_s
+    if settings.precision:
+        start_s = max(start_s, min(FILLED * memory_s(scenario), end_s / 4))
+    slides = [slide_s for slide_s in slides_s(scenario) if max(start_s, slide_s) + slide_s <= end_s * (1.0 + 1e-12)]
+    if not (start_s and slides) or _varying(scenario):
+        return start_s
+    first_s = max(start_s, *slides)
+    length_s = beat_s(slides, end_s - first_s)
+    from_s = end_s - int((end_s - first_s) / length_s + 1e-9) * length_s
+    if from_s <= start_s * (1.0 + 1e-12) or any(event.at_s < from_s for event in scenario.events):
+        return start_s
+    return from_s
+
+
+def uneven(job: Job, start_s: float, end_s: float) -> list[str]:
+    """Of windows that are not measured for a whole number of slides, how far that may put the rate of results off.
+
+    There are as many evaluations as whole slides, or one more; from an empty start, one less than slides.
+    """
+    lines, length_s = [], end_s - start_s
+    for operator in job.query.operators:
+        for slide_s in _slides_s(operator):
+            count = length_s / slide_s
+            rest = count - math.floor(count + 1e-6)
+            if not start_s:
+                off = (rest if rest > 1e-6 else 1.0) / count
+            else:
+                off = max(rest, 1.0 - rest) / count if rest > 1e-6 else 0.0
+            if off > SHARE and slide_s < end_s:
+                lines.append(
+                    f"{operator.name}: its window is evaluated every {slide_s:g} s, and {length_s:g} s are measured: "
+                    f"the rate of its results may be {off:.0%} off; make run.warmup_s {slide_s:g} or more, and "
+                    f"run.horizon_s a multiple of {slide_s:g} s longer"
+                )
+    return lines
+
+
+def change(deployment: Deployment, events: Sequence[AnyEvent], policy: Policy | None) -> str:
+    """What makes one stretch of a run another law than the next, in words; empty if all are alike but for chance.
+
+    Bursts and spikes at random times are chance, though of a longer breath (`memory_s`).
+    """
+    if events:
+        return f"events ({events[0].kind})"
+    if policy is not None:
+        return f"the policy {policy.name}"
+    return "checkpoints" if _checkpointed(deployment) else _varying(deployment)
+
+
+def _varying(deployment: Deployment) -> str:
+    """Arrivals whose rate is another at other times, and not by chance."""
+    for source, law in deployment.workload.arrivals.items():
+        random = isinstance(law, Constant | Poisson | Bursty) or (isinstance(law, Spikes) and law.random)
+        if not random:
+            return f"the arrivals of {source} ({law.law})"
+    return ""
+
+
+def _checkpointed(deployment: Deployment) -> bool:
+    """Whether every so often it does something else besides."""
+    return isinstance(deployment, Scenario) and deployment.checkpoints is not None
+
+
+def slides_s(deployment: Deployment) -> list[float]:
+    """The slides of the windows over time, in seconds."""
+    return [slide_s for operator in deployment.query.operators for slide_s in _slides_s(operator)]
+
+
+def _slides_s(operator: AnyOperator) -> list[float]:
+    if isinstance(operator, Windowed):
+        return [operator.window.slide] if operator.window.policy == "time" else []
+    return [window.slide_s for window in operator.forms] if isinstance(operator, EventTimed) else []
+
+
+def memory_s(what: Deployment | Job) -> float:
+    """Seconds for which what comes out depends on what came in, queues apart.
+
+    The longest of windows, of a round of bursts or spikes, and of the time between drifts of keys.
+    """
+    job, lengths_s = compile(what), [0.0]
+    for component in job.apart.components:
+        operator = component.operator
+        if isinstance(operator, Windowed):
+            rate = job.rates[operator.name].in_per_s / component.replicas
+            window = operator.window
+            lengths_s.append(window.size if window.policy == "time" else window.size / max(rate, 1e-300))
+        elif isinstance(operator, EventTimed):
+            lengths_s += [window.length_s for window in operator.forms]
+    workload = job.deployment.workload
+    for law in workload.arrivals.values():
+        if isinstance(law, Bursty):
+            lengths_s.append(sum(state.mean_s for state in law.states))
+        elif isinstance(law, Spikes):
+            lengths_s.append(law.every_s)
+    lengths_s += [skew.drift_every_s or 0.0 for skew in workload.keys.values()]
+    return max(lengths_s)
+
+
+def steady(deployment: Deployment, events: Sequence[AnyEvent], policy: bool) -> bool:
+    """Whether a run could be longer or shorter and tell the same: constant rates, nothing that happens or drifts."""
+    laws = deployment.workload.arrivals.values()
+    drifts = any(skew.drift_every_s is not None for skew in deployment.workload.keys.values())
+    changes = bool(events) or policy or drifts or _checkpointed(deployment)
+    return not changes and all(isinstance(law, Constant | Poisson) for law in laws)
