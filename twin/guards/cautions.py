@@ -35,7 +35,6 @@ def cautions(
     return (
         *_dropped(rows),
         *unevaluated.values(),
-        *uneven(job, settings.warmup_s, rows[-1]["end_s"]),
         *_idle(job),
         *_crowded(job),
         *(line for source in job.sources for line in _of_partitions(source, world)),
@@ -43,6 +42,7 @@ def cautions(
         *_silent(job, settings, totals, unevaluated, rows),
         *_of_events(world, settings, events),
         *_of_checkpoints(world),
+        *uneven(job, settings.warmup_s, rows[-1]["end_s"]),
     )
 
 
