@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 BACKPRESSURE_SHARE = 0.01
 """RO is set when the brokers' backlog grows by more than this share of the offered rate."""
+RowT = TypeVar("RowT", bound=Mapping[str, Any])
 SAME = 1.0 - 1e-12
 """A period that starts at so much of the warm-up starts as that ends, but for rounding."""
 
 
-def measured(rows: Iterable[dict[str, Any]], warmup_s: float) -> list[dict[str, Any]]:
+def measured(rows: Iterable[RowT], warmup_s: float) -> list[RowT]:
     """Of rows of statistics, those of the periods that start at or after the warm-up."""
     return [row for row in rows if row["start_s"] >= warmup_s * SAME]
 
