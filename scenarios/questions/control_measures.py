@@ -58,11 +58,11 @@ def judged(scenario: Scenario, seed: int, slo_s: float | None) -> RunOutcome:
 
 def control_measures(made: Run, scenario: Scenario, slo_s: float | None = None) -> dict[str, float]:
     """The measures in MEANINGS that `measures` does not give."""
-    periods = [rows for rows in _periods(made) if measured(rows[:1], scenario.run.warmup_s)]
+    periods = [rows for rows in _periods(made) if measured(rows[:1], made.manifest["warmup_s"])]
     seconds = [_length_s(rows[0]) for rows in periods]
     waiting = np.array([_backlog(rows) for rows in periods], dtype=float)
     changes = made.event_rows
-    measured = {
+    found = {
         "backlog.mean": float(np.average(waiting, weights=seconds)),
         "backlog.peak": float(waiting.max()),
         "replica_seconds": sum(_replicas(rows) * length for rows, length in zip(periods, seconds, strict=True)),
@@ -74,8 +74,8 @@ def control_measures(made: Run, scenario: Scenario, slo_s: float | None = None) 
     }
     if slo_s is not None:
         violated = [_violates(rows, slo_s) for rows in periods]
-        measured |= {"slo.late": late(periods, slo_s), "slo.violated": float(np.average(violated, weights=seconds))}
-    return measured
+        found |= {"slo.late": late(periods, slo_s), "slo.violated": float(np.average(violated, weights=seconds))}
+    return found
 
 
 def _restarts_all(detail: Row) -> bool:
