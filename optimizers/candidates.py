@@ -199,6 +199,17 @@ class Candidates(KnownPlans[np.ndarray]):
         """Itself."""
         return item
 
+    def row(self, item: np.ndarray) -> int | None:
+        """Of a plan as it is deployed, if it was looked at."""
+        return super().row(self._deployed(item))
+
+    def look_at(self, items: Iterable[np.ndarray]) -> None:
+        """As they are deployed."""
+        super().look_at(map(self._deployed, items))
+
+    def _deployed(self, item: np.ndarray) -> np.ndarray:
+        return self.problem.space.deployable(self.problem.deployment, item)
+
     def plans(self, items: Sequence[np.ndarray]) -> Sequence[ExecutionPlan]:
         """In the form that cost models read fastest."""
         return as_plans(self.problem.deployment, np.stack(items))

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 
 from optimizers.rules import bin_ranges, valid_rows
+from optimizers.slots import by_slots, deployed, fits
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.kinds.windowed import Windowed
@@ -29,7 +31,8 @@ def free_o(deployment: Deployment, pinned_o: np.ndarray) -> np.ndarray:
 
 
 def tied(deployment: Deployment) -> list[list[int]]:
-    """Operators that must have equally many replicas, those on their own included; indices in data-flow order."""
+    """Operators that must have equally many replicas, those on their own included; indices in data-flow order. Chains
+    stay chains."""
     import networkx as nx  # most commands start without
 
     query = deployment.query
@@ -37,6 +40,7 @@ def tied(deployment: Deployment) -> list[list[int]]:
     graph: nx.Graph[int] = nx.empty_graph(len(row))
     forward = [each for each in query.streams if query.partitioning(each).paired]
     graph.add_edges_from((row[each.producer], row[each.consumer]) for each in forward)
+    graph.add_edges_from((row[a], row[b]) for group in deployment.plan.fused for a, b in pairwise(group))
     return [sorted(group) for group in nx.connected_components(graph)]
 
 
@@ -55,7 +59,9 @@ class Space:
     may be on several sockets; None: if it has several. costream_rules: data never flow to a weaker bin of hosts and
     never return to one (`optimizers.rules`); operators are then on one socket each. most_moves: operators that may be
     elsewhere than in the deployment's plan; None: all. free_replicas: whether their numbers may change; None: if the
-    optimizer changes them. most_replicas: of an operator, then.
+    optimizer changes them. most_replicas: of an operator, then. slots: whether only what an engine of task slots can
+    deploy may be chosen (`optimizers.slots`); None: where numbers are free, any host is allowed, and the engine has
+    slots.
 
     Raises BadInput for a number below 0, no host for an operator, or rules for what is spread.
     """
@@ -67,6 +73,7 @@ class Space:
     most_moves: int | None = None
     free_replicas: bool | None = None
     most_replicas: int = 1000
+    slots: bool | None = None
 
     def __post_init__(self) -> None:
         if self.most_moves is not None and self.most_moves < 0:
@@ -91,6 +98,17 @@ class Space:
             deployment.plan.replicas(each.name) > 1 for each in deployment.query.operators
         )
         return several and not self.costream_rules
+
+    def has_slots(self, deployment: Deployment) -> bool:
+        """Whether plans must be such that slots can hold them."""
+        if self.slots is not None:
+            return self.slots
+        narrowed = self.allowed or self.most_moves is not None or self.spread is False or self.costream_rules
+        return bool(self.free_replicas) and not narrowed and by_slots(deployment)
+
+    def deployable(self, deployment: Deployment, counts_ol: np.ndarray) -> np.ndarray:
+        """The plan [O, L] as it is deployed, where slots hold it; else as it is."""
+        return deployed(counts_ol, self.pinned_o(deployment)) if self.has_slots(deployment) else counts_ol
 
     def check(self, deployment: Deployment) -> None:
         """Raises BadInput for an operator or a host that the job lacks, and for what is pinned where it may not be."""
@@ -133,7 +151,7 @@ class Space:
         With any numbers of replicas unless the space says that they are fixed.
         """
         if self.free_replicas is None:
-            return self.settled(free_replicas=True).holds(deployment, counts_nol)
+            return replace(self, free_replicas=True, slots=bool(self.slots)).holds(deployment, counts_nol)
         used_nol = counts_nol > 0
         fits_n = ~(used_nol & ~self.allows_ol(deployment)).any(axis=(1, 2))
         host_l = host_of_sockets(deployment)
@@ -146,6 +164,8 @@ class Space:
         if self.most_moves is not None:
             fits_n &= (counts_nol != home_ol).any(axis=2).sum(axis=1) <= self.most_moves
         fits_n &= _shared_together(deployment, on_noh) & _connected(deployment, on_noh)
+        if self.has_slots(deployment):
+            fits_n &= fits(counts_nol, pinned_o)
         if self.costream_rules:
             fits_n[fits_n] = _ruled(deployment, on_noh[fits_n])
         return np.asarray(fits_n)
@@ -167,6 +187,7 @@ class Space:
             f"{', '.join(pinned)} pinned" if pinned else "",
             f"{', '.join(self.allowed)} on some hosts only" if self.allowed else "",
             "Costream's rules" if self.costream_rules else "",
+            "spread evenly over slots" if self.has_slots(deployment) else "",
             "what is fused stays so where it is together" if deployment.plan.fused else "",
             "" if self.most_moves is None else f"at most {self.most_moves} operators moved",
         ]

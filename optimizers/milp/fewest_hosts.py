@@ -25,6 +25,7 @@ from optimizers.milp.placing import USED, Placing, fluid_bound
 from optimizers.program import ProgramOutcome
 from optimizers.requirements import NOTHING_MORE, at_rate, prices_h
 from optimizers.selection import RISK_STEP, estimate, lasting
+from optimizers.slots import evened
 from optimizers.space import Space, counts_of, free_o, host_of_sockets, tied
 from twin.query import AnyOperator
 from twin.rates.coefficients import PlacementCoefficients
@@ -107,7 +108,8 @@ def _propose(
         if found.counts_ol is None or candidates.left <= 0:
             return
         before = _price(candidates)
-        candidates.look_at([found.counts_ol])
+        more_even = evened(found.counts_ol, free_o(job.deployment, space.pinned_o(job.deployment)))
+        candidates.look_at([found.counts_ol, *([more_even] if space.free_replicas else [])])
         if _price(candidates) < before or found.outcome is ProgramOutcome.STOPPED:
             return
         job, most = _learned(ahead, job, found.counts_ol, most)

@@ -21,6 +21,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from optimizers.counted import as_plans
 from optimizers.deadline import Deadline
 from optimizers.interface import (
     Candidate,
@@ -33,7 +34,7 @@ from optimizers.interface import (
 from optimizers.objectives import traffic
 from optimizers.plugins import fitting
 from optimizers.selection import SURE, Estimated, as_close, estimate, goodness, insane, instead, said, surer
-from optimizers.space import counts_of
+from optimizers.space import counts_of, replicas_of
 from twin.errors import BadInput
 from twin.metrics import Slow
 from twin.plan import ExecutionPlan
@@ -65,6 +66,7 @@ def kept(problem: Problem, optimizer: Optimizer) -> Solution:
     spared = min(int(SPARED * problem.budget), 2 * len(problem.deployment.query.operators))
     beside = JUDGED + (spared if isinstance(problem.cost_model, Slow) else 0)
     found = fitting(problem, optimizer.solve(replace(problem, budget=max(1, problem.budget - beside))))
+    found = _in_slots(problem, found)
     if not _holds(problem, found):
         raise BadInput(
             f"{optimizer.name} cannot keep to the space ({problem.space.words(problem.deployment)}); "
@@ -143,6 +145,19 @@ def _disturbance(problem: Problem, plan: ExecutionPlan) -> tuple[int, float]:
     job = problem.deployment
     moved = np.abs(counts_of(job, plan) - counts_of(job, job.plan)).sum()
     return int(moved), float(traffic(job, [plan])[0])
+
+
+def _in_slots(problem: Problem, found: Solution) -> Solution:
+    """The solution as slots hold it, if it has other numbers of replicas than the given plan and the engine has slots.
+    Nothing is claimed of a plan that is changed so."""
+    job, space = problem.deployment, problem.settled(free_replicas=True).space
+    counts_ol = counts_of(job, found.plan)
+    scaled = (counts_ol.sum(axis=1) != replicas_of(job)).any()
+    if not scaled or not space.has_slots(job) or space.includes(job, found.plan):
+        return found
+    plan = as_plans(job, space.deployable(job, counts_ol)[None])[0]
+    judged = estimate(problem, [plan]).candidate(0)
+    return replace(found, plan=plan, objective=judged.objective, sane=judged.sane, status=Status.FEASIBLE, bound=None)
 
 
 def _holds(problem: Problem, found: Solution) -> bool:

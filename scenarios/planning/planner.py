@@ -15,7 +15,8 @@ from optimizers.plugins import AnswerError, of_others
 from optimizers.registry import optimizer_by_name
 from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.selection import choose, estimate
-from optimizers.space import ALL_PLANS, Space
+from optimizers.slots import SlotDeployment, by_slots, fits
+from optimizers.space import ALL_PLANS, Space, counts_of
 from scenarios.files.documents import CLOSED, Number, Seconds
 from scenarios.planning.cost_models import StagedCostModel, learns
 from scenarios.planning.cost_models import cost_model as model_by_name
@@ -57,7 +58,8 @@ class GivenPlan:
 class PlanChosen:
     """`twin optimize`. keeps_up: whether the plan is predicted to, and fulfils what else is required. simulated: where
     it was planned by profiles. bound, gap: null where nothing is proved. placement: by operator the hosts of its
-    replicas, or their sockets. price, given_price: of the hosts, where they have prices.
+    replicas, or their sockets. price, given_price: of the hosts, where they have prices. parallelism, task_managers:
+    how a plan is deployed, where the engine has slots that can hold it: subtasks by operator, and slots by host.
     """
 
     scenario: str
@@ -84,6 +86,17 @@ class PlanChosen:
     interrupted: bool
     price: Number = None
     given_price: Number = None
+    parallelism: Mapping[str, int] | None = None
+    task_managers: Mapping[str, int] | None = None
+
+
+def in_slots(scenario: Scenario, plan: ExecutionPlan, space: Space) -> SlotDeployment | None:
+    """How slots hold a plan; None if the engine has none, or they cannot."""
+    pinned_o = space.pinned_o(scenario)
+    if not by_slots(scenario) or pinned_o.all() or not fits(counts_of(scenario, plan)[None], pinned_o)[0]:
+        return None
+    names = [each.name for each, stays in zip(scenario.query.topological, pinned_o, strict=True) if not stays]
+    return SlotDeployment.of(plan, names)
 
 
 def beyond(scenario: Scenario, model: CostModel) -> list[str]:

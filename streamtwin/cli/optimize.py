@@ -82,6 +82,7 @@ def optimize(
         PlanChosen,
         beyond,
         blindness,
+        in_slots,
         interval,
         proofs,
         purpose,
@@ -140,6 +141,8 @@ def optimize(
     if priced(loaded, requirements.prices):
         price, before = (price_of(loaded, plan, requirements.prices) for plan in (solution.plan, loaded.plan))
         told = [*told, f"hosts cost {price:g} by {optimizer}, {before:g} as given"]
+    if (slots := in_slots(loaded, solution.plan, space)) is not None:
+        told.append(slots.words)
     given, plan = solution.given, solution.plan.model_dump(mode="json")
     answer = PlanChosen(
         scenario=loaded.name,
@@ -166,6 +169,8 @@ def optimize(
         interrupted=heard.pressed,
         price=price,
         given_price=before,
+        parallelism=None if slots is None else slots.parallelism,
+        task_managers=None if slots is None else slots.task_managers,
     )
     terminal.result(answer, *told)
     if heard.pressed:

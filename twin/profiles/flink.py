@@ -20,5 +20,6 @@ FLINK = EngineProfile(
     memory=Memory(base_mb=700, object_overhead=4.0, onset=0.7, crash=1.0, slowdown_at_crash=4.0),
     buffer_bytes=32_768,
     flush_s=0.1,
+    slots=True,
     rescaling=Rescaling(how="restart"),
 )

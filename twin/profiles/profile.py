@@ -83,6 +83,14 @@ class EngineProfile(Spec):
             description="operators run as one where tuples go straight on, to the only consumer, at the same places",
         ),
     ] = False
+    slots: Annotated[
+        bool,
+        Field(
+            exclude_if=lambda slots: not slots,
+            description="subtasks are placed by slots, each of which takes one of every operator, as in Flink; who "
+            "optimizes their numbers proposes only what can be deployed so",
+        ),
+    ] = False
     noise: Noise = Noise()
     rescaling: Annotated[
         Rescaling,

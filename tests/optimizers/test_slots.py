@@ -1,0 +1,167 @@
+"""Plans of engines with slots: what can be deployed, that scaling proposes nothing else and bears what is said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optimizers.interface import Problem
+from optimizers.planner import Planner
+from optimizers.registry import OPTIMIZERS
+from optimizers.requirements import at_rate
+from optimizers.slots import deployed, fits
+from optimizers.space import Space, counts_of
+from scenarios.files import scenario_file
+from scenarios.planning.planner import in_slots, optimize
+from streamtwin.cli import app as cli
+from tests.twin.worlds import sink, source
+from twin.rates.model import RateModel
+from twin.scenario import Scenario
+from twin.simulation import simulate
+from twin.spec import parse
+
+NONE_PINNED = np.zeros(3, bool)
+RUN = {"horizon_s": 60, "warmup_s": 20, "period_s": 10, "seed": 5}
+
+
+def by_scheduling(parallelism: tuple[int, ...], hosts: tuple[int, ...], count: int) -> np.ndarray:
+    """Flink's way: slot k is on the next task manager in turn; subtask k of every operator is in slot k."""
+    counts = np.zeros((len(parallelism), count), int)
+    for o, subtasks in enumerate(parallelism):
+        for k in range(subtasks):
+            counts[o, hosts[k % len(hosts)]] += 1
+    return counts
+
+
+def test_whatever_the_scheduler_makes_can_be_deployed_and_stays() -> None:
+    for parallelism in product(range(1, 6), repeat=3):
+        for hosts in ((0,), (1, 0), (2, 0, 1)):
+            counts = by_scheduling(parallelism, hosts[: max(parallelism)], 3)
+            assert fits(counts[None], NONE_PINNED)[0]
+            assert sorted(deployed(counts, NONE_PINNED).sum(axis=0)) == sorted(counts.sum(axis=0))
+
+
+def test_what_no_slots_hold_cannot() -> None:
+    for wrong in (
+        [[4, 2, 1], [2, 2, 3], [1, 1, 1]],
+        [[2, 0, 0], [1, 1, 0], [1, 0, 0]],
+        [[2, 2, 0], [1, 1, 2], [1, 1, 1]],
+    ):
+        assert not fits(np.array([wrong]), NONE_PINNED)[0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    counts=st.lists(st.lists(st.integers(0, 4), min_size=3, max_size=3), min_size=3, max_size=3), pinned=st.booleans()
+)
+def test_any_wish_becomes_what_can_be_deployed_on_no_other_hosts(
+    counts: list[tuple[int, int, int]], pinned: bool
+) -> None:
+    wish = np.array(counts)
+    wish[:, 0] += wish.sum(axis=1) == 0
+    pinned_o = np.array([pinned, False, False])
+    found = deployed(wish, pinned_o)
+    assert fits(found[None], pinned_o)[0]
+    assert (found.sum(axis=1) == wish.sum(axis=1)).all() and (found[pinned_o] == wish[pinned_o]).all()
+    assert not (found.any(axis=0) & ~wish.any(axis=0)).any()
+    assert (deployed(found, pinned_o) == found).all()
+
+
+def job_of(operators: list[dict[str, Any]], *, keys: Mapping[str, Any] | None = None, **rates: float) -> Scenario:
+    """A row of operators behind its sources, on three task managers of four cores, all subtasks on the first."""
+    sources = list(rates)
+    inner = [each["name"] for each in operators if each["name"] not in sources]
+    streams = [(name, inner[0]) for name in sources] + list(pairwise(inner))
+    host = {"cpu_percent": 400, "ram_mb": 16_000, "bandwidth_mbps": 10_000, "latency_ms": 0.5}
+    document = {
+        "name": "job",
+        "query": {"operators": operators, "streams": [{"producer": a, "consumer": b} for a, b in streams]},
+        "cluster": {"hosts": [host | {"name": f"tm-{number}"} for number in (1, 2, 3)]},
+        "plan": {"placement": {each["name"]: {"tm-1": 2, "tm-2": 2, "tm-3": 2} for each in operators}},
+        "workload": {
+            "arrivals": {name: {"law": "poisson", "rate_per_s": rate} for name, rate in rates.items()},
+            "keys": keys or {},
+        },
+        "engine": "flink",
+        "run": RUN,
+    }
+    return parse(Scenario, document)
+
+
+def kafka(partitions: int, service_s: float, name: str = "kafka") -> dict[str, Any]:
+    return {"kind": "kafka-source", "name": name, "partitions": partitions, "service_time_s": service_s}
+
+
+def work(service_s: float, **more: Any) -> dict[str, Any]:
+    return {"kind": "map", "name": "work", "service_time_s": service_s} | more
+
+
+def count(groups: int, service_s: float) -> dict[str, Any]:
+    return {
+        "kind": "aggregate", "name": "count", "function": "count", "group_by": "int", "groups": groups,
+        "window": {"policy": "time", "size_s": 5}, "service_time_s": service_s,
+    }  # fmt: skip
+
+
+OUT = sink("out", service_time_s=1e-5)
+ZIPF = {"work": {"zipf": 1.0}}
+JOBS: Mapping[str, Scenario] = {
+    "even": job_of([kafka(12, 1e-4), work(1.2e-3), OUT], kafka=1500),
+    "seven partitions": job_of([kafka(7, 6e-4), work(1e-3), OUT], kafka=1500),
+    "five heavy partitions": job_of([kafka(5, 2e-3), work(5e-4), OUT], kafka=800),
+    "three partitions": job_of([kafka(3, 1e-3), work(1e-4), OUT], kafka=900),
+    "skewed keys": job_of([source("s", service_time_s=2e-4), work(1e-3, key_groups=64), OUT], keys=ZIPF, s=900),
+    "few groups": job_of([source("s", service_time_s=2e-4), count(5, 1.5e-3), OUT], s=1200),
+    "many groups": job_of([kafka(8, 1e-4), count(500, 2e-3), OUT], kafka=1000),
+    "two sources": job_of([kafka(6, 3e-4, "a"), kafka(4, 5e-4, "b"), work(1.5e-3), OUT], a=700, b=500),
+    "three sources": job_of([kafka(5, 4e-4, n) for n in "abc"] + [work(1e-3), OUT], a=500, b=400, c=300),
+    "a light job": job_of([source("s", service_time_s=1e-4), work(1e-4), OUT], s=500),
+}
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_cheapest_hosts_can_be_deployed_and_bear_in_a_run_what_is_said(name: str) -> None:
+    job = JOBS[name]
+    found = optimize(job, "milp-hosts")
+    slots = in_slots(job, found.plan, Space())
+    assert (found.sane and "bears 1.2 times" in found.message) or "bear 1.2 times" in found.message
+    assert slots is not None
+    assert slots.parallelism == {each: found.plan.replicas(each) for each in found.plan.placement}
+    assert sum(slots.task_managers.values()) == max(slots.parallelism.values())
+    ahead = simulate(at_rate(job.with_plan(found.plan), 1.2)).metrics
+    assert ahead.success and not ahead.backpressured
+
+
+def test_chains_stay_chains_and_whoever_scales_keeps_to_slots() -> None:
+    job = JOBS["even"]
+    chained = job.with_plan(job.plan.model_copy(update={"fused": (("kafka", "work"),)}))
+    found = Planner(OPTIMIZERS["milp-hosts"]).solve(Problem(scenario=chained, cost_model=RateModel(), budget=200))
+    assert found.plan.fused == chained.plan.fused
+    for name, objective in (("rlas", "throughput_per_s"), ("random-sockets", "throughput_per_s")):
+        asked = Problem(scenario=JOBS["few groups"], cost_model=RateModel(), budget=200, objective=objective)
+        plan = Planner(OPTIMIZERS[name]).solve(asked).plan
+        assert plan == asked.scenario.plan or fits(counts_of(asked.scenario, plan)[None], NONE_PINNED)[0]
+    fixed = Planner(OPTIMIZERS["local-search"]).solve(Problem(scenario=job, cost_model=RateModel(), budget=100))
+    assert fixed.sane  # numbers stay, and operators may be anywhere
+
+
+def test_the_command_says_how_to_deploy(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(scenario_file.dump(JOBS["even"]), encoding="utf-8")
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["optimize", str(path), "--objective", "price", "--json", "--quiet"])
+    document = json.loads(capfd.readouterr().out)
+    assert stopped.value.code == 0
+    assert set(document["parallelism"]) == {"kafka", "work", "out"}
+    assert sum(document["task_managers"].values()) == max(document["parallelism"].values())
+    with pytest.raises(SystemExit):
+        cli.main(["optimize", str(path), "--objective", "price"])
+    assert "to deploy: " in (said := capfd.readouterr().out) and "parallelism: kafka " in said
