@@ -97,8 +97,6 @@ def test_another_seed_another_run() -> None:
     [
         ({"policy": "count", "size_tuples": 40, "slide_tuples": 16}, 400 / 16),
         ({"policy": "count", "size_tuples": 5}, 400 / 5),
-        ({"policy": "time", "size_s": 2, "slide_s": 0.5}, 2),
-        ({"policy": "time", "size_s": 1}, 1),
     ],
 )
 def test_an_ungrouped_window_fires_once_a_slide(window: dict[str, Any], fires_per_s: float) -> None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.twin.worlds import chain
 from twin.engine.draws import Draws
-from twin.engine.processor import Processor
 from twin.engine.record import Record
 from twin.engine.sketch import GROWTH, bucket, quantile_s, representative_s
 from twin.errors import BadInput
@@ -47,9 +44,6 @@ def test_service_times_have_their_moments(scv: float) -> None:
     times = np.array([draws.service() for _ in range(20_000)])
     assert times.mean() == pytest.approx(1.0, rel=4 * math.sqrt(scv / 20_000) + 1e-3)
     assert times.var() == pytest.approx(scv, rel=0.12, abs=1e-9)
-
-
-# stamps -------------------------------------------------------------------------------------------------------------
 
 
 # latencies ----------------------------------------------------------------------------------------------------------
@@ -91,52 +85,6 @@ def test_groups_are_spread_over_replicas() -> None:
         partitioner(PARTITIONINGS["forward"], Sink(name="k"), 2, Ends(0, 3, 3), no_draws)
 
 
-# the processor ------------------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    works=st.lists(st.floats(0.01, 5), min_size=1, max_size=6),
-    starts=st.lists(st.floats(0, 5), min_size=6, max_size=6),
-    capacity=st.sampled_from([0.5, 1.0, 2.0]),
-)
-def test_jobs_share_as_fluid_processor_sharing(works: list[float], starts: list[float], capacity: float) -> None:
-    """Completion times equal a small-step integration of: every job runs at min(1, C / k)."""
-    env = simpy.Environment()
-    processor = Processor(env, capacity)
-    tasks: list[Any] = [object() for _ in works]
-    for task in tasks:
-        processor.attach(task)
-    ends: dict[int, float] = {}
-
-    def run(index: int) -> object:
-        yield env.timeout(starts[index])
-        processor.start(tasks[index], works[index], lambda: ends.setdefault(index, env.now))
-
-    for index in range(len(works)):
-        env.process(run(index))  # type: ignore[arg-type]
-    env.run()
-    assert ends == pytest.approx(_fluid(works, starts, capacity), abs=1e-6)
-
-
-def _fluid(works: list[float], starts: list[float], capacity: float) -> dict[int, float]:
-    now, left, ends = 0.0, dict(enumerate(works)), {}
-    while left:
-        active = [k for k in left if starts[k] <= now]
-        rate = min(1.0, capacity / len(active)) if active else 0.0
-        nexts = [starts[k] for k in left if starts[k] > now]
-        if active:
-            nexts.append(now + min(left[k] for k in active) / rate)
-        then = min(nexts)
-        for k in active:
-            left[k] -= rate * (then - now)
-        for k in [k for k in active if left[k] <= 1e-9]:
-            ends[k] = then
-            del left[k]
-        now = then
-    return ends
-
-
 # traces -------------------------------------------------------------------------------------------------------------
 
 
@@ -151,12 +99,6 @@ def test_trace_is_written_whole_with_the_schema(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="exists; remove it"):
         write_trace(run.rows("r-1"), tmp_path / "trace")
     assert [path.name for path in tmp_path.iterdir()] == ["trace"]
-
-
-def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(Exception, match=r"banana|int"):
-        write_trace({"runs": [{"run": "x", "index": "banana"}], "operators": [], "hosts": []}, tmp_path / "trace")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_bad_trace_files_are_named(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from twin.job import Edge, Job
 from twin.query import AnyOperator, Windowed
 from twin.scenario import Scenario
 
-RECORD, UNREAD, OPEN, KEY, REPLICA, PAIR, ROW = 100.0, 8.0, 500.0, 16.0, 5000.0, 150.0, 2000.0
+RECORD, UNREAD, OPEN, KEY, REPLICA, PAIR, ROW, SUBTASK_ROW = 100.0, 8.0, 500.0, 16.0, 5000.0, 150.0, 2000.0, 600.0
 """Bytes of a record that waits, one that no source has read, a session that is open, a key group, a replica, a pair of
-connected replicas, and a row of statistics."""
+connected replicas, and a row of statistics of an operator and of a subtask."""
 
 
 def require_memory(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float]) -> None:
@@ -33,8 +33,15 @@ def require_memory(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float
 def parts(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float]) -> Iterator[CostPart]:
     """All of it."""
     settings, replicas = scenario.run, most_replicas(job, scenario.events)
-    rows = settings.horizon_s / settings.period_s * len(job.query.operators)
-    yield CostPart(ROW * rows, f"{rows:.1e} rows of statistics", f"make run.period_s ({settings.period_s:g}) longer")
+    periods, operators = settings.horizon_s / settings.period_s, job.query.operators
+    rows, subtasks = (
+        periods * each for each in (len(operators), sum(job.deployment.plan.replicas(each.name) for each in operators))
+    )
+    yield CostPart(
+        ROW * rows + SUBTASK_ROW * subtasks,
+        f"{rows + subtasks:.1e} rows of statistics",
+        f"make run.period_s ({settings.period_s:g}) longer",
+    )
     for name, come in arriving(scenario).items():
         unread = come - min(come, taken_per_s[name] * settings.horizon_s)
         yield CostPart(
