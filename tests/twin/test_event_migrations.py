@@ -269,11 +269,3 @@ def test_a_skew_gives_key_groups_so_many_times_their_part(monkeypatch: pytest.Mo
 def test_skews_that_cannot_be(event: dict[str, Any], why: str) -> None:
     with pytest.raises(BadInput, match=why):
         job(events=[{"kind": "skew", "factor": 2.0, "at_s": 1.0, **event}])
-
-
-def test_tuples_are_sent_to_both_but_never_to_fewer() -> None:
-    """What one component merges where it is made is no tuple less that was sent."""
-    move = {"kind": "migration", "operator": "compute", "at_s": 3, "key_groups": [0, 1], "to_replica": 2}
-    operators = [source(), compute(keys=400), consolidate(keys=400, combined=True), sink()]
-    run = simulate(job(operators, events=[move | {"strategy": "smooth"}], rate_per_s=200))
-    assert run.event_rows[0]["detail"]["copies"] > 0

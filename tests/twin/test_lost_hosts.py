@@ -100,12 +100,6 @@ def test_windows_over_event_time_are_whole_on_other_hosts() -> None:
     assert set(row["detail"]["moved"]) == {"compute#1", "merge#1"}
 
 
-def test_without_recovery_the_job_waits_to_the_end() -> None:
-    result = run(passing(), Failure(at_s=8.5, host="h1"))
-    assert "never recovers" in result.warnings[0]
-    assert column(result, "sink", "latencyCount")[10:] == [0] * 10
-
-
 @pytest.mark.parametrize(
     "change",
     [

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.twin import event_jobs
 from tests.twin.changing import HOSTS, column, job
 from tests.twin.checkpointed import steady, taken
+from tests.twin.kernel.both import differences, in_engine, in_kernel
 from tests.twin.random_event_jobs import event_time_scenario
 from tests.twin.worlds import chain, deployment, sink, source
 from twin.control import PeriodStatistics, Reconfiguration
@@ -217,6 +218,16 @@ def test_replicas_over_event_time_move_while_the_job_stands_still() -> None:
         event_jobs.job(events=[move])
     (row,) = simulate(event_jobs.job(events=[move], engine=engine("restart", redeploy_s=1))).event_rows
     assert row["paused_s"] == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("how", ["restart", "reactive"])
+def test_the_kernel_gives_the_same_run(how: str) -> None:
+    data = dict(passing()) | {"engine": engine(how)}
+    events = [OUT, Failure(at_s=20.3, host="h1", recover_after_s=1, lost=True)]
+    scenario = Scenario.of(parse(Deployment, data), RunSettings(horizon_s=30, period_s=1), events)
+    kernel = in_kernel(scenario)
+    assert kernel.stretches
+    assert differences(in_engine(scenario), kernel) == []
 
 
 # which engine does what --------------------------------------------------------------------------------------------
