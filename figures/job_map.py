@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from figures.svg import HEATS, element, heat, label, picture, rectangle, shortened, text
+from figures.svg import CHARACTER, HEATS, element, heat, label, picture, rectangle, shortened, text
 
-BOX_PX = (138.0, 48.0)
+BOX_PX = (152.0, 48.0)
 GAP_PX = (44.0, 12.0)
 HEAD_PX, PAD_PX = 24.0, 12.0
 """Of a lane: the line with its name, and the space around its boxes."""
 LEGEND_PX = 34.0
+ROOMY_PX, MOST_GAP_PX = 860.0, 120.0
+"""Few columns stand apart, up to this width and gap."""
+FITTED = (0.85, 1.75)
+"""By so much of its size may a picture be shrunk or enlarged: smaller cannot be read, larger looks coarse."""
 NAME_PX, NOTE_PX, BOLD = 13.0, 11.0, 1.1
 THIN_PX, THICK_PX = 1.2, 5.0
 METER_PX, SEEN_PX = 60.0, 0.5
@@ -33,7 +37,8 @@ class Lane(NamedTuple):
 
 
 class Box(NamedTuple):
-    """What of an operator is in one lane. lane: by number. column: from the left. note: the second line.
+    """What of an operator is in one lane. lane: by number. column: from the left. note: the second line, at whose end
+    stand the figures, which are never cut.
 
     busy, blocked: shares of time, None if not known. told: all that is known, shown by the pointer.
     """
@@ -45,6 +50,7 @@ class Box(NamedTuple):
     busy: float | None = None
     blocked: float | None = None
     told: str = ""
+    figures: str = ""
 
 
 class Wire(NamedTuple):
@@ -74,11 +80,12 @@ class Place(NamedTuple):
 
 
 def job_map(drawn: JobMap) -> str:
-    """The picture. Lanes without boxes are drawn as well: they are what is free."""
+    """The picture. Lanes without boxes are drawn as well: they are what is free. A page may fit it to its width."""
     tops, height = _tops(drawn)
     places = _places(drawn, tops)
     width = max([place.x for place in places], default=0.0) + BOX_PX[0] + PAD_PX
     width = max(width, 2 * PAD_PX + 3 * BOX_PX[0])
+    smallest, largest = (round(width * share) for share in FITTED)
     known = any(box.busy is not None for box in drawn.boxes)
     return picture(
         width,
@@ -89,6 +96,7 @@ def job_map(drawn: JobMap) -> str:
         *(_head(lane, top, width) for lane, top in zip(drawn.lanes, tops, strict=True)),
         *(_box(box, place) for box, place in zip(drawn.boxes, places, strict=True)),
         *([_legend(height)] if known else []),
+        style=f"min-width: {smallest}px; max-width: {largest}px",
     )
 
 
@@ -107,10 +115,13 @@ def _places(drawn: JobMap, tops: Sequence[float]) -> list[Place]:
     """Boxes of one lane and column are below each other, in order."""
     used: dict[tuple[int, int], int] = {}
     places = []
+    columns = max([box.column for box in drawn.boxes], default=0)
+    spread = (ROOMY_PX - 2 * PAD_PX - BOX_PX[0]) / columns - BOX_PX[0] if columns else 0.0
+    gap = min(max(GAP_PX[0], spread), MOST_GAP_PX)
     for box in drawn.boxes:
         row = used.setdefault((box.lane, box.column), 0)
         used[box.lane, box.column] += 1
-        x = PAD_PX + box.column * (BOX_PX[0] + GAP_PX[0])
+        x = PAD_PX + box.column * (BOX_PX[0] + gap)
         places.append(Place(x, tops[box.lane] + HEAD_PX + PAD_PX / 2 + row * (BOX_PX[1] + GAP_PX[1])))
     return places
 
@@ -141,10 +152,13 @@ def _meter(used: float, x: float, y: float) -> str:
 def _box(box: Box, place: Place) -> str:
     colours, (width, height) = heat(box.busy), BOX_PX
     frame = rectangle(place.x, place.y, width, height, rx=5, fill=colours.fill, stroke=EDGE)
-    name, note = shortened(box.name, width - 12, NAME_PX * BOLD), shortened(box.note, width - 12, NOTE_PX)
+    room = width - 16 - (len(box.figures) + 1) * NOTE_PX * CHARACTER
+    name, note = shortened(box.name, width - 12, NAME_PX * BOLD), shortened(box.note, room, NOTE_PX)
+    end = {"fill": colours.ink, "text_anchor": "end"}
     lines = (
         label(name, place.x + 8, place.y + 18, NAME_PX, font_weight="bold", fill=colours.ink),
         label(note, place.x + 8, place.y + 33, NOTE_PX, fill=colours.ink),
+        label(box.figures, place.x + width - 8, place.y + 33, NOTE_PX, **end) if box.figures else "",
     )
     return element("g", element("title", text(box.told or box.name)), frame, *lines, *_shares(box, place))
 

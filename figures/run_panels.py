@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.style import FONT_PT, looks, quiet
-from figures.time_line import MARK, Panel, axis_of
+from figures.time_line import MARK, Panel, axis_of, points
 
 COLUMNS = 2
 
@@ -29,10 +29,11 @@ def run_panels(panels: Sequence[Panel]) -> Figure:
 def _panel(axes: Axes, panel: Panel) -> None:
     quiet(axes)
     for (name, values), look in zip(panel.series.items(), looks(panel.series).values(), strict=True):
-        shown = [math.nan if value is None else value for value in values]
+        at_s, joined = zip(*points(panel, values), strict=True) if values else ((), ())
+        shown = [math.nan if value is None else value for value in joined]
         alone = look.marker if sum(value is not None for value in values) == 1 else None
         style = {"color": look.colour, "linestyle": look.dashes, "linewidth": 1.2, "marker": alone}
-        axes.plot(panel.at_s, shown, label=name, **style)  # type: ignore[arg-type]
+        axes.plot(at_s, shown, label=name, **style)  # type: ignore[arg-type]
     for mark in panel.marks:
         axes.axvline(mark.at_s, color=MARK, linewidth=0.8, linestyle=":")
         if mark.end_s is not None:

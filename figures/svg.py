@@ -58,8 +58,8 @@ def rectangle(x: float, y: float, width: float, height: float, **attributes: obj
     return element("rect", x=x, y=y, width=width, height=height, **attributes)
 
 
-def picture(width: float, height: float, title: str, *children: str) -> str:
-    """A whole drawing. It is as wide as it is drawn; the page may let it scroll. title: what screen readers say."""
+def picture(width: float, height: float, title: str, *children: str, style: str | None = None) -> str:
+    """A whole drawing, as wide as it is drawn unless a page fits it. title: what screen readers say. style: CSS."""
     size = {"width": round(width), "height": round(height), "viewBox": f"0 0 {width:.0f} {height:.0f}"}
     return element(
         "svg",
@@ -67,6 +67,7 @@ def picture(width: float, height: float, title: str, *children: str) -> str:
         *children,
         xmlns="http://www.w3.org/2000/svg",
         role="img",
+        style=style,
         font_family="system-ui, 'DejaVu Sans', sans-serif",
         **size,
     )

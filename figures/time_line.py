@@ -13,7 +13,7 @@ from figures.style import BLUE, GREEN, ORANGE
 from figures.svg import CHARACTER, element, label, picture, rectangle, shortened, text
 
 WIDTH_PX, PLOT_PX = 390.0, 130.0
-LEFT_PX, RIGHT_PX, TITLE_PX, FOOT_PX = 46.0, 10.0, 20.0, 22.0
+LEFT_PX, RIGHT_PX, TITLE_PX, FOOT_PX, NUMBERS_PX = 46.0, 10.0, 20.0, 22.0, 12.0
 FONT_PX = 11.0
 GREY, INK, GRID, MARK = "#555555", "#222222", "#e1e5ea", "#a05ab4"
 COLOURS = (BLUE, ORANGE, GREEN, "#111111", MARK, "#7a7a7a")
@@ -24,7 +24,7 @@ DECADES = 1.5
 
 
 class EventMark(NamedTuple):
-    """Something that happened. end_s: when it was over; None if it was a moment, or lasts."""
+    """Something that happened. end_s: when it was over; None if it was a moment, or lasts. told: what it was."""
 
     at_s: float
     end_s: float | None
@@ -34,7 +34,8 @@ class EventMark(NamedTuple):
 class Panel(NamedTuple):
     """One picture. at_s: where the values lie. series: by name, a value or None at each. top: a fixed end of the axis.
 
-    shares: values are shares, written in per cent. logarithmic: may have such an axis.
+    shares: values are shares, written in per cent. logarithmic: may have such an axis. levels: values are of moments
+    rather than of periods; a line stays level up to a mark, so that nothing is drawn before what caused it.
     """
 
     title: str
@@ -45,6 +46,7 @@ class Panel(NamedTuple):
     top: float | None = None
     shares: bool = False
     logarithmic: bool = False
+    levels: bool = False
 
 
 class Axis(NamedTuple):
@@ -70,9 +72,9 @@ Across = Callable[[float], float]
 
 
 def time_line(panel: Panel) -> str:
-    """The picture. Series without any value are named all the same."""
+    """The picture. Series without any value are named all the same; marks are numbered from 1."""
     legend, lines = _legend(panel)
-    top = TITLE_PX + 14.0 * lines + 6
+    top = TITLE_PX + 14.0 * lines + 6 + (NUMBERS_PX if panel.marks else 0.0)
     axis = axis_of(panel)
     end_s = max(panel.end_s, max(panel.at_s, default=0.0)) or 1.0
     width = WIDTH_PX - LEFT_PX - RIGHT_PX
@@ -81,8 +83,7 @@ def time_line(panel: Panel) -> str:
         return LEFT_PX + width * min(1.0, at_s / end_s)
 
     drawn = [
-        _line(_points(panel.at_s, values, axis, across, top), number)
-        for number, values in enumerate(panel.series.values())
+        _line(_runs(panel, values, axis, across, top), number) for number, values in enumerate(panel.series.values())
     ]
     return picture(
         WIDTH_PX,
@@ -93,6 +94,7 @@ def time_line(panel: Panel) -> str:
         *_grid(axis, panel.shares, top, width),
         *_times(end_s, across, top),
         *(_mark(mark, across, top) for mark in panel.marks),
+        *_numbers(panel.marks, across, top),
         *(line for lines_of in drawn for line in lines_of),
     )
 
@@ -107,6 +109,8 @@ def axis_of(panel: Panel) -> Axis:
         step = max(1, (last - first) // 4)
         return Axis(10.0**first, 10.0**last, [10.0**each for each in range(first, last + 1, step)], True)
     ticks = nice(high)
+    if panel.top is None and high > ticks[-1]:  # so that no line ends between the highest tick and the edge
+        ticks = [*ticks, ticks[-1] + ticks[1]]
     return Axis(0.0, max(high, ticks[-1]), ticks, False)
 
 
@@ -128,12 +132,20 @@ def short(value: float, shares: bool = False) -> str:
     return f"{value:.3g}"
 
 
-def _points(
-    at_s: Sequence[float], values: Sequence[float | None], axis: Axis, across: Across, top: float
-) -> list[list[str]]:
-    """In runs without gaps."""
+def points(panel: Panel, values: Sequence[float | None]) -> Iterator[tuple[float, float | None]]:
+    """A series as it is joined by lines: when, and the value, None for a gap."""
+    last_s, last = math.inf, None
+    for at_s, value in zip(panel.at_s, values, strict=True):
+        if panel.levels and value is not None and last is not None:
+            yield from ((mark.at_s, last) for mark in panel.marks if last_s < mark.at_s < at_s)
+        yield at_s, value
+        last_s, last = at_s, value
+
+
+def _runs(panel: Panel, values: Sequence[float | None], axis: Axis, across: Across, top: float) -> list[list[str]]:
+    """The points in pixels, in runs without gaps."""
     runs: list[list[str]] = [[]]
-    for time_s, value in zip(at_s, values, strict=True):
+    for time_s, value in points(panel, values):
         if value is None:
             runs.append([])
         else:
@@ -196,3 +208,14 @@ def _mark(mark: EventMark, across: Across, top: float) -> str:
     wide = across(mark.end_s) - x if mark.end_s is not None else 0.0
     shade = [rectangle(x, top, wide, PLOT_PX, fill=MARK, opacity=0.12)] if wide >= 0.5 else []
     return element("g", element("title", text(mark.told)), *shade, line)
+
+
+def _numbers(marks: Sequence[EventMark], across: Across, top: float) -> Iterator[str]:
+    """Above the marks, for a list of what they are; of those that are too close, the first has its number."""
+    free = 0.0
+    for number, mark in enumerate(marks, 1):
+        x = min(max(across(mark.at_s), LEFT_PX), WIDTH_PX - 8)
+        half = 0.5 * len(str(number)) * FONT_PX * CHARACTER
+        if x - half >= free:
+            yield label(str(number), x, top - 3, FONT_PX - 1, fill=MARK, text_anchor="middle", font_weight="bold")
+            free = x + half + 2

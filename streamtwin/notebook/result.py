@@ -105,11 +105,13 @@ class Result:
         return frame(rows[table])
 
     def over_time(self) -> DataFrame:
-        """Rates, queues, latency quantiles and shares busy, by simulated second; columns (quantity, series)."""
+        """Rates, queues, latency quantiles and shares busy, by the second in which a period ends; columns (quantity,
+        series). Queues are those at the end, all else is over the period."""
         from pandas import DataFrame, Index
 
-        parts = {(panel.title, name): line for panel in panels(self.run) for name, line in panel.series.items()}
-        at_s = panels(self.run)[0].at_s
+        shown = panels(self.run)
+        parts = {(panel.title, name): line for panel in shown for name, line in panel.series.items()}
+        at_s = next(panel.at_s for panel in shown if panel.levels)
         return DataFrame(parts, index=Index(at_s, name="at_s"), dtype=float)
 
     @property

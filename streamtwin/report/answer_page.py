@@ -46,5 +46,5 @@ def _parts(told: Presentation, folder: Path) -> Iterator[str]:
     if (folder / FIGURE).is_file():
         coded = base64.b64encode((folder / FIGURE).read_bytes()).decode()
         yield section("Figure", element("img", src=f"data:image/png;base64,{coded}", alt=told.sentences[0]))
-    yield section("Tables", *tables(told.tables))
+    yield section("Tables", element("div", *tables(told.tables), class_="tables")) if told.tables else ""
     yield from (paragraph(note, "note") for note in told.notes)

@@ -53,9 +53,9 @@ def cards(known: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def scrolling(*parts: str) -> str:
-    """What may be wider than the screen scrolls by itself, and the page does not."""
-    return element("div", *parts, class_="scroll", tabindex=0)
+def scrolling(*parts: str, look: str = "") -> str:
+    """What may be wider than the screen scrolls by itself, and the page does not. look: of the style sheet."""
+    return element("div", *parts, class_=f"scroll {look}".strip(), tabindex=0)
 
 
 def folded(summary: str, *parts: str) -> str:

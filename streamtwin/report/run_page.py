@@ -18,13 +18,17 @@ from streamtwin.tables import rounding, run_tables
 from streamtwin.tables.checkpoint_table import apart
 from streamtwin.tables.job_maps import drawn
 from streamtwin.tables.tables import number, seconds
-from streamtwin.tables.timelines import panels
+from streamtwin.tables.timelines import marks, panels
 from twin.deployment import Deployment
 from twin.engine.measure.standard_errors import ERRORS
 from twin.run import Run
 from twin.scenario import Scenario
 
 MOST_ROWS = 50
+NARROW = 6
+"""Tables of so many columns may stand beside each other, and come first."""
+MOST_LISTED = 12
+"""Events that are listed below the time-lines."""
 MOST_TEXT = 60_000
 RANKED = {"operators": "busy", "hosts": "cpu", "links": "utilisation"}
 """By what the rows of a long table are chosen: the fullest."""
@@ -46,23 +50,42 @@ def _parts(name: str, job: Deployment, run: Run) -> Iterator[str]:
         yield paragraph(f"Careful: {warning}", "note")
     yield _picture(job, run)
     lines = element("div", *(time_line(panel) for panel in panels(run)), class_="lines")
-    yield section("Over time", lines, paragraph("Dashed verticals are events; shaded is how long they lasted.", "note"))
+    yield section("Over time", lines, *_marks(run))
     listed, left_out = shortened(run)
-    yield section("Tables", *tables(run_tables.of_run(name, listed)), *(paragraph(each, "note") for each in left_out))
+    shown = element(
+        "div",
+        *tables(sorted(run_tables.of_run(name, listed), key=lambda shown: len(shown.columns) > NARROW)),
+        class_="tables",
+    )
+    yield section("Tables", shown, *(paragraph(each, "note") for each in left_out))
     yield section("The scenario", *_scenario(job))
 
 
 def _picture(job: Deployment, run: Run) -> str:
     picture, told = drawn(job, run)
     words = (
-        "Operators in the direction of the data, each on its hosts, coloured by how busy they were on average. Bar: "
-        "busy (dark), backpressured (red). Lines are as thick as what they carry; dashed red ones hold their "
+        "Operators in the direction of the data, each on its hosts, coloured by their busiest subtask. "
+        "Bar: busy (dark), backpressured (red). Lines are as thick as what they carry; dashed red ones hold their "
         "producer up (backpressure)."
     )
     said = (
         [paragraph(f"{told[:1].upper()}{told[1:]}; a box shows the busiest of its operators.", "note")] if told else []
     )
-    return section("The query on its hosts", scrolling(job_map(picture)), paragraph(words, "note"), *said)
+    return section("The query on its hosts", scrolling(job_map(picture), look="map"), paragraph(words, "note"), *said)
+
+
+def _marks(run: Run) -> list[str]:
+    """What the numbered marks of the time-lines are."""
+    known = marks(run)
+    if not known:
+        return []
+    listed = element("ol", *(element("li", text(mark.told)) for mark in known[:MOST_LISTED]), class_="marks")
+    more = (
+        f" The others are in the table of events, {len(known) - MOST_LISTED} of them."
+        if len(known) > MOST_LISTED
+        else ""
+    )
+    return [listed, paragraph(f"Dashed verticals are these events; shaded is how long they lasted.{more}", "note")]
 
 
 def _headline(run: Run) -> list[tuple[str, str]]:

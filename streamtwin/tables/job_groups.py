@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from twin.chaining import fused
 from twin.deployment import Deployment
 from twin.plan import Location
 
@@ -23,9 +24,11 @@ class LaneGroup(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """of: each operator's group. lanes: each place's lane. told: what is drawn together, empty if nothing is."""
+    """of: each operator's group. heads: the first operator of the chain that each is in, or it itself: a chain is one
+    task. lanes: each place's lane. told: what is drawn together, empty if nothing is."""
 
     of: Mapping[str, LaneGroup]
+    heads: Mapping[str, str]
     lanes: Mapping[Location, str]
     told: str
 
@@ -35,20 +38,26 @@ def groups(job: Deployment) -> Groups:
     places = {name: set(job.plan.locations(name)) for name in job.plan.placement}
     lanes, lanes_told = _lanes(job, {place for used in places.values() for place in used})
     boxes = sum(len({lanes[place] for place in used}) for used in places.values())
-    columns = depths(job)
+    chains = fused(job.query, job.plan, job.engine)
+    heads = {name: name for name in places} | {name: chain[0] for chain in chains for name in chain}
+    columns = depths(job, heads)
     if len(columns) <= MOST_OPERATORS and boxes <= MOST_BOXES and max(columns.values()) < MOST_COLUMNS * 2:
-        return Groups({name: LaneGroup(name, column) for name, column in columns.items()}, lanes, lanes_told)
+        names = {chain[0]: " -> ".join(chain) for chain in chains}
+        of = {name: LaneGroup(names.get(heads[name], name), column) for name, column in columns.items()}
+        return Groups(of, heads, lanes, lanes_told)
     together = by_kind(job, columns)
     kinds = f"{len(columns):,} operators are drawn together by kind and by their distance from the sources"
-    return Groups(together, lanes, "; ".join(filter(None, (kinds, lanes_told))))
+    return Groups(together, heads, lanes, "; ".join(filter(None, (kinds, lanes_told))))
 
 
-def depths(job: Deployment) -> dict[str, int]:
-    """Streams on the longest way from a source to each operator."""
+def depths(job: Deployment, heads: Mapping[str, str]) -> dict[str, int]:
+    """Streams on the longest way from a source to each operator; within a chain there are none."""
     found: dict[str, int] = {}
     for operator in job.query.topological:
         above = job.query.upstream[operator.name]
-        found[operator.name] = 1 + max((found[name] for name in above), default=-1)
+        head = heads.get(operator.name, operator.name)
+        inside = head != operator.name
+        found[operator.name] = found[head] if inside else 1 + max((found[name] for name in above), default=-1)
     return found
 
 

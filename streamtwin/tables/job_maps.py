@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +13,9 @@ from streamtwin.tables.backpressure import OperatorLoad, held_up, loads
 from streamtwin.tables.job_groups import Groups, LaneGroup, groups
 from streamtwin.tables.tables import number
 from twin.deployment import Deployment
+from twin.plan import Location
 from twin.query import Stream
-from twin.run import Run
+from twin.run import Run, SubtaskTotals
 
 Spot = tuple[LaneGroup, str]
 """Operators that are drawn as one, in a lane."""
@@ -31,7 +32,11 @@ class Drawn(NamedTuple):
 
 def drawn(job: Deployment, run: Run | None = None) -> Drawn:
     """The job under its own plan; without a run nothing is coloured."""
-    seen = _Seen(job, groups(job), loads(run), {each.host: each.cpu for each in run.hosts} if run else {})
+    grouped, here = groups(job), defaultdict[tuple[str, str], list[SubtaskTotals]](list)
+    for totals in run.operators if run else ():
+        for subtask in totals.subtasks:
+            here[totals.operator, grouped.lanes.get(Location(subtask.host, subtask.socket), "")].append(subtask)
+    seen = _Seen(job, grouped, loads(run), here, {each.host: each.cpu for each in run.hosts} if run else {})
     lanes = list(_lanes(seen))
     order = {lane.name: index for index, lane in enumerate(lanes)}
     boxes = [_box(seen, spot, names, order[spot[1]]) for spot, names in seen.spots.items()]
@@ -41,11 +46,12 @@ def drawn(job: Deployment, run: Run | None = None) -> Drawn:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What is drawn. loads: by operator; cpu: by host; both empty without a run."""
+    """What is drawn. loads: by operator; subtasks: by operator and lane; cpu: by host; all empty without a run."""
 
     job: Deployment
     grouped: Groups
     loads: Mapping[str, OperatorLoad]
+    subtasks: Mapping[tuple[str, str], Sequence[SubtaskTotals]]
     cpu: Mapping[str, float]
 
     @cached_property
@@ -84,32 +90,34 @@ def _lane(seen: _Seen, name: str, hosts: Sequence[str]) -> Lane:
     if len(hosts) > 1:
         return Lane(name, "" if used is None else f"the fullest has {used:.0%} of its CPU in use", used)
     host = seen.job.cluster.host(hosts[0])
-    cores = f"{host.cpu_percent / 100:g} cores"
+    cores = f"{host.cpu_percent / 100:g} core{'s' * (host.cpu_percent != 100)}"
     return Lane(name, ", ".join(filter(None, (host.tier, cores, "" if used is None else f"CPU {used:.0%}"))), used)
 
 
 def _box(seen: _Seen, spot: Spot, names: Sequence[str], lane: int) -> Box:
-    """Of several operators, the shares of the busiest, and of the one that is held up most."""
+    """Of several operators, the shares of the busiest, and of the one that is held up most; of subtasks likewise."""
     group, where = spot
-    here = sum(seen.placed[name].count(where) for name in names)
-    everywhere = sum(len(seen.placed[name]) for name in names)
+    tasks = [name for name in names if seen.grouped.heads[name] == name] or names
+    here = sum(seen.placed[name].count(where) for name in tasks)
+    everywhere = sum(len(seen.placed[name]) for name in tasks)
     known = [seen.loads[name] for name in names if name in seen.loads]
-    busy = max((each.busy for each in known), default=None)
+    mean = max((each.busy for each in known), default=None)
     blocked = max((each.blocked for each in known), default=None)
-    kind = seen.job.query.operator(names[0]).kind if len(names) == 1 else ""
-    what = " ".join(filter(None, (kind, f"x {here:,}" if here > len(names) else "")))
-    told = f"{group.name} on {where}: {here:,} of {everywhere:,} replicas"
-    if busy is not None and blocked is not None:
-        told += f"; busy {busy:.1%}, backpressured {blocked:.1%}{' (the most of any)' if len(names) > 1 else ''}"
-    return Box(
-        lane,
-        group.column,
-        group.name,
-        ": ".join(filter(None, (what, "" if busy is None else f"{busy:.0%}"))),
-        busy,
-        blocked,
-        told,
+    hot = max(
+        ((subtask.busy, subtask.subtask) for name in tasks for subtask in seen.subtasks.get((name, where), ())),
+        default=None,
     )
+    busy = mean if hot is None else hot[0]
+    uneven = busy is not None and f"{busy:.0%}" != f"{mean:.0%}"
+    kind = seen.job.query.operator(names[0]).kind if len(names) == 1 else "chain" if len(tasks) == 1 else ""
+    told = f"{group.name} on {where}: {here:,} of {everywhere:,} subtasks"
+    if busy is not None and blocked is not None:
+        several = " (the most of any)" if len(tasks) > 1 else ""
+        told += f"; busy {mean:.1%} on average, backpressured {blocked:.1%}{several}"
+        told += f"; the busiest here is subtask {hot[1]}, {busy:.1%}" if uneven and hot is not None else ""
+    count = f"x {here:,}" if here > len(tasks) else ""
+    share = "" if busy is None else f"{'max ' * uneven}{busy:.0%}"
+    return Box(lane, group.column, group.name, kind, busy, blocked, told, " ".join(filter(None, (count, share))))
 
 
 def _wires(seen: _Seen) -> list[Wire]:

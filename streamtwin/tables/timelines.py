@@ -16,6 +16,8 @@ from twin.run import Run
 MOST_POINTS = 240
 MOST_SERIES = 6
 MOST_MARKS = 40
+CHAINED = " -> "
+"""Between the names of operators that are one task."""
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 Group = Sequence[Row]
@@ -27,10 +29,11 @@ def panels(run: Run) -> list[Panel]:
     operators = _by_point(run.operator_rows)
     at_s = [(group[0]["start_s"] + group[-1]["end_s"]) / 2 for group in operators]
     rest: dict[str, Any] = {"at_s": at_s, "marks": marks(run), "end_s": run.manifest["horizon_s"]}
+    ends = rest | {"at_s": [group[-1]["end_s"] for group in operators], "levels": True}
     hosts = _by_point(run.host_rows)
     return [
         Panel("tuples a second", series=_rates(operators), **rest),
-        Panel("waiting tuples", series=_queues(operators), **rest),
+        Panel("waiting tuples", series=_queues(operators), **ends),
         Panel("end-to-end latency [s]", series=_latencies(operators), logarithmic=True, **rest),
         Panel("operators: share of time busy", series=_busy(operators), top=1.0, shares=True, **rest),
         Panel("hosts: share of CPU in use", series=_cpu(hosts), top=1.0, shares=True, **rest),
@@ -95,7 +98,12 @@ def _latencies(groups: Sequence[Group]) -> dict[str, list[float | None]]:
 
 
 def _busy(groups: Sequence[Group]) -> dict[str, list[float | None]]:
-    return _fullest(groups, "operator", lambda rows: _mean(rows, "busyTimeMsPerSecond") / 1000, MOST_SERIES)
+    """Chained operators are one task, and so one line."""
+    lines = _fullest(groups, "operator", lambda rows: _mean(rows, "busyTimeMsPerSecond") / 1000, MOST_SERIES * 4)
+    tasks: dict[tuple[float | None, ...], list[str]] = {}
+    for name, line in lines.items():
+        tasks.setdefault(tuple(line), []).append(name)
+    return {CHAINED.join(names): list(line) for line, names in [*tasks.items()][:MOST_SERIES]}
 
 
 def _cpu(groups: Sequence[Group]) -> dict[str, list[float | None]]:

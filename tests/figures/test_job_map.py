@@ -92,6 +92,13 @@ def test_words_survive_as_they_are(words):
     assert read == legal
 
 
+def test_figures_are_never_cut():
+    (box,) = [Box(0, 0, "kafka", "a-kind-with-a-very-long-name", 0.61, 0.0, figures="x 300 max 61%")]
+    words = [each.text for each in ET.fromstring(job_map(JobMap("one", [Lane("a")], [box], []))).iter(f"{SVG}text")]
+    assert "x 300 max 61%" in words
+    assert any(word and word.startswith("a-k") and word.endswith("…") for word in words)
+
+
 def test_long_names_are_cut_and_say_so():
     assert shortened("short", 130, 13) == "short"
     assert shortened("a-name-that-is-much-too-long-for-its-box", 130, 13).endswith("…")

@@ -29,6 +29,11 @@ function look(frame) {
   return {
     wide: root.scrollWidth, room: root.clientWidth, shown: page.body.innerText.length,
     outside: free.filter(each => right(each) > root.clientWidth + 1).map(each => each.outerHTML.slice(0, 90)),
+    cut: words.filter(each => {
+      const mine = each.getBoundingClientRect(), all = each.ownerSVGElement.getBoundingClientRect();
+      return mine.right > all.right + 1 || mine.left < all.left - 1 || mine.top < all.top - 1;
+    }).map(each => each.textContent),
+    map: (page.querySelector(".map svg") || root).getBoundingClientRect().width,
     small: words.filter(each => each.getBoundingClientRect().height < 9).map(each => each.textContent),
     drawn: page.querySelectorAll("svg").length,
     loaded: frame.contentWindow.performance.getEntriesByType("resource").length,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -37,7 +38,10 @@ def chain(operators: int, hosts: int) -> Scenario:
 def run_of(**loads: tuple[float, float, float]) -> SimpleNamespace:
     """What the picture asks of a run."""
     fields = ("busy", "backpressured", "rate_out_per_s")
-    rows = [SimpleNamespace(operator=name, **dict(zip(fields, load, strict=True))) for name, load in loads.items()]
+    rows = [
+        SimpleNamespace(operator=name, subtasks=(), **dict(zip(fields, load, strict=True)))
+        for name, load in loads.items()
+    ]
     return SimpleNamespace(operators=rows, hosts=[])
 
 
@@ -55,7 +59,32 @@ def test_every_place_of_every_operator_is_a_box():
     }
     assert [lane.name for lane in found.lanes] == ["edge-1", "w-1", "w-2", FREE]
     assert found.lanes[-1].note == "w-3"
-    assert [box.note for box in found.boxes if box.name == "per-page"] == ["aggregate x 2"] * 2
+    assert [(box.note, box.figures) for box in found.boxes if box.name == "per-page"] == [("aggregate", "x 2")] * 2
+    assert [lane.note for lane in drawn(queue()).picture.lanes] == ["16 cores", "small"]
+    small = queue().with_set("plan.placement.work", "small")
+    assert [lane.note for lane in drawn(small).picture.lanes] == ["16 cores", "1 core"]
+
+
+def test_a_chain_is_one_box_and_its_tasks_are_counted_once():
+    job = chain(4, 1)
+    plan = {name: ["h0"] * 2 for name in ("m1", "m2")} | {"m0": "h0", "m3": "h0"}
+    job = parse(Scenario, job.model_dump(mode="json") | {"plan": {"placement": plan, "fused": [["m1", "m2"]]}})
+    found = drawn(job, simulate(job)).picture
+    assert [(box.name, box.note, box.column) for box in found.boxes] == [
+        ("m0", "source", 0), ("m1 -> m2", "chain", 1), ("m3", "sink", 2)]  # fmt: skip
+    assert found.boxes[1].figures.startswith("x 2 ") and "2 of 2 subtasks" in found.boxes[1].told
+    assert len(found.wires) == 2
+
+
+def test_a_box_has_the_colour_of_its_busiest_subtask_and_says_which_it_is():
+    job = queue(rate_per_s=900).with_set("plan.placement.work", ["big"] * 3)
+    made = simulate(job)
+    hot = next(each for each in made.operators if each.operator == "work").busiest
+    totals = [replace(each, busy=each.busy / 2) if each.operator == "work" else each for each in made.operators]
+    box = drawn(job, replace(made, operators=tuple(totals))).picture.boxes[1]
+    assert box.busy == hot.busy
+    assert box.figures == f"x 3 max {hot.busy:.0%}"
+    assert f"subtask {hot.subtask}, {hot.busy:.1%}" in box.told
 
 
 @pytest.mark.parametrize("name", registry.names())
@@ -124,4 +153,4 @@ def test_many_operators_are_drawn_in_groups_and_that_is_said(operators, hosts):
         assert all(found.boxes[w.start].column <= found.boxes[w.end].column for w in found.wires)
     else:
         assert told == ""
-    assert depths(job)[f"m{operators - 1}"] == operators - 1
+    assert depths(job, {})[f"m{operators - 1}"] == operators - 1

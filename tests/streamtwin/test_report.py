@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import xml.etree.ElementTree as ET
 
 import pytest
 
+from figures.time_line import points
 from scenarios.files import scenario_file
 from scenarios.files.run_folder import UNKNOWN, read_run
 from scenarios.files.traces import write_run
 from streamtwin.cli.given import run_of
 from streamtwin.report.run_page import MOST_ROWS, run_page
 from streamtwin.report.verdict import joined, verdict
+from streamtwin.tables.timelines import panels
 from tests.scenarios.questions.jobs import queue, shop
 from tests.streamtwin.report_checks import measured, whole, words
 from tests.streamtwin.test_cli import done, refused, twin
@@ -49,14 +52,32 @@ def test_a_page_is_whole_by_itself_and_says_what_there_is(shop_page):
 
 def test_a_browser_shows_all_of_it_at_any_width_and_fetches_nothing(shop_page, tmp_path):
     too_wide = "<!DOCTYPE html><html><body><p style='width:900px'>wide</p></body></html>"
-    *pages, wide = measured([(shop_page, 1280), (shop_page, 375), (too_wide, 375)], tmp_path)
+    *pages, wide = measured([(shop_page, 1400), (shop_page, 390), (too_wide, 390)], tmp_path)
     for found in pages:
         assert found["wide"] <= found["room"]
-        assert found["outside"] == found["small"] == []
+        assert found["outside"] == found["small"] == found["cut"] == []
         assert found["drawn"] == 6
         assert found["shown"] > 500
         assert found["loaded"] == 0
     assert wide["wide"] > wide["room"] and wide["outside"]
+    assert pages[0]["map"] > 0.9 * 1248  # all that the page has
+    assert pages[1]["map"] > 390  # scrolls, which is said
+
+
+def test_nothing_is_drawn_to_wait_before_what_makes_it_wait():
+    """Queues are known at the ends of periods: between two of them a line rises from the event on."""
+    job = queue(horizon_s=30, period_s=10).with_events(SlowDown(at_s=15, host="big", factor=50))
+    waiting = next(panel for panel in panels(simulate(job)) if panel.levels)
+    assert list(waiting.at_s) == [10, 20, 30]
+    drawn = [*points(waiting, waiting.series["unread at sources"])]
+    assert [at_s for at_s, _ in drawn] == [10, 15, 20, 30]
+    assert drawn[0][1] == drawn[1][1] < drawn[2][1]
+
+
+def test_events_are_numbered_in_the_time_lines_and_listed_below(shop_page):
+    listed = [each.text for each in ET.fromstring(shop_page).iter("li")]
+    assert len(listed) == 2 and listed[0].startswith("4 s: slow-down of w-1")
+    assert shop_page.count('font-weight="bold">2</text>') == 5
 
 
 def test_a_run_comes_back_from_its_folder_as_it_was(tmp_path):
