@@ -35,6 +35,7 @@ from streamtwin.connect.importers.flink_form import (
     Setting,
     VersionAnswer,
     formed,
+    printable,
 )
 from twin.errors import BadInput, suggest
 
@@ -178,7 +179,7 @@ class Endpoint:
             return self._asked(path, form)
         except urllib.error.HTTPError as error:
             error.close()
-            url, reason = f"{self.base}/{path}", f"{error.code} {error.reason}"
+            url, reason = f"{self.base}/{path}", printable(f"{error.code} {error.reason}")
         if reason.startswith(("401", "403")):
             refused = "these credentials" if self.credentials else "questions without credentials"
             raise BadInput(f"{url} refuses {refused} ({reason}); write http://USER:PASSWORD@HOST:PORT")
@@ -202,7 +203,7 @@ class Endpoint:
         except urllib.error.HTTPError:
             raise
         except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
-            reason = str(error) or type(error).__name__
+            reason = printable(str(error)) or type(error).__name__
             raise BadInput(f"{url} gives no answer of Flink's REST API ({reason}); check the address") from None
         return formed(form, answer, url)
 

@@ -6,7 +6,16 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from twin.errors import BadInput
 
@@ -25,10 +34,16 @@ def finite(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def printable(text: str) -> str:
+    """Without what a terminal would obey instead of showing it, and on one line."""
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
 def _nothing(value: Any) -> Any:
     return {} if value is None else value
 
 
+Text = Annotated[str, AfterValidator(printable)]
 Metrics = Annotated[dict[str, Any], BeforeValidator(_nothing)]
 Subtasks = Annotated[int, Field(ge=1, le=MOST_SUBTASKS)]
 
@@ -40,11 +55,11 @@ class RestAnswer(BaseModel):
 
 
 class VertexAnswer(RestAnswer):
-    id: str
-    name: str
+    id: Text
+    name: Text
     parallelism: Subtasks
     maxParallelism: Subtasks = 128  # noqa: N815  Flink's own name
-    status: str = RUNNING
+    status: Text = RUNNING
     duration: Any = None
     metrics: Metrics = {}
 
@@ -52,16 +67,16 @@ class VertexAnswer(RestAnswer):
 class JobAnswer(RestAnswer):
     """GET /jobs/:id"""
 
-    name: str = "flink-job"
-    state: str = "unknown"
+    name: Text = "flink-job"
+    state: Text = "unknown"
     now: Any = None
     vertices: list[VertexAnswer]
 
 
 class Listed(RestAnswer):
-    jid: str
-    name: str
-    state: str
+    jid: Text
+    name: Text
+    state: Text
 
 
 class JobsAnswer(RestAnswer):
@@ -71,12 +86,12 @@ class JobsAnswer(RestAnswer):
 
 
 class PlanInput(RestAnswer):
-    id: str
-    ship_strategy: str = ""
+    id: Text
+    ship_strategy: Text = ""
 
 
 class PlanNode(RestAnswer):
-    id: str
+    id: Text
     description: str | None = None
     inputs: list[PlanInput] = []
 
@@ -97,8 +112,8 @@ class PlanAnswer(RestAnswer):
 
 
 class Manager(RestAnswer):
-    id: str
-    path: str = ""
+    id: Text
+    path: Text = ""
     hardware: Metrics = {}
 
 
@@ -109,12 +124,12 @@ class ManagersAnswer(RestAnswer):
 
 
 class Setting(RestAnswer):
-    key: str
+    key: Text
     value: Any = None
 
 
 class Subtask(RestAnswer):
-    manager: Annotated[str, Field(alias="taskmanager-id")] = ""
+    manager: Annotated[Text, Field(alias="taskmanager-id")] = ""
     metrics: Metrics = {}
 
 
@@ -125,7 +140,7 @@ class DetailAnswer(RestAnswer):
 
 
 class ReadingAnswer(RestAnswer):
-    id: str
+    id: Text
     value: Any = None
 
 
@@ -146,7 +161,7 @@ class CheckpointsAnswer(RestAnswer):
 class VersionAnswer(RestAnswer):
     """GET /overview"""
 
-    version: Annotated[str | None, Field(alias="flink-version")] = None
+    version: Annotated[Text | None, Field(alias="flink-version")] = None
 
 
 SETTINGS = TypeAdapter(list[Setting])

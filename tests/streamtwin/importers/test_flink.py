@@ -304,6 +304,14 @@ def test_credentials_are_asked_for_sent_and_never_shown(capsys: pytest.CaptureFi
         assert "s3cret" not in refused(capsys, "import", "flink", typo, "--out", tmp_path / "x.yaml")
 
 
+def test_names_cannot_steer_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = with_vertex(name="gen\x1b[2J\n\u202e")
+    imported = scenario_of(read_job(from_folder(save(tmp_path / "a", **{"job_jobs_id.json": job}))), {})
+    assert imported.scenario.query.operators[0].name == "gen2J"
+    saved = save(tmp_path / "b", **{"job_jobs_id.json": with_vertex(name="a\x1b[2Jb", status="LOST\n\x07")})
+    assert "a\ufffd[2Jb is LOST\ufffd\ufffd; import the job" in refused(capsys, "import", "flink", saved)
+
+
 ODD: tuple[Any, ...] = (None, [], {}, "", "x", -1, 0, 1e308, 10**400, True, float("nan"), [[]], {"id": None})
 
 
