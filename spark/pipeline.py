@@ -44,15 +44,15 @@ class DatasetSummary:
     failed: int
 
 
-def write_dataset(spark: SparkSession, corpus: Path, folder: Path, *, partial: bool = False) -> DatasetSummary:
+def write_dataset(spark: SparkSession, corpus: Path, folder: Path) -> DatasetSummary:
     """Aggregates a corpus to training rows: FOLDER/rows.parquet, in the order of the index, and FOLDER/manifest.json.
 
-    The folder appears whole or not at all. partial: take a corpus that is not complete. With executors on other
-    machines both folders must be on storage that they share. Raises BadInput if `corpus` is none, is incomplete or
-    holds a damaged file; if nothing in it succeeded; or if `folder` exists.
+    The folder appears whole or not at all. With executors on other machines both folders must be on storage that they
+    share. Raises BadInput if `corpus` is none, is incomplete or holds a damaged file; if nothing in it succeeded; or if
+    `folder` exists.
     """
     corpus, folder = corpus.absolute(), folder.absolute()
-    runs = check_dataset(corpus, folder, partial=partial)
+    runs = check_dataset(corpus, folder)
     rows = training_rows(*(read_corpus_table(spark, corpus, table) for table in TABLES_READ))
     with _made_aside(folder) as made:
         run_job(spark, lambda: rows.sort("index").write.parquet(_uri(made / ROWS)))
@@ -70,7 +70,7 @@ def write_card(spark: SparkSession, corpus: Path, command: str) -> Path:
     """
     corpus = corpus.absolute()
     manifest = read_manifest(corpus)
-    chunks = _chunks(corpus, manifest, partial=False)
+    chunks = _chunks(corpus, manifest)
     require_whole(corpus, chunks)
     folders = [corpus / CHUNKS / chunk.name for chunk in chunks]
     tables = (read_corpus_table(spark, corpus, table) for table in TABLES_READ)
@@ -82,12 +82,12 @@ def write_card(spark: SparkSession, corpus: Path, command: str) -> Path:
     return corpus / f"{CARD}.md"
 
 
-def check_dataset(corpus: Path, folder: Path, *, partial: bool = False) -> int:
+def check_dataset(corpus: Path, folder: Path) -> int:
     """The runs that a dataset would come from; needs no Spark, so it can be asked before one starts.
 
     Raises BadInput as `write_dataset`.
     """
-    chunks = _chunks(corpus, read_manifest(corpus), partial)
+    chunks = _chunks(corpus, read_manifest(corpus))
     if folder.exists():
         raise BadInput(f"{folder} exists; remove it or name another folder")
     require_whole(corpus, chunks)
@@ -103,11 +103,11 @@ def read_corpus_table(spark: SparkSession, corpus: Path, table: str) -> DataFram
     return reader.option("pathGlobFilter", f"{table}.parquet").parquet(escaped)
 
 
-def _chunks(corpus: Path, manifest: dict[str, Any], partial: bool) -> list[Chunk]:
+def _chunks(corpus: Path, manifest: dict[str, Any]) -> list[Chunk]:
     expected = cut(manifest["runs"], manifest["chunk_runs"])
     done = sorted(finished(corpus, expected), key=lambda chunk: chunk.number)
     runs = sum(chunk.runs for chunk in done)
-    if not done or (runs < manifest["runs"] and not partial):
+    if runs < manifest["runs"]:
         raise BadInput(f"{corpus} holds {runs} of its {manifest['runs']} runs; repeat the command that began it")
     return done
 

@@ -44,9 +44,7 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 
 
 @contextmanager
-def session(
-    master: str = "local[*]", *, app_name: str = "streamtwin", shipped: tuple[str, ...] = SHIPPED
-) -> Iterator[SparkSession]:
+def session(master: str = "local[*]") -> Iterator[SparkSession]:
     """A session that is stopped at the end; one at a time in a process, and the next one in it starts faster.
 
     Ctrl-C inside is a plain KeyboardInterrupt. Raises BadInput if the master is unknown, does not answer, takes no
@@ -55,11 +53,11 @@ def session(
     """
     check_master(master)
     with scratch_folder() as scratch, quiet_bridge():
-        spark = _start(master, app_name, scratch)
+        spark = _start(master, scratch)
         try:
             with end_told():
                 if not is_local(master):
-                    spark.sparkContext.addPyFile(str(zip_packages(shipped, scratch / "streamtwin.zip")))
+                    spark.sparkContext.addPyFile(str(zip_packages(SHIPPED, scratch / "streamtwin.zip")))
                 if master.startswith("spark://"):
                     _wait_for_executors(spark, master)
                 yield spark
@@ -67,9 +65,9 @@ def session(
             stop(spark)
 
 
-def _start(master: str, app_name: str, scratch: Path) -> SparkSession:
+def _start(master: str, scratch: Path) -> SparkSession:
     log = scratch / "spark.log"
-    settings = _settings(master, app_name, scratch)
+    settings = _settings(master, scratch)
     try:
         with _environment(_variables(master, scratch)), _own_interrupts():
             gateway = None if SparkContext._gateway else _launch(settings, scratch, log)
@@ -96,10 +94,10 @@ def _launch(settings: Mapping[str, str], scratch: Path, log: Path) -> object:
         return launch_gateway(conf, {"stdout": sink, "stderr": sink})  # the JVM's own chatter is not the user's
 
 
-def _settings(master: str, app_name: str, scratch: Path) -> dict[str, str]:
+def _settings(master: str, scratch: Path) -> dict[str, str]:
     settings = {
         "spark.master": with_retries(master),
-        "spark.app.name": app_name,
+        "spark.app.name": "streamtwin",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": str(scratch / "local"),

@@ -10,7 +10,7 @@ import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from scenarios.calibration.point import Point
 from scenarios.files.parquet_rows import parquet_rows
@@ -23,19 +23,27 @@ from twin.workload import Constant
 
 Row = Mapping[str, Any]
 
-NUMBERS = {
-    "offered_per_s": "operator",
-    "in_per_s": "operator",
-    "out_per_s": "operator",
-    "busy": "operator",
-    "backpressured": "operator",
-    "marker_s": "operator",
-    "busyTimeMsPerSecond": "operator",
-    "backPressuredTimeMsPerSecond": "operator",
-    "cpu": "host",
-    "latency_s": "",
+
+class ReadingColumn(NamedTuple):
+    """Of readings. of: what a row must name to have one. key: what it is of a point, and factor: to get there."""
+
+    of: str
+    key: str
+    factor: float = 1.0
+
+
+NUMBERS: Mapping[str, ReadingColumn] = {
+    "offered_per_s": ReadingColumn("operator", "offered"),
+    "in_per_s": ReadingColumn("operator", "in"),
+    "out_per_s": ReadingColumn("operator", "out"),
+    "busy": ReadingColumn("operator", "busy"),
+    "busyTimeMsPerSecond": ReadingColumn("operator", "busy", 1e-3),
+    "backpressured": ReadingColumn("operator", "backpressured"),
+    "backPressuredTimeMsPerSecond": ReadingColumn("operator", "backpressured", 1e-3),
+    "marker_s": ReadingColumn("operator", "marker"),
+    "cpu": ReadingColumn("host", "cpu"),
+    "latency_s": ReadingColumn("", "latency"),
 }
-"""Columns of readings, with what a row must name to have one."""
 WORDS = ("point", "operator", "host", "machine")
 IGNORED = "note"
 COLUMNS = (
@@ -72,26 +80,21 @@ def points_of(rows: Sequence[Row], scenario: Scenario, where: str) -> list[Point
 
 
 def _point(name: str, rows: Sequence[tuple[str, dict[str, Any]]], scenario: Scenario) -> Point:
-    found: dict[str, dict[str, float]] = {key: {} for key in ("in", "out", "busy", "backpressured", "marker", "cpu")}
-    offered: dict[str, float] = {}
-    latency_s = None
+    found: dict[str, dict[str, float]] = {column.key: {} for column in NUMBERS.values()}
     for place, row in rows:
         for path, value in row.items():
             if "." in path:
                 scenario = put(scenario, path, parse_text(str(value), place), place)
-        values = {key: _number(row[key], key, place) for key in NUMBERS if key in row}
         of = str(row.get("operator", row.get("host", "")))
-        for column, key, factor in READ:
-            if column in values:
-                _keep(found[key], of, values[column] * factor, f"{place}: {column}")
-        if "offered_per_s" in values:
-            _keep(offered, of, values["offered_per_s"], f"{place}: offered_per_s")
-        latency_s = values.get("latency_s", latency_s)
+        for read, column in NUMBERS.items():
+            if read in row:
+                value = _number(row[read], read, place) * column.factor
+                _keep(found[column.key], of if column.of else place, value, f"{place}: {read}")
     machines = {str(row["machine"]) for _, row in rows if "machine" in row}
     if len(machines) > 1:
         raise BadInput(f"point {name} is of several machines ({', '.join(sorted(machines))}); give them other names")
     sources = [each.name for each in scenario.query.sources]
-    for source, rate in offered.items():
+    for source, rate in found["offered"].items():
         if source not in sources:
             raise BadInput(f"point {name}: offered_per_s is of sources, not of {source!r}; {suggest(source, sources)}")
         scenario = put(scenario, f"workload.arrivals.{source}", _law(rate, name, source), f"point {name}")
@@ -106,21 +109,8 @@ def _point(name: str, rows: Sequence[tuple[str, dict[str, Any]]], scenario: Scen
         backpressured=found["backpressured"],
         markers_s=found["marker"],
         cpu=found["cpu"],
-        latency_s=latency_s,
+        latency_s=next(reversed(found["latency"].values()), None),
     )
-
-
-READ = (
-    ("in_per_s", "in", 1.0),
-    ("out_per_s", "out", 1.0),
-    ("busy", "busy", 1.0),
-    ("busyTimeMsPerSecond", "busy", 1e-3),
-    ("backpressured", "backpressured", 1.0),
-    ("backPressuredTimeMsPerSecond", "backpressured", 1e-3),
-    ("marker_s", "marker", 1.0),
-    ("cpu", "cpu", 1.0),
-)
-"""Column, what it is of a point, and the factor to get there."""
 
 
 def _law(rate: float, point: str, source: str) -> dict[str, Any]:
@@ -142,7 +132,7 @@ def _check_columns(row: Row, place: str) -> None:
             raise BadInput(f"{place}: unknown column {column!r}; {hint}; a column with dots sets a value as --set does")
     if "operator" in row and "host" in row:
         raise BadInput(f"{place} names an operator and a host; give each a row of its own")
-    for column, of in NUMBERS.items():
+    for column, (of, *_) in NUMBERS.items():
         if column in row and of and of not in row:
             raise BadInput(f"{place}: {column} needs a name of its {of}; fill the column {of!r}")
 
