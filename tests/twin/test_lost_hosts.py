@@ -14,6 +14,7 @@ from tests.twin.worlds import chain
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import Failure, Migration, Scale
+from twin.profiles import STORM
 from twin.simulation import simulate
 from twin.spec import parse
 
@@ -110,9 +111,13 @@ def test_windows_over_event_time_are_whole_on_other_hosts() -> None:
     ids=lambda change: change.kind,
 )
 def test_nothing_goes_to_a_lost_host(change: Any) -> None:
-    result = run(passing(), gone("h1"), change)
-    assert any("host h1 is lost" in warning for warning in result.warnings)
-    assert result.event_rows[-1]["detail"]["refused"] == "host h1 is lost"
+    engine = STORM.model_dump(mode="json") | {"rescaling": "restart"}
+    restarting = parse(Deployment, passing().model_dump(mode="json") | {"engine": engine})
+    for given in (passing(), restarting):
+        result = run(given, gone("h1"), change)
+        assert any("host h1 is lost" in warning for warning in result.warnings)
+        assert result.event_rows[-1]["detail"]["refused"] == "host h1 is lost"
+        assert not result.event_rows[-1]["paused_s"]  # nothing stops for it
 
 
 def test_what_cannot_be_replaced_is_refused() -> None:

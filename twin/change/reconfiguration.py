@@ -39,11 +39,15 @@ class Reconfigurer:
             yield from self.regroup([move])
             return
         record = self.world.ledger.record("migration", move.operator, self.env.now)
+        if self._lost(_places(move), record):
+            return
         yield from self._in_turn(move.operator, [record], lambda: self._moved(move, record))
 
     def rescale(self, rescale: Rescale) -> Process:
         """Gives an operator other replicas."""
         record = self.world.ledger.record("scale", rescale.operator, self.env.now)
+        if self._lost(rescale.locations, record):
+            return
         yield from self._in_turn(rescale.operator, [record], lambda: self._rescaled(rescale, record))
 
     def regroup(self, moves: Sequence[Move], retire: bool = False) -> Process:
@@ -52,7 +56,11 @@ class Reconfigurer:
         Replicas that are made for them go away once they have none; with `retire` all that have none do.
         """
         operator = moves[0].operator
-        records = [self.world.ledger.record("migration", operator, self.env.now) for _ in moves]
+        asked = [(move, self.world.ledger.record("migration", operator, self.env.now)) for move in moves]
+        going = [(move, record) for move, record in asked if not self._lost(_places(move), record)]
+        if not going:
+            return
+        moves, records = zip(*going, strict=True)
         yield from self._in_turn(
             operator, records, lambda: self._regrouped(moves, records), lambda: self._retired(operator, retire)
         )
@@ -117,7 +125,7 @@ class Reconfigurer:
         if not self._exists(move.operator, move.replica, record):
             return True
         record.detail |= {"replica": move.replica, "to": move.to}
-        if self._lost([Location.parse(move.to)], record):
+        if self._lost(_places(move), record):
             return True
         task, place = self.world.tasks[move.operator][move.replica], Location.parse(move.to)
         work = move_replica(self.job, task, move.operator, place, record)
@@ -190,9 +198,11 @@ class Reconfigurer:
         return replica < count
 
     def _lost(self, places: Iterable[Location], record: EventRecord) -> bool:
+        """Whether a host is lost by now: asked before anything stops for the change, and again when it is made."""
         gone = [place.host for place in places if place.host in self.job.lost]
         if gone:
             self.job.refuse(record, f"host {gone[0]} is lost")
+            record.end_s = self.env.now
         return bool(gone)
 
     def _receiver(self, move: Move, record: EventRecord) -> Task | None:
@@ -224,3 +234,7 @@ class Reconfigurer:
             if all_empty or task in self._made_for_groups:
                 yield from dismiss(self.job, operator, task)
                 self.job.checkpoints.plan_changed()
+
+
+def _places(move: Move) -> list[Location]:
+    return [] if move.to is None else [Location.parse(move.to)]
