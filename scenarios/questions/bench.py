@@ -32,12 +32,8 @@ def outcome(scenario: Scenario, seed: int) -> RunOutcome:
 def outcome_of(made: Run, course: Mapping[str, Sequence[float]] | None = None) -> RunOutcome:
     """What is kept of a run, without the warning that a single run says little. course: kept beside its measures."""
     alone = few_results(made.metrics.throughput_per_s, made.standard_errors)
-    return RunOutcome(measures(made), tuple(warning for warning in made.warnings if warning not in alone), course)
-
-
-def effort_s(scenario: Scenario) -> float:
-    """CPU seconds of a run, roughly. Raises BadInput if it would not finish within hours."""
-    return require_feasible(scenario).cpu_s
+    warnings = tuple(warning for warning in made.warnings if warning not in alone)
+    return RunOutcome(measures(made), warnings, course, made.cpu_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +55,7 @@ class Bench:
     def __init__(self, executor: Executor | None = None, of: Of = outcome, kept: Kept | None = None) -> None:
         self.kept = kept or Kept()
         self.made = 0
+        self._took_s = self._estimated_s = 0.0
         self._work = _JobWork(of)
         self._executor = executor or Processes()
         self._keys: dict[int, tuple[Scenario, str, float]] = {}
@@ -89,6 +86,8 @@ class Bench:
         def done(position: int, made: RunOutcome) -> None:
             self.kept.add(names[position], made)
             self.made += 1
+            self._took_s += made.cpu_s
+            self._estimated_s += self._known(new[names[position]][0])[2] if made.cpu_s else 0.0
             report(self.made - before, len(new))
 
         before = self.made
@@ -98,12 +97,19 @@ class Bench:
     def missing_s(self, jobs: Sequence[Job]) -> float:
         """Roughly the CPU seconds that `outcomes` would take for these jobs."""
         new = {self._key(*job): job for job in jobs}
-        return sum(self._known(scenario)[2] for name, (scenario, _) in new.items() if name not in self.kept.outcomes)
+        return sum(self.effort_s(scenario) for name, (scenario, _) in new.items() if name not in self.kept.outcomes)
+
+    def effort_s(self, scenario: Scenario) -> float:
+        """CPU seconds of a run, roughly: as estimated, times what the runs so far took of their estimates.
+
+        Raises BadInput if it would not finish within hours.
+        """
+        return self._known(scenario)[2] * (self._took_s / self._estimated_s if self._estimated_s else 1.0)
 
     def _key(self, scenario: Scenario, seed: int) -> str:
         return f"{self._known(scenario)[1]}-{seed}"
 
     def _known(self, scenario: Scenario) -> tuple[Scenario, str, float]:
         if id(scenario) not in self._keys:  # the scenario is kept, so that no other object gets its id
-            self._keys[id(scenario)] = (scenario, key(scenario), effort_s(scenario))
+            self._keys[id(scenario)] = (scenario, key(scenario), require_feasible(scenario).cpu_s)
         return self._keys[id(scenario)]

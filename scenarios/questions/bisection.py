@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 FAR = 1024.0
 """A search without limits ends at so many times the start, or at the start divided by it."""
@@ -18,14 +18,17 @@ would be narrow enough."""
 
 Ask = Callable[[Sequence[tuple[int, float]]], Sequence[bool]]
 """For each (i, v): whether the condition holds in repetition i at value v."""
+Aim = Callable[[int, float], float | None]
+"""For a repetition and a value at which it failed: about where its border is, if the run tells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
     """upward: the condition holds below the border and fails above it, so that a maximum is sought; else the reverse.
 
-    tolerance: how narrow a bracket must be, as a share of the border. bounded: the limits were given, so the search
-    tries them at once; else it goes towards them by doubling. whole: only whole numbers are tried.
+    tolerance: how narrow a bracket must be, as a share of the border. bounded: the limits were given. whole: only whole
+    numbers are tried. step: how far from the start it looks next, as a share of it; steps double. jumps: it tries the
+    limits next instead.
     """
 
     start: float
@@ -35,14 +38,26 @@ class Range:
     tolerance: float
     whole: bool = False
     bounded: bool = False
+    step: float = 1.0
+    jumps: bool = False
+
+    def near(self, start: float) -> Range:
+        """The same where the border is thought to be at `start`: the first step is what a bracket may be wide."""
+        if self.low <= 0.0 or not self.low <= start <= self.high:
+            return self
+        return replace(self, start=start, step=1.0 / start if self.whole else self.tolerance, jumps=False)
 
 
 @dataclass
 class Border:
-    """The border of one repetition. good, bad: the nearest values known to hold and to fail; None if there are none."""
+    """The border of one repetition. good, bad: the nearest values known to hold and to fail; None if there are none.
+
+    aim: about where the border is, as the last run that failed tells.
+    """
 
     good: float | None = None
     bad: float | None = None
+    aim: float | None = None
     seen: dict[float, bool] = field(default_factory=dict)
 
     @property
@@ -64,16 +79,20 @@ class Border:
         return self.good if whole else (self.good + self.bad) / 2
 
 
-def search(ask: Ask, repetitions: int, within: Range) -> list[Border]:
+def search(
+    ask: Ask, repetitions: Sequence[int], within: Range, aim: Aim = lambda _repetition, _value: None
+) -> list[Border]:
     """The border of each repetition; it is not `found` where the search reached the limits without one."""
-    borders = [Border() for _ in range(repetitions)]
+    borders = {index: Border() for index in repetitions}
     while True:
-        steps = [(index, _next(border, within)) for index, border in enumerate(borders)]
+        steps = [(index, _next(border, within)) for index, border in borders.items()]
         asked = [(index, value) for index, value in steps if value is not None]
         if not asked:
-            return borders
+            return [*borders.values()]
         for (index, value), holds in zip(asked, ask(asked), strict=True):
             borders[index].note(value, holds)
+            if not holds:
+                borders[index].aim = aim(index, value)
 
 
 def _next(border: Border, within: Range) -> float | None:
@@ -81,27 +100,37 @@ def _next(border: Border, within: Range) -> float | None:
     if not border.seen:
         return within.start
     if border.good is not None and border.bad is not None:
-        return _between(border.good, border.bad, within)
+        return _between(border, border.good, border.bad, within)
     value = next(reversed(border.seen))
     up = border.seen[value] == within.upward  # towards where the answer should change
     limit = within.high if up else within.low
-    step = limit if within.bounded else _doubled(value, up, within)
+    step = limit if within.jumps else _stepped(value, up, within, len(border.seen))
     ahead = min(step, within.high) if up else max(step, within.low)
+    if border.aim is not None and not up and within.low <= border.aim < value:
+        ahead = min(ahead, max(within.low, _short(border.aim * (1 - within.tolerance / 2))))
     return None if ahead in border.seen else ahead
 
 
-def _doubled(value: float, up: bool, within: Range) -> float:
-    if within.whole:
-        return 2 * value if up else value // 2
-    return _short(value * 2 if up else value / 2)
+def _stepped(value: float, up: bool, within: Range, steps: int) -> float:
+    """After so many steps away from the start: each is twice as long as the one before."""
+    factor = 1 + within.step * (2.0**steps - 1)
+    ahead = within.start * factor if up else within.start / factor
+    if not within.whole:
+        return _short(ahead)
+    return float(max(value + 1, round(ahead)) if up else min(value - 1, math.floor(ahead)))
 
 
-def _between(good: float, bad: float, within: Range) -> float | None:
+def _between(border: Border, good: float, bad: float, within: Range) -> float | None:
     if within.whole:
         return None if abs(bad - good) <= 1 else (good + bad) // 2
     least = NEAR_ZERO * (within.high - within.low) if within.low <= 0.0 else 0.0
     if abs(bad - good) <= within.tolerance * max(abs(good), abs(bad), least):
         return None
+    low, high = sorted((good, bad))
+    for side in (-1, 1) if border.aim is not None and border.aim > 0.0 else ():
+        value = _short((border.aim or 0.0) * (1 + side * within.tolerance / 2))
+        if low < value < high:
+            return value
     return _short((good + bad) / 2)
 
 

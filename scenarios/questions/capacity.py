@@ -1,27 +1,30 @@
 """The largest, or smallest, value of something at which a condition holds: the limit, its interval, and what binds.
 
-Each repetition has its own random numbers and its own border, found by bisection. Within a repetition all values are
-tried on the same random numbers (common random numbers), so that its border is sharp. The mean of the borders has an
-interval by Student's t. Values far from the borders are tried as well, to check that there is only one border.
+The rate model predicts the limit at once; exact runs prove it, beginning there. Each repetition has its own random
+numbers and its own border. Within a repetition all values are tried on the same random numbers (common random numbers),
+so that its border is sharp. The mean of the borders has an interval by Student's t. Where the rate model does not see
+all that matters, values far from the borders are tried as well, to check that there is only one border.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from scenarios.executing.progress import Audience
-from scenarios.files.documents import CLOSED, Number, Share
+from scenarios.files.documents import CLOSED, Number, Seconds, Share
 from scenarios.questions.bench import Bench
 from scenarios.questions.bisection import FAR, Border, Range, broken, search, spot_checks
 from scenarios.questions.condition import Condition
 from scenarios.questions.intervals import of_mean
 from scenarios.questions.knobs import Knob
+from scenarios.questions.prediction import LimitForecast, PredictedLimit
 from scenarios.questions.prober import Prober
 from scenarios.questions.resources import Resource, binding, resources
 from twin.errors import BadInput
@@ -29,8 +32,14 @@ from twin.randomness import child_seed
 from twin.scenario import Scenario
 from twin.steadiness import steady
 
+FIRST, MOST = 3, 10
+"""Repetitions if their number is not given: the first ones, and at most; of whole numbers always the most."""
+RUNS = 2.3
+"""Runs that a border takes which is sought beside another's: two, or more where chance moves it."""
+PROBED = 0.7
+"""The first run is at this share of the predicted limit: there what is used most is not full, and tells where it is."""
 CHECKED = 3
-"""Repetitions in which values far from the border are tried."""
+"""Longer runs."""
 CONFIDENCE = 0.95
 LONGER = 4
 """Longer runs last so many times as long."""
@@ -40,7 +49,9 @@ LONGER = 4
 class CapacityQuestion:
     """find: "max", the largest value of the knob for which the condition holds, or "min", the smallest.
 
-    between: where to look; None: it starts at the given value and doubles. precision: of each border, as a share.
+    between: where to look; None: around the predicted limit, or from the given value by doubling. precision: of each
+    border, as a share. replications: None: as many as make the mean as precise. full_length: all runs are as long as
+    the scenario says, also where shorter ones tell the same.
     """
 
     find: Literal["max", "min"]
@@ -48,7 +59,8 @@ class CapacityQuestion:
     condition: Condition
     between: tuple[float, float] | None = None
     precision: float = 0.01
-    replications: int = 10
+    replications: int | None = None
+    full_length: bool = False
 
     def range(self, scenario: Scenario) -> Range:
         """Where to search. Raises BadInput if no limits are given and the knob does not stand at a number above 0."""
@@ -66,10 +78,10 @@ class CapacityQuestion:
         if whole:
             low, high, start = max(1.0, math.ceil(low)), float(math.floor(high)), float(math.floor(max(1, start)))
         upward, bounded = self.find == "max", self.between is not None
-        return Range(float(start), low, high, upward, self.precision, whole, bounded)
+        return Range(float(start), low, high, upward, self.precision, whole, bounded, jumps=bounded)
 
 
-Status = Literal["found", "always", "never", "sometimes"]
+Status = Literal["found", "always", "never", "sometimes", "predicted"]
 Whole = int | float
 """Numbers of replicas and hosts stay whole numbers in documents."""
 
@@ -78,13 +90,14 @@ Whole = int | float
 class ResourceAtLimit:
     """How full a resource is just before the limit (used), and just beyond it (used_beyond).
 
-    kind: operator, CPU, memory, network card or link. used: the share in use; for an operator, of its replicas' time.
-    head_room: how many times as much it could bear.
+    kind: operator, CPU, memory, network card or link. used: the share in use; of an operator, of the time of its
+    busiest subtask; even: of all of its subtasks together. head_room: how many times as much it could bear.
     """
 
     kind: str
     name: str
     used: Share
+    even: Share
     head_room: Number
     used_beyond: Number
 
@@ -103,11 +116,13 @@ class CapacityAnswer:
     """The answer of `twin capacity`. Values are in the unit of what is varied (`of`); `while` is the condition.
 
     status: `found`; or the condition holds at all values tried (`always`), at none (`never`), or has no limit in some
-    repetitions (`sometimes`). value: the mean of the repetitions' borders, with its 95 % interval; for whole numbers, a
-    value at which it held in all. share_that_holds95: the share of all runs, at least, in which it holds there.
-    longer_runs_fail: how many of three runs that last four times as long fail. fails_first: the terms of the condition
-    that fail beyond the limit, and in how many runs. values: all that were tried. holds: whether it held, by repetition
-    and value.
+    repetitions (`sometimes`); or there were no runs (`predicted`). predicted: what the rate model says. value: the mean
+    of the repetitions' borders, with its 95 % interval; for whole numbers, a value at which it held in all.
+    share_that_holds95: the share of all runs, at least, in which it holds there. longer_runs_fail: how many of three
+    runs that last four times as long fail. one_limit_by: whether runs far from the limit or the rate model say that
+    there is no other. fails_first: the terms of the condition that fail beyond the limit, and in how many runs. run_s:
+    length of the runs. values: all that were tried. holds: whether it held, by repetition and value. warnings: of the
+    runs just inside the limit.
     """
 
     scenario: str
@@ -115,9 +130,11 @@ class CapacityAnswer:
     of: str
     while_: Annotated[str, Field(alias="while")]
     status: Status
+    predicted: PredictedLimit
     replications: int
     seed: int
     precision: float
+    run_s: Seconds
     value: Whole | None = None
     interval95: tuple[Whole, Whole] | None = None
     holds_in_all: Whole | None = None
@@ -125,14 +142,16 @@ class CapacityAnswer:
     share_that_holds95: Share | None = None
     longer_runs_fail: int | None = None
     looked_at: tuple[float, ...] | None = None
-    monotone: bool
-    contradiction: Contradiction | None
-    fails_first: Mapping[str, int]
-    not_valid: str | None
-    binds: str
-    resources: tuple[ResourceAtLimit, ...]
-    values: tuple[float, ...]
-    holds: tuple[Mapping[str, bool], ...]
+    monotone: bool = True
+    contradiction: Contradiction | None = None
+    one_limit_by: Literal["runs", "rates"] = "rates"
+    fails_first: Mapping[str, int] = field(default_factory=dict)
+    not_valid: str | None = None
+    binds: str = ""
+    resources: tuple[ResourceAtLimit, ...] = ()
+    values: tuple[float, ...] = ()
+    holds: tuple[Mapping[str, bool], ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class Limit(NamedTuple):
@@ -146,39 +165,122 @@ class Limit(NamedTuple):
 
 
 def capacity(
-    scenario: Scenario, question: CapacityQuestion, bench: Bench, seed: int, audience: Audience
+    scenario: Scenario,
+    question: CapacityQuestion,
+    bench: Bench,
+    seed: int,
+    audience: Audience,
+    predicted: Callable[[CapacityAnswer], None] = lambda _answer: None,
+    prove: bool = True,
 ) -> CapacityAnswer:
-    """Finds the limit. Raises BadInput if no value gives a valid scenario, or there is no number to start from."""
+    """Finds the limit. Raises BadInput if no value gives a valid scenario, or there is no number to start from.
+
+    predicted: told what the rate model says before the first run. prove: else that is the answer.
+    """
     within = question.range(scenario)
     prober = Prober(scenario, question.knob, question.condition, bench, audience, seed)
-    borders = search(prober.ask, question.replications, within)
+    forecast = LimitForecast(prober, within)
+    first = CapacityAnswer(
+        scenario=scenario.name,
+        find=question.find,
+        of=question.knob.name,
+        while_=question.condition.text,
+        status="predicted",
+        predicted=forecast.predicted,
+        replications=0,
+        seed=seed,
+        precision=question.precision,
+        run_s=scenario.run.horizon_s,
+    )
+    predicted(first)
+    if not prove:
+        return first
+    run = None if question.full_length else forecast.shorter()
+    if run is not None:
+        prober = replace(prober, scenario=scenario.model_copy(update={"run": run}), refused={}, cases={})
+    return _proved(first, prober, forecast, within, question.replications)
+
+
+def _proved(
+    first: CapacityAnswer, prober: Prober, forecast: LimitForecast, within: Range, replications: int | None
+) -> CapacityAnswer:
+    borders = _borders(prober, within, forecast.predicted.value, replications)
     if not any(border.seen and prober.at(value) for border in borders for value in border.seen):
         raise BadInput(next(iter(prober.refused.values())))
     status = _status(borders)
     looked_at = tuple(sorted({value for border in borders for value in border.seen}))
     limit = _limit(borders, within) if status == "found" else None
-    longer_runs_fail = None if limit is None else _longer_runs_fail(prober, limit, within)
-    _check(prober, borders, within)
+    longer = limit is not None and not (forecast.complete and forecast.lasts)
+    longer_runs_fail = _longer_runs_fail(prober, limit, within) if longer and limit is not None else None
+    single = status == "found" and forecast.single()
+    if not single:
+        _check(prober, borders, within)
     reason = _reason(prober, borders, known=limit is not None)
     broken_borders = (broken(border.seen, within.upward) for border in borders)
     contradictions = [values for values in broken_borders if values is not None]
-    return CapacityAnswer(
-        scenario=scenario.name,
-        find=question.find,
-        of=question.knob.name,
-        while_=question.condition.text,
+    enough = status == "always" and within.whole and not within.upward and within.low == 1.0  # there is no less
+    known: dict[str, Any] = {"looked_at": looked_at, "value": 1 if enough else None}
+    return replace(
+        first,
         status=status,
-        replications=question.replications,
-        seed=seed,
-        precision=question.precision,
-        **({"looked_at": looked_at} if limit is None else limit._asdict()),
+        replications=len(borders),
+        run_s=prober.scenario.run.horizon_s,
+        **(known if limit is None else limit._asdict()),
         longer_runs_fail=longer_runs_fail,
         monotone=not contradictions,
         contradiction=Contradiction(*contradictions[0]) if contradictions else None,
+        one_limit_by="rates" if single else "runs",
         **reason._asdict(),
         values=tuple(sorted({value for border in borders for value in border.seen})),
         holds=tuple({str(value): holds for value, holds in sorted(border.seen.items())} for border in borders),
+        warnings=_warnings(prober, borders),
     )
+
+
+def _borders(prober: Prober, within: Range, predicted: float | None, replications: int | None) -> list[Border]:
+    """The border of each repetition. The first is sought around the predicted limit, the others beside the first."""
+    count = replications or (MOST if within.whole else FIRST)
+    start = within if predicted is None else within.near(_probed(prober, within, predicted, count))
+    borders = search(prober.ask, [0], start, prober.aim)
+    beside = start
+    good, bad = borders[0].good, borders[0].bad
+    if good is not None and bad is not None and min(good, bad) > 0.0:
+        beside = replace(start, start=good, step=max(good, bad) / min(good, bad) - 1.0, jumps=False)
+    while len(borders) < count:
+        borders += search(prober.ask, range(len(borders), count), beside, prober.aim)
+        if replications is None and not within.whole and all(border.found for border in borders):
+            count = min(MOST, _needed(borders, within))
+    return borders
+
+
+def _probed(prober: Prober, within: Range, predicted: float, count: int) -> float:
+    """Where to begin: where a first run, somewhat below the predicted limit, says. Announces what the proof takes."""
+    at = max(within.low, PROBED * predicted) if prober.about_rates else predicted
+    if prober.outcomes([(0, at)])[0] is None:
+        return predicted
+    aim = prober.aim(0, at)
+    start = predicted if aim is None else min(within.high, aim * (1 - within.tolerance / 2))
+    case = prober.at(start)
+    if case is not None:
+        runs = RUNS * count
+        cpu_s, length_s = runs * prober.bench.effort_s(case), case.run.horizon_s
+        prober.audience.stage(f"the proof takes about {cpu_s:.2g} CPU seconds: {runs:.0f} runs of {length_s:g} s")
+    return start
+
+
+def _needed(borders: Sequence[Border], within: Range) -> int:
+    """How many repetitions make the mean of the borders as precise as each of them is."""
+    known = of_mean(np.array([border.middle(within.whole) for border in borders]), "")
+    wanted = within.tolerance * abs(known.mean)
+    share = (known.chance or 0.0) / wanted if wanted else 0.0
+    return len(borders) if share <= 1.0 else max(len(borders) + 1, math.ceil(len(borders) * share**2))
+
+
+def _warnings(prober: Prober, borders: Sequence[Border]) -> tuple[str, ...]:
+    inside = [(index, border.good) for index, border in enumerate(borders) if border.good is not None]
+    made = [outcome for outcome in prober.outcomes(inside) if outcome is not None]
+    alike = {re.sub(r"\d", "", warning): warning for outcome in made for warning in reversed(outcome.warnings)}
+    return tuple(reversed(alike.values()))
 
 
 def _status(borders: Sequence[Border]) -> Status:
@@ -211,10 +313,10 @@ def _limit(borders: Sequence[Border], within: Range) -> Limit:
 
 
 def _check(prober: Prober, borders: Sequence[Border], within: Range) -> None:
-    """Tries values far from the border (if there is none, from the start) in some repetitions, and notes results."""
+    """Tries values far from the border (without one, from the start) in the first repetition, and notes the results."""
     asked = [
         (index, value)
-        for index, border in enumerate(borders[:CHECKED])
+        for index, border in enumerate(borders[:1])
         for value in spot_checks(within, border.middle(within.whole) if border.found else within.start)
         if value not in border.seen and prober.at(value) is not None
     ]

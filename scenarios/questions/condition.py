@@ -56,6 +56,11 @@ class Condition:
     text: str
     terms: tuple[Term, ...]
 
+    @property
+    def metrics(self) -> frozenset[str]:
+        """The full names of all metrics in it."""
+        return frozenset().union(*(term.metrics for term in self.terms))
+
     def holds(self, found: Measures) -> bool:
         """Of one run."""
         return not self.failing(found)

@@ -18,11 +18,12 @@ FILE = "runs.jsonl"
 
 
 class RunOutcome(NamedTuple):
-    """What is kept of a run. course: columns by period, if the question needs them."""
+    """What is kept of a run. course: columns by period, if the question needs them. cpu_s: what it took to simulate."""
 
     measures: Measures
     warnings: tuple[str, ...] = ()
     course: Mapping[str, Sequence[float]] | None = None
+    cpu_s: float = 0.0
 
 
 @dataclass

@@ -1,20 +1,23 @@
-"""Knobs: what can be varied in a scenario. A knob is a value at a path, or the number of replicas of an operator.
+"""Knobs: what can be varied in a scenario: a value at a path, the replicas of an operator, or the load of all sources.
 
 A knob is a pure function from a scenario and a value to a scenario.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from optimizers.requirements import at_rate
 from twin.errors import BadInput, suggest
 from twin.overrides import put, value_at
 from twin.scenario import Scenario
 
 REPLICAS = "replicas of "
 SEED = "run.seed"
+LOAD = "load"
 
 
 class Knob(Protocol):
@@ -92,10 +95,34 @@ class ReplicasKnob:
         return put(scenario, "plan", plan, f"{self.flag} {self.name}={value}")
 
 
+@dataclass(frozen=True, slots=True)
+class LoadKnob:
+    """The rates of all sources by one factor: 1 is as given, 1.5 half as much again."""
+
+    flag: str
+    name: str = LOAD
+
+    def whole(self, scenario: Scenario) -> bool:
+        """Never."""
+        return False
+
+    def given(self, scenario: Scenario) -> float:
+        """Once what the scenario says."""
+        return 1.0
+
+    def turned(self, scenario: Scenario, value: Any) -> Scenario:
+        """Raises BadInput unless the factor is a number above 0."""
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0.0 < value < math.inf:
+            raise BadInput(f"{self.flag} {self.name}: {value!r} times the rates; give a number above 0, such as 1.5")
+        return at_rate(scenario, float(value))
+
+
 def knob(name: str, flag: str, places: Sequence[str] = ()) -> Knob:
     """The knob that users call `name`; only its use shows whether it exists. Raises BadInput for the seed."""
     if name == SEED:
         raise BadInput(f"{flag} {name}: replications have seeds of their own; use --seed and --replications")
+    if name == LOAD:
+        return LoadKnob(flag)
     if name.startswith(REPLICAS):
         return ReplicasKnob(name.removeprefix(REPLICAS).strip(), flag, tuple(places))
     if places:

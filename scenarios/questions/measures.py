@@ -46,6 +46,8 @@ def measures(run: Run) -> dict[str, float]:
     }
     for operator in run.operators:
         named |= _totals(f"operators.{operator.operator}", operator)
+        busiest = operator.busiest
+        named[f"operators.{operator.operator}.busiest"] = operator.busy if busiest is None else busiest.busy
     for host in run.hosts:
         named |= _totals(f"hosts.{host.host}", host)
     for link in run.links:
@@ -60,12 +62,14 @@ def of(found: Measures, name: str) -> float:
 
 def names(scenario: Scenario) -> list[str]:
     """The names of all measures that a run of the scenario can have."""
+    operators = [operator.name for operator in scenario.query.operators]
     hosts = [host.name for host in scenario.cluster.hosts]
     ends = [link.between for link in scenario.cluster.links]
     links = [*hosts, *(f"{a}->{b}" for a, b in ends), *(f"{b}->{a}" for a, b in ends)]
     return [
         *WHOLE_JOB,
-        *_fields("operators", [operator.name for operator in scenario.query.operators], OperatorTotals),
+        *_fields("operators", operators, OperatorTotals),
+        *(f"operators.{name}.busiest" for name in operators),
         *_fields("hosts", hosts, HostTotals),
         *_fields("links", links, LinkTotals),
     ]

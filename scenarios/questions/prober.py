@@ -10,10 +10,16 @@ from scenarios.questions.bench import Bench, Job
 from scenarios.questions.condition import Condition
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import Knob
+from scenarios.questions.resources import resources
 from twin.errors import BadInput
+from twin.metrics import BACKPRESSURE_SHARE
 from twin.randomness import child_seed
 from twin.scenario import Scenario
 
+RATES = ("load", "rate_per_s")
+"""How the names of knobs end that turn the rates of sources."""
+IDLE = 0.2
+"""What is used less says little of where it would be full."""
 LONG_S = 10.0
 """Progress is shown for runs that take longer than so many CPU seconds together."""
 
@@ -48,6 +54,28 @@ class Prober:
         ]
         made = iter(self._made(jobs))
         return [None if case is None else next(made) for case in cases]
+
+    def aim(self, index: int, value: float) -> float | None:
+        """About where the border is, judged by a run at `value`.
+
+        A job that keeps up has its border where what is used most would be full. One that does not keep up has it at a
+        rate of which it would read all but a hundredth. None unless the condition is about backpressure alone, and the
+        knob turns rates.
+        """
+        scenario, outcome = self.at(value), self.outcomes([(index, value)])[0]
+        if scenario is None or outcome is None or not self.about_rates:
+            return None
+        offered = sum(law.mean_rate_per_s for law in scenario.workload.arrivals.values())
+        read = 1.0 - outcome.measures["backpressure_per_s"] / max(offered, 1e-300)
+        if outcome.measures["backpressured"]:
+            return value * read / (1.0 - BACKPRESSURE_SHARE)
+        used = [resource.used for resource in resources(scenario, [outcome]) if resource.kind != "memory"]
+        return value / used[0] / (1.0 - BACKPRESSURE_SHARE) if used and used[0] > IDLE else None
+
+    @property
+    def about_rates(self) -> bool:
+        """Whether the question is up to which rates the job keeps up."""
+        return self.condition.metrics == {"backpressured"} and self.knob.name.endswith(RATES)
 
     def _made(self, jobs: Sequence[Job]) -> list[RunOutcome]:
         """Makes the runs, and shows progress if they take long."""

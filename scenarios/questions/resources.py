@@ -19,12 +19,13 @@ NO_SPARE = 0.99
 
 
 class Resource(NamedTuple):
-    """kind: operator, CPU, memory, network card or link. used: the share in use, the mean over runs; for an operator,
-    the share of its replicas' time."""
+    """kind: operator, CPU, memory, network card or link. used: the share in use, the mean over runs; of an operator,
+    the share of the time of its busiest subtask, as that one is full first. even: of all of its subtasks together."""
 
     kind: str
     name: str
     used: float
+    even: float
 
     @property
     def head_room(self) -> float | None:
@@ -44,18 +45,19 @@ def without_spare(scenario: Scenario, outcomes: Sequence[RunOutcome]) -> list[st
 
 def resources(scenario: Deployment, outcomes: Sequence[RunOutcome]) -> list[Resource]:
     """All resources that are used at all, the fullest first."""
-    listed = [
-        Resource("operator", operator.name, _mean(outcomes, f"operators.{operator.name}.busy"))
-        for operator in scenario.query.operators
-    ]
+    shares = []
     for host in scenario.cluster.hosts:
-        listed.append(Resource("CPU", host.name, _mean(outcomes, f"hosts.{host.name}.cpu")))
-        listed.append(Resource("memory", host.name, _mean(outcomes, f"hosts.{host.name}.memory_mb") / host.ram_mb))
-        listed.append(Resource("network card", host.name, _mean(outcomes, f"links.{host.name}.utilisation")))
+        shares.append(("CPU", host.name, _mean(outcomes, f"hosts.{host.name}.cpu")))
+        shares.append(("memory", host.name, _mean(outcomes, f"hosts.{host.name}.memory_mb") / host.ram_mb))
+        shares.append(("network card", host.name, _mean(outcomes, f"links.{host.name}.utilisation")))
     for link in scenario.cluster.links:
         for ends in (link.between, link.between[::-1]):
             name = "->".join(ends)
-            listed.append(Resource("link", name, _mean(outcomes, f"links.{name}.utilisation")))
+            shares.append(("link", name, _mean(outcomes, f"links.{name}.utilisation")))
+    listed = [Resource(kind, name, used, used) for kind, name, used in shares]
+    for operator in scenario.query.operators:
+        busy, busiest = (_mean(outcomes, f"operators.{operator.name}.{which}") for which in ("busy", "busiest"))
+        listed.append(Resource("operator", operator.name, max(busy, busiest), busy))
     return sorted((resource for resource in listed if resource.used > 0.0), key=lambda resource: -resource.used)
 
 
@@ -66,10 +68,21 @@ def binding(listed: Sequence[Resource], scenario: Scenario) -> str:
         return ""
     hosts = {resource.name for resource in full if resource.kind == "CPU"}
     operators = [resource for resource in full if resource.kind == "operator"]
-    words = [f"operator {busy.name} on {_hosts(busy.name, scenario)} ({busy.used:.0%} busy)" for busy in operators]
+    words = [f"operator {busy.name} on {_hosts(busy.name, scenario)} ({_busy(busy)})" for busy in operators]
     words += [f"{other.kind} of {other.name} ({other.used:.0%})" for other in full if other.kind != "operator"]
-    alone = bool(operators) and not hosts and len(full) == len(operators)
+    alone = bool(operators) and not hosts and len(full) == len(operators) and not any(map(_uneven, operators))
     return " and ".join(words) + ("; its hosts have cores to spare for more replicas" if alone else "")
+
+
+def _busy(operator: Resource) -> str:
+    if not _uneven(operator):
+        return f"{operator.used:.0%} busy"
+    return f"its busiest subtask {operator.used:.0%} busy, all of them {operator.even:.0%}"
+
+
+def _uneven(operator: Resource) -> bool:
+    """Whether one subtask is full while all of them together are not."""
+    return operator.even < FULL <= operator.used
 
 
 def _hosts(operator: str, scenario: Scenario) -> str:

@@ -26,15 +26,43 @@ def told(answer: CapacityAnswer) -> Presentation:
     return Presentation(
         heading=f"{answer.scenario}: capacity",
         sentences=[*_limit(answer), *_shape(answer), *_why(answer)],
+        notes=[f"warning: {warning}" for warning in answer.warnings],
         tables=[_resources(answer)] if answer.resources else [],
         rows=_rows(answer),
-        figure=partial(_figure, answer),
+        figure=partial(_figure, answer) if answer.values else None,
     )
+
+
+def predicted(answer: CapacityAnswer) -> str:
+    """What the rate model says, without a run, in a sentence."""
+    limit = answer.predicted
+    ignored = f" (it ignores {'; '.join(limit.ignores)})" if limit.ignores else ""
+    if limit.value is None:
+        where = "holds wherever it looks" if limit.status == "always" else "holds nowhere"
+        return f"predicted by rates: {answer.while_} {where}{ignored}"
+    value, binds = f"{_value(limit.value)}{_long_runs(answer)}", f"; what binds: {limit.binds}" if limit.binds else ""
+    return f"predicted by rates: {answer.of} {value}, the {_end(answer)} while {answer.while_}{binds}{ignored}"
+
+
+def _long_runs(answer: CapacityAnswer) -> str:
+    """What is predicted of long runs, if that is another limit."""
+    value, far = answer.predicted.value, answer.predicted.in_long_runs
+    if value is None or far is None or abs(far - value) <= answer.precision * abs(value):
+        return ""
+    return f" ({_value(far)} in runs of a day)"
+
+
+def _value(value: float) -> str:
+    return f"{value:,.4g}" if abs(value) < 1000 else f"{float(f'{value:.4g}'):,.0f}"
 
 
 def _limit(answer: CapacityAnswer) -> Iterator[str]:
     of, runs, end = answer.of, answer.replications, _end(answer)
-    if answer.value is None or answer.interval95 is None or answer.borders is None:
+    if answer.status == "predicted":
+        yield predicted(answer)
+    elif answer.status == "always" and answer.value is not None:
+        yield f"{of}: {answer.value} is enough in all {runs} runs, and there is no less: {answer.while_}"
+    elif answer.value is None or answer.interval95 is None or answer.borders is None:
         yield _nothing_found(answer)
     elif answer.share_that_holds95 is not None:
         yield f"{of}: {answer.value:,}, the {end} at which it holds in all {runs} runs: {answer.while_}"
@@ -47,7 +75,10 @@ def _limit(answer: CapacityAnswer) -> Iterator[str]:
         value = rounding.number(answer.value, (high - low) / 2) or number(answer.value)
         yield f"{of}: {value} (95 % interval of the mean over {runs} runs), the {end} while {answer.while_}"
         side = "up to" if answer.find == "max" else "from"
-        yield f"in every one of the {runs} runs it holds {side} {cell(answer.holds_in_all)}"
+        length = f" of {answer.run_s:g} s"
+        yield f"in every one of the {runs} runs{length} it holds {side} {cell(answer.holds_in_all)}"
+        if answer.predicted.value is not None:
+            yield f"predicted by rates: {_value(answer.predicted.value)}{_long_runs(answer)}"
 
 
 def _end(answer: CapacityAnswer) -> str:
@@ -73,7 +104,8 @@ def _shape(answer: CapacityAnswer) -> Iterator[str]:
         fails, holds = number(answer.contradiction.fails_at), number(answer.contradiction.holds_at)
         yield f"careful: there is more than one limit: the condition fails at {fails} and holds again at {holds}"
     elif answer.status == "found":
-        yield f"consistent at all {len(answer.values)} values tried: there is one limit"
+        other = "" if answer.one_limit_by == "runs" else ", and no other is predicted"
+        yield f"consistent at all {len(answer.values)} values tried: there is one limit{other}"
     if (answer.longer_runs_fail or 0) > MOST_BY_CHANCE:
         yield (
             "careful: the runs are too short: just inside the limit the condition fails in runs four times as long, "

@@ -12,7 +12,7 @@ from streamtwin.cli.given import PolicyName, ScenarioName
 if TYPE_CHECKING:
     from scenarios.questions.knobs import Knob
 
-WHAT = "A path such as workload.arrivals.clicks.rate_per_s, 'replicas of OPERATOR', or hosts."
+WHAT = "A path such as workload.arrivals.clicks.rate_per_s, load (all sources), 'replicas of OPERATOR', or hosts."
 
 
 def capacity(
@@ -28,20 +28,32 @@ def capacity(
     ] = "not backpressured",
     between: Annotated[
         str | None,
-        typer.Option("--between", metavar="LOW..HIGH", help="Where to look. Default: doubling from the given value."),
+        typer.Option("--between", metavar="LOW..HIGH", help="Where to look. Default: around the prediction."),
     ] = None,
     on: Annotated[
         str | None, typer.Option("--on", metavar="HOST,...", help="Hosts of the replicas, in turn. Default: as now.")
     ] = None,
     policy: PolicyName = None,
-    replications: Annotated[int, typer.Option("--replications", metavar="N", help="Runs at each value.")] = 10,
+    replications: Annotated[
+        int | None,
+        typer.Option("--replications", metavar="N", help="Runs at each value. Default: 3, up to 10 for the precision."),
+    ] = None,
     precision: Annotated[
         str, typer.Option("--precision", metavar="SHARE", help="How precisely the limit of each run is found.")
     ] = "1%",
+    predict_only: Annotated[
+        bool, typer.Option("--predict-only", help="Answer by the rate model alone, at once, without a run.")
+    ] = False,
+    full_length: Annotated[
+        bool, typer.Option("--full-length", help="Make no shorter runs, even where they tell the same.")
+    ] = False,
 ) -> None:
     """The largest rate that a job bears, or the fewest replicas or hosts that it needs; and what binds.
 
+    The rate model predicts the limit at once; exact runs prove it.
+
     Examples: `twin capacity edge-filter --find-max workload.arrivals.sensors.rate_per_s` ·
+    `twin capacity smart-grid --find-max load --predict-only` ·
     `twin capacity rush-hour-scaling --find-min "replicas of match" --on worker-1,worker-2` ·
     `twin capacity smart-grid --find-min hosts --while "not backpressured and e2e_latency_s.p99 < 500ms"`
     """
@@ -51,13 +63,14 @@ def capacity(
     from scenarios.questions.condition import condition
     from scenarios.questions.ranges import bounds, share
     from scenarios.questions.replications import Wanted
-    from streamtwin.answers.capacity import told
+    from streamtwin.answers.capacity import predicted, told
     from twin.errors import BadInput
 
     if (find_max is None) == (find_min is None):
         raise BadInput("give either --find-max or --find-min, such as --find-max workload.arrivals.SOURCE.rate_per_s")
     loaded = asking.scenario(scenario, "capacity")
-    Wanted(replications).check()
+    if replications is not None:
+        Wanted(replications).check()
     question = asked.CapacityQuestion(
         "max" if find_min is None else "min",
         _knob(find_max or find_min or "", "--find-max" if find_min is None else "--find-min", on),
@@ -65,6 +78,7 @@ def capacity(
         None if between is None else bounds(between, "--between"),
         share(precision),
         replications,
+        full_length,
     )
     job = loaded if policy is None else set_value(loaded, f"policy={policy}", "--policy")
     keyed = {"find": question.find, "of": question.knob.name, "while": while_, "on": on, "seed": loaded.run.seed}
@@ -72,7 +86,8 @@ def capacity(
         bench.check(job)
         question.range(job)
         asking.keep(bench, {"command": "capacity", "case": single_run.key(job), **keyed})
-        answer = asked.capacity(job, question, bench, loaded.run.seed, asking.terminal)
+        said = lambda answer: asking.terminal.stage(predicted(answer))  # noqa: E731
+        answer = asked.capacity(job, question, bench, loaded.run.seed, asking.terminal, said, not predict_only)
     asking.answered(answer, told)
 
 

@@ -143,8 +143,10 @@ def capacity(
     between: tuple[float, float] | None = None,
     on: Sequence[str] = (),
     policy: str | None = None,
-    replications: int = 10,
+    replications: int | None = None,
     precision: float = 0.01,
+    prove: bool = True,
+    full_length: bool = False,
     seed: int | None = None,
     workers: int = 1,
     master: str | None = None,
@@ -152,24 +154,27 @@ def capacity(
 ) -> Answer:
     """The largest value of something, or the smallest, while a condition holds, and what binds: `twin capacity`.
 
-    find_max, find_min: one of both, a path such as `workload.arrivals.clicks.rate_per_s`, `replicas of OPERATOR`, or
-    `hosts`. between: where to look. on: hosts of replicas, in turn. precision: of the limit of each run, as a share.
-    Raises BadInput for what cannot be.
+    find_max, find_min: one of both, a path such as `workload.arrivals.clicks.rate_per_s`, `load`, `replicas of
+    OPERATOR`, or `hosts`. between: where to look. on: hosts of replicas, in turn. precision: of the limit of each run,
+    as a share. replications: None: 3, and up to 10 for the precision. prove: by runs; else the rate model's prediction
+    is the answer. full_length: no run is shorter than the scenario says. Raises BadInput for what cannot be.
     """
     if (find_max is None) == (find_min is None):
         raise BadInput("capacity: give either find_max or find_min, such as 'workload.arrivals.SOURCE.rate_per_s'")
     find: Literal["max", "min"] = "min" if find_max is None else "max"
     given, flag, what = _given(scenario, seed), f"find_{find}", find_max or find_min or ""
-    Wanted(replications).check()
+    if replications is not None:
+        Wanted(replications).check()
     ends = None if between is None else (float(between[0]), float(between[1]))
     turn = HostsKnob(flag) if what == HOSTS else knob(what, flag, on)
     question = of_capacity.CapacityQuestion(
-        find, turn, condition(while_, given, "while_"), ends, precision, replications
+        find, turn, condition(while_, given, "while_"), ends, precision, replications, full_length
     )
     job = given if policy is None else given.with_policy(policy)
     question.range(job)
     with Runs(workers, master, audience).bench([Variant(given.name, job)]) as bench:
-        return _told("capacity", of_capacity.capacity(job, question, bench, given.run.seed, audience))
+        answer = of_capacity.capacity(job, question, bench, given.run.seed, audience, prove=prove)
+        return _told("capacity", answer)
 
 
 def dry_run(

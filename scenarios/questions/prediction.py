@@ -1,0 +1,177 @@
+"""What the rate model says of a run, in milliseconds, under the names by which questions judge simulated runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from scenarios.files.documents import Number
+from scenarios.questions.bisection import Border, Range, broken, search, spot_checks
+from scenarios.questions.kept import RunOutcome
+from scenarios.questions.measures import Measures
+from scenarios.questions.prober import Prober
+from scenarios.questions.resources import binding, resources
+from twin.rates.model import RateModel
+from twin.scenario import RunSettings, Scenario
+from twin.steadiness import memory_s, slides_s, steady
+
+FINER = 4
+"""A prediction is so many times as precise as what is proved, as it costs next to nothing."""
+RECORDS = 32
+"""Over n records the backlog of a job that is just full strays by sqrt(2 n) of them (Poisson arrivals and services of
+a coefficient of variation of 1); over 32 / precision^2 records that is a quarter of the precision."""
+PAUSES = 10
+"""A shortened run has so many pauses for garbage collection of each host, or more."""
+SHORTER = 0.6
+"""Runs are shortened to this share of their length or less, or not at all."""
+Status = Literal["found", "always", "never"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedLimit:
+    """What the rate model says of the limit, without a run, in the unit of what is varied.
+
+    value: of runs as long as the scenario's; in_long_runs: of a day; both null unless `found`. ignores: what of the
+    scenario and the condition makes no difference to it.
+    """
+
+    status: Status
+    value: Number
+    in_long_runs: Number
+    binds: str
+    ignores: tuple[str, ...]
+
+
+def measures_predicted(scenario: Scenario, model: RateModel | None = None) -> Measures:
+    """The measures that the rate model knows; those that it does not know are missing."""
+    with np.errstate(all="ignore"):
+        answer = (model or RateModel()).answer(scenario, [scenario.plan])
+    costs = {name: float(values[0]) for name, values in answer.costs.by_metric.items()}
+    known = {
+        "throughput_per_s": costs["throughput_per_s"],
+        "processing_latency_s.mean": costs["processing_latency_s"],
+        "e2e_latency_s.mean": costs["e2e_latency_s"],
+        "backpressured": float(costs["backpressured"] > 0.5),
+        "success": float(costs["success"] >= 0.5),
+    }
+    for number, name in enumerate(answer.operators):
+        busy = answer.busy_cores[0, number] / max(answer.speed[0, number], 1e-300)
+        known[f"operators.{name}.busy"] = float(min(1.0, busy))
+        known[f"operators.{name}.busiest"] = float(answer.busiest_used[0, number])
+    for number, host in enumerate(scenario.cluster.hosts):
+        known[f"hosts.{host.name}.cpu"] = float(answer.cpu[0, number])
+        known[f"hosts.{host.name}.memory_mb"] = float(answer.memory[0, number] * host.ram_mb)
+        known[f"links.{host.name}.utilisation"] = float(answer.nic[0, number])
+    return known
+
+
+class LimitForecast:
+    """The limit of a question as the rate model sees it. predicted: the answer; seen: whether it holds, by value."""
+
+    def __init__(self, prober: Prober, within: Range) -> None:
+        self._prober, self._within = prober, within
+        self.seen: dict[float, bool] = {}
+        border = self._border(RateModel())
+        self.seen = dict(border.seen)
+        status: Status = "found" if border.found else "always" if border.bad is None else "never"
+        value = border.middle(within.whole) if border.found else None
+        long_run = value and self._border(RateModel().lasting(), value)
+        self.predicted = PredictedLimit(
+            status=status,
+            value=value,
+            in_long_runs=long_run.middle(within.whole) if long_run and long_run.found else None,
+            binds=self._binds(border) if border.found else "",
+            ignores=self._ignored(),
+        )
+
+    @property
+    def complete(self) -> bool:
+        """Whether a limit is predicted, and the model knows all metrics of the condition and whatever happens."""
+        scenario = self._prober.scenario
+        unknown = self._prober.condition.metrics - measures_predicted(scenario).keys()
+        return self.predicted.value is not None and not (unknown or scenario.events or scenario.policy)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether runs of a day have the same limit, but for half the precision."""
+        value, long_run = self.predicted.value, self.predicted.in_long_runs
+        return value is not None and long_run is not None and self._near(value, long_run)
+
+    def single(self) -> bool:
+        """Whether it also predicts, for values far from the limit, that there is no other limit."""
+        if not self.complete or self.predicted.value is None:
+            return False
+        for value in spot_checks(self._within, self.predicted.value):
+            self.seen[value] = self._holds(value, RateModel())
+        return broken(self.seen, self._within.upward) is None
+
+    def shorter(self) -> RunSettings | None:
+        """Shorter runs that tell whether the job keeps up as well as the scenario's own; None: as they are.
+
+        They have whole windows, all of them full, and so many records that chance matters little. The load must stay as
+        it is, and such short runs must be predicted to have the limit of runs of a day: channels that fill hide an
+        overload.
+        """
+        value = self.predicted.value
+        scenario = None if value is None or not self.complete else self._prober.at(value)
+        if scenario is None or self._within.whole or self._prober.condition.metrics != {"backpressured"}:
+            return None
+        if not self.lasts or not steady(scenario, scenario.events, scenario.policy is not None):
+            return None
+        run, noise, window_s = scenario.run, scenario.engine.noise, memory_s(scenario)
+        rate_per_s = sum(law.mean_rate_per_s for law in scenario.workload.arrivals.values())
+        needed_s = max(
+            RECORDS / self._within.tolerance**2 / max(rate_per_s, 1e-300),
+            PAUSES * (noise.gc_interval_s or 0.0) if run.noise else 0.0,
+        )
+        whole_s = max(window_s, run.period_s)
+        filled_s = window_s - min(slides_s(scenario), default=0.0)
+        measured_s = whole_s * math.ceil(needed_s / whole_s)
+        while True:
+            warmup_s = run.period_s * math.ceil(max(filled_s, measured_s / 4) / run.period_s)
+            settings = run.model_copy(
+                update={"warmup_s": min(run.warmup_s, warmup_s), "horizon_s": min(run.warmup_s, warmup_s) + measured_s}
+            )
+            if settings.horizon_s > SHORTER * run.horizon_s:
+                return None
+            border = self._border(RateModel(), value, settings)
+            if border.found and self._near(border.middle(whole=False), value or 0.0):
+                return settings
+            measured_s *= 2
+
+    def _near(self, one: float, other: float) -> bool:
+        return abs(one - other) <= self._within.tolerance / 2 * abs(other)
+
+    def _border(self, model: RateModel, start: float | None = None, run: RunSettings | None = None) -> Border:
+        finer = replace(self._within, tolerance=self._within.tolerance / FINER)
+        if start is not None:
+            finer = finer.near(start)
+
+        def ask(asked: Sequence[tuple[int, float]]) -> list[bool]:
+            return [self._holds(value, model, run) for _, value in asked]
+
+        return search(ask, [0], finer)[0]
+
+    def _holds(self, value: float, model: RateModel, run: RunSettings | None = None) -> bool:
+        scenario = self._prober.at(value)
+        if scenario is None:
+            return False
+        if run is not None:
+            scenario = scenario.model_copy(update={"run": run})
+        known = measures_predicted(scenario, model)
+        return all(term.test(known) for term in self._prober.condition.terms if term.metrics <= known.keys())
+
+    def _binds(self, border: Border) -> str:
+        ends = [self._prober.at(value) for value in (border.bad, border.good) if value is not None]
+        at = next(scenario for scenario in ends if scenario is not None)
+        return binding(resources(at, [RunOutcome(measures_predicted(at))]), at)
+
+    def _ignored(self) -> tuple[str, ...]:
+        scenario = self._prober.scenario
+        known = measures_predicted(scenario).keys()
+        unknown = self._prober.condition.metrics - known
+        return (*RateModel().blind_to(scenario), *sorted(unknown))
