@@ -186,14 +186,16 @@ class Traits:
 
     objective: the target metric that it works towards, by which it is judged unless somebody asks otherwise; None: any.
     by_objective: whether plans of better objective are better to it; else it has a goal of its own, for which it weighs
-    the given plan too. costream_rules: whether its plans obey them whatever the space says. head_room: that its answer
-    must have unless something else is required. baseline: whether others are compared with it, so that it is not to
-    keep a better plan that it was given. drivable: whether any cost model may drive it. analytic: whether it plans by
-    the rate model's physics, so that a learned model usually chooses among what is near by that.
+    the given plan too. goal: the objective that this is, if it is one. costream_rules: whether its plans obey them
+    whatever the space says. head_room: that its answer must have unless something else is required. baseline: whether
+    others are compared with it, so that it is not to keep a better plan that it was given. drivable: whether any cost
+    model may drive it. analytic: whether it plans by the rate model's physics, so that a learned model usually chooses
+    among what is near by that.
     """
 
     objective: str | None = None
     by_objective: bool = True
+    goal: str | None = None
     costream_rules: bool = False
     head_room: float | None = None
     baseline: bool = False

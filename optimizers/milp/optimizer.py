@@ -24,6 +24,7 @@ from optimizers.milp.fewest_hosts import CLOSE, FeasibleAtRate, Fewest, fewest_h
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.placing import Aim, Placing, ProgramPlan
 from optimizers.milp.proof import Proof, admissible, prove
+from optimizers.objectives import PRICE
 from optimizers.program import GAP, ProgramLimits, ProgramOutcome
 from optimizers.requirements import LATENCIES, at_rate, priced
 from optimizers.selection import as_close, dealt_anew, instead, said
@@ -130,8 +131,15 @@ class Milp:
     def traits(self) -> Traits:
         """Its answer has head room if hosts are bought and nothing else is said."""
         usual = self.goal == "objective"
-        room = HEAD_ROOM if self.goal == "hosts" else None
-        return Traits(by_objective=usual, costream_rules=self.ruled, head_room=room, drivable=usual, analytic=usual)
+        room, goal = (HEAD_ROOM, PRICE) if self.goal == "hosts" else (None, None)
+        return Traits(
+            by_objective=usual,
+            goal=goal,
+            costream_rules=self.ruled,
+            head_room=room,
+            drivable=usual,
+            analytic=usual,
+        )
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput if the space names what the job does not have, or holds no plan of it."""

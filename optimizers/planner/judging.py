@@ -29,6 +29,7 @@ from optimizers.interface import (
     Problem,
     Solution,
     Status,
+    Traits,
     traits_of,
 )
 from optimizers.objectives import traffic
@@ -81,6 +82,8 @@ def kept(problem: Problem, optimizer: Optimizer) -> Solution:
         found = better(problem, sure, judged)
         if found.plan != problem.deployment.plan and not deadline.over:
             found = with_fewest_moves(problem, found, judged.candidate(1), spared)
+    elif traits_of(optimizer).goal is not None:
+        found = _unless_reached(problem, found, judged, traits_of(optimizer))
     early = "" if not stopped else STOPPED if problem.stopped() else LATE.format(seconds=problem.seconds)
     return replace(
         found,
@@ -89,6 +92,18 @@ def kept(problem: Problem, optimizer: Optimizer) -> Solution:
         evaluations=found.evaluations + len(judged.plans),
         seconds=time.perf_counter() - started_s,
     )
+
+
+def _unless_reached(problem: Problem, found: Solution, judged: Estimated, traits: Traits) -> Solution:
+    """The solution of an optimizer with a goal of its own, or the given plan if that reaches as much. judged: the given
+    plan, and the found one, by the problem's objective."""
+    asked = replace(problem, objective=traits.goal or problem.objective, requirements=traits.required(problem))
+    given, other = judged.candidate(0), judged.candidate(1)
+    chosen = better(asked, found, estimate(asked, judged.plans))
+    if chosen.plan == found.plan:
+        return found
+    others = (other, *(each for each in found.alternatives if each.plan != given.plan))[: problem.alternatives]
+    return replace(chosen, objective=given.objective, alternatives=others, message=said(KEPT, found.message))
 
 
 def unless_given(problem: Problem, found: Solution) -> Solution:

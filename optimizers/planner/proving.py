@@ -54,13 +54,12 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
         found = Estimated.joined(more, plans[: sum(len(each.plans) for each in more)])
     evaluations = first.evaluations + estimated_again + len(found.plans)
     chosen = choose(asked, found, evaluations=evaluations, started_s=started_s, complete=False)
-    if len(found.plans) < len(plans):
-        chosen = replace(chosen, message=said(STOPPED, chosen.message))
     chosen = replace(chosen, given=first.given)
     if given is not None and given in found.plans:
         rows = [plans.index(given), plans.index(chosen.plan)]
         chosen = replace(better(asked, chosen, found.part(rows)), given=found.candidate(rows[0]))
-    return replace(chosen, message=said(chosen.message, _told(asked, found, chosen.plan)))
+    early = STOPPED if len(found.plans) < len(plans) else ""
+    return replace(chosen, message=said(early, chosen.message, _told(asked, found, chosen.plan)))
 
 
 def _roomier(problem: Problem, propose: Propose, count: int, searching: Deadline) -> tuple[list[ExecutionPlan], int]:

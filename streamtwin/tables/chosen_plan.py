@@ -50,7 +50,8 @@ def estimates(
 
 def claim(solution: Solution) -> str:
     """What the search did, and what it proves."""
-    among = f" ({solution.among})" if solution.among and solution.status != "feasible" else ""
+    claimed = solution.status != "feasible" or solution.bound is not None
+    among = f" ({solution.among})" if solution.among and claimed else ""
     weighed = f", {solution.weighed:,} placements weighed in the search" if solution.weighed else ""
     words = f"{solution.status}{among}: {solution.evaluations:,} plans estimated{weighed}, in {solution.seconds:.2f} s"
     if solution.gap is not None and not (solution.status == "optimal" and solution.gap < PROVED):

@@ -51,7 +51,7 @@ def test_hosts_are_allowed_operators_pinned_and_rules_kept(capfd) -> None:
 def test_a_proof_says_of_what(capsys) -> None:
     done("optimize", "edge-filter", "--optimizer", "exhaustive")
     said = " ".join(capsys.readouterr().out.split())
-    assert "optimal" in said and "sensors, dashboard pinned" in said
+    assert "can be more than" in said and "sensors, dashboard pinned" in said  # the given plan is as good as the best
 
 
 def test_every_row_of_validate_keeps_to_the_space(capfd) -> None:

@@ -76,6 +76,17 @@ def test_prices_of_the_file_count_and_those_of_options_come_first() -> None:
     assert {place.host for name in light.plan.placement for place in cheap.locations(name)} == {"a"}
 
 
+def test_hosts_that_cost_as_much_are_no_reason_to_move() -> None:
+    light = at_rate(with_prices(spread(), (1.0, 1.0)), 0.3)  # either host bears it alone
+    for host in ("a", "b"):
+        plan = {name: (host,) * light.plan.replicas(name) for name in light.plan.placement}
+        given = light.with_plan(light.plan.with_placement(plan))
+        found = bought(given)
+        assert found.plan == given.plan and "bears 1.2 times" in found.message
+    dearer = with_prices(light, (4.0, 1.0)).with_plan(light.plan)
+    assert bought(dearer).plan != light.plan
+
+
 class OnlyOn:
     """A simulator by which nothing runs but what is on just these hosts."""
 
