@@ -24,7 +24,7 @@ def benchmark(
     ] = None,
     models: Annotated[
         str,
-        typer.Option("--cost-model", metavar="A,B,...", help="Among rates, sim, learned, staged, model folders."),
+        typer.Option("--cost-model", metavar="A,B,...", help="Cost models: rates, sim, learned, staged, folders."),
     ] = "rates,learned,staged",
     drive: Drive = None,
     most: Annotated[

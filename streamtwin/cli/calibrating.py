@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from streamtwin.tables.wide import Wide
 
 By = Literal["operator", "kind", "function"]
-Machine = Annotated[str | None, typer.Option("--machine", metavar="NAME", help="Use the points of this machine alone.")]
+Machine = Annotated[
+    str | None, typer.Option("--machine", metavar="NAME", help="Use only the readings of this machine.")
+]
 
 
 def calibrate(
@@ -27,7 +29,9 @@ def calibrate(
         Path, typer.Argument(metavar="POINTS", help="A table (CSV, YAML, Parquet) of readings, or a folder of runs.")
     ],
     out: Annotated[Path | None, typer.Option("--out", metavar="PROFILE", help="Write the profile (YAML).")] = None,
-    by: Annotated[By | None, typer.Option("--by", help="What each cost is for. Default: what explains most.")] = None,
+    by: Annotated[
+        By | None, typer.Option("--by", help="A cost for each of these. Default: what explains most.")
+    ] = None,
     machine: Machine = None,
     set_: Set = None,
     as_json: AsJson = False,

@@ -20,7 +20,7 @@ def capacity(
     asking: AskingOne,
     find_max: Annotated[str | None, typer.Option("--find-max", metavar="WHAT", help=WHAT)] = None,
     find_min: Annotated[
-        str | None, typer.Option("--find-min", metavar="WHAT", help="The same, for the smallest value.")
+        str | None, typer.Option("--find-min", metavar="WHAT", help="The smallest value that holds, instead.")
     ] = None,
     while_: Annotated[
         str,
@@ -39,7 +39,7 @@ def capacity(
         typer.Option("--replications", metavar="N", help="Runs at each value. Default: 3, up to 10 for the precision."),
     ] = None,
     precision: Annotated[
-        str, typer.Option("--precision", metavar="SHARE", help="How precisely the limit of each run is found.")
+        str, typer.Option("--precision", metavar="SHARE", help="How closely each run's limit is searched for.")
     ] = "1%",
     predict_only: Annotated[
         bool, typer.Option("--predict-only", help="Answer by the rate model alone, at once, without a run.")

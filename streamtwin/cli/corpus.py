@@ -34,7 +34,7 @@ def corpus(
         typer.Option(
             "--scenario",
             metavar="SCENARIO",
-            help="Or: vary this scenario's plan, rates, hardware. With --space: draw those from the space.",
+            help="This scenario with other plans, rates and hardware. With --space: drawn from that space.",
         ),
     ] = None,
     set_: Set = None,

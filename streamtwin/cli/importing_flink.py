@@ -31,7 +31,7 @@ def flink(
         Path | None, typer.Option("--points", metavar="CSV", help="Add the readings to a table for `twin calibrate`.")
     ] = None,
     point: Annotated[
-        str | None, typer.Option("--point", help="The name of this point there. Default: the job's.")
+        str | None, typer.Option("--point", help="Name of the readings in that table. Default: the job's.")
     ] = None,
     save: Annotated[
         Path | None, typer.Option("--save", metavar="DIR", help="Keep the answers, to import them again.")

@@ -33,7 +33,7 @@ def train(
     dataset: DatasetFolder,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder of the model.")],
     metrics: Annotated[
-        str | None, typer.Option("--metrics", metavar="A,B,...", help="Which metrics. Default: all five.")
+        str | None, typer.Option("--metrics", metavar="A,B,...", help="Metrics to predict. Default: all five.")
     ] = None,
     members: Annotated[
         int | None, typer.Option("--members", min=1, max=100, help="Networks in the ensemble. Default: 3.")

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from twin.scenario import Scenario
 
 Profiled = Annotated[
-    bool, typer.Option("--profiled", help="Profile the operators first, plan with that, then simulate.")
+    bool, typer.Option("--profiled", help="Profile the operators, plan with these profiles, then simulate.")
 ]
 ProfileFile = Annotated[
-    Path | None, typer.Option("--profile", metavar="FILE", help="The same with profiles that `twin profile` wrote.")
+    Path | None,
+    typer.Option("--profile", metavar="FILE", help="Plan with the profiles that `twin profile` wrote, then simulate."),
 ]
 PRICE, BUYER = "price", "milp-hosts"
 """Who is asked for the lowest price unless somebody else is named: it finds hosts, and numbers of replicas."""
@@ -46,7 +47,7 @@ def optimize(
     ] = None,
     model: Annotated[
         str,
-        typer.Option("--cost-model", metavar="rates|sim|learned|staged|MODEL_DIR", help="What judges plans."),
+        typer.Option("--cost-model", metavar="rates|sim|learned|staged|MODEL_DIR", help="The cost model."),
     ] = "rates",
     profiled: Profiled = False,
     profile: ProfileFile = None,

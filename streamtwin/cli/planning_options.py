@@ -94,7 +94,9 @@ class PlanRules(Options):
     ] = None
     head_room: Annotated[
         float | None,
-        typer.Option("--head-room", metavar="H", help="Keep up at 1 + H times the rates. Default of milp-hosts: 0.2."),
+        typer.Option(
+            "--head-room", metavar="H", help="The plan must bear 1 + H times the rates. Default of milp-hosts: 0.2."
+        ),
     ] = None
     at_most: Annotated[
         list[str] | None,

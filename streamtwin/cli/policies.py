@@ -24,7 +24,7 @@ def compare_policies(
     ] = None,
     slo: Annotated[
         str | None,
-        typer.Option("--slo", metavar="DURATION", help="End-to-end latency that 99 % of results keep: 500ms."),
+        typer.Option("--slo", metavar="DURATION", help="Highest end-to-end latency for 99 % of results: 500ms."),
     ] = None,
     replications: Annotated[int, typer.Option("--replications", metavar="N", help="Runs of each policy.")] = 5,
 ) -> None:

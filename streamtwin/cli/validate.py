@@ -29,7 +29,7 @@ def validate(
     ] = "as-given,random,governor,local-search",
     models: Annotated[
         str,
-        typer.Option("--cost-model", metavar="A,B,...", help="Among rates, sim, learned, staged, model folders."),
+        typer.Option("--cost-model", metavar="A,B,...", help="Cost models: rates, sim, learned, staged, folders."),
     ] = "rates",
     replications: Annotated[int, typer.Option("--replications", min=1, help="Simulated runs of each plan.")] = 5,
     references: Annotated[

@@ -12,7 +12,7 @@ import pytest
 
 from optimizers.numa.rlas import Rlas
 from papers.briskstream import fig3, fig14, hosts, scaling, systems, times
-from papers.briskstream.applications import APPLICATIONS, Case, estimated, most_per_s
+from papers.briskstream.applications import APPLICATIONS, RUN_SHARES, Case, estimated, most_per_s
 from papers.briskstream.engines import RATIOS, STORM_BY_RATIOS, under
 from papers.interface import ExperimentResult, Rows, grid
 from papers.sizes import SMALL
@@ -35,6 +35,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
         patch.setattr(scaling, "BLIND", Rlas(fetch="never", improve=False))
         patch.setattr(systems, "RUN_SHARE", 0.1)
         patch.setattr(fig14, "CHUNK", 2)
+        patch.setitem(RUN_SHARES, "WC", 0.05)
         yield Workspace(tmp_path_factory.mktemp("work"), replace(SMALL, random_plans=3), 1, silent())
 
 
