@@ -37,6 +37,8 @@ def number(text: str, name: str = "") -> float:
         if own is None:
             raise ValueError(f"{text!r} is a duration, which {name or 'this'} is not")
         return value if own == unit else value * SECONDS[unit] / SECONDS[own]
+    if unit != "%" and name.endswith(("_mb", "_mbps")):
+        raise ValueError(f"{text!r}: {name} has its unit in its name; give the number alone")
     if unit == "%" and name.endswith("_percent"):
         return value
     return value / 100 if unit == "%" else value * FACTORS[unit]

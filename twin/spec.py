@@ -20,6 +20,7 @@ from pydantic import (
 
 from twin.error_location import Path, error_location
 from twin.errors import BadInput, suggest
+from twin.quantities import number
 
 
 @cache
@@ -55,11 +56,11 @@ class Spec(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_truths_for_numbers(cls, data: Any) -> Any:
+    def _read_numbers(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
         numbers = _numeric_fields(cls)
-        return {name: _without_truths(value) if name in numbers else value for name, value in data.items()}
+        return {name: _as_number(name, value) if name in numbers else value for name, value in data.items()}
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """As pydantic's, but for properties computed from what is updated: they are computed anew."""
@@ -248,14 +249,20 @@ def _numeric(annotation: Any) -> bool:
     return bool(kinds) and kinds <= {int, float}
 
 
-def _without_truths(value: Any) -> Any:
-    """`value` with 'true' for True: a word is no number, and the refusal of it tells what was written, and where."""
+def _as_number(name: str, value: Any) -> Any:
+    """`value` with numbers for texts that have a unit (`20k`), and 'true' for True: a word is no number, and the
+    refusal of it tells what was written, and where. name: says the unit of the number."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, str):
+        try:
+            return number(value, name)
+        except ValueError:
+            return value
     if isinstance(value, list | tuple):
-        return type(value)(_without_truths(each) for each in value)
+        return type(value)(_as_number(name, item) for item in value)
     if isinstance(value, Mapping):
-        return {name: _without_truths(each) for name, each in value.items()}
+        return {key: _as_number(name, item) for key, item in value.items()}
     return value
 
 

@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scenarios.files.traces import check_free
 from twin.errors import BadInput
 
 if TYPE_CHECKING:
@@ -25,11 +26,10 @@ def picture(figure: Figure, file: Path) -> bytes:
 
 
 def check_picture(file: Path) -> None:
-    """Raises BadInput if the file exists already or has no ending of a picture."""
+    """Raises BadInput if the file has no ending of a picture, exists, or cannot be made."""
     if file.suffix[1:].lower() not in FORMATS:
         raise BadInput(f"{file}: a picture ends in one of {', '.join(f'.{each}' for each in FORMATS)}")
-    if file.exists():
-        raise BadInput(f"{file} exists; remove it or name another file")
+    check_free(file)
 
 
 FORMATS: dict[str, dict[str, Any]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,13 @@ def check_free(out: Path) -> None:
     above = next(folder for folder in (out.parent, *out.parent.parents) if folder.exists())
     if not above.is_dir():
         raise BadInput(f"{out} cannot be made: {above} is a file; name another folder")
-    if not os.access(above, os.W_OK):
-        raise BadInput(f"{out} cannot be made: no permission to write in {above}; name another folder")
+    try:
+        with tempfile.TemporaryFile(dir=above):  # permissions say nothing of full disks and read-only mounts
+            pass
+    except OSError as error:
+        raise BadInput(
+            f"{out} cannot be made: {above} cannot be written to ({error.strerror}); name another folder"
+        ) from None
 
 
 def write_run(run: Run, name: str, out: Path) -> None:

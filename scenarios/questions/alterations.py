@@ -6,7 +6,7 @@ optimize --out` writes, or a plan alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scenarios.files import registry
@@ -29,6 +29,13 @@ def with_events(scenario: Scenario, text: str) -> Scenario:
     if late and max(late) >= scenario.run.horizon_s:
         raise BadInput(f"{FLAG}: at_s: {max(late):g} is at or after the end of the run, {scenario.run.horizon_s:g} s")
     return parse(Scenario, data, where=FLAG)
+
+
+def with_all_events(scenario: Scenario, texts: Iterable[str]) -> Scenario:
+    """The scenario with the events of all texts. Raises BadInput as `with_events` does."""
+    for text in texts:
+        scenario = with_events(scenario, text)
+    return scenario
 
 
 def events(text: str) -> list[Mapping[str, Any]]:

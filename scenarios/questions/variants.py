@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from optimizers.policies import POLICIES
 from scenarios.files import scenario_file
 from scenarios.files.overrides import set_values
-from scenarios.questions.alterations import described, with_events, with_plan_of
+from scenarios.questions.alterations import described, with_all_events, with_events, with_plan_of
 from scenarios.questions.knobs import Knob, knob
 from scenarios.questions.ranges import values
 from scenarios.questions.single_run import key
@@ -81,12 +81,13 @@ def variants(given: Scenario, question: VariantsQuestion) -> list[Variant]:
     return [*by_key.values()]
 
 
-def scenarios_compared(names: Sequence[str], assignments: Sequence[str]) -> list[Variant]:
-    """One variant for each scenario, under its name on the command line; the assignments are made in all of them.
+def scenarios_compared(names: Sequence[str], assignments: Sequence[str], events: Sequence[str] = ()) -> list[Variant]:
+    """One variant for each scenario, under its name on the command line; all get the assignments and the events.
 
     Raises BadInput as `as_variants`, or if one cannot be read.
     """
-    return as_variants([Variant(name, set_values(scenario_file.load(name), assignments)) for name in names])
+    loaded = {name: set_values(scenario_file.load(name), assignments) for name in names}
+    return as_variants([Variant(name, with_all_events(loaded[name], events)) for name in names])
 
 
 def as_variants(listed: Sequence[Variant]) -> list[Variant]:

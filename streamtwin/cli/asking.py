@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from scenarios.files.documents import document
-from streamtwin.cli.given import Set
+from streamtwin.cli.given import Events, Set
 from streamtwin.cli.interruption import kept
 from streamtwin.cli.options import Options
 from streamtwin.cli.terminal import AsJson, Quiet, ScenarioSeed, Terminal
@@ -84,8 +84,8 @@ class Answering(Options):
 
 
 @dataclass(frozen=True)
-class AskingOne(Answering):
-    """The options of a question about one scenario: those of every question, and what changes the scenario."""
+class AskingGiven(Answering):
+    """The options of a question about one scenario: those of every question, and values that are set in it."""
 
     set_: Set = None
     seed: ScenarioSeed = None
@@ -98,6 +98,19 @@ class AskingOne(Answering):
 
         seeds = [] if self.seed is None else [f"run.seed={self.seed}"]
         return set_values(scenario_file.load(name), [*(self.set_ or []), *seeds])
+
+
+@dataclass(frozen=True)
+class AskingOne(AskingGiven):
+    """The same with events that are added to the scenario."""
+
+    event: Events = None
+
+    def scenario(self, name: str, question: str) -> Scenario:
+        """The scenario of that name or file, with what the options change in it. question: for progress messages."""
+        from scenarios.questions.alterations import with_all_events
+
+        return with_all_events(super().scenario(name, question), self.event or ())
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from streamtwin.cli.given import Set, Target, run_of
+from streamtwin.cli.given import Events, Set, Target, run_of
 from streamtwin.cli.terminal import ScenarioSeed, Terminal
 
 
@@ -26,6 +26,7 @@ def export(
         Path | None, typer.Option("--out", metavar="PATH", help="A new file (perfetto) or folder. Default: by name.")
     ] = None,
     set_: Set = None,
+    event: Events = None,
     seed: ScenarioSeed = None,
 ) -> None:
     """Writes a run for other programs: a trace for Perfetto's viewer, tables as CSV or Parquet, or samples of metrics.
@@ -40,6 +41,6 @@ def export(
     files.check_format(form)
     place = out if out is not None else files.default_place(Path(target).stem, form)
     check_free(place)
-    files.export(run_of(target, set_, seed=seed), form, place)
+    files.export(run_of(target, set_, seed=seed, events=event), form, place)
     opened = "; open it at ui.perfetto.dev or in chrome://tracing" if form == "perfetto" else ""
     terminal.result({"format": form, "path": place}, f"written to {place}{opened}")

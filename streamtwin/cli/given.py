@@ -50,25 +50,35 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Replace one value; operators and hosts by name. Repeatable."),
 ]
+Events = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--event", metavar="EVENT", help="Add an event, in YAML: 'kind: failure, at_s: 60, host: H'. Repeatable."
+    ),
+]
 PolicyName = Annotated[
     str | None,
     typer.Option("--policy", metavar="NAME", help="A policy that reconfigures the job; see `twin list`."),
 ]
 
 
-def scenario_of(name: str, assignments: Sequence[str] | None, **options: object) -> Scenario:
+def scenario_of(
+    name: str, assignments: Sequence[str] | None, events: Sequence[str] | None = None, **options: object
+) -> Scenario:
     """The scenario of that name or file. The values of --set replace its own, and then those of other options do.
 
-    options: values by the name of a run setting; None if it was not given. Raises BadInput if a value is not valid.
+    events: more of them, in YAML. options: values by the name of a run setting; None if it was not given. Raises
+    BadInput if a value is not valid.
     """
     from scenarios.files import scenario_file
     from scenarios.files.overrides import set_value, set_values
+    from scenarios.questions.alterations import with_all_events
 
     loaded = set_values(scenario_file.load(name), assignments or ())
     for setting, value in options.items():
         if value is not None:
             loaded = set_value(loaded, f"run.{setting}={value}", f"--{setting.removesuffix('_s')}")
-    return loaded
+    return with_all_events(loaded, events or ())
 
 
 def run_of(
@@ -77,6 +87,7 @@ def run_of(
     plan: str | None = None,
     seed: int | None = None,
     policy: str | None = None,
+    events: Sequence[str] | None = None,
 ) -> KeptRun:
     """The run in a folder, or a run, made now, of the scenario of that name or file.
 
@@ -87,13 +98,13 @@ def run_of(
     from twin.simulation import simulate
 
     if Path(target).is_dir():
-        if plan is not None or assignments or seed is not None or policy is not None:
+        if plan is not None or assignments or events or seed is not None or policy is not None:
             raise BadInput(
-                f"{target} is finished; --plan, --policy, --set and --seed go with a scenario that is still to be run"
+                f"{target} is finished; --plan, --policy, --set, --event and --seed go with a scenario to be run"
             )
         return read_run(Path(target))
     policies = [] if policy is None else [f"policy={policy}"]  # first, so that --set can then change its options
-    scenario = scenario_of(target, [*policies, *(assignments or ())], seed=seed)
+    scenario = scenario_of(target, [*policies, *(assignments or ())], events, seed=seed)
     if plan is not None:
         from scenarios.questions.alterations import with_plan_of
 

@@ -8,13 +8,21 @@ import typer
 
 from streamtwin.cli.given import ScenarioName, Set, known_documents, scenario_of
 from streamtwin.cli.terminal import Seed, Terminal
+from twin.errors import BadInput, suggest
 from twin.version import VERSION
 
 
-def list_all(terminal: Terminal, _seed: Seed = 0) -> None:
-    """Scenarios, optimizers, policies, cost models and experiments, a line each.
+def list_all(
+    terminal: Terminal,
+    part: Annotated[
+        str | None,
+        typer.Argument(metavar="PART", help="scenarios, optimizers, policies, ...: what each of them is, a line each."),
+    ] = None,
+    _seed: Seed = 0,
+) -> None:
+    """The names of scenarios, optimizers, policies, cost models and experiments; of one part, what each of them is.
 
-    Example: `twin list --json`
+    Examples: `twin list` · `twin list scenarios` · `twin list --json`
     """
     from scenarios.files import registry
     from streamtwin.cli import catalogue
@@ -30,7 +38,15 @@ def list_all(terminal: Terminal, _seed: Seed = 0) -> None:
         "families": catalogue.families(),
         "experiments": catalogue.experiments(),
     }
-    terminal.result(parts, *(tables.glossary(title.replace("_", " "), part) for title, part in parts.items()))
+    if part is None:
+        terminal.result(
+            parts, *tables.names(parts), "what each of them is: twin list PART, such as twin list scenarios"
+        )
+        return
+    wanted = part.replace("-", "_").replace(" ", "_")
+    if wanted not in parts:
+        raise BadInput(f"twin list {part}: {suggest(wanted, parts)}")
+    terminal.result(parts, tables.glossary(part, parts[wanted]))
 
 
 def show(scenario: ScenarioName, terminal: Terminal, set_: Set = None, _seed: Seed = 0) -> None:

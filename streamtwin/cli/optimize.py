@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamtwin.cli.given import ScenarioName, Set, known_optimizers, scenario_of
+from streamtwin.cli.given import Events, ScenarioName, Set, known_optimizers, scenario_of
 from streamtwin.cli.interruption import BestSoFar, hearing
 from streamtwin.cli.planning_options import PlanRules, Searching, say_blindness
 from streamtwin.cli.profiling import Percentile
@@ -36,6 +36,7 @@ def optimize(
     rules: PlanRules,
     terminal: Terminal,
     set_: Set = None,
+    event: Events = None,
     optimizer: Annotated[
         str | None,
         typer.Option(
@@ -95,7 +96,7 @@ def optimize(
     space, requirements = rules.space(), rules.requirements()
     if out is not None:
         check_free(out)
-    loaded = scenario_of(scenario, set_, seed=seed)
+    loaded = scenario_of(scenario, set_, event, seed=seed)
     space.check(loaded)
     optimizer, objective = _buying(optimizer, searching.objective)
     objective = purpose([optimizer_by_name(optimizer)], objective)

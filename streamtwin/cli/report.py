@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from streamtwin.cli.given import PolicyName, Set, known_scenarios, run_of
+from streamtwin.cli.given import Events, PolicyName, Set, known_scenarios, run_of
 from streamtwin.cli.terminal import ScenarioSeed, Terminal
 
 
@@ -29,6 +29,7 @@ def report(
     ] = None,
     policy: PolicyName = None,
     set_: Set = None,
+    event: Events = None,
     seed: ScenarioSeed = None,
 ) -> None:
     """One self-contained page: the query on its hosts, the bottleneck in a sentence, time-lines, tables.
@@ -45,18 +46,25 @@ def report(
     check_ours(page)
     if page.exists():
         terminal.note(f"note: replaces the report {page}")
-    html = _html(target, plan, policy, set_, seed)
+    html = _html(target, plan, policy, set_, event, seed)
     _write(page, html)
     terminal.result({"page": page, "bytes": len(html.encode())}, f"report written to {page}; open it in a browser")
 
 
-def _html(target: str, plan: str | None, policy: str | None, set_: list[str] | None, seed: int | None) -> str:
+def _html(
+    target: str,
+    plan: str | None,
+    policy: str | None,
+    set_: list[str] | None,
+    event: list[str] | None,
+    seed: int | None,
+) -> str:
     from streamtwin.report.answer_page import answer_page, holds_answer
     from streamtwin.report.run_page import run_page
 
-    if plan is None and policy is None and not set_ and seed is None and holds_answer(Path(target)):
+    if plan is None and policy is None and not set_ and not event and seed is None and holds_answer(Path(target)):
         return answer_page(Path(target))
-    return run_page(*run_of(target, set_, plan, seed, policy))
+    return run_page(*run_of(target, set_, plan, seed, policy, event))
 
 
 def _write(page: Path, html: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamtwin.cli.given import PolicyName, ScenarioName, Set, scenario_of
+from streamtwin.cli.given import Events, PolicyName, ScenarioName, Set, scenario_of
 from streamtwin.cli.terminal import ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ def run(
     scenario: ScenarioName,
     terminal: Terminal,
     set_: Set = None,
+    event: Events = None,
     horizon: Horizon = None,
     policy: PolicyName = None,
     precision: Annotated[
@@ -55,7 +56,7 @@ def run(
         check_picture(plot)
     policies = [] if policy is None else [f"policy={policy}"]  # first, so that --set can then change its options
     asked = None if precision is None else share(precision)
-    loaded = scenario_of(scenario, [*policies, *(set_ or [])], horizon_s=horizon, precision=asked, seed=seed)
+    loaded = scenario_of(scenario, [*policies, *(set_ or [])], event, horizon_s=horizon, precision=asked, seed=seed)
     effort = require_feasible(loaded)
     if effort.long:
         ends_early = loaded.run.precision is not None

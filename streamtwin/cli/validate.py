@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamtwin.cli.asking import Answering
-from streamtwin.cli.given import Set, scenario_of
+from streamtwin.cli.given import Events, Set, scenario_of
 from streamtwin.cli.planning_options import PlanRules, Searching, say_blindness
 from streamtwin.cli.terminal import Seed
 
@@ -23,6 +23,7 @@ def validate(
     rules: PlanRules,
     answering: Answering,
     set_: Set = None,
+    event: Events = None,
     seed: Seed = 0,
     optimizers: Annotated[
         str, typer.Option("--optimizers", metavar="A,B,...", help="See `twin list`; as-given keeps the plan.")
@@ -63,7 +64,7 @@ def validate(
     chosen = planner.optimizers(optimizers)
     objective = planner.purpose(chosen, searching.objective)
     costs = list(cost_models(models).values())
-    loaded = [scenario_of(name, set_) for name in scenarios]
+    loaded = [scenario_of(name, set_, event) for name in scenarios]
     hashes = [config_hash(scenario) for scenario in loaded]
     question = {"scenarios": hashes, "optimizers": optimizers, "cost_models": models}
     asked = {name: getattr(searching, name) for name in ("budget", "seconds", "prove", "drive")}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamtwin.cli.asking import AskingOne, Comparing
+from streamtwin.cli.asking import AskingGiven, AskingOne, Comparing
 from streamtwin.cli.given import ScenarioName, known_scenarios
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def whatif(
     scenario: ScenarioName,
     comparing: Comparing,
-    asking: AskingOne,
+    asking: AskingGiven,
     vary: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,12 +74,12 @@ def compare(
     asking.terminal.stage(f"reading {', '.join(scenarios)}")
     from scenarios.questions.variants import scenarios_compared
 
-    found = scenarios_compared(scenarios, asking.set_ or ())
+    found = scenarios_compared(scenarios, asking.set_ or (), asking.event or ())
     seed = found[0].scenario.run.seed if asking.seed is None else asking.seed
     _answer("compare", found, comparing, seed, asking)
 
 
-def _answer(command: str, variants: Sequence[Variant], comparing: Comparing, seed: int, asking: AskingOne) -> None:
+def _answer(command: str, variants: Sequence[Variant], comparing: Comparing, seed: int, asking: AskingGiven) -> None:
     from scenarios.questions import single_run
     from scenarios.questions.whatif import check, compared
     from streamtwin.answers.comparison import told

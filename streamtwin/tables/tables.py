@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from scenarios.planning.leader_board import Standing
     from scenarios.planning.validation import ValidationRow
     from streamtwin.connect.importers.validate_runs import ErrorSummary
+
+
+NAMES_WIDE = 110
+"""Characters of a line of names."""
 
 
 def of_rows(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> Wide:
@@ -36,6 +40,16 @@ def glossary(title: str, meanings: Mapping[str, str]) -> Table:
     for name, meaning in meanings.items():
         table.add_row(name, meaning)
     return table
+
+
+def names(parts: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """The names in each part, in columns as wide as the longest."""
+    for title, part in parts.items():
+        wide = 2 + max(map(len, part), default=0)
+        rows = "".join(f"{name:<{wide}}" for name in part)
+        per_row = max(1, NAMES_WIDE // wide)
+        lines = [rows[at : at + per_row * wide].rstrip() for at in range(0, len(rows), per_row * wide)]
+        yield "\n".join([f"{title} ({len(part)})", *(f"  {line}" for line in lines)])
 
 
 def of_regrets(rows: Sequence[ValidationRow]) -> list[Wide]:

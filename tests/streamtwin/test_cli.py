@@ -238,3 +238,49 @@ UNSEEDED = {
 def test_a_precision_that_means_nothing_is_refused_and_options_that_are_gone_can_be_left_out(words, capsys):
     told = "leave it out: every run is exact" if words[0] == "--fidelity" else "--precision"
     assert told in refused(capsys, "run", "smart-grid", "=".join(words))
+
+
+ASKED: dict[str, tuple[str, ...]] = {
+    "run": (),
+    "report": (),
+    "export": (),
+    "optimize": (),
+    "validate": (),
+    "compare": ("word-count",),
+    "compare-policies": ("--policies", "none,ds2"),
+    "capacity": ("--find-max", "workload.arrivals.sensors.rate_per_s"),
+    "dry-run": ("--fail", "edge-1"),
+    "sensitivity": ("--input", "run.period_s=5..10", "--input", "run.horizon_s=20..30"),
+}
+
+
+@pytest.mark.parametrize("command", ASKED)
+def test_events_can_be_added_wherever_a_scenario_is_run(command, capsys):
+    event = "kind: slow-down, at_s: 15, host: nowhere, factor: 3"
+    assert "nowhere" in refused(capsys, command, "edge-filter", *ASKED[command], "--event", event)
+
+
+def test_an_added_event_happens(capfd):
+    event = "kind: slow-down, at_s: 12, host: edge-1, factor: 3"
+    done("run", "edge-filter", "--horizon", 20, "--event", event, "--json")
+    assert [each["kind"] for each in json.loads(capfd.readouterr().out)["events"]] == ["slow-down"]
+
+
+NOWHERE = Path("/proc/none")
+
+
+@pytest.mark.skipif(not NOWHERE.parent.is_dir(), reason="a folder into which nobody can write is needed")
+@pytest.mark.parametrize("command", ["optimize", "run", "export", "profile", "report", "validate"])
+def test_what_cannot_be_written_is_refused_before_the_work(command, capsys, monkeypatch):
+    monkeypatch.setattr("twin.simulation.simulate", None)
+    monkeypatch.setattr("scenarios.planning.planner.solve", None)
+    assert "cannot be" in refused(capsys, command, "edge-filter", "--out", f"{NOWHERE}.yaml")
+
+
+def test_a_list_is_short_and_its_parts_say_more(capsys):
+    done("list")
+    short = capsys.readouterr().out
+    assert "smart-grid" in short and "milp-hosts" in short and short.count("\n") < 70
+    done("list", "cost-models")
+    assert "queueing formulas" in capsys.readouterr().out
+    assert "did you mean 'optimizers'" in refused(capsys, "list", "optimizer")

@@ -6,8 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twin.cluster import Host
 from twin.errors import BadInput
 from twin.quantities import FACTORS, SECONDS, duration_s, number, unit_of_time
+from twin.scenario import RunSettings
+from twin.spec import parse
+from twin.workload import Constant
 
 
 @given(st.floats(1e-6, 1e6), st.sampled_from(sorted(SECONDS)), st.sampled_from(["horizon_s", "latency_ms", "age_us"]))
@@ -46,3 +50,15 @@ def test_durations_need_a_unit():
     for text in ("", "fast", "-1s", "0s", "inf", "5k", *FACTORS):
         with pytest.raises(BadInput, match="--slo"):
             duration_s(text, "--slo")
+
+
+def test_specs_take_numbers_with_units_wherever_a_number_stands():
+    settings = parse(RunSettings, {"horizon_s": "2min", "warmup_s": "500ms", "precision": "1%", "seed": "2k"})
+    assert (settings.horizon_s, settings.warmup_s, settings.precision, settings.seed) == (120, 0.5, 0.01, 2000)
+    assert parse(Constant, {"law": "constant", "rate_per_s": "20k"}).rate_per_s == 20_000
+    host = {"name": "1k", "cpu_percent": "200%", "ram_mb": 8000, "bandwidth_mbps": 100, "latency_ms": "1s"}
+    assert parse(Host, host).model_dump(include={"name", "cpu_percent", "latency_ms"}) == {
+        "name": "1k", "cpu_percent": 200, "latency_ms": 1000}  # fmt: skip
+    for name, text in {"ram_mb": "8G", "cpu_percent": "5ms", "latency_ms": "fast"}.items():
+        with pytest.raises(BadInput, match=f"{name}: should be a valid number.*{text}"):
+            parse(Host, host | {name: text})
