@@ -26,7 +26,8 @@ class Happened(TypedDict):
 
 
 class Manifest(TypedDict):
-    """What it takes to make the run again. simulated_s: where it ended; before its horizon with a precision alone."""
+    """What it takes to make the run again. simulated_s: where it ended; before its horizon with a precision alone.
+    warmup_s: where means begin, which is later than was asked where a whole number of windows' slides is measured."""
 
     version: str
     config_hash: str
