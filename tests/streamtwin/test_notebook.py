@@ -117,6 +117,12 @@ def test_values_are_set_by_path():
         job.with_set("query.operators.word", 1)
 
 
+def test_a_service_of_minutes_is_told_and_one_of_milliseconds_is_not():
+    told = [st.run(queue(service_s=service_s)).warnings for service_s in (100.0, 1e-3)]
+    assert [[line for line in lines if "a tuple takes" in line] for lines in told] == [
+        ["work: a tuple takes 100 s; service_time_s is in seconds; write 5ms for milliseconds"], []]  # fmt: skip
+
+
 def test_what_questions_refuse():
     with pytest.raises(st.BadInput, match="either find_max or find_min"):
         st.capacity(queue())

@@ -21,6 +21,10 @@ MOST_LATE = 1e-3
 """Of the tuples; fewer are not told."""
 
 
+LONG_S = 10.0
+"""Of CPU time for one tuple: no stream can be processed so slowly."""
+
+
 def cautions(
     what: Deployment | Job,
     settings: RunSettings,
@@ -35,6 +39,7 @@ def cautions(
     return (
         *_dropped(rows),
         *unevaluated.values(),
+        *_slow(job),
         *_idle(job),
         *_crowded(job),
         *(line for source in job.sources for line in _of_partitions(source, world)),
@@ -94,6 +99,13 @@ def _unevaluated(job: Job, settings: RunSettings, totals: Totals) -> dict[str, s
                     "so it was never evaluated; run longer or shorten the window"
                 )
     return lines
+
+
+def _slow(job: Job) -> list[str]:
+    """Times that are more likely a slip of units than meant."""
+    times = {operator.name: operator.service_time_s or 0.0 for operator in job.deployment.query.operators}
+    words = "service_time_s is in seconds; write 5ms for milliseconds"
+    return [f"{name}: a tuple takes {time_s:g} s; {words}" for name, time_s in times.items() if time_s >= LONG_S]
 
 
 def _idle(job: Job) -> list[str]:
