@@ -106,7 +106,9 @@ def _rescales(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, A
     for text in change.rescale:
         name, wanted = _parted(text, "--rescale", "OPERATOR=4 or OPERATOR=HOST,HOST")
         _known(name, given, f"--rescale {text}")
-        if wanted.isdigit() and int(wanted) >= 1:
+        if wanted.lstrip("-").isdigit() and int(wanted) < 1:
+            raise BadInput(f"--rescale {text}: {wanted} replicas; give a whole number from 1, or places")
+        if wanted.isdigit():
             has = list(dict.fromkeys(given.plan.placement[name]))
             yield {"kind": "scale", "operator": name, "placement": [has[k % len(has)] for k in range(int(wanted))]}
         else:

@@ -14,6 +14,8 @@ from twin.scenario import Scenario
 
 FULL = 0.9
 """A resource used to this share or more is said to bind; with little more, queues grow without limit."""
+UNEVEN = 1.1
+"""A busiest subtask that is so many times as busy as all together is named."""
 NO_SPARE = 0.99
 """A resource that is used for this share of the time has nothing to spare."""
 
@@ -26,6 +28,11 @@ class Resource(NamedTuple):
     name: str
     used: float
     even: float
+
+    @property
+    def uneven(self) -> bool:
+        """Whether one subtask is so much busier than the others that more of them would not help alike."""
+        return self.used > UNEVEN * self.even
 
     @property
     def head_room(self) -> float | None:
@@ -68,21 +75,17 @@ def binding(listed: Sequence[Resource], scenario: Scenario) -> str:
         return ""
     hosts = {resource.name for resource in full if resource.kind == "CPU"}
     operators = [resource for resource in full if resource.kind == "operator"]
-    words = [f"operator {busy.name} on {_hosts(busy.name, scenario)} ({_busy(busy)})" for busy in operators]
+    words = [f"operator {busy.name} on {_hosts(busy.name, scenario)} ({busy_words(busy)})" for busy in operators]
     words += [f"{other.kind} of {other.name} ({other.used:.0%})" for other in full if other.kind != "operator"]
-    alone = bool(operators) and not hosts and len(full) == len(operators) and not any(map(_uneven, operators))
+    alone = bool(operators) and not hosts and len(full) == len(operators) and not any(busy.uneven for busy in operators)
     return " and ".join(words) + ("; its hosts have cores to spare for more replicas" if alone else "")
 
 
-def _busy(operator: Resource) -> str:
-    if not _uneven(operator):
+def busy_words(operator: Resource) -> str:
+    """How busy an operator is; where its subtasks differ, the busiest beside all of them."""
+    if not operator.uneven:
         return f"{operator.used:.0%} busy"
     return f"its busiest subtask {operator.used:.0%} busy, all of them {operator.even:.0%}"
-
-
-def _uneven(operator: Resource) -> bool:
-    """Whether one subtask is full while all of them together are not."""
-    return operator.even < FULL <= operator.used
 
 
 def _hosts(operator: str, scenario: Scenario) -> str:

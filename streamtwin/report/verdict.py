@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import measures
-from scenarios.questions.resources import FULL, NO_SPARE, Resource, resources
+from scenarios.questions.resources import FULL, NO_SPARE, Resource, busy_words, resources
 from streamtwin.tables.checkpoint_table import apart
 from streamtwin.tables.tables import number, seconds
 from twin.deployment import Deployment
@@ -49,7 +49,8 @@ def _bottleneck(job: Deployment, run: Run) -> str:
     if not found:
         return "Nothing was in use."
     top = found[0]
-    name = f"operator {top.name}" if top.kind == "operator" else f"the {top.kind} of {top.name}"
+    operator = f"the busiest subtask of operator {top.name}" if top.uneven else f"operator {top.name}"
+    name = operator if top.kind == "operator" else f"the {top.kind} of {top.name}"
     if good(run):
         room = f"it could bear about {number(1 / top.used)} times as much"
         return f"The fullest resource is {name} ({top.used:.0%} in use): {room}."
@@ -92,10 +93,9 @@ def _full(job: Deployment, found: Sequence[Resource]) -> Iterator[str]:
             yield f"the {each.kind} of {each.name} ({each.used:.0%} in use)"
         elif not on[each.name] & hosts:
             where = some(sorted(on[each.name]))
-            spare = all(
-                job.cluster.host(name).socket_count == 1 for name in on[each.name]
-            )  # else its socket may be full
-            yield f"operator {each.name} on {where} ({each.used:.0%} busy){', with cores to spare there' * spare}"
+            # with several sockets, one of them may be full; and where one subtask is hot, more of them help little
+            spare = not each.uneven and all(job.cluster.host(name).socket_count == 1 for name in on[each.name])
+            yield f"operator {each.name} on {where} ({busy_words(each)}){', with cores to spare there' * spare}"
 
 
 def _pauses(run: Run) -> Iterator[str]:

@@ -21,10 +21,12 @@ from scenarios.questions.condition import condition
 from scenarios.questions.hosts_knob import HostsKnob, strongest
 from scenarios.questions.knobs import knob
 from streamtwin.answers.capacity import told
+from streamtwin.report.verdict import verdict
 from tests.scenarios.questions.jobs import host, queue, shop
 from tests.streamtwin.test_cli import refused, twin
 from twin.errors import BadInput
 from twin.scenario import Scenario
+from twin.simulation import simulate
 from twin.spec import parse
 
 SILENT = Lines(lambda _text: None)
@@ -319,3 +321,13 @@ def test_a_condition_that_the_rate_model_does_not_know_is_proved_by_runs_far_awa
     assert answer.predicted.ignores == ("e2e_latency_s.p99",)
     assert answer.one_limit_by == "runs" and answer.longer_runs_fail is not None
     assert 400 * answer.value < 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "room"), [("one subtask", 2.5), ("three partitions on two", 3.75), ("a hot key", 3.125)]
+)
+def test_the_first_sentence_of_a_report_says_what_the_busiest_subtask_leaves(name, room):
+    scenario = parse(Scenario, ORDINARY[name]).with_run(horizon_s=60)
+    words = verdict(scenario, simulate(scenario))
+    assert ("the busiest subtask of operator work" in words) == (name != "one subtask")
+    assert float(words.partition("could bear about ")[2].partition(" ")[0]) == pytest.approx(room, rel=0.05)
