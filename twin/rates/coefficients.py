@@ -20,12 +20,11 @@ import numpy as np
 
 from twin.deployment import Deployment
 from twin.job import compile
-from twin.keys import key_groups_of
 from twin.kinds.ages import HeldTuples, group_age_s, length_s
 from twin.kinds.flow import Flow
 from twin.kinds.windowed import Windowed
 from twin.rates.arrays import JobArrays
-from twin.rates.load import flow_at
+from twin.rates.load import flow_at, held_bytes_on, scanned_on, service_scv_on, stacked
 from twin.rates.queueing import RHO_MAX, irregularity, mmc_wait_s, superposed
 from twin.rates.skew import crowding
 from twin.rates.sockets import MEGA
@@ -221,29 +220,20 @@ def _least_dealt(job: JobArrays, s: int, scv: float, replicas_o: np.ndarray) -> 
 
 
 def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> OperatorCoefficients:
-    in_on, out_on, window_on, fires_on, bursts_on = (
-        np.stack([getattr(flow[name], field) for name in job.names])
-        for field in ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "bursts_per_s")
-    )
+    in_on, out_on, window_on, fires_on, _, bursts_on = stacked(job, flow)
     sent_sn = job.sent_sn(out_on) * np.where(job.dealing.broadcast_s, replicas_o[job.consumer_s], 1.0)[:, None]
     near_on = job.costs.service.total(in_on, sent_sn)
-    varied_on = job.costs.service.spread(in_on, sent_sn) * (in_on / np.maximum(near_on, 1e-12)) ** 2
-    scanned_on = fires_on * window_on * job.costs.scan_o[:, None] + out_on * job.costs.result_o[:, None]
-    each_on = np.divide(scanned_on, fires_on, out=np.zeros_like(scanned_on), where=fires_on > 0)
-    state_o = np.array(
-        [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
-    )
-    rows = zip(job.operators, in_on, strict=True)
-    state_o += np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])[:, 0]
+    looks_on = scanned_on(job, fires_on, window_on, out_on)
+    each_on = np.divide(looks_on, fires_on, out=np.zeros_like(looks_on), where=fires_on > 0)
     window_on[list(job.windows.slides)] *= replicas_o[list(job.windows.slides), None]
-    held_o = (window_on * job.costs.held_bytes.mean(in_on, sent_sn))[:, 0] + state_o
+    held_o = held_bytes_on(job, in_on, window_on, sent_sn)[:, 0]
     crowded = crowding(job, replicas_o[:, None], {0: job.deployment.plan.key_groups})
     size_o = np.where(np.isfinite(bursts_on), out_on / np.maximum(bursts_on, 1e-12), 1.0)[:, 0]
     batch_o = [max([1.0, *(_at_once(job, s, size_o, replicas_o) for s in streams)]) for streams in job.inputs]
     return OperatorCoefficients(
-        work=(near_on + scanned_on)[:, 0],
+        work=(near_on + looks_on)[:, 0],
         service_s=np.where(in_on > 0, near_on / np.maximum(in_on, 1e-12), job.costs.service.mean_o[:, None])[:, 0],
-        scv=job.costs.scv_o + (1.0 + job.costs.scv_o) * varied_on[:, 0],
+        scv=service_scv_on(job, in_on, sent_sn, near_on)[:, 0],
         gap_scv=_least_gap_scv(job, replicas_o),
         replicas=replicas_o,
         skew=np.ones(len(replicas_o)) if crowded is None else crowded.more_on[:, 0],

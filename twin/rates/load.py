@@ -124,9 +124,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
     slowdown_on: factor on an operator's CPU work by memory pressure. [O, N]
     """
     job, engine = layout.job, layout.job.deployment.engine
-    in_on, out_on, window_on, fires_on, groups_on, bursts_on = (
-        np.stack([getattr(flow[name], field) for name in job.names]) for field in FLOW_FIELDS
-    )
+    in_on, out_on, window_on, fires_on, groups_on, bursts_on = stacked(job, flow)
     sent_sn = layout.carried_sn(out_on)
     work_on = job.costs.service.total(in_on, sent_sn) + np.zeros(layout.size)
     remote_sn = layout.remote_sn * job.costs.bytes_s[:, None] * 1e-9
@@ -135,13 +133,12 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
     for s, (producer, consumer) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
         work_on[producer] += written_sn[s]
         work_on[consumer] += read_sn[s]
-    varied_on = job.costs.service.spread(in_on, sent_sn) * (in_on / np.maximum(work_on, 1e-12)) ** 2
+    scv_on = service_scv_on(job, in_on, sent_sn, work_on)
     work_on *= slowdown_on
     idle_on = job.costs.service.mean_o[:, None] * slowdown_on
     service_on = np.where(in_on > 0, work_on / np.maximum(in_on, 1e-12), idle_on)
     if job.windows.all:
-        scanned_on = fires_on * window_on * job.costs.scan_o[:, None] + out_on * job.costs.result_o[:, None]
-        work_on = work_on + scanned_on * slowdown_on
+        work_on = work_on + scanned_on(job, fires_on, window_on, out_on) * slowdown_on
     per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
     busy_on = work_on / layout.replicas_on
     fusing = layout.fusing
@@ -160,7 +157,6 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         cpu_on, speed_on = layout.worst(cells.cpu_cn), -layout.worst(-cells.speed_cn)
         used_on = layout.worst(cells.busy_cn / cells.speed_cn)
         busy_cn, busy_on, service_on = cells.busy_cn, layout.mean(cells.busy_cn), layout.mean(cells.service_cn)
-    scv_on = job.costs.scv_o[:, None] + (1.0 + job.costs.scv_o[:, None]) * varied_on
     line_s_on, line_scv_on = service_on, scv_on
     if fusing is not None:
         cpu_on, speed_on, used_on = map(fusing.spread, (cpu_on, speed_on, used_on))
@@ -201,6 +197,32 @@ Passes = Mapping[str | tuple[str, str], np.ndarray]
 FLOW_FIELDS = ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "groups_per_fire", "bursts_per_s")
 
 
+def stacked(job: JobArrays, flow: Mapping[str, Flow]) -> list[np.ndarray]:
+    """What flows through operators, by FLOW_FIELDS. [O, 1 or N] each"""
+    return [np.stack([getattr(flow[name], field) for name in job.names]) for field in FLOW_FIELDS]
+
+
+def service_scv_on(job: JobArrays, in_on: np.ndarray, sent_sn: np.ndarray, work_on: np.ndarray) -> np.ndarray:
+    """Squared variation of services: c + (1 + c) v, where c is that of one stream's, and v that of the means of
+    streams. work_on: cores that input tuples need. [O, N]"""
+    scv_o1 = job.costs.scv_o[:, None]
+    varied_on = job.costs.service.spread(in_on, sent_sn) * (in_on / np.maximum(work_on, 1e-12)) ** 2
+    return np.asarray(scv_o1 + (1.0 + scv_o1) * varied_on)
+
+
+def scanned_on(job: JobArrays, fires_on: np.ndarray, window_on: np.ndarray, out_on: np.ndarray) -> np.ndarray:
+    """Cores that evaluations of windows need: for every tuple looked at, and every result. [O, N]"""
+    return np.asarray(fires_on * window_on * job.costs.scan_o[:, None] + out_on * job.costs.result_o[:, None])
+
+
+def held_bytes_on(job: JobArrays, in_on: np.ndarray, window_on: np.ndarray, sent_sn: np.ndarray) -> np.ndarray:
+    """Bytes of state by key, of key groups, and of window_on tuples in windows, all replicas together. [O, N]"""
+    rows = zip(job.operators, in_on, strict=True)
+    by_key_on = np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])
+    group_o = [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
+    return np.asarray(by_key_on + window_on * job.costs.held_bytes.mean(in_on, sent_sn) + np.array(group_o)[:, None])
+
+
 def windows_on(layout: Layout, window_on: np.ndarray) -> np.ndarray:
     """Tuples in the windows of all replicas, of those in one. [O, 1 or N]"""
     slides = list(layout.job.windows.slides)
@@ -217,16 +239,8 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.nda
     A host holds the engine, the windows' contents and the state of key groups.
     """
     job, law = layout.job, layout.job.deployment.engine.memory
-    state_bytes = [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
-    window_on = windows_on(layout, np.stack([flow[name].window_tuples for name in job.names]))
-    in_on, out_on = (np.stack([getattr(flow[name], each) for name in job.names]) for each in ("in_per_s", "out_per_s"))
-    rows = zip(job.operators, in_on, strict=True)
-    window_free_on = np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])
-    held_on = (
-        window_free_on
-        + window_on * job.costs.held_bytes.mean(in_on, layout.carried_sn(out_on))
-        + np.array(state_bytes)[:, None]
-    )
+    in_on, out_on, window_on, *_ = stacked(job, flow)
+    held_on = held_bytes_on(job, in_on, windows_on(layout, window_on), layout.carried_sn(out_on))
     held_cn = (held_on * law.object_overhead / MEGA)[layout.operator_c] * layout.share_cn
     used_hn = (layout.by_host(held_cn) + law.base_mb) / job.places.ram_h[:, None]
     used_hn = np.where(layout.by_host(layout.count_cn) > 0, used_hn, 0.0)
