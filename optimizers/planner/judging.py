@@ -189,7 +189,8 @@ def better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
     mine, theirs = goodness(problem, judged).T
     if surer(problem, given, [other]) is other:
         return found if tuple(theirs) <= tuple(mine) else _unproved(problem, found, given)
-    is_better, by = tuple(theirs) < tuple(mine), _gain(problem, judged)
+    moves = found.plan.placement != given.plan.placement  # other chains alone move nothing
+    is_better, by = tuple(theirs) < tuple(mine), _gain(problem, judged) if moves else None
     if is_better and not _as_bad(mine, theirs) and by is None:
         return found
     kept = replace(

@@ -91,11 +91,11 @@ def test_keys_with_one_name_are_fused_over_several_replicas() -> None:
     middle = [counting("v", 1e-4, COUNT, 40, **keys), map_("m", 1e-4), counting("w", 1e-4, COUNT, 40, **keys)]
     places = {name: ["k", "k"] for name in ("v", "m", "w")}
     apart = job(middle, 200, placement=places)
-    found = solve("fusion", apart, space=Space(pinned=frozenset({"v", "m", "w"})))
+    found = solve("fusion", apart, space=Space(pinned=frozenset({"source", "v", "m", "w", "sink"})))
     assert found.plan.fused == (("v", "m"),)
     middle[1]["passes"] = ["user"]
     same = job(middle, 200, placement=places)
-    found = solve("fusion", same, space=Space(pinned=frozenset({"v", "m", "w"})))
+    found = solve("fusion", same, space=Space(pinned=frozenset({"source", "v", "m", "w", "sink"})))
     assert found.plan.fused == (("v", "m", "w"),)
     runs = [simulate(each) for each in (same, same.with_plan(found.plan))]
     counts = [{each.operator: each.tuples_in for each in run.operators} for run in runs]
