@@ -66,7 +66,7 @@ def test_a_browser_shows_all_of_it_at_any_width_and_fetches_nothing(shop_page, t
 
 def test_nothing_is_drawn_to_wait_before_what_makes_it_wait():
     """Queues are known at the ends of periods: between two of them a line rises from the event on."""
-    job = queue(horizon_s=30, period_s=10).with_events(SlowDown(at_s=15, host="big", factor=50))
+    job = queue(horizon_s=30, period_s=10, warmup_s=10).with_events(SlowDown(at_s=15, host="big", factor=50))
     waiting = next(panel for panel in panels(simulate(job)) if panel.levels)
     assert list(waiting.at_s) == [10, 20, 30]
     drawn = [*points(waiting, waiting.series["unread at sources"])]

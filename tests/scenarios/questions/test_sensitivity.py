@@ -35,7 +35,7 @@ def answer():
     asked = [
         "cluster.hosts.a.latency_ms=10..410",
         "cluster.hosts.b.latency_ms=10..210",
-        "cluster.hosts.c.ram_mb=8k..9k",
+        "cluster.hosts.c.ram_mb=8000..9000",
     ]
     scenario = chain()
     model = Model(scenario, inputs(asked, scenario), "e2e_latency_s.mean", 1, 3)
