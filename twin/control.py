@@ -90,6 +90,11 @@ class PolicySpec(Spec):
 
     name: str
 
+    @property
+    def periods_before_acting(self) -> int:
+        """How many periods it must have seen before it can change anything, at the end of the last of them."""
+        return 1
+
     def start(self, deployment: Deployment) -> Policy:
         """The policy of one run. Raises BadInput if the job is not one that it can control."""
         raise NotImplementedError

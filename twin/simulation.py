@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any
@@ -69,7 +69,7 @@ def simulate(
     why = change(scenario, events, deciding)
     enough = None if why or settings.precision is None else Enough(job, scenario, world, statistics)
     batches = enough or (None if why else batches_of(job, settings, world, statistics))
-    crash: list[float] = []
+    crash: dict[str, float] = {}
     world.env.process(_watch_memory(world, max(MEMORY_TICK_S, settings.horizon_s / MEMORY_TICKS), crash))
     with _collector_paused(), suppress(StopSimulation):  # of what is known well enough
         advance(world, settings.horizon_s)
@@ -80,6 +80,7 @@ def simulate(
     conservation.check(job, world)
     about = manifest(asked, policy) | {"warmup_s": settings.warmup_s, "simulated_s": ended_s}
     told = until_the_end(settings.precision, why, enough)
+    scenario = scenario if policy is None else scenario.with_policy(None)
     return _outcome(job, scenario, about, world, statistics, crash, chance, told, started_s)
 
 
@@ -89,7 +90,7 @@ def _outcome(
     about: dict[str, Any],
     world: World,
     statistics: Statistics,
-    crash: Sequence[float],
+    crash: Mapping[str, float],
     batches: np.ndarray | None,
     told: Sequence[str],
     started_s: float,
@@ -105,7 +106,7 @@ def _outcome(
         hosts=host_totals(statistics.host_rows, warmup_s),
         warnings=(
             *_crash(crash),
-            *cautions(job, scenario.run, world, scenario.events, rows),
+            *cautions(job, scenario, world, rows, bool(crash)),
             *few_results(metrics.throughput_per_s, errors),
             *told,
         ),
@@ -154,16 +155,19 @@ def manifest(scenario: Scenario, policy: Policy | None = None) -> dict[str, Any]
     }
 
 
-def _watch_memory(world: World, tick_s: float, crash: list[float]) -> Generator[simpy.Event, object, None]:
+def _watch_memory(world: World, tick_s: float, crash: dict[str, float]) -> Generator[simpy.Event, object, None]:
     while not crash:
         yield world.env.look(tick_s, heaps=True)
-        full = [memory.update() for memory in world.memories.values()]
-        if any(full):
-            crash.append(world.env.now)
+        full = [host for host, memory in world.memories.items() if memory.update()]
+        crash |= dict.fromkeys(full, world.env.now)
     for tasks in world.tasks.values():  # one worker's crash fails the job; the brokers go on filling
         for task in tasks:
             task.halted = True
 
 
-def _crash(crash: Sequence[float]) -> list[str]:
-    return [f"out of memory at {at_s:g} s: the job crashed" for at_s in crash]
+def _crash(crash: Mapping[str, float]) -> list[str]:
+    return [
+        f"the job crashed: {host} was out of memory at {at_s:g} s; give it more ram_mb, or keep less there (shorter "
+        "windows, fewer replicas)"
+        for host, at_s in crash.items()
+    ]

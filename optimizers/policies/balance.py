@@ -66,6 +66,11 @@ class ColaSpec(PolicySpec):
     ] = 10.0
     every_periods: Annotated[int, Field(ge=1, description="periods of a round; loads are means over them")] = 1
 
+    @property
+    def periods_before_acting(self) -> int:
+        """A round."""
+        return self.every_periods
+
     def start(self, deployment: Deployment) -> Rounds:
         """For one run."""
         spec = Round(max_migrations=NO_LIMIT, every_periods=self.every_periods)

@@ -60,6 +60,11 @@ class FlinkAutoscalerSpec(PolicySpec):
             raise ValueError("vertex_min_parallelism is above vertex_max_parallelism; give it at most that")
         return self
 
+    @property
+    def periods_before_acting(self) -> int:
+        """The stabilization interval, in which nothing is measured, and a full metrics window."""
+        return self.stabilization_interval_periods + self.metrics_window_periods
+
     def start(self, deployment: Deployment) -> FlinkAutoscaler:
         """For one run."""
         return FlinkAutoscaler(deployment, self)

@@ -46,6 +46,11 @@ class MonitoringSpec(PolicySpec):
         int, Field(ge=1, description="after which a job is scheduled that does not become stable")
     ] = 20
 
+    @property
+    def periods_before_acting(self) -> int:
+        """As many as must be alike."""
+        return self.stable_periods
+
     def start(self, deployment: Deployment) -> Monitoring:
         """For one run."""
         return Monitoring(deployment, self)

@@ -28,6 +28,11 @@ class RelieveSpec(PolicySpec):
         float, Field(ge=0, lt=1, description="a move must leave the other host so much less utilised than the hot one")
     ] = 0.1
 
+    @property
+    def periods_before_acting(self) -> int:
+        """A host is hot after two."""
+        return 2
+
     def start(self, deployment: Deployment) -> Relieve:
         """For one run."""
         return Relieve(deployment, self)

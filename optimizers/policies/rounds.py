@@ -60,6 +60,11 @@ class Round(Spec):
         return self
 
     @property
+    def periods_before_acting(self) -> int:
+        """A round."""
+        return self.every_periods
+
+    @property
     def budget(self) -> MigrationBudget:
         """What a round may spend."""
         return MigrationBudget(MIGRATIONS if self.max_migrations is None else self.max_migrations, self.max_state_mb)

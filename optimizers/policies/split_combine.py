@@ -41,6 +41,11 @@ class SplitCombineSpec(Round, PolicySpec):
     ] = None
     combine_by: Annotated[Literal["disruptive", "smooth"], Field(description="how a consolidate comes back")] = "smooth"
 
+    @property
+    def periods_before_acting(self) -> int:
+        """What is split or combined goes by time, not by rounds."""
+        return 1
+
     def start(self, deployment: Deployment) -> SplitCombine:
         """For one run."""
         return SplitCombine(deployment, self)

@@ -62,16 +62,15 @@ def changes(answer: VariantsCompared) -> Iterator[str]:
     keep = "keeps" if len(well) == 1 else "keep"
     yield f"Of {count} variants, {len(well)} {keep} up in all of {runs} runs{named}."
     for metric in answer.metrics:
-        shares = {row.variant: row.metrics[metric].share for row in answer.variants if row.metrics[metric].significant}
-        sure = {variant: abs(share) for variant, share in shares.items() if share is not None}
+        cells = {row.variant: row.metrics[metric] for row in answer.variants if row.metrics[metric].significant}
+        sure = {variant: abs(cell.difference or 0.0) for variant, cell in cells.items()}
         name = metric.removesuffix(".mean")
         if not sure:
             yield f"{name}: nothing differs significantly from '{answer.compared_with}'."
             continue
         most = max(sure, key=lambda variant, sure=sure: sure[variant])  # type: ignore[misc]
-        cell = next(row.metrics[metric] for row in answer.variants if row.variant == most)
         among = f"largest of {len(sure)} significant changes" if len(sure) > 1 else "only significant change"
-        yield f"{name}: {cell.words} in '{most}' ({change(cell)}), the {among}."
+        yield f"{name}: {cells[most].words} in '{most}' ({change(metric, cells[most])}), the {among}."
 
 
 def notes(answer: VariantsCompared) -> Iterator[str]:
@@ -83,11 +82,14 @@ def notes(answer: VariantsCompared) -> Iterator[str]:
         yield f"{wanted}; it would take about {answer.needed:,} runs of each (--replications)"
 
 
-def change(cell: ComparedMetric) -> str:
-    """The change in percent of the first variant's mean, with its interval; empty where nothing is compared."""
+def change(metric: str, cell: ComparedMetric) -> str:
+    """The change in percent of the first variant's mean, with its interval; in the metric's unit where that mean is 0,
+    and empty where nothing is compared."""
     share, half = cell.share, cell.share95
     if share is None:
-        return ""
+        apart = cell.difference
+        sign = "+" if apart and apart > 0.0 else ""
+        return "" if apart is None else sign + rounding.metric(metric, apart, cell.difference95, difference=True)
     digits = 1 if max(abs(share), half or 0.0) < 0.1 or (half is not None and half < 0.005) else 0
     if not share and not half:
         return "0 %"
@@ -116,7 +118,7 @@ def _lines(row: ComparedVariant, runs: int) -> Iterator[dict[str, str]]:
             "variant": "" if number else row.variant,
             "metric": metric.removesuffix(".mean"),
             "value": rounding.metric(metric, cell.mean, cell.half_width95),
-            "change": change(cell),
+            "change": change(metric, cell),
             "words": cell.words or "",
         }
     yield {"variant": "", "metric": "keeps up", "value": "", "change": "", "words": _state(row, runs)}

@@ -32,7 +32,7 @@ def verdict(job: Deployment, run: Run) -> str:
 def _state(run: Run) -> str:
     metrics = run.metrics
     if run.crashed:
-        return "The job crashed: " + next((each for each in run.warnings if "memory" in each), "out of memory") + "."
+        return f"{run.warnings[0][0].upper()}{run.warnings[0][1:]}."
     if not metrics.success:
         return "No result reached a sink."
     if metrics.backpressured:

@@ -56,7 +56,8 @@ def _metrics(name: str, run: Run) -> Table:
         table.add_row("measured from", f"{span}, when it was precise enough" if precise else span)
     grows = "yes" if metrics.backpressured else "no"
     table.add_row("backpressured", f"{grows} ({number(metrics.backpressure_per_s)}/s unread)")
-    table.add_row("success", "yes" if metrics.success else "no")
+    results = "results came, no crash" if metrics.success else "it crashed" if run.crashed else "no results"
+    table.add_row("success", f"{'yes' if metrics.success else 'no'} ({results})")
     out = metrics.tuples_out
     results = rounding.number(out, out * error / rate) if error and rate else ""
     table.add_row("tuples in / out", f"{metrics.tuples_in:,} / {results or format(out, ',')}")

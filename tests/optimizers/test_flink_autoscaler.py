@@ -25,6 +25,7 @@ def test_defaults_are_those_of_the_documentation():
     assert (spec.target_utilization, spec.target_utilization_boundary) == (0.7, 0.3)
     assert (spec.metrics_window_periods, spec.stabilization_interval_periods) == (15, 5)
     assert (spec.catch_up_duration_periods, spec.restart_time_periods) == (30, 5)
+    assert spec.periods_before_acting == 20
     assert counts(3.0)[:20] == [1] * 20, "nothing before the first window is full"
     assert counts(3.0)[20] > 3
 

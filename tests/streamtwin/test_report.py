@@ -176,8 +176,8 @@ def test_the_network_can_be_the_bottleneck():
 def test_no_results_and_crashes_are_said_first():
     run = simulate(queue(rate_per_s=1e-3, horizon_s=2, warmup_s=0))
     assert verdict(queue(), run).startswith("No result reached a sink.")
-    crashed = dataclasses.replace(run, crashed=True, warnings=("out of memory at 3 s: the job crashed",))
-    assert verdict(queue(), crashed).startswith("The job crashed: out of memory at 3 s")
+    crashed = dataclasses.replace(run, crashed=True, warnings=("the job crashed: h was out of memory at 3 s",))
+    assert verdict(queue(), crashed).startswith("The job crashed: h was out of memory at 3 s.")
     whole(run_page("silent", queue(), run))
 
 

@@ -196,7 +196,8 @@ def test_full_memory_crashes_the_job_and_fails_it() -> None:
     )
     run = simulate(Scenario.of(job, RunSettings(horizon_s=120)))
     assert run.crashed and not run.metrics.success
-    assert "out of memory" in run.warnings[0]
+    assert "small was out of memory" in run.warnings[0] and "ram_mb" in run.warnings[0]
+    assert not any("more CPU" in line for line in run.warnings), "which would not have helped"
     slowdowns = [row["gcSlowdown"] for row in run.host_rows if row["host"] == "small"]
     assert slowdowns[0] < slowdowns[-1]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from twin.deployment import Deployment
+from twin.control import PolicySpec
 from twin.engine.measure.meters import Row
 from twin.events import AnyEvent
 from twin.guards.event_windows import in_time
-from twin.job import Component, Job, compile
+from twin.job import Component, Job
 from twin.key_skew import KeySkew
 from twin.metrics import measured
 from twin.partitions import busiest, counts, even
 from twin.query import AnyOperator, EventTimed, Windowed
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.steadiness import uneven
 from twin.wiring.world import World
 
@@ -25,17 +25,14 @@ LONG_S = 10.0
 """Of CPU time for one tuple: no stream can be processed so slowly."""
 
 
-def cautions(
-    what: Deployment | Job,
-    settings: RunSettings,
-    world: World,
-    events: Sequence[AnyEvent],
-    rows: Sequence[Row],
-) -> tuple[str, ...]:
-    """One line each, with the remedy. rows: those of the operators."""
-    job = compile(what)
+def cautions(job: Job, scenario: Scenario, world: World, rows: Sequence[Row], crashed: bool) -> tuple[str, ...]:
+    """One line each, with the remedy. rows: those of the operators.
+
+    crashed: the job lacked memory, which is reason enough for what did not happen.
+    """
+    settings, events = scenario.run, scenario.events
     totals = _totals(rows)
-    unevaluated = _unevaluated(job, settings, totals)
+    unevaluated = {} if crashed else _unevaluated(job, settings, totals)
     return (
         *_dropped(rows),
         *unevaluated.values(),
@@ -44,8 +41,9 @@ def cautions(
         *_crowded(job),
         *(line for source in job.sources for line in _of_partitions(source, world)),
         *_of_event_time(job, rows, totals),
-        *_silent(job, settings, totals, unevaluated, rows),
+        *([] if crashed else _silent(job, settings, totals, unevaluated, rows)),
         *_of_events(world, settings, events),
+        *_of_policy(scenario.policy, settings),
         *_of_checkpoints(world),
         *uneven(job, settings.warmup_s, rows[-1]["end_s"]),
     )
@@ -210,6 +208,20 @@ def _of_events(world: World, settings: RunSettings, events: Sequence[AnyEvent]) 
         if record.kind in ("migration", "scale") and record.end_s is None:
             lines.append(f"{record.kind} of {record.component} at {record.at_s:g} s had not ended at the horizon")
     return lines
+
+
+def _of_policy(policy: PolicySpec | None, settings: RunSettings) -> list[str]:
+    """That it never had the time to change anything."""
+    if policy is None:
+        return []
+    periods, period_s = policy.periods_before_acting, settings.period_s
+    first_s = periods * period_s + settings.decision_latency_s
+    if first_s < settings.horizon_s:
+        return []
+    seen = f"{periods} periods of {period_s:g} s" if periods > 1 else f"a period of {period_s:g} s"
+    why = f"policy {policy.name} can change nothing before {first_s:g} s, as it must have seen {seen}"
+    horizon = f"the horizon is {settings.horizon_s:g} s, so it never acts"
+    return [f"{why}; {horizon}; run longer, or shorten run.period_s or what the policy waits for"]
 
 
 def _of_checkpoints(world: World) -> list[str]:

@@ -132,7 +132,7 @@ def test_options_become_events():
         (ChangeOptions(), "nothing to try"),
         (ChangeOptions(rescale=["per-pag=4"]), "did you mean 'per-page'"),
         (ChangeOptions(rescale=["per-page"]), "write OPERATOR=4"),
-        (ChangeOptions(rescale=["per-page=0"]), "unknown host '0'"),
+        (ChangeOptions(rescale=["per-page=0"]), "give a whole number from 1"),
         (ChangeOptions(rescale=["orders=2"]), "is a source"),
         (ChangeOptions(migrate=["match=w-2"]), "it is there already"),
         (ChangeOptions(migrate=["match=w-9"]), "unknown host 'w-9'"),

@@ -11,8 +11,13 @@ import pytest
 from scenarios.files import scenario_file
 from scenarios.files.overrides import set_value
 from scenarios.questions.control_measures import MEANINGS, control_measures, course, judged, late
+from scenarios.questions.kept import RunOutcome
+from scenarios.questions.measures import measures
 from scenarios.questions.oscillations import oscillations
 from scenarios.questions.policies_compared import variants
+from scenarios.questions.replications import Samples, Wanted
+from scenarios.questions.whatif import answer
+from streamtwin.answers.comparison import changes
 from tests.scenarios.questions.jobs import shop
 from tests.streamtwin.test_cli import refused, twin
 from twin.engine.sketch import bucket
@@ -50,6 +55,32 @@ def test_an_engine_that_restarts_stands_still_for_what_a_policy_orders():
     assert live["downtime_s"] == 0 < live["rescalings"]
     assert restarted["downtime_s"] >= 2 * restarted["rescalings"] > 0
     assert restarted["backlog.peak"] > live["backlog.peak"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "first_s"),
+    [("flink-autoscaler", 20), ("{name: flink-autoscaler, metrics_window_periods: 7}", 12), ("monitoring", 3)],
+)
+def test_a_policy_that_had_no_time_to_act_says_so(policy, first_s):
+    """A period takes a second; Flink's autoscaler waits for 5 periods, and then for a window of 15."""
+    for horizon_s, noted in ((first_s, True), (first_s + 1, False)):
+        asked = set_value(set_value(JOB, f"policy={policy}"), f"run.horizon_s={horizon_s}")
+        told = [line for line in simulate(asked).warnings if line.startswith("policy ")]
+        assert bool(told) == noted, told
+        if noted:
+            assert f"can change nothing before {first_s} s" in told[0] and f"horizon is {horizon_s} s" in told[0]
+
+
+def test_a_change_from_nothing_is_told_in_its_unit():
+    """Without a policy no restart ever stops the job, so there is no share of that to give."""
+    asked = variants(JOB, ["none,ds2"])
+    known = measures(simulate(JOB))
+    outcomes = [[RunOutcome({**known, "downtime_s": stop}) for stop in stops] for stops in ((0, 0), (6.4, 6.6))]
+    found = answer(asked, ["downtime_s"], Wanted(2), 1, Samples(outcomes))
+    assert found.variants[1].metrics["downtime_s"].significant
+    assert list(changes(found))[1] == (
+        "downtime_s: significantly higher in 'ds2' (+6.5 ± 1.3), the only significant change."
+    )
 
 
 def scenario_with_rate(rate: float):
