@@ -67,6 +67,7 @@ def test_a_queue_that_grows() -> None:
     run = ran(chain([worker(0.25)], STEADY, engine=engine()), 1.02)
     assert latency_s(run) == pytest.approx([sum(0.1 + 0.25 * n - 0.1 * n for n in (1, 2, 3)), 3])
     assert row(run, "work")["queueLength"] == 10 - 4  # one is in service
+    assert run.host_rows[0]["cpuUtilisation"] == pytest.approx((1.02 - 0.1) / 1.02 / 16)  # and half done
 
 
 def test_two_tasks_share_a_core() -> None:
@@ -161,6 +162,30 @@ def test_a_window_that_follows_the_clock() -> None:
     window["window"] = {"policy": "time", "size_s": 1}
     run = ran(chain([window], {"law": "constant", "rate_per_s": 1 / 0.7}, engine=engine()), 4.5)
     assert latency_s(run) == pytest.approx([(2.0 - 0.7) + (3.35 - 2.1) + (4.05 - 2.8), 3])
+
+
+@pytest.mark.parametrize(
+    ("keeps", "at_s"),
+    [
+        ({"kind": "aggregate", "window": {"policy": "time", "size_s": 1.5}}, 1.5),
+        ({"kind": "aggregate", "window": {"policy": "count", "size_tuples": 2}}, 1.2),
+        ({"kind": "join", "window": {"policy": "time", "size_s": 1.5}, "selectivity": 1}, 1.5),
+        ({"kind": "session", "gap_s": 0.25, "keys": 1}, 1.45),
+    ],
+)
+def test_a_result_is_as_old_as_its_oldest_record_whichever_comes_first(keeps: dict[str, Any], at_s: float) -> None:
+    """One record is taken at 1 s and is there at once; the other, taken at 0.9 s, is 0.3 s on its way."""
+    job = deployment(
+        [source("near"), source("far"), {"name": "work", "service_time_s": 0, **keeps}, sink()],
+        [("near", "work"), ("far", "work"), ("work", "sink")],
+        {"near": {"law": "constant", "rate_per_s": 1.0}, "far": {"law": "constant", "rate_per_s": 1 / 0.9}},
+        [host(), host("away", latency_ms=300)],
+        {"far": "away"},
+        engine=engine(),
+    )
+    run = ran(job, 1.6)
+    assert latency_s(run) == pytest.approx([at_s - 0.9, 1])
+    assert row(run, "sink")["processingLatencySum_s"] == pytest.approx(at_s - 0.9)
 
 
 def test_a_record_is_copied_to_each_stream() -> None:
