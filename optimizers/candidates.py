@@ -37,7 +37,7 @@ def by_risk(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Estimated
 
 
 def by_throughput(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Estimated, np.ndarray]:
-    """First those that are sane; of others the one that lets the most through; then by the objective."""
+    """The plans with their ranks: sane plans come first, others by their throughput, and then by the objective."""
     found, (throughput,) = estimate_with(problem, plans, ("throughput_per_s",))
     keys = goodness(problem, found)
     keys[1] = np.where(found.sane, 0.0, -throughput)
@@ -200,11 +200,11 @@ class Candidates(KnownPlans[np.ndarray]):
         return item
 
     def row(self, item: np.ndarray) -> int | None:
-        """Of a plan as it is deployed, if it was looked at."""
+        """The row of a plan, as it is deployed; None if it was not estimated."""
         return super().row(self._deployed(item))
 
     def look_at(self, items: Iterable[np.ndarray]) -> None:
-        """As they are deployed."""
+        """Estimates plans as they are deployed."""
         super().look_at(map(self._deployed, items))
 
     def _deployed(self, item: np.ndarray) -> np.ndarray:

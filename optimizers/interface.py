@@ -80,7 +80,7 @@ class Problem:
 
     @property
     def sign(self) -> float:
-        """1 where less of the objective is better, else -1."""
+        """1 if a lower objective is better, else -1."""
         return 1.0 if OBJECTIVES[self.objective].better == "min" else -1.0
 
     @property

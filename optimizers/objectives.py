@@ -1,8 +1,8 @@
-"""What a plan may be the best in: metrics that a cost model predicts, and what a plan itself says whatever the model.
+"""Objectives of plans: metrics that a cost model predicts, and prices and traffic, which follow from the plan alone.
 
-Traffic is of the offered rates: bytes a second over each link that a stream crosses; where the cluster has no links,
-bytes that leave a host for another. Replicas emit in proportion to what they take, and chained operators have no stream
-between them.
+Traffic is counted at the offered rates: bytes a second over each link that a stream crosses; without links in the
+cluster, bytes a second from one host to another. Replicas emit in proportion to their input, and chained operators have
+no stream between them.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from twin.rates.coefficients import PlacementCoefficients
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """better: which way. of: what plans have of it [N], as they say themselves; None: cost models predict it."""
+    """better: whether low or high values are better. of: computes the values of plans [N]; None: cost models predict
+    them."""
 
     better: Literal["min", "max"]
     of: Callable[[Deployment, Sequence[ExecutionPlan], Requirements], np.ndarray] | None = None
 
 
 def prices(deployment: Deployment, plans: Sequence[ExecutionPlan], required: Requirements) -> np.ndarray:
-    """Of the hosts that plans use. [N]"""
+    """The sum of the prices of the hosts that each plan uses. [N]"""
     return np.array([price_of(deployment, plan, required.prices) for plan in plans])
 
 
 def traffic(deployment: Deployment, plans: Sequence[ExecutionPlan], required: Requirements | None = None) -> np.ndarray:
-    """Bytes a second over links, or out of hosts where there are none. [N]"""
+    """Bytes a second over links, or between hosts if the cluster has no links, for each plan. [N]"""
     del required
     job, query = PlacementCoefficients.of(deployment), deployment.query
     number = {host.name: h for h, host in enumerate(deployment.cluster.hosts)}
@@ -69,7 +70,7 @@ def traffic(deployment: Deployment, plans: Sequence[ExecutionPlan], required: Re
 
 
 def links_crossed(cluster: Cluster) -> np.ndarray:
-    """Links on the route from a host to another; 1 in a cluster without links, 0 from a host to itself. [H, H]"""
+    """Number of links from each host to each other; 1 in a cluster without links, 0 from a host to itself. [H, H]"""
     names = [host.name for host in cluster.hosts]
     if not cluster.links:
         return 1 - np.eye(len(names), dtype=int)
@@ -83,4 +84,4 @@ OBJECTIVES: Mapping[str, Objective] = {
     PRICE: Objective(better="min", of=prices),
     "traffic_bytes_per_s": Objective(better="min", of=traffic),
 }
-"""By name. Of plans that are equal in what they say themselves, that of the lower processing latency is better."""
+"""Objectives by name. Of plans with equal price or traffic, the one with the lower processing latency is better."""

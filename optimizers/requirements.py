@@ -23,8 +23,8 @@ class Requirements:
     """Nothing unless something is said.
 
     head_room: share of the offered rates that a plan must bear beyond them, >= 0: no resource is used to more than
-    1 / (1 + head_room), as far as loads grow with rates. at_most: by latency, seconds that its mean may reach, or a
-    quantile of it (`e2e_latency_s.p99`), which runs alone can tell. prices: of hosts; 1 of those not named.
+    1 / (1 + head_room), as far as loads grow with rates. at_most: highest seconds of mean latencies by name, or of
+    their quantiles (`e2e_latency_s.p99`), which only runs can judge. prices: by host; 1 for hosts that are not named.
 
     Raises BadInput for an unknown latency, a limit or a price that is not above 0, or a negative head room.
     """
@@ -52,12 +52,12 @@ class Requirements:
 
     @property
     def quantiles(self) -> tuple[str, ...]:
-        """The limits that runs alone can judge."""
+        """The names of the limits that only runs can judge."""
         return tuple(name for name in self.at_most if name in QUANTILES)
 
     @property
     def of_means(self) -> Requirements:
-        """As far as a cost model without quantiles can judge: where a high quantile is limited, so is the mean."""
+        """The same for a cost model without quantiles: the limit of a high quantile becomes one of the mean."""
         limits = {name: most_s for name, most_s in self.at_most.items() if name not in QUANTILES}
         for name in self.quantiles:
             mean, _, quantile = name.partition(".")

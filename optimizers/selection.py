@@ -33,11 +33,11 @@ SURE = 0.2
 PREMIUM = 0.01
 """Relative; what that may cost at most."""
 RANKS = 4
-"""Numbers by which plans are compared."""
+"""Number of the values by which plans are compared; see `goodness`."""
 USUAL = "processing_latency_s"
-"""What decides among plans that are equal in what they say themselves."""
+"""The metric that decides among plans of equal price or traffic."""
 ERRORS = 2.0
-"""Standard errors of a mean that a run may be off."""
+"""Standard errors by which a mean may be off by chance."""
 NO_QUANTILES = (
     "cost model {model!r} predicts means, so it cannot judge {name}; simulate the best plans (--prove 5), or all "
     "plans (--cost-model sim)"
@@ -48,11 +48,10 @@ NOTHING_FULFILS = "no plan that keeps up was found that {words}"
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """N plans with what a cost model says of them; arrays [N] as the fields of a `Candidate`.
+    """N plans with the estimates of a cost model; arrays [N] as the fields of a `Candidate`.
 
-    second: what decides among plans of equal objective, less is better. error: how far off the objective may be by
-    chance, relatively, with 95 % confidence. [N] each; reached: of the latencies that are limited, in order [N, K];
-    None: nothing is known."""
+    second: decides among plans of equal objective, less is better. [N] error: relative error of the objective by
+    chance, with 95 % confidence. [N] reached: values of the limited latencies, in their order [N, K]. None: unknown."""
 
     plans: Sequence[ExecutionPlan]
     objective: np.ndarray
@@ -76,7 +75,7 @@ class Estimated:
         return cls(plans, *columns)
 
     def part(self, rows: Sequence[int]) -> Estimated:
-        """Of some of the plans."""
+        """The estimates of some of the plans, by their rows."""
         columns: list[Any] = [None if each is None else each[list(rows)] for (each,) in _columns([self])]
         return Estimated([self.plans[row] for row in rows], *columns)
 
@@ -91,7 +90,7 @@ class Estimated:
 
 
 def _columns(parts: Sequence[Estimated]) -> list[list[Any]]:
-    """By field but the plans, those of all parts."""
+    """The values of all parts, for each field except the plans."""
     return [[getattr(part, field.name) for part in parts] for field in fields(Estimated) if field.name != "plans"]
 
 
@@ -103,7 +102,7 @@ def estimate(problem: Problem, plans: Sequence[ExecutionPlan]) -> Estimated:
 def estimate_with(
     problem: Problem, plans: Sequence[ExecutionPlan], metrics: Sequence[str] = ()
 ) -> tuple[Estimated, list[np.ndarray]]:
-    """The same, and further metrics [N] each, of one question to the cost model. Raises ValueError likewise."""
+    """The same, and the values [N] of further metrics, from one call of the cost model. Raises ValueError likewise."""
     of = OBJECTIVES[problem.objective].of
     decides = problem.objective if of is None else USUAL
     limits = problem.requirements.at_most
@@ -140,7 +139,7 @@ def _asked(problem: Problem, plans: Sequence[ExecutionPlan], metrics: Sequence[s
 
 
 def _fulfilled(problem: Problem, plans: Sequence[ExecutionPlan], reached: np.ndarray | None) -> np.ndarray | None:
-    """Which plans have the head room and the latencies that are required [N]; None if nothing is. reached: these."""
+    """Which plans fulfil the required head room and latencies [N]; None if nothing is required. reached: see above."""
     required = problem.requirements
     if not required.words:
         return None
@@ -162,8 +161,8 @@ def lasting(problem: Problem) -> Problem:
 
 
 def goodness(problem: Problem, found: Estimated) -> np.ndarray:
-    """[RANKS, N]: whether a plan is dropped, the risk for which, in steps, its cost, and what decides among equals.
-    Compared in this order; less is better."""
+    """[RANKS, N]: whether a plan is not sane, its risk in steps, its objective, and what decides among equals. Plans
+    are compared by these in order; less is better."""
     sane = found.sane
     risk = np.where(sane, 0.0, 1.0 - (1.0 - found.backpressured) * found.success)
     risk = np.round(risk / RISK_STEP)

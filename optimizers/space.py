@@ -31,8 +31,8 @@ def free_o(deployment: Deployment, pinned_o: np.ndarray) -> np.ndarray:
 
 
 def tied(deployment: Deployment) -> list[list[int]]:
-    """Operators that must have equally many replicas, those on their own included; indices in data-flow order. Chains
-    stay chains."""
+    """Groups of operators that must have equally many replicas, as in chains; single operators are groups too. Indices
+    are in data-flow order."""
     import networkx as nx  # most commands start without
 
     query = deployment.query
@@ -100,14 +100,14 @@ class Space:
         return several and not self.costream_rules
 
     def has_slots(self, deployment: Deployment) -> bool:
-        """Whether plans must be such that slots can hold them."""
+        """Whether slots must be able to hold a plan."""
         if self.slots is not None:
             return self.slots
         narrowed = self.allowed or self.most_moves is not None or self.spread is False or self.costream_rules
         return bool(self.free_replicas) and not narrowed and by_slots(deployment)
 
     def deployable(self, deployment: Deployment, counts_ol: np.ndarray) -> np.ndarray:
-        """The plan [O, L] as it is deployed, where slots hold it; else as it is."""
+        """The plan as slots hold it, if the space has slots; else unchanged. [O, L]"""
         return deployed(counts_ol, self.pinned_o(deployment)) if self.has_slots(deployment) else counts_ol
 
     def check(self, deployment: Deployment) -> None:

@@ -39,8 +39,8 @@ def new_folder(folder: Path, *, replacing: bool = False) -> Iterator[Path]:
     replacing: what is there by then is removed; without, OSError is raised if `folder` is there and not empty.
     """
     aside = _aside(folder)
-    for left in (aside, *_abandoned(aside)):
-        shutil.rmtree(left, ignore_errors=True)
+    for leftover in (aside, *_abandoned(aside)):
+        shutil.rmtree(leftover, ignore_errors=True)
     aside.mkdir(parents=True)
     try:
         yield aside
@@ -73,7 +73,7 @@ def _aside(path: Path) -> Path:
 
 
 def _abandoned(aside: Path) -> Iterator[Path]:
-    """What processes of this machine that were killed left in place of the same folder."""
+    """Unfinished copies of the same folder whose processes on this machine were killed."""
     start = aside.name.removesuffix(f"{os.getpid()}{PARTIAL}")
     for path in aside.parent.glob(f"{glob.escape(start)}*{PARTIAL}"):
         process = path.name.removeprefix(start).removesuffix(PARTIAL)
@@ -81,7 +81,7 @@ def _abandoned(aside: Path) -> Iterator[Path]:
             os.kill(int(process), 0)
         except ProcessLookupError:
             yield path
-        except (ValueError, OverflowError, PermissionError):  # of another name, or of another user
+        except (ValueError, OverflowError, PermissionError):  # no process's number, or another user's process
             continue
 
 

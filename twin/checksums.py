@@ -1,5 +1,5 @@
-"""Checksums of what is kept and read again: of files in a folder, as the program sha256sum writes and checks them, and
-of single files that begin with their own."""
+"""Checksums of stored files: of the files in a folder, in the format of the program sha256sum, and of single files that
+begin with their own checksum."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ SUMS = "SHA256SUMS"
 
 
 class ChecksumError(ValueError):
-    """What is read is not what was written."""
+    """The content of a file does not match its checksum."""
 
 
 def seal(folder: Path, files: Iterable[str]) -> None:
-    """Writes the checksums of files in a folder, by their paths in it."""
+    """Writes the checksums of `files`, which are paths within the folder, to SHA256SUMS."""
     (folder / SUMS).write_text("".join(f"{digest(folder / file)}  {file}\n" for file in files), encoding="utf-8")
 
 
 def sums(folder: Path) -> dict[str, str] | None:
-    """The checksums that a folder was sealed with, by file; None of one that never was."""
+    """The checksums of a folder, by the path of each file; None if the folder has no SHA256SUMS."""
     if not (folder / SUMS).is_file():
         return None
     lines = (folder / SUMS).read_text(encoding="utf-8", errors="replace").splitlines()
@@ -28,21 +28,21 @@ def sums(folder: Path) -> dict[str, str] | None:
 
 
 def digest(path: Path) -> str:
-    """The checksum of a file."""
+    """The SHA-256 checksum of a file, as hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def signed(content: bytes, what: bytes) -> bytes:
-    """The content after a line that says what it is, and its checksum."""
+    """The content, after a line with `what` (the name of the format) and the content's checksum."""
     return b"%s, sha256 %s\n%s" % (what, hashlib.sha256(content).hexdigest().encode(), content)
 
 
 def verified(content: bytes, what: bytes) -> bytes:
-    """What was signed; as it is, if it was written without. Raises ChecksumError if it is not as it was."""
+    """`content` without the line of `signed`; all of it if it has none. Raises ChecksumError if checksums differ."""
     if not content.startswith(what + b", sha256 "):
         return content
     head, _, rest = content.partition(b"\n")
     if head.rpartition(b" ")[2] != hashlib.sha256(rest).hexdigest().encode():
-        raise ChecksumError("its checksum is another one")
+        raise ChecksumError("its checksum does not match its content")
     return rest

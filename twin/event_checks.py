@@ -138,7 +138,7 @@ def scaling_obstacle(name: str, deployment: Deployment) -> str:
         if how.paired:
             return f"{name!r} feeds a {how} stream, which needs equal replicas; use rebalance or hash"
         if how.near:
-            return f"{name!r} feeds a {how} stream, which holds for the hosts of the plan; use rebalance or hash"
+            return f"{name!r} feeds a {how} stream, which is wired for the hosts of the plan; use rebalance or hash"
     for each in map(query.operator, group):
         if isinstance(each, Windowed) and not each.keyed:
             why = f"{each.name!r} aggregates all tuples without a key, in one window a replica"
@@ -163,7 +163,7 @@ def _check_link(where: str, event: LinkDegradation, deployment: Deployment) -> N
 
 
 def _check_lost(where: str, event: Failure, lost: Set[str], deployment: Deployment) -> None:
-    """lost: the hosts that do not come back."""
+    """Raises ValueError if the subtasks of a lost host cannot go to others. lost: all hosts that do not come back."""
     if not event.lost:
         return
     others = [host.name for host in deployment.cluster.hosts if host.name not in lost]
@@ -211,8 +211,8 @@ def _no_local_stream(where: str, name: str, deployment: Deployment) -> None:
         how = deployment.query.partitioning(stream)
         if how.near:
             raise ValueError(
-                f"{where}: {stream.producer} -> {stream.consumer} is dealt by {how}, which holds for the hosts of the "
-                f"plan, so {name!r} cannot move; use rebalance"
+                f"{where}: the stream {stream.producer} -> {stream.consumer} is {how}, which is wired for the hosts of "
+                f"the plan, so {name!r} cannot move; use rebalance"
             )
 
 

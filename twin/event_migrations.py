@@ -34,7 +34,7 @@ def mobility(query: Query, name: str, combined: bool) -> Mobility:
         return Mobility(stateful=False, flexible=True, strategies=("instant",))
     if operator.hands_over == "tuples":  # its state is not of windows
         return Mobility(stateful=True, flexible=False, strategies=("disruptive",))
-    if getattr(operator, "late_to", None) is not None:  # to both owners, a record might be late at one of them
+    if getattr(operator, "late_to", None) is not None:  # a record that goes to both owners may be late at only one
         return Mobility(stateful=True, flexible=False, strategies=("disruptive",))
     if combined or (operator.hands_over == "windows" and not operator.merges):
         return Mobility(stateful=True, flexible=False, strategies=("disruptive", "smooth"))

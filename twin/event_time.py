@@ -49,8 +49,8 @@ def check_event_time(query: Query) -> None:
         for other in query.operators if late_to is not None else ():
             if other.needs_event_time and late_to in (other.name, *query.ancestors(other.name)):
                 raise ValueError(
-                    f"{operator.name!r} sends late records to {late_to!r}; for {other.name!r} they are late as well; "
-                    "take consumers that are not over event time"
+                    f"{operator.name!r} sends late records to {late_to!r}, and they are late for {other.name!r} as "
+                    "well; send them to operators that do not use event time"
                 )
 
 

@@ -114,7 +114,7 @@ class Failure(Timed):
     def _check(self) -> Self:
         if self.lost and self.recover_after_s is None:
             raise ValueError(
-                f"failure of {self.host!r}: when a lost host is replaced is not said; give recover_after_s"
+                f"failure of {self.host!r}: lost needs the time until its subtasks run elsewhere; give recover_after_s"
             )
         return self
 

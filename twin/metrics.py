@@ -17,11 +17,11 @@ BACKPRESSURE_SHARE = 0.01
 """RO is set when the brokers' backlog grows by more than this share of the offered rate."""
 RowT = TypeVar("RowT", bound=Mapping[str, Any])
 SAME = 1.0 - 1e-12
-"""A period that starts at so much of the warm-up starts as that ends, but for rounding."""
+"""A period that starts at this share of the warm-up starts when the warm-up ends, apart from rounding."""
 
 
 def measured(rows: Iterable[RowT], warmup_s: float) -> list[RowT]:
-    """Of rows of statistics, those of the periods that start at or after the warm-up."""
+    """The rows of statistics of the periods that start at or after the end of the warm-up."""
     return [row for row in rows if row["start_s"] >= warmup_s * SAME]
 
 
@@ -106,10 +106,10 @@ TABLE: Mapping[str, Metric] = {
 """The metrics that cost models estimate."""
 
 METRICS = tuple(TABLE)
-REGRESSION_METRICS = tuple(name for name, each in TABLE.items() if each.kind != "binary")
-BINARY_METRICS = tuple(name for name, each in TABLE.items() if each.kind == "binary")
+REGRESSION_METRICS = tuple(name for name, metric in TABLE.items() if metric.kind != "binary")
+BINARY_METRICS = tuple(name for name, metric in TABLE.items() if metric.kind == "binary")
 QUANTILES = tuple(f"{name}.{q}" for name in METRICS if TABLE[name].kind == "latency" for q in ("p50", "p95", "p99"))
-"""Of latencies, as a run measures them; cost models that simulate estimate these too."""
+"""Quantiles of latencies. Runs measure them; of the cost models, only those that simulate estimate them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +143,13 @@ class Metrics:
     tuples_out: int
 
     def value(self, metric: str) -> float:
-        """One of METRICS or QUANTILES as a number: of a latency the mean unless a quantile is named, inf if nothing
-        arrived; of yes and no 1 and 0."""
+        """One of METRICS or QUANTILES as a number. A latency without a quantile is the mean, or inf if nothing arrived;
+        yes and no are 1 and 0."""
         name, _, quantile = metric.partition(".")
-        found = getattr(self, name)
-        if isinstance(found, Latency):
-            return float(getattr(found, quantile or "mean"))
-        return math.inf if found is None else float(found)
+        value = getattr(self, name)
+        if isinstance(value, Latency):
+            return float(getattr(value, quantile or "mean"))
+        return math.inf if value is None else float(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""One value of a spec replaced, or read, by its path: what `--set` and `Scenario.with_set` do.
+"""Replaces or reads one value of a spec by its path, as `--set` and `Scenario.with_set` do.
 
 Items of lists are addressed by name: `query.operators.parse.selectivity`, `cluster.hosts.edge-1.ram_mb`.
 """
@@ -26,9 +26,9 @@ def put(spec: S, path: str, value: Any, flag: str) -> S:
 
 
 def put_all(spec: S, values: Sequence[tuple[str, Any]], flag: str) -> S:
-    """All values at their paths, one after the other. Raises BadInput as `put` does.
+    """The spec with all values at their paths, put there one after the other. Raises BadInput as `put` does.
 
-    What stands between two of them need not be valid: a cluster with other hosts takes a plan for these.
+    Only the last result needs to be valid: a cluster with other hosts also needs a plan for them.
     """
     changed = spec
     for index, (path, value) in enumerate(values):
@@ -39,13 +39,13 @@ def put_all(spec: S, values: Sequence[tuple[str, Any]], flag: str) -> S:
                 raise
             try:
                 return _all_put(spec, values, flag)
-            except BadPath as error:  # there was more to go by when it stood alone
+            except BadPath as error:  # the error of the value alone names the spec's own keys
                 raise (alone if error.path == values[index][0] else error) from None
     return changed
 
 
 def value_at(spec: Spec, path: str, flag: str) -> Any:
-    """What stands at `path` now, as JSON would hold it; None if nothing does. Raises BadInput if it leads nowhere."""
+    """The value at `path`, as JSON would hold it; None if not given. Raises BadInput if the path leads nowhere."""
     parent, key = _resolve(_opened(spec, [path]), path, flag)
     return parent[key]  # type: ignore[index]
 
@@ -59,7 +59,7 @@ class BadPath(BadInput):
 
 
 def _all_put(spec: S, values: Sequence[tuple[str, Any]], flag: str) -> S:
-    """All put in before any is judged. Settings that no longer mean anything are left out, which is told."""
+    """Puts all values in before the result is checked. Retired settings are left out with a warning."""
     meant = [(path, value) for path, value in values if not _retired(path)]
     data = _opened(spec, [path for path, _ in meant])
     for path, value in meant:
@@ -73,7 +73,7 @@ def _retired(path: str) -> bool:
 
 
 def _opened(spec: Spec, paths: Iterable[str]) -> dict[str, Any]:
-    """As plain data. What is written as its name, such as a known profile, is opened if a path leads into it."""
+    """The spec as plain data. A part that is given by a name, such as a profile, is written out if a path needs it."""
     data = spec.model_dump(mode="json")
     for name in {path.partition(".")[0] for path in paths if "." in path}:
         value = getattr(spec, name, None)
@@ -84,7 +84,7 @@ def _opened(spec: Spec, paths: Iterable[str]) -> dict[str, Any]:
 
 
 def _show(spec: Any, data: Any) -> None:
-    """Puts in what is left out where it is as usual: it can be set as well."""
+    """Adds the fields that are left out while they have their default: they can be set as well."""
     if isinstance(spec, Spec) and isinstance(data, dict):
         for name in type(spec).model_fields:
             value = getattr(spec, name)
@@ -93,8 +93,8 @@ def _show(spec: Any, data: Any) -> None:
             else:
                 data[name] = list(value) if isinstance(value, tuple) else value
     elif isinstance(spec, tuple) and isinstance(data, list):
-        for each, part in zip(spec, data, strict=True):
-            _show(each, part)
+        for item, part in zip(spec, data, strict=True):
+            _show(item, part)
 
 
 def _resolve(data: Node, path: str, flag: str) -> tuple[Node, str | int]:
@@ -128,11 +128,11 @@ def _step(node: Node, rest: str) -> tuple[Any, str, str] | None:
 def _keys(node: Node) -> dict[str, Any]:
     if isinstance(node, dict):
         return {str(key): key for key in node}
-    return {_label(each, index): index for index, each in enumerate(node)}
+    return {_label(item, index): index for index, item in enumerate(node)}
 
 
 def _label(item: Any, index: int) -> str:
-    """An item's name; streams have none and are addressed as producer->consumer; anything else by its number."""
+    """How a path names an item: by its name, a stream as producer->consumer, and anything else by its number."""
     if isinstance(item, dict) and "name" in item:
         return str(item["name"])
     if isinstance(item, dict) and "producer" in item:

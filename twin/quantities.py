@@ -1,7 +1,7 @@
 """Numbers with a unit, as people write them: `20k`, `1.5M`, `1%`, `500ms`, `2min`.
 
-A name says in which unit its number is (`latency_ms`, `rate_per_s`, `cpu_percent`), so that the same text is read alike
-in options, conditions and files: `500ms` is 0.5 for `horizon_s` and 500 for `latency_ms`.
+The name of a value says the unit of its number (`latency_ms`, `rate_per_s`, `cpu_percent`), in options, conditions and
+files alike: `500ms` is 0.5 for `horizon_s` and 500 for `latency_ms`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from twin.errors import BadInput
 FACTORS: Mapping[str, float] = {"k": 1e3, "M": 1e6, "G": 1e9, "%": 0.01}
 SECONDS: Mapping[str, float] = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-"""Without a sign and a unit."""
+"""A number without sign and unit."""
 UNIT = r"(?:us|ms|s|min|h|[kMG%])"
 _QUANTITY = re.compile(rf"^\s*([-+]?{NUMBER})\s*({UNIT})?\s*$")
 _IN = {"_us": "us", "_ms": "ms", "_s": "s", "_min": "min", "_h": "h"}
-"""The unit of what a name counts, by the name's ending."""
+"""The unit of time of a value, by the ending of its name."""
 
 
 def number(text: str, name: str = "") -> float:
-    """The number that `text` says, in the unit of `name`; without a unit in the text, as it is.
+    """The number in `text`, converted to the unit of `name`; unchanged if the text has no unit.
 
-    Raises ValueError if `text` is no number, or its unit is not one of what is named: 5ms of a rate.
+    Raises ValueError if `text` is no number, or if its unit does not fit the name, as 5ms does not fit a rate.
     """
     match = _QUANTITY.match(text)
     if match is None:
@@ -38,14 +38,14 @@ def number(text: str, name: str = "") -> float:
             raise ValueError(f"{text!r} is a duration, which {name or 'this'} is not")
         return value if own == unit else value * SECONDS[unit] / SECONDS[own]
     if unit != "%" and name.endswith(("_mb", "_mbps")):
-        raise ValueError(f"{text!r}: {name} has its unit in its name; give the number alone")
+        raise ValueError(f"{text!r}: the name {name} already says the unit; give the number alone")
     if unit == "%" and name.endswith("_percent"):
         return value
     return value / 100 if unit == "%" else value * FACTORS[unit]
 
 
 def unit_of_time(name: str) -> str | None:
-    """The unit of durations of that name: `ms` of `latency_ms`; None of rates and all else."""
+    """The unit of a duration with that name, as `ms` of `latency_ms`; None if the name is not of a duration."""
     last = name.rpartition(".")[2]
     if last in ("mean", "p50", "p95", "p99"):  # of a latency
         last = name.rpartition(".")[0]
@@ -55,7 +55,7 @@ def unit_of_time(name: str) -> str | None:
 def duration_s(text: str, where: str) -> float:
     """A duration in seconds, from `500ms`, `2s` or `1min`.
 
-    Raises BadInput, beginning with `where`, if it is none, has no unit, or is not above 0.
+    Raises BadInput, beginning with `where`, if `text` is no duration, has no unit, or is not above 0.
     """
     match = _QUANTITY.match(text)
     if match is not None and match[2] is None:

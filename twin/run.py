@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskTotals:
-    """One subtask after the warm-up, numbered from 0 in the order in which they came; rates and shares are over the
-    time that it was there.
+    """One subtask after the warm-up, numbered from 0 in the order in which subtasks were added. Rates and shares of
+    time are over the time for which it existed.
 
-    host, socket: where it is, at last. queue_mean, queue_max: records that wait for it at the ends of periods; of a
-    source, those that it has not read at the broker. state_bytes: at the fullest period's end.
+    host, socket: its last place. queue_mean, queue_max: records that wait for it at the ends of periods; for a source,
+    unread records at the broker. state_bytes: the largest state at the end of a period.
     """
 
     subtask: int
@@ -48,7 +48,7 @@ class SubtaskTotals:
 class OperatorTotals:
     """One operator after the warm-up, all replicas together; busy, backpressured and idle are shares of time.
 
-    subtasks: its replicas one by one, those that left included; none where the run was read from a trace without them.
+    subtasks: its present and former replicas; empty if the run was read from a trace without them.
     """
 
     operator: str
@@ -65,7 +65,7 @@ class OperatorTotals:
 
     @property
     def busiest(self) -> SubtaskTotals | None:
-        """The subtask that is busy for the largest share of its time, the first of several; None if none is known."""
+        """The subtask that is busy for the largest share of its time, the first of several; None without subtasks."""
         return max(self.subtasks, key=lambda subtask: subtask.busy, default=None)
 
 
@@ -133,7 +133,7 @@ class Run:
         }
 
     def rows(self, run: str, index: int = 0, name: str = "", subtasks: bool = False) -> Rows:
-        """The rows of the trace tables, under the run's identifier. subtasks: whether with those of each subtask."""
+        """The rows of the trace tables, under the run's identifier. subtasks: whether to include rows of subtasks."""
         about = {
             "run": run,
             "index": index,
@@ -226,7 +226,7 @@ def _after(rows: Sequence[Row], key: str, warmup_s: float) -> dict[str, list[Row
 
 
 def _flow(rows: Sequence[Row]) -> dict[str, Any]:
-    """Records, rates and shares of time, of an operator or of a subtask."""
+    """Numbers of records, rates and shares of time of an operator or a subtask."""
     lengths = [row["end_s"] - row["start_s"] for row in rows]
     seconds = sum(lengths)
     tuples_in, tuples_out = (sum(row[key] for row in rows) for key in ("numRecordsIn", "numRecordsOut"))

@@ -46,9 +46,9 @@ def simulate(
 ) -> Run:
     """Runs a scenario for its `run.horizon_s` simulated seconds. Same scenario: the same run, on any machine.
 
-    policy: asked at the end of each period, and obeyed, instead of the scenario's own; it may keep a history, so use a
-    fresh one a run. progress: told (done, total) periods. Raises BadInput if the run would not finish within hours
-    (`twin.guards.effort`) or a policy orders what cannot be; ConservationError if the simulator broke a law.
+    policy: replaces the scenario's own; it is asked at the end of each period, and may keep a history, so use a fresh
+    one for each run. progress: called with (done, total) periods. Raises BadInput if the run would take hours
+    (`twin.guards.effort`) or a policy orders an impossible change; ConservationError if the simulator broke a law.
     """
     started_s, asked, job = time.process_time(), scenario, compile(scenario)
     from_s = measured_from_s(scenario)

@@ -250,8 +250,8 @@ def _numeric(annotation: Any) -> bool:
 
 
 def _as_number(name: str, value: Any) -> Any:
-    """`value` with numbers for texts that have a unit (`20k`), and 'true' for True: a word is no number, and the
-    refusal of it tells what was written, and where. name: says the unit of the number."""
+    """`value` with numbers in place of texts such as `20k`, and 'true' in place of True: a text is refused as a number,
+    and the message says what was written, and where. name: its ending says the unit of the number."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

@@ -1,6 +1,4 @@
-"""Whether a job goes on as it began, for how long what happened matters, and from when on it is measured: what means
-over time can be worth.
-"""
+"""Whether means over time say something: whether a job is steady, how long its memory is, and when measuring begins."""
 
 from __future__ import annotations
 
@@ -17,17 +15,17 @@ from twin.scenario import Scenario
 from twin.workload import Bursty, Constant, Poisson, Spikes
 
 FILLED = 2.0
-"""So many of its longest windows after it began, a job is as it will be."""
+"""Number of a job's longest windows after which it is taken to be in its steady state."""
 SHARE = 0.01
-"""Of a rate; what may be less off is not told."""
+"""Possible relative error of a rate from which on there is a warning."""
 
 
 def measured_from_s(scenario: Scenario) -> float:
-    """When means begin: after the warm-up, where there is one as soon as a whole number of windows' slides is left.
+    """Seconds from which on means are taken: from the warm-up on, or later, so that a whole number of slides is left.
 
-    Results of windows come all at once. Whatever their phase, a whole number of slides has as many evaluations as it
-    has slides, if it begins no earlier than the first evaluation. Arrivals that vary, and events, are not left out for
-    that. With a precision, means begin only when windows are full, as those of a start would be those of no longer run.
+    Results of windows come all at once. A span of n slides has n evaluations whatever their phase, if it begins no
+    earlier than the first evaluation. The span is not shortened without a warm-up, where arrivals vary, or if it would
+    leave out an event. With a precision, means begin when windows are full, as a longer run has full windows.
     """
     settings = scenario.run
     start_s, end_s = settings.warmup_s, settings.horizon_s
@@ -45,9 +43,9 @@ def measured_from_s(scenario: Scenario) -> float:
 
 
 def uneven(job: Job, start_s: float, end_s: float) -> list[str]:
-    """Of windows that are not measured for a whole number of slides, how far that may put the rate of results off.
+    """Warnings about windows that are not measured for a whole number of slides: how far their rate may be off.
 
-    There are as many evaluations as whole slides, or one more; from an empty start, one less than slides.
+    There are as many evaluations as whole slides, or one more; from an empty start, one less than there are slides.
     """
     lines, length_s = [], end_s - start_s
     for operator in job.query.operators:
@@ -60,7 +58,7 @@ def uneven(job: Job, start_s: float, end_s: float) -> list[str]:
                 off = max(rest, 1.0 - rest) / count if rest > 1e-6 else 0.0
             if off > SHARE and slide_s < end_s:
                 lines.append(
-                    f"{operator.name}: its window is evaluated every {slide_s:g} s, and {length_s:g} s are measured: "
+                    f"{operator.name}: its window is evaluated every {slide_s:g} s, but {length_s:g} s are measured: "
                     f"the rate of its results may be {off:.0%} off; make run.warmup_s {slide_s:g} or more, and "
                     f"run.horizon_s a multiple of {slide_s:g} s longer"
                 )
@@ -68,9 +66,9 @@ def uneven(job: Job, start_s: float, end_s: float) -> list[str]:
 
 
 def change(deployment: Deployment, events: Sequence[AnyEvent], policy: Policy | None) -> str:
-    """What makes one stretch of a run another law than the next, in words; empty if all are alike but for chance.
+    """What makes a run change with time, in words; empty if all parts of it are alike apart from chance.
 
-    Bursts and spikes at random times are chance, though of a longer breath (`memory_s`).
+    Bursts and spikes at random times are chance; see `memory_s`.
     """
     if events:
         return f"events ({events[0].kind})"
@@ -80,7 +78,7 @@ def change(deployment: Deployment, events: Sequence[AnyEvent], policy: Policy | 
 
 
 def _varying(deployment: Deployment) -> str:
-    """Arrivals whose rate is another at other times, and not by chance."""
+    """The arrivals whose rate changes with time, apart from chance; empty if there are none."""
     for source, law in deployment.workload.arrivals.items():
         random = isinstance(law, Constant | Poisson | Bursty) or (isinstance(law, Spikes) and law.random)
         if not random:
@@ -89,7 +87,7 @@ def _varying(deployment: Deployment) -> str:
 
 
 def _checkpointed(deployment: Deployment) -> bool:
-    """Whether every so often it does something else besides."""
+    """Whether the job takes checkpoints."""
     return isinstance(deployment, Scenario) and deployment.checkpoints is not None
 
 
@@ -105,9 +103,9 @@ def _slides_s(operator: AnyOperator) -> list[float]:
 
 
 def memory_s(what: Deployment | Job) -> float:
-    """Seconds for which what comes out depends on what came in, queues apart.
+    """Seconds for which input affects output, apart from queues.
 
-    The longest of windows, of a round of bursts or spikes, and of the time between drifts of keys.
+    This is the longest window, round of bursts or spikes, or time between drifts of keys.
     """
     job, lengths_s = compile(what), [0.0]
     for component in job.apart.components:
@@ -129,7 +127,7 @@ def memory_s(what: Deployment | Job) -> float:
 
 
 def steady(deployment: Deployment, events: Sequence[AnyEvent], policy: bool) -> bool:
-    """Whether a run could be longer or shorter and tell the same: constant rates, nothing that happens or drifts."""
+    """Whether longer and shorter runs give the same means: rates are constant, and nothing happens or drifts."""
     laws = deployment.workload.arrivals.values()
     drifts = any(skew.drift_every_s is not None for skew in deployment.workload.keys.values())
     changes = bool(events) or policy or drifts or _checkpointed(deployment)

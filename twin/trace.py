@@ -73,12 +73,12 @@ SUBTASKS = pa.schema(
     [
         pa.field("run", _S, nullable=False),
         ("operator", _S),
-        ("subtask", _I),  # from 0, in the order in which they came
+        ("subtask", _I),  # from 0, in the order in which they were added
         ("host", _S),  # where it is at the end of the period
         ("socket", _I),
         ("period", _I),
-        ("start_s", _F),  # of the period, or when it came within it
-        ("end_s", _F),  # of the period, or when it left within it
+        ("start_s", _F),  # of the period, or when the subtask was added
+        ("end_s", _F),  # of the period, or when the subtask was removed
         *(OPERATORS.field(name) for name in ("numRecordsIn", "numRecordsOut", "numRecordsDropped")),
         ("busyTimeMsPerSecond", _F),  # these three sum to 1000
         ("backPressuredTimeMsPerSecond", _F),
@@ -86,7 +86,7 @@ SUBTASKS = pa.schema(
         *(OPERATORS.field(name) for name in ("queueLength", "stateBytes", "arrived", "backlog")),
     ]
 )
-"""One row a subtask and period in which it was there, of single runs; corpora leave this table out."""
+"""One row for each subtask and period in which it existed. Only single runs have this table; corpora leave it out."""
 
 HOSTS = pa.schema(
     [
@@ -165,15 +165,15 @@ TABLES: Mapping[str, pa.Schema] = {
 RETIRED: Mapping[str, tuple[str, ...]] = {"runs": ("fidelity",)}
 """Columns of traces of older versions, which are passed over."""
 OPTIONAL = frozenset({"subtasks"})
-"""Tables that have no file where they have no rows."""
+"""Tables that have no file if they have no rows."""
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 """For each table name, its rows; a table without rows may be left out."""
 
 
 def write_trace(rows: Rows, folder: Path) -> None:
-    """Writes all tables and their checksums to `folder`, which appears when complete. Where `rows` has none, a table is
-    empty, or left out if it is optional.
+    """Writes all tables and their checksums to `folder`, which appears when complete. A table without rows is empty, or
+    left out if it is optional.
 
     Raises BadInput if it exists.
     """
@@ -184,7 +184,7 @@ def write_trace(rows: Rows, folder: Path) -> None:
 
 
 def write_tables(rows: Rows, folder: Path) -> None:
-    """The same into a folder that exists, a file after the other, and then their checksums."""
+    """Writes the tables to a folder that exists, one file after the other, and then their checksums."""
     written = []
     for name, schema in TABLES.items():
         if name in OPTIONAL and not rows.get(name):
@@ -196,7 +196,8 @@ def write_tables(rows: Rows, folder: Path) -> None:
 
 
 def damage(folder: Path) -> str:
-    """What in a trace folder is not as it was written; empty if all is. Without checksums, what cannot be read."""
+    """The first damage in a trace folder, in words; empty if all files are as written, or, without checksums, can be
+    read."""
     known = sums(folder)
     for name in TABLES:
         file = f"{name}.parquet"
@@ -215,7 +216,7 @@ def damage(folder: Path) -> str:
 
 
 def read_table(folder: Path, table: str) -> pa.Table:
-    """One table of one trace folder, without rows where an optional one was left out.
+    """One table of one trace folder. An optional table that was left out has no rows.
 
     Raises BadInput if it is missing, unreadable, or of another schema.
     """

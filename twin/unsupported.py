@@ -17,7 +17,7 @@ from twin.scenario import Scenario
 
 PLAIN_LAWS = ("constant", "poisson")
 BATCH_SHARE = 0.1
-"""Of a count window, what batches that are larger change of the pairs in it."""
+"""Share of a count window from which on batches change the number of pairs in it."""
 
 
 def unsupported_features(scenario: Scenario, seen: Collection[str]) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ def _of_alike(scenario: Scenario, operator: AnyOperator) -> Iterator[tuple[str, 
 
 
 def _in_batches(scenario: Scenario, join: Windowed) -> bool:
-    """Whether batches are so large, beside its count window, that fewer pairs meet than of sides that are mixed."""
+    """Whether batches are so large, compared with its count window, that fewer pairs match than if sides were mixed."""
     engine, query = scenario.engine, scenario.query
     if engine.flush_s is None or join.window.policy != "count" or getattr(join, "amplification", None) is not None:
         return False

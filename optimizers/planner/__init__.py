@@ -1,8 +1,8 @@
 """How a plan is chosen, whatever optimizer is asked: propose, judge, choose.
 
-The optimizer proposes; under a learned cost model that drives it, it proposes by the physics and the model chooses what
-it likes best among these (`driving`). The given plan is judged beside the answer and kept unless that is worth its
-moves (`judging`). A truer cost model, such as the simulator, then chooses among the best few (`proving`).
+The optimizer proposes plans. Under a learned cost model, it proposes by the rate model, and the learned model chooses
+among these plans (`driving`). The given plan is kept unless the answer is worth its moves (`judging`). A more accurate
+cost model, such as the simulator, then chooses among the best few (`proving`).
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ stands in the scenario may be none of these and still be better. Here it is esti
 the problem's cost model, and kept unless that is better. This is also where an answer outside the problem's space is
 refused, whatever optimizer gave it.
 
-Nothing moves for nothing. A plan is deployed by stopping what runs, so the given plan is kept unless another is better
-by more than runs can tell apart; and of plans that are equally good that is taken which moves fewer subtasks, then that
-which sends less over the network.
+A new plan is deployed by stopping the job, so the given plan is kept unless another one is better by more than runs can
+tell apart. Of equally good plans, the one that moves the fewest subtasks is taken, and then the one that sends the
+fewest bytes over the network.
 
 A plan at the edge is exchanged for one that surely keeps up, where that costs hardly more. Among plans of about equal
 latency, one may use a host to 99 % and another to 70 %. Both are said to keep up; of the former a run shows
@@ -41,16 +41,16 @@ from twin.metrics import Slow
 from twin.plan import ExecutionPlan
 
 WORTH = 0.01
-"""Relative; what a plan has to be better by than the given one."""
+"""Relative gain over the given plan from which on a plan is worth its moves."""
 HARDLY = "the best plan found is {by:.2f} % better, which is not worth its moves, so the given plan is kept"
-KEPT = "nothing better than the given plan was found, which is kept"
+KEPT = "nothing better than the given plan was found, so it is kept"
 OUTSIDE = "the given plan is not one of those that may be chosen"
 STOPPED = "stopped; the best so far"
 LATE = "time was up after {seconds:g} s; the best so far"
 JUDGED = 2
 """The given plan and the optimizer's, estimated side by side."""
 SPARED = 0.1
-"""Share of the budget, at most, for moves that are taken back: beside the budget, unless a plan takes long."""
+"""Largest share of the budget for taking moves back. It comes on top of the budget unless estimates are slow."""
 CLOSE = 1e-5
 """Relative; a proof holds to this, so a given plan that is better by no more does not refute it."""
 
@@ -95,8 +95,8 @@ def kept(problem: Problem, optimizer: Optimizer) -> Solution:
 
 
 def _unless_reached(problem: Problem, found: Solution, judged: Estimated, traits: Traits) -> Solution:
-    """The solution of an optimizer with a goal of its own, or the given plan if that reaches as much. judged: the given
-    plan, and the found one, by the problem's objective."""
+    """The solution of an optimizer with a goal of its own, or the given plan if that reaches the goal as well. judged:
+    the given plan and the found one, by the problem's objective."""
     asked = replace(problem, objective=traits.goal or problem.objective, requirements=traits.required(problem))
     given, other = judged.candidate(0), judged.candidate(1)
     chosen = better(asked, found, estimate(asked, judged.plans))
@@ -107,15 +107,15 @@ def _unless_reached(problem: Problem, found: Solution, judged: Estimated, traits
 
 
 def unless_given(problem: Problem, found: Solution) -> Solution:
-    """The solution, or the given plan if that is no worse by the problem's cost model, or hardly."""
+    """The solution, or the given plan if that is as good by the problem's cost model, or hardly worse."""
     judged = estimate(problem, [problem.deployment.plan, found.plan])
     found = replace(found, evaluations=found.evaluations + JUDGED)
     return replace(better(problem, found, judged), given=judged.candidate(0))
 
 
 def with_fewest_moves(problem: Problem, found: Solution, best: Candidate, most: int) -> Solution:
-    """The solution with a plan as good that moves less: one of its alternatives, and what can be taken back of it, an
-    operator or the two ends of a stream at a time. best: the solution's plan. most: plans that may be estimated."""
+    """The solution with an equally good plan that moves fewer subtasks: an alternative, or the plan with the moves of
+    an operator or of both ends of a stream taken back. best: the solution's plan. most: plans to estimate at most."""
     given = problem.deployment.plan
     equals = [best, *(each for each in found.alternatives if _as_good(problem, each, best))]
     here = min(equals, key=lambda each: _disturbance(problem, each.plan))
@@ -149,22 +149,22 @@ def _valid(problem: Problem, plan: ExecutionPlan) -> bool:
 
 
 def _as_good(problem: Problem, one: Candidate, best: Candidate) -> bool:
-    """Whether a proof would take one for the other, and it keeps up as surely."""
+    """Whether `one` is sane, keeps up as surely as `best`, and is no worse within the tolerance of proofs."""
     behind = problem.sign * (one.objective - best.objective)
     sure = one.backpressured < SURE or one.backpressured <= best.backpressured
     return one.sane and sure and behind <= CLOSE * abs(best.objective)
 
 
 def _disturbance(problem: Problem, plan: ExecutionPlan) -> tuple[int, float]:
-    """Subtasks that are elsewhere than in the given plan; bytes a second on the network."""
+    """The number of subtasks that a plan moves, and its bytes a second on the network."""
     job = problem.deployment
     moved = np.abs(counts_of(job, plan) - counts_of(job, job.plan)).sum()
     return int(moved), float(traffic(job, [plan])[0])
 
 
 def _in_slots(problem: Problem, found: Solution) -> Solution:
-    """The solution as slots hold it, if it has other numbers of replicas than the given plan and the engine has slots.
-    Nothing is claimed of a plan that is changed so."""
+    """The solution with its subtasks in slots, if the engine has slots and numbers of replicas changed. A plan that is
+    changed has no proof and no bound."""
     job, space = problem.deployment, problem.settled(free_replicas=True).space
     counts_ol = counts_of(job, found.plan)
     scaled = (counts_ol.sum(axis=1) != replicas_of(job)).any()
@@ -213,8 +213,8 @@ def _unproved(problem: Problem, found: Solution, given: Candidate) -> Solution:
 
 
 def _gain(problem: Problem, judged: Estimated) -> float | None:
-    """By which share the found plan is better than the given one, if both keep up and that is less than it is worth or
-    than chance; else None."""
+    """The relative gain of the found plan over the given one, if both keep up and the gain is below WORTH or could be
+    chance; else None."""
     given, found = judged.objective
     gain = problem.sign * (given - found) / max(abs(found), 1e-300)
     chance = 0.0 if judged.error is None else float(judged.error.max())

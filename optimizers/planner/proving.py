@@ -20,7 +20,7 @@ from twin.plan import ExecutionPlan
 
 UNPROVED = "not simulated"
 STEP, STEPS = 1.15, 16
-"""Factor on the rates by which head room is raised until dearer hosts are proposed; and how often, up to nine times."""
+"""Factor on the rates by which head room is raised until dearer hosts are proposed, and the number of such steps."""
 REFUTED = 0.2
 """Head room, as a share of the offered rates, of the plans that are simulated next if none of the best keeps up."""
 
@@ -31,8 +31,8 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
     the problem's cost model.
 
     An optimizer with a goal of its own (the fewest hosts) keeps its order; the first plan that does is taken.
-    `evaluations` counts those of both models. Nothing is proved about plans outside: `bound` is None. Limits on
-    quantiles are for `truth`; who proposes keeps to means.
+    `evaluations` counts those of both models. Nothing is proved about other plans: `bound` is None. Limits on quantiles
+    are judged by `truth` alone; plans are proposed by means.
     """
     started_s, asked = time.perf_counter(), replace(problem, cost_model=truth)
     problem = replace(problem, requirements=problem.requirements.of_means)
@@ -74,7 +74,7 @@ def _roomier(problem: Problem, propose: Propose, count: int, searching: Deadline
 
 
 def _told(asked: Problem, found: Estimated, plan: ExecutionPlan) -> str:
-    """Which quantiles a plan was seen to reach; empty if none is limited."""
+    """The simulated values of the limited quantiles of a plan, in words; empty if none is limited."""
     names = list(asked.requirements.at_most)
     if found.reached is None or not asked.requirements.quantiles:
         return ""
@@ -84,9 +84,9 @@ def _told(asked: Problem, found: Estimated, plan: ExecutionPlan) -> str:
 
 
 def _cheapest(problem: Problem, asked: Problem, propose: Propose, count: int) -> Solution:
-    """Of an optimizer with a goal of its own, the fewest or cheapest hosts: the first plan in its order that does in
-    the simulator. Where none of `count` does, it is asked again for more head room, which dearer hosts have, until
-    that leads to no other hosts."""
+    """The solution of an optimizer that looks for the fewest or cheapest hosts: the first of its plans that fulfils the
+    requirements in the simulator. If none of `count` does, it is asked for more head room, which dearer hosts have,
+    until it proposes no other hosts."""
     deadline, room = Deadline.of(None, problem.stopped), problem.requirements.head_room
     first, tried, dearest = None, list[Estimated](), -math.inf
     plans: list[ExecutionPlan] = []
@@ -110,7 +110,7 @@ def _cheapest(problem: Problem, asked: Problem, propose: Propose, count: int) ->
 
 
 def _first_that_holds(asked: Problem, first: Solution, found: Estimated) -> Solution:
-    """The first of the plans that does in the simulator; where none does, the first."""
+    """The first plan that fulfils the requirements in the simulator; the first of all if none does."""
     row = int(found.sane.argmax())
     chosen = found.candidate(row)
     refuted = f"{row} better plans did not bear it in simulation; this one does" if row else first.message

@@ -25,7 +25,8 @@ Row = Mapping[str, Any]
 
 
 class ReadingColumn(NamedTuple):
-    """Of readings. of: what a row must name to have one. key: what it is of a point, and factor: to get there."""
+    """A column of readings. of: the column that a row needs beside it; empty: none. key: name of the value in a point.
+    factor: converts the reading to it."""
 
     of: str
     key: str

@@ -29,7 +29,7 @@ from twin.version import VERSION
 
 _WHAT = b"# streamtwin profile"
 LEARN_FROM = 200
-"""Measured runs from which fine-tuning was of use on hidden engines; with fewer the rate model alone is as good."""
+"""Number of measured runs from which on fine-tuning helped; with fewer runs the rate model alone is as good."""
 
 
 class CalibratedProfile(Spec):
@@ -78,12 +78,12 @@ def profile_of(
 
 
 def dump(profile: CalibratedProfile) -> str:
-    """A text that loads back equal; its first line, a comment, has its checksum."""
+    """The profile as a text that loads back equal. Its first line is a comment with its checksum."""
     return signed(to_text(profile.model_dump(mode="json", exclude_none=True)).encode(), _WHAT).decode()
 
 
 def load(path: Path) -> CalibratedProfile:
-    """What a file holds. Raises BadInput, in one line, if there is none, or it is not a calibrated profile."""
+    """The profile in a file. Raises BadInput if there is no file, or it is damaged or not a calibrated profile."""
     try:
         text = verified(read_text(path).encode(), _WHAT).decode()
     except ChecksumError:
@@ -144,15 +144,15 @@ def _under(
 
 @dataclass(frozen=True)
 class UnderProfile:
-    """A models.encoding.Reprofiled: every deployment under the profile's constants."""
+    """Puts deployments under the constants of a profile (see models.encoding.Reprofiled)."""
 
     profile: CalibratedProfile
 
     @cached_property
     def name(self) -> str:
-        """A hash of all that the profile says."""
+        """A name with a hash of the whole profile."""
         return f"profile-{hashlib.sha256(dump(self.profile).encode()).hexdigest()[:12]}"
 
     def __call__(self, deployment: Deployment, run: str) -> Deployment:
-        """Raises BadInput if costs are of operators that the deployment does not have."""
+        """The deployment under the profile. Raises BadInput if the profile has costs of other operators."""
         return applied(self.profile, Scenario.of(deployment).model_copy(update={"name": run})).deployment

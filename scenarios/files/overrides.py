@@ -1,4 +1,4 @@
-"""`--set PATH=VALUE`: values of a scenario replaced, as options write them; values are read as YAML."""
+"""`--set PATH=VALUE`: replaces values of a scenario. Values are read as YAML."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def set_value(scenario: Scenario, assignment: str, flag: str = "--set") -> Scena
 
 
 def set_values(scenario: Scenario, assignments: Iterable[str], flag: str = "--set") -> Scenario:
-    """All assignments, applied in order. flag: the option that they came from, for errors.
+    """The scenario with all assignments, applied in order. flag: the option that they came from, for errors.
 
     Raises BadInput if one cannot be read, if a path leads nowhere (with the nearest key), or if the result is not a
     valid scenario.

@@ -25,7 +25,7 @@ def check_free(out: Path) -> None:
     if not above.is_dir():
         raise BadInput(f"{out} cannot be made: {above} is a file; name another folder")
     try:
-        with tempfile.TemporaryFile(dir=above):  # permissions say nothing of full disks and read-only mounts
+        with tempfile.TemporaryFile(dir=above):  # permissions do not show full disks and read-only mounts
             pass
     except OSError as error:
         raise BadInput(

@@ -34,7 +34,7 @@ class CorpusWritten(CorpusSummary):
 
 @dataclass(frozen=True, slots=True)
 class CorpusRecipe:
-    """What `twin corpus` with these options simulates.
+    """The options of `twin corpus`, and the runs that they ask for.
 
     space and scenario: random queries; or variations of one scenario; or, if both are given, the query of the scenario
     with everything else drawn from the space. replicates: this many of the runs, the first ones, are simulated once
@@ -57,7 +57,7 @@ class CorpusRecipe:
 
     @property
     def command(self) -> str:
-        """As users type it."""
+        """The command line that makes the corpus."""
         options = {
             "--runs": self.runs,
             "--space": self.space,
@@ -76,7 +76,7 @@ class CorpusRecipe:
         """
         if self.replicates > self.runs:
             raise BadInput(
-                f"--replicates {self.replicates} is above --runs {self.runs}; a run is repeated once at most, give less"
+                f"--replicates {self.replicates} is above --runs {self.runs}; a run is repeated at most once, give less"
             )
         make, spec = self._distinct()
         if not self.replicates:
@@ -88,7 +88,7 @@ class CorpusRecipe:
         runs, seed, space, horizon_s = self.runs, self.seed, self.space, self.horizon_s
         if self.scenario is None:
             if self.set_:
-                raise BadInput(f"--set {self.set_[0]} is of a scenario; name one with --scenario")
+                raise BadInput(f"--set {self.set_[0]} changes a scenario; name one with --scenario")
             if space == WIDE:
                 wide: dict[str, Any] = {"horizon_s": horizon_s, "warmup_s": 0.0}
                 return WideScenarios(seed, horizon_s), CorpusSpec(runs=runs, seed=seed, space=WIDE, settings=wide)

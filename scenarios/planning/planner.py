@@ -34,7 +34,7 @@ USUAL = "processing_latency_s"
 BUDGET = 1000
 GIVEN = "as-given"
 DECIDED = 5
-"""Plans that the simulator decides between for a staged cost model, or because it alone knows quantiles."""
+"""Number of plans among which the simulator chooses for a staged cost model, or where quantiles are limited."""
 PROOF = 2**31
 """The child of a seed whose children are simulated to prove a choice; far from those that judge it."""
 
@@ -91,7 +91,7 @@ class PlanChosen:
 
 
 def in_slots(scenario: Scenario, plan: ExecutionPlan, space: Space) -> SlotDeployment | None:
-    """How slots hold a plan; None if the engine has none, or they cannot."""
+    """How slots hold a plan; None if the engine has no slots, or they cannot hold it."""
     pinned_o = space.pinned_o(scenario)
     if not by_slots(scenario) or pinned_o.all() or not fits(counts_of(scenario, plan)[None], pinned_o)[0]:
         return None
@@ -106,7 +106,7 @@ def beyond(scenario: Scenario, model: CostModel) -> list[str]:
 
 
 def interval(scenario: Scenario, model: CostModel, plan: ExecutionPlan, objective: str) -> tuple[float, float] | None:
-    """Between which values the target metric is in nine runs of ten; None if the cost model does not know."""
+    """The interval of the objective in nine of ten runs; None if the cost model does not know it."""
     if not isinstance(model, Unsure) or objective not in METRICS:
         return None
     found = model.interval(scenario, [plan], objective)
@@ -164,8 +164,7 @@ def proving(optimizer: Optimizer, seed: int, count: int, run: Simulate = simulat
 
 
 def proofs(model: CostModel, requirements: Requirements, asked: int) -> int:
-    """How many plans are simulated: as many as are asked for, or a few if the cost model cannot tell all that is
-    required."""
+    """The number of plans to simulate: `asked`, or if this is 0, a few if the cost model cannot judge quantiles."""
     return asked or (DECIDED if requirements.quantiles and not isinstance(model, Slow) else 0)
 
 
@@ -290,6 +289,6 @@ def solve(
 
 
 def simulated(scenario: Scenario, plan: ExecutionPlan, objective: str) -> float:
-    """The target metric of one simulated run of the scenario under another plan; inf if nothing arrived. Of an
-    objective that a plan says itself, the processing latency."""
+    """The objective in one simulated run of the scenario under another plan; inf if nothing arrived. For price and
+    traffic, which need no run, it is the processing latency."""
     return simulate(scenario.with_plan(plan)).metrics.value(objective if objective in METRICS else USUAL)

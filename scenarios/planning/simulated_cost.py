@@ -35,7 +35,7 @@ def replicate(simulate: Simulate, scenario: Scenario, count: int) -> list[Metric
 
 
 def runs_under(simulate: Simulate, scenario: Scenario, count: int) -> list[HasMetrics]:
-    """The runs themselves."""
+    """The same runs with all their results."""
     seeds = [child_seed(scenario.run.seed, index) for index in range(count)]
     return [simulate(scenario.with_run(seed=seed)) for seed in seeds]
 

@@ -118,7 +118,7 @@ def validate(
     if not cost_models:
         raise BadInput("validation needs a cost model, such as rates")
     if objective in OBJECTIVES and objective not in METRICS:
-        raise BadInput(f"{objective} is known of a plan without a run; validate by {', '.join(REGRESSION_METRICS)}")
+        raise BadInput(f"{objective} needs no run to be known; validate by {', '.join(REGRESSION_METRICS)}")
     if replications < 1:
         raise BadInput(f"replications must be >= 1, got {replications}")
     if references < 0:

@@ -100,7 +100,7 @@ class Bench:
         return sum(self.effort_s(scenario) for name, (scenario, _) in new.items() if name not in self.kept.outcomes)
 
     def effort_s(self, scenario: Scenario) -> float:
-        """CPU seconds of a run, roughly: as estimated, times what the runs so far took of their estimates.
+        """Estimated CPU seconds of a run, corrected by how long the runs so far took beside their estimates.
 
         Raises BadInput if it would not finish within hours.
         """

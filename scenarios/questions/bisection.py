@@ -19,16 +19,16 @@ would be narrow enough."""
 Ask = Callable[[Sequence[tuple[int, float]]], Sequence[bool]]
 """For each (i, v): whether the condition holds in repetition i at value v."""
 Aim = Callable[[int, float], float | None]
-"""For a repetition and a value at which it failed: about where its border is, if the run tells."""
+"""For a repetition and a value at which it failed: the likely border; None if the run does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
     """upward: the condition holds below the border and fails above it, so that a maximum is sought; else the reverse.
 
-    tolerance: how narrow a bracket must be, as a share of the border. bounded: the limits were given. whole: only whole
-    numbers are tried. step: how far from the start it looks next, as a share of it; steps double. jumps: it tries the
-    limits next instead.
+    tolerance: the largest width of a bracket, as a share of the border. bounded: whether the limits were given. whole:
+    whether only whole numbers are tried. step: the first step from the start, as a share of it; steps double. jumps:
+    whether it tries a limit next instead.
     """
 
     start: float
@@ -42,7 +42,7 @@ class Range:
     jumps: bool = False
 
     def near(self, start: float) -> Range:
-        """The same where the border is thought to be at `start`: the first step is what a bracket may be wide."""
+        """The range for a border that is expected at `start`: the first step is as long as a bracket may be wide."""
         if self.low <= 0.0 or not self.low <= start <= self.high:
             return self
         return replace(self, start=start, step=1.0 / start if self.whole else self.tolerance, jumps=False)
@@ -50,9 +50,9 @@ class Range:
 
 @dataclass
 class Border:
-    """The border of one repetition. good, bad: the nearest values known to hold and to fail; None if there are none.
+    """The border of one repetition. good, bad: the nearest values at which the condition holds and fails.
 
-    aim: about where the border is, as the last run that failed tells.
+    aim: the likely border by the last run that failed. Each is None if it is unknown.
     """
 
     good: float | None = None
@@ -112,7 +112,7 @@ def _next(border: Border, within: Range) -> float | None:
 
 
 def _stepped(value: float, up: bool, within: Range, steps: int) -> float:
-    """After so many steps away from the start: each is twice as long as the one before."""
+    """The value after `steps` steps from the start, each twice as long as the one before."""
     factor = 1 + within.step * (2.0**steps - 1)
     ahead = within.start * factor if up else within.start / factor
     if not within.whole:

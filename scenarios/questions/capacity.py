@@ -1,9 +1,9 @@
 """The largest, or smallest, value of something at which a condition holds: the limit, its interval, and what binds.
 
-The rate model predicts the limit at once; exact runs prove it, beginning there. Each repetition has its own random
-numbers and its own border. Within a repetition all values are tried on the same random numbers (common random numbers),
-so that its border is sharp. The mean of the borders has an interval by Student's t. Where the rate model does not see
-all that matters, values far from the borders are tried as well, to check that there is only one border.
+The rate model predicts the limit at once; exact runs near it prove it. Each repetition has its own random numbers and
+its own border. Within a repetition all values are tried on the same random numbers (common random numbers), so that its
+border is sharp. The mean of the borders has an interval by Student's t. Where the rate model ignores something, values
+far from the borders are tried as well, to check that there is only one border.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from twin.scenario import Scenario
 from twin.steadiness import steady
 
 FIRST, MOST = 3, 10
-"""Repetitions if their number is not given: the first ones, and at most; of whole numbers always the most."""
+"""First and largest number of repetitions if it is not given; limits in whole numbers always take the largest."""
 RUNS = 2.3
-"""Runs that a border takes which is sought beside another's: two, or more where chance moves it."""
+"""Mean number of runs for a border that is sought beside another one: two, or more where chance moves it."""
 PROBED = 0.7
-"""The first run is at this share of the predicted limit: there what is used most is not full, and tells where it is."""
+"""The first run is at this share of the predicted limit, where no resource is full; the most used shows the limit."""
 CHECKED = 3
-"""Longer runs."""
+"""Number of longer runs that check the limit."""
 CONFIDENCE = 0.95
 LONGER = 4
 """Longer runs last so many times as long."""
@@ -49,9 +49,9 @@ LONGER = 4
 class CapacityQuestion:
     """find: "max", the largest value of the knob for which the condition holds, or "min", the smallest.
 
-    between: where to look; None: around the predicted limit, or from the given value by doubling. precision: of each
-    border, as a share. replications: None: as many as make the mean as precise. full_length: all runs are as long as
-    the scenario says, also where shorter ones tell the same.
+    between: where to look; None: around the predicted limit, or from the given value by doubling. precision: width of
+    the bracket of each border, as a share. replications: number of repetitions; None: as many as make the mean as
+    precise. full_length: whether all runs are as long as the scenario says, even if shorter ones are enough.
     """
 
     find: Literal["max", "min"]
@@ -90,8 +90,8 @@ Whole = int | float
 class ResourceAtLimit:
     """How full a resource is just before the limit (used), and just beyond it (used_beyond).
 
-    kind: operator, CPU, memory, network card or link. used: the share in use; of an operator, of the time of its
-    busiest subtask; even: of all of its subtasks together. head_room: how many times as much it could bear.
+    kind: operator, CPU, memory, network card or link. used: the share in use; for an operator, the busy share of its
+    busiest subtask. even: the mean over all of its subtasks. head_room: how many times as much load it bears.
     """
 
     kind: str
@@ -116,13 +116,13 @@ class CapacityAnswer:
     """The answer of `twin capacity`. Values are in the unit of what is varied (`of`); `while` is the condition.
 
     status: `found`; or the condition holds at all values tried (`always`), at none (`never`), or has no limit in some
-    repetitions (`sometimes`); or there were no runs (`predicted`). predicted: what the rate model says. value: the mean
-    of the repetitions' borders, with its 95 % interval; for whole numbers, a value at which it held in all.
-    share_that_holds95: the share of all runs, at least, in which it holds there. longer_runs_fail: how many of three
-    runs that last four times as long fail. one_limit_by: whether runs far from the limit or the rate model say that
-    there is no other. fails_first: the terms of the condition that fail beyond the limit, and in how many runs. run_s:
-    length of the runs. values: all that were tried. holds: whether it held, by repetition and value. warnings: of the
-    runs just inside the limit.
+    repetitions (`sometimes`); or there were no runs (`predicted`). predicted: the prediction of the rate model. value:
+    the mean of the repetitions' borders, with its 95 % interval; for whole numbers, a value at which it held in all.
+    share_that_holds95: a lower bound of the share of all runs in which it holds there. longer_runs_fail: how many of
+    three runs that last four times as long fail. one_limit_by: whether runs far from the limit or the rate model show
+    that there is no other limit. fails_first: the number of runs in which each term of the condition fails beyond the
+    limit. run_s: length of the runs. values: all values tried. holds: whether it held, by repetition and value.
+    warnings: those of the runs just inside the limit.
     """
 
     scenario: str
@@ -175,7 +175,8 @@ def capacity(
 ) -> CapacityAnswer:
     """Finds the limit. Raises BadInput if no value gives a valid scenario, or there is no number to start from.
 
-    predicted: told what the rate model says before the first run. prove: else that is the answer.
+    predicted: called with the prediction of the rate model before the first run. prove: if false, the prediction is the
+    answer.
     """
     within = question.range(scenario)
     prober = Prober(scenario, question.knob, question.condition, bench, audience, seed)
@@ -254,7 +255,7 @@ def _borders(prober: Prober, within: Range, predicted: float | None, replication
 
 
 def _probed(prober: Prober, within: Range, predicted: float, count: int) -> float:
-    """Where to begin: where a first run, somewhat below the predicted limit, says. Announces what the proof takes."""
+    """The value to begin with, by a first run somewhat below the predicted limit. Announces the cost of the proof."""
     at = max(within.low, PROBED * predicted) if prober.about_rates else predicted
     if prober.outcomes([(0, at)])[0] is None:
         return predicted
@@ -269,7 +270,7 @@ def _probed(prober: Prober, within: Range, predicted: float, count: int) -> floa
 
 
 def _needed(borders: Sequence[Border], within: Range) -> int:
-    """How many repetitions make the mean of the borders as precise as each of them is."""
+    """The number of repetitions that makes the mean of the borders as precise as each border is."""
     known = of_mean(np.array([border.middle(within.whole) for border in borders]), "")
     wanted = within.tolerance * abs(known.mean)
     share = (known.chance or 0.0) / wanted if wanted else 0.0

@@ -19,9 +19,9 @@ USUAL_SHARE = 1 / 3
 
 
 class ChangeOptions(NamedTuple):
-    """All at once, at_s. recover_after_s: of failures, detection and restart together; failover: what they restart,
-    `region`, `full`, or `both`, one beside the other. lost: what the subtasks of failed hosts that
-    stay away do: they `spread` over the others, or `wait`, and the job with them; None: the hosts come back."""
+    """Changes that all happen at `at_s`. recover_after_s: seconds of detection and restart after a failure. failover:
+    what a failure restarts: `region`, `full`, or `both` for a comparison. lost: the failed hosts stay away, and their
+    subtasks `spread` over the others, or `wait` as the whole job does; None: the hosts come back."""
 
     rescale: Sequence[str] = ()
     migrate: Sequence[str] = ()
@@ -89,7 +89,8 @@ def _check_failover(given: Scenario, change: ChangeOptions) -> None:
 
 
 def _spread_s(given: Scenario, change: ChangeOptions, at_s: float) -> float:
-    """Where nobody says when a job goes back to its last checkpoint, it does anywhere between two of them."""
+    """Seconds over which changes are spread, as a job goes back to its last checkpoint: the checkpoint interval, unless
+    the time is given; 0 if nothing goes back to a checkpoint."""
     if change.at_s is not None or not (change.fail or given.engine.rescaling.how == "reactive"):
         return 0.0
     interval_s = given.checkpoints.interval_s if given.checkpoints else given.run.checkpoint_interval_s
@@ -138,7 +139,7 @@ def _failures(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, A
     if change.lost is not None and change.lost not in LOST:
         raise BadInput(f"--lost {change.lost}: {suggest(change.lost, LOST)}")
     if change.lost is not None and not change.fail:
-        raise BadInput("--lost: says what a failed host leaves behind; give --fail HOST, too")
+        raise BadInput("--lost goes with a failure; give --fail HOST as well")
     recover_after_s = None if change.lost == "wait" else change.recover_after_s
     for name in change.fail:
         if name not in hosts:

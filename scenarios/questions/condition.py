@@ -1,7 +1,7 @@
 """Conditions on a run, as people write them: `not backpressured and e2e_latency_s.p99 < 500ms`.
 
-Python's grammar, of which only this is let through: and, or, not, brackets; < <= > >=; + - * /; numbers, with units as
-in `twin.quantities`; and the names of `scenarios.questions.measures`, such as `hosts.edge-1.cpu`. Nothing is executed.
+Of Python's grammar, only these are allowed: and, or, not, brackets; < <= > >=; + - * /; numbers, with units as in
+`twin.quantities`; and the names of `scenarios.questions.measures`, such as `hosts.edge-1.cpu`. Nothing is executed.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _ARITHMETIC: dict[type, Callable[[float, float], float]] = {
 Test = Callable[[Measures], bool]
 Number = Callable[[Measures], float]
 _QUANTITY = re.compile(rf"'[^']*'|\"[^\"]*\"|(?<![\w.]){NUMBER}{UNIT}(?!\w)")
-"""A number with a unit; names in quotes are met first, so that nothing in them is taken for one."""
+"""A number with a unit, or a name in quotes; names are matched first, so that nothing in them counts as a number."""
 _MARK = "quantity"
 
 
 class Term(NamedTuple):
-    """text: as it was written. metrics: the full names of what it is about."""
+    """A part of a condition. text: as it was written. metrics: the full names of the metrics in it."""
 
     text: str
     test: Test
@@ -51,7 +51,7 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """text: as it was written. terms: what must all hold."""
+    """text: as it was written. terms: the parts that must all hold."""
 
     text: str
     terms: tuple[Term, ...]
@@ -105,12 +105,12 @@ class _Reader:
     quantities: tuple[str, ...]
 
     def text(self, node: ast.expr) -> str:
-        """As it was written, names without brackets."""
+        """A part of the condition as it was written, with names without brackets."""
         text = re.sub(r"\['([^']*)'\]", r".\1", ast.get_source_segment(self.source, node) or self.source)
         return re.sub(rf"{_MARK}\((\d+)\)", lambda mark: self.quantities[int(mark[1])], text)
 
     def metrics(self, node: ast.expr) -> frozenset[str]:
-        """The full names of all metrics in it."""
+        """The full names of all metrics in a part of the condition."""
         if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
             return frozenset([self._metric(node)])
         parts = (part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
@@ -160,7 +160,7 @@ class _Reader:
         return name if name in FLAGS else full_name(name, self.scenario, f"{self.flag} {self.text(node)!r}")
 
     def _quantity(self, node: ast.AST) -> str:
-        """The number with a unit that stands there; empty if none does."""
+        """The number with a unit at a node; empty if the node is none."""
         match node:
             case ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=int() as index)]) if name == _MARK:
                 return self.quantities[index] if index < len(self.quantities) else ""
@@ -177,7 +177,7 @@ class _Reader:
             if (text := self._quantity(part)) and text.lstrip("0123456789.eE+-") in SECONDS
         ]
         if times and not any(unit_of_time(metric) for metric in self.metrics(node)):
-            raise self._refused(node, f"compares what is no time with {times[0]}; leave the unit out")
+            raise self._refused(node, f"compares {times[0]} with what is no time; leave the unit out")
         steps = [(a, _COMPARE[type(op)], b) for a, op, b in zip(sides, node.ops, sides[1:], strict=False)]
         return lambda found: all(compare(a(found), b(found)) for a, compare, b in steps)
 
@@ -197,7 +197,7 @@ class _Reader:
 
 
 def _marked(text: str, quantities: list[str]) -> str:
-    """The text with a mark for each number with a unit, which Python does not know; these are added to `quantities`."""
+    """The text with a mark for each number with a unit, as Python has none; the numbers are added to `quantities`."""
 
     def marked(match: re.Match[str]) -> str:
         if match[0][0] in "\"'":

@@ -45,7 +45,7 @@ MEANINGS: Mapping[str, str] = {
     "replayed": "tuples that sources read again",
 }
 OF_RESTARTS = ("restarted", "redone_s", "replayed")
-"""Measures that are shown only where something fails, or an engine restarts to change its plan."""
+"""Measures that are shown only if something fails, or if the engine restarts the job to change its plan."""
 TIMED = "catch_up_s"
 """The measure whose time is known only to a period."""
 CHANGES = ("migration", "scale", "failure")
@@ -170,15 +170,15 @@ def _course(made: Run, at_s: float) -> dict[str, list[float]]:
 
 
 def _paused_s(change: Row) -> float:
-    """inf if what a failure has stopped is still down at the end."""
+    """Seconds for which a change paused the job; inf if the tasks that a failure stopped are still down at the end."""
     for_good = change["kind"] == "failure" and change["end_s"] is None and "restarted" in change["detail"]
     return math.inf if for_good else float(change["paused_s"] or 0.0)
 
 
 def _of_restarts(changes: Sequence[Row], name: str) -> list[float]:
-    """One value for each restart that has it."""
+    """The values of a measure, one for each restart that has it."""
     details = [row["detail"] | {"at_s": row["at_s"]} for row in changes]
-    if name == "redone_s":  # none since a savepoint, which is made after the change was asked for
+    if name == "redone_s":  # 0 after a savepoint, which is written after the change was asked for
         redone_s = [float(detail["at_s"] - detail["checkpoint_s"]) for detail in details if "checkpoint_s" in detail]
         return [max(0.0, seconds) for seconds in redone_s]
     return [float(detail[name]) for detail in details if name in detail]

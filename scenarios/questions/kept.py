@@ -18,7 +18,7 @@ FILE = "runs.jsonl"
 
 
 class RunOutcome(NamedTuple):
-    """What is kept of a run. course: columns by period, if the question needs them. cpu_s: what it took to simulate."""
+    """The stored results of a run. course: columns by period, if the question needs them. cpu_s: CPU time it took."""
 
     measures: Measures
     warnings: tuple[str, ...] = ()

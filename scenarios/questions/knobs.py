@@ -97,7 +97,7 @@ class ReplicasKnob:
 
 @dataclass(frozen=True, slots=True)
 class LoadKnob:
-    """The rates of all sources by one factor: 1 is as given, 1.5 half as much again."""
+    """A factor on the rates of all sources; 1 gives the rates of the scenario."""
 
     flag: str
     name: str = LOAD
@@ -107,13 +107,13 @@ class LoadKnob:
         return False
 
     def given(self, scenario: Scenario) -> float:
-        """Once what the scenario says."""
+        """1, for the rates of the scenario."""
         return 1.0
 
     def turned(self, scenario: Scenario, value: Any) -> Scenario:
-        """Raises BadInput unless the factor is a number above 0."""
+        """The scenario with all rates times `value`. Raises BadInput unless this is a number above 0."""
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0.0 < value < math.inf:
-            raise BadInput(f"{self.flag} {self.name}: {value!r} times the rates; give a number above 0, such as 1.5")
+            raise BadInput(f"{self.flag} {self.name}: {value!r} is no factor; give a number above 0, such as 1.5")
         return at_rate(scenario, float(value))
 
 

@@ -1,4 +1,4 @@
-"""What the rate model says of a run, in milliseconds, under the names by which questions judge simulated runs."""
+"""Predictions of the rate model, which take milliseconds, under the names by which questions judge simulated runs."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from twin.scenario import RunSettings, Scenario
 from twin.steadiness import memory_s, slides_s, steady
 
 FINER = 4
-"""A prediction is so many times as precise as what is proved, as it costs next to nothing."""
+"""A prediction is this many times as precise as the proof, as it costs almost nothing."""
 RECORDS = 32
 """Over n records the backlog of a job that is just full strays by sqrt(2 n) of them (Poisson arrivals and services of
 a coefficient of variation of 1); over 32 / precision^2 records that is a quarter of the precision."""
 PAUSES = 10
-"""A shortened run has so many pauses for garbage collection of each host, or more."""
+"""Least number of pauses for garbage collection on each host in a shortened run."""
 SHORTER = 0.6
-"""Runs are shortened to this share of their length or less, or not at all."""
+"""Runs are shortened only if this share of their length, or less, is enough."""
 Status = Literal["found", "always", "never"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedLimit:
-    """What the rate model says of the limit, without a run, in the unit of what is varied.
+    """The limit that the rate model predicts without a run, in the unit of the varied value.
 
-    value: of runs as long as the scenario's; in_long_runs: of a day; both null unless `found`. ignores: what of the
-    scenario and the condition makes no difference to it.
+    value: the limit in runs as long as the scenario's; in_long_runs: in runs of a day; null if there is none. ignores:
+    what the rate model ignores of the scenario and the condition.
     """
 
     status: Status
@@ -77,7 +77,7 @@ def measures_predicted(scenario: Scenario, model: RateModel | None = None) -> Me
 
 
 class LimitForecast:
-    """The limit of a question as the rate model sees it. predicted: the answer; seen: whether it holds, by value."""
+    """The limit by the rate model. predicted: the prediction. seen: whether the condition holds, by value."""
 
     def __init__(self, prober: Prober, within: Range) -> None:
         self._prober, self._within = prober, within
@@ -97,19 +97,19 @@ class LimitForecast:
 
     @property
     def complete(self) -> bool:
-        """Whether a limit is predicted, and the model knows all metrics of the condition and whatever happens."""
+        """Whether a limit is predicted from all metrics of the condition, and there are no events and no policy."""
         scenario = self._prober.scenario
         unknown = self._prober.condition.metrics - measures_predicted(scenario).keys()
         return self.predicted.value is not None and not (unknown or scenario.events or scenario.policy)
 
     @property
     def lasts(self) -> bool:
-        """Whether runs of a day have the same limit, but for half the precision."""
+        """Whether runs of a day have the same limit, within half the precision."""
         value, long_run = self.predicted.value, self.predicted.in_long_runs
         return value is not None and long_run is not None and self._near(value, long_run)
 
     def single(self) -> bool:
-        """Whether it also predicts, for values far from the limit, that there is no other limit."""
+        """Whether predictions for values far from the limit show that there is no other limit."""
         if not self.complete or self.predicted.value is None:
             return False
         for value in spot_checks(self._within, self.predicted.value):
@@ -117,11 +117,10 @@ class LimitForecast:
         return broken(self.seen, self._within.upward) is None
 
     def shorter(self) -> RunSettings | None:
-        """Shorter runs that tell whether the job keeps up as well as the scenario's own; None: as they are.
+        """Settings of shorter runs that show equally well whether the job keeps up; None: runs cannot be shorter.
 
-        They have whole windows, all of them full, and so many records that chance matters little. The load must stay as
-        it is, and such short runs must be predicted to have the limit of runs of a day: channels that fill hide an
-        overload.
+        Shorter runs have whole, full windows, and enough records that chance matters little. The load must be constant,
+        and short runs must be predicted to have the same limit as runs of a day: channels that fill hide an overload.
         """
         value = self.predicted.value
         scenario = None if value is None or not self.complete else self._prober.at(value)

@@ -17,9 +17,9 @@ from twin.randomness import child_seed
 from twin.scenario import Scenario
 
 RATES = ("load", "rate_per_s")
-"""How the names of knobs end that turn the rates of sources."""
+"""Endings of the names of knobs that change the rates of sources."""
 IDLE = 0.2
-"""What is used less says little of where it would be full."""
+"""Utilisation below which a resource says little about the load at which it is full."""
 LONG_S = 10.0
 """Progress is shown for runs that take longer than so many CPU seconds together."""
 
@@ -56,11 +56,10 @@ class Prober:
         return [None if case is None else next(made) for case in cases]
 
     def aim(self, index: int, value: float) -> float | None:
-        """About where the border is, judged by a run at `value`.
+        """The likely border, by a run at `value`.
 
-        A job that keeps up has its border where what is used most would be full. One that does not keep up has it at a
-        rate of which it would read all but a hundredth. None unless the condition is about backpressure alone, and the
-        knob turns rates.
+        If the job keeps up, the border is where the most used resource is full. If it does not, the border is the rate
+        of which it reads 99 %. None unless the condition is about backpressure alone, and the knob changes rates.
         """
         scenario, outcome = self.at(value), self.outcomes([(index, value)])[0]
         if scenario is None or outcome is None or not self.about_rates:
@@ -74,7 +73,7 @@ class Prober:
 
     @property
     def about_rates(self) -> bool:
-        """Whether the question is up to which rates the job keeps up."""
+        """Whether the question asks up to which rates the job keeps up."""
         return self.condition.metrics == {"backpressured"} and self.knob.name.endswith(RATES)
 
     def _made(self, jobs: Sequence[Job]) -> list[RunOutcome]:

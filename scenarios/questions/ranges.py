@@ -67,7 +67,7 @@ def _item(item: Any, where: str) -> list[Any]:
 
 
 def _number(text: str, where: str) -> float:
-    """In the unit of what is named last in `where`, such as `--vary cluster.hosts.edge-1.latency_ms`."""
+    """The number in the unit of the last name in `where`, such as `--vary cluster.hosts.edge-1.latency_ms`."""
     try:
         return number(text, where.split()[-1])
     except ValueError as error:

@@ -21,8 +21,8 @@ NO_SPARE = 0.99
 
 
 class Resource(NamedTuple):
-    """kind: operator, CPU, memory, network card or link. used: the share in use, the mean over runs; of an operator,
-    the share of the time of its busiest subtask, as that one is full first. even: of all of its subtasks together."""
+    """kind: operator, CPU, memory, network card or link. used: the share in use, as the mean over runs; for an
+    operator, the busy share of its busiest subtask, which is full first. even: the mean over all its subtasks."""
 
     kind: str
     name: str
@@ -85,7 +85,7 @@ def busy_words(operator: Resource) -> str:
     """How busy an operator is; where its subtasks differ, the busiest beside all of them."""
     if not operator.uneven:
         return f"{operator.used:.0%} busy"
-    return f"its busiest subtask {operator.used:.0%} busy, all of them {operator.even:.0%}"
+    return f"its busiest subtask is {operator.used:.0%} busy, the mean is {operator.even:.0%}"
 
 
 def _hosts(operator: str, scenario: Scenario) -> str:

@@ -34,18 +34,18 @@ def told(answer: CapacityAnswer) -> Presentation:
 
 
 def predicted(answer: CapacityAnswer) -> str:
-    """What the rate model says, without a run, in a sentence."""
+    """The prediction of the rate model in a sentence."""
     limit = answer.predicted
     ignored = f" (it ignores {'; '.join(limit.ignores)})" if limit.ignores else ""
     if limit.value is None:
-        where = "holds wherever it looks" if limit.status == "always" else "holds nowhere"
+        where = "holds at all values" if limit.status == "always" else "holds at no value"
         return f"predicted by rates: {answer.while_} {where}{ignored}"
     value, binds = f"{_value(limit.value)}{_long_runs(answer)}", f"; what binds: {limit.binds}" if limit.binds else ""
     return f"predicted by rates: {answer.of} {value}, the {_end(answer)} while {answer.while_}{binds}{ignored}"
 
 
 def _long_runs(answer: CapacityAnswer) -> str:
-    """What is predicted of long runs, if that is another limit."""
+    """The limit predicted for long runs, if it is another one."""
     value, far = answer.predicted.value, answer.predicted.in_long_runs
     if value is None or far is None or abs(far - value) <= answer.precision * abs(value):
         return ""
@@ -61,7 +61,7 @@ def _limit(answer: CapacityAnswer) -> Iterator[str]:
     if answer.status == "predicted":
         yield predicted(answer)
     elif answer.status == "always" and answer.value is not None:
-        yield f"{of}: {answer.value} is enough in all {runs} runs, and there is no less: {answer.while_}"
+        yield f"{of}: {answer.value} is enough in all {runs} runs, and less is not possible: {answer.while_}"
     elif answer.value is None or answer.interval95 is None or answer.borders is None:
         yield _nothing_found(answer)
     elif answer.share_that_holds95 is not None:

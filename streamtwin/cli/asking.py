@@ -85,7 +85,7 @@ class Answering(Options):
 
 @dataclass(frozen=True)
 class AskingGiven(Answering):
-    """The options of a question about one scenario: those of every question, and values that are set in it."""
+    """The options of a question about one scenario: those of every question, and --set."""
 
     set_: Set = None
     seed: ScenarioSeed = None
@@ -102,7 +102,7 @@ class AskingGiven(Answering):
 
 @dataclass(frozen=True)
 class AskingOne(AskingGiven):
-    """The same with events that are added to the scenario."""
+    """The same with --event, which adds events to the scenario."""
 
     event: Events = None
 

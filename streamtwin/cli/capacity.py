@@ -36,16 +36,16 @@ def capacity(
     policy: PolicyName = None,
     replications: Annotated[
         int | None,
-        typer.Option("--replications", metavar="N", help="Runs at each value. Default: 3, up to 10 for the precision."),
+        typer.Option("--replications", metavar="N", help="Runs at each value. Default: 3 to 10, for the precision."),
     ] = None,
     precision: Annotated[
-        str, typer.Option("--precision", metavar="SHARE", help="How closely each run's limit is searched for.")
+        str, typer.Option("--precision", metavar="SHARE", help="Relative precision of the limit in each run.")
     ] = "1%",
     predict_only: Annotated[
-        bool, typer.Option("--predict-only", help="Answer by the rate model alone, at once, without a run.")
+        bool, typer.Option("--predict-only", help="Answer at once by the rate model, without a run.")
     ] = False,
     full_length: Annotated[
-        bool, typer.Option("--full-length", help="Make no shorter runs, even where they tell the same.")
+        bool, typer.Option("--full-length", help="Make runs as long as the scenario says, even if shorter ones do.")
     ] = False,
 ) -> None:
     """The largest rate that a job bears, or the fewest replicas or hosts that it needs; and what binds.

@@ -43,7 +43,7 @@ def dry_run(
         typer.Option(
             "--lost",
             metavar="WHAT",
-            help="With --fail: the host stays away; its subtasks spread over the others, or wait.",
+            help="With --fail: the host stays lost, and its subtasks spread over the others, or wait.",
         ),
     ] = None,
     replications: Annotated[int, typer.Option("--replications", metavar="N", help="Pairs of runs.")] = 5,

@@ -67,8 +67,8 @@ def scenario_of(
 ) -> Scenario:
     """The scenario of that name or file. The values of --set replace its own, and then those of other options do.
 
-    events: more of them, in YAML. options: values by the name of a run setting; None if it was not given. Raises
-    BadInput if a value is not valid.
+    events: further events, in YAML. options: values by the name of a run setting; None if an option was not given.
+    Raises BadInput if a value is not valid.
     """
     from scenarios.files import scenario_file
     from scenarios.files.overrides import set_value, set_values
@@ -99,9 +99,7 @@ def run_of(
 
     if Path(target).is_dir():
         if plan is not None or assignments or events or seed is not None or policy is not None:
-            raise BadInput(
-                f"{target} is finished; --plan, --policy, --set, --event and --seed go with a scenario to be run"
-            )
+            raise BadInput(f"{target} is a finished run; --plan, --policy, --set, --event and --seed need a scenario")
         return read_run(Path(target))
     policies = [] if policy is None else [f"policy={policy}"]  # first, so that --set can then change its options
     scenario = scenario_of(target, [*policies, *(assignments or ())], events, seed=seed)

@@ -16,11 +16,13 @@ def list_all(
     terminal: Terminal,
     part: Annotated[
         str | None,
-        typer.Argument(metavar="PART", help="scenarios, optimizers, policies, ...: what each of them is, a line each."),
+        typer.Argument(
+            metavar="PART", help="scenarios, optimizers, policies, ...: list these with their descriptions."
+        ),
     ] = None,
     _seed: Seed = 0,
 ) -> None:
-    """The names of scenarios, optimizers, policies, cost models and experiments; of one part, what each of them is.
+    """The names of scenarios, optimizers, policies, cost models and experiments, or the descriptions of one part.
 
     Examples: `twin list` · `twin list scenarios` · `twin list --json`
     """

@@ -26,7 +26,7 @@ ProfileFile = Annotated[
     typer.Option("--profile", metavar="FILE", help="Plan with the profiles that `twin profile` wrote, then simulate."),
 ]
 PRICE, BUYER = "price", "milp-hosts"
-"""Who is asked for the lowest price unless somebody else is named: it finds hosts, and numbers of replicas."""
+"""The optimizer for the lowest price unless another one is named: it chooses hosts and numbers of replicas."""
 OutFile = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the scenario with its new plan.")]
 
 
@@ -180,8 +180,8 @@ def optimize(
 
 
 def _buying(optimizer: str | None, objective: str | None) -> tuple[str, str | None]:
-    """The optimizer, and the objective if one is given. The lowest price is the goal of one optimizer, whatever it is
-    asked for; those that any cost model may drive take it as they take others."""
+    """The optimizer, and the objective to give it; None if it has its own. For the lowest price this is BUYER, whose goal
+    it is, or an optimizer that takes any objective."""
     from optimizers.registry import DRIVEN
     from twin.errors import BadInput
 

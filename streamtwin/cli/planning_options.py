@@ -103,7 +103,7 @@ class PlanRules(Options):
         typer.Option(
             "--at-most",
             metavar="LATENCY=DURATION",
-            help="Highest mean latency, or a quantile of it, such as e2e_latency_s.p99=500ms. Repeatable.",
+            help="Highest mean or quantile of a latency, such as e2e_latency_s.p99=500ms. Repeatable.",
         ),
     ] = None
     prices: Annotated[

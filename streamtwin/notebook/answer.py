@@ -1,4 +1,4 @@
-"""An answer as Python shows it: a data frame, sentences, the document that the command prints."""
+"""An answer in Python: a data frame, sentences, and the document that the command prints."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The questions of the command line from Python. Each gives an `Answer`, which holds the result type of its command.
+"""The questions of the command line in Python. Each returns an `Answer` with the result type of its command.
 
 All take `seed` (default: the scenario's own); `workers`, the number of processes (with more than one, a script needs
-`if __name__ == "__main__":`); `master`, a Spark master that makes the runs instead; and `audience`, which is told the
-progress.
+`if __name__ == "__main__":`); `master`, a Spark master that makes the runs instead; and `audience`, which hears of the
+progress. All raise BadInput for questions that cannot be answered.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from twin.errors import BadInput
 from twin.scenario import Scenario
 
 Knobs = Mapping[str, Sequence[Any] | str]
-"""By path or 'replicas of OPERATOR': values, or a range as on the command line ("1k..50k:10")."""
+"""Values by path or 'replicas of OPERATOR'; a text is read as on the command line ("1k..50k:10")."""
 SILENT = Lines(lambda _text: None)
 
 
 class Runs(NamedTuple):
-    """Where runs are made, see above."""
+    """Where runs are made: see the arguments of all questions above."""
 
     workers: int
     master: str | None
@@ -49,7 +49,7 @@ class Runs(NamedTuple):
 
     @contextmanager
     def bench(self, cases: Sequence[Variant], of: Of = outcome) -> Iterator[Bench]:
-        """Raises BadInput if one of the cases would not finish within hours."""
+        """A bench for the cases. Raises BadInput if one of them would take hours."""
         made_by = executor(self.workers if self.master is None else None, self.master, self.audience.stage)
         with Bench(made_by, of) as bench:
             of_variants.check(bench, cases)
@@ -73,8 +73,8 @@ def whatif(
 ) -> Answer:
     """Variants of a scenario, all combinations of what is varied, beside the scenario itself: `twin whatif`.
 
-    plans: files; policies: names; events: in YAML. precision: half of each interval as a share of its mean, for which
-    runs are added. Raises BadInput for what cannot be.
+    plans: files. policies: names. events: events in YAML. precision: runs are added until half of each interval is this
+    share of its mean.
     """
     given = _given(scenario, seed)
     knobs = [
@@ -96,10 +96,9 @@ def compare(
     master: str | None = None,
     audience: Audience = SILENT,
 ) -> Answer:
-    """Scenarios by label on the same random numbers, the first of which the others are compared with: `twin compare`.
+    """Compares scenarios, such as one under several plans, with the first, on the same random numbers: `twin compare`.
 
-    Such as one scenario under several plans. precision: as of `whatif`. Raises BadInput for fewer than two, two that
-    are the same, or no labels.
+    scenarios: by label. precision: as of `whatif`. Raises BadInput for fewer than two, equal ones, or no labels.
     """
     if not isinstance(scenarios, Mapping):
         raise BadInput("compare: scenarios without labels; give them as {'as given': one, 'better': another}")
@@ -120,7 +119,7 @@ def compare_policies(
     master: str | None = None,
     audience: Audience = SILENT,
 ) -> Answer:
-    """Policies on one load, the first of which the others are compared with: `twin compare-policies`.
+    """Compares policies on the same load with the first one: `twin compare-policies`.
 
     policies: names ("none" among them, if wanted), or options with a name: {"name": "ds2", "margin": 0.1}. slo_s: the
     end-to-end latency in seconds that 99 % of results should keep. Raises BadInput for fewer than two, or unknown ones.
@@ -152,12 +151,12 @@ def capacity(
     master: str | None = None,
     audience: Audience = SILENT,
 ) -> Answer:
-    """The largest value of something, or the smallest, while a condition holds, and what binds: `twin capacity`.
+    """The largest or smallest value at which a condition holds, and what binds there: `twin capacity`.
 
-    find_max, find_min: one of both, a path such as `workload.arrivals.clicks.rate_per_s`, `load`, `replicas of
-    OPERATOR`, or `hosts`. between: where to look. on: hosts of replicas, in turn. precision: of the limit of each run,
-    as a share. replications: None: 3, and up to 10 for the precision. prove: by runs; else the rate model's prediction
-    is the answer. full_length: no run is shorter than the scenario says. Raises BadInput for what cannot be.
+    find_max, find_min: one of the two: a path such as `workload.arrivals.clicks.rate_per_s`, `load`, `replicas of
+    OPERATOR`, or `hosts`. between: the lowest and highest value. on: hosts that replicas take in turn. precision: of
+    the limit of each run, as a share. replications: None: 3, or up to 10 for the precision. prove: by runs; if false,
+    the rate model's prediction is the answer. full_length: whether all runs are as long as the scenario says.
     """
     if (find_max is None) == (find_min is None):
         raise BadInput("capacity: give either find_max or find_min, such as 'workload.arrivals.SOURCE.rate_per_s'")
@@ -225,9 +224,8 @@ def sensitivity(
 ) -> Answer:
     """Which inputs matter for a metric, and how much of its variance they explain: `twin sensitivity`.
 
-    inputs: intervals by path, two or more, as (low, high) or as on the command line ("50..200:log"). trajectories: runs
-    of Morris' screening; samples: for Sobol's indices, a power of 2; replications: runs of each point. Raises BadInput
-    for what cannot be.
+    inputs: two or more intervals by path, as (low, high) or as on the command line ("50..200:log"). trajectories: of
+    Morris' screening. samples: for Sobol's indices, a power of 2. replications: runs of each point.
     """
     given, budget = _given(scenario, seed), of_inputs.SampleBudget(trajectories, samples, replications)
     budget.check()
@@ -259,12 +257,12 @@ def _told(command: str, result: Any) -> Answer:
 
 
 def _policy(policy: str | PolicySpec | Mapping[str, Any]) -> str:
-    """As the command line writes it."""
+    """A policy as the command line writes it."""
     if isinstance(policy, str):
         return policy
     return json.dumps(policy.model_dump(mode="json") if isinstance(policy, PolicySpec) else dict(policy))
 
 
 def _listed(values: Sequence[Any]) -> str:
-    """As the command line lists them."""
+    """Values as the command line lists them."""
     return ",".join(json.dumps(value) for value in values)

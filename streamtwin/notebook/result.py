@@ -71,7 +71,7 @@ class Result:
 
     @property
     def subtasks(self) -> DataFrame:
-        """A line an operator and subtask: the same, where it is, and what waits for it."""
+        """A line for each operator and subtask: the same columns, its host and socket, and its queue."""
         return frame(
             {"operator": operator.operator, **asdict(subtask)}
             for operator in self.run.operators
@@ -105,8 +105,8 @@ class Result:
         return frame(rows[table])
 
     def over_time(self) -> DataFrame:
-        """Rates, queues, latency quantiles and shares busy, by the second in which a period ends; columns (quantity,
-        series). Queues are those at the end, all else is over the period."""
+        """Rates, queues, latency quantiles and busy shares, by the second in which a period ends; columns (quantity,
+        series). Queues are those at the end of the period; all else is over the whole period."""
         from pandas import DataFrame, Index
 
         shown = panels(self.run)

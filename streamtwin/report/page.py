@@ -54,7 +54,7 @@ def cards(known: Sequence[tuple[str, str]]) -> str:
 
 
 def scrolling(*parts: str, look: str = "") -> str:
-    """What may be wider than the screen scrolls by itself, and the page does not. look: of the style sheet."""
+    """Parts that may be wider than the screen, in a box that scrolls by itself. look: a class of the style sheet."""
     return element("div", *parts, class_=f"scroll {look}".strip(), tabindex=0)
 
 

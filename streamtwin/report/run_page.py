@@ -26,9 +26,9 @@ from twin.scenario import Scenario
 
 MOST_ROWS = 50
 NARROW = 6
-"""Tables of so many columns may stand beside each other, and come first."""
+"""Tables with at most this many columns may stand beside each other, and come first."""
 MOST_LISTED = 12
-"""Events that are listed below the time-lines."""
+"""Most events that are listed below the time-lines."""
 MOST_TEXT = 60_000
 RANKED = {"operators": "busy", "hosts": "cpu", "links": "utilisation"}
 """By what the rows of a long table are chosen: the fullest."""
@@ -65,8 +65,8 @@ def _picture(job: Deployment, run: Run) -> str:
     picture, told = drawn(job, run)
     words = (
         "Operators in the direction of the data, each on its hosts, coloured by their busiest subtask. "
-        "Bar: busy (dark), backpressured (red). Lines are as thick as what they carry; dashed red ones hold their "
-        "producer up (backpressure)."
+        "Bar: busy (dark), backpressured (red). Thicker lines carry more; dashed red ones hold their producer up "
+        "(backpressure)."
     )
     said = (
         [paragraph(f"{told[:1].upper()}{told[1:]}; a box shows the busiest of its operators.", "note")] if told else []
@@ -75,7 +75,7 @@ def _picture(job: Deployment, run: Run) -> str:
 
 
 def _marks(run: Run) -> list[str]:
-    """What the numbered marks of the time-lines are."""
+    """The list of the events that are numbered in the time-lines."""
     known = marks(run)
     if not known:
         return []

@@ -26,8 +26,8 @@ class Happened(TypedDict):
 
 
 class Manifest(TypedDict):
-    """What it takes to make the run again. simulated_s: where it ended; before its horizon with a precision alone.
-    warmup_s: where means begin, which is later than was asked where a whole number of windows' slides is measured."""
+    """All that is needed to make the run again. simulated_s: when it ended; with a precision, this may be before its
+    horizon. warmup_s: when means begin; this is later than asked for if a whole number of slides is measured."""
 
     version: str
     config_hash: str

@@ -49,7 +49,7 @@ def estimates(
 
 
 def claim(solution: Solution) -> str:
-    """What the search did, and what it proves."""
+    """What the search did and proved, in words."""
     claimed = solution.status != "feasible" or solution.bound is not None
     among = f" ({solution.among})" if solution.among and claimed else ""
     weighed = f", {solution.weighed:,} placements weighed in the search" if solution.weighed else ""

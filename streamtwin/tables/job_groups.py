@@ -24,8 +24,8 @@ class LaneGroup(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """of: each operator's group. heads: the first operator of the chain that each is in, or it itself: a chain is one
-    task. lanes: each place's lane. told: what is drawn together, empty if nothing is."""
+    """of: group by operator. heads: by operator, the first operator of its chain, or itself: a chain is one task.
+    lanes: lane by place. told: says what is drawn together; empty if nothing is."""
 
     of: Mapping[str, LaneGroup]
     heads: Mapping[str, str]
@@ -51,7 +51,7 @@ def groups(job: Deployment) -> Groups:
 
 
 def depths(job: Deployment, heads: Mapping[str, str]) -> dict[str, int]:
-    """Streams on the longest way from a source to each operator; within a chain there are none."""
+    """Number of streams on the longest way from a source to each operator, without those within chains."""
     found: dict[str, int] = {}
     for operator in job.query.topological:
         above = job.query.upstream[operator.name]

@@ -31,7 +31,7 @@ class Drawn(NamedTuple):
 
 
 def drawn(job: Deployment, run: Run | None = None) -> Drawn:
-    """The job under its own plan; without a run nothing is coloured."""
+    """The picture of the job under its own plan. Without a run, nothing is coloured."""
     grouped, here = groups(job), defaultdict[tuple[str, str], list[SubtaskTotals]](list)
     for totals in run.operators if run else ():
         for subtask in totals.subtasks:
@@ -46,7 +46,7 @@ def drawn(job: Deployment, run: Run | None = None) -> Drawn:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What is drawn. loads: by operator; subtasks: by operator and lane; cpu: by host; all empty without a run."""
+    """The data of a picture. loads: by operator; subtasks: by operator and lane; cpu: by host; empty without a run."""
 
     job: Deployment
     grouped: Groups
@@ -95,7 +95,7 @@ def _lane(seen: _Seen, name: str, hosts: Sequence[str]) -> Lane:
 
 
 def _box(seen: _Seen, spot: Spot, names: Sequence[str], lane: int) -> Box:
-    """Of several operators, the shares of the busiest, and of the one that is held up most; of subtasks likewise."""
+    """The box of one or several operators, with the share of the busiest subtask and of the most backpressured."""
     group, where = spot
     tasks = [name for name in names if seen.grouped.heads[name] == name] or names
     here = sum(seen.placed[name].count(where) for name in tasks)

@@ -43,7 +43,7 @@ def seconds(value_s: float, error_s: float | None) -> str:
 def metric(name: str, mean: float | None, half_width: float | None, difference: bool = False) -> str:
     """The mean of a metric of that name with its interval, in the unit that reads best.
 
-    difference: of two means, which may be negative; else an interval that would begin below 0 begins at 0.
+    difference: whether it is a difference of means, which may be negative; otherwise an interval begins at 0 or above.
     """
     if mean is None or not math.isfinite(mean):
         return "no results"

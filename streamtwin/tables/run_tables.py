@@ -107,7 +107,7 @@ def _operators(run: Run) -> Wide:
 
 
 def _busiest(totals: OperatorTotals) -> str | None:
-    """How busy the busiest subtask is, and which it is, where that is not what they are on average."""
+    """Which subtask is the busiest, and how busy it is; None if it is as busy as the mean."""
     busiest = totals.busiest
     if busiest is None or f"{busiest.busy:.0%}" == f"{totals.busy:.0%}":
         return None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 NAMES_WIDE = 110
-"""Characters of a line of names."""
+"""Most characters of a line of names."""
 
 
 def of_rows(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> Wide:
@@ -43,7 +43,7 @@ def glossary(title: str, meanings: Mapping[str, str]) -> Table:
 
 
 def names(parts: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """The names in each part, in columns as wide as the longest."""
+    """The names in each part, in columns that are as wide as the longest name."""
     for title, part in parts.items():
         wide = 2 + max(map(len, part), default=0)
         rows = "".join(f"{name:<{wide}}" for name in part)

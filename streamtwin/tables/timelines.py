@@ -17,7 +17,7 @@ MOST_POINTS = 240
 MOST_SERIES = 6
 MOST_MARKS = 40
 CHAINED = " -> "
-"""Between the names of operators that are one task."""
+"""Stands between the names of chained operators."""
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 Group = Sequence[Row]

@@ -222,7 +222,7 @@ def test_combining_during_a_migration_is_refused_and_said() -> None:
         ([compute(keys=13), consolidate()], "give both the same"),
         ([compute(key_groups=None), consolidate()], "has no key_groups"),
         ([compute(key_groups=1), consolidate(key_groups=1)], "1 key groups for 3 replicas"),
-        ([compute(keys=3), consolidate(keys=3)], "as many keys at least"),
+        ([compute(keys=3), consolidate(keys=3)], "at least as many keys"),
         ([compute(sharing="panes", windows=[{"length_s": 1}])], "sharing without partial_s"),
         (
             [compute(), consolidate(windows=[{"length_s": 2}]), consolidate("long", windows=[{"length_s": 3}])],

@@ -126,8 +126,8 @@ def test_what_is_held_outlives_failures_scaling_and_moves(event: AnyEvent) -> No
     ("more", "words"),
     [
         ({"upper_s": -3.0}, "give a lower bound below the upper one"),
-        ({"left": "prices"}, "joins 'prices' with 'shipments', and its inputs are orders, shipments"),
-        ({"key_groups": 8, "keys": 4}, "give it as many keys at least"),
+        ({"left": "prices"}, "joins 'prices' with 'shipments', but its inputs are orders, shipments"),
+        ({"key_groups": 8, "keys": 4}, "give it at least as many keys"),
     ],
 )
 def test_mistakes_get_a_line(more: dict[str, Any], words: str) -> None:

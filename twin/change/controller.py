@@ -76,7 +76,7 @@ class Controller:
             yield self.env.timeout(self.latency_s)
         rescales = [self.change.rescale(rescale) for rescale in decision.rescales]
         operations, moves = [self.change.operate(event) for event in decision.operations], self._moves(decision)
-        together = self.change.restarts is not None  # all changes share a restart
+        together = self.change.restarts is not None  # all changes share one restart
         for requests in [operations, rescales + moves] if together else [rescales, operations, moves]:
             if requests:
                 yield self.env.all_of([self.env.process(request) for request in requests])

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Outage:
-    """Tasks that are down together, until `until_s`. hosts: those that failed.
+    """Tasks that are down together, until `until_s`. hosts: the failed hosts.
 
-    ready: of a planned one, what is done when the tasks have their state again, before they go on.
+    ready: called in a planned restart when the tasks have their state again, before they go on; None after a failure.
     """
 
     tasks: list[Task]
@@ -56,12 +56,12 @@ class Failover:
         self.outages: list[Outage] = []
 
     def restart(self, record: EventRecord, after_s: float, ready: Callable[[], None]) -> Process:
-        """Stops the whole job on purpose; it goes on from the last checkpoint that much later. See Outage."""
+        """Stops the whole job on purpose. It goes on from the last checkpoint after `after_s`. ready: see Outage."""
         tasks = self.wiring.world.every_task()
         yield from self._down(Outage(tasks, self.env.now + after_s, record, ready=ready))
 
     def fail(self, failure: Failure) -> Process:
-        """Waits until a host fails, and until what that stops is up again."""
+        """Waits until the host fails, and until the tasks that this stops run again."""
         yield from self.checkpoints.before(failure.at_s)
         yield self.env.timeout(max(0.0, failure.at_s - self.env.now))  # floor(x / y) * y may be more than x
         tasks = self.wiring.world.every_task()
@@ -130,10 +130,10 @@ class Failover:
             self._up(outage)
 
     def _replace(self, outage: Outage) -> None:
-        """Gives the subtasks on lost hosts places on the others.
+        """Moves the subtasks on lost hosts to the other hosts.
 
-        As in a slot of Flink, the k-th subtasks of all operators there go together. The processor with the fewest
-        subtasks a core takes the next slot; what keeps checkpoints takes none.
+        The k-th subtasks of all operators on a host move together, as in a slot of Flink. The processor with the fewest
+        subtasks per core takes the next slot. A host that only stores checkpoints takes none.
         """
         slots: dict[tuple[str, int], list[tuple[str, Task]]] = defaultdict(list)
         for name, tasks in self.wiring.world.tasks.items():
@@ -148,7 +148,7 @@ class Failover:
                 outage.record.detail.setdefault("moved", {})[task.name] = str(place)
 
     def _emptiest(self, more: int, outage: Outage) -> Location:
-        """Where so many more subtasks are the fewest for the cores that there are; the first of several."""
+        """The place that has the fewest subtasks per core with `more` added; the first of several."""
         tasks = self.wiring.world.every_task()
         storage = None if self.wiring.checkpoints is None else self.wiring.checkpoints.storage
         hosts = [
@@ -225,7 +225,7 @@ def _stop_task(wiring: Wiring, operator: str, task: Task) -> None:
 def restart(
     wiring: Wiring, checkpoint: Checkpoint, tasks: Sequence[Task], ready: Callable[[], None] | None = None
 ) -> int:
-    """Lets tasks go on from the checkpoint. Returns how many tuples sources read again. ready: see Outage."""
+    """Lets tasks go on from the checkpoint. Returns the number of tuples that sources read again. ready: see Outage."""
     replayed = restore(wiring.world, checkpoint, tasks)
     finish(checkpoint, set(tasks))
     if ready is not None:

@@ -31,8 +31,8 @@ class NoCheckpoints:
 class FreeCheckpoints(NoCheckpoints):
     """last: the checkpoint to which a failure takes the job back. whole: whether it takes back the whole job.
 
-    Only the last checkpoint before a failure, and those after changes of the plan, are really taken, unless
-    `every_one` is needed, as nobody knows when the job goes back to the last.
+    Only the last checkpoint before a failure, and those after changes of the plan, are really taken. every_one: takes
+    all of them, for jobs that may go back to the last one at a time that is not known beforehand.
     """
 
     whole = True

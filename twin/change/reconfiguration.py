@@ -21,7 +21,7 @@ from twin.plan import Location
 
 
 class Reconfigurer:
-    """Changes a running job. restarts: by which it is changed, if it stops for that."""
+    """Changes a running job. restarts: make the changes where the job stops for them; None: changes are live."""
 
     def __init__(self, job: RunningJob, restarts: Restarts | None = None) -> None:
         self.job = job

@@ -1,8 +1,8 @@
 """Changes of the plan by an engine that stops the whole job for them, as Flink does.
 
-A restart is a planned failover. `restart` stops with a savepoint: sources pause, what is under way is served, all state
-is written to storage, and the job goes on from there: nothing is read again. `reactive` goes back to the last
-checkpoint instead, and sources read again. Changes that are asked for before the job is in place again share a restart.
+A restart is a planned failover. `restart` stops with a savepoint: sources pause, records under way are processed, all
+state is written to storage, and the job goes on from there: no record is read twice. `reactive` goes back to the last
+checkpoint instead, and sources read again. Changes that are asked for while the job is down share one restart.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from twin.plan import Location
 
 
 class Request(NamedTuple):
-    """A change that waits for a restart. attempt: makes it, in no time, while the job stands still. made: the event
-    that the job runs again with it."""
+    """A change that waits for a restart. attempt: makes the change while the job stands still, which takes no time.
+    records: rows of the ledger. made: an event that occurs when the job runs again, with the change."""
 
     attempt: Callable[[], Process]
     records: Sequence[EventRecord]
@@ -33,7 +33,7 @@ class Request(NamedTuple):
 
 
 class Restarts:
-    """The restarts of a job. leaving: replicas that changes leave without input; they go once the job runs again."""
+    """The restarts of a job. leaving: processes that end replicas without input, once the job runs again."""
 
     def __init__(self, job: RunningJob, failover: Failover) -> None:
         self.job = job
@@ -72,7 +72,7 @@ class Restarts:
             if not changed:
                 record.detail["interrupted"] = record.detail.get("interrupted", 0) + 1
         yield from availability.up()  # a failure while state was fetched has started the job again by itself
-        self._close(record, [told for request in changed for told in request.records])
+        self._close(record, [row for request in changed for row in request.records])
         leaving, self.leaving = self.leaving, []
         yield self.env.all_of([self.env.process(work) for work in leaving])
         if leaving:
@@ -81,7 +81,7 @@ class Restarts:
             request.made.succeed()
 
     def _close(self, restart: EventRecord, records: Sequence[EventRecord]) -> None:
-        """What the restart did stands in the row of the first change; the pause in all."""
+        """Puts the bytes and details of the restart into the row of the first change, and the pause into all rows."""
         for record in records:
             record.bytes, record.paused_s = 0.0, float(self.env.now - restart.at_s)
         records[0].bytes = restart.bytes
@@ -113,7 +113,7 @@ class Restarts:
                 task.output.unblock()
 
     def _drain(self) -> Process:
-        """Until nothing is under way but at sources. Like a barrier, it sends off what waits for the next flush."""
+        """Waits until only sources have records. Like a barrier, it sends the records that wait for the next flush."""
         while True:
             yield self.env.until(self._quiet)
             waiting = [port for task in self.job.world.every_task() for port in task.ports if port.waiting()]
@@ -135,9 +135,9 @@ class Restarts:
     # and starts again -----------------------------------------------------------------------------------------------
 
     def _change(self, record: EventRecord, changed: list[Request]) -> Process:
-        """changed: gets the changes, all at once, when there is no way back. All tasks are held."""
+        """Makes the waiting changes while all tasks are held. changed: gets them when a failure cannot undo them."""
         job = self.job
-        if self.spec.how == "reactive":  # the checkpoint may have had records on their way, to the former owners
+        if self.spec.how == "reactive":  # the checkpoint may hold records under way to the former owners of keys
             self._release(sources=False)
             yield from self._drain()
             self._hold(sources=False)
@@ -153,7 +153,7 @@ class Restarts:
         self._release(sources=True)
 
     def _pass(self, record: EventRecord, way: Callable[[Storage, Location, float], Process]) -> Process:
-        """All state goes to storage, or comes from there; how long this takes. The record tells its size."""
+        """Moves all state to storage, or from there. Returns the seconds it takes; the record gets the bytes."""
         since_s, job = self.env.now, self.job
         sizes = [(task, job.state_bytes(task, name)) for name, tasks in job.world.tasks.items() for task in tasks]
         works = [way(self._store(task.place), task.place, size) for task, size in sizes if size > 0.0]
@@ -162,7 +162,7 @@ class Restarts:
         return float(self.env.now - since_s)
 
     def _store(self, place: Location) -> Storage:
-        """Where checkpoints are kept, if the scenario says where; else what the host of a place writes to."""
+        """The storage of checkpoints if the scenario names one; else a storage of its own for the host of `place`."""
         spec = self.job.wiring.checkpoints
         if spec is not None and (spec.storage is not None or spec.storage_mbps is not None):
             where, given = "", spec

@@ -20,8 +20,8 @@ from twin.wiring.wiring import Wiring
 class RunningJob:
     """A job's wiring and meters, whether it is up, its checkpoints, and the fans of its operators.
 
-    stopped: whether it stands still with nothing under way, so that a change of the plan takes no time by itself. lost:
-    hosts that do not come back.
+    stopped: whether the job stands still with no record under way, so that a change of the plan takes no time by
+    itself. lost: hosts that do not come back.
     """
 
     def __init__(self, wiring: Wiring, statistics: Statistics) -> None:

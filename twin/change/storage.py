@@ -28,7 +28,8 @@ class Storage:
         self._free_s = 0.0
 
     def put(self, start: Location, size: float, wanted: Callable[[], bool] = lambda: True) -> Process:
-        """Sends state over the network into the store; ends when all is there, or it is not wanted any more."""
+        """Sends `size` bytes of state from `start` over the network into the store. Ends when all bytes are there, or
+        when `wanted` says that they are no longer needed."""
         if self.place is not None:
             yield from carry(self.wiring, start, self.place, size, wanted)
         if wanted():

@@ -23,8 +23,8 @@ STEPS = 10
 
 
 def play(job: RunningJob, events: Sequence[AnyEvent], deciding: bool) -> Reconfigurer:
-    """Plays events when they are due, those of the same time in the order listed. Returns what changes the job.
-    deciding: whether a policy may order changes."""
+    """Plays events when they are due, those of the same time in the order listed. deciding: whether a policy may order
+    changes. Returns the object that changes the running job."""
     failures = [event for event in events if isinstance(event, Failure)]
     restarting = restarts(job.wiring.engine.rescaling, events, deciding)
     checkpoints = job.checkpoints = _checkpoints(job, bool(failures), restarting)
@@ -47,7 +47,7 @@ def restarts(rescaling: Rescaling, events: Sequence[AnyEvent], deciding: bool) -
 
 
 def reads_again(rescaling: Rescaling, events: Sequence[AnyEvent], deciding: bool) -> bool:
-    """Whether sources may have to read records a second time."""
+    """Whether failures or restarts may make sources read records a second time."""
     failing = any(isinstance(event, Failure) for event in events)
     return failing or (rescaling.how == "reactive" and restarts(rescaling, events, deciding))
 

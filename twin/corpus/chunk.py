@@ -23,7 +23,7 @@ from twin.version import VERSION
 
 MAX_ERROR_LENGTH = 500
 HANGING = 10.0
-"""Times its limit of CPU time, in which a run is waited for: on a busy machine it gets a part of a core."""
+"""A run is given up after this multiple of its limit of CPU time: on a busy machine, it gets only part of a core."""
 
 
 class HasRows(Protocol):
@@ -62,8 +62,8 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ChunkTask:
-    """All that a worker needs beside the chunk. run_limit_s: CPU seconds after which a run is given up, whatever else
-    the machine does; one that hangs without using any is given up after HANGING times as many seconds."""
+    """All that a worker needs beside the chunk. run_limit_s: CPU seconds after which a run is given up; one that hangs
+    without using CPU time is given up after HANGING times as many seconds."""
 
     corpus: str
     seed: int
@@ -161,8 +161,8 @@ def _describe(error: Exception) -> str:
 
 @contextmanager
 def _time_limit(limit_s: float) -> Iterator[None]:
-    """Raises RunTimeLimit inside after so much CPU time, or HANGING times as long; code that no signal reaches ends
-    with its process, twice as late.
+    """Raises RunTimeLimit inside after `limit_s` of CPU time, or HANGING times as long on the clock. Where code lets no
+    signal through, the process ends after 2 HANGING times as long.
 
     Signals reach the main thread only; elsewhere there is no limit.
     """

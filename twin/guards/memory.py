@@ -12,8 +12,8 @@ from twin.query import AnyOperator, Windowed
 from twin.scenario import Scenario
 
 RECORD, UNREAD, OPEN, KEY, REPLICA, PAIR, ROW, SUBTASK_ROW = 100.0, 8.0, 500.0, 16.0, 5000.0, 150.0, 2000.0, 600.0
-"""Bytes of a record that waits, one that no source has read, a session that is open, a key group, a replica, a pair of
-connected replicas, and a row of statistics of an operator and of a subtask."""
+"""Bytes of a waiting record, an unread record, an open session, a key group, a replica, a pair of connected replicas,
+and a row of statistics of an operator and of a subtask."""
 
 
 def require_memory(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float]) -> None:

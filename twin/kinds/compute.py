@@ -55,15 +55,13 @@ class Compute(EventTimed):
                 f"{self.name!r} has partial_s and windows; give partial_s for consolidates to merge, or windows"
             )
         if self.late_to is not None and not self.windows:
-            raise ValueError(
-                f"{self.name!r} has late_to without windows, of which records could be late; give it windows"
-            )
+            raise ValueError(f"{self.name!r} has late_to but no windows, so no record can be late; give it windows")
         if self.sharing != "auto" and self.partial_s is None:
             raise ValueError(f"{self.name!r} has sharing without partial_s; only partial windows can be shared")
         return self
 
     def share_to(self, consumer: str) -> float:
-        """See OperatorBase. How many records are late is not known beforehand."""
+        """See OperatorBase. The share of late records is not known beforehand, so it is taken as almost none."""
         return NEXT_TO_NONE if consumer == self.late_to else 1.0
 
     def why_not_to(self, consumers: Sequence[str]) -> str:
@@ -72,7 +70,7 @@ class Compute(EventTimed):
             return ""
         if self.late_to not in consumers:
             return f"sends late records to {self.late_to!r}, to which no stream leads; add one, or leave late_to out"
-        return "" if len(consumers) > 1 else "sends late records to its only consumer; add one for the results"
+        return "" if len(consumers) > 1 else "sends late records to its only consumer; add a consumer for the results"
 
     @property
     def forms(self) -> tuple[EventWindow, ...]:

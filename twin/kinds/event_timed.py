@@ -31,7 +31,7 @@ class EventTimed(KeyedOperator):
             )
         if self.keys < self.key_groups:
             raise ValueError(
-                f"{self.name!r} has {self.keys} keys in {self.key_groups} key groups; give it as many keys at least"
+                f"{self.name!r} has {self.keys} keys in {self.key_groups} key groups; give it at least as many keys"
             )
         return self
 

@@ -1,4 +1,4 @@
-"""Interval joins: a record meets those of the other side that come within bounds around it."""
+"""Interval joins: a record is joined with those of the other side that come within bounds around it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ Bound = Annotated[float, Field(ge=-(10**6), le=10**6)]
 
 
 class IntervalJoin(KeyedOperator):
-    """One tuple for each pair of a key with a.time + lower_s <= b.time <= a.time + upper_s, of a tuple a of `left` and
-    b of `right`, as soon as both are there (Flink's interval join, over processing time: times are those at which the
-    operator takes tuples up). Each side is held for as long as it can still meet the other. Keys are alike."""
+    """Emits a tuple for each pair of tuples a of `left` and b of `right` that have the same key and
+    a.time + lower_s <= b.time <= a.time + upper_s, as soon as both are there. This is Flink's interval join over
+    processing time: the time of a tuple is when its service begins. Tuples are stored while a partner can still come.
+    All keys are equally frequent."""
 
     joins: ClassVar[bool] = True
     runs_alone: ClassVar[bool] = True
@@ -28,10 +29,10 @@ class IntervalJoin(KeyedOperator):
     costs_like: ClassVar[str] = "join"
 
     kind: Literal["interval-join"] = "interval-join"
-    left: Annotated[Name, Field(description="the producer from whose tuples the bounds count")]
+    left: Annotated[Name, Field(description="the producer of the side from whose tuples the bounds are counted")]
     right: Annotated[Name, Field(description="the producer of the other side")]
-    lower_s: Annotated[Bound, Field(description="a tuple of the right comes so much after one of the left at least")]
-    upper_s: Annotated[Bound, Field(description="and so much at most")]
+    lower_s: Annotated[Bound, Field(description="the shortest time from a tuple of the left to one of the right")]
+    upper_s: Annotated[Bound, Field(description="the longest time from a tuple of the left to one of the right")]
     keys: Annotated[int, Field(ge=1, le=10**9, description="distinct keys in both streams")]
     key_type: DataType = "int"
 
@@ -42,7 +43,7 @@ class IntervalJoin(KeyedOperator):
             raise ValueError(f"{self.name!r} has {bounds}; give a lower bound below the upper one")
         if self.key_groups is not None and self.keys < self.key_groups:
             raise ValueError(
-                f"{self.name!r} has {self.keys} keys in {self.key_groups} key groups; give it as many keys at least"
+                f"{self.name!r} has {self.keys} keys in {self.key_groups} key groups; give it at least as many keys"
             )
         return self
 
@@ -72,7 +73,7 @@ class IntervalJoin(KeyedOperator):
         """See OperatorBase."""
         if sorted(producers) == sorted((self.left, self.right)):
             return ""
-        return f"joins {self.left!r} with {self.right!r}, and its inputs are {', '.join(producers)}; make them agree"
+        return f"joins {self.left!r} with {self.right!r}, but its inputs are {', '.join(producers)}; make them agree"
 
     # law -------------------------------------------------------------------------------------------------------------
 
@@ -83,16 +84,16 @@ class IntervalJoin(KeyedOperator):
 
     @property
     def held_s(self) -> tuple[float, float]:
-        """How long tuples of the left, and of the right, can still meet one that comes."""
+        """Seconds for which tuples of the left and of the right are stored."""
         return max(self.upper_s, 0.0), max(-self.lower_s, 0.0)
 
     def _sides(self, inputs: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Left and right, of inputs by the names of their producers."""
+        """Left and right, from inputs that are in the order of their producers' names."""
         first, second = inputs[0], inputs[-1]
         return (first, second) if self.left < self.right else (second, first)
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """Pairs of Poisson streams within the bounds: rate_a rate_b (upper - lower) / keys a second; a side that all
+        """Pairs a second of Poisson streams within the bounds: rate_a rate_b (upper - lower) / keys. A side that all
         replicas get counts once."""
         total, together, burst_s = mixing.arriving(inputs, bursts)
         whole = mixing.whole or (False,) * len(inputs)
@@ -104,8 +105,8 @@ class IntervalJoin(KeyedOperator):
         return Flow(inputs, total, out, held + none, none, none, np.where(together < out, together, np.inf), burst_s)
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
-        """The older of the two: the right one comes D after the left one, anything between the bounds alike, and the
-        earlier has aged by |D| meanwhile."""
+        """The age of the older of the two: the right tuple comes D after the left one, D is uniform between the bounds,
+        and the earlier tuple has aged by |D| meanwhile."""
         left, right = self._sides((arriving[:, 0], arriving[:, -1]))
         later, sooner = (
             _older_s(left, right, max(self.lower_s, 0.0), max(self.upper_s, 0.0)),
@@ -125,12 +126,12 @@ class IntervalJoin(KeyedOperator):
     def why_silent(self, taken: int, came: int) -> str:
         """Nothing met."""
         return (
-            f"{self.name!r} took in {taken} tuples of {self.keys} keys and none met another within its bounds; "
+            f"{self.name!r} took in {taken} tuples of {self.keys} keys, but no two of them matched within its bounds; "
             "see that both inputs get tuples, widen the bounds or run longer"
         )
 
 
 def _older_s(early: np.ndarray, late: np.ndarray, least_s: float, most_s: float) -> np.ndarray:
-    """The integral over d from least to most of max(early + d, late). [3, N]"""
+    """The integral of max(early + d, late) over d from least_s to most_s. [3, N]"""
     from_s = np.clip(late - early, least_s, most_s)
     return np.asarray(late * (from_s - least_s) + early * (most_s - from_s) + (most_s**2 - from_s**2) / 2.0)

@@ -29,7 +29,7 @@ class KeyedState(Map):
             raise ValueError(f"keyed-state {self.name!r} has no key_groups, so its state is nowhere; give their number")
         if self.keys < self.key_groups:
             raise ValueError(
-                f"{self.name!r} has {self.keys} keys in {self.key_groups} key groups; give it as many keys at least"
+                f"{self.name!r} has {self.keys} keys in {self.key_groups} key groups; give it at least as many keys"
             )
         return self
 

@@ -44,8 +44,8 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """For each pair of a key of which the one of the other producer than `left` comes lower_s to upper_s after that of
-    `left`, one tuple when both are there. keys: over all replicas."""
+    """Emits a tuple for each pair of tuples with the same key, where the one of the other producer comes lower_s to
+    upper_s after the one of `left`. keys: distinct keys over all replicas."""
 
     left: str
     lower_s: float

@@ -32,7 +32,7 @@ class Session(KeyedOperator):
     def _check(self) -> Self:
         if self.key_groups is not None and self.keys < self.key_groups:
             raise ValueError(
-                f"{self.name!r} has {self.keys} keys in {self.key_groups} key groups; give it as many keys at least"
+                f"{self.name!r} has {self.keys} keys in {self.key_groups} key groups; give it at least as many keys"
             )
         return self
 

@@ -26,7 +26,7 @@ def even(ends: Ends) -> list[float]:
 
 
 def local(ends: Ends) -> list[float]:
-    """To those on the same host alike; to all where none is there."""
+    """Equal shares to the replicas on the producer's host, or to all replicas if it has none."""
     near = set(ends.near or range(ends.consumers))
     return [(k in near) / len(near) for k in range(ends.consumers)]
 

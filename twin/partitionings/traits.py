@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 
 class Ends(NamedTuple):
-    """One producer replica, by number; so many consumer replicas; so many distinct values of the key; and which of the
-    consumer replicas are on the producer's host."""
+    """The ends of a stream at one producer replica. producer: its number. consumers: number of consumer replicas.
+    values: number of distinct values of the key. near: numbers of the consumer replicas on the producer's host."""
 
     producer: int
     consumers: int
@@ -28,7 +28,7 @@ class Partitioning:
     in_turn: to one replica after the other. even: replicas share the stream evenly, whatever sends it.
     copies: every replica gets every tuple. whole: who gets any tuple gets all of them.
     paired: producer replica k sends to consumer replica k alone, so both have as many.
-    near: a producer replica sends to those on its own host alone, if there are any.
+    near: a producer replica sends only to the consumer replicas on its own host, if there are any.
     one_queue: the replicas take from a common queue, so they are on one host.
     fixes_replicas: their number cannot change while the job runs. alone: all inputs of the consumer are dealt so.
     """

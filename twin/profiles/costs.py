@@ -108,7 +108,7 @@ class Noise(Spec):
 
 
 class Rescaling(Spec):
-    """How an engine changes the plan of a running job. Written as a word, it is `how`, with the other values usual.
+    """How an engine changes the plan of a running job. A single word sets `how`; the other values are the defaults.
 
     restart and reactive are those of Flink's documentation ("Elastic Scaling"). The times are assumptions: a real Flink
     on one machine was silent for 1.9 s (docs/real-runs.md), and its autoscaler expects 5 minutes (`restart.time`).
@@ -117,19 +117,19 @@ class Rescaling(Spec):
     how: Annotated[
         Literal["live", "restart", "reactive"],
         Field(
-            description="live: state moves while the job runs; restart: it stops with a savepoint and starts again "
-            "from that; reactive: it starts again from the last checkpoint"
+            description="live: state moves while the job runs; restart: the job stops with a savepoint and starts "
+            "again from it; reactive: the job starts again from the last checkpoint"
         ),
     ] = "live"
     redeploy_s: Annotated[
-        float, Field(ge=0, le=10**7, description="from the job's stop to when its subtasks are in place again")
+        float, Field(ge=0, le=10**7, description="from the stop of the job until its subtasks are deployed again")
     ] = 10.0
     state_mbps: Annotated[
         float,
         Field(
             gt=0,
             le=10**9,
-            description="at which each host writes the savepoint and reads state, where `checkpoints` names no storage",
+            description="rate at which each host writes and reads state, unless `checkpoints` names a storage",
         ),
     ] = 800.0
 
@@ -140,5 +140,5 @@ class Rescaling(Spec):
 
     @property
     def stops(self) -> bool:
-        """Whether the job stands still meanwhile."""
+        """Whether the job stops for a change of its plan."""
         return self.how != "live"

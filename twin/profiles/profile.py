@@ -87,8 +87,8 @@ class EngineProfile(Spec):
         bool,
         Field(
             exclude_if=lambda slots: not slots,
-            description="subtasks are placed by slots, each of which takes one of every operator, as in Flink; who "
-            "optimizes their numbers proposes only what can be deployed so",
+            description="subtasks are placed in slots that take one subtask of every operator, as in Flink; optimizers "
+            "that change numbers of subtasks propose only plans that can be deployed so",
         ),
     ] = False
     noise: Noise = Noise()

@@ -54,7 +54,7 @@ class RateAnswer:
     """[P, O] Reference cores that a replica can get beside its neighbours, at most one core of its clock, on the worst
     socket; reached."""
     busiest: np.ndarray
-    """[P, O] Input of the busiest replica over the mean of all, >= 1: keys are skewed, or partitions are uneven."""
+    """[P, O] Input of the busiest replica over the mean of all replicas; above 1 if keys or partitions are uneven."""
     blocked: np.ndarray
     """[P, O] bool: the operator's input channels are full, as it or something downstream of it is the bottleneck."""
 
@@ -96,7 +96,7 @@ class RateAnswer:
 
     @property
     def busiest_used(self) -> np.ndarray:
-        """[P, O] Share of its time that the busiest replica works, at the speed that it can get; reached."""
+        """[P, O] Share of its time for which the busiest replica works, at the speed that it reaches."""
         return np.asarray(np.minimum(self.busy_cores * self.busiest / np.maximum(self.speed, 1e-12), 1.0))
 
 

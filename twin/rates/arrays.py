@@ -259,7 +259,7 @@ class JobArrays:
 
     @cached_property
     def offered_sent_s(self) -> np.ndarray:
-        """Tuples a second on every stream if every source keeps up and operators have a replica each. [S]"""
+        """Tuples a second on every stream if every source keeps up and every operator has one replica. [S]"""
         rates = {name: np.array([rate]) for name, rate in self.offered_per_s.items()}
         flow = flows(self.deployment.query, rates, True, self.channels)
         return self.sent_sn(np.stack([flow[name].out_per_s for name in self.names]))[:, 0]

@@ -119,7 +119,7 @@ class PlacementCoefficients:
     streams: StreamCoefficients
     places: PlaceCoefficients
     near_s: tuple[bool, ...]
-    """Whether a stream leaves a host only where none of its consumer is."""
+    """Whether a stream leaves a host only if no replica of its consumer is there."""
     bursty: bool
     """Whether windows emit more at once than their channels take: bursts may then block them, which is not linear."""
 

@@ -150,8 +150,8 @@ class Layout:
 
     @cached_property
     def emitted_cn(self) -> np.ndarray:
-        """Of what an operator emits, the share that comes from each of its cells: as many as replicas, but of what
-        takes local streams as much as is sent there. [C, N]"""
+        """Share of an operator's output that comes from each of its cells: its share of replicas, or for consumers of
+        local streams its share of the input. [C, N]"""
         job, found = self.job, self.share_cn.copy()
         for o, streams in enumerate(job.inputs):
             if any(job.hows[s].near for s in streams):
@@ -277,7 +277,7 @@ class Layout:
         return self._at_hosts_nh(operator, self.share_cn)
 
     def emitted_nh(self, operator: int) -> np.ndarray:
-        """Share of what an operator emits that comes from each host. [N, H]"""
+        """Share of an operator's output that comes from each host. [N, H]"""
         return self._at_hosts_nh(operator, self.emitted_cn)
 
     def _at_hosts_nh(self, operator: int, share_cn: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""How much load plans bear by the rate model: the factor on all sources' rates at which the first resource is full."""
+"""The load that plans bear by the rate model: the factor on the rates of all sources at which a resource gets full."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from twin.rates.layout import Layout
 from twin.rates.load import Load, flow_at, load, memory
 
 ROUNDS, CLOSE = 60, 1e-6
-"""Of looking for a factor; the log of the utilisation there that is no different from 0."""
+"""Most steps of the search for a factor; the log of the utilisation that counts as 0."""
 NEARLY = 0.999
-"""Of the highest utilisation, what counts as being as full."""
+"""Share of the highest utilisation from which a resource counts as full too."""
 
 
 class LoadLimit(NamedTuple):
-    """What a plan bears.
+    """The highest load of a plan.
 
-    factor: on the offered rates of all sources, at which the first resource is fully used; inf if nothing takes
-    anything. operator: which one that slows down. resource: what of it: `subtask` (the busiest one has a core's time,
-    or all of its calls), `CPU` (of its host), `network` (card or link of what it sends) or `channel` (credits of what
-    it sends). busiest: input of its busiest subtask over the mean of all its subtasks, >= 1.
+    factor: multiple of the offered rates of all sources at which the first resource is fully used; inf if nothing uses
+    any resource. operator: the operator that this slows down. resource: the full one: `subtask` (the busiest subtask
+    uses a whole core, or all of its calls), `CPU` (of its host), `network` (card or link of its output) or `channel`
+    (credits of its output). busiest: input of its busiest subtask over the mean of all its subtasks, >= 1.
     """
 
     factor: float
@@ -37,11 +37,11 @@ class LoadLimit(NamedTuple):
 
 
 def load_limits(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> list[LoadLimit]:
-    """One a plan, at loads that have lasted long. Raises KeyError if a plan does not fit the deployment.
+    """The limit of each plan in the steady state. Raises KeyError if a plan does not fit the deployment.
 
-    Subtasks count by themselves: of uneven partitions and skewed keys the busiest is full first. Loads of joins grow
-    faster than the rates, so the factor is the root of log(highest utilisation), by secants and bisection in logs.
-    Where bursts begin to stall a join its load jumps, and the factor is where it does.
+    Where partitions are uneven or keys are skewed, the busiest subtask is full first. Loads of joins grow faster than
+    the rates, so the factor is the root of log(highest utilisation), by secants and bisection in logs. Where bursts
+    begin to stall a join, its load jumps, and the factor is where it jumps.
     """
     job = JobArrays(compile(deployment))
     layout = Layout.of_plans(job, plans)
@@ -74,9 +74,9 @@ def _at(layout: Layout, factor_n: np.ndarray) -> Load:
 def offered_load(
     layout: Layout, slowdown_on: np.ndarray, factor: np.ndarray | float = 1.0
 ) -> tuple[Load, dict[str, np.ndarray]]:
-    """If every source keeps up with so many times its offered rate; and which joins their own bursts stall (`stalls`).
+    """The load if every source sends at `factor` times its offered rate, and the joins that bursts stall (`stalls`).
 
-    slowdown_on: as of `load`.
+    slowdown_on: see `load`.
     """
     job, rates = layout.job, _rates(layout, factor)
     offered = load(layout, flow_at(job, rates, counted=layout.counted), slowdown_on)
@@ -102,5 +102,5 @@ def _limit(layout: Layout, found: Load, factor: float, o: int, n: int) -> LoadLi
         "channel": (found.credits_sn + whole)[job.outputs[o], n],
     }
     used = {"CPU": found.cpu_hn[layout.host_cn[layout.cells(o), n][here], n], **outputs}
-    full = (name for name, each in used.items() if each.max(initial=0.0) >= NEARLY * highest)
+    full = (name for name, share in used.items() if share.max(initial=0.0) >= NEARLY * highest)
     return LoadLimit(factor, job.names[o], next(full, "subtask"), busiest)

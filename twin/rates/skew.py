@@ -33,8 +33,8 @@ ORDERS = 16
 
 
 class Crowding(NamedTuple):
-    """more_on: input of an operator's busiest subtask over the mean of all, >= 1. [O, N] placed: by operator, of each
-    stratum of its `KeySpread`, the share that is on the busiest subtask. [K, N]"""
+    """more_on: input of an operator's busiest subtask over the mean of all, >= 1. [O, N] placed: by operator, the share
+    of each stratum of its `KeySpread` that is on the busiest subtask. [K, N]"""
 
     more_on: np.ndarray
     placed: Mapping[int, np.ndarray]
@@ -45,7 +45,7 @@ class Crowding(NamedTuple):
 
 
 class SubtaskShares(NamedTuple):
-    """By subtask, of all that an operator takes and of all that it emits. [R] placed: see `Crowding`. [K]"""
+    """Each subtask's share of the operator's input and output. [R] placed: see `Crowding`. [K]"""
 
     taken: np.ndarray
     emitted: np.ndarray
@@ -60,9 +60,9 @@ def crowding(
 ) -> Crowding | None:
     """How unevenly subtasks share their operator's input; None if they share it evenly.
 
-    Uneven are partitions of sources, key groups and few values of a key, and what comes from such subtasks by pairs.
-    owners_n: by plan, the subtask of each key group of operators where they are not in contiguous ranges. at_hosts:
-    subtasks of an operator on each host [H, N]; absent: local streams are taken as even.
+    Input is uneven by partitions of sources, by key groups, by few values of a key, and by forward streams from uneven
+    subtasks. owners_n: by plan and operator, the subtask of each key group, unless they are in contiguous ranges.
+    at_hosts: number of an operator's subtasks on each host [H, N]; None: local streams are taken as even.
     """
     more_on, placed = np.ones_like(replicas_on), dict[int, np.ndarray]()
     shares: dict[int, list[SubtaskShares]] = {}
@@ -100,15 +100,15 @@ def crowding(
 
 
 def _few_values(job: JobArrays, o: int) -> bool:
-    """Whether keys of so many values decide which subtask gets what."""
+    """Whether a key with a known number of values decides which subtask gets a record."""
     return job.operators[o].counted is not None and any(job.hows[s].by_key for s in job.inputs[o])
 
 
 def _of_inputs(
     job: JobArrays, o: int, count: int, upstream: Mapping[int, np.ndarray], hosts: Mapping[int, np.ndarray]
 ) -> SubtaskShares:
-    """Of an operator without key groups. upstream: what leaves each subtask of producers that send unevenly; hosts: of
-    the subtasks at both ends of local streams, as if in the order of their hosts."""
+    """Shares of an operator without key groups. upstream: shares of the output of producers that send unevenly. hosts:
+    host of each subtask at both ends of local streams, with subtasks taken in the order of hosts."""
     operator, taken = job.operators[o], np.zeros(count)
     if operator.parts is not None:
         taken = np.array(counts(operator.parts, count)) / operator.parts
@@ -119,7 +119,7 @@ def _of_inputs(
             near = [tuple(np.flatnonzero(hosts[o] == host).tolist()) for host in hosts[producer]]
             rows = [job.hows[s].shares(Ends(p, count, values, each)) for p, each in enumerate(near)]
             sent = upstream.get(producer, np.full(len(rows), 1.0 / len(rows))) @ np.array(rows)
-        elif sent is None:  # whoever sends it, it is dealt alike
+        elif sent is None:  # all producer subtasks send with the same shares
             row = np.array(job.hows[s].shares(Ends(0, count, values)))
             sent = np.full(count, 1.0 / count) if job.dealing.forward_s[s] else row / row.sum()
         taken[: len(sent)] += job.offered_sent_s[s] * sent[:count]
@@ -172,7 +172,8 @@ def _edges(groups: int) -> list[int]:
 
 
 def _of_key_groups(job: JobArrays, o: int, count: int, owners: tuple[int, ...]) -> SubtaskShares:
-    """Where it is not known which key groups are frequent, subtasks are in the order of what they get."""
+    """Shares of an operator with key groups. If it is not known which of them are frequent, subtasks are in the order
+    of their input."""
     query, skew, operator = (
         job.deployment.query,
         job.deployment.workload.keys.get(job.names[o], KeySkew()),
@@ -204,7 +205,7 @@ def _of_key_groups(job: JobArrays, o: int, count: int, owners: tuple[int, ...]) 
     taken = np.mean([load[rank] for load, rank in zip(loads, ranked, strict=True)], axis=0)
     if operator.hands_over == "tuples":
         return SubtaskShares(taken, taken, placed)
-    held = np.bincount(owner, values, minlength=count) / values.sum()  # a window has a result of each of its groups
+    held = np.bincount(owner, values, minlength=count) / values.sum()  # a window gives one result for each group
     return SubtaskShares(taken, np.mean([held[rank] for rank in ranked], axis=0), placed)
 
 

@@ -123,9 +123,7 @@ class SocketLayout:
             taker_cn = layout.socket_cn[into]
             first_cn = places.first_l[taker_cn]
             share_kcn = at_ln[first_cn + np.arange(width)[:, None, None], plans]
-            if job.hows[
-                s
-            ].near:  # what a host's replicas get is what is sent there, and their part of what leaves others
+            if job.hows[s].near:  # a host's replicas get what is sent there, and their part of what leaves others
                 shares_n = layout.host_share_nh(end)[plans, layout.host_cn[into]] * layout.leaving[s].sum(axis=0)
                 share_kcn = share_kcn / np.maximum(share_kcn.sum(axis=0) + shares_n, 1e-300)
             fetch_cn = np.einsum("kcn,cnk->cn", share_kcn, places.line_lk[taker_cn]) * job.costs.lines_s[s]

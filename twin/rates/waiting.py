@@ -25,8 +25,8 @@ from twin.rates.skew import hottest
 
 
 def gap_scv_on(layout: Layout, found: Load) -> np.ndarray:
-    """Of what comes to a replica. What comes in batches, from windows, or again by another way, counts as
-    Poisson's. [O, N]"""
+    """Squared coefficient of variation of the gaps between arrivals at a replica. Batches, results of windows, and
+    copies that come by another way count as Poisson. [O, N]"""
     job = layout.job
     coming = np.ones((len(job.names), layout.size))
     leaving = np.ones_like(coming)
@@ -45,7 +45,7 @@ def gap_scv_on(layout: Layout, found: Load) -> np.ndarray:
 
 
 def _met(layout: Layout, found: Load, o: int, leaving: np.ndarray) -> np.ndarray:
-    """Of several streams, at one of the consumer's replicas."""
+    """The same where several streams meet at one replica of operator `o`. [N]"""
     job = layout.job
     producers, total, weighed = np.zeros(layout.size), np.zeros(layout.size), np.zeros(layout.size)
     for s in job.inputs[o]:
@@ -59,19 +59,19 @@ def _met(layout: Layout, found: Load, o: int, leaving: np.ndarray) -> np.ndarray
 
 
 def _dealt(layout: Layout, s: int, scv: np.ndarray) -> np.ndarray:
-    """Of what one producer replica sends to one of the consumer's."""
+    """The same for the tuples that one producer replica sends to one consumer replica. [N]"""
     job, turns = layout.job, layout.ways(s)
     scv = 1.0 + job.share_s[s] * (scv - 1.0)
     if job.dealing.to_one_s[s]:
         return scv
     if not job.dealing.in_turn_s[s]:
         return 1.0 + (scv - 1.0) / turns
-    return scv / np.maximum(turns / max(job.gain_o[job.producer_s[s]], 1.0), 1.0)  # of ten at once, each gets some
+    return scv / np.maximum(turns / max(job.gain_o[job.producer_s[s]], 1.0), 1.0)  # ten at once go to ten replicas
 
 
 class Queues(NamedTuple):
-    """Service, that of all that runs as one from there on, and mean wait of a tuple; squared variation of the gaps; the
-    time from one to the next of what comes together. [O, N] each"""
+    """By operator and plan [O, N]: service of a tuple; service of the whole chain from there on; mean wait of a tuple;
+    squared variation of the gaps; time from one tuple to the next of a batch. Times in seconds."""
 
     service_on: np.ndarray
     line_on: np.ndarray
@@ -85,7 +85,7 @@ class Queues(NamedTuple):
 
 
 class Line(NamedTuple):
-    """Of replicas: service of a tuple, squared variation of gaps and of services, others that come with a tuple."""
+    """Queues of replicas: service of a tuple, squared variation of gaps and of services, others that come with it."""
 
     service_s: np.ndarray
     gap_scv: np.ndarray
@@ -93,26 +93,26 @@ class Line(NamedTuple):
     beside: np.ndarray | None
 
     def wait_s(self, load: np.ndarray) -> np.ndarray:
-        """The mean that lasts, at a load of at most RHO_MAX."""
+        """The mean wait in the steady state. A load above RHO_MAX counts as RHO_MAX."""
         rho = np.minimum(load, RHO_MAX)
         wait_s = rho / (1.0 - rho) * self.service_s * irregularity(self.gap_scv, self.scv, rho)
         return wait_s if self.beside is None else wait_s + self.beside * self.service_s / (2.0 * (1.0 - rho))
 
     def slowed_s(self, load: np.ndarray, slower: np.ndarray) -> np.ndarray:
-        """That, and by how much services are longer, where all of them take so many times as long."""
+        """The mean wait, and the extra time of a service, if services take `slower` times as long."""
         wait_s = self._replace(service_s=self.service_s * slower).wait_s(load * slower)
         return np.asarray(wait_s + self.service_s * (slower - 1.0))
 
     def select(self, rows: np.ndarray) -> Line:
-        """Of some replicas (a mask)."""
+        """The queues of some replicas. rows: a mask."""
         beside = None if self.beside is None else self.beside[rows]
         return Line(self.service_s[rows], self.gap_scv[rows], self.scv[rows], beside)
 
 
 def queues_s(layout: Layout, found: Load) -> Queues:
-    """Those that last, of what is not overloaded.
+    """Queues in the steady state, of operators that are not overloaded.
 
-    Where sockets differ, means over them. Only the first of fused operators has a line.
+    Where sockets differ, these are means over them. Only the first of chained operators has a queue.
     """
     fusing, rows, cells = layout.fusing, layout.operator_c, found.cells
     shared = sharing(layout, found)

@@ -113,7 +113,7 @@ def _matching(making: Making, does: Matching) -> Logic:
 
 
 def _meeting(making: Making, does: Meeting) -> Logic:
-    producers = [each.stream.producer for each in making.wiring.job.inputs(making.component.name)]
+    producers = [edge.stream.producer for edge in making.wiring.job.inputs(making.component.name)]
     keys = making.keys_of(does.keys)
     return IntervalLogic(producers.index(does.left), does.lower_s, does.upper_s, keys, making.keyed)
 
@@ -175,7 +175,7 @@ def _computing(making: Making, does: Computing) -> Logic:
 
 
 def _output_to(making: Making, consumer: str) -> int:
-    """The number of the stream to a consumer."""
+    """The number of the output stream to a consumer."""
     return [edge.stream.consumer for edge in making.wiring.job.outputs(making.component.name)].index(consumer)
 
 

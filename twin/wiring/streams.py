@@ -151,10 +151,10 @@ def _resend(producers: Sequence[Task], number: int, shares: Sequence[float]) -> 
 def partitioner(
     how: Partitioning, consumer: AnyOperator, producers: int, ends: Ends, draws: Callable[[], Draws]
 ) -> Partitioner:
-    """That of one of `producers` replicas over those of the consumer, where no key groups are known.
+    """The partitioner of one of `producers` replicas, for a consumer without key groups.
 
     Keys are the groups of an aggregate, or as many as replicas. draws: makes the random numbers, which only keys need.
-    Raises BadInput where replicas that send to each other in pairs are not as many.
+    Raises BadInput if a forward stream has unequal numbers of replicas at its ends.
     """
     consumers = ends.consumers
     if how.paired and producers != consumers:

@@ -41,9 +41,9 @@ from twin.errors import BadInput, suggest
 
 ASKED_EVERY_S = 0.5
 PATIENCE_S = 10.0
-"""For all of one answer."""
+"""Most seconds for one answer."""
 MOST_BYTES = 64 * 2**20
-"""Of one answer; those of jobs with hundreds of vertices are a thousandth of it."""
+"""Most bytes of one answer. Answers about jobs with hundreds of vertices have a thousandth of it."""
 REFRESHED_S = 30.0
 """How long fresh metrics are waited for; by default a cluster gathers them every 10 s."""
 JOB = "_jobs_id.json"
@@ -149,20 +149,20 @@ def from_folder(folder: Path, job: str | None = None) -> Answers:
 
 
 def without_credentials(url: str) -> str:
-    """An address as it may be shown."""
+    """An address without its user and password, which must not be shown."""
     return re.sub(r"//.*@", "//", url)
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """base: the address without credentials, which go with each question, and are shown nowhere."""
+    """base: the address without credentials. credentials: sent with each request, and never shown."""
 
     base: str
     credentials: str = field(default="", repr=False)
 
     @classmethod
     def of(cls, url: str) -> Endpoint:
-        """From http://HOST:PORT or http://USER:PASSWORD@HOST:PORT. Raises BadInput for what is no address."""
+        """From http://HOST:PORT or http://USER:PASSWORD@HOST:PORT. Raises BadInput if `url` is no address."""
         base = without_credentials(url).rstrip("/")
         try:
             parts = urlsplit(url)
@@ -174,7 +174,7 @@ class Endpoint:
         return cls(base, base64.b64encode(named.encode()).decode())
 
     def ask(self, path: str, form: Form[T]) -> T:
-        """The answer to GET path. Raises BadInput if there is none, or none of that form, in time and length."""
+        """The answer to GET path. Raises BadInput if it is missing, late, too long, or of another form."""
         try:
             return self._asked(path, form)
         except urllib.error.HTTPError as error:
@@ -209,7 +209,7 @@ class Endpoint:
 
 
 def _body(request: urllib.request.Request) -> bytes:
-    """Raises ValueError if it is too long or takes too long, and else as urllib."""
+    """The body of an answer. Raises ValueError if it is too long or takes too long, and otherwise as urllib does."""
     end_s, parts, size = time.monotonic() + PATIENCE_S, [], 0
     with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         while part := answer.read1(2**16):

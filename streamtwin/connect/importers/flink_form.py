@@ -1,4 +1,4 @@
-"""The form of Flink's REST answers, as far as they are read: what is no such answer is refused before it is used."""
+"""The form of the answers of Flink's REST API that are read; other answers are refused before they are used."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def finite(value: Any) -> float | None:
-    """A reading as a number; None for NaN, text, and whatever else is no reading."""
+    """A reading as a number; None if it is not finite or no number."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -35,8 +35,8 @@ def finite(value: Any) -> float | None:
 
 
 def printable(text: str) -> str:
-    """Without what a terminal would obey instead of showing it, and on one line."""
-    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+    """The text on one line, without control characters."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
 def _nothing(value: Any) -> Any:
@@ -49,7 +49,7 @@ Subtasks = Annotated[int, Field(ge=1, le=MOST_SUBTASKS)]
 
 
 class RestAnswer(BaseModel):
-    """Keys that nobody reads are kept, so that answers are saved as they came."""
+    """Keeps keys that are not read, so that answers are saved as they came."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -171,7 +171,7 @@ READINGS = TypeAdapter(list[ReadingAnswer])
 
 
 def formed(form: type[T] | TypeAdapter[T], answer: Any, where: str) -> T:
-    """An answer in its form. Raises BadInput, naming the place in it, for the first thing that Flink would not say."""
+    """An answer in its form. Raises BadInput, naming the first place where the answer differs from that form."""
     try:
         return (form if isinstance(form, TypeAdapter) else TypeAdapter(form)).validate_python(answer)
     except ValidationError as error:

@@ -68,7 +68,7 @@ class FlinkJob:
 
 
 def read_job(answers: Answers) -> FlinkJob:
-    """Raises BadInput, naming the answer and what is wrong, if the job is not running, or it is none."""
+    """The job in Flink's answers. Raises BadInput, naming the answer and the error, if it does not run or is no job."""
     job = answers.job
     _check(answers)
     notes: list[str] = []
@@ -91,13 +91,13 @@ def read_job(answers: Answers) -> FlinkJob:
 
 
 def _check(answers: Answers) -> None:
-    """Raises BadInput if the job does not run, or plan and job are not of one run."""
+    """Raises BadInput if the job does not run, or if plan and job are not of the same run."""
     where, vertices = answers.where, {each.id: each for each in answers.job.vertices}
     if not vertices:
         raise BadInput(f"{where}: the job has no vertices, so there is nothing to import")
     if answers.job.state != RUNNING:
         raise BadInput(
-            f"{where}: the job is {answers.job.state}; its rates mean something while it is RUNNING, import it then"
+            f"{where}: the job is {answers.job.state}; its rates are known while it is RUNNING, so import it then"
         )
     for each in answers.job.vertices:
         if each.status != RUNNING:

@@ -59,9 +59,9 @@ KEYS: Mapping[str, KeySkew] = {
 """Keys that the generator of the published runs makes, by class (ZeroTune: DataTuple, AbstractQueryBuilder.getKey). A
 key is the tuple's first value of the class combined with the last digit d of its time stamp: one of 62 characters
 followed by d; an integer in -10..10, or hundredths in -0.05..0.05, times the character code of d (48..57). Without a
-class, it is the last two digits of the time stamp. Digits and values are alike; products are not."""
+class, it is the last two digits of the time stamp. Digits and values are equally frequent; products are not."""
 KEY_FIELDS: Mapping[str, str] = {"join": "joinKeyClass", "aggregate": "keyByClass"}
-"""Where an operator of a kind says the class of its keys."""
+"""The field with the class of an operator's keys, by kind."""
 
 
 def twin_operator(record: OperatorRecord, given_per_s: float) -> AnyOperator:

@@ -75,7 +75,7 @@ REFUSED = {
     "e2e_latency_s.p99 == 2": "use < <= > >=",
     "a && b": "&& is written and",
     "e2e_latency_s.p99 = 2": "= is written < or >",
-    "throughput_per_s < 5ms": "compares what is no time with 5ms",
+    "throughput_per_s < 5ms": "compares 5ms with what is no time",
     "e2e_latency_s < 500xs": "is no condition",
     "": "is no condition",
     "5": "is no condition",

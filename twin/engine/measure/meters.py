@@ -17,7 +17,7 @@ from twin.kinds.registry import SOURCES
 
 Row = dict[str, Any]
 SUMMED = ("numRecordsIn", "numRecordsOut", "numRecordsDropped", "queueLength", "stateBytes", "arrived", "backlog")
-"""What an operator has as much of as its subtasks together."""
+"""Columns of an operator's row that are the sums of its subtasks' rows."""
 
 
 class _Counters(NamedTuple):
@@ -42,12 +42,12 @@ class OperatorMeter:
         self.name = name
         self.kind = kind
         self.number = number
-        self.among = tasks  # of which those that there are now
-        self.tasks = list(tasks)  # all that there ever were, in the order in which they came
-        self.brokers = brokers  # of the first tasks
+        self.among = tasks  # the present subtasks
+        self.tasks = list(tasks)  # all present and former subtasks, in the order in which they were added
+        self.brokers = brokers  # of the subtasks with which the run began
         self.since_s = [0.0] * len(tasks)
         self.until_s = [math.inf] * len(tasks)
-        # what comes as the run begins is of the first period
+        # records that arrive as the run begins count in the first period
         self._before = [self._counters(k)._replace(arrived=0) for k in range(len(tasks))]
 
     def joined(self, task: Task, now_s: float) -> None:
@@ -63,7 +63,7 @@ class OperatorMeter:
 
     def _counters(self, k: int) -> _Counters:
         task = self.tasks[k]
-        last = self.number + 1 == task.logic.operators()  # of several operators, the one that has the ports
+        last = self.number + 1 == task.logic.operators()  # the last of chained operators has the ports
         return _Counters(
             taken=task.logic.taken(self.number),
             sent=task.logic.sent(self.number),
@@ -74,7 +74,7 @@ class OperatorMeter:
         )
 
     def rows(self, period: int, start_s: float, end_s: float) -> tuple[Row, list[Row]]:
-        """The period's row and those of the subtasks; resets the meter."""
+        """Returns the operator's row of a period and the rows of its subtasks. Resets the meter."""
         length_s, busy, blocked, there = end_s - start_s, 0.0, 0.0, 0.0
         subtasks: list[Row] = []
         for k in range(len(self.tasks)):
@@ -101,7 +101,7 @@ class OperatorMeter:
             "start_s": start_s,
             "end_s": end_s,
             **_times(busy, blocked, there),
-            **{key: _sum([each[key] for each in subtasks]) for key in SUMMED},
+            **{key: _sum([subtask[key] for subtask in subtasks]) for key in SUMMED},
         }
         return row | self._latencies(), subtasks
 
@@ -114,7 +114,7 @@ class OperatorMeter:
         }
 
     def _held(self, k: int) -> Row:
-        """What waits for a subtask, and its state."""
+        """The queue, state and broker backlog of subtask `k` now."""
         task, source = self.tasks[k], self.kind in SOURCES
         unread = self.brokers[k].backlog if k < len(self.brokers) else 0
         return {
@@ -145,7 +145,7 @@ class OperatorMeter:
 
 
 def _times(busy: float, blocked: float, there: float) -> Row:
-    """Under Flink's names."""
+    """Milliseconds a second, under Flink's names, from the seconds busy, blocked and present."""
     return {
         "busyTimeMsPerSecond": 1000 * busy / there,
         "backPressuredTimeMsPerSecond": 1000 * blocked / there,
@@ -154,7 +154,7 @@ def _times(busy: float, blocked: float, there: float) -> Row:
 
 
 def _sum(values: Sequence[Any]) -> Any:
-    """None where there is no such quantity."""
+    """The sum; None if the operator has no such quantity."""
     return None if None in values else sum(values)
 
 
@@ -205,7 +205,8 @@ class Statistics:
         period_s: float,
         warmup_s: float,
     ) -> None:
-        """One period begins at the end of the warm-up; if need be, the first is longer for it, or the warm-up one."""
+        """A period begins at the end of the warm-up. For this the first period is longer if the warm-up is not a whole
+        number of periods, and is the warm-up if that is shorter than a period."""
         self.env = env
         self.operators = operators
         self.hosts = list(hosts)
@@ -249,7 +250,7 @@ class Statistics:
 
     def _run(self) -> Any:
         while True:
-            yield self.env.look(self._end_s(self._period) - self.env.now, first=True)  # as the horizon cuts
+            yield self.env.look(self._end_s(self._period) - self.env.now, first=True)  # as at the horizon
             self.close(self.env.now)
 
     def _end_s(self, period: int) -> float:
@@ -258,7 +259,7 @@ class Statistics:
         return (period + 1) * self._period_s
 
     def count(self, horizon_s: float) -> int:
-        """Periods until then."""
+        """The number of periods until `horizon_s`."""
         return self._before + math.ceil((horizon_s - self._warmup_s) / self._period_s - 1e-9)
 
     def close(self, now_s: float) -> None:
@@ -310,7 +311,7 @@ class LinkMeter:
             "start_s": start_s,
             "end_s": end_s,
             "bytesOut": sent,
-            "utilisation": min(1.0, sent / possible) if possible else 0.0,  # it is used since this very moment
+            "utilisation": min(1.0, sent / possible) if possible else 0.0,  # 0: the link's first use is now
             "tuplesIn": int(tuples_in),
             "tuplesOut": int(tuples_out),
         }

@@ -24,7 +24,7 @@ from twin.windows import EventWindow
 
 class ComputeLogic(TimedLogic):
     """windows: the windows that are made of its panes. results: whether it emits these windows itself. late: the number
-    of the output that late records leave by, and results do not."""
+    of the output for late records, which gets no results; None: late records are dropped."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class ComputeLogic(TimedLogic):
         self.audit.emit(span, content)
 
     def _leave(self, record: Record, goes: Callable[[int], bool]) -> None:
-        """By some of the outputs, by their numbers, and not by the others."""
+        """Sends a record by the outputs for whose numbers `goes` is true."""
         output = self.station.output
         output.tuples_out += 1
         record.left_s = record.at_s - record.taken_s

@@ -1,4 +1,4 @@
-"""Interval joins: each record meets what is held of the other side within bounds around it."""
+"""Interval joins: each record is joined with the stored records of the other side that are within bounds around it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ LEFT, RIGHT = 0, 1
 
 
 class IntervalLogic(Logic):
-    """left: number of the input of the left side. keys: of so many records come to this replica, all alike, where the
-    operator has no key groups. held_s: how long records of the left and the right can still meet one that comes.
-    items: what is held of either side, the oldest first; by_key: the same by key. met: of the record in service.
+    """left: number of the input of the left side. keys: number of distinct, equally frequent keys of this replica, if
+    the operator has no key groups. held_s: seconds for which records of the left and the right side are stored. items:
+    stored records of both sides, the oldest first; by_key: the same by key. met: partners of the record in service.
     """
 
     def __init__(self, left: int, lower_s: float, upper_s: float, keys: int, keyed: bool) -> None:
         super().__init__()
         self.left, self.keys, self.keyed = left, keys, keyed
-        self.bounds_s = (lower_s, upper_s), (-upper_s, -lower_s)  # of the right after the left, and the other way round
+        self.bounds_s = (lower_s, upper_s), (-upper_s, -lower_s)  # of the right after the left, and of the left after
         self.held_s = max(upper_s, 0.0), max(-lower_s, 0.0)
         self.groups: KeyGroups | None = None
         self.met: list[Item] = []
@@ -43,13 +43,13 @@ class IntervalLogic(Logic):
     # what a record becomes -------------------------------------------------------------------------------------------
 
     def plan(self, record: Record) -> float:
-        """Finds its partners, which are those within the bounds when its service begins."""
+        """Finds the partners of a record: those within the bounds when its service begins."""
         if self.groups is None:
             record.key = int(self.station.draws.uniform() * self.keys) if self.keys > 1 else 0
         now_s = self.station.env.now
         self._expire(now_s)
         side = self._side(record)
-        least_s, most_s = self.bounds_s[1 - side]  # it comes so much after its partner
+        least_s, most_s = self.bounds_s[1 - side]  # from its partner to the record
         partners = self.by_key[1 - side].get(record.key, ())
         self.met = [item for item in partners if least_s <= now_s - item[0] <= most_s]
         self.dropped += not self.met
@@ -60,7 +60,7 @@ class IntervalLogic(Logic):
         return LEFT if record.inbox is not None and record.inbox.side == self.left else RIGHT
 
     def emit(self, record: Record, at_s: float) -> None:
-        """One for each partner, as old as the older of both; then it is held itself."""
+        """Sends a result for each partner, as old as the older of the two, and stores the record."""
         side, mine = self._side(record), (self._came_s, record.key, record.born_s, record.taken_s)
         met, self.met = self.met, []
         if self.held_s[side] > 0.0:
@@ -78,13 +78,13 @@ class IntervalLogic(Logic):
                     del by_key[key]
 
     def stopped(self) -> None:
-        """What was in service meets nobody."""
+        """The record that was in service has no partners."""
         self.met = []
 
     # what it holds ---------------------------------------------------------------------------------------------------
 
     def _hold(self, *sides: list[Item]) -> None:
-        """Has these records, and no others."""
+        """Stores these records, and no others."""
         self.items = [deque(sorted(side)) for side in sides]
         self.by_key: list[dict[int, deque[Item]]] = [defaultdict(deque) for _ in sides]
         for items, by_key in zip(self.items, self.by_key, strict=True):
@@ -103,11 +103,11 @@ class IntervalLogic(Logic):
         return 0
 
     def held(self) -> float:
-        """Records on both sides, also those that nobody has looked at since they could meet none any more."""
+        """The number of stored records on both sides, with the expired ones that were not removed yet."""
         return float(sum(map(len, self.items)))
 
     def held_bytes(self) -> float:
-        """Of those that can still meet one."""
+        """Bytes of the records that have not expired."""
         self._expire(self.station.env.now)
         return self.held() * self.tuple_bytes()
 
@@ -116,7 +116,7 @@ class IntervalLogic(Logic):
         return [(list(by_key), self.tuple_bytes()) for by_key in self.by_key]
 
     def take(self, share: float, leaves: Leaves | None = None) -> State:
-        """See Logic. What can meet nobody any more stays behind."""
+        """See Logic. Expired records are not taken."""
         self._expire(self.station.env.now)
         leaves = leaves or Every(share)
         gone, kept = zip(*(parted(list(side), leaves) for side in self.items), strict=True)
