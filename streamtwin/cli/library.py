@@ -16,9 +16,7 @@ def list_all(
     terminal: Terminal,
     part: Annotated[
         str | None,
-        typer.Argument(
-            metavar="PART", help="scenarios, optimizers, policies, ...: list these with their descriptions."
-        ),
+        typer.Argument(metavar="PART", help="scenarios, optimizers, policies, ...: lists these with descriptions."),
     ] = None,
     _seed: Seed = 0,
 ) -> None:

@@ -180,8 +180,8 @@ def optimize(
 
 
 def _buying(optimizer: str | None, objective: str | None) -> tuple[str, str | None]:
-    """The optimizer, and the objective to give it; None if it has its own. For the lowest price this is BUYER, whose goal
-    it is, or an optimizer that takes any objective."""
+    """The optimizer, and the objective to give it; None if it has its own. The lowest price is the goal of BUYER; other
+    optimizers must take any objective."""
     from optimizers.registry import DRIVEN
     from twin.errors import BadInput
 
