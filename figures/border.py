@@ -1,4 +1,4 @@
-"""In what share of repetitions something holds, over the value that it depends on."""
+"""The share of repetitions in which a condition holds, over the value that it depends on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from figures.style import BLUE, FONT_PT, GREY, ORANGE, new_figure
 
 
 def border(table: Mapping[str, Sequence[float]], horizontal: str, interval: tuple[float, float] | None) -> Figure:
-    """Columns, one entry a value that was tried in a repetition: value, holds (0 or 1).
+    """table: columns with an entry for each value tried in a repetition: value, holds (0 or 1).
 
-    The share over all repetitions at a value is a dot, as large as many looked there. interval: of the border, a band.
+    A dot is the share of repetitions that hold at a value; larger dots have more. interval: of the border, as a band.
     """
     figure, axes = new_figure(5.2, 2.8)
     value, holds = np.asarray(table["value"], dtype=float), np.asarray(table["holds"], dtype=float)

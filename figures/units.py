@@ -12,7 +12,7 @@ def seconds(value: float) -> str:
 
 
 def scale(value_s: float) -> tuple[float, str]:
-    """The unit in which a duration >= 0 reads best, and how many of it are a second."""
+    """The number of units in a second, and the unit, in which a duration >= 0 reads best."""
     if 0 < value_s < 1e-6:
         return 1e9, "ns"
     if value_s < 1e-3:

@@ -16,14 +16,14 @@ from twin.randomness import stream
 
 LIMIT = "replicate limit"
 BELOW_ALL = 0.1
-"""Of the smallest label: the least that an estimate counts as."""
+"""Share of the smallest label below which an estimate counts as this share."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorRow:
-    """One line of the table. q50, q95: quantiles of the q-error (regressions). accuracy: balanced, the mean of the
-    shares found of both classes (binaries), which is what a test set of equally frequent classes gives on average.
-    rows: how many runs it is over. None where it does not apply. *_se: bootstrap standard errors, if asked for."""
+    """One line of the table. rows: number of runs. q50, q95: quantiles of the q-error (regressions). accuracy: balanced
+    accuracy (binaries), as on a test set of equally frequent classes. *_se: bootstrap standard errors, if asked for.
+    None where a value does not apply."""
 
     metric: str
     model: str
@@ -43,7 +43,7 @@ def q_error(truth: np.ndarray, estimate: np.ndarray) -> np.ndarray:
 
 
 def balanced_accuracy(truth: np.ndarray, probability: np.ndarray) -> float:
-    """Mean of the shares of yes and of no that are found: the accuracy expected on equally frequent classes.
+    """Mean of the true positive and true negative rates: the accuracy on equally frequent classes.
 
     Raises BadInput if a class is missing.
     """
@@ -58,9 +58,9 @@ def row(
 ) -> ErrorRow:
     """One line for one model and metric; rows without a label (NaN) are left out.
 
-    An estimate of a cost that is less than a tenth of every label counts as that tenth: how far below it is says
-    nothing, as nothing so small can be seen in a run (half a result, a negative latency). bootstrap: resamples for the
-    standard errors, 0 for none. A binary metric with a single class has no accuracy.
+    An estimate below a tenth of every label counts as that tenth, as a run cannot show anything so small (half a
+    result, a negative latency). bootstrap: number of resamples for the standard errors, 0 for none. A binary metric
+    with a single class has no accuracy.
     """
     truth, estimate = truth[~np.isnan(truth)], estimate[~np.isnan(truth)]
     measures = _binary if metric in BINARY_METRICS else _regression
@@ -106,7 +106,7 @@ def _standard_errors(
 def rows_of(
     name: str, estimates: Mapping[str, np.ndarray], dataset: Dataset, bootstrap: int = 0, seed: int = 0
 ) -> list[ErrorRow]:
-    """One line a metric that is estimated; estimates: [G] each, of every row of the dataset."""
+    """A line for each estimated metric. estimates: by metric, for every row of the dataset [G]."""
     return [
         row(metric, name, dataset.label_G(metric), estimates[metric], bootstrap, seed)
         for metric in METRICS
@@ -115,17 +115,17 @@ def rows_of(
 
 
 def evaluate(fitted: Fitted, dataset: Dataset, bootstrap: int = 0, seed: int = 0) -> list[ErrorRow]:
-    """A fitted model on every row of a dataset (`Dataset.take` gives a part of one)."""
+    """The errors of a fitted model on every row of a dataset (`Dataset.take` gives a part of one)."""
     return rows_of(fitted.name, fitted.predict(dataset), dataset, bootstrap, seed)
 
 
 def replicate_rows(
     dataset: Dataset, metrics: Sequence[str] = METRICS, bootstrap: int = 0, seed: int = 0
 ) -> list[ErrorRow]:
-    """What two runs of one configuration that differ only in the seed know of each other.
+    """The errors of a run as a prediction of another run that differs only in the seed; empty without such pairs.
 
-    No model can be much better. Of two noisy runs: a perfect model meets the noise once where this meets it twice, so
-    for it the q-errors are about the power 0.71 of these. Empty if no configuration is in the dataset twice.
+    No model can be much better. A perfect model has the noise of one run where this has that of two, so its q-errors
+    are about the power 0.71 of these.
     """
     first, second = pairs(dataset)
     if not len(first):

@@ -50,7 +50,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class OneHot:
-    """One input a word of a fixed vocabulary; the raw value is the word's index."""
+    """One input for each word of a fixed vocabulary; the raw value is the word's index."""
 
     vocabulary: tuple[str, ...]
 
@@ -64,11 +64,10 @@ class OneHot:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """What a column of `models.job_columns` means, in which unit, and how it is encoded.
+    """The meaning, unit and encoding of a column of `models.job_columns`.
 
-    group: operator, data and hardware are Costream's Table I; plan adds the replicas, rate what follows from the
-    arrival rates and selectivities, cost what follows from the engine profile as well, physics what the analytic rate
-    model makes of all that.
+    group: operator, data and hardware are Costream's Table I; plan adds the replicas; rate is derived from arrival
+    rates and selectivities, cost from the engine profile as well; physics are predictions of the rate model.
     """
 
     name: str
@@ -79,12 +78,12 @@ class Feature:
 
     @property
     def width(self) -> int:
-        """Inputs made of one value."""
+        """Number of inputs for one value."""
         return len(self.encoding.vocabulary) if isinstance(self.encoding, OneHot) else 1
 
     @property
     def identity(self) -> str:
-        """Everything that decides what the network sees of this feature."""
+        """A text with everything that determines the inputs of this feature."""
         return f"{self.name}|{self.unit}|{self.group}|{self.encoding!r}"
 
     def raw(self, values_N: np.ndarray) -> np.ndarray:
@@ -95,7 +94,7 @@ class Feature:
 
 
 def raw_rows(features: Sequence[Feature], columns: Mapping[str, np.ndarray], rows: Sequence[int]) -> np.ndarray:
-    """[N, features]: raw values of some rows of columns. What the rate model says is 0 if it was not asked."""
+    """[N, features]: raw values of some rows of columns. Missing predictions of the rate model are 0."""
     nothing = np.zeros(len(rows))
     asked = [feature.group != "physics" or feature.name in columns for feature in features]
     values = [
@@ -112,7 +111,7 @@ def encode(features: Sequence[Feature], raw_NxC: np.ndarray) -> np.ndarray:
 
 
 def width(features: Sequence[Feature]) -> int:
-    """Inputs made of one node."""
+    """Number of inputs for one node."""
     return sum(feature.width for feature in features)
 
 

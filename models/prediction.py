@@ -34,13 +34,13 @@ from twin.scenario import Scenario
 from twin.unsupported import unsupported_features
 
 AHEAD = 2
-"""Networks beyond the number of cores that are begun: those that only wait for the rate model keep no core."""
+"""Number of networks to run at once beyond the number of cores, as some of them only wait for the rate model."""
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """What the members say. values: for each metric [members, N], log cost or probability. rates_NxA: the rate model's
-    answers, in the order of METRICS; ones, if no member asks for them."""
+    """Predictions of the members. values: by metric [members, N], log cost or probability. rates_NxA: predictions of
+    the rate model, in the order of METRICS; ones if no member uses them."""
 
     values: Mapping[str, np.ndarray]
     rates_NxA: np.ndarray
@@ -58,15 +58,15 @@ class Predictions:
 
 @dataclass(frozen=True)
 class LearnedCostModel:
-    """Trained ensembles; satisfies twin.metrics.CostModel and Narrowable. name: the model directory's. wanted: metrics
-    that `predict` gives, others are NaN."""
+    """Trained ensembles as a twin.metrics.CostModel and Narrowable. name: of the model directory. wanted: metrics that
+    `predict` returns; others are NaN."""
 
     name: str
     ensembles: tuple[Ensemble, ...]
     wanted: tuple[str, ...] = METRICS
 
     def only(self, metrics: Sequence[str]) -> LearnedCostModel:
-        """The same model for some of the metrics: of one network a metric, the others are not computed."""
+        """The same model for some of the metrics. Ensembles that only predict other metrics are not computed."""
         needed = tuple(each for each in self.ensembles if set(each.metrics) & set(metrics))
         return replace(self, ensembles=needed, wanted=tuple(metrics))
 
@@ -83,9 +83,9 @@ class LearnedCostModel:
         return Estimates(costs, spread=found.spread(latency) if latency in self.wanted else unknown)
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
-        """In words, what of the scenario makes no difference to it.
+        """What the model ignores of the scenario, in words.
 
-        Where every network is told what the rate model says, it sees through that as much as the rate model does.
+        If every network has the rate model's predictions as inputs, the model ignores only what the rate model ignores.
         """
         length_s = self.run_s(scenario)
         same = length_s == scenario.run.horizon_s
@@ -108,8 +108,8 @@ class LearnedCostModel:
         return Predictions(values, rates_NxA)
 
     def interval(self, scenario: Scenario, plans: Sequence[ExecutionPlan], metric: str) -> np.ndarray | None:
-        """[2, N]: between which values the metric of a simulated run is, with probability `models.calibration.SHARE`;
-        None for a yes-or-no metric, or if nothing is known of its errors."""
+        """[2, N]: the interval of the metric in a simulated run with probability `models.calibration.SHARE`; None for a
+        yes-or-no metric, or if its errors are unknown."""
         ensemble = next((each for each in self.ensembles if metric in each.metrics), None)
         known = {} if ensemble is None else ensemble.manifest.get("interval", {})
         if metric not in known:
@@ -119,7 +119,7 @@ class LearnedCostModel:
         return np.asarray(found.cost(metric) * np.exp([-half_N, half_N]))
 
     def beyond(self, scenario: Scenario) -> list[str]:
-        """What of the job's numbers is beyond those of the training rows; empty if nothing is, or nothing is known."""
+        """The features of the job that are outside the ranges of the training rows; empty if these are unknown."""
         ranges = [each.manifest.get("ranges", {}) for each in self.ensembles]
         job = job_columns(scenario)
         return sorted({name for each in ranges for name in outside(each, job)})
@@ -138,22 +138,23 @@ class LearnedCostModel:
         return Predictions(values, graphs.rates_GxA)
 
     def knows(self, graphs: GraphTable) -> bool:
-        """Whether `predict_graphs` answers for them."""
+        """Whether `predict_graphs` can predict them."""
         return not any(unseen(ensemble.seen, kinds_of(graphs)) for ensemble in self.ensembles)
 
     @property
     def horizon_s(self) -> float:
-        """Median length of the runs that it was trained on."""
+        """Median length in seconds of the runs that it was trained on."""
         return float(self.ensembles[0].manifest.get("horizon_s", HORIZON_S))
 
     def run_s(self, deployment: Deployment) -> float:
-        """Length of the run that is predicted: the scenario's own, if it was trained on runs of that length."""
+        """Length in seconds of the predicted run: the scenario's own, if the model was trained on runs of that
+        length."""
         low_s, high_s = self.ensembles[0].manifest.get("horizons_s") or (self.horizon_s, self.horizon_s)
         own_s = deployment.run.horizon_s if isinstance(deployment, Scenario) else self.horizon_s
         return own_s if low_s <= own_s <= high_s else self.horizon_s
 
     def _rates(self, deployment: Deployment) -> RateModel:
-        """The rate model for that run; of the scenario's own, after its warm-up."""
+        """The rate model for the predicted run; for the scenario's own run, after its warm-up."""
         own = isinstance(deployment, Scenario) and self.run_s(deployment) == deployment.run.horizon_s
         return RateModel(None if own else self.run_s(deployment))
 

@@ -1,4 +1,4 @@
-"""Optimizers of others: a class in a Python file, or an entry point of an installed package. Nothing here is changed.
+"""Optimizers of users: a class in a Python file, or an entry point of an installed package.
 
 `my_file.py:MyOptimizer` names a class, or an instance, that satisfies `interface.Optimizer`; a package names its own
 in the entry-point group `streamtwin.optimizers`, and they are then known by these names.
@@ -21,16 +21,16 @@ NEEDED = "needs a `name` and a method `solve(problem)` that returns a Solution"
 
 
 class AnswerError(Exception):
-    """What an optimizer answered is no answer."""
+    """The answer of an optimizer is no valid solution."""
 
 
 def of_others(optimizer: Optimizer) -> bool:
-    """Whether its class is of no package of this project."""
+    """Whether its class is not part of this project."""
     return type(optimizer).__module__.partition(".")[0] not in ("optimizers", "scenarios")
 
 
 def fitting(problem: Problem, found: object) -> Solution:
-    """The solution, if it is one, and its plan fits the job. Raises AnswerError if not."""
+    """The solution. Raises AnswerError if it is none, or if its plan does not fit the job."""
     if not isinstance(found, Solution):
         raise AnswerError(f"solve returned {type(found).__name__}, not a Solution")
     if math.isnan(found.objective):
@@ -43,17 +43,17 @@ def fitting(problem: Problem, found: object) -> Solution:
 
 
 def installed() -> dict[str, EntryPoint]:
-    """Those of installed packages, by name; nothing is imported."""
-    return {each.name: each for each in entry_points(group=GROUP)}
+    """The optimizers of installed packages, by name; nothing is imported."""
+    return {point.name: point for point in entry_points(group=GROUP)}
 
 
 def is_file(name: str) -> bool:
-    """Whether a name is of a class in a Python file."""
+    """Whether a name means a class in a Python file."""
     return ".py:" in name
 
 
 def from_file(name: str) -> Optimizer:
-    """The optimizer of `FILE.py:NAME`. Raises BadInput, with the reason, for whatever is wrong with it."""
+    """The optimizer of `FILE.py:NAME`. Raises BadInput with the reason if it cannot be loaded."""
     file, _, attribute = name.rpartition(":")
     path = Path(file)
     if not path.is_file():
@@ -68,7 +68,7 @@ def from_file(name: str) -> Optimizer:
         spec.loader.exec_module(module)
     except Exception as error:
         raise BadInput(f"--optimizer {name!r} cannot be loaded: {type(error).__name__}: {error}") from error
-    public = [each for each in vars(module) if not each.startswith("_")]
+    public = [member for member in vars(module) if not member.startswith("_")]
     if attribute not in public:
         raise BadInput(f"--optimizer {name!r}: {file!r} has no {attribute!r}; {suggest(attribute, public)}")
     return _made(name, getattr(module, attribute))

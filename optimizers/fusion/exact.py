@@ -1,8 +1,7 @@
 """The least communication that any fusion leaves, as an integer program; for jobs of some dozen operators.
 
-A component has an attribute in common, so it is a set of operators that all choose this one. Each operator chooses
-one of its attributes, and a transfer is saved if both of its ends have chosen the same: then two components with the
-same attribute could be one and save no less. That labels operators, with the relaxation of Kleinberg and Tardos (2002).
+The operators of a component have an attribute in common. Each operator chooses one of its attributes, and a transfer is
+saved if both of its ends choose the same one. This labelling problem has the relaxation of Kleinberg and Tardos (2002).
 Circles of components are allowed, as in Algorithm 1.
 """
 
@@ -22,8 +21,8 @@ from twin.errors import BadInput
 
 @dataclass(frozen=True)
 class Exact:
-    """fusion: the best that was found. bound: no fusion has less communication (share of all transfers). proved: none
-    is better than the one found, within the solver's tolerance of 1e-6 of all transfers."""
+    """fusion: the best one found. bound: least communication of any fusion, as a share of all transfers. proved:
+    whether no fusion is better, within the solver's tolerance of 1e-6 of all transfers."""
 
     fusion: Fusion
     bound: float
@@ -31,10 +30,10 @@ class Exact:
 
 
 def least_communication(job: FusionJob, *, seconds: float = 60.0) -> Exact:
-    """Solved by HiGHS, stopped after `seconds`.
+    """The best fusion, by HiGHS, which stops after `seconds`.
 
-    Raises BadInput if there is no time, or if a component could be split into fewer partitions than replicas that its
-    operators want, which the program does not know of.
+    Raises BadInput if `seconds` is not above 0, or if an attribute has fewer values than an operator has replicas, as
+    the program does not limit components by replicas.
     """
     if not seconds > 0.0:
         raise BadInput(f"seconds must be > 0, got {seconds}")
@@ -71,7 +70,7 @@ def least_communication(job: FusionJob, *, seconds: float = 60.0) -> Exact:
 
 
 def _pieces(job: FusionJob, chosen: dict[str, Lineage]) -> Iterator[tuple[str, ...]]:
-    """Operators that are joined by transfers and have chosen the same attribute."""
+    """Groups of operators that are joined by transfers and have chosen the same attribute."""
     graph: nx.Graph[str] = nx.Graph()
     graph.add_edges_from(
         (each.producer, each.consumer)

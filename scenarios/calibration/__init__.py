@@ -1,1 +1,1 @@
-"""Calibration: from measured operating points to the constants of an engine profile, with what the data do not say."""
+"""Calibration: fits the constants of an engine profile to measured operating points, and says which stay unknown."""

@@ -1,4 +1,4 @@
-"""Which executor the options of a command ask for."""
+"""Chooses the executor by the options of a command."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from twin.executor import Executor
 
 
 def executor(workers: int | None, master: str | None, say: Callable[[str], None] = lambda _text: None) -> Executor:
-    """Processes of this machine, or a Spark master. say: told when something takes long to start.
+    """Processes of this machine, or a Spark master. say: called with a text when something takes long to start.
 
     Raises BadInput if both are asked for, and as `Processes` and `OnSpark` do.
     """
     if master is None:
         return Processes(workers)
     if workers is not None:
-        raise BadInput(f"--workers {workers} is of this machine; with --master {master} the master has the workers")
+        raise BadInput(f"--workers {workers} is for runs on this machine, not for --master {master}; give one of them")
     from spark.executor import OnSpark
 
     return OnSpark(master, say)

@@ -1,4 +1,4 @@
-"""The history of one model, or of it by two strategies: rounds, each judged by the same test set."""
+"""The rounds in which a model improves, by one or two strategies, all judged by the same test set."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundRow:
-    """One model on all judging jobs. runs: that it learned from. regret +- ci95: mean over the jobs."""
+    """One model on all jobs of the test set. runs: number of runs it learned from. regret, ci95: mean over the jobs,
+    and half of its 95 % interval."""
 
     strategy: str
     round: int
@@ -48,7 +49,7 @@ class RoundRow:
 
     @classmethod
     def of(cls, strategy: str, number: int, runs: int, answers: Sequence[Judgement]) -> RoundRow:
-        """One answer a job."""
+        """The row of a round, from one judgement for each job."""
         regrets = np.array([answer.regret for answer in answers])
         errors = np.concatenate([answer.errors for answer in answers])
         median, p95 = np.quantile(errors, (0.5, 0.95)) if len(errors) else (np.nan, np.nan)
@@ -66,7 +67,7 @@ class RoundRow:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """For a reader's table, by `COLUMNS`."""
+        """The values of the columns in `COLUMNS`, as text."""
         around = "" if self.ci95 is None else f" ± {self.ci95:.1%}"
         return {
             **asdict(self),
@@ -76,13 +77,13 @@ class RoundRow:
 
 
 def compared(first: Sequence[float], second: Sequence[float], names: tuple[str, str]) -> str:
-    """A sentence over the regrets after the rounds, job by job, of two strategies. first, second: means by job."""
+    """A sentence that compares the regrets of two strategies. first, second: mean regrets by job."""
     apart = np.array(first) - np.array(second)
     half = half_width95(apart)
     mean = float(apart.mean())
     words = f"regret after the rounds, {names[0]} minus {names[1]}: {mean:+.2%}"
     if half is None:
-        return f"{words} in one job, which says nothing of others"
+        return f"{words} in one job, which says nothing about other jobs"
     verdict = "no more than chance" if abs(mean) <= half else f"{names[0 if mean < 0 else 1]} is better"
     return f"{words} ± {half:.2%} (95 % interval over {len(apart)} jobs): {verdict}"
 
@@ -95,8 +96,8 @@ MODELS = "models"
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelImproved:
-    """`twin improve`. weights: digits over the networks that it began with. rows: in the order in which they came.
-    compared: two strategies, in words; empty of one."""
+    """The answer of `twin improve`. weights: hash of the networks it began with. rows: in the order of the rounds.
+    compared: a sentence about two strategies; empty for one."""
 
     command: str
     model: str
@@ -115,7 +116,7 @@ class ModelImproved:
 
 
 def require_ensemble(model: LearnedCostModel) -> None:
-    """Raises BadInput for a model that cannot disagree with itself."""
+    """Raises BadInput for a model with a single network, which cannot disagree with itself."""
     if min(len(ensemble.members) for ensemble in model.ensembles) < 2:
         raise BadInput(f"model {model.name!r} has one network, which agrees with itself; train it with --members 3")
 
@@ -131,14 +132,13 @@ def history(
     out: Path,
     audience: Audience,
 ) -> tuple[tuple[RoundRow, ...], str]:
-    """The rows, and how two strategies compare, empty for one. size: jobs of the test set, and plans of each.
-
-    Raises BadInput as `rounds`.
+    """The rows, and a sentence that compares two strategies, empty for one. size: jobs of the test set, and plans of
+    each. Raises BadInput as `rounds` does.
     """
     judges, plans = size
     seen(start, pool.judging(0), [pool.judging(0).plan])  # it may refuse, before any run is made
-    audience.stage(f"simulating what judges: {judges} jobs, {plans} plans each")
-    with audience.progress("runs that judge") as report:
+    audience.stage(f"simulating the test set: {judges} jobs, {plans} plans each")
+    with audience.progress("runs of the test set") as report:
         judging = judging_jobs(bench, pool, judges, plans, child_seed(how.seed, JUDGING_SEED), report)
     rows, by_job = list[RoundRow](), dict[str, list[list[float]]]()
     for strategy in strategies:

@@ -64,7 +64,7 @@ class VariantsCompared:
 
 
 def check(bench: Bench, variants: Sequence[Variant]) -> None:
-    """Raises BadInput, with the variant's label, if one would not finish within hours."""
+    """Raises BadInput, with the variant's label, if a variant would take hours."""
     for variant in variants:
         try:
             bench.check(variant.scenario)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from twin.scenario import Scenario
 
 Workers = Annotated[
-    int | None, typer.Option("--workers", metavar="N", help="Processes; the result is the same. Default: one a core.")
+    int | None, typer.Option("--workers", metavar="N", help="Number of processes. Default: one a core.")
 ]
 Master = Annotated[
     str | None,
@@ -33,7 +33,7 @@ Master = Annotated[
 ]
 OutFolder = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="Keep runs, table.csv, figure.png and answer.json; go on from there."),
+    typer.Option("--out", metavar="DIR", help="Keep runs, table.csv, figure.png and answer.json; resume there."),
 ]
 Answer = TypeVar("Answer")
 

@@ -30,7 +30,7 @@ def calibrate(
     ],
     out: Annotated[Path | None, typer.Option("--out", metavar="PROFILE", help="Write the profile (YAML).")] = None,
     by: Annotated[
-        By | None, typer.Option("--by", help="A cost for each of these. Default: what explains most.")
+        By | None, typer.Option("--by", help="Fit a cost for each of these. Default: what explains most.")
     ] = None,
     machine: Machine = None,
     set_: Set = None,

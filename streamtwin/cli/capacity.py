@@ -20,18 +20,20 @@ def capacity(
     asking: AskingOne,
     find_max: Annotated[str | None, typer.Option("--find-max", metavar="WHAT", help=WHAT)] = None,
     find_min: Annotated[
-        str | None, typer.Option("--find-min", metavar="WHAT", help="The smallest value that holds, instead.")
+        str | None, typer.Option("--find-min", metavar="WHAT", help="The same, for the smallest value that holds.")
     ] = None,
     while_: Annotated[
         str,
-        typer.Option("--while", metavar="CONDITION", help="What must hold: metrics with < <= > >=, and, or, not."),
+        typer.Option(
+            "--while", metavar="CONDITION", help="Condition that must hold: metrics with < <= > >=, and, or, not."
+        ),
     ] = "not backpressured",
     between: Annotated[
         str | None,
-        typer.Option("--between", metavar="LOW..HIGH", help="Where to look. Default: around the prediction."),
+        typer.Option("--between", metavar="LOW..HIGH", help="Range to search. Default: around the prediction."),
     ] = None,
     on: Annotated[
-        str | None, typer.Option("--on", metavar="HOST,...", help="Hosts of the replicas, in turn. Default: as now.")
+        str | None, typer.Option("--on", metavar="HOST,...", help="Hosts that replicas take in turn. Default: as now.")
     ] = None,
     policy: PolicyName = None,
     replications: Annotated[

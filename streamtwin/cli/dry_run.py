@@ -24,26 +24,25 @@ def dry_run(
         typer.Option("--migrate", metavar="OPERATOR=HOST", help="To a host or socket; OPERATOR[1]=HOST: one replica."),
     ] = None,
     fail: Annotated[
-        list[str] | None, typer.Option("--fail", metavar="HOST", help="A host dies; the job restarts.")
+        list[str] | None, typer.Option("--fail", metavar="HOST", help="This host fails, and the job restarts.")
     ] = None,
     at: Annotated[
-        float | None, typer.Option("--at", metavar="S", help="When, in simulated seconds. Default: a third of the run.")
+        float | None,
+        typer.Option("--at", metavar="S", help="Simulated time of the change. Default: a third of the run."),
     ] = None,
     recover_after: Annotated[
         float, typer.Option("--recover-after", metavar="S", help="With --fail: seconds until the job runs again.")
     ] = 10.0,
     failover: Annotated[
         str | None,
-        typer.Option(
-            "--failover", metavar="WHAT", help="With --fail: restart the region, the full job, or compare both."
-        ),
+        typer.Option("--failover", metavar="region|full|both", help="With --fail: what restarts; both: a comparison."),
     ] = None,
     lost: Annotated[
         str | None,
         typer.Option(
             "--lost",
-            metavar="WHAT",
-            help="With --fail: the host stays lost, and its subtasks spread over the others, or wait.",
+            metavar="spread|wait",
+            help="With --fail: the host stays lost; its subtasks spread over others, or the job waits.",
         ),
     ] = None,
     replications: Annotated[int, typer.Option("--replications", metavar="N", help="Pairs of runs.")] = 5,

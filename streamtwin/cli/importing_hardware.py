@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Out = Annotated[Path | None, typer.Option("--out", metavar="YAML", help="New file. Default: stdout.")]
 HostName = Annotated[str, typer.Option("--name", help="Name of the host.")]
 CorePercent = Annotated[
-    float, typer.Option("--core-percent", min=1e-3, help="What one core is worth; 100: a reference core.")
+    float, typer.Option("--core-percent", min=1e-3, help="Speed of one core; 100: a reference core.")
 ]
 Mlc = Annotated[
     Path | None, typer.Option("--mlc", metavar="FILE", help="What mlc measured there: latencies and bandwidths.")

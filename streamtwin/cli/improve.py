@@ -24,7 +24,7 @@ class Improving(Answering):
     """The options of every question, but --out has a default: there is always a folder."""
 
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Keeps runs, models, table and figure; go on from there.")
+        Path, typer.Option("--out", metavar="DIR", help="Keep runs, models, table and figure; resume there.")
     ] = Path("improved")
 
 
@@ -49,7 +49,7 @@ def improve(
     runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="Runs of each new job.")] = 6,
     pool: Annotated[int, typer.Option("--pool", min=1, metavar="N", help="Candidate plans of each job.")] = 200,
     judges: Annotated[int, typer.Option("--judges", min=1, metavar="N", help="Jobs that the model is tested on.")] = 8,
-    plans: Annotated[int, typer.Option("--plans", min=2, metavar="N", help="Simulated plans of each such job.")] = 30,
+    plans: Annotated[int, typer.Option("--plans", min=2, metavar="N", help="Simulated plans of each test job.")] = 30,
     rehearse: Annotated[
         Path | None, typer.Option("--rehearse", metavar="OLD", help="The dataset of MODEL, so that it forgets less.")
     ] = None,

@@ -90,7 +90,7 @@ class PlanRules(Options):
         bool, typer.Option("--together", help="All replicas of an operator on one socket, unless it is pinned.")
     ] = False
     moves: Annotated[
-        int | None, typer.Option("--most-moves", min=0, metavar="K", help="Operators that may move, at most.")
+        int | None, typer.Option("--most-moves", min=0, metavar="K", help="Most operators that may move.")
     ] = None
     head_room: Annotated[
         float | None,

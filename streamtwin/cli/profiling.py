@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Percentile = Annotated[
     float | None,
-    typer.Option("--percentile", metavar="P", help="Of execution times, 0 to 100. Default: 50."),
+    typer.Option("--percentile", metavar="P", help="Percentile of execution times to use. Default: 50."),
 ]
 
 

@@ -19,9 +19,11 @@ def shadow(
     ],
     out: Annotated[
         Path,
-        typer.Option("--out", metavar="DIR", help="Statistics, forecasts, alerts; it goes on from there."),
+        typer.Option("--out", metavar="DIR", help="Write statistics, forecasts, alerts; resume there."),
     ] = Path("shadow"),
-    window: Annotated[float, typer.Option("--window", metavar="S", min=0.001, help="Seconds of a window.")] = 60,
+    window: Annotated[
+        float, typer.Option("--window", metavar="S", min=0.001, help="Length of a window in seconds.")
+    ] = 60,
     ahead: Annotated[float, typer.Option("--ahead", metavar="S", min=0.001, help="Seconds to look ahead.")] = 600,
     trend: Annotated[int, typer.Option("--trend", metavar="N", min=2, help="Windows to fit a trend to.")] = 10,
     late: Annotated[

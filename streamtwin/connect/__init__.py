@@ -1,1 +1,1 @@
-"""Contact with real engines and machines: what they report comes in, and what the twin says of them goes out."""
+"""Contact with real engines and machines: imports of their reports, profiles, and forecasts for running jobs."""

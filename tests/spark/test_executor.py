@@ -90,7 +90,7 @@ def test_no_work_starts_nothing() -> None:
 def test_masters_are_checked_first() -> None:
     with pytest.raises(BadInput, match="no Spark master"):
         executor(None, "elsewhere")
-    with pytest.raises(BadInput, match="--workers 2 is of this machine"):
+    with pytest.raises(BadInput, match="--workers 2 is for runs on this machine"):
         executor(2, "local[2]")
 
 

@@ -89,7 +89,7 @@ def test_the_kernel_deals_alike() -> None:
 
 def test_who_is_near_does_not_change_while_the_job_runs() -> None:
     made = job(*JOBS["several each"])
-    for operator, remedy in (("take", "which holds for the hosts"), ("send", "cannot move; use rebalance")):
+    for operator, remedy in (("take", "which is wired for the hosts"), ("send", "cannot move; use rebalance")):
         move = Migration(kind="migration", at_s=1, operator=operator, replica=0, to="c")
         with pytest.raises(BadInput, match=remedy):
             Scenario.of(made, RUN, events=[move])

@@ -105,7 +105,7 @@ def test_a_run_to_which_something_happens_is_measured_as_asked() -> None:
         Scenario.of(chain([window("a", 2)], 400), RunSettings(warmup_s=1, horizon_s=10, seed=1), events=(event,))
     )
     assert run.manifest["warmup_s"] == 1
-    assert any(line.startswith("a: its window is evaluated every 2 s, and 9 s are measured") for line in run.warnings)
+    assert any(line.startswith("a: its window is evaluated every 2 s, but 9 s are measured") for line in run.warnings)
 
 
 @pytest.mark.parametrize(("warmup_s", "period_s"), [(0, 4), (3, 4), (4, 4), (7, 4), (0.3, 0.1), (9.9, 4), (2, 100)])

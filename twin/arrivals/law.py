@@ -1,4 +1,4 @@
-"""What every arrival law says about itself: its rate over time, and how tuples scatter around it."""
+"""The interface of arrival laws: the rate over time, and the variation of the gaps between tuples."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from twin.spec import Spec
 
 MAX_RATE_PER_S = 10**9
 MIN_RATE_PER_S = 1e-9
-"""A tuple in 30 years: rates below it are as good as none, and far below it their reciprocals overflow."""
+"""One tuple in 30 years. Lower rates mean no tuples, and the reciprocals of far lower rates overflow."""
 Rate = Annotated[float, Field(ge=MIN_RATE_PER_S, le=MAX_RATE_PER_S, description="tuples a second")]
 RateOrNone = Annotated[float, Field(ge=0, le=MAX_RATE_PER_S, description="tuples a second; 0: nothing arrives")]
 PhaseLength = Annotated[float, Field(ge=1e-3, le=10**9, description="seconds")]
-"""Of anything that comes again and again: shorter phases than a millisecond cost time and change nothing."""
+"""Length of a phase that repeats: phases shorter than a millisecond cost time and change nothing."""
 
 Phase = tuple[float, float]
 """(length in seconds > 0 or infinite, tuples a second >= 0): a stretch of time at one rate."""
 
 
 class ArrivalLaw(Protocol):
-    """A source's offered rate as a sequence of phases; the random times within them are the clock's matter."""
+    """A source's offered rate as a sequence of phases. The clock draws the random times within them."""
 
     @property
     def mean_rate_per_s(self) -> float:
-        """Long-run tuples a second, > 0: what analytic models and features go by."""
+        """Tuples a second in the long run, > 0, for analytic models and features."""
 
     @property
     def peak_rate_per_s(self) -> float:
@@ -51,12 +51,12 @@ class Varying(Spec):
 
     @property
     def gap_scv(self) -> float:
-        """Within a phase, where the rate is constant: of exponential or of equal gaps."""
+        """The value within a phase of constant rate: that of exponential or of equal gaps."""
         return 1.0 if self.poisson else 0.0
 
 
 def require_tuples(rates: Iterable[float], where: str) -> None:
-    """Raises ValueError if all rates are 0, or as good as."""
+    """Raises ValueError if all rates are below MIN_RATE_PER_S."""
     if not any(rate >= MIN_RATE_PER_S for rate in rates):
         raise ValueError(
             f"{where} is 0 throughout (below {MIN_RATE_PER_S:g}), so that nothing ever arrives; make a rate > 0"

@@ -65,7 +65,7 @@ class Coordinator(FreeCheckpoints):
             self.base = {task: task.tuples_in for task in self.last.tasks}
 
     def before(self, failure_s: float) -> Process:
-        """See FreeCheckpoints. Nothing to wait for: `run` takes checkpoints regularly."""
+        """See FreeCheckpoints. There is nothing to wait for: `run` takes checkpoints regularly."""
         yield from ()
 
     def fetch(self, tasks: Sequence[Task], record: EventRecord) -> Process:
@@ -129,7 +129,8 @@ class Coordinator(FreeCheckpoints):
         return self.job.state_bytes(task, self.job.operator_of(task))
 
     def _work_s(self, gate: Barriers) -> float:
-        """Notes the sizes of a task's state, which is now as it will be kept; returns the CPU seconds needed."""
+        """Notes the sizes of a task's state, which the checkpoint keeps as it is now. Returns the CPU seconds
+        needed."""
         assert self.running is not None
         task, part = gate.station, self.running.parts[gate.station]
         part.held_bytes = part.changed_bytes = self._held(task)
@@ -160,7 +161,7 @@ class Coordinator(FreeCheckpoints):
 
 
 def changed_bytes(job: RunningJob, task: Task, operator: str, came: int) -> float:
-    """Bytes of the state that `came` tuples changed, out of what a replica holds now.
+    """Bytes of a replica's present state that `came` tuples changed.
 
     Windows hold the tuples that came last. Within a key group, all keys are equally likely to be the key of a tuple; a
     key that no tuple touched has not changed.

@@ -1,4 +1,4 @@
-"""How long tuples are away: in line for a call to a system outside, and waiting for its answer."""
+"""How long tuples wait for a call to an external system and for its answer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from twin.rates.queueing import RHO_MAX, ggc_wait_s
 
 
 def away_s(calls: Calls, in_per_s: np.ndarray, replicas: np.ndarray, blocked: np.ndarray) -> np.ndarray:
-    """Mean time of a tuple, of an operator that takes so many a second. [N]
+    """Mean seconds from the arrival of a tuple to its answer, for an operator with `in_per_s` tuples a second. [N]
 
-    Arrivals count as Poisson. For a place a tuple waits as in M/G/c, by Allen and Cunneen, of which a server is as fast
-    as answers leave when there are tuples always; for its turn among the calls of all replicas, as in M/D/1. Where the
-    operator is blocked, what waits is in its channels.
+    Arrivals count as Poisson. A tuple waits for a place as in M/G/c, by Allen and Cunneen, where servers are as fast as
+    answers leave under full load; and for its turn among the calls of all replicas, as in M/D/1. If the operator is
+    blocked, tuples wait in its channels instead.
     """
     each, total, held = np.broadcast_arrays(in_per_s / replicas, in_per_s, blocked)
     rows, back = np.unique(np.stack([each, total, held]), axis=1, return_inverse=True)
@@ -22,8 +22,8 @@ def away_s(calls: Calls, in_per_s: np.ndarray, replicas: np.ndarray, blocked: np
 
 
 def turn_s(calls: Calls, sizes: np.ndarray) -> np.ndarray:
-    """Mean wait of tuples that come together, so many at a time, for each other: for a place, as each becomes free in
-    turn, or for the gate. [K, N]"""
+    """Mean seconds for which tuples of a batch wait for each other, for a place or for the limit on the rate of calls.
+    sizes: of the batches. [K, N]"""
     found = np.zeros_like(sizes)
     if np.isfinite(calls.replica_per_s):
         more = np.maximum(sizes - calls.servers, 0.0)
@@ -32,11 +32,12 @@ def turn_s(calls: Calls, sizes: np.ndarray) -> np.ndarray:
 
 
 def bunched_s(calls: Calls, each_per_s: np.ndarray, load: np.ndarray) -> np.ndarray:
-    """How much longer tuples wait behind a replica whose answers leave in order, and so together. [N]
+    """Extra seconds that tuples wait behind a replica whose answers leave in order, and so together. [N]
 
-    load: of the station behind it. Services S behind a call that came at A and took L end the work of who came at B
-    not before A + L + S, so that work ends max(L - (B - A) + S) after B, over all calls before. With S as its mean,
-    load (B - A), that is the time until the answer where tuples come 1 / (1 - load) times as often.
+    load: of the station behind it. A call that began at A and took L delays a tuple that came at B: its work ends at
+    A + L + S or later, where S are the services of the tuples between them. So it ends max(L - (B - A) + S) after B,
+    over all earlier calls. With the mean of S, load (B - A), this is the time until the answer if tuples came
+    1 / (1 - load) times as often.
     """
     found = []
     for rate, used in np.broadcast(each_per_s, np.minimum(load, RHO_MAX)):

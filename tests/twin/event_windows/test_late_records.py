@@ -110,7 +110,7 @@ def test_the_rate_model_says_that_it_does_not_see_them() -> None:
     ("change", "said"),
     [
         ({"late": "latte"}, "no stream leads"),
-        ({"windows": [], "late": "late"}, "without windows"),
+        ({"windows": [], "late": "late"}, "but no windows"),
     ],
 )
 def test_what_cannot_be_is_refused(change: dict[str, Any], said: str) -> None:
@@ -129,7 +129,7 @@ def test_more_refusals() -> None:
         sink(),
     ]
     streams = [("source", "counts"), ("counts", "sink"), ("counts", "more"), ("more", "sink")]
-    with pytest.raises(BadInput, match="late as well"):
+    with pytest.raises(BadInput, match="are late for"):
         job(again, streams)
     move = {
         "kind": "migration",

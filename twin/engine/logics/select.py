@@ -1,4 +1,4 @@
-"""Filters and maps: so many records leave per record that came; joins with a table that one input changes."""
+"""Filters and maps, which send a number of records for each input record; joins with a table that one input changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class SelectLogic(Logic):
-    """`selectivity` records leave per record that came; at most one each if `thins`."""
+    """Sends `selectivity` records on average for each input record; at most one for each if `thins`."""
 
     def __init__(self, selectivity: float, thins: bool) -> None:
         super().__init__()
@@ -40,13 +40,13 @@ class SelectLogic(Logic):
         return n_out * self.out.send_s
 
     def emit(self, record: Record, at_s: float) -> None:
-        """Sends what leaves."""
+        """Sends the drawn number of records."""
         record.at_s = at_s
         send_times(record, self.n_out, self.out)
 
 
 def send_times(record: Record, times: int, out: Outlet) -> None:
-    """Sends so many records that are as old as this one."""
+    """Sends `times` records that are as old as this one."""
     for _ in range(times - 1):
         out.send(record.copy())
     if times:
@@ -61,7 +61,7 @@ class TableLogic(SelectLogic):
         self.side = side
 
     def plan(self, record: Record) -> float:
-        """What changes the table is kept."""
+        """Keeps records that change the table; others are planned as in a filter or map."""
         inbox = record.inbox
         if inbox is None or inbox.side != self.side:
             return super().plan(record)

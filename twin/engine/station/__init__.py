@@ -1,4 +1,1 @@
-"""A replica's station: it queues, has credits, takes CPU and aligns control items.
-
-What a record becomes, its logic says.
-"""
+"""A replica's station: it queues records, has credits, takes CPU and aligns control items. Its logic makes results."""

@@ -1,5 +1,5 @@
-"""A task: a subtask of an operator, or of several that are chained. It takes records in order, holds the CPU for their
-work, and sends what they become, which its logic says.
+"""A task: a subtask of an operator, or of several chained operators. It takes records in order, holds the CPU for their
+work, and sends the results of its logic.
 
 A task is made of parts: `inputs` or `polling`, a queue, timers, `output`, and `barriers` where checkpoints are taken.
 """
@@ -32,11 +32,11 @@ _NOTHING = (Record(0.0, 0.0, 0.0), 0.0, 0.0, 0.0)
 
 @dataclass(slots=True)
 class Snapshot:
-    """What a task was at a checkpoint, and goes back to.
+    """The state of a task at a checkpoint, which it goes back to.
 
-    queue: what it has still to serve. serving: what it had served and not sent the results of. evaluating: what it was
-    about to send for an evaluation. windows: records that its windows held, as it counted them itself. alignment: how
-    far its inputs were. kept: what its logic noted of itself. told: by port, how far it had said that it was.
+    queue: records to serve. serving: a record that was served, but its results not sent. evaluating: unsent results of
+    an evaluation. windows: number of records that its windows held, by its own count. alignment: progress of its
+    inputs. kept: the snapshot of its logic. told: by port, the progress that it had announced.
     """
 
     queue: list[Record]
@@ -56,13 +56,13 @@ class Snapshot:
 class Task:
     """A station that serves one record at a time.
 
-    place: where it is. queue: what has come and waits; of a source, what it reads again, before what its broker has.
-    queued: records that wait, there or in a pool. pool: of tasks that take from one queue. timers: what was due at
-    which time and waits for the task. alignment: where control items come. barriers: where checkpoints are taken.
-    state_bytes: held beside the content of windows. busy: with a record, or other work. current: the record in service;
-    when that began and ends; how long it takes. evaluating: what other work, now under way, comes to.
-    in_service_work_s: core-seconds of the last work taken up. busy_s: that ended work took. free_s: when it had done
-    its last work, or a pause ends. halted: for good.
+    place: its host and socket. queue: records that wait; for a source, records to read again before those of its
+    broker. queued: number of records that wait, there or in a pool. pool: the shared queue of several tasks. timers:
+    timers that are due, with their times. alignment: set if control items come. barriers: set if checkpoints are taken.
+    state_bytes: state beside the content of windows. busy: with a record, or other work. current: the record in
+    service; begin and end of the service; its duration. evaluating: the results of other work that is under way.
+    in_service_work_s: core-seconds of the last work begun. busy_s: duration of all finished work. free_s: the end of
+    its last work, or of a pause. halted: stopped for good.
     """
 
     place: Location
@@ -109,12 +109,12 @@ class Task:
 
     @property
     def ports(self) -> list[Port]:
-        """Of its output, one a stream."""
+        """The ports of its output, one for each stream."""
         return self.output.ports
 
     @property
     def polls(self) -> bool:
-        """Whether its queue is a broker's."""
+        """Whether it takes records from a broker."""
         return self.polling is not None
 
     @property
@@ -125,7 +125,7 @@ class Task:
     # what comes ------------------------------------------------------------------------------------------------------
 
     def deliver(self, record: Record) -> None:
-        """Takes a record that has arrived. Unaligned barriers are heeded as they arrive."""
+        """Takes a record that has arrived. Unaligned barriers take effect as they arrive."""
         barriers = self.barriers
         if barriers is not None and barriers.overtakes and barriers.arrived(record):
             return
@@ -135,7 +135,7 @@ class Task:
             self.work()
 
     def work(self) -> None:
-        """Serves what is there until a service takes time or the task is blocked; then what its broker has."""
+        """Serves waiting records, then those of its broker, until a service takes time or the task is blocked."""
         self._serve()
         if self.pool is not None:
             self.pool.feed(self)
@@ -149,7 +149,7 @@ class Task:
             self._serve()
 
     def _serve(self) -> None:
-        """What waits here. What is due comes first."""
+        """Serves the records that wait here. Timers that are due come first."""
         output = self.output
         while (self.queue or self.timers) and not self.busy and not output.blocked and not self.halted:
             if self.timers:
@@ -163,7 +163,7 @@ class Task:
                 self._heed(record)
 
     def _heed(self, mark: Record) -> None:
-        """A control item's turn has come. When all inputs are as far, so is this task, and says so."""
+        """Takes a control item. When all inputs have made the same progress, the task announces it too."""
         assert isinstance(mark, Mark)
         if self.barriers is not None:
             self.barriers.heed(mark)
@@ -179,19 +179,19 @@ class Task:
             self.output.mark(mark.kind, least)
 
     def poll_anew(self) -> None:
-        """What was to come from its broker has changed."""
+        """Looks again at its broker, whose records have changed."""
         assert self.polling is not None
         self.polling.forget()
         self.work()
 
     def _resume(self) -> None:
-        """No port holds anything back any more."""
+        """Goes on, as no port is blocked any more."""
         if not self.busy:
             self.free_s = max(self.free_s, self.env.now)
             self.work()
 
     def know_ports(self) -> None:
-        """Its ports have changed; those who follow its logic hear of what it costs to send."""
+        """Notes that its ports have changed, and tells its logic the cost of sending."""
         self.output.know_ports()
         if self.logic.out is not self.output:
             self.logic.out.know_send(self.output.send_s)
@@ -199,7 +199,7 @@ class Task:
     # a service -------------------------------------------------------------------------------------------------------
 
     def begin(self, record: Record) -> None:
-        """Takes a record up. The hottest function of all: it is written out, with few calls."""
+        """Begins the service of a record. This function is called most of all, so it has few calls."""
         if self.barriers is not None and self.barriers.holds(record):
             self.barriers.put(record)
             return
@@ -243,7 +243,7 @@ class Task:
             self.finish_alarm.set(end_s)
 
     def work_done(self) -> None:
-        """Its processor has done the work: when, was not known before."""
+        """Ends work on a shared processor, whose end was not known before."""
         if self.evaluating is None:
             record, start_s, _, _ = self.current
             now: float = self.env.now
@@ -258,18 +258,18 @@ class Task:
         self.work()
 
     def complete(self) -> None:
-        """The service ends: what it comes to leaves."""
+        """Ends a service and sends its results."""
         record, _, end_s, time_s = self.current
         if end_s > self.free_s:
             self.free_s = end_s
         self.busy_s += time_s
-        self.logic.emit(record, end_s)  # may send the very record on
+        self.logic.emit(record, end_s)  # may send this same object on
         self.busy = False
 
     # work that no record asks for ------------------------------------------------------------------------------------
 
     def job(self, outcome: EvaluationResult, work_s: float) -> None:
-        """Does other work from now on, and nothing else until it is done; then its outcome leaves."""
+        """Begins work of `work_s` core-seconds that is no service, and sends `outcome` when it is done."""
         work_s *= self.processor.slowdown
         self.processor.work_s += work_s
         now: float = self.env.now
@@ -296,7 +296,7 @@ class Task:
         self.busy = False
 
     def busy_until_now_s(self) -> float:
-        """Time spent at work so far."""
+        """Seconds spent at work so far."""
         return self.busy_s + (max(0.0, self.env.now - self._since_s) if self.busy else 0.0)
 
     def left_s(self) -> float:
@@ -308,10 +308,10 @@ class Task:
     # pauses and ends -------------------------------------------------------------------------------------------------
 
     def pause(self, until_s: float) -> None:
-        """Does nothing until then; what is under way ends that much later."""
+        """Does nothing until `until_s`; work under way ends that much later."""
         if not self.busy:
             self.free_s = max(self.free_s, until_s)
-        elif self.finish_alarm.pending:  # else its job, which its processor has paused
+        elif self.finish_alarm.pending:  # otherwise the processor has paused the work
             lost_s, end_s = until_s - self.env.now, self.finish_alarm.due_s
             self._silence()
             self.finish_alarm.set(end_s + lost_s)
@@ -320,10 +320,7 @@ class Task:
                 self.current = (record, start_s, end_s + lost_s, time_s + lost_s)
 
     def stop(self) -> None:
-        """Drops what is queued, in service and waiting to be sent; a service under way ends without effect.
-
-        What a source has not taken yet stays.
-        """
+        """Drops all records that are queued, in service or not sent. Records that a source has not taken yet stay."""
         if self.polling is None:
             self.queue.clear()
             self.queued = 0
@@ -339,7 +336,7 @@ class Task:
         self.logic.stopped()
 
     def lost(self) -> int:
-        """Records that are lost when it stops: none of what a source has not taken."""
+        """The number of records that are lost when it stops; 0 for a source, which reads again."""
         return self.queued if self.polling is None else 0
 
     def _silence(self) -> None:
@@ -349,7 +346,7 @@ class Task:
     # what it holds ---------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """What it would take to go on from here. What has left no trace yet is served again."""
+        """The state from which the task can go on. A record in service is served again, unless the logic keeps it."""
         logic, serving = self.logic, None
         queue = [record.copy() for record in self.queue]
         if self.in_service:
@@ -367,14 +364,15 @@ class Task:
         return Snapshot(queue, serving, self.evaluating, logic.held(), alignment, kept, told)
 
     def restore(self, snapshot: Snapshot, at_s: float, now_s: float) -> int:
-        """Goes back to what it was at `at_s`, without its queue; how many records it will read again by itself."""
+        """Goes back to its state at `at_s`, without its queue. Returns how many records it will read again by
+        itself."""
         self.alignment = snapshot.alignment.copy() if snapshot.alignment is not None else None
         for port, told in zip(self.ports, snapshot.told, strict=True):
             port.told = told.copy()
         return self.logic.restore(snapshot.kept, at_s, now_s)
 
     def finish(self, snapshot: Snapshot) -> None:
-        """Sends what it was about to send at the checkpoint."""
+        """Sends the results that were not sent at the checkpoint."""
         now: float = self.env.now
         if snapshot.serving is not None:
             self.logic.emit(snapshot.serving.copy(), now)
@@ -383,7 +381,7 @@ class Task:
 
     @property
     def engaged_until_s(self) -> float:
-        """When work and pauses that have begun end; a time gone by if there are none."""
+        """The time at which begun work and pauses end; in the past if there are none."""
         return max(self.free_s, self.output.blocked_since_s)
 
     def window_bytes(self) -> float:

@@ -1,4 +1,4 @@
-"""Ports that do not send at once what they can: batches, and load shedding.
+"""Ports that do not send records at once: batching, and load shedding.
 
 Jumbo tuples: a producer's records wait in its port until a batch is full, or until the next flush. Flushes come
 periodically, as those of Flink's output flusher do, with periods that differ a little from port to port: threads that
@@ -23,7 +23,7 @@ FLUSH_DRIFT = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """Batches of `tuples`, and a flush every `flush_s` beginning at `phase_s`."""
+    """Batches of `tuples` records, and a flush every `flush_s` seconds, beginning at `phase_s`."""
 
     tuples: int
     flush_s: float
@@ -31,7 +31,7 @@ class Batching:
 
 
 class GatheringPort(Port):
-    """One buffer a consumer replica."""
+    """A port with a buffer for each consumer replica."""
 
     def __init__(self, task: Sender, paths: Paths, partitioner: Partitioner, batching: Batching) -> None:
         super().__init__(task, paths, partitioner)
@@ -57,7 +57,7 @@ class GatheringPort(Port):
         self.flush()
 
     def flush(self) -> None:
-        """Incomplete batches leave."""
+        """Sends incomplete batches."""
         for index in [index for index, buffer in self._buffers.items() if buffer]:
             self._leave(index)
 
@@ -69,14 +69,14 @@ class GatheringPort(Port):
             self.pass_on(self.paths[index], piece)
 
     def unsent(self) -> Iterable[tuple[Path, Record]]:
-        """What is in the buffers counts."""
+        """Records that were not sent, with those in the buffers."""
         return [
             *self.outbox,
             *((self.paths[index], piece) for index in self._buffers for piece in self._buffers[index]),
         ]
 
     def clear(self) -> None:
-        """Drops what is in the buffers too."""
+        """Drops the records in the buffers as well."""
         super().clear()
         self._buffers.clear()
 
