@@ -32,7 +32,7 @@ class _Ours(MetaPathFinder):
 
 
 def claim() -> None:
-    """From now on our packages are found first, in this process and in those that it spawns."""
+    """Makes Python find our packages first, in this process and in those that it spawns."""
     if not any(isinstance(finder, _Ours) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Ours())
 

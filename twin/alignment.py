@@ -37,7 +37,7 @@ class Alignment(Spec):
 
 
 def alignment_by_name(value: object) -> object:
-    """From a pattern's name alone."""
+    """The alignment of a pattern's name without options."""
     return {"pattern": value} if isinstance(value, str) else value
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 POINTS = 2048
-"""Of an answer's law, at which sums over it are taken."""
+"""Number of points of an answer's law at which sums over it are taken."""
 DRAWN = 64
 """Draws a point."""
 CHAINS, TURNS = 64, 3000

@@ -76,7 +76,7 @@ class Policy(Protocol):
 
     @property
     def name(self) -> str:
-        """As users write it."""
+        """The name that users write."""
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
         """None: change nothing. Not asked while an earlier reconfiguration or an outage is under way."""
@@ -101,12 +101,13 @@ class PolicySpec(Spec):
 
 
 def policy_specs() -> dict[str, type[PolicySpec]]:
-    """By name, all that were imported so far."""
+    """All policies that were imported so far, by name."""
     return {each.model_fields["name"].default: each for each in PolicySpec.__subclasses__()}
 
 
 def policy_spec(value: object) -> PolicySpec:
-    """From a name, or a mapping of `name` and options. Raises ValueError, with a suggestion, if there is none such."""
+    """The policy of a name, or of a mapping with `name` and options. Raises ValueError, with a suggestion, if
+    unknown."""
     if isinstance(value, PolicySpec):
         return value
     data = {"name": value} if isinstance(value, str) else value
@@ -119,7 +120,7 @@ def policy_spec(value: object) -> PolicySpec:
 
 
 class _Schema:
-    """In the JSON Schema, any of the policies that are known when it is written."""
+    """The JSON Schema of a policy: any of the policies that are known when it is written."""
 
     def __get_pydantic_json_schema__(self, _schema: Any, _handler: GetJsonSchemaHandler) -> dict[str, Any]:
         known = policy_specs()

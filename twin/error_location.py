@@ -22,7 +22,7 @@ def error_location(message: str, data: object, path: Path) -> Path:
 
 
 def _known(node: Any, parts: Sequence[str]) -> Iterator[int | str]:
-    """As many of the parts as lead anywhere."""
+    """The first parts of a path, as far as they exist."""
     for part in parts:
         key = int(part) if part.isdigit() and isinstance(node, list) else part
         if not _has(node, key):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 MOST_CHARACTERS = 700
-"""Of a message: more is a value that was given, not a word about it."""
+"""Most characters of a message, as longer ones quote a long value."""
 MOST_OF_NAMES = 400
 """Characters of a list of what there is."""
 

@@ -28,7 +28,7 @@ class Mobility(NamedTuple):
 
 
 def mobility(query: Query, name: str, combined: bool) -> Mobility:
-    """Of an operator. combined: whether it is one component with the compute, or consolidate, next to it."""
+    """How an operator can migrate. combined: whether it is one component with the compute or consolidate next to it."""
     operator = query.operator(name)
     if not operator.needs_event_time:
         return Mobility(stateful=False, flexible=True, strategies=("instant",))

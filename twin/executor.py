@@ -1,4 +1,4 @@
-"""Where independent pieces of work are done: in this process, in several of this machine, or on a cluster."""
+"""Executors of independent pieces of work: in this process, in several of this machine, or on a cluster."""
 
 from __future__ import annotations
 

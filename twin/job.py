@@ -89,7 +89,7 @@ class Component:
 
     @cached_property
     def operators(self) -> tuple[AnyOperator, ...]:
-        """Those that run as one."""
+        """The operators of the component, which are chained if there are several."""
         return tuple(stage.operator for stage in self.stages)
 
     @property
@@ -99,7 +99,7 @@ class Component:
 
     @property
     def name(self) -> str:
-        """That of the operator that takes tuples in."""
+        """The name of the operator that takes tuples in."""
         return self.stages[0].operator.name
 
     @property
@@ -134,7 +134,7 @@ class Component:
 
     @property
     def bytes_out(self) -> float:
-        """Of what the last of them emits."""
+        """Bytes of a tuple that the last operator emits."""
         return self.stages[-1].bytes_out
 
     @property
@@ -173,7 +173,7 @@ class Job:
 
     @cached_property
     def number(self) -> Mapping[str, int]:
-        """Of the component of each operator, by name."""
+        """The number of the component of each operator, by name."""
         return {
             operator.name: number
             for number, component in enumerate(self.components)
@@ -181,7 +181,7 @@ class Job:
         }
 
     def component(self, name: str) -> Component:
-        """That of the operator of this name. Raises KeyError if there is none."""
+        """The component of an operator. Raises KeyError if there is no such operator."""
         return self.components[self.number[name]]
 
     @cached_property
@@ -189,7 +189,7 @@ class Job:
         return {edge.ends: edge for edge in self.edges}
 
     def edge(self, stream: Stream) -> Edge:
-        """That of a stream. Raises KeyError if there is none."""
+        """The edge of a stream. Raises KeyError if there is none."""
         return self._by_ends[stream.producer, stream.consumer]
 
     def inputs(self, name: str) -> tuple[Edge, ...]:
@@ -206,17 +206,17 @@ class Job:
 
     @cached_property
     def least_room(self) -> int:
-        """Of all edges; how much may travel together."""
+        """The smallest room of all edges: tuples that may travel together."""
         return min((edge.room for edge in self.edges), default=self.engine.channel_tuples)
 
     @cached_property
     def sources(self) -> tuple[Component, ...]:
-        """Where tuples come from."""
+        """The components of sources."""
         return tuple(component for component in self.components if component.operator.is_source)
 
     @cached_property
     def sinks(self) -> tuple[Component, ...]:
-        """Where results arrive."""
+        """The components of sinks."""
         return tuple(component for component in self.components if component.operators[-1].is_sink)
 
     @cached_property
@@ -283,7 +283,7 @@ def _edge(deployment: Deployment, each: Stream, number: Mapping[str, int]) -> Ed
 
 
 def _channels(deployment: Deployment, each: Stream) -> int:
-    """Of a stream, into one replica of its consumer."""
+    """The number of channels of a stream into one replica of its consumer."""
     return 1 if deployment.query.partitioning(each).paired else deployment.plan.replicas(each.producer)
 
 

@@ -16,7 +16,7 @@ from twin.metrics import measured
 from twin.query import Query
 
 Ends = tuple[str, str]
-"""Of a stream: names of its producer and consumer."""
+"""The names of a stream's producer and consumer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,8 @@ class MarkerAge:
 
 
 def marker_ages(query: Query, took_s: Mapping[Ends, float]) -> tuple[MarkerAge, ...]:
-    """By operator in data-flow order, and source. took_s: mean time on a stream, nan if unknown; absent: none."""
+    """The ages by operator in data-flow order and source. took_s: mean seconds on a stream; nan: unknown; absent:
+    none."""
     found: dict[str, list[MarkerAge]] = {operator.name: [] for operator in query.topological}
     for source in query.sources:
         count, ages_s = {source.name: 1.0}, {source.name: 0.0}

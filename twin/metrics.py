@@ -169,7 +169,7 @@ class Estimates:
 
     @classmethod
     def together(cls, parts: Iterable[Estimates]) -> Estimates:
-        """Those of several groups of plans as one, in order. At least one part."""
+        """The estimates of several groups of plans as one, in order. parts: at least one."""
         found = list(parts)
         by_metric = {name: np.concatenate([part[name] for part in found]) for name in found[0].by_metric}
         return cls(by_metric, np.concatenate([part.spread for part in found]))
@@ -180,13 +180,13 @@ class CostModel(Protocol):
 
     @property
     def name(self) -> str:
-        """As users write it."""
+        """The name that users write."""
 
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
         """One estimate a plan, in order, for a run of the scenario under it. The scenario's own plan is ignored."""
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
-        """In words, what of the scenario it cannot see: with or without that, it would say the same."""
+        """What the model ignores of the scenario, in words: its estimates would be the same without that."""
 
 
 @runtime_checkable

@@ -24,7 +24,7 @@ class Span(NamedTuple):
 
     @property
     def length(self) -> int:
-        """In the unit of its ends."""
+        """The length of the span, in the unit of its ends."""
         return self.end - self.start
 
 
@@ -56,7 +56,7 @@ def overlapping(window: EventWindow, first_us: int, last_us: int) -> list[Span]:
 
 
 def per_event(window: EventWindow) -> tuple[int, int]:
-    """In how many instances an event is: the least and the most. Their mean is length / frequency."""
+    """The least and the largest number of instances that an event is in. Their mean is length / frequency."""
     least, rest = divmod(window.length_us, window.every_us)
     return least, least + (1 if rest else 0)
 
@@ -106,7 +106,7 @@ class Panes(NamedTuple):
         return (at_us - self.offset_us) // self.length_us
 
     def bounds(self, pane: int) -> Span:
-        """From when to when it lasts."""
+        """The begin and end of a pane."""
         start_us = self.offset_us + pane * self.length_us
         return Span(start_us, start_us + self.length_us)
 

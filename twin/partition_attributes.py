@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def attributes_of(query: Query, name: str) -> frozenset[str]:
-    """By which an operator is keyed; empty if nobody says."""
+    """The attributes by which an operator is keyed; empty if they are not given."""
     return frozenset(getattr(query.operator(name), "partition_by", None) or ())
 
 

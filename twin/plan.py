@@ -1,4 +1,4 @@
-"""Where each replica of each operator sits, and which operators run as one."""
+"""Plans: the place of each replica of each operator, and the chained operators."""
 
 from __future__ import annotations
 

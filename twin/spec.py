@@ -63,7 +63,7 @@ class Spec(BaseModel):
         return {name: _as_number(name, value) if name in numbers else value for name, value in data.items()}
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """As pydantic's, but for properties computed from what is updated: they are computed anew."""
+        """Copies as pydantic does, but without cached properties, so that they are computed anew."""
         copied = super().model_copy(update=update, deep=deep)
         for name in [each for each in copied.__dict__ if each not in type(self).model_fields]:
             del copied.__dict__[name]

@@ -110,12 +110,12 @@ class EventWindow(Spec):
 
     @property
     def length_us(self) -> int:
-        """Of every instance."""
+        """Length of every instance in microseconds."""
         return microseconds(self.length_s)
 
     @property
     def every_us(self) -> int:
-        """From the beginning of an instance to that of the next."""
+        """Microseconds from the beginning of an instance to that of the next."""
         return self.length_us if self.every_s is None else microseconds(self.every_s)
 
     @property
@@ -125,7 +125,7 @@ class EventWindow(Spec):
 
     @property
     def start_us(self) -> int:
-        """Where one of the instances begins."""
+        """The beginning of one of the instances in microseconds."""
         return microseconds(self.start_s)
 
     @property

@@ -1,1 +1,1 @@
-"""Where runs are made: processes of this machine, or a Spark cluster."""
+"""Executors that make runs: processes of this machine, or a Spark cluster."""

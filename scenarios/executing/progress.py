@@ -12,7 +12,7 @@ Progress = Callable[[int, int], None]
 
 
 class Audience(Protocol):
-    """Whoever watches a command."""
+    """Hears of the progress of a command."""
 
     def stage(self, text: str) -> None:
         """What happens now; a line."""

@@ -17,7 +17,7 @@ def parquet_rows(path: Path) -> list[Mapping[str, Any]]:
 
 
 def rows_of(name: str, content: bytes) -> list[Mapping[str, Any]]:
-    """Of what a file of that name holds. Raises BadInput if it is no Parquet."""
+    """The rows in the content of a file. Raises BadInput, with the file's name, if it is no Parquet."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

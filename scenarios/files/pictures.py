@@ -37,4 +37,4 @@ FORMATS: dict[str, dict[str, Any]] = {
     "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
     "svg": {"Date": None},
 }
-"""By ending, and what would differ from one time to the next."""
+"""Formats by ending, with the metadata to leave out, as they differ from one time to the next."""

@@ -64,14 +64,14 @@ class PlanBench:
         self._make([(key, number) for key in keys for number in range(len(self._runs[key]), self.replications)])
 
     def race(self, plans: Iterable[ExecutionPlan]) -> None:
-        """As many replications of every plan as it takes to see that it is beaten. Raises likewise."""
+        """Runs every plan until it is clearly beaten or has all replications. Raises likewise."""
         live = self._keys(plans)
         for done in range(1, self.replications + 1):
             self._make([(key, done - 1) for key in live if len(self._runs[key]) < done])
             live = [key for key in live if not self._beaten(key)]
 
     def outcome(self, plan: ExecutionPlan) -> PlanOutcome:
-        """Of a plan that was simulated. Raises KeyError for another."""
+        """The outcome of a plan that was simulated. Raises KeyError for another plan."""
         return PlanOutcome.of(self._runs[_text(plan)], self.objective)
 
     @property
@@ -98,7 +98,7 @@ class PlanBench:
             self._runs[key].append(metrics)
 
     def _metrics(self, runs: Sequence[Scenario]) -> list[Metrics]:
-        """Of each run, in order."""
+        """The metrics of each run, in order."""
         found: dict[int, Metrics] = {}
         effort_s = len(runs) * estimate(runs[0]).cpu_s if runs else 0.0
         self.executor.each(_Work(self.run), runs, found.__setitem__, effort_s)
@@ -110,7 +110,7 @@ class PlanBench:
         return seeded.with_plan(self._plans[key]).with_run(seed=child_seed(self.seed, number))
 
     def _beaten(self, key: str) -> bool:
-        """By the best of those with as many runs."""
+        """Whether a plan is beaten by the best one with as many runs."""
         count = len(self._runs[key])
         rivals = [PlanOutcome.of(runs[:count], self.objective) for runs in self._runs.values() if len(runs) >= count]
         best, mine = min(rivals, key=lambda each: each.rank), PlanOutcome.of(self._runs[key], self.objective)
@@ -124,7 +124,7 @@ class PlanBench:
 
 
 def _far_behind(mine: PlanOutcome, best: PlanOutcome) -> bool:
-    """In the first run."""
+    """Whether a plan is far behind the best one after the first run."""
     return bool((mine.values[0] - best.values[0]) / max(abs(best.mean), 1e-300) > FAR_BEHIND)
 
 

@@ -33,7 +33,7 @@ class CalibratedCostModel:
         return Estimates(found.by_metric, np.hypot(found.spread, self._disagreement(scenario, plans)))
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
-        """As the base is."""
+        """What the base model ignores."""
         return self.base.blind_to(scenario)
 
     def _disagreement(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> np.ndarray:

@@ -81,7 +81,8 @@ def learns(model: CostModel) -> bool:
 
 
 def cost_models(names: str) -> Mapping[str, CostModel]:
-    """By name, those of a comma-separated list. Raises BadInput for none, one named twice, or as `cost_model`."""
+    """Cost models by name, from a comma-separated list. Raises BadInput for none or duplicates, and as `cost_model`
+    does."""
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted or len(set(wanted)) < len(wanted):
         raise BadInput(f"--cost-model {names!r} names {'one twice' if wanted else 'none'}; name each once")

@@ -87,7 +87,8 @@ def _standing(optimizer: str, model: str, rows: Sequence[ValidationRow]) -> Stan
 
 
 def samples(rows: Iterable[ValidationRow]) -> Mapping[str, Sequence[float]]:
-    """By optimizer and cost model, cost over the best known of each scenario, FAR at most; for a figure."""
+    """Cost over the best known of each scenario, by optimizer and cost model, for a figure; FAR is the largest
+    value."""
     found: dict[str, list[float]] = {}
     for row in rows:
         cost = FAR if row.regret is None else min(1.0 + row.regret, FAR)
@@ -96,5 +97,5 @@ def samples(rows: Iterable[ValidationRow]) -> Mapping[str, Sequence[float]]:
 
 
 def csv_rows(rows: Iterable[ValidationRow]) -> list[dict[str, Any]]:
-    """As a table of plain values."""
+    """The rows as a table of plain values."""
     return [{name: value for name, value in asdict(row).items() if name != "plan"} for row in rows]

@@ -25,7 +25,7 @@ class PlanOutcome:
 
     @classmethod
     def of(cls, runs: Sequence[Metrics], objective: str) -> PlanOutcome:
-        """Of a plan's runs, at least one."""
+        """The outcome of a plan's runs. runs: at least one."""
         sign = 1.0 if OBJECTIVES[objective].better == "min" else -1.0
         return cls(
             sign * np.array([run.value(objective) for run in runs]),

@@ -49,7 +49,7 @@ class GivenPlan:
 
     @classmethod
     def of(cls, candidate: Candidate) -> GivenPlan:
-        """Of its estimate."""
+        """The given plan from its estimate."""
         return cls(candidate.objective, candidate.backpressured >= 0.5, candidate.success >= 0.5)
 
 
@@ -201,7 +201,7 @@ def purpose(optimizers: Iterable[Optimizer], asked: str | None = None) -> str:
 
 
 def blindness(scenario: Scenario, models: Iterable[CostModel]) -> dict[str, tuple[str, ...]]:
-    """By cost model, what of the scenario it does not see, in words; models that see all of it are left out."""
+    """What each cost model ignores of the scenario, in words; models that ignore nothing are left out."""
     found = {model.name: model.blind_to(scenario) for model in models}
     return {name: words for name, words in found.items() if words}
 

@@ -149,7 +149,7 @@ def validate(
 
 
 def _named(optimizer: Optimizer, model: CostModel, lead: Lead) -> tuple[str, str]:
-    """Of a row. An optimizer that does not go with a model keeps its own name."""
+    """The names of a row's optimizer and cost model. An optimizer that uses no model keeps its own name."""
     try:
         return lead(optimizer, model).name, model.name
     except BadInput:

@@ -32,7 +32,7 @@ class Extrapolation:
 
     @property
     def name(self) -> str:
-        """Such as `stronger-ram`."""
+        """The name of the space, such as `stronger-ram`."""
         return f"{self.towards}-{self.feature.partition('_')[0]}"
 
     @property
@@ -58,4 +58,4 @@ UNSEEN_HARDWARE: Mapping[str, ParameterSpace] = {
     "costream-between": INTERPOLATION,
     **{f"costream-{each.name}": each.space for each in EXTRAPOLATIONS},
 }
-"""By the name that `twin corpus --space` takes."""
+"""Spaces by the name that `twin corpus --space` takes."""

@@ -44,12 +44,12 @@ replicas, and of clusters whose hosts have sockets."""
 CANDIDATES = 8
 PERIODS = 10
 ROUNDS = 4
-"""Of scaling rates to a utilisation; joins make it grow faster than rates."""
+"""Rounds of scaling rates to a utilisation, as joins make it grow faster than rates."""
 
 
 @dataclass(frozen=True, slots=True)
 class WideScenarios:
-    """By a run's index. horizon_s: of every run; None: log-uniform."""
+    """The scenario of a run by its index. horizon_s: of every run; None: log-uniform."""
 
     seed: int
     horizon_s: float | None = None

@@ -25,7 +25,7 @@ TOGETHER = Space(spread=False)
 LOAD = 0.7
 RUN = RunSettings(horizon_s=40.0, warmup_s=10.0, period_s=10.0)
 NODES = 200
-"""Of the program that says how much a job could take; by nodes, so that it does not depend on the machine."""
+"""Most nodes of the program for a job's highest rate; a limit on nodes does not depend on the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def rented(seed: int) -> Scenario:
 
 
 def sockets(hosts: int, count: int) -> Callable[[int], Scenario]:
-    """So many hosts of `count` sockets with two cores each; remote lines cost a good part of a tuple's work."""
+    """`hosts` hosts of `count` sockets with two cores each; remote cache lines cost a good part of a tuple's work."""
 
     def make(seed: int) -> Scenario:
         base = _drawn(replace(COSTREAM, sources={1: 1.0, 2: 1.0}, window_sizes_s=(0.25, 0.5, 1)), seed)

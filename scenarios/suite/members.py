@@ -61,4 +61,4 @@ JUDGED: Mapping[str, str] = {
     "balance": "what is left of the imbalance that can be removed, computed",
     "policy": "end-to-end latency over the best, in the simulator",
 }
-"""By what a family asks for, what the regret of its rows is."""
+"""The meaning of regret, by what a family asks for."""

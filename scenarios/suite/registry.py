@@ -27,7 +27,8 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def families(names: str | None) -> Sequence[str]:
-    """Those of a comma-separated list, or all, each once. Raises BadInput for none or an unknown one."""
+    """The families of a comma-separated list, or all, without duplicates. Raises BadInput for none or an unknown
+    one."""
     if names is None:
         return tuple(MEMBERS)
     wanted = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))

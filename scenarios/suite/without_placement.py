@@ -23,7 +23,7 @@ MEAN = 60.0
 SKEWS = (0.2, 0.5, 1.0)
 """Standard deviations of the log of a group's load."""
 SHARES = (0.01, 0.05, 0.2)
-"""Of the groups, that may migrate."""
+"""Shares of the key groups that may migrate."""
 
 
 def changing(seed: int) -> Scenario:

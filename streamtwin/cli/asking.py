@@ -54,7 +54,7 @@ class Answering(Options):
 
     @contextmanager
     def bench(self, of: Of | None = None) -> Iterator[Bench]:
-        """Where the runs of a question are made. of: what is kept of each run; None: its measures."""
+        """The bench that makes the runs of a question. of: what is kept of each run; None: its measures."""
         keeping = nullcontext() if self.out is None else kept(f"the finished runs in {self.out}")
         with keeping, bench(self.terminal, self.workers, self.master, of) as made:
             yield made
@@ -153,7 +153,7 @@ class Comparing(Options):
 
 
 def bench(terminal: Terminal, workers: int | None, master: str | None, of: Of | None = None) -> Bench:
-    """Where runs are made. of: what is kept of each run; None: its measures."""
+    """The bench that makes runs. of: what is kept of each run; None: its measures."""
     from scenarios.executing.chosen import executor
     from scenarios.questions.bench import Bench, outcome
 

@@ -177,7 +177,7 @@ def prove(scenario: Scenario, model: LearnedCostModel, settings: Settings) -> li
 
 
 def learned_plan(rows: Sequence[validation.ValidationRow]) -> ExecutionPlan:
-    """Of the search that asked the learned model."""
+    """The plan of the search that asked the learned model."""
     chosen = next(row for row in rows if "learned" in row.optimizer)
     return ExecutionPlan.model_validate({"placement": chosen.plan})
 

@@ -37,7 +37,7 @@ def check_format(form: str) -> None:
 
 
 def default_place(name: str, form: str) -> Path:
-    """Where an export goes that is not told where."""
+    """The default place of an export."""
     return Path(f"{name}{FORMATS[form][0]}")
 
 
@@ -79,4 +79,4 @@ FORMATS: Mapping[str, tuple[str, Callable[[KeptRun, Path], None]]] = {
     "parquet": ("-parquet", _parquet),
     "metrics": ("-metrics", _metrics),
 }
-"""By name: how a place ends that is not given, and who writes."""
+"""By name: the ending of the default place, and the function that writes."""

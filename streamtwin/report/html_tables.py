@@ -34,7 +34,7 @@ def table(shown: Wide | Table) -> str:
 
 
 def tables(several: Iterable[Wide | Table]) -> list[str]:
-    """In order."""
+    """The tables as HTML, in order."""
     return [table(each) for each in several]
 
 

@@ -12,7 +12,7 @@ from twin.version import VERSION
 
 STYLE = Path(__file__).parent / "templates" / "page.css"
 OURS = '<meta name="generator" content="streamtwin" />'
-"""By this a page is known that may be replaced."""
+"""The mark of our own pages, which may be replaced."""
 SIMULATED = "Every number on this page is simulated: nothing was measured on a real cluster."
 
 

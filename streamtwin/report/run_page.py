@@ -31,7 +31,7 @@ MOST_LISTED = 12
 """Most events that are listed below the time-lines."""
 MOST_TEXT = 60_000
 RANKED = {"operators": "busy", "hosts": "cpu", "links": "utilisation"}
-"""By what the rows of a long table are chosen: the fullest."""
+"""The column by which the rows of a long table are chosen: the fullest first."""
 
 
 def run_page(name: str, job: Deployment, run: Run) -> str:

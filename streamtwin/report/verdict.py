@@ -114,6 +114,6 @@ def some(names: Sequence[str]) -> str:
 
 
 def joined(words: Iterable[str]) -> str:
-    """As in a sentence."""
+    """The words joined as in a sentence."""
     listed = list(words)
     return " and ".join(filter(None, (", ".join(listed[:-1]), listed[-1]))) if listed else ""

@@ -52,7 +52,7 @@ class VersionDocument(TypedDict):
 
 
 ReproduceDocument = dict[str, dict[str, str | list[dict[str, Any]]]]
-"""By experiment and table, its rows; without a name, by experiment, a line on each."""
+"""Rows by experiment and table; without names, a line by experiment."""
 
 
 @CLOSED

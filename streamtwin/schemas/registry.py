@@ -62,7 +62,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "import mlc": MachineDocument,
     "import metrics": RowsDocument,
 }
-"""By command; all but `schema`, which prints one."""
+"""Documents by command, without `schema`, which prints a schema."""
 
 
 def schema_of(command: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ HELD = 0.05
 
 
 class OperatorLoad(NamedTuple):
-    """Of an operator: shares of its replicas' time, and tuples that it emits."""
+    """Shares of the time of an operator's replicas, and the tuples that it emits."""
 
     busy: float
     blocked: float

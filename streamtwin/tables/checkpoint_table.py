@@ -9,7 +9,7 @@ from streamtwin.tables.tables import number, of_rows, seconds
 from streamtwin.tables.wide import Wide
 
 KIND = "checkpoint"
-"""Of their rows among the events."""
+"""The kind of checkpoints in the rows of events."""
 Row = Mapping[str, Any]
 QUANTITIES: Mapping[str, tuple[Callable[[Row], float], Callable[[float], str]]] = {
     "from the first barrier to the last upload": (lambda row: row["end_s"] - row["at_s"], seconds),
@@ -22,7 +22,7 @@ QUANTITIES: Mapping[str, tuple[Callable[[Row], float], Callable[[float], str]]] 
 
 
 def apart(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """Of the rows of events, those of what changed the job, and those of checkpoints."""
+    """The rows of events that changed the job, and the rows of checkpoints."""
     return [row for row in rows if row["kind"] != KIND], [row for row in rows if row["kind"] == KIND]
 
 
@@ -43,6 +43,6 @@ def _outcome(detail: Row) -> str:
 
 
 def _counts(rows: Sequence[Row]) -> str:
-    """Of each status, failures by their reasons."""
+    """The number of checkpoints of each status; failed ones by their reasons."""
     words = [_outcome(row["detail"]) for row in rows]
     return ", ".join(f"{words.count(each)} {each}" for each in dict.fromkeys(sorted(words)))

@@ -20,7 +20,7 @@ PROVED = 0.0005
 
 
 def placements(name: str, given: ExecutionPlan, solution: Solution, optimizer: str) -> Wide:
-    """Where each operator's replicas run under both plans."""
+    """A table of the places of each operator's replicas under both plans."""
     before, after = (each.model_dump(mode="json")["placement"] for each in (given, solution.plan))
     rows = [
         {"operator": operator, "before": tables.places(before[operator]), "after": tables.places(where)}

@@ -34,7 +34,7 @@ class Groups(NamedTuple):
 
 
 def groups(job: Deployment) -> Groups:
-    """Of the job under its own plan."""
+    """The groups of the job under its own plan."""
     places = {name: set(job.plan.locations(name)) for name in job.plan.placement}
     lanes, lanes_told = _lanes(job, {place for used in places.values() for place in used})
     boxes = sum(len({lanes[place] for place in used}) for used in places.values())

@@ -71,7 +71,7 @@ class _Seen:
 
 
 def _lanes(seen: _Seen) -> Iterator[Lane]:
-    """As hosts are listed; those without operators together at the end."""
+    """The lanes in the order of hosts; hosts without operators are together at the end."""
     listed = {host.name: index for index, host in enumerate(seen.job.cluster.hosts)}
     hosts: dict[str, list[str]] = {}
     for place in sorted(seen.grouped.lanes, key=lambda each: (listed[each.host], each.socket)):
@@ -151,7 +151,7 @@ def _told(streams: Sequence[Stream], rate_per_s: float, alarm: bool, known: bool
 
 
 def _shares(seen: _Seen, stream: Stream) -> dict[tuple[str, str], float]:
-    """By pair of lanes, about which share of a stream goes from the one to the other: as replicas are spread."""
+    """The approximate share of a stream between each pair of lanes, by how replicas are spread."""
     starts, ends = seen.placed[stream.producer], seen.placed[stream.consumer]
     how = seen.job.query.partitioning(stream)
     if how.paired:

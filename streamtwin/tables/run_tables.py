@@ -20,7 +20,7 @@ from twin.run import OperatorTotals, Run
 
 QUANTILES = ("p50", "p95", "p99")
 MOST_DIGITS = 3
-"""Of what has no error of its own beside it."""
+"""Most digits of numbers that have no error beside them."""
 NUMBERED = frozenset({"replica", "to_replica"})
 """Details of events in which 0 is the first one, not none of them."""
 

@@ -26,7 +26,7 @@ def words(standing: PlanningProgress, objective: str) -> str:
 
 
 def value(number: float, objective: str) -> str:
-    """In the unit of a target metric."""
+    """A number in the unit of an objective."""
     return f"{tables.number(number)}/s" if objective.endswith("per_s") else tables.seconds(number)
 
 

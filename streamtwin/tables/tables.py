@@ -136,7 +136,7 @@ def of_errors(title: str, groups: Mapping[str, ErrorSummary]) -> Wide:
 
 
 def places(where: Any) -> str:
-    """Where an operator's replicas sit, as a plan is written: a place, a list of them, or counts by place."""
+    """The places of an operator's replicas, as a plan is written: a place, a list of them, or counts by place."""
     if isinstance(where, Mapping):
         return ", ".join(f"{place} x {count}" for place, count in where.items())
     return where if isinstance(where, str) else ", ".join(where)

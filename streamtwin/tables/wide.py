@@ -16,7 +16,7 @@ GAP = 3
 HEADING = 12
 """A heading that must be is broken into lines of so many characters, or as many as the widest cell below it has."""
 WRAPPED = 24
-"""So many characters at most are asked for a column of text; it is broken into lines where there are no more."""
+"""Most characters that a column of text needs; longer text is broken into lines where there is no more room."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class Bursty(Varying):
 
     @property
     def peak_rate_per_s(self) -> float:
-        """Of the busiest state."""
+        """The rate of the busiest state."""
         return max(state.rate_per_s for state in self.states)
 
     def phases(self, rng: np.random.Generator) -> Iterator[Phase]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("time_s", "rate_per_s")
 FARTHEST_S = 1e12
-"""From zero: 30,000 years. Today's Unix time in milliseconds or less is farther."""
+"""Largest time in seconds, 30,000 years: it refuses Unix times in milliseconds or smaller units."""
 SHORTEST_S = 1e-3
 """A recording that is over sooner is refused: repeating it is a rate, not a recording."""
 
@@ -209,7 +209,8 @@ class Replay(Varying):
         return float(3.0 * np.mean(contrast**2)) if len(contrast) else 0.0
 
     def phases(self, rng: np.random.Generator) -> Iterator[Phase]:
-        """Of a file of rates: one a row. Of a file of times: the mean rate, for whoever does not play them singly."""
+        """A phase for each row of a file of rates; for a file of times, the mean rate, for users that do not replay
+        them singly."""
         if self.recording.rates_per_s is None:
             return staircase([0.0], [self.mean_rate_per_s], self.cycle_s if self.loop else None)
         times, rates = self._staircase

@@ -37,7 +37,7 @@ class Spikes(Varying):
 
     @property
     def peak_rate_per_s(self) -> float:
-        """In a spike (or outside it, if the factor is below 1)."""
+        """The rate in a spike, or outside it if the factor is below 1."""
         return self.rate_per_s * max(1.0, self.factor)
 
     def phases(self, rng: np.random.Generator) -> Iterator[Phase]:

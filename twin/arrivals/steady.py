@@ -52,5 +52,5 @@ class Poisson(_Steady):
 
     @property
     def gap_scv(self) -> float:
-        """Of an exponential gap."""
+        """1, as of exponential gaps."""
         return 1.0

@@ -15,7 +15,7 @@ from twin.spec import Spec
 
 
 class Step(Spec):
-    """From `at_s` on, this rate."""
+    """The rate from `at_s` on."""
 
     at_s: Annotated[float, Field(ge=0)]
     rate_per_s: RateOrNone
@@ -60,7 +60,7 @@ class Steps(Varying):
 
     @property
     def peak_rate_per_s(self) -> float:
-        """Of the highest step."""
+        """The rate of the highest step."""
         return max(step.rate_per_s for step in self.steps)
 
     def phases(self, rng: np.random.Generator) -> Iterator[Phase]:
@@ -75,7 +75,7 @@ class Steps(Varying):
 
 
 def extent_s(first_s: float, last_s: float, count: int) -> float:
-    """Where a series of times ends if what stands at the last one lasts as long as the others do on average."""
+    """The end of a series of times, if the last entry lasts as long as the others do on average."""
     return last_s + (last_s - first_s) / (count - 1) if count > 1 else last_s
 
 

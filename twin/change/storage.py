@@ -1,4 +1,4 @@
-"""Where checkpoints are kept: on a host of the network, in a store of limited speed, both, or neither, for free."""
+"""The storage of checkpoints: on a host of the network, in a store of limited speed, both, or neither, for free."""
 
 from __future__ import annotations
 

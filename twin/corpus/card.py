@@ -97,7 +97,7 @@ def _kind(error: str) -> str:
 
 
 def query_type(deployment: Mapping[str, Any]) -> str:
-    """As Costream counts them: by the number of streams that are joined."""
+    """Costream's type of a query, by the number of streams that are joined."""
     sources = sum(operator["kind"] in SOURCES for operator in deployment["query"]["operators"])
     return "linear" if sources == 1 else f"{sources}-way join"
 
@@ -140,7 +140,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
     },
     "join": {"key_type": "join key", "selectivity": "join selectivity"},
 }
-"""By kind of operator, its parameters and what the card calls them."""
+"""Parameters of operators and their names on the card, by kind."""
 
 
 def _operator(operator: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -186,7 +186,7 @@ def _quantiles(array: np.ndarray) -> dict[str, float]:
 
 
 def _labels(rows: Sequence[Mapping[str, Any]], types: Mapping[str, str]) -> dict[str, Any]:
-    """By query type, and of all."""
+    """The labels by query type, and of all runs."""
     groups: dict[str, list[Mapping[str, Any]]] = {"all": list(rows)}
     for name in sorted(set(types.values()), key=lambda spread: (spread != "linear", spread)):
         groups[name] = [row for row in rows if types.get(row["run"]) == name]

@@ -34,7 +34,7 @@ class HasRows(Protocol):
 
 
 Make = Callable[[int], Scenario]
-"""From a run's index to what it simulates. Pickled, and called in a worker."""
+"""Makes the scenario of a run from its index. It is pickled and called in a worker."""
 
 Simulate = Callable[[Scenario], HasRows]
 

@@ -51,7 +51,7 @@ def cut(runs: int, chunk_runs: int) -> list[Chunk]:
 
 
 def finished(folder: Path, chunks: Iterable[Chunk]) -> set[Chunk]:
-    """Those chunks that are in the corpus, whatever state they are in."""
+    """The chunks that are in the corpus, damaged or not."""
     present = set(os.listdir(folder / CHUNKS))
     return {chunk for chunk in chunks if chunk.name in present}
 
@@ -82,12 +82,12 @@ def keep_whole(folder: Path, chunks: Sequence[Chunk], note: Note) -> frozenset[C
 
 
 def runs_in(chunk: Path) -> int:
-    """Of a chunk that is not damaged."""
+    """The number of runs in a chunk that is not damaged."""
     return int(pq.read_metadata(chunk / "runs.parquet").num_rows)
 
 
 def complete(folder: Path, spec: CorpusSpec) -> CorpusSummary | None:
-    """Of a corpus of that spec that is there, whole and described: nothing is left to be done. Else None."""
+    """The summary of a complete corpus of that spec with its card; None if anything is missing."""
     if not (folder / MANIFEST).exists() or not (folder / CHUNKS).is_dir():
         return None
     manifest = read_manifest(folder)

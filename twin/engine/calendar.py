@@ -144,7 +144,8 @@ class Calendar(simpy.Environment):
         return Look(self, delay_s, heaps, first)
 
     def steps(self, count: int, until_s: float) -> None:
-        """So many events, or those before a time; then it is that time, if none are left before."""
+        """Processes `count` events, or those before `until_s`; if none are left before it, the time is then
+        `until_s`."""
         for _ in range(count):
             if not self._queue or self._queue[0][0] >= until_s:
                 self.now = self._now = until_s

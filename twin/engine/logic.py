@@ -127,7 +127,7 @@ class Logic:
         return 0.0
 
     def window_bytes(self) -> float:
-        """As held_bytes, and of what waits to merge."""
+        """held_bytes, and the bytes of pieces that wait to merge."""
         return self.held_bytes()
 
     def tuple_bytes(self) -> float:
@@ -158,7 +158,7 @@ class Logic:
         return 0
 
     def in_service(self) -> int:
-        """Of the tuples in service, those that have still to leave or to end."""
+        """Number of tuples in service that have still to leave or to end."""
         return self.station.in_service
 
     def ended(self) -> int:
@@ -166,7 +166,7 @@ class Logic:
         return self.dropped
 
     def sink(self) -> SinkLogic | None:
-        """Where results arrive, if it is here."""
+        """The sink among the chained logics; None if there is none."""
         return None
 
     def balances(self, aborted: int) -> list[tuple[str, int, int]]:
@@ -187,7 +187,7 @@ class Logic:
         return 1 + len(self.tail)
 
     def part(self, number: int) -> Logic:
-        """That of one operator."""
+        """The logic of one of the chained operators, by number."""
         return self.tail[number - 1].logic if number else self
 
     def taken(self, number: int) -> int:

@@ -90,7 +90,7 @@ class BarrierAlignment:
             self._values.setdefault(kind, {})[each] = value
 
     def least(self, kind: str) -> float:
-        """Where the station is: -inf as long as any input has said nothing."""
+        """The station's progress: -inf as long as any input has announced nothing."""
         values = self._values.get(kind, {})
         return min([values.get(each, -math.inf) for each in self.inputs], default=-math.inf)
 

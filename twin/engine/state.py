@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Item = tuple[float, int, float, float]
-"""Of a record: its position, its key, when it was born and when it was taken in, in seconds."""
+"""A stored record: its position, its key, and the seconds at which it was born and taken in."""
 Leaves = Callable[[int], bool]
 """Whether a record of a key goes along with what moves; asked of one record after another."""
 
@@ -38,7 +38,7 @@ class Every:
 
 
 def parted(items: list[Item], leaves: Leaves) -> tuple[list[Item], list[Item]]:
-    """Those that go, and those that stay."""
+    """The records that go, and those that stay."""
     gone: list[Item] = []
     kept: list[Item] = []
     for item in items:

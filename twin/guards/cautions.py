@@ -18,11 +18,11 @@ from twin.steadiness import uneven
 from twin.wiring.world import World
 
 MOST_LATE = 1e-3
-"""Of the tuples; fewer are not told."""
+"""Share of late tuples from which on there is a warning."""
 
 
 LONG_S = 10.0
-"""Of CPU time for one tuple: no stream can be processed so slowly."""
+"""CPU seconds for one tuple from which on there is a warning."""
 
 
 def cautions(job: Job, scenario: Scenario, world: World, rows: Sequence[Row], crashed: bool) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ _COUNTS = ("arrived", "numRecordsIn", "numRecordsOut", "latencyCount")
 
 
 def _totals(rows: Sequence[Row]) -> Totals:
-    """By operator, the sums over all periods, those of the warm-up too."""
+    """The sums over all periods, with those of the warm-up, by operator."""
     totals: Totals = {}
     for row in rows:
         mine = totals.setdefault(row["operator"], dict.fromkeys(_COUNTS, 0))
@@ -77,7 +77,7 @@ def _totals(rows: Sequence[Row]) -> Totals:
 
 
 def _unevaluated(job: Job, settings: RunSettings, totals: Totals) -> dict[str, str]:
-    """By operator, that its window was never evaluated."""
+    """Warnings, by operator, that its window was never evaluated."""
     lines = {}
     for operator in job.query.operators:
         if not isinstance(operator, Windowed):
@@ -127,7 +127,7 @@ def _crowded(job: Job) -> list[str]:
 
 
 def _of_partitions(source: Component, world: World) -> Iterator[str]:
-    """Of a source whose partitions its replicas cannot share evenly."""
+    """Warnings about a source whose partitions its replicas cannot share evenly."""
     partitions, replicas = source.operator.parts, source.replicas
     if partitions is None:
         return
@@ -225,7 +225,7 @@ def _of_policy(policy: PolicySpec | None, settings: RunSettings) -> list[str]:
 
 
 def _of_checkpoints(world: World) -> list[str]:
-    """That some were given up for want of time: of those that something else ended, that says enough."""
+    """Warnings about checkpoints that took too long. Those that another event ended need none."""
     rows = [record for record in world.ledger.events if record.kind == "checkpoint"]
     late = [record for record in rows if "not complete" in str(record.detail.get("why", ""))]
     if not late:

@@ -48,7 +48,7 @@ ROW, REPLICA = 3.0, 150.0
 DRIFT, DRIFTING_GROUP = 12.0, 0.02
 """... for keys to drift, and for each key group that may."""
 PHASES_READ = 20_000
-"""So many phases of an arrival law are looked at; the rest of the run counts as more of the same."""
+"""Most phases of an arrival law that are read; the rest of the run counts as more of the same."""
 
 
 def native(job: Job, scenario: Scenario) -> bool:
@@ -140,7 +140,7 @@ def _estimate(scenario: Scenario, job: Job, answer: RateAnswer) -> Effort:
 
 
 def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[ServiceLoad]:
-    """Of each operator, what it takes in, looks at in windows, and sends from them."""
+    """The tuples that each operator takes in, reads in windows, and sends from them."""
     horizon_s, nominal = scenario.run.horizon_s, job.apart.rates
     each_s = KERNEL_S if native(job, scenario) else ENGINE_S
     usually = sum(law.mean_rate_per_s for law in scenario.workload.arrivals.values()) * horizon_s

@@ -19,14 +19,14 @@ from twin.wiring.world import World
 
 
 class HeldKeys(NamedTuple):
-    """Of a key in a window: tuples, and their digests together."""
+    """Number of tuples of a key in a window, and their combined digest."""
 
     tuples: int
     digest: int
 
 
 Windows = dict[tuple[int, int, int], HeldKeys]
-"""By start and end in microseconds, and key."""
+"""Held keys by start and end of the window in microseconds, and by key."""
 
 
 class Came:

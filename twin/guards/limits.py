@@ -19,7 +19,7 @@ MOST_BYTES = 4e9
 
 @dataclass(frozen=True, slots=True)
 class CostPart:
-    """Of what a run costs, in bytes or CPU seconds: how much, what it is, and what makes it smaller."""
+    """A part of the cost of a run: its size in bytes or CPU seconds, what it is, and what makes it smaller."""
 
     size: float
     what: str
@@ -27,7 +27,7 @@ class CostPart:
 
 
 def arriving(scenario: Scenario) -> dict[str, float]:
-    """By source, how many records arrive until the horizon, changes of rates included."""
+    """The number of records that arrive until the horizon, by source, with changes of rates."""
     horizon_s, laws = scenario.run.horizon_s, scenario.workload.arrivals
     return {
         name: law.mean_rate_per_s * horizon_s * _factor(name, law, scenario.events, horizon_s)
@@ -36,7 +36,7 @@ def arriving(scenario: Scenario) -> dict[str, float]:
 
 
 def _factor(source: str, law: ArrivalLaw, events: Sequence[AnyEvent], horizon_s: float) -> float:
-    """By how much events raise what a source is offered, averaged over the run."""
+    """The mean factor over the run by which events raise a source's rate."""
     changes = [event for event in events if isinstance(event, RateChange) and event.source == source]
     mean, factor, since_s = 0.0, 1.0, 0.0
     for change in sorted(changes, key=lambda event: event.at_s):

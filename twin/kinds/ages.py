@@ -88,7 +88,7 @@ def length_s(window: Window, in_per_s: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def start_s(window: Window, slide_s: np.ndarray) -> np.ndarray:
-    """By how long the first results are late: a tumbling time window's by its length, others' by half a slide. [N]"""
+    """Seconds until the first results: the length of a tumbling time window, or half a slide of others. [N]"""
     return slide_s if window.policy == "time" and window.tumbling else slide_s / 2.0
 
 

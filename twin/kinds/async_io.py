@@ -50,7 +50,7 @@ class AsyncIO(Calling, Selective, KeyedOperator):
         return self.key_groups is not None
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """As given, or as its input."""
+        """The columns that the scenario gives; otherwise those of its input."""
         return super().columns_out(inputs) if self.columns is None else self.columns
 
     @property

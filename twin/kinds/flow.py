@@ -105,7 +105,8 @@ class Mixing(NamedTuple):
     def arriving(
         self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of all inputs together, tuples and bursts a second, and how long a burst takes to be worked off. [N] each"""
+        """Tuples and bursts a second of all inputs together, and the seconds that it takes to process a burst. [N]
+        each"""
         total = np.sum(inputs, axis=0)
         together = np.sum(bursts, axis=0)
         none = np.zeros_like(total)
@@ -115,4 +116,4 @@ class Mixing(NamedTuple):
 
 
 MIXED = Mixing()
-"""As Costream defines it."""
+"""The mixing of inputs in Costream's definitions."""

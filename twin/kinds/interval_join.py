@@ -78,7 +78,7 @@ class IntervalJoin(KeyedOperator):
     # law -------------------------------------------------------------------------------------------------------------
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """Those of both inputs, with one copy of the key."""
+        """The columns of both inputs, with one copy of the key."""
         joined = sum(inputs[1:], inputs[0])
         return joined.model_copy(update={f"{self.key_type}s": max(0, joined.count(self.key_type) - 1)})
 

@@ -143,13 +143,14 @@ class Join(Windowed):
 
     @property
     def bunches(self) -> bool:
-        """By time, tuples that wait are looked at together, and matches grow with the product of the sides."""
+        """Whether waiting tuples are evaluated together: in windows by time, so matches grow with the product of the
+        sides."""
         return self.window.policy == "time" and self.amplification is None
 
     # law -------------------------------------------------------------------------------------------------------------
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """Those of all inputs, with one copy of the key."""
+        """The columns of all inputs, with one copy of the key."""
         joined = sum(inputs[1:], inputs[0])
         kept = max(0, joined.count(self.key_type) - (len(inputs) - 1))
         return joined.model_copy(update={f"{self.key_type}s": kept})
@@ -199,7 +200,7 @@ class Join(Windowed):
         return ages
 
     def selectivity_at(self, rates: OperatorRates) -> float:
-        """As given (Costream, Definition 7), or output per input tuple."""
+        """The given selectivity (Costream, Definition 7), or output per input tuple."""
         return super().selectivity_at(rates) if self.selectivity is None else self.selectivity
 
     # mechanism -------------------------------------------------------------------------------------------------------
@@ -224,7 +225,7 @@ class Join(Windowed):
     # advice ----------------------------------------------------------------------------------------------------------
 
     def crowded(self, sides: int, zipf: float) -> str:
-        """That it is said to match more often than tuples are of one key group."""
+        """A warning that its selectivity is higher than the share of pairs in the same key group."""
         if self.key_groups is None or self.selectivity is None:
             return ""
         most = float(np.sum(zipf_shares(self.key_groups, zipf) ** sides))

@@ -88,7 +88,7 @@ class OperatorBase(Spec):
 
     @property
     def parts(self) -> int | None:
-        """Of a source, partitions in which its tuples come, none of which two replicas can read; None: any number."""
+        """Number of partitions of a source, each of which one replica reads; None: it has no partitions."""
         return None
 
     @property
@@ -97,7 +97,7 @@ class OperatorBase(Spec):
         return None
 
     def kept(self, attributes: frozenset[str]) -> frozenset[str]:
-        """Of attributes of its input, those that its output has with the same values."""
+        """The attributes of its input that its output has with the same values."""
         return attributes if self.thins else frozenset()
 
     @property
@@ -120,11 +120,11 @@ class OperatorBase(Spec):
         return False
 
     def share_to(self, consumer: str) -> float:
-        """Of the tuples that it passes on, those that go to a consumer of that name."""
+        """Share of its output that goes to the consumer of that name."""
         return 1.0
 
     def passed_from(self, producer: str) -> float:
-        """Of the tuples that come from that producer, those that leave in results: 0 if they only change a state."""
+        """Share of the tuples of a producer that leave in results: 0 if they only change a state."""
         return 1.0
 
     def why_not_from(self, producers: Sequence[str]) -> str:
@@ -153,7 +153,7 @@ class OperatorBase(Spec):
     # law -------------------------------------------------------------------------------------------------------------
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """Of its output, given those of its inputs, whose order does not matter: room for the columns of each."""
+        """The columns of its output, given those of its inputs, whose order does not matter."""
         return Columns(
             ints=max(each.ints for each in inputs),
             strings=max(each.strings for each in inputs),

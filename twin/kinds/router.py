@@ -33,7 +33,7 @@ class Router(OperatorBase):
 
     @property
     def gain(self) -> float:
-        """Of what comes, what goes anywhere; all of it counts if some goes to several."""
+        """Share of the input that goes to any consumer; 1 if tuples may go to several."""
         return min(1.0, sum(self.shares.values()))
 
     def share_to(self, consumer: str) -> float:

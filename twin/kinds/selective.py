@@ -52,7 +52,7 @@ class Selective(OperatorBase):
         return {"selectivity": results_per_input}
 
     def why_silent(self, taken: int, came: int) -> str:
-        """By chance, where few were to be expected and it kept up."""
+        """Says that no result came by chance, if few were expected and the operator kept up."""
         few = taken * self.selectivity
         if few >= 3.0 or 2 * taken <= came:
             return ""

@@ -1,4 +1,4 @@
-"""Where results arrive."""
+"""The kind `sink`: results arrive there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twin.kinds.operator import OperatorBase
 
 
 class Sink(OperatorBase):
-    """Where results arrive; latency and throughput are measured here."""
+    """The place where results arrive, and where latency and throughput are measured."""
 
     is_sink: ClassVar[bool] = True
     does: ClassVar[str] = "receives the results"

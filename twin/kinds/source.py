@@ -1,4 +1,4 @@
-"""Where tuples come from."""
+"""The kind `source`: tuples come from it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Source(OperatorBase):
     ] = 0.0
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """As given."""
+        """The columns that the scenario gives."""
         return self.columns
 
     @property

@@ -34,7 +34,7 @@ class TemporalJoin(KeyedOperator):
         return self.key_groups is not None
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """As given, or as its inputs together."""
+        """The columns that the scenario gives; otherwise those of its inputs together."""
         return super().columns_out(inputs) if self.columns is None else self.columns
 
     def passed_from(self, producer: str) -> float:

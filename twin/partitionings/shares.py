@@ -32,7 +32,8 @@ def local(ends: Ends) -> list[float]:
 
 
 def by_value(ends: Ends) -> list[float]:
-    """By the values of the key that live there: dealt round robin, so some may have one more than others."""
+    """Shares by the number of key values on each replica; values are spread evenly, so some replicas may have one
+    more."""
     return [groups_of(ends.values, k, ends.consumers) / ends.values for k in range(ends.consumers)]
 
 

@@ -52,5 +52,5 @@ class Partitioning:
         return self.name
 
     def count_of_copies(self, replicas: int) -> int:
-        """Of each tuple, for so many replicas of the consumer."""
+        """The number of copies of each tuple for that number of consumer replicas."""
         return replicas if self.copies else 1

@@ -35,7 +35,7 @@ def batches_of(job: Job, settings: RunSettings, world: World, statistics: Statis
 
 
 def sinks_of(job: Job, world: World) -> list[SinkLogic]:
-    """Where results of all replicas are counted."""
+    """The logics that count results, of all replicas of sinks."""
     tasks = [task for component in job.sinks for task in world.tasks[component.name]]
     logics = [task.logic.part(task.logic.operators() - 1) for task in tasks]
     return [sink for logic in logics if (sink := logic.sink()) is not None]

@@ -110,7 +110,7 @@ def joined(table: np.ndarray) -> np.ndarray:
 
 
 def _length_s(job: Job) -> float:
-    """Of a batch to begin with: windows in full, and some dozens of results."""
+    """First length of a batch in seconds: it has full windows and some dozens of results."""
     per_s = sum(job.rates[each.operators[-1].name].in_per_s for each in job.sinks)
     return whole_slides_s(max(memory_s(job), RESULTS / max(per_s, 1e-300)), slides_s(job.deployment))
 

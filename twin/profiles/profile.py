@@ -195,7 +195,7 @@ def _evaluated(operator: AnyOperator) -> bool:
 
 
 def _mean(values: Mapping[str, float], rates: Rates) -> float:
-    """Of what belongs to the tuples of each producer. Equal values stay what they are, to the last bit."""
+    """The mean of values by producer, weighted by rates. Equal values stay the same to the last bit."""
     if len(set(values.values())) == 1:
         return next(iter(values.values()))
     weights = [rates.get(value, 0.0) if rates else 0.0 for value in values]

@@ -21,11 +21,11 @@ class RateAnswer:
     """
 
     operators: tuple[str, ...]
-    """In data-flow order: the columns O."""
+    """Names of the operators in data-flow order: the columns O."""
     sources: tuple[str, ...]
-    """In data-flow order: the columns S."""
+    """Names of the sources in data-flow order: the columns S."""
     hosts: tuple[str, ...]
-    """As the cluster lists them: the columns H."""
+    """Names of the hosts in the cluster's order: the columns H."""
     costs: Estimates
     """What `predict` returns."""
     lasting: Estimates
@@ -119,6 +119,6 @@ def together(parts: Sequence[RateAnswer]) -> RateAnswer:
 
 
 def markers_of(answer: RateAnswer, query: Query, plan: int = 0) -> tuple[MarkerAge, ...]:
-    """Of one of the plans, by operator and source."""
+    """The marker ages under one of the plans, by operator and source."""
     way_s = dict(zip(answer.operators, (answer.channel_s + answer.line_s)[plan].tolist(), strict=True))
     return marker_ages(query, {(each.producer, each.consumer): way_s[each.consumer] for each in query.streams})

@@ -45,14 +45,15 @@ class Inputs(NamedTuple):
         return cls(mean_o, beyond_s, tuple(ends))
 
     def total(self, in_on: np.ndarray, sent_sn: np.ndarray) -> np.ndarray:
-        """Of all that comes in a second, at these rates of input and of streams, all copies counted. [O, N]"""
+        """The sum over all tuples that come in a second, at these rates of inputs and streams, with all copies. [O,
+        N]"""
         total_on = np.asarray(in_on * self.mean_o[:, None])
         for s, consumer in self.ends:
             total_on[consumer] += sent_sn[s] * self.beyond_s[s]
         return total_on
 
     def mean(self, in_on: np.ndarray, sent_sn: np.ndarray) -> np.ndarray:
-        """Of what comes, or would; see `total`. [O, N]"""
+        """The mean over the tuples that come, or would come; see `total`. [O, N]"""
         mean_on = np.broadcast_to(self.mean_o[:, None], in_on.shape).copy()
         for s, consumer in self.ends:
             mean_on[consumer] += self._share(in_on, sent_sn, s, consumer) * self.beyond_s[s]
@@ -72,7 +73,7 @@ class Inputs(NamedTuple):
 
 
 def disorder_of(deployment: Deployment, name: str) -> Disorder:
-    """Of what a first window over event time waits for; what comes to any other was waited for already."""
+    """The disorder that a first window over event time waits for; later windows need not wait for it again."""
     query = deployment.query
     upstream = [query.operator(each) for each in query.ancestors(name)]
     timed = [each for each in upstream if each.needs_event_time and each.hands_over == "windows"]
@@ -113,7 +114,7 @@ class Costs(NamedTuple):
 
     @classmethod
     def of(cls, job: Job) -> Self:
-        """Those of a job."""
+        """The values of a job."""
         components, edges = job.components, job.edges
         return cls(
             service=Inputs.of(job, lambda edge: edge.service_s, lambda component: component.service_s),
@@ -153,7 +154,7 @@ class Dealing(NamedTuple):
 
     @classmethod
     def of(cls, job: Job) -> Self:
-        """That of a job."""
+        """The dealing of a job's streams."""
         edges, streams_o = job.edges, [list(each.inputs) for each in job.components]
         names = [each.name for each in job.components]
         shared_o = [job.one_queue(name) for name in names]
@@ -207,7 +208,7 @@ class Windows(NamedTuple):
 
     @classmethod
     def of(cls, job: Job) -> Self:
-        """Those of a job."""
+        """The values of a job."""
         components, edges = job.components, job.edges
         windows = {o: each.operator.window for o, each in enumerate(components) if isinstance(each.operator, Windowed)}
         pieces = [[components[edges[s].producer].operator.piece_s for s in each.inputs] for each in components]
@@ -255,7 +256,7 @@ class JobArrays:
         self.arrival_scv_o = np.ones(len(components))
         for o in self.sources:
             self.arrival_scv_o[o] = float(workload.arrivals[self.names[o]].law != "constant")
-        """Of the gaps between what arrives; all but constant laws count as Poisson's."""
+        """Squared variation of the gaps between arrivals; all but constant laws count as Poisson. [O]"""
 
     @cached_property
     def offered_sent_s(self) -> np.ndarray:
@@ -276,7 +277,7 @@ class JobArrays:
         return o in self.calling and self.calling[o].ordered
 
     def _passed(self, o: int) -> np.ndarray | None:
-        """By input of an operator, whether its tuples leave in results; None: those of all do. [K]"""
+        """Whether the tuples of each input leave in results; None: all do. [K]"""
         parts = np.array([self.operators[o].passed_from(self.streams[s].producer) for s in self.inputs[o]])
         return None if (parts == 1.0).all() else parts
 

@@ -134,7 +134,7 @@ def _longest(job: JobArrays, o: int, bursts: list[Burst], each: np.ndarray) -> t
 
 
 def _share(layout: Layout, s: int) -> np.ndarray:
-    """Of what a producer's replica sends on a stream, what goes to one place: a replica, or the common queue. [N]"""
+    """Share of a producer replica's output on a stream that goes to one replica, or to the common queue. [N]"""
     job = layout.job
     if job.dealing.broadcast_s[s] or job.dealing.forward_s[s] or job.dealing.shared_o[job.consumer_s[s]]:
         return np.ones(layout.size)
@@ -142,7 +142,8 @@ def _share(layout: Layout, s: int) -> np.ndarray:
 
 
 def _results(layout: Layout, o: int, s: int, results: np.ndarray) -> tuple[Burst, Burst]:
-    """Of a window's evaluation: what one replica sends to one place, and what a consumer's replica gets at once."""
+    """The bursts of a window's evaluation: from one replica to one place, and all that one consumer replica gets at
+    once."""
     job = layout.job
     dealt = 1.0 if job.dealing.broadcast_s[s] else 1.0 / layout.replicas_on[job.consumer_s[s]]
     if job.windows.by_time_o[o]:

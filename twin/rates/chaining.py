@@ -77,7 +77,7 @@ class Fusing:
 
 
 def of_plans(job: JobArrays, plans: Sequence[ExecutionPlan]) -> Fusing | None:
-    """That of plans; None if nothing is fused under any."""
+    """The chains of plans; None if no plan has any."""
     query, engine = job.deployment.query, job.deployment.engine
     if not engine.chaining and not any(plan.fused for plan in plans):
         return None
@@ -91,7 +91,8 @@ def of_plans(job: JobArrays, plans: Sequence[ExecutionPlan]) -> Fusing | None:
 
 
 def of_counts(job: JobArrays, counts_nol: np.ndarray) -> Fusing | None:
-    """That of plans made of the given one, as replicas by plan, operator and socket: what sits alike stays fused."""
+    """The chains of changed plans, given by replicas by plan, operator and socket: operators that sit alike stay
+    chained."""
     query, plan = job.deployment.query, job.deployment.plan
     chaining = job.deployment.engine.chaining
     links = [(each.producer, each.consumer) for each in job.streams if chaining and may_chain(query, each)]

@@ -150,7 +150,7 @@ class MeasuredSpan(NamedTuple):
 
     @property
     def length_s(self) -> float | np.ndarray:
-        """Of that part."""
+        """Length of the measured part in seconds."""
         return self.end_s - self.start_s
 
 

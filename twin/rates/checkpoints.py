@@ -114,7 +114,7 @@ class Commits:
 
 
 def commits(state: Reached, ages: Ages, spec: Checkpoints) -> Commits:
-    """Of checkpoints at the rates that are reached."""
+    """The commits of checkpoints at the rates that are reached."""
     layout, found = state.layout, state.reached
     last_on, passed_on = _overtaking(layout, ages) if spec.mode == "unaligned" else _in_order(layout, found, ages)
     each_s = np.full(layout.size, spec.interval_s)

@@ -109,7 +109,7 @@ class LinearLoads(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlacementCoefficients:
-    """Of one job at `factor` times its offered rates, with as many replicas of each operator as its plan has."""
+    """The coefficients of a job at `factor` times its offered rates, with the numbers of replicas of its plan."""
 
     deployment: Deployment
     names: tuple[str, ...]
@@ -145,7 +145,7 @@ class PlacementCoefficients:
 
     @property
     def inputs(self) -> list[list[int]]:
-        """By operator, the streams into it."""
+        """The input streams of each operator."""
         return [[s for s, end in enumerate(self.consumer_s) if end == o] for o in range(len(self.names))]
 
     def at_hosts(self, each_nol: np.ndarray) -> np.ndarray:

@@ -28,7 +28,7 @@ from twin.rates.queueing import RHO_MAX
 from twin.rates.waiting import Queues
 
 LEAST_S = 1e-9
-"""As far apart as copies are that come at one moment."""
+"""Seconds between copies that come at the same moment."""
 
 
 def again_s(layout: Layout, found: Load, lines: Queues, o: int, arriving_kn: np.ndarray) -> np.ndarray | float:
@@ -90,7 +90,7 @@ def _of_copies(layout: Layout, found: Load, lines: Queues, streams: list[int]) -
 
 
 def left(rho: np.ndarray, longer_s: np.ndarray, apart_s: np.ndarray) -> np.ndarray:
-    """Of a service, the share that is left so much later. longer_s: s (1 + scv) / 2."""
+    """Share of a service that is left after `apart_s`. longer_s: s (1 + scv) / 2."""
     later = 1.0 / np.maximum(apart_s, LEAST_S)
     half = (1.0 - rho - later * longer_s) / 2.0
     longer_s = np.maximum(longer_s, 1e-12)

@@ -79,7 +79,7 @@ def _level(own_cn: np.ndarray, neighbours: np.ndarray, capacity_cn: np.ndarray) 
 MANY_TIMES = 2.0
 """What others need, at which a task counts as one of many alike."""
 ALIKE = 0.999
-"""Of its demand, from which on another task counts as no lighter."""
+"""Share of a task's demand from which on another task counts as no lighter."""
 
 
 def left_by_lighter(

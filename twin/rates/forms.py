@@ -76,7 +76,7 @@ class UnitCosts(Spec):
 
 
 class Cost(NamedTuple):
-    """In a period: CPU seconds, and seconds for which migrations hold tuples up, all together."""
+    """Total CPU seconds in a period, and total seconds for which migrations hold tuples up."""
 
     cpu_s: float
     paused_s: float
@@ -146,7 +146,7 @@ def period_of(
 
 
 def panes_long(window: EventWindow, panes: Panes) -> Span:
-    """As many panes as an instance of a window has."""
+    """The span of an instance of a window in panes."""
     return Span(0, window.length_us // panes.length_us)
 
 

@@ -27,7 +27,8 @@ class Layout:
     """The cells of N plans and what follows from them alone. Build it by `of_plans` or `of_counts`."""
 
     def __init__(self, job: JobArrays, counts: Sequence[np.ndarray], codes: Sequence[np.ndarray]) -> None:
-        """By operator: replicas by socket in each of some variants [V, L], and the variant in each plan [N]."""
+        """counts: by operator, replicas by socket in each variant [V, L]. codes: by operator, its variant in each plan
+        [N]."""
         self.job = job
         self.size = len(codes[0])
         sockets: list[np.ndarray] = []
@@ -67,7 +68,7 @@ class Layout:
 
     @classmethod
     def of_counts(cls, job: JobArrays, counts_pol: np.ndarray) -> Layout:
-        """From replicas by plan, operator in data-flow order, and socket [P, O, L]."""
+        """The layout of plans from numbers of replicas by plan, operator in data-flow order, and socket [P, O, L]."""
         counts = [_fed(np.asarray(counts_pol[:, o], dtype=float), fed) for o, fed in enumerate(job.dealing.fed_o)]
         layout = cls(job, counts, [np.arange(len(counts_pol))] * len(counts))
         layout.crowding = crowding(job, layout.replicas_on, {}, layout.at_hosts)
@@ -136,7 +137,7 @@ class Layout:
 
     @cached_property
     def leaving(self) -> list[np.ndarray]:
-        """By stream, for each cell of its producer, the share of the stream's tuples that leave the host there."""
+        """The share of a stream's tuples that leave the host, by stream and cell of its producer."""
         found = []
         for start, end, how in zip(self.job.producer_s, self.job.consumer_s, self.job.hows, strict=True):
             out, into = self.cells(start), self.cells(end)
@@ -288,7 +289,7 @@ class Layout:
 
 
 def _fed(counts_pl: np.ndarray, most: float) -> np.ndarray:
-    """Of the replicas on each socket, those that get tuples: of a part of them, as many everywhere. [P, L]"""
+    """The replicas on each socket that get tuples; if only a part does, the share is the same everywhere. [P, L]"""
     if not np.isfinite(most):
         return counts_pl
     return counts_pl * np.minimum(1.0, most / counts_pl.sum(axis=1, keepdims=True))

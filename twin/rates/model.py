@@ -37,16 +37,16 @@ CHUNK = 16_384
 """Plans estimated at a time, at most: the more, the fewer calls of numpy, above all in the rounds that only a few plans
 need (`twin.rates.backpressure`); their states must fit in memory."""
 PAIRS = 2**20
-"""Of operators and plans estimated at a time, at most; neighbours on a socket are compared pair by pair."""
+"""Most pairs of operators, times plans, estimated at a time, as neighbours on a socket are compared pair by pair."""
 SEEN = frozenset(
     {
         *("fusion", "sockets", "links", "skew", "assignment", "broadcast", "shared", "two-choice", "batches"),
         *("counting", "commits", "partitions", "global", "local"),
     }
 )
-"""Of what is beyond a plain job (`twin.unsupported`)."""
+"""The features beyond a plain job that the model sees (names of `twin.unsupported`)."""
 LASTING_S = 86_400.0
-"""Of a run in the long run: a day."""
+"""Length in seconds of a long run: a day."""
 SHARPNESS = 20.0
 """Steepness of the probability of backpressure in the log of the utilisation: 12 % at 0.9, 50 % at 1, 87 % at 1.1."""
 
@@ -67,13 +67,13 @@ class RateModel:
         return self.answer(scenario, plans).costs
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
-        """In words, what of the scenario makes no difference to it."""
+        """What the model ignores of the scenario, in words."""
         horizon_s, words = self.run_s(scenario), unsupported_features(scenario, SEEN)
         same = horizon_s == scenario.run.horizon_s
         return words if same else (*words, f"the horizon (it answers for runs of {horizon_s:g} s)")
 
     def lasting(self) -> RateModel:
-        """Of runs so long that whatever is overloaded shows it, however deep the channels are."""
+        """The model for runs so long that every overload shows, however large the buffers of channels are."""
         return replace(self, horizon_s=LASTING_S)
 
     def run_s(self, deployment: Deployment) -> float:
@@ -195,7 +195,7 @@ def _costs(
 
 
 def _delivered(share: np.ndarray, filling_rn: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
-    """Of what is offered, the share that sources ingest from an empty start. [S, N]"""
+    """Share of the offered tuples that sources ingest from an empty start. [S, N]"""
     return np.asarray(1.0 - (1.0 - share) * held_back(filling_rn, measured))
 
 

@@ -48,7 +48,7 @@ class Hops:
         """Seconds a byte, and seconds."""
 
     def route(self, start: int, end: int) -> list[int]:
-        """From one host to another, in order; no route is none."""
+        """The hops from one host to another, in order; empty if there is no route."""
         if start == end:
             return []
         if not self.cluster.links:

@@ -21,7 +21,7 @@ from twin.rates.placements import CountedPlans
 Fetch = Literal["relative", "never", "always"]
 """What a tuple from another socket costs: by distance; nothing; or always the most, even from the same socket."""
 LESS = 0.4321
-"""Of the offered rates, where flows are looked at to find out whether they are linear."""
+"""Factor on the offered rates at which flows are compared, to see whether they are linear."""
 
 
 class NumaJob:

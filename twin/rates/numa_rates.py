@@ -139,7 +139,7 @@ CLOSE = 1e-9
 
 
 def results_share(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
-    """Of all results at the offered rates, those that arrive. [n]"""
+    """Share of the results at the offered rates that arrive. [n]"""
     return np.asarray(source_shares(job, counts_nol) @ job.results_a / job.results_per_s)
 
 
@@ -178,7 +178,7 @@ def source_shares(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
 
 
 def resource_uses(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
-    """Of every resource, the share that a source needs at its offered rate. [n, r, a]"""
+    """Share of every resource that a source needs at its offered rate. [n, r, a]"""
     plans, sources = len(counts_nol), len(job.sources)
     share_nol = counts_nol / np.maximum(counts_nol.sum(axis=2), 1)[:, :, None]
     work_nola = _works(job, share_nol) * share_nol[..., None]

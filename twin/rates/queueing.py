@@ -153,7 +153,7 @@ def longer(cores: np.ndarray, busy: np.ndarray) -> np.ndarray:
 MOST_TASKS = 256
 """Beside one, of which more count as so many."""
 NEVER = 1e-3
-"""Of its demand, at which a task's queue empties at least, where it gets less than it needs."""
+"""Least share of its demand at which a task's queue empties, if the task gets less than it needs."""
 
 
 class Others(NamedTuple):
@@ -166,7 +166,7 @@ class Others(NamedTuple):
     rest_s: np.ndarray
 
     def select(self, rows: np.ndarray) -> Others:
-        """Of some (a mask)."""
+        """The values of some tasks. rows: a mask."""
         return Others(self.demand[rows], self.tasks[rows], self.chance[rows], self.rest_s[rows])
 
 

@@ -40,7 +40,7 @@ class Crowding(NamedTuple):
     placed: Mapping[int, np.ndarray]
 
     def select(self, rows: np.ndarray) -> Crowding:
-        """Under some of the plans (a boolean mask [N])."""
+        """The crowding under some of the plans. rows: a boolean mask [N]."""
         return Crowding(self.more_on[:, rows], {o: each[:, rows] for o, each in self.placed.items()})
 
 
@@ -152,7 +152,7 @@ def _places(deployment: Deployment, name: str) -> float:
 
 
 def key_shares(values: np.ndarray, skew: KeySkew) -> tuple[np.ndarray, np.ndarray]:
-    """Of key groups that have any, their shares of the input and distinct values, the most frequent first. [G]"""
+    """Shares of the input and distinct values of key groups that have any, the most frequent first. [G]"""
     if skew.placed:
         shares = skew.by_group(len(values))
         order = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]
@@ -218,7 +218,7 @@ class Hottest(NamedTuple):
     share: np.ndarray
 
     def of(self, rows: np.ndarray | list[int]) -> Self:
-        """Of some operators."""
+        """The values of some operators."""
         return self._replace(more=self.more[rows], less=self.less[rows], share=self.share[rows])
 
     def mean(self, load: np.ndarray, law: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -227,7 +227,7 @@ class Hottest(NamedTuple):
 
 
 def hottest(layout: Layout, found: Load) -> Hottest | None:
-    """Those of all operators; None if keys are even."""
+    """The busiest replicas of all operators; None if keys are even."""
     more = layout.crowding_on
     if more is None:
         return None

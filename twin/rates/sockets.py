@@ -52,7 +52,7 @@ class Places(NamedTuple):
 
     @classmethod
     def of(cls, cluster: Cluster) -> Self:
-        """Those of a cluster."""
+        """The places of a cluster."""
         hosts = cluster.hosts
         sockets = [(number, host, own) for number, host in enumerate(hosts) for own in range(host.socket_count)]
         most = max(host.socket_count for host in hosts)

@@ -53,7 +53,7 @@ class Paces(NamedTuple):
 
     @property
     def worked_kn(self) -> np.ndarray:
-        """Of what comes to the operator, what the part works off. [K, N]"""
+        """The part's share of the operator's input that it processes. [K, N]"""
         return np.asarray(self.share_kn / np.maximum(self.over_kn, 1.0))
 
 
@@ -123,7 +123,7 @@ INGESTED, GENERATED = 0, 1
 
 
 def lateness(layout: Layout, paces: Paces) -> np.ndarray:
-    """By how many seconds results become older every second, over all sinks. [2, N]"""
+    """Seconds by which results become older every second, over all sinks. [2, N]"""
     job, load = layout.job, paces.load
     sent_sn = layout.carried_sn(load.out_on)
     late: list[np.ndarray] = []
@@ -148,7 +148,7 @@ def lateness(layout: Layout, paces: Paces) -> np.ndarray:
 
 
 def _mean(weights: np.ndarray, late: list[np.ndarray]) -> np.ndarray:
-    """By weights [K, N], of K times [2, N]. [2, N]"""
+    """The mean of K arrays [2, N] by weights [K, N]. [2, N]"""
     total = np.maximum(weights.sum(axis=0), 1e-12)
     return np.asarray((weights[:, None] * np.array(late)).sum(axis=0) / total)
 
@@ -177,7 +177,7 @@ class Reached:
     share: np.ndarray
 
     def ages(self, measured: MeasuredSpan) -> Ages:
-        """Of results, over a part of a run."""
+        """The ages of results over a part of a run."""
         return result_ages_s(self.layout, self.offered, self.reached, self.share, measured)
 
     def per_s(self, ages: Ages, measured: MeasuredSpan) -> np.ndarray:
@@ -202,7 +202,7 @@ class Results(NamedTuple):
 
 
 def results(state: Reached, ages: Ages, measured: MeasuredSpan) -> tuple[Results, Results]:
-    """Those of a run, and those that it would have if nothing took time to fill."""
+    """The results of a run, and those that it would have if nothing took time to fill."""
     lasting = Results(state.per_s(ages, measured), ages.results_s[:2])
     until_n = _until(state, ages)
     early_n = 1.0 - held_back(until_n, measured)

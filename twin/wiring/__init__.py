@@ -1,1 +1,1 @@
-"""From a deployment to the mechanisms that run it."""
+"""Builds the mechanisms that run a deployment."""

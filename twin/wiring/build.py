@@ -1,4 +1,4 @@
-"""From a deployment to the mechanisms that run it: tasks on processors, inboxes, ports, network cards, brokers."""
+"""Builds the mechanisms that run a deployment: tasks on processors, inboxes, ports, network cards, brokers."""
 
 from __future__ import annotations
 

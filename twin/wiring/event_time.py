@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def prepare(wiring: Wiring) -> None:
-    """Who has which key groups, before there are streams."""
+    """Assigns key groups to replicas, before there are streams."""
     world, times = wiring.world, wiring.event_times
     for name in times.timed:
         owners = world.owners[name] = Ownership(world.key_groups[name])
@@ -149,12 +149,12 @@ class Shared:
 
     @property
     def replicas(self) -> list[ComputeLogic]:
-        """As they are now."""
+        """The present replicas."""
         logics = [task.logic for task in self.wiring.world.tasks[self.name]]
         return [logic for logic in logics if isinstance(logic, ComputeLogic)]
 
     def start(self) -> None:
-        """By the rates that the job is to have; and then by those that it has."""
+        """Chooses the form by the expected rates, and later by the measured ones."""
         self.form = self.cheaper(self.wiring.job.rates[self.name].in_per_s)
         for each in self.replicas:
             each.forms.become([(-math.inf, self.form)])

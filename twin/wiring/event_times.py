@@ -29,11 +29,11 @@ class EventTimes:
 
     @cached_property
     def heeding(self) -> set[str]:
-        """Those and all that their tuples come from."""
+        """The names of operators over event time, and of all operators before them."""
         return set(self.timed).union(*(self.query.ancestors(name) for name in self.timed))
 
     def panes(self, name: str) -> Panes | None:
-        """Of an operator over event time; None for one that keeps its state forever."""
+        """The panes of an operator over event time; None for one that keeps its state forever."""
         operator = self.query.operator(name)
         windows: tuple[EventWindow, ...] = getattr(operator, "windows", ())
         if operator.hands_over == "partials":
@@ -50,14 +50,14 @@ class EventTimes:
         return tuple(getattr(producer, "windows", ()))
 
     def sides(self, name: str) -> list[tuple[EventWindow, ...]]:
-        """By input of a consolidate, the windows that come whole; none where its own panes come."""
+        """The windows that come whole on each input of a consolidate; none where its own panes come."""
         own, sent = self.panes(name), [self._sent(stream) for stream in self.query.inputs(name)]
         assert own is not None
         return [() if windows == (as_window(own),) else windows for windows in sent]
 
     @cached_property
     def finest(self) -> Panes:
-        """Of which all panes are made."""
+        """The panes of which all other panes are made."""
         found = [panes for name in self.timed if (panes := self.panes(name)) is not None]
         return panes_of([as_window(panes) for panes in found]) if found else Panes(US_PER_S, 0)
 

@@ -45,7 +45,7 @@ class Network:
         return nic
 
     def paths(self, start: Location, ends: Sequence[Location], inboxes: Sequence[Inbox], size: float) -> Paths:
-        """From a place to all receivers of a stream. The sequences may grow later, for new paths."""
+        """The paths from a place to all receivers of a stream. The sequences may grow later, for new paths."""
         remote_s = self._serialise_s(size)
         send_s = [0.0 if end.host == start.host else remote_s for end in ends]
         if len(inboxes) < len(ends):  # a common queue: its tuples may be taken on any socket
@@ -57,7 +57,7 @@ class Network:
         )
 
     def path(self, start: Location, end: Location, inbox: Inbox, size: float) -> Path:
-        """From a place to an inbox at another, for tuples of `size` bytes."""
+        """The path from a place to an inbox at another place, for tuples of `size` bytes."""
         send_s, fetch_s = self.costs_s(start, end, size)
         if start.host == end.host:
             return Path(inbox, None, 0.0, size, send_s, fetch_s)

@@ -112,7 +112,7 @@ def room_of(wiring: Wiring, each: Stream) -> int:
 
 
 def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool | Buffer], room: int) -> list[Inbox]:
-    """Where receivers get a stream. Tasks are told."""
+    """The inboxes of the receivers of a stream. Tasks register them."""
     edge = wiring.job.edge(each)
     side = wiring.job.inputs(each.consumer).index(edge)
     beyond_s = edge.service_s - wiring.job.components[edge.consumer].service_s

@@ -108,7 +108,7 @@ def _becomes(wiring: Wiring, stage: Stage) -> tuple[float, float]:
 
 
 def _selective(wiring: Wiring, component: Component) -> tuple[float, int] | None:
-    """Of a join by selectivity: that, and its number of sides."""
+    """The selectivity of a join that has one, and its number of sides."""
     does = component.operator.mechanism
     if not isinstance(does, Matching) or not does.selectivity:
         return None

@@ -75,7 +75,7 @@ class Wiring:
             )
 
     def processors_of(self, host: str) -> list[Processor]:
-        """Those of a host's sockets that were ever used."""
+        """The processors of a host's sockets that were ever used."""
         return [each for location, each in self.world.processors.items() if location.host == host]
 
     def tasks_on(self, host: str) -> list[Task]:

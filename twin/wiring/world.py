@@ -59,11 +59,11 @@ class World:
     ledger: Ledger = field(default_factory=Ledger)
 
     def every_task(self) -> list[Task]:
-        """Of all operators."""
+        """The tasks of all operators."""
         return [task for tasks in self.tasks.values() for task in tasks]
 
     def history(self) -> History:
-        """Of operators over event time; the run goes on writing it."""
+        """The history of operators over event time, which the run goes on writing."""
         far_us = {
             name: [task.logic.watermark_us for task in self.tasks[name] if isinstance(task.logic, TimedLogic)]
             for name in self.owners

@@ -78,7 +78,7 @@ class Answers:
     version: str = ""
 
     def saved(self) -> dict[str, Any]:
-        """By the file in which `from_folder` looks for it."""
+        """The answers by the file in which `from_folder` looks for them."""
         files = {
             "job_jobs_id.json": self.job,
             "job_jobs_id_plan.json": self.plan,

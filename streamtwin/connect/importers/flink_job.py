@@ -15,9 +15,9 @@ from twin.errors import BadInput
 COUNTERS = ("read-records", "write-records", "read-bytes", "write-bytes")
 STATES = ("accumulated-busy-time", "accumulated-backpressured-time", "accumulated-idle-time")
 VERSIONS = ((1, 13), (3, 0))
-"""From the first on, and before the second."""
+"""The first known version, and the first one that is not known."""
 SOUND = 0.1
-"""By how much the time in all states may differ from the time that passed."""
+"""Largest relative difference between the time in all states and the time that passed."""
 
 
 @dataclass(frozen=True, slots=True)

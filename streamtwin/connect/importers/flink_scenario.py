@@ -32,7 +32,7 @@ BANDWIDTH_MBPS, LATENCY_MS = 10_000.0, 0.1
 SLOWED = 0.05
 """A source that is backpressured for more of its time delivers less than it is offered."""
 UNEVEN = 1.1
-"""Of the mean, what the busiest replica gets where keys are unevenly spread."""
+"""Multiple of the mean input from which on the busiest replica shows that keys are uneven."""
 ONE_FOR_ONE = 0.01
 """Counters of input and output are read at different moments: ratios this near to 1 are 1."""
 BUFFER = "taskmanager.memory.segment-size"
@@ -41,7 +41,7 @@ CAPACITY = {
     "channel_buffers": ("taskmanager.network.memory.buffers-per-channel", 2.0),
     "gate_buffers": ("taskmanager.network.memory.floating-buffers-per-gate", 8.0),
 }
-"""Of the profile: the key of Flink's configuration, and its own default."""
+"""By value of the profile: the key of Flink's configuration, and Flink's default."""
 
 
 @CLOSED

@@ -10,7 +10,7 @@ import numpy as np
 from streamtwin.connect.importers.flink_job import FlinkJob, Vertex
 
 JOINS = re.compile("CoGroup|Join")
-"""In the description of a window: it joins; several inputs of another are one stream."""
+"""Words in the description of windows that join; several inputs of other windows are one stream."""
 SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 
 

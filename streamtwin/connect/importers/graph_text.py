@@ -24,7 +24,7 @@ _SPACE = re.compile(r"\s*")
 
 @dataclass(frozen=True, slots=True)
 class GraphEdge:
-    """From `start` to `end`, as written."""
+    """An edge from `start` to `end`, by their names in the text."""
 
     start: str
     end: str

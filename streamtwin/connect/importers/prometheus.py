@@ -111,7 +111,7 @@ def _run(name: str, everything: Sequence[dict[str, Any]], where: str) -> Measure
 
 
 def _subtasks(series: Mapping[tuple[str, str, str], Sequence[Mapping[str, Any]]]) -> dict[str, int]:
-    """Of what is summed over subtasks: the fewest of any metric of an operator."""
+    """The number of subtasks by operator: the fewest of any of its metrics."""
     found: dict[tuple[str, str], set[str]] = {}
     for (metric, of, _), group in series.items():
         if MEANINGS[metric].column in FLOWS and SUBTASK in group[0]:
@@ -162,7 +162,7 @@ def _growth(group: Sequence[Mapping[str, Any]], where: str) -> float:
 
 
 def together(found: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """By column; where a counter and a gauge say the same, the counter."""
+    """Sums or means by column; where a counter and a gauge measure the same, the counter."""
     ordered = sorted(found, key=lambda metric: MEANINGS[metric].counter)
     return {
         MEANINGS[metric].column: sum(found[metric]) if MEANINGS[metric].summed else fmean(found[metric])

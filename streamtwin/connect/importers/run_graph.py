@@ -162,7 +162,7 @@ def _last(records: RunRecords) -> list[OperatorRecord]:
 
 
 def _keys(records: RunRecords) -> dict[str, KeySkew]:
-    """Of operators that are dealt their input by key."""
+    """The key skew of operators with keyed input."""
     keyed = [each for each in records.operators if each.kind in KEY_FIELDS]
     counting = [each for each in keyed if not BY_KIND[each.kind].joins and each.fields.text("windowPolicy") == "count"]
     return {each.name: each.fields.choice(KEY_FIELDS[each.kind], KEYS) for each in keyed if each not in counting}

@@ -219,7 +219,7 @@ def _streams(
 def _disagreements(
     operators: list[OperatorRecord], hosts: Mapping[str, HostRecord], edges: tuple[GraphEdge, ...]
 ) -> list[str]:
-    """Where the counts on the edges to hosts differ from the reports. The reports win: each names its own host."""
+    """Notes where counts on the edges to hosts differ from the reports. The reports win, as each names its own host."""
     counts: Counter[tuple[str, str]] = Counter()
     for edge in edges:
         ends = (edge.start, edge.end) if edge.end in hosts else (edge.end, edge.start)

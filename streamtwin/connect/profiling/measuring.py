@@ -123,7 +123,7 @@ def _as_profiled(operator: AnyOperator, found: OperatorProfile, percentile: floa
 def _inputs_per_s(
     deployment: Deployment, operator: AnyOperator, emitted_per_s: Mapping[str, float]
 ) -> dict[str, float]:
-    """By producer that emits anything; of a source, what arrives at its broker, by its own name."""
+    """Rates of input by producer that emits anything; for a source, the rate at its broker, by its own name."""
     name = operator.name
     if operator.is_source:
         return {name: deployment.workload.arrivals[name].mean_rate_per_s}

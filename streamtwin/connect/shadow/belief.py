@@ -75,7 +75,7 @@ def _offered(window: Window, source: str) -> float | None:
 
 
 def _costs_s(given: Scenario, windows: Sequence[Window]) -> dict[str, float]:
-    """By operator that is measured."""
+    """CPU seconds a tuple by measured operator."""
     known = given.engine, given.query
     base_s = {each.name: known[0].service_s(known[1], each) for each in given.query.operators}
     explicit = with_costs(given, base_s)

@@ -12,7 +12,7 @@ from twin.scenario import Scenario
 STEPS = 12
 """Times ahead that are looked at; the crossing is then found between two of them."""
 GRAIN = 0.01
-"""Of the time ahead, to which it is found."""
+"""Precision of the forecast time, as a share of the time ahead."""
 
 
 @dataclass(frozen=True, slots=True)

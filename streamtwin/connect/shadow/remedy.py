@@ -19,17 +19,17 @@ from twin.simulation import simulate
 
 OPTIMIZER, OBJECTIVE, BUDGET = "local-search", "e2e_latency_s", 300
 HEAD_ROOM = 0.05
-"""That a move should leave at the rates for which it is made."""
+"""Head room that a move should leave at the rates for which it is made."""
 MOST_MOVES = 3
 SHARES = (1.0, 0.3)
-"""Of the time from the backpressure to the end of what is looked at: what a move should bear, the most first."""
+"""Shares of the time from the backpressure to the end of the forecast that a move should bear, the largest first."""
 MOST_CPU_S = 20.0
-"""Of a run that a remedy is checked with, about."""
+"""Most CPU seconds of a run that checks a move."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
-    """Of an operator's replicas; names of places, a replica each."""
+    """A move of an operator's replicas. Places are names, one for each replica."""
 
     operator: str
     before: tuple[str, ...]
@@ -37,7 +37,7 @@ class Relocation:
 
     @property
     def words(self) -> str:
-        """As in "moving work from a to b"."""
+        """The move in words, such as "moving work from a to b"."""
         return f"moving {self.operator} from {_listed(self.before)} to {_listed(self.after)}"
 
 
@@ -80,7 +80,8 @@ def _fewest_moves(scenario: Scenario) -> ExecutionPlan | None:
 
 
 def backpressured(scenario: Scenario, plan: ExecutionPlan) -> bool | None:
-    """In a simulated run at the scenario's rates; None if that would take too long, or cannot be."""
+    """Whether a simulated run at the scenario's rates is backpressured; None if it would take too long or is not
+    possible."""
     planned = scenario.with_plan(plan)
     try:
         if estimate(planned).cpu_s > MOST_CPU_S:

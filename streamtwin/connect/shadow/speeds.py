@@ -30,7 +30,7 @@ def speeds_of(scenario: Scenario, window: Window, least: Mapping[str, float]) ->
 def _factor(
     scenario: Scenario, window: Window, host: str, busy: Mapping[str, float], least: Mapping[str, float]
 ) -> float:
-    """By how much faster than at least all replicas on a host were, so that they used what it was measured to use."""
+    """The factor on the speeds in `least` with which all replicas on a host use the CPU that was measured."""
     there = {name: sum(place.host == host for place in scenario.plan.locations(name)) for name in busy}
     slowest = sum(count * busy[name] * least[name] for name, count in there.items())
     fastest = sum(count * busy[name] * max(1.0, least[name]) for name, count in there.items())

@@ -42,7 +42,7 @@ def trend(times_s: Sequence[float], rates_per_s: Sequence[float], now_s: float) 
 
 
 def _half_width(x: np.ndarray, residuals: np.ndarray) -> float:
-    """Of the slope, by the scatter about the line."""
+    """Half the interval of the slope, by the scatter about the line."""
     from scipy import stats
 
     free = len(x) - 2

@@ -44,7 +44,7 @@ def parsed(file: str, content: bytes) -> list[WindowSample]:
 
 
 def windows_of(series: Sequence[Series], window_s: float) -> Iterator[Window]:
-    """Of series in the order of their windows."""
+    """The windows of series, in order."""
     for start_s, group in groupby(series, key=lambda each: each.start_s):
         yield _window(start_s, window_s, group)
 

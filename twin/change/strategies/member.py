@@ -37,7 +37,7 @@ class Member:
 
     @property
     def seats(self) -> list[Location | None]:
-        """Where its replicas are, by index of the fan."""
+        """The places of its replicas, by index of the fan."""
         seats = zip(self.fan.slots, self.fan.places, strict=True)
         taken = [place if isinstance(receiver, Task) else None for receiver, place in seats]
         while taken and taken[-1] is None:

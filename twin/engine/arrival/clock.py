@@ -49,7 +49,7 @@ class RecordedClock:
 
 
 ROUNDING = 1e-9
-"""Of a gap: a record that is due so soon has come."""
+"""Share of a gap within which a due record counts as arrived."""
 SILENT_PER_S = 1e-200
 """A rate at which no record comes: its gaps would be longer than numbers can be."""
 

@@ -57,7 +57,7 @@ class AlignedKeys:
         return np.asarray(sent / sent.sum())
 
     def receivers(self) -> np.ndarray:
-        """By key group of the producer, where what it sends goes, all tuples together; rows sum to 1. [G, K]"""
+        """Share of the output of each producer key group that goes to each consumer key group; rows sum to 1. [G, K]"""
         return np.asarray(self.share * self.together + (1.0 - self.share) * self.consumer.own)
 
     def weights(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Of how many keys records have to be, so that a given share of their combinations are of one key."""
+"""The number of keys with which a given share of the combinations of records have the same key."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Chooser:
         self._sent = [0] * groups.places
 
     def choose(self, group: int) -> int:
-        """Of a record of a key group."""
+        """The replica for a record of a key group."""
         first, second = self._groups.owner[group], self._groups.second[group]
         chosen = first if self._sent[first] <= self._sent[second] else second
         self._sent[chosen] += 1

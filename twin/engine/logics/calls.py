@@ -145,7 +145,7 @@ class CallLogic(Logic):
     # what it holds, and what is counted ------------------------------------------------------------------------------
 
     def pending(self) -> list[Record]:
-        """It will be asked again."""
+        """The records whose calls will be made again."""
         waiting = [record.copy() for record in self.flying.values()]
         return waiting if self.stuck is None else [*waiting, self.stuck.copy()]
 
@@ -154,7 +154,7 @@ class CallLogic(Logic):
         return len(self.flying) + (self.stuck is not None)
 
     def in_service(self) -> int:
-        """In service, or waiting for an answer."""
+        """Number of records in service or waiting for an answer."""
         return self.station.in_service + self.away()
 
     def ended(self) -> int:

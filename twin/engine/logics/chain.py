@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ChainSteps(Logic):
-    """From the first to the last. What a record becomes is for those to say who take it through them."""
+    """The logics of a chain, from the first to the last. Subclasses say how records pass through them."""
 
     def __init__(self, steps: list[ChainStep]) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class ChainSteps(Logic):
 
 
 class ChainLink(Outlet):
-    """From one logic to the step of that number; after the last, to where the station's tuples leave."""
+    """The outlet from one logic to the next step; after the last, to the station's output."""
 
     def __init__(self, chain: Chain, number: int) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class Arrivals(Outlet):
         self.sink = sink
 
     def send(self, record: Record) -> None:
-        """It has been served by all: it counts."""
+        """Counts a record that all steps have served."""
         self.sink.emit(record, record.at_s)
 
 

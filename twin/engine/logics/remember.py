@@ -49,7 +49,7 @@ class RememberLogic(SelectLogic):
         return float(len(self.seen_s))
 
     def held_bytes(self) -> float:
-        """Of the states of the keys that live."""
+        """Bytes of the states of keys that have not expired."""
         return self.live() * self.bytes_each
 
     def held_keys(self) -> list[tuple[list[int], float]]:

@@ -34,7 +34,7 @@ class CommittingSink(SinkLogic):
         return self.made
 
     def complete(self, kept: object, now_s: float) -> None:
-        """Those are seen, now."""
+        """Counts the committed results at this time."""
         assert isinstance(kept, int)
         while self.waiting and self.waiting[0][0] <= kept:
             _, record = self.waiting.popleft()

@@ -40,7 +40,7 @@ class ReplayableSource(SourceLogic):
         return self.forgotten + len(self.log) - (1 if again else 0)
 
     def complete(self, kept: object, now_s: float) -> None:
-        """It will not read them again."""
+        """Forgets records that will not be read again."""
         assert isinstance(kept, int)
         del self.log[: kept - self.forgotten]
         self.forgotten = kept

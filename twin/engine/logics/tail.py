@@ -14,7 +14,7 @@ from twin.engine.record import Record
 
 
 class Onwards(Outlet):
-    """From one follower to that of a number; after the last, to where the station's tuples leave."""
+    """The outlet from one follower to the next; after the last, to the station's output."""
 
     def __init__(self, tail: Tail, number: int) -> None:
         super().__init__()

@@ -43,7 +43,7 @@ class EventRecord:
 
 
 class _Nowhere:
-    """Where tuples arrive that were on the network when a failure lost them."""
+    """Receives tuples that a failure lost while they were on the network."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -78,7 +78,7 @@ class Buffer:
         return []
 
     def know_keys(self, keys: KeyGroups, replica: int) -> None:
-        """It only waits for their state."""
+        """Does nothing: only their state is waited for."""
 
     def deliver(self, record: Record) -> None:
         """Takes a record, as a task would."""

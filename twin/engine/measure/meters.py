@@ -235,7 +235,7 @@ class Statistics:
             meter.joined(task, now_s)
 
     def left(self, operator: str, task: Task, now_s: float) -> None:
-        """It has lost a replica."""
+        """Notes that an operator has lost a replica."""
         for meter in self._meters(operator):
             meter.left(task, now_s)
 
@@ -327,7 +327,7 @@ class WayMeter:
         self._took_s = 0.0
 
     def row(self, start_s: float) -> dict[str, Any]:
-        """Of the period that began then; resets the meter."""
+        """The row of the period that began at `start_s`. Resets the meter."""
         tuples, took_s = self.way.tuples - self._tuples, self.way.took_s - self._took_s
         self._tuples, self._took_s = self.way.tuples, self.way.took_s
         return {"ends": self.ends, "start_s": start_s, "tuples": tuples, "took_s": took_s}

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 ERRORS = 2.0
-"""So many standard errors make an interval that holds the mean in about 95 of 100 runs."""
+"""Number of standard errors of an interval that holds the mean in about 95 of 100 runs."""
 FEWEST_BATCHES = 6
 """Fewer say nothing of how much they vary."""
 MOST_BATCHES = 24
 """More are only shorter, and depend on each other."""
 LARGE_ERROR = 0.1
-"""Of T, as a share of it: beyond, a run says that it has few results."""
+"""Relative error of T above which a run warns that it has few results."""
 DEPENDENT = (-0.25, 0.4)
 """Batches are too short whose correlation with the next is outside."""
 MICROS = 1e6
@@ -28,7 +28,7 @@ MICROS = 1e6
 
 @dataclass(frozen=True, slots=True)
 class StandardErrors:
-    """Those of T (results a second), and of the means of Lp and Le (seconds); None where nothing can be said."""
+    """Standard errors of T (results a second) and of the means of Lp and Le (seconds); None where they are unknown."""
 
     throughput_per_s: float | None = None
     processing_latency_s: float | None = None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class HashPartitioner(Partitioner):
-    """By key groups, whose replicas and shares may change; or to the less loaded of two choices."""
+    """Chooses replicas by key group, or the less loaded of two. Owners and shares of key groups may change."""
 
     gives_keys = True
 
@@ -52,7 +52,7 @@ class HashPartitioner(Partitioner):
 
 
 class AlignedPartitioner(HashPartitioner):
-    """By the key group that a record was of at the producer, which knows those that it goes to."""
+    """Chooses replicas by a record's key group at the producer, through the pattern between key groups."""
 
     def __init__(self, aligned: AlignedKeys, producer: object, draws: Draws, first: int = 0) -> None:
         self._aligned = aligned

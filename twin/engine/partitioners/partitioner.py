@@ -42,7 +42,7 @@ class Partitioner:
         return shares
 
     def another(self, draws: Draws, producer: object) -> Partitioner:
-        """That of another producer replica, which has random numbers of its own."""
+        """The partitioner of another producer replica, which has its own random numbers."""
         return Partitioner(list(self.weights), self.copies)
 
     def parts(self, record: Record) -> Iterable[tuple[int, Record]]:
@@ -68,7 +68,7 @@ class SharedQueue(Partitioner):
 
 
 class RandomPartitioner(Partitioner):
-    """By shares of the replicas; one uniform number a record, if there are several that have one."""
+    """Chooses replicas by their shares, with one uniform number for each record if several replicas have a share."""
 
     def __init__(self, weights: Sequence[float], draws: Draws, first: int = 0) -> None:
         self._draws = draws

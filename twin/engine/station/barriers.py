@@ -76,7 +76,7 @@ class Barriers:
 
     @property
     def waited_s(self) -> float:
-        """From the first barrier to the last."""
+        """Seconds from the first barrier to the last."""
         return self.station.env.now - self.since_s
 
     # a checkpoint --------------------------------------------------------------------------------------------------

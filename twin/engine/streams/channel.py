@@ -98,7 +98,8 @@ class Inbox:
 
 
 class Path:
-    """From one producer's host to one inbox: a network card with latency, a route of hops, or none within a host."""
+    """The way from a producer's host to an inbox: a network card with latency, a route of hops, or none within a
+    host."""
 
     __slots__ = ("bytes_each", "fetch_s", "inbox", "latency_s", "nic", "send_s")
 
@@ -236,7 +237,7 @@ class Port:
         return True
 
     def transfer(self, path: Path, record: Record) -> None:
-        """It leaves, and takes its credit along."""
+        """Sends a record, which takes its credit along."""
         inbox = path.inbox
         inbox.credits -= record.n
         inbox.sent += record.n
@@ -250,7 +251,8 @@ class Port:
 
 
 class Way:
-    """Of one stream, all replicas together. tuples: taken up so far; took_s: what it took all of them."""
+    """Counts of one stream, over all replicas. tuples: number of tuples taken up; took_s: the sum of their seconds on
+    the way."""
 
     def __init__(self) -> None:
         self.tuples = 0

@@ -45,7 +45,7 @@ class MatchCombiner(Combiner):
         self._know(share)
 
     def _know(self, share: float) -> None:
-        """Where all sides are whole, all keys are on each replica."""
+        """Notes the share of keys on this replica; if all sides are whole, it has all keys."""
         self.here = 1.0 if all(self.whole) else share
         sides, selectivity = len(self.whole), self.selectivity
         self.likeness = Likeness.of(keys_for(selectivity, sides) * self.here, sides) if selectivity else None
@@ -78,7 +78,7 @@ class MatchCombiner(Combiner):
 
 
 def _matches(sides: Sequence[HeldRecords]) -> Iterator[Result]:
-    """In the order of the first side's records, then of the second's, and so on."""
+    """The matches, in the order of the first side's records, then of the second's, and so on."""
     first, *others = sides
     by_key = [_by_key(side) for side in others]
     for key, born_s, taken_s in zip(*first, strict=True):
@@ -102,7 +102,8 @@ def _by_key(side: HeldRecords) -> dict[int, list[tuple[float, float]]]:
 
 
 def _measured(sides: Sequence[HeldRecords], n: int, draws: Draws) -> list[Result]:
-    """So many results of a record of each side at random. A short window may lack a side: it is a measured rate."""
+    """`n` results, each of a random record of each side. A short window may lack a side, as the rate is a measured
+    one."""
     present = [side for side in sides if side.keys]
     if not present:
         return []

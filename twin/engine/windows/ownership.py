@@ -96,7 +96,7 @@ class Ownership:
     # windows ---------------------------------------------------------------------------------------------------------
 
     def responsible(self, span: Span) -> np.ndarray:
-        """Who emits a window, by key group. [G]"""
+        """The replica that emits a window, by key group. [G]"""
         owner_g = self.keys.owners().copy()
         for cut in (*self.cuts, *self.leaving):
             owners = cut.new if cut.after(span) else cut.old

@@ -16,7 +16,7 @@ from twin.panes import Panes, Span, completed
 from twin.windows import EventWindow
 
 Merged = dict[Span, tuple[SpanContent, float, int]]
-"""By window: its content, the number of keys in the pieces that make it up, and the number of pieces."""
+"""By window: its content, the number of keys in its pieces, and the number of pieces."""
 
 
 class Pieces(SpanStore[Span]):
@@ -31,7 +31,7 @@ class Pieces(SpanStore[Span]):
 
     @property
     def first(self) -> int | None:
-        """Where the earliest piece begins."""
+        """The beginning of the earliest piece."""
         return min(self.held).start if self.held else None
 
     def add(self, place: Span, content: SpanContent) -> None:

@@ -37,7 +37,7 @@ class TimedSource(ReplayableSource):
         return super().plan(record) if self.replayable else SourceLogic.plan(self, record)
 
     def snapshot(self, again: bool) -> object:
-        """Where it is, and how far it has said it is."""
+        """Its progress, and the progress that it has announced."""
         return super().snapshot(again), self._newest_us, self._marked_us
 
     def complete(self, kept: object, now_s: float) -> None:

@@ -24,7 +24,7 @@ class Extent:
 
 
 def extent_of(window: Window) -> Extent:
-    """That of a window."""
+    """The extent of a window."""
     return Extent(float(window.size), float(window.slide), isinstance(window, TimeWindow))
 
 
@@ -50,7 +50,7 @@ class Trigger:
         """See Logic."""
 
     def origin(self) -> float:
-        """From where positions count that mean the same on another replica."""
+        """The origin of positions that mean the same on another replica."""
         raise NotImplementedError
 
     def snapshot(self) -> object:
@@ -110,7 +110,7 @@ class TimeTrigger(Trigger):
         self.boundary_s = 0.0
 
     def start(self) -> None:
-        """From now on."""
+        """Starts the trigger now."""
         env, slide_s = self.window.station.env, self.extent.slide
         self.boundary_s = (env.now // slide_s + 1.0) * slide_s
         self.alarm = Alarm(env, self._ring)

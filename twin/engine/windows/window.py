@@ -126,7 +126,7 @@ class WindowLogic(Logic):
         ]
 
     def _sizes(self) -> list[float]:
-        """Of a record in each of the contents, in bytes."""
+        """Bytes of a record in each of the contents."""
         if len(self.contents) == 1:
             return [self.tuple_bytes()]
         by_side = {inbox.side: inbox.tuple_bytes for inbox in self.station.inputs.inboxes}
