@@ -54,7 +54,7 @@ def grouped_bars(table: Mapping[str, Sequence[Any]], quantity: str) -> Figure:
 
 
 def _series(table: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, SeriesStyle, np.ndarray, np.ndarray, float]]:
-    """Of each series its name, its look, where its bars stand, their values, and their width."""
+    """The name, look, positions, values and width of the bars of each series."""
     groups, series = (list(dict.fromkeys(table[name])) for name in ("group", "series"))
     width = 0.8 / len(series)
     for number, (name, look) in enumerate(looks(series).items()):

@@ -14,12 +14,12 @@ from figures.svg import CHARACTER, HEATS, element, heat, label, picture, rectang
 BOX_PX = (152.0, 48.0)
 GAP_PX = (44.0, 12.0)
 HEAD_PX, PAD_PX = 24.0, 12.0
-"""Of a lane: the line with its name, and the space around its boxes."""
+"""Heights in a lane: of the line with its name, and of the space around its boxes."""
 LEGEND_PX = 34.0
 ROOMY_PX, MOST_GAP_PX = 860.0, 120.0
 """Few columns stand apart, up to this width and gap."""
 FITTED = (0.85, 1.75)
-"""By so much of its size may a picture be shrunk or enlarged: smaller cannot be read, larger looks coarse."""
+"""Smallest and largest scale of a picture: a smaller one cannot be read, a larger one looks coarse."""
 NAME_PX, NOTE_PX, BOLD = 13.0, 11.0, 1.1
 THIN_PX, THICK_PX = 1.2, 5.0
 METER_PX, SEEN_PX = 60.0, 0.5
@@ -101,7 +101,7 @@ def job_map(drawn: JobMap) -> str:
 
 
 def _tops(drawn: JobMap) -> tuple[list[float], float]:
-    """Where each lane begins, and where the last one ends."""
+    """The top of each lane, and the bottom of the last one, in pixels."""
     tops, at = [], 0.0
     for number in range(len(drawn.lanes)):
         columns = [box.column for box in drawn.boxes if box.lane == number]
@@ -175,7 +175,7 @@ def _shares(box: Box, place: Place) -> list[str]:
 
 
 def _wire(wire: Wire, places: Sequence[Place]) -> str:
-    """From the right of one box to the left of the other; over what is in between, where it leaps columns."""
+    """A line from the right of one box to the left of another; it passes above boxes in between."""
     start, end = places[wire.start], places[wire.end]
     if start.x >= end.x:
         return _upright(wire, start, end)

@@ -48,7 +48,7 @@ def _panel(axes: Axes, panel: Panel) -> None:
 
 
 def _legend(axes: Axes, title: str) -> None:
-    """Under the title, above the data."""
+    """Puts the legend under the title, above the data."""
     legend = axes.legend(title=title, ncols=3, fontsize=FONT_PT - 3, frameon=False, loc="lower left",
                          bbox_to_anchor=(0.0, 1.0), borderaxespad=0.1, columnspacing=1.0, handlelength=1.6)  # fmt: skip
     legend.get_title().set_fontsize(FONT_PT)

@@ -24,7 +24,7 @@ HEATS = (
     Heat(0.90, "#f3b063", "#222222"),
     Heat(float("inf"), "#b8322a", "#ffffff"),
 )
-"""From idle to full, in lightness as well as in hue: for colour-blind readers and printers."""
+"""Colours from idle to full, which differ in lightness as well as hue, for colour-blind readers and printers."""
 UNKNOWN = Heat(0.0, "#ffffff", "#222222")
 
 
@@ -74,7 +74,7 @@ def picture(width: float, height: float, title: str, *children: str, style: str 
 
 
 def shortened(words: str, width: float, font_px: float) -> str:
-    """As much of the words as fits, with an ellipsis where some are left out."""
+    """The words that fit into `width`, with an ellipsis if some are left out."""
     fits = max(2, int(width / (font_px * CHARACTER)))
     return words if len(words) <= fits else f"{words[: fits - 1]}…"
 

@@ -50,7 +50,7 @@ class Panel(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """From values to pixels below the upper end; ticks: where lines are drawn."""
+    """Converts values to pixels below the upper end. ticks: values at which lines are drawn."""
 
     low: float
     high: float
@@ -58,7 +58,7 @@ class Axis(NamedTuple):
     logarithmic: bool
 
     def pixels(self, value: float) -> float:
-        """From the upper end."""
+        """Pixels of a value below the upper end."""
         if self.logarithmic:
             value = max(value, self.low)
             share = math.log(value / self.low) / math.log(self.high / self.low)
@@ -68,7 +68,7 @@ class Axis(NamedTuple):
 
 
 Across = Callable[[float], float]
-"""From simulated seconds to pixels from the left."""
+"""Converts simulated seconds to pixels from the left."""
 
 
 def time_line(panel: Panel) -> str:
@@ -100,7 +100,7 @@ def time_line(panel: Panel) -> str:
 
 
 def axis_of(panel: Panel) -> Axis:
-    """From 0 up, or logarithmic where values differ much and all are above 0."""
+    """An axis from 0 up, or a logarithmic one if values differ much and all are above 0."""
     values = [each for line in panel.series.values() for each in line if each is not None]
     high = panel.top or max(values, default=0.0) or 1.0
     low = min(values, default=0.0)

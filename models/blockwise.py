@@ -14,7 +14,7 @@ BLOCK = 1024
 PRODUCTS = 2**18
 """Multiplications that a library of linear algebra does not spread over threads: here each network is a thread."""
 LEAK = np.float32(0.01)
-"""Of `flax.linen.leaky_relu`."""
+"""Slope of `flax.linen.leaky_relu` below 0."""
 
 Layers = tuple[tuple[np.ndarray, np.ndarray], ...]
 """Kernel and bias of each linear layer of an MLP."""
@@ -49,7 +49,7 @@ def _with_zero(table: np.ndarray) -> np.ndarray:
 
 
 def mlp(layers: Layers, x_NxF: np.ndarray, *, linear_end: bool) -> np.ndarray:
-    """As models.layers.MLP."""
+    """Computes what models.layers.MLP computes."""
     for index, (kernel, bias) in enumerate(layers):
         x_NxF = product(x_NxF, kernel)
         x_NxF += bias
@@ -59,7 +59,7 @@ def mlp(layers: Layers, x_NxF: np.ndarray, *, linear_end: bool) -> np.ndarray:
 
 
 def leaky(x_NxD: np.ndarray) -> np.ndarray:
-    """In its place."""
+    """Computes a leaky ReLU in place."""
     return np.maximum(x_NxD, x_NxD * LEAK, out=x_NxD)
 
 

@@ -22,7 +22,7 @@ from twin.metrics import BINARY_METRICS, METRICS
 
 GATES = (0.0, 0.25, 0.5, 0.75, 1.0)
 SHARE = 0.9
-"""Of the rows that an interval is to hold."""
+"""Share of the rows that an interval should hold."""
 FEWEST = 10
 """Rows of a kind that open a gate."""
 FEW = 30
@@ -114,7 +114,7 @@ def intervals(metrics: Sequence[str], scaling: Scaling, held: Judged, learned: J
 
 
 def _errors(metrics: Sequence[str], m: int, scaling: Scaling, rows: Judged) -> tuple[np.ndarray, ...]:
-    """Of a regression, [G] each: absolute log error, the members' spread, kind of plan."""
+    """Absolute log error of a regression, the members' spread, and the kind of plan. [G] each"""
     values_KxG = rows.values_KxGxM(metrics, scaling)[:, :, m]
     label_G = rows.labels_GxA[:, METRICS.index(metrics[m])]
     error_G = np.abs(values_KxG.mean(axis=0) - np.log(np.maximum(label_G, LABEL_FLOOR)))

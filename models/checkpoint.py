@@ -38,7 +38,7 @@ class CurveBody(Spec):
 
 
 class ManifestBody(Spec):
-    """Those entries of a manifest that are read again; of an ensemble that was not made by training, some lack."""
+    """The entries of a manifest that are read. Some are missing if an ensemble was not made by training."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -22,7 +22,8 @@ from twin.atomic import new_file
 
 _HERE, _RATES, _KINDS = Path(__file__).parent, Path(rates.__path__[0]), Path(kinds.__path__[0])
 _FILES: tuple[str, ...] = ("encoding", "feature", "features", "graph", "job_columns", "perturbed_costs", "vectors")
-"""Of this package; of `twin`, its profiles, query, and everything of the kinds of operators and the rate model."""
+"""Source files of this package that decide the encoding. Files of `twin` are added: profiles, query, kinds, rate
+model."""
 
 _RAGGED = ("streams", "updates", "placements")
 
@@ -37,7 +38,7 @@ def code_version() -> str:
 
 
 def path_in(folder: Path, reprofiled: Reprofiled | None = None) -> Path:
-    """Where the encoding of the dataset in that folder, so seen, is, or would be."""
+    """The path of the encoding of a folder's dataset, under a profile if given, whether it exists or not."""
     seen = "" if reprofiled is None else f"-{reprofiled.name}"
     return folder / f"encoded-{code_version()}{seen}.npz"
 

@@ -23,7 +23,7 @@ from twin.rates.answer import RateAnswer
 from twin.rates.placements import Placements
 
 Columns = Mapping[str, np.ndarray]
-"""By name, one value a row."""
+"""Columns by name, with one value for each row."""
 
 WORDS = ("function", "literal_type", "value_type", "group_by", "key_type")
 """Fields of operators' specs that hold a word."""
@@ -35,7 +35,7 @@ HARDWARE = {
 }
 """Columns of hosts that do not depend on the plan, and the fields of a host that they come from."""
 LOADS = ("cpu_load", "network_load", "memory_load", "tasks")
-"""Those that do: shares of a host's CPU, outgoing bandwidth and RAM that the nominal flow takes, and its replicas."""
+"""Columns of a host that depend on the plan: shares of CPU, outgoing bandwidth and RAM in use, and its replicas."""
 
 OPERATOR_PHYSICS = (
     *("in_per_s", "out_per_s", "offered_pressure", "pressure", "service_s", "blocked"),
@@ -92,7 +92,7 @@ class JobColumns:
 
     @property
     def hardware(self) -> Columns:
-        """Of all hosts, in the cluster's order: what does not depend on the plan."""
+        """Columns of all hosts, in the cluster's order, that do not depend on the plan."""
         hosts = self.deployment.cluster.hosts
         return {name: np.array([float(getattr(host, field)) for host in hosts]) for name, field in HARDWARE.items()}
 

@@ -71,7 +71,7 @@ def on_scale(labels: np.ndarray, rates: np.ndarray, scale: LabelScale) -> np.nda
 
 
 def log_costs(values: np.ndarray, rates: np.ndarray, scale: LabelScale) -> np.ndarray:
-    """From regressions on their scale back to logarithms of costs."""
+    """Converts regressions from their scale back to logarithms of costs."""
     if scale == "log1p":
         values = _log(np.expm1(np.clip(values, 0.0, LOG_LIMIT)))
     if scale in RELATIVE:
@@ -99,7 +99,7 @@ def scaled(metrics: Sequence[str], labels_GxA: np.ndarray, rates_GxA: np.ndarray
 
 
 def scaling_of(metrics: Sequence[str], values_GxM: np.ndarray, scale: LabelScale) -> Scaling:
-    """From the `scaled` labels of the training rows alone. Raises BadInput as `require_learnable`."""
+    """The scaling from the `scaled` labels of the training rows. Raises BadInput as `require_learnable` does."""
     means, deviations = [], []
     for metric, column, yes_no in zip(metrics, values_GxM.T, binary(metrics), strict=True):
         require_learnable(metric, column, "training")

@@ -1,4 +1,4 @@
-"""From a dataset to a cost model: which networks are trained, on what, and how they are fine-tuned."""
+"""Makes a cost model from a dataset: which networks are trained, on what, and how they are fine-tuned."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _ensemble(
 
 
 def _wider(ranges: dict[str, list[float]], start: Ensemble | None) -> dict[str, list[float]]:
-    """Those of a training and of the one before it."""
+    """The ranges of a training and of the one before it together."""
     before = {} if start is None else start.manifest.get("ranges", {})
     both = {
         name: [each[name] for each in (ranges, before) if name in each] for name in dict.fromkeys([*ranges, *before])

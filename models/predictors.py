@@ -37,7 +37,7 @@ class Fitted(Protocol):
     def name(self) -> str: ...
 
     def predict(self, dataset: Dataset) -> Mapping[str, np.ndarray]:
-        """By metric, [G] costs in units, or probabilities, one a row of the dataset."""
+        """Costs in units, or probabilities, by metric, for every row of the dataset. [G]"""
 
     def save(self, folder: Path) -> None:
         """Writes itself to a folder, for its contestant's `load`."""
@@ -96,7 +96,7 @@ class Networks:
         metrics: Sequence[str] = METRICS,
         progress: Progress | None = None,
     ) -> FittedNetworks:
-        """By models.pipeline.train."""
+        """Trains by models.pipeline.train."""
         order = list(metrics) if self.settings.heads == "one" else ["all"]
         total = len(order) * self.settings.members
 
@@ -224,7 +224,7 @@ PREDICTORS: Mapping[str, Predictor] = {
     "flat-raw": BoostedTrees("Flat Vector (raw)", "flat", "raw", FLAT),
     "rates": RateModelAlone(),
 }
-"""By key, in the order of tables."""
+"""Predictors by key, in the order of tables."""
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ class Weights:
 
     @classmethod
     def of(cls, config: NetworkConfig, parameters: Parameters) -> Weights:
-        """From the parameters of `models.gnn.CostNetwork`."""
+        """The weights in the parameters of `models.gnn.CostNetwork`."""
         kinds = NODE_TYPES if config.hosts else NODE_TYPES[:HOST]
         placed = "flow" if config.phase_weights == "shared" else "placed"
         return cls(

@@ -117,7 +117,7 @@ class _Loop:
         return TrainState(own, adamw(self.settings.clip, self.settings.weight_decay).init(own))
 
     def shuffled(self, seed: int) -> Iterator[Example]:
-        """As many batches as there are steps, pass after pass over the training rows in ever new order."""
+        """A batch for each step, in passes over the training rows, each in a new order."""
         order = stream(seed, "shuffle")
         passes = (self._examples(order.permutation(self.data.train)) for _ in itertools.count())
         return itertools.islice(itertools.chain.from_iterable(passes), self.steps)

@@ -52,7 +52,7 @@ class TreeRows(NamedTuple):
     rates_N: np.ndarray
 
     def known(self) -> TreeRows:
-        """Those with a label."""
+        """The rows with a label."""
         return TreeRows(*(array[~np.isnan(self.label_N)] for array in self))
 
 

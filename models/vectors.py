@@ -28,7 +28,7 @@ LEAST = 1e-12
 """What a rate is taken as where something is divided by it."""
 OVER: Mapping[str, Callable[[np.ndarray], float]] = {"min": np.min, "mean": np.mean, "max": np.max, "sum": np.sum}
 UNITS = {"cpu": "%", "ram": "MB", "network_bandwidth": "Mbit/s", "network_latency": "ms"}
-"""Of the hardware."""
+"""Units of the hardware's columns."""
 WINDOWED: Mapping[str, tuple[str, str]] = {
     "in": ("1/s", "input rate"),
     "content": ("tuples", "in the window at an evaluation"),
@@ -79,7 +79,7 @@ class VectorEntry:
 
 
 def _over(how: str, column: str, kind: str | None = None) -> Read:
-    """Of the operators, or those of one kind."""
+    """Reads a column over all operators, or those of one kind."""
 
     def read(view: View) -> float:
         values = view.operators[column] if kind is None else view.operators[column][view.kinds == kind]
@@ -93,7 +93,7 @@ def _over_hosts(how: str, column: str) -> Read:
 
 
 def _total(column: str) -> Read:
-    """Of all operators, added up one by one."""
+    """Reads the sum of a column over all operators."""
     return lambda view: sum(view.operators[column].tolist())
 
 
@@ -146,7 +146,7 @@ def _windows() -> list[VectorEntry]:
 
 
 def _of_window(view: View, row: int, name: str) -> float:
-    """Of one operator that has a window, by the names of WINDOWED."""
+    """A value of WINDOWED of an operator that has a window."""
     of = {column: values[row] for column, values in view.operators.items()}
     by_time = of["window_policy"] == "time"
     match name:

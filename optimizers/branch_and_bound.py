@@ -48,7 +48,7 @@ class Found(Generic[N]):
 
     @property
     def gap(self) -> float:
-        """By how much, relatively, the best there is may exceed what was found; inf if nothing was found."""
+        """Relative amount by which the optimum may exceed the best solution found; inf if none was found."""
         if self.best is None:
             return math.inf
         if self.bound <= self.best.bound:

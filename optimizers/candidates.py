@@ -25,7 +25,7 @@ AT_ONCE = 500
 NONE_SANE = "every plan looked at is predicted to fail or to be backpressured; this one lets the most through"
 P = TypeVar("P")
 Prefers = Callable[[np.ndarray], np.ndarray]
-"""Of plans [N, O, L], numbers [K, N] that come before the problem's objective; less is better."""
+"""Computes numbers [K, N] of plans [N, O, L] that rank before the problem's objective; less is better."""
 Judge = Callable[[Problem, Sequence[ExecutionPlan]], tuple[Estimated, np.ndarray]]
 """What a cost model says of plans, and what they are ranked by [K, N]; less is better."""
 
@@ -85,7 +85,7 @@ class KnownPlans(ABC, Generic[P]):
 
     @abstractmethod
     def plans(self, items: Sequence[P]) -> Sequence[ExecutionPlan]:
-        """As plans of the job."""
+        """The items as plans of the job."""
 
     def __len__(self) -> int:
         return len(self._items)
@@ -108,7 +108,7 @@ class KnownPlans(ABC, Generic[P]):
 
     @property
     def limits(self) -> ProgramLimits:
-        """Of a program, so that the problem's time is kept."""
+        """Limits of a program, so that the problem's time is kept."""
         return ProgramLimits(deadline=self.deadline, waits=None if self.problem.report is None else self._waits)
 
     def _waits(self, seconds: float) -> None:
@@ -116,7 +116,7 @@ class KnownPlans(ABC, Generic[P]):
         self.problem.tell("seconds of a program", int(seconds), best=best, bound=self.bound)
 
     def row(self, item: P) -> int | None:
-        """Of a plan, if it was looked at."""
+        """The row of a plan; None if it was not estimated."""
         return self._row.get(self.key(item))
 
     def look_at(self, items: Iterable[P]) -> None:
@@ -211,7 +211,7 @@ class Candidates(KnownPlans[np.ndarray]):
         return self.problem.space.deployable(self.problem.deployment, item)
 
     def plans(self, items: Sequence[np.ndarray]) -> Sequence[ExecutionPlan]:
-        """In the form that cost models read fastest."""
+        """The items as plans, in the form that cost models read fastest."""
         return as_plans(self.problem.deployment, np.stack(items))
 
     def solution(self, started_s: float, *, weighed: int = 0, rows: Container[int] | None = None) -> Solution:

@@ -58,7 +58,7 @@ def _better(
 
 
 def climb_on(candidates: Candidates, starts: Sequence[np.ndarray] = ()) -> None:
-    """From the best that is known, then from the starts. Does nothing if nothing is known."""
+    """Climbs from the best known plan, then from the starts. Does nothing without a known plan."""
     if len(candidates):
         climb(candidates, changes_of(candidates.problem), [candidates[candidates.best], *starts])
 

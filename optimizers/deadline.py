@@ -25,7 +25,7 @@ class Deadline:
 
     @classmethod
     def of(cls, seconds: float | None, stopped: Stopped = never) -> Deadline:
-        """From now on. seconds: None: as long as it takes."""
+        """A deadline from now on. seconds: None: no limit."""
         return cls(math.inf if seconds is None else time.perf_counter() + seconds, stopped)
 
     @property

@@ -68,7 +68,7 @@ class Problem:
             raise BadInput(f"seconds must be > 0, got {self.seconds}")
 
     def deadline(self) -> Deadline:
-        """From now on."""
+        """The problem's deadline, from now on."""
         return Deadline.of(self.seconds, self.stopped)
 
     def tell(
@@ -165,7 +165,7 @@ class Solution:
 
     @property
     def gap(self) -> float | None:
-        """By how much, relatively, the bound is better than what was found; None if nothing is proved."""
+        """Relative difference between the bound and the objective that was found; None if nothing is proved."""
         return None if self.bound is None or not self.objective else abs(self.bound / self.objective - 1.0)
 
 
@@ -174,7 +174,7 @@ class Optimizer(Protocol):
 
     @property
     def name(self) -> str:
-        """As in OPTIMIZERS."""
+        """The name in OPTIMIZERS."""
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput if the problem is not one that this optimizer can solve."""

@@ -59,7 +59,7 @@ class ProgramLimits:
 
     @property
     def options(self) -> dict[str, float]:
-        """As HiGHS calls them."""
+        """The limits under HiGHS's names."""
         left_s = min(self.seconds, max(self.deadline.left_s, SOON_S))
         nodes = {} if self.nodes is None else {"mip_max_nodes": self.nodes}
         return {"mip_rel_gap": self.gap, "mip_abs_gap": CLOSE, "time_limit": left_s, **nodes}
@@ -108,7 +108,7 @@ class Program:
         return np.arange(self.columns - size, self.columns).reshape(shape)
 
     def rows(self, *terms: Terms, low: np.ndarray | float = -math.inf, high: np.ndarray | float = math.inf) -> None:
-        """As many rows as the terms have: low <= their sum <= high."""
+        """Adds a constraint for each row of the terms: low <= their sum <= high."""
         first, of = terms[0]
         count = of.shape[0] if _sparse(of) else len(first)
         for columns, coefficients in terms:

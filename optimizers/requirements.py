@@ -67,7 +67,7 @@ class Requirements:
 
     @property
     def words(self) -> str:
-        """In a few words; empty if nothing is required."""
+        """The requirements in a few words; empty if nothing is required."""
         room = f"bears {self.factor:g} times the offered rates" if self.head_room else ""
         limits = [f"keeps {name} to at most {most_s:g} s" for name, most_s in self.at_most.items()]
         return ", ".join(filter(None, [room, *limits]))
@@ -77,7 +77,7 @@ NOTHING_MORE = Requirements()
 
 
 USUAL = 1.0
-"""Of a host that nobody gave a price: hosts are counted."""
+"""Price of a host without a given price, so that hosts are counted."""
 
 
 def priced(deployment: Deployment, prices: Mapping[str, float]) -> bool:
@@ -86,7 +86,7 @@ def priced(deployment: Deployment, prices: Mapping[str, float]) -> bool:
 
 
 def prices_h(deployment: Deployment, prices: Mapping[str, float]) -> np.ndarray:
-    """Of all hosts [H]. Raises BadInput for a price of a host that there is not."""
+    """The prices of all hosts [H]. Raises BadInput for the price of an unknown host."""
     hosts = deployment.cluster.hosts
     names = [host.name for host in hosts]
     for name in prices:
@@ -97,7 +97,7 @@ def prices_h(deployment: Deployment, prices: Mapping[str, float]) -> np.ndarray:
 
 
 def price_of(deployment: Deployment, plan: ExecutionPlan, prices: Mapping[str, float]) -> float:
-    """Of the hosts that a plan uses. Raises as `prices_h`."""
+    """The price of the hosts that a plan uses. Raises as `prices_h` does."""
     by_name = dict(zip((host.name for host in deployment.cluster.hosts), prices_h(deployment, prices), strict=True))
     used = {place.host for name in plan.placement for place in plan.locations(name)}
     return float(sum(by_name[name] for name in used))

@@ -23,7 +23,7 @@ from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 
 RISK_STEP = 0.05
-"""Of two plans that are both expected to fail, predicted probabilities closer than that say nothing."""
+"""Step of predicted probabilities of failure; smaller differences between two plans say nothing."""
 
 MARGIN = 0.03
 """Relative; where neither of two plans keeps up, predictions that differ by less say nothing, as what is overloaded on
@@ -64,7 +64,7 @@ class Estimated:
 
     @property
     def sane(self) -> np.ndarray:
-        """As of a `Candidate`. [N]"""
+        """Whether each plan is sane, as in `Candidate`. [N]"""
         runs = (self.backpressured < 0.5) & (self.success >= 0.5)
         return runs if self.fulfils is None else runs & self.fulfils
 
@@ -121,7 +121,7 @@ def estimate_with(
 
 
 def predicted(problem: Problem, plans: Sequence[ExecutionPlan], metrics: Sequence[str]) -> list[np.ndarray]:
-    """By metric, what the cost model says of the plans [N]. Raises ValueError if it says NaN."""
+    """The cost model's estimates of the plans, by metric [N]. Raises ValueError if one is NaN."""
     found = _asked(problem, plans, metrics)
     return [np.asarray(found[metric]) for metric in metrics]
 
@@ -205,7 +205,7 @@ def dealt_anew(problem: Problem, plan: ExecutionPlan) -> str:
 
 
 def said(*remarks: str) -> str:
-    """Those that are not empty, as one message."""
+    """The remarks that are not empty, as one message."""
     return "; ".join(filter(None, remarks))
 
 

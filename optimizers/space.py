@@ -220,7 +220,7 @@ def host_of_sockets(deployment: Deployment) -> np.ndarray:
 
 
 def replicas_of(deployment: Deployment) -> np.ndarray:
-    """Of the deployment's plan [O in data-flow order]."""
+    """Numbers of replicas in the deployment's plan, in data-flow order. [O]"""
     return np.array([deployment.plan.replicas(operator.name) for operator in deployment.query.topological])
 
 

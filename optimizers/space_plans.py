@@ -23,7 +23,7 @@ NOTHING = "no plan of the space was found ({words}); allow more hosts, pin fewer
 
 
 class SpacePlans:
-    """Of one job. Raises BadInput if the space names what the job does not have, or leaves numbers of replicas free."""
+    """The plans of one job. Raises BadInput if the space names unknown parts, or leaves numbers of replicas free."""
 
     def __init__(self, deployment: Deployment, space: Space) -> None:
         if space.free_replicas:
@@ -169,7 +169,7 @@ def _parted(replicas: int, sockets: int) -> np.ndarray:
 
 
 def _randomly_parted(replicas: int, sockets: int, rng: np.random.Generator, size: int) -> np.ndarray:
-    """So many of them, each equally likely. [size, sockets]"""
+    """`size` random divisions of replicas over sockets, each equally likely. [size, sockets]"""
     total = replicas + sockets - 1
     bars = np.sort(rng.random((size, total)).argsort(axis=1)[:, : sockets - 1], axis=1)
     return _between(bars, total)

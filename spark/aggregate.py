@@ -62,7 +62,8 @@ def labels(runs: DataFrame, operators: DataFrame) -> DataFrame:
 
 
 def _metric(metric: Metric) -> Column:
-    """Of a run's totals; a latency is null if there are no results (Spark raises on a division by zero)."""
+    """The column of a metric, from a run's totals. A latency is null without results (Spark raises on a division by
+    zero)."""
     sums = {name: F.col(name) for name in ("seconds", "results", "processing_s", "e2e_s", "arrived", "taken")}
     found: Column = metric.of(Totals(**sums, alive=~F.col("crashed")))
     return F.when(F.col("results") > 0, found) if metric.kind == "latency" else found

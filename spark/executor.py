@@ -127,7 +127,7 @@ def _tried(work: Callable[[Any], Any], item: Any) -> Any:
 
 
 def _last_line(error: Exception) -> str:
-    """Of a worker's traceback, what it ended with; else the first line of what the JVM says."""
+    """The last line of a worker's traceback; otherwise the first line of the JVM's message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     python = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception")) and "Caused by" not in line]
     return (python or lines or [type(error).__name__])[-1 if python else 0][:300]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FILES = "path STRING, modificationTime TIMESTAMP, length LONG, content BINARY"
 SAMPLES = "time_s DOUBLE, metric STRING, of STRING, labels STRING, value DOUBLE"
 PARTITIONS = "2"
-"""Of the state. A checkpoint keeps the number it began with."""
+"""Number of partitions of the state. A checkpoint keeps the number it began with."""
 CHECKED_S = 1
 """How often it is looked whether the stream has ended, or somebody wants it to."""
 
@@ -58,7 +58,7 @@ class Series(NamedTuple):
 
 
 Parse = Callable[[str, bytes], Sequence[WindowSample]]
-"""From the name of a file and what it holds."""
+"""Parses the samples in a file, given its name and content."""
 Note = Callable[[str], None]
 Told = Callable[[Sequence[Series]], None]
 """Given whole windows, oldest first; a batch that was interrupted comes again, so twice the same must be once."""
@@ -146,7 +146,7 @@ def _series(row: Row) -> Series:
 
 
 def _say_late(query: StreamingQuery, seen: int, note: Note) -> int:
-    """Of batches after `seen`; the last of them."""
+    """Notes late samples in batches after `seen`. Returns the number of the last batch."""
     for progress in query.recentProgress:
         if progress["batchId"] > seen:
             seen = progress["batchId"]

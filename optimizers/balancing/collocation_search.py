@@ -46,7 +46,7 @@ class _CollocationSearch:
     steps: int
 
     def best(self) -> np.ndarray:
-        """Of all local optima."""
+        """The best of all local optima."""
         worth, rng = self.worth, stream(0, "balancing.gathering")
         nothing_g = np.zeros(len(worth.balance.home_g), bool)
         best = here = self._descended(worth.balance.home_g, nothing_g)

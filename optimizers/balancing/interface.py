@@ -43,7 +43,7 @@ class Solver(Protocol):
 
     @property
     def name(self) -> str:
-        """As in SOLVERS."""
+        """The name in SOLVERS."""
 
     def solve(self, balance: Balance) -> Assignment:
         """Never raises for a valid balance: staying is always possible."""

@@ -42,7 +42,7 @@ class CollocationObjective:
 
     @cached_property
     def capacity(self) -> float:
-        """Of the nodes that stay."""
+        """Deviations of the nodes that stay."""
         return float(self.balance.capacity_h[~self.balance.marked_h].sum())
 
     @cached_property

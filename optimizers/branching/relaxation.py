@@ -58,7 +58,7 @@ class Relaxation:
         return bound_n, self._completed(ages)
 
     def _ages(self, place_no: np.ndarray) -> list[np.ndarray]:
-        """By operator, the least age of its results by where it is. [N, L] each"""
+        """The least age of each operator's results on each socket. [N, L] each"""
         found: list[np.ndarray] = []
         for o, streams in enumerate(self.job.inputs):
             age_nl = np.where(self._elsewhere(place_no[:, o]), HUGE_S, self.alone_ol[o])
@@ -88,7 +88,7 @@ class Relaxation:
         return np.asarray(np.tensordot(share, np.stack(sides), axes=1) + window_s + received)
 
     def _completed(self, ages: list[np.ndarray]) -> np.ndarray:
-        """Where each operator is at best, from the sinks up, given where its consumers are. [N, O]"""
+        """The best socket of each operator, given those of its consumers, from the sinks up. [N, O]"""
         place_no = np.zeros((len(ages[0]), len(ages)), np.int64)
         for o in reversed(range(len(ages))):
             cost_nl = ages[o].copy()

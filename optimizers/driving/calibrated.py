@@ -37,7 +37,7 @@ INSANE = 1.5
 PRIOR = 0.3
 """Standard deviation of a correction, relative to its coefficient."""
 NOISE = 0.1
-"""Of what the black box says, relative to the best plan known."""
+"""Relative noise of the black box's predictions, compared with the best known plan."""
 FAR, SELDOM = 3.0, 0.2
 """Plans that cost so many times the best count so much."""
 LEAST, MOST = -0.8, 3.0

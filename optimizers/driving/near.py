@@ -40,7 +40,7 @@ def terms(job: PlacementCoefficients, counts_nol: np.ndarray, *, end_to_end: boo
 
 
 def host_latency_s(job: PlacementCoefficients) -> np.ndarray:
-    """From host to host, 0 on the diagonal and where no route leads. [H, H]"""
+    """Seconds from host to host; 0 on the diagonal and where there is no route. [H, H]"""
     cluster = job.deployment.cluster
     hosts = [host.name for host in cluster.hosts]
     if not cluster.links:

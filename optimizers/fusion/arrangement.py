@@ -39,14 +39,14 @@ def possible(deployment: Deployment) -> tuple[Link, ...]:
 
 
 def within(fusion: Fusion, allowed: Collection[Link]) -> list[Link]:
-    """Of the allowed links, those within a component; the busiest first."""
+    """The allowed links within a component, the busiest first."""
     of, busy = fusion.component_of, sorted(fusion.job.transfers, key=lambda each: -each.rate_per_s)
     ends = [(each.producer, each.consumer) for each in busy]
     return [each for each in ends if each in allowed and of[each[0]] == of[each[1]]]
 
 
 def links_of(plan: ExecutionPlan) -> Links:
-    """Of the operators that a plan fuses."""
+    """The links between operators that a plan fuses."""
     return frozenset(ends for group in plan.fused for ends in pairwise(group))
 
 
@@ -95,7 +95,7 @@ class Arrangement(NamedTuple):
 
 
 def arranged(job: Deployment, plan: ExecutionPlan) -> Arrangement:
-    """That of a plan."""
+    """The arrangement of a plan."""
     return Arrangement(counts_of(job, plan), links_of(plan))
 
 
@@ -110,10 +110,10 @@ def gathered(job: Deployment, here: Arrangement, link: Link) -> Iterator[Arrange
 
 
 class Arrangements(KnownPlans[Arrangement]):
-    """Those that were looked at."""
+    """The arrangements that were estimated."""
 
     def key(self, item: Arrangement) -> Hashable:
-        """By places and links."""
+        """A key of its places and links."""
         return item.key
 
     def counts_of(self, item: Arrangement) -> np.ndarray:

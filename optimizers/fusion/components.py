@@ -27,7 +27,7 @@ def attribute_of(lineage: Lineage) -> str:
 
 
 def origins(job: FusionJob) -> dict[str, dict[str, Lineage]]:
-    """By operator, the lineage of each attribute of its input."""
+    """The lineage of each attribute of its input, by operator."""
     taken: dict[str, dict[str, Lineage]] = {}
     given: dict[str, dict[str, Lineage]] = {}
     for operator in job.topological:
@@ -145,7 +145,7 @@ class Fusion:
 
     @cached_property
     def component_of(self) -> dict[str, int]:
-        """By operator, the number of its component."""
+        """The number of its component, by operator."""
         return {name: number for number, each in enumerate(self.components) for name in each.operators}
 
     @property

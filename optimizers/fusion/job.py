@@ -182,7 +182,7 @@ class FusionJob(Spec):
 
     @cached_property
     def producers(self) -> dict[str, tuple[str, ...]]:
-        """Who sends to each operator."""
+        """The producers of each operator."""
         return {name: tuple(self.graph.predecessors(name)) for name in self.graph}
 
     @cached_property
@@ -197,5 +197,5 @@ class FusionJob(Spec):
 
     @property
     def rate_per_s(self) -> float:
-        """Of all transfers together."""
+        """Tuples a second of all transfers together."""
         return sum(transfer.rate_per_s for transfer in self.transfers)

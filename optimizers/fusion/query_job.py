@@ -48,7 +48,7 @@ def fusion_job(deployment: Deployment, keys: Names | None = None, passes: Names 
 
 
 def _keys(query: Query, given: Names) -> dict[str, tuple[str, ...]]:
-    """By operator that is split by key, its attributes."""
+    """The attributes of each operator that is split by key."""
     own: dict[str, tuple[str, ...]] = {
         each.name: tuple(sorted(attributes_of(query, each.name))) or (f"{each.name}.key",)
         for each in query.operators
@@ -96,7 +96,8 @@ def _passes(query: Query, given: Names, known: Iterable[str]) -> dict[str, froze
 def _needed(
     query: Query, keyed: Mapping[str, tuple[str, ...]], passed: Mapping[str, frozenset[str]]
 ) -> dict[str, frozenset[str]]:
-    """By operator, attributes that its input must have: its own keys, and those that it passes to who needs them."""
+    """Attributes that each operator's input must have: its own keys, and those that it passes on to operators that need
+    them."""
     needed: dict[str, frozenset[str]] = {}
     for operator in reversed(query.topological):
         later = frozenset[str]().union(*(needed[stream.consumer] for stream in query.outputs(operator.name)))

@@ -27,7 +27,7 @@ SPREAD = (0.01, 0.03, 0.1, 0.3, 1.0)
 """Where the tangents of a join touch: so far from the constant difference of its sides, in shares of how far placements
 can part them."""
 STEP = 1e-5
-"""Of a window's length, for differences."""
+"""Step of differences, as a share of a window's length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def served_s(job: PlacementCoefficients, more_o: np.ndarray, left_ol: np.ndarray
 def _chords(
     job: PlacementCoefficients, assignment: PlacementColumns, alone_ol: np.ndarray, end_to_end: bool
 ) -> list[list[Terms]]:
-    """By operator, what its streams add to its service and wait if they leave or come from elsewhere."""
+    """Terms by operator that its streams add to its service and wait if they come from or go to other hosts."""
     found: list[list[Terms]] = [[] for _ in job.names]
     for s, (start, end) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
         for o, need, terms in (
@@ -206,7 +206,7 @@ def _touching(before: np.ndarray, size_s: float, reach_s: float) -> list[np.ndar
 
 
 def _reach_s(alone_ol: np.ndarray, ways: Ways) -> float:
-    """By how much placements can make results older, roughly and at most."""
+    """A rough upper bound of the seconds by which placements can make results older."""
     latency_s = sum(float(np.max(np.abs(of))) for terms in ways.latency for _, of in terms[:1])
     return float(alone_ol.max(axis=1).sum()) + latency_s
 

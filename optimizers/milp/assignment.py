@@ -35,7 +35,7 @@ class PlacementColumns:
     allowed_ol: np.ndarray
 
     def shares_ol(self, values: np.ndarray) -> np.ndarray:
-        """Of every operator on every socket, in a solution."""
+        """Share of every operator on every socket, in a solution. [O, L]"""
         return np.asarray(values[self.place])
 
     def leaves(self, s: int, producer: int, each_l: np.ndarray) -> list[Terms]:

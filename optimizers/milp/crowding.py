@@ -17,7 +17,7 @@ from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.queueing import RHO_MAX
 
 LEFT = (0.9, 0.6, 0.35, 0.2, 0.1, 0.05)
-"""Where tangents touch: shares of what is left alone that are left at the load in question."""
+"""Points of tangents: shares of the free cores, above the least ones, that are left at that load."""
 FEW_LEFT = (0.6, 0.2, 0.05)
 """The same for programs of more than LARGE operators times sockets."""
 LARGE = 600
@@ -25,7 +25,7 @@ CARD = (0.5, 0.85)
 """Utilisations of a card where tangents touch."""
 STEP = 1e-5
 NEGLIGIBLE = 1e-3
-"""Of the unit of ages: cards that never take longer are left out."""
+"""Share of the unit of ages below which network cards are left out."""
 
 
 def crowd(

@@ -39,7 +39,7 @@ class HighestRate:
 
 
 def highest_rate(deployment: Deployment, space: Space, limits: ProgramLimits) -> HighestRate:
-    """By the linear loads of the rate model. limits: of each program."""
+    """The plan with the highest rate, by the linear loads of the rate model. limits: of each program."""
     factor, best = 1.0, HighestRate(0.0, None)
     below: RatePoint | None = None
     above: RatePoint | None = None
@@ -65,6 +65,6 @@ class RatePoint(NamedTuple):
 
 
 def _between(below: RatePoint, above: RatePoint) -> float:
-    """Where the load would be as wanted if it were a power of the rate, well inside the two."""
+    """The rate between the two points at which the load is as wanted, if it is a power of the rate."""
     along = math.log(USED / below.used) / math.log(above.used / below.used)
     return below.factor * (above.factor / below.factor) ** min(max(along, INSIDE), 1.0 - INSIDE)

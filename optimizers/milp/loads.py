@@ -43,7 +43,7 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """By stream, terms of its latency in seconds and of the seconds that a byte takes on links; by link, its load."""
+    """Terms of streams: latency in seconds, and seconds that a byte takes on links; and of links: their load."""
 
     latency: list[list[Terms]]
     per_byte: list[list[Terms]]
@@ -117,7 +117,7 @@ def _pairs(
 
 
 MEMORY = 1.0 - 1e-6
-"""Of what crashes a host; just below."""
+"""Share of the memory that crashes a host; just below 1."""
 
 
 @dataclass(frozen=True, slots=True)

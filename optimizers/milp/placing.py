@@ -67,7 +67,7 @@ USED = 0.99
 ROUGH, FEW = 1e-2, 50
 """Relative gap and nodes of programs where replicas may part."""
 BALANCE = 1e-3
-"""Of the price of the cheapest host, what a full utilisation costs where hosts are bought."""
+"""Cost of full utilisation where hosts are bought, as a share of the price of the cheapest host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,5 +134,5 @@ class Placing:
         return ProgramPlan(found.outcome, counts_ol, cost, bound)
 
     def exclude(self, counts_ol: np.ndarray) -> None:
-        """From now on, not this plan, which has each operator on one socket."""
+        """Excludes a plan, which has each operator on one socket, from further solutions."""
         exclude(self._program, self._assignment, counts_ol)

@@ -20,7 +20,7 @@ CLOSE = 1e-6
 """Loads that differ by less count as equal."""
 STEPS = 500
 PRESSED = 0.75
-"""Of a core: what needs more never catches up with what it loses to others there."""
+"""Share of a core above which a replica never makes up for the time that it loses to others there."""
 KICK = 6
 """Replicas that a kick throws elsewhere."""
 IN_VAIN = 12
@@ -54,7 +54,7 @@ def searched(
 
 
 def _better(one: np.ndarray, other: np.ndarray) -> bool:
-    """By more than rounding, in the first respect in which they differ."""
+    """Whether `one` is better than `other` in the first value in which they differ by more than rounding."""
     for ours, theirs in zip(one.tolist(), other.tolist(), strict=True):
         if abs(ours - theirs) > CLOSE * abs(theirs):
             return bool(ours > theirs)

@@ -39,7 +39,7 @@ RATIO = 5
 FEW = 24
 """... unless there are no more than this in all."""
 IMPROVED = 4
-"""So many of the best placements are improved; the best of these is where the search goes on."""
+"""Number of the best placements that are improved; the search goes on from the best of them."""
 LOOKS = 40_000
 """Nodes that are looked at for each placement, times sockets, times depth of the tree: small ones are searched whole,
 and large ones hardly beyond the first dives, since each of their nodes takes longer."""

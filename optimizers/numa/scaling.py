@@ -23,7 +23,7 @@ OVER = 1.001
 SOURCE_STEP = 1.25
 """Sources are offered more than they ever take, so that says nothing of how many they should be: they grow by steps."""
 HALF = 0.5
-"""Of the replicas that operators need, where scaling begins."""
+"""Share of the needed replicas with which scaling begins."""
 ROUNDS = 6
 """Placements of all replicas in proportion to what tuples took in the one before: four settle 576 on 32 sockets."""
 PATIENCE = 30

@@ -1,4 +1,4 @@
-"""From placements on sockets to a solution: the candidates as plans, judged by the problem's cost model."""
+"""Makes a solution of placements on sockets: the candidates as plans, judged by the problem's cost model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import binding, most_results_per_s, sustained
 
 TOLERANCE = 1e-6
-"""Of a bound, for rounding."""
+"""Relative tolerance of a bound, for rounding."""
 NEAR = 0.02
 """Relative; sockets that are full of more replicas than cores bear up to a tenth less than is predicted."""
 CROWDED = 1.25

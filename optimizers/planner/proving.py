@@ -63,8 +63,7 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
 
 
 def _roomier(problem: Problem, propose: Propose, count: int, searching: Deadline) -> tuple[list[ExecutionPlan], int]:
-    """As many plans that have head room by the problem's cost model, where none of the best held, and how many
-    that model was asked about."""
+    """Up to `count` plans with head room by the problem's cost model, and the number of its estimates."""
     asked = with_room(problem, REFUTED, searching)
     if asked is None:
         return [], 0

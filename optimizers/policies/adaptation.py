@@ -107,7 +107,7 @@ class Adapting(Rounds):
     # hosts -----------------------------------------------------------------------------------------------------------
 
     def _decision(self, here: GroupMap, balance: Balance, plan: Assignment) -> Decision:
-        """By the thresholds, as if operators did the work that is asked of them."""
+        """The decision by the thresholds, as if operators did all the work that is asked of them."""
         if self.options.scaling == "never":
             return Decision()
         ratios = {} if self.asked is None else self.asked.ratios()

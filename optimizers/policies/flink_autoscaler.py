@@ -115,7 +115,7 @@ class FlinkAutoscaler:
         return rescaled(self.deployment, statistics, self.replicas_wanted())
 
     def replicas_wanted(self) -> dict[str, int]:
-        """By operators that change; empty if all of them are within the bounds."""
+        """Numbers of replicas of the operators that change; empty if all operators are within the bounds."""
         evaluated, lagging = self.evaluated(), self._lagging()
         wanted = {name: self._wanted(name, evaluated[name]) for name in self._scalable}
         changed = {name: count for name, count in wanted.items() if count != self._present(name)}

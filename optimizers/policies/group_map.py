@@ -23,11 +23,11 @@ from twin.events import Move
 from twin.plan import Location
 
 NEW = -1
-"""In place of a replica's number: there is none yet."""
+"""Stands for the number of a replica that does not exist yet."""
 
 
 class MigrationBudget(NamedTuple):
-    """Of a round: migrations, or MB of state that they move where that is given."""
+    """The budget of a round: number of migrations, or MB of state that they move, if given."""
 
     migrations: int
     state_mb: float | None = None
@@ -203,5 +203,5 @@ def _groups(period: PeriodStatistics, operators: Sequence[str]) -> list[tuple[st
 
 
 def _hosts(period: PeriodStatistics) -> dict[str, list[str]]:
-    """By operator, the host of each replica."""
+    """The host of each replica, by operator."""
     return {name: [Location.parse(place).host for place in places] for name, places in period.placement.items()}

@@ -116,7 +116,7 @@ class Monitoring:
         return Reconfiguration(moves=tuple(moves), reason=reason)
 
     def _moves(self, now: Schedule, new: Schedule, statistics: PeriodStatistics) -> list[Move]:
-        """From one schedule to another, as far as they can be carried out."""
+        """The moves from one schedule to another that can be carried out."""
         moves = (
             Move(operator=operator, replica=number, to=host)
             for (operator, number), host in new.items()

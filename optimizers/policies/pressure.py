@@ -29,7 +29,8 @@ class PressureGauge(Protocol):
         """A period throughout which the job ran with the same replicas."""
 
     def ratios(self) -> Mapping[str, float]:
-        """By operator, work at what is offered over work now; an operator that is not listed would do as much."""
+        """Work at the offered rates over present work, by operator; an operator that is not listed would do the same
+        work."""
 
 
 @dataclass

@@ -70,7 +70,7 @@ class Relieve:
     def _move_from(
         self, name: str, statistics: PeriodStatistics, cores: Mapping[str, float], used: Mapping[str, float]
     ) -> Move | None:
-        """Of the busiest replica that may go; replicas of one operator count as equal."""
+        """The move of the busiest replica that may go; replicas of one operator count as equal."""
         busy = {operator: row["busyTimeMsPerSecond"] for operator, row in statistics.operators.items()}
         work, hosts = cores_by_replica(statistics, cores), hosts_of(statistics)
         here = [key for key in work if hosts[key] == name and busy[key[0]] > 0.0]

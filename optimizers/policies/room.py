@@ -14,7 +14,7 @@ from twin.plan import Location
 
 TINY_S = 1e-9
 STILL_MS = 5.0
-"""Of a second, for which a sink stands still if the job does."""
+"""Backpressured milliseconds a second of a sink above which the job stood still."""
 ENOUGH = 0.25
 """A host with a smaller share of a core (or of itself, if it is less than one) idle has no room for a replica."""
 
@@ -25,7 +25,7 @@ def continues(last: PeriodStatistics, statistics: PeriodStatistics) -> bool:
 
 
 def stood_still(statistics: PeriodStatistics, deployment: Deployment) -> bool:
-    """Nothing can block a sink: if one was, the whole job was down for a time."""
+    """Whether the job was down for a time: only that blocks a sink."""
     sinks = (statistics.operators[sink.name] for sink in deployment.query.sinks)
     return any(row["backPressuredTimeMsPerSecond"] > STILL_MS for row in sinks)
 

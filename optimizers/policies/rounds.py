@@ -128,7 +128,7 @@ class Rounds:
         return self.solver.solve(balance)
 
     def _by_strategy(self, move: Move) -> Move:
-        """Of operators over event time."""
+        """A move with the policy's strategy, if the operator is over event time."""
         if self.spec.strategy is None or not self.deployment.query.operator(move.operator).needs_event_time:
             return move
         return move.model_copy(update={"strategy": self.spec.strategy})

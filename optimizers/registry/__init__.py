@@ -72,7 +72,7 @@ WORDS: Mapping[str, str] = {
     "round-robin": "Sockets get operators in turn, whatever the distances (BriskStream, Table 6)",
     "spread": "Threads go where the fewest run, a core, as an operating system has it (BriskStream, Table 6)",
 }
-"""What `twin list` says of those that share a file with others; of the rest, the file says it."""
+"""Descriptions in `twin list` of optimizers that share a file; others are described by the docstring of their file."""
 
 
 def with_options(optimizer: Optimizer, name: str, options: str) -> Optimizer:
@@ -95,7 +95,7 @@ def with_options(optimizer: Optimizer, name: str, options: str) -> Optimizer:
 
 
 def _plain(hint: Any) -> bool:
-    """Whether a value of that type can be written in a word, and is not what an optimizer is called."""
+    """Whether a value of that type can be written in a word."""
     return hint in (bool, int | None, int) or get_origin(hint) is Literal
 
 
@@ -108,9 +108,9 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
     },
 }
 BASELINES = frozenset(name for name, each in OPTIMIZERS.items() if traits_of(each).baseline)
-"""What others are compared with: they are not to keep a better plan that they were given."""
+"""Names of the baselines: they do not keep a given plan, even if it is better."""
 DRIVEN = tuple(name for name, each in OPTIMIZERS.items() if traits_of(each).drivable)
-"""Those that any cost model may drive."""
+"""Names of the optimizers that any cost model may drive."""
 
 
 def optimizer_by_name(name: str) -> Optimizer:

@@ -160,7 +160,7 @@ def _those(values: Mapping[str, float], costs: Sequence[UnitCost]) -> dict[str, 
 
 
 def _at_work(points: Sequence[Point], costs: Sequence[UnitCost]) -> list[UnitCost]:
-    """Those that anything in the points has some of."""
+    """The unit costs that occur in any of the points."""
     jobs = {point.scenario.query.model_dump_json(): point for point in points}
     works = [work_of(point, costs).each_ok.max(axis=0) for point in jobs.values()]
     used_k = np.max(works, axis=0) * np.array([cost.prior for cost in costs]) > 0

@@ -34,7 +34,7 @@ class Estimate(Spec):
 
 
 def from_linear(found: Explained) -> tuple[Estimate, ...]:
-    """Of unit costs; those that no row has any of are left out."""
+    """Estimates of unit costs. Costs that no row has are left out."""
     fit, rows = found.fit, found.rows
     shown_k = np.abs(rows.need_rk).max(axis=0, initial=0.0) > 1e-9
     intervals_k2, spread_k = fit.intervals_k2(), fit.spread_k
@@ -48,7 +48,7 @@ def from_linear(found: Explained) -> tuple[Estimate, ...]:
 
 
 def from_logs(found: NewtonFit, costs: Sequence[UnitCost]) -> tuple[Estimate, ...]:
-    """Of constants found as logarithms."""
+    """Estimates of constants that were fitted as logarithms."""
     spread_k = np.sqrt(np.maximum(np.diag(found.covariance_kk), 0.0))
     rows = max(1, found.readings)
     estimates = []
@@ -61,7 +61,7 @@ def from_logs(found: NewtonFit, costs: Sequence[UnitCost]) -> tuple[Estimate, ..
 
 
 def _growth(off: float, spread: float, rows: int) -> float:
-    """Of the squared error, where a constant is moved by `off` and the others follow."""
+    """The growth of the squared error if a constant is moved by `off` and the others are fitted again."""
     return 1.0 + (off / spread) ** 2 / rows if spread > 0 else 1.0
 
 

@@ -103,7 +103,7 @@ def _capped(point: Point, cap: float) -> Predicted:
 
 
 def figures(name: str, pairs: Sequence[tuple[Point, Predicted]]) -> Figures:
-    """Of points with what was predicted of them."""
+    """The figures of a predictor, from points with their predictions."""
     shares = [
         (share, predicted.delivered[source]) for point, predicted in pairs for source, share in point.delivered.items()
     ]

@@ -25,7 +25,7 @@ FAR = 3.0
 """A row that is more typical errors off than this counts for less (Huber), if ENOUGH rows are left to judge by."""
 ENOUGH = 10
 FLOORS = (0.01, 0.1, 1.0)
-"""Of a core: up to it errors of readings are absolute, above it relative; the likeliest of these is taken."""
+"""Shares of a core up to which errors of readings are absolute, and above which relative; the likeliest is taken."""
 
 
 @dataclass(frozen=True, slots=True)

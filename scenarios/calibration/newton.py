@@ -20,15 +20,15 @@ from scenarios.calibration.predicting import predict
 from twin.scenario import Scenario
 
 DELIVERED_ERROR, LATENCY_ERROR = 0.05, 0.1
-"""Of measured rates and latencies, relative, at least."""
+"""Least relative errors of measured rates and latencies."""
 FARAWAY = 6.0
 """Standard deviations above a bound, where nothing is lost by not looking."""
 COARSE = 6.0
 """Times as large errors are what is begun with."""
 SPREAD, MACHINE_SPREAD = 1.0, 3.0
-"""Of a parameter around the machine's factor, and of that around 1; in logs."""
+"""Prior spread of a parameter around the machine's factor, and of this factor around 1; in logs."""
 STEP = 0.05
-"""Of the finite differences; in logs."""
+"""Step of the finite differences; in logs."""
 STARTS = (0.0, np.log(4.0), np.log(16.0), -np.log(4.0))
 """Machine factors tried first."""
 ALONE = (np.log(30.0), np.log(1000.0))
@@ -199,12 +199,12 @@ def missed(point: Point, scenario: Scenario) -> list[Miss]:
 
 
 def behind(margin: float, share: float) -> Miss:
-    """Of a source that delivers that share. It is censored: one that keeps up has a margin of 0 or more."""
+    """The miss of a source that delivers `share`. It is censored: a source that keeps up has a margin of 0 or more."""
     if share < KEEPS_UP:
         return Miss((margin - float(np.log(max(share, 1e-9)))) / DELIVERED_ERROR)
     return Miss(margin / DELIVERED_ERROR, bound=True)
 
 
 def older(predicted_s: float, measured_s: float) -> Miss:
-    """Of a latency."""
+    """The miss of a latency."""
     return Miss(float(np.log(max(predicted_s, 1e-9) / measured_s)) / LATENCY_ERROR)

@@ -51,7 +51,7 @@ COLUMNS = (
     *("point", "operator", "host", "offered_per_s", "in_per_s", "out_per_s"),
     *("busy", "backpressured", "marker_s", "cpu", "latency_s"),
 )
-"""Of the tables that imports write."""
+"""Columns of the tables that imports write."""
 
 
 def read_points(path: Path, scenario: Scenario) -> list[Point]:

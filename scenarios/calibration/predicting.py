@@ -53,6 +53,6 @@ def predict(scenario: Scenario) -> Predicted:
 
 
 def _room(query: Query, source: str, pressure: Mapping[str, float]) -> float:
-    """By how much, in logs, the load of a source could grow."""
+    """The logarithm of the factor by which the load of a source could grow."""
     met = [name for name in pressure if name == source or source in query.ancestors(name)]
     return max(0.0, -float(np.log(max(1e-9, *(pressure[name] for name in met)))))

@@ -25,11 +25,11 @@ from twin.scenario import Scenario
 
 By = Literal["operator", "kind", "function"]
 EXPONENTS = (0.4, 1.6)
-"""Of hosts: how strongly what a host gives may depend on what it nominally has."""
+"""Range of the exponent with which a host's speed depends on its nominal speed."""
 TURNS = 3
 """Rounds in which speeds of operators that share cores, and costs, are made to agree."""
 EVIDENCE = 10.0
-"""By how much a structure beyond the profile's own must lower the criterion: very strong evidence."""
+"""Least decrease of the criterion for a structure beyond the profile's own: very strong evidence."""
 SOUND = 0.05
 """A relative residual up to which a structure counts as right."""
 
@@ -69,7 +69,7 @@ class Explained:
 
     @property
     def residual(self) -> float:
-        """Of the CPU time, the share that is not explained: root mean squares over the rows."""
+        """Share of the CPU time that is not explained, by root mean squares over the rows."""
         errors_r = self.fit.errors_r / self.fit.weight_r
         return float(np.linalg.norm(errors_r) / max(float(np.linalg.norm(self.rows.cores_r)), 1e-12))
 
@@ -145,7 +145,7 @@ class Works:
         return self._costs[by]
 
     def of(self, point: Point, by: By) -> Work:
-        """Of one of the points."""
+        """The work of one point."""
         if by == "kind":
             return self._by_kind(self.of(point, "function"))
         key = (id(point), by)

@@ -41,7 +41,7 @@ class UnitCost:
 
 
 def of_kinds(engine: EngineProfile) -> list[UnitCost]:
-    """Those of a profile, by kind of operator and type of value."""
+    """The unit costs of a profile, by kind of operator and type of value."""
     kinds = {name: micros for name, micros in engine.tuple_us if micros is not None}
     found = [UnitCost(f"tuple_us.{name}", "us", float(micros)) for name, micros in kinds.items()]
     found += [UnitCost(f"value_us.{name}", "us", float(getattr(engine.value_us, name))) for name in TYPES]

@@ -43,7 +43,7 @@ class JobPool:
 
 
 def job_pool(name: str, seed: int) -> JobPool:
-    """Of a family of the suite, or of a scenario by name or file. Raises BadInput for what is neither."""
+    """The pool of a family of the suite, or of a scenario by name or file. Raises BadInput for what is neither."""
     if name in FAMILIES:
         family = FAMILIES[name]
         return JobPool(

@@ -30,7 +30,7 @@ from twin.randomness import child_seed, stream
 from twin.scenario import Scenario, config_hash
 
 VALID = 0.2
-"""Of the new rows, which stop the training and open the gates."""
+"""Share of the new rows that validate: they stop the training and open the gates."""
 STEPS, PER_STEP = 400, 128
 """Steps of a fine-tuning at least, if nothing stops it sooner; rows of each."""
 
@@ -82,7 +82,7 @@ def rounds(
 def _chosen(
     model: LearnedCostModel, pool: JobPool, strategy: str, number: int, how: LearningPlan
 ) -> Iterator[Scenario]:
-    """Of each new job, under the plans that the strategy wants."""
+    """The scenarios of each new job, under the plans that the strategy chooses."""
     for index in range((number - 1) * how.jobs, number * how.jobs):
         job, seed = pool.teaching(index), child_seed(how.seed, index)
         plans = pool.plans(job, seed, how.pool)
@@ -130,7 +130,7 @@ def _improved(
 
 
 def _pace(rows: int) -> FineTuning:
-    """As many passes as make STEPS."""
+    """Fine-tuning with as many passes over the rows as make STEPS."""
     return FineTuning(epochs=max(FineTuning().epochs, -(-STEPS * PER_STEP // max(rows, PER_STEP))))
 
 

@@ -34,7 +34,7 @@ from twin.version import VERSION
 
 CURVE = "learning_curve.png"
 RIVALS = ("trees-ratio", "flat-log", "flat-raw", "rates")
-"""Of models.predictors.PREDICTORS: what a model is shown beside; all train within a minute or two."""
+"""Predictors of models.predictors.PREDICTORS that a model is compared with; all train within two minutes."""
 
 
 @CLOSED
@@ -84,7 +84,7 @@ def networks(settings: TrainingSettings, metrics: Sequence[str]) -> dict[str, in
 def under_way(
     out: Path, dataset: Dataset, settings: TrainingSettings, metrics: Sequence[str], seed: int
 ) -> MemberCheckpoints:
-    """Where the networks of a training are kept until the model in `out` is written, in a hidden folder beside it."""
+    """Keeps the networks of a training in a hidden folder beside `out` until the model there is written."""
     rows = hashlib.sha256(dataset.labels_GxA.tobytes() + "".join(dataset.config_hash.tolist()).encode()).hexdigest()
     training: dict[str, Any] = {"version": VERSION, "features": FEATURE_VERSION, "rows": rows}
     training |= {"encoding": encoded_file.code_version(), "settings": settings.model_dump(mode="json")}

@@ -1,4 +1,4 @@
-"""Where questions get their runs: each run is made once, by an executor. Results do not depend on the executor."""
+"""The bench that makes the runs of questions: each run once, by an executor. Results do not depend on the executor."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def search(
 
 
 def _next(border: Border, within: Range) -> float | None:
-    """Where to look next; None if there is nothing more to find out."""
+    """The next value to try; None if the border is known or there is none."""
     if not border.seen:
         return within.start
     if border.good is not None and border.bad is not None:

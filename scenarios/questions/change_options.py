@@ -15,7 +15,7 @@ _REPLICA = re.compile(r"^(?P<operator>[^\[\]]+)(\[(?P<replica>\d+)\])?$")
 FAILOVERS = ("region", "full", "both")
 LOST = ("spread", "wait")
 USUAL_SHARE = 1 / 3
-"""Of the time after the warm-up, when nothing else is said: enough before it, and more to catch up."""
+"""Default time of changes, as a share of the time after the warm-up: most of it is left to catch up."""
 
 
 class ChangeOptions(NamedTuple):
@@ -160,7 +160,7 @@ def _known(operator: str, given: Scenario, where: str) -> None:
 
 
 def _place(text: str, given: Scenario, where: str) -> str:
-    """As a plan writes it."""
+    """A place as a plan writes it."""
     try:
         host = Location.parse(text.strip()).host
     except ValueError as error:

@@ -51,7 +51,7 @@ class Change:
 
 
 def changed(values: np.ndarray, first: np.ndarray, metric: str) -> Change:
-    """From `first` to `values`, both [R] over the same runs; not adjusted yet."""
+    """The change from `first` to `values`, both [R] over the same runs; not adjusted yet."""
     if not (np.all(np.isfinite(values)) and np.all(np.isfinite(first))):
         return Change()
     apart, scale = of_difference(values, first, metric), abs(float(np.mean(first)))

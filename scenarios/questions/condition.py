@@ -62,7 +62,7 @@ class Condition:
         return frozenset().union(*(term.metrics for term in self.terms))
 
     def holds(self, found: Measures) -> bool:
-        """Of one run."""
+        """Whether the condition holds in one run."""
         return not self.failing(found)
 
     def failing(self, found: Measures) -> list[str]:
@@ -182,7 +182,7 @@ class _Reader:
         return lambda found: all(compare(a(found), b(found)) for a, compare, b in steps)
 
     def _parts(self, node: ast.expr) -> list[str]:
-        """Of a name, whether its parts stand after dots or in brackets."""
+        """The parts of a name, which stand after dots or in brackets."""
         match node:
             case ast.Name(id=name):
                 return [name]

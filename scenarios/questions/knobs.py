@@ -25,13 +25,13 @@ class Knob(Protocol):
 
     @property
     def name(self) -> str:
-        """As users write it."""
+        """The name that users write."""
 
     def whole(self, scenario: Scenario) -> bool:
         """Whether it takes whole numbers only."""
 
     def given(self, scenario: Scenario) -> Any:
-        """Where it stands in the scenario."""
+        """Its value in the scenario."""
 
     def turned(self, scenario: Scenario, value: Any) -> Scenario:
         """The scenario with the knob at `value`. Raises BadInput if that is no valid scenario."""
@@ -71,7 +71,7 @@ class ReplicasKnob:
 
     @property
     def name(self) -> str:
-        """As users write it."""
+        """The name that users write."""
         return f"{REPLICAS}{self.operator}"
 
     def whole(self, scenario: Scenario) -> bool:

@@ -33,7 +33,7 @@ def _turns(events: Sequence[Mapping[str, Any]]) -> Iterator[int]:
 
 
 def _returns(events: Sequence[Mapping[str, Any]], deployment: Deployment) -> Iterator[int]:
-    """Of what moves, the place where it is and the one before that. A rescaling deals anew: nothing is known then."""
+    """1 for each move back to the place before the last one, 0 for others. A rescaling forgets earlier places."""
     where = _start(deployment)
     before: dict[tuple[str, str, int], str] = {}
     for event in events:
