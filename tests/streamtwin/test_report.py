@@ -220,7 +220,7 @@ def test_what_cannot_be_reported_is_refused_and_nothing_is_written(tmp_path, cap
     (tmp_path / "notes.html").write_text("my notes")
     assert "is no report" in refused(capsys, "report", "word-count", "--out", "notes.html")
     assert (tmp_path / "notes.html").read_text() == "my notes"
-    assert "go with a scenario" in refused(capsys, "report", tmp_path / "empty", "--seed", 3)
+    assert "need a scenario" in refused(capsys, "report", tmp_path / "empty", "--seed", 3)
     assert "did you mean 'smart-grid'" in refused(capsys, "report", "smart-gird")
     assert "notes.html is a file" in refused(capsys, "report", "word-count", "--out", "notes.html/page.html")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["asked", "empty", "notes.html"]
