@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from optimizers.requirements import at_rate
+from optimizers.space import tied
 from twin.errors import BadInput, suggest
 from twin.overrides import put, value_at
 from twin.scenario import Scenario
@@ -62,7 +63,9 @@ class PathKnob:
 class ReplicasKnob:
     """How many replicas an operator has. They are dealt in turn to the places that it has in the plan, or to `places`.
 
-    The plan's owners of key groups are dropped, so that replicas own contiguous ranges, as in a plan without owners.
+    Operators that must have as many, by forward streams or in a chain, get as many, dealt alike where they share its
+    places and else to their own. The plan's owners of key groups are dropped, so that replicas own contiguous ranges,
+    as in a plan without owners.
     """
 
     operator: str
@@ -88,10 +91,17 @@ class ReplicasKnob:
         self.given(scenario)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise BadInput(f"{self.flag} {self.name}: {value!r} replicas; give whole numbers from 1")
-        places = self.places or tuple(dict.fromkeys(scenario.plan.placement[self.operator]))
-        dealt = [places[index % len(places)] for index in range(value)]
-        groups = {name: owners for name, owners in scenario.plan.key_groups.items() if name != self.operator}
-        plan = {"placement": {**scenario.plan.placement, self.operator: dealt}, "key_groups": groups}
+        placement = scenario.plan.placement
+        operators = [operator.name for operator in scenario.query.topological]
+        alike = next(names for group in tied(scenario) if self.operator in (names := [operators[o] for o in group]))
+        own = set(placement[self.operator])
+        dealt = {}
+        for name in alike:
+            there = set(placement[name]) == own  # as chains are
+            places = self.places if self.places and there else tuple(dict.fromkeys(placement[name]))
+            dealt[name] = [places[index % len(places)] for index in range(value)]
+        groups = {name: owners for name, owners in scenario.plan.key_groups.items() if name not in alike}
+        plan = {**scenario.plan.model_dump(), "placement": {**placement, **dealt}, "key_groups": groups}
         return put(scenario, "plan", plan, f"{self.flag} {self.name}={value}")
 
 

@@ -17,8 +17,9 @@ def oscillations(events: Sequence[Mapping[str, Any]], deployment: Deployment) ->
 
 
 def moved(event: Mapping[str, Any]) -> int:
-    """Key groups that a migration was of; 1 of a whole replica."""
-    return 0 if "refused" in event["detail"] else len(event["detail"].get("key_groups", [None]))
+    """Key groups that a migration was of; 1 of a whole replica; 0 where it was refused, or the run ended before it."""
+    detail = event["detail"]
+    return 0 if "refused" in detail else len(detail.get("key_groups", ())) or int("replica" in detail)
 
 
 def _turns(events: Sequence[Mapping[str, Any]]) -> Iterator[int]:

@@ -134,6 +134,13 @@ def test_oscillations_of_a_run():
     assert (found["migrations"], found["oscillations"]) == (2, 1) and found["moved_mb"] > 0
 
 
+def test_what_the_run_ended_before_has_moved_nothing():
+    late = Migration(at_s=JOB.run.horizon_s - 0.5, operator="match", replica=0, to="w-3")
+    made = simulate(JOB.with_set("engine.rescaling", "restart").with_events(late))
+    found = control_measures(made, JOB)
+    assert (found["migrations"], found["oscillations"]) == (0, 0)
+
+
 def test_policies_come_with_options_and_each_once():
     found = variants(JOB, ["ds2,none", "{name: ds2, margin: 0.1}, ds2"])
     assert [each.label for each in found] == ["ds2", "none", "ds2 (margin 0.1)"]

@@ -80,6 +80,16 @@ def test_replicas_are_dealt_to_the_places_of_the_plan_or_to_those_named():
     assert knob("replicas of human", "--vary").given(scenario) == 1
 
 
+def test_operators_that_must_have_as_many_replicas_get_as_many_and_chains_stay_together():
+    scenario = scenario_file.load("clicks")  # the topic's reader and the parser are a chain
+    plan = knob("replicas of topic", "--vary").turned(scenario, 4).plan
+    assert plan.placement["topic"] == plan.placement["parse"] == ("worker-1", "worker-2", "worker-3", "worker-1")
+    assert plan.placement["per-user"] == scenario.plan.placement["per-user"]
+    assert plan.fused == scenario.plan.fused == (("topic", "parse"),)
+    there = knob("replicas of parse", "--vary", ["worker-3"]).turned(scenario, 2).plan
+    assert there.placement["topic"] == there.placement["parse"] == ("worker-3", "worker-3")
+
+
 def test_events_and_plans_are_variants(tmp_path):
     plan = scenario_file.load("smart-grid").plan.model_copy(
         update={"placement": {**shop().plan.placement, "human": ("w-3",)}}
