@@ -62,7 +62,7 @@ def half_width95(values: np.ndarray) -> float | None:
     """Half of the 95 % confidence interval of a mean (Student's t); None for one value or for infinite ones."""
     if len(values) < 2 or not np.all(np.isfinite(values)):
         return None
-    from scipy import stats  # half a second
+    from scipy.special import stdtrit  # most commands start without
 
-    quantile = float(stats.t.ppf(0.975, len(values) - 1))
+    quantile = float(stdtrit(len(values) - 1, 0.975))
     return quantile * float(np.std(values, ddof=1)) / math.sqrt(len(values))

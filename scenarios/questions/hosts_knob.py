@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from scenarios.planning.cost_models import cost_model
-from scenarios.planning.planner import purpose, solve
 from twin.cluster import Cluster
 from twin.errors import BadInput
 from twin.scenario import Scenario
@@ -35,6 +33,9 @@ class HostsKnob:
         """Raises BadInput if there are not so many hosts, or no plan is valid on them."""
         if not 1 <= value <= self.given(scenario):
             raise BadInput(f"{self.flag} hosts: the cluster has {self.given(scenario)}; there are no {value}")
+        from scenarios.planning.cost_models import cost_model  # other questions start sooner without
+        from scenarios.planning.planner import purpose, solve
+
         smaller = _moved(scenario, strongest(scenario.cluster, int(value)), f"{self.flag} hosts={value}")
         solution = solve(smaller, OPTIMIZER, cost_model(JUDGE), objective=purpose([]), budget=BUDGET)
         return smaller.with_plan(solution.plan)
