@@ -36,29 +36,8 @@ def instance(window: EventWindow, number: int) -> Span:
 
 def covering(window: EventWindow, at_us: int) -> list[Span]:
     """All instances that an event of that time is in, the earliest first; at least one."""
-    return overlapping(window, at_us, at_us)
-
-
-def containing(window: EventWindow, result: Span) -> list[Span]:
-    """All instances that a result over a span of time lies in wholly, the earliest first.
-
-    The result of [0, 5) is in the instances that contain it, not in one that begins at 5.
-    """
-    last_us = max(result.start, result.end - 1)
-    return [each for each in overlapping(window, result.start, last_us) if each.start <= result.start]
-
-
-def overlapping(window: EventWindow, first_us: int, last_us: int) -> list[Span]:
-    """All instances that hold the time last_us and end after first_us, so also those that begin in between."""
-    first = _number_after(window, last_us - window.length_us)
-    last = (last_us - window.start_us) // window.every_us
-    return [found for number in range(first, last + 1) if (found := instance(window, number)).end > first_us]
-
-
-def per_event(window: EventWindow) -> tuple[int, int]:
-    """The least and the largest number of instances that an event is in. Their mean is length / frequency."""
-    least, rest = divmod(window.length_us, window.every_us)
-    return least, least + (1 if rest else 0)
+    first, end = _number_after(window, at_us - window.length_us), _number_after(window, at_us)
+    return [instance(window, number) for number in range(first, end)]
 
 
 def watermark_us(newest_us: Iterable[int], slack_us: int = 0) -> int:
@@ -83,11 +62,6 @@ def completed(window: EventWindow, before_us: int, now_us: int) -> list[Span]:
         raise BadInput(f"a watermark cannot move backwards, from {before_us} us to {now_us} us")
     first, end = (_number_after(window, us - window.length_us) for us in (before_us, now_us))
     return [instance(window, number) for number in range(first, end)]
-
-
-def is_late(at_us: int, watermark: int) -> bool:
-    """Whether an event comes after the watermark said that all before it are there; it is dropped then."""
-    return at_us < watermark
 
 
 def _number_after(window: EventWindow, us: int) -> int:

@@ -12,7 +12,6 @@ from tests.twin.worlds import deployment, sink, source
 from twin.deployment import Deployment
 from twin.key_skew import KeySkew
 from twin.profiles import STORM
-from twin.rates.limits import load_limits
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -96,9 +95,9 @@ def at(made: Deployment, factor: float, run: RunSettings = RUN) -> Scenario:
 def test_a_job_bears_what_its_busiest_subtask_bears(name: str) -> None:
     """By arithmetic; and of runs those keep up that are offered a little less, and those with a little more do not."""
     made, factor, operator = JOBS[name]
-    limit = load_limits(made, [made.plan])[0]
-    assert (limit.operator, limit.resource) == (operator, "subtask")
-    assert limit.factor == pytest.approx(factor, rel=0.01)
+    offered = RateModel().answer(made, [made.plan])
+    assert offered.operators[offered.offered_pressure[0].argmax()] == operator
+    assert 1.0 / offered.offered_pressure.max() == pytest.approx(factor, rel=0.01)
     for more, backpressured in ((0.9, False), (1.15, True)):
         now = at(made, more * factor)
         assert simulate(now).metrics.backpressured == backpressured
@@ -127,6 +126,6 @@ def test_loads_that_grow_faster_than_the_rates_are_followed() -> None:
         [("a", "join"), ("b", "join"), ("join", "sink")],
         {"a": 100, "b": 100},
     )
-    limit = load_limits(made, [made.plan])[0]
     per_s = RateModel().answer(made, [made.plan]).offered_out_per_s[0, 2]
-    assert limit.factor == pytest.approx((1000.0 / per_s) ** 0.5, rel=0.02)
+    full = at(made, (1000.0 / per_s) ** 0.5)
+    assert RateModel().answer(full, [full.plan]).offered_pressure.max() == pytest.approx(1.0, rel=0.04)

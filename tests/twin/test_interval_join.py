@@ -13,7 +13,6 @@ from tests.twin.worlds import HOST, deployment, sink, source
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import AnyEvent, Failure, Migration, Scale
-from twin.rates.limits import load_limits
 from twin.rates.model import RateModel
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
@@ -100,9 +99,12 @@ def test_each_side_is_held_for_as_long_as_it_can_meet_the_other() -> None:
 
 
 def test_what_it_bears_grows_with_the_root_of_what_comes_after() -> None:
-    """50 matches a second to a sink of 5 ms: full at 4 times as many, so at twice the rates."""
-    made = job(0.0, 1.0, end=sink(service_time_s=5e-3), keys=48)
-    assert load_limits(made, [made.plan])[0].factor == pytest.approx(2.0, rel=1e-3)
+    """50 matches a second keep a sink of 5 ms busy for a quarter of its time: at twice the rates it is full."""
+    for factor in (1.0, 2.0):
+        laws = {"orders": factor * ORDERS, "shipments": factor * SHIPMENTS}
+        made = job(0.0, 1.0, laws, end=sink(service_time_s=5e-3), keys=48)
+        pressure = RateModel().answer(made, [made.plan]).offered_pressure.max()
+        assert pressure == pytest.approx(factor**2 / 4.0, rel=2e-3)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from tests.twin.worlds import HOST, deployment, sink, source
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import Migration, Scale
-from twin.rates.limits import load_limits
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -72,13 +71,13 @@ def test_records_stay_on_their_host_where_they_can(name: str) -> None:
         sum(part / (1.0 - RATE_PER_S * part * SERVICE_S) for part in parts)
         for parts in (shares, [1.0 / sum(sends.values())] * sum(sends.values()))
     )
-    said = RateModel().predict(scenario, [made.plan])["processing_latency_s"][0]
+    answer = RateModel().answer(scenario, [made.plan])
+    said = answer.costs["processing_latency_s"][0]
     runs = [simulate(scenario.with_run(seed=seed)).metrics.value("processing_latency_s") for seed in range(3)]
     assert np.mean(runs) == pytest.approx(way_s + service_s, rel=0.05)
     assert said == pytest.approx(np.mean(runs), rel=0.08)
-    assert load_limits(made, [made.plan])[0].factor == pytest.approx(
-        1.0 / (RATE_PER_S * SERVICE_S * max(*shares, 1.0 / sum(sends.values()))), rel=0.01
-    )
+    busiest = RATE_PER_S * SERVICE_S * max(*shares, 1.0 / sum(sends.values()))
+    assert answer.offered_pressure.max() == pytest.approx(busiest, rel=0.01)
 
 
 def test_the_kernel_deals_alike() -> None:

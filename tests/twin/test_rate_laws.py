@@ -15,10 +15,8 @@ from twin.kinds.flow import KeySpread
 from twin.kinds.selective import beside
 from twin.profiles import STORM
 from twin.query import Aggregate, Map, Sink, Source, TimeWindow
-from twin.rates.cpu_sharing import beside_busy, longer
-from twin.rates.limits import load_limits
 from twin.rates.model import RateModel
-from twin.rates.queueing import mmc_wait_s
+from twin.rates.queueing import beside_busy, longer, mmc_wait_s
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.workload import Constant
@@ -82,10 +80,9 @@ def test_a_channel_carries_its_credits_in_every_latency():
     ends = [{"kind": "source", "name": "in", "service_time_s": 0}, {"kind": "sink", "name": "out", "service_time_s": 0}]
     made = deployment(ends, [("in", "out")], {"in": 800.0}, far, {"in": "a", "out": "b"})
     made = made.model_copy(update={"engine": engine})
-    limit = load_limits(made, [made.plan])[0]
-    assert (limit.resource, limit.factor) == ("channel", pytest.approx(0.5, rel=1e-3))
-    said = RateModel(1e5).predict(made, [made.plan])["throughput_per_s"][0]
-    assert said == pytest.approx(400.0, rel=0.01)
+    said = RateModel(1e5).answer(made, [made.plan])
+    assert said.offered_pressure.max() == pytest.approx(2.0, rel=1e-3)
+    assert said.costs["throughput_per_s"][0] == pytest.approx(400.0, rel=0.01)
     assert exact(made).throughput_per_s == pytest.approx(400.0, rel=0.03)
 
 

@@ -27,7 +27,7 @@ from twin.rates.arrays import JobArrays
 from twin.rates.load import flow_at, held_bytes_on, scanned_on, service_scv_on, stacked
 from twin.rates.queueing import RHO_MAX, irregularity, mmc_wait_s, superposed
 from twin.rates.skew import crowding
-from twin.rates.sockets import MEGA
+from twin.rates.sockets import MEGA, Places
 
 
 class OperatorCoefficients(NamedTuple):
@@ -71,21 +71,6 @@ class StreamCoefficients(NamedTuple):
     credits_per_s: np.ndarray
 
 
-class PlaceCoefficients(NamedTuple):
-    """By socket, [L], and by host, [H].
-
-    host_l: the host of a socket; capacity_l: its cores; core_l: of these, what one replica can use. bandwidth_h: bytes
-    a second out; latency_h: seconds out, where the cluster has no links; ram_mb_h: memory.
-    """
-
-    host_l: np.ndarray
-    capacity_l: np.ndarray
-    core_l: np.ndarray
-    bandwidth_h: np.ndarray
-    latency_h: np.ndarray
-    ram_mb_h: np.ndarray
-
-
 class LinearLoads(NamedTuple):
     """Utilisations of N plans.
 
@@ -117,7 +102,7 @@ class PlacementCoefficients:
     consumer_s: tuple[int, ...]
     operators: OperatorCoefficients
     streams: StreamCoefficients
-    places: PlaceCoefficients
+    places: Places
     near_s: tuple[bool, ...]
     """Whether a stream leaves a host only if no replica of its consumer is there."""
     bursty: bool
@@ -138,7 +123,7 @@ class PlacementCoefficients:
             consumer_s=tuple(job.consumer_s),
             operators=operators,
             streams=_streams(job, flow, replicas_o),
-            places=_places(job),
+            places=job.places,
             near_s=tuple(how.near for how in job.hows),
             bursty=_bursty(job, flow),
         )
@@ -281,17 +266,6 @@ def _streams(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> S
         tuple_bytes=job.costs.bytes_s,
         rate_per_s=rate_s,
         credits_per_s=per_replica_s / room_s,
-    )
-
-
-def _places(job: JobArrays) -> PlaceCoefficients:
-    return PlaceCoefficients(
-        host_l=job.places.host_l,
-        capacity_l=job.places.capacity_l,
-        core_l=np.minimum(job.places.speed_l, job.places.capacity_l),
-        bandwidth_h=job.places.bandwidth_h,
-        latency_h=job.places.latency_h,
-        ram_mb_h=job.places.ram_h,
     )
 
 

@@ -7,14 +7,12 @@ Receiving a tuple costs the same in all of them and is left out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from twin.errors import BadInput
 from twin.event_time import merged_windows, partial_panes
 from twin.formations import expected_keys, formations
 from twin.job import Job
@@ -101,20 +99,6 @@ def cost(form: WindowForm, period: Period, costs: UnitCosts) -> Cost:
     if form.is_split:
         return Cost(once_s + sent_keys * costs.ship_s + moved * extra_keys * (costs.ship_s + costs.merge_s), 0.0)
     return Cost(once_s + moved * state_keys * costs.ship_s, period.migrations * costs.pause_s)
-
-
-def cheapest(period: Period, costs: UnitCosts, paused_limit_s: float = math.inf) -> WindowForm:
-    """The form with the least CPU of those that hold tuples up for no longer than the limit in a period (5.1.2).
-
-    Split forms never do, so there is always one. Of equally cheap forms, the first. Raises BadInput for a negative
-    limit.
-    """
-    if not paused_limit_s >= 0.0:
-        raise BadInput(f"paused_limit_s must be >= 0, got {paused_limit_s}")
-    found = {form: cost(form, period, costs) for form in WindowForm}
-    return min(
-        (form for form in WindowForm if found[form].paused_s <= paused_limit_s), key=lambda form: found[form].cpu_s
-    )
 
 
 def period_of(

@@ -242,7 +242,7 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.nda
     in_on, out_on, window_on, *_ = stacked(job, flow)
     held_on = held_bytes_on(job, in_on, windows_on(layout, window_on), layout.carried_sn(out_on))
     held_cn = (held_on * law.object_overhead / MEGA)[layout.operator_c] * layout.share_cn
-    used_hn = (layout.by_host(held_cn) + law.base_mb) / job.places.ram_h[:, None]
+    used_hn = (layout.by_host(held_cn) + law.base_mb) / job.places.ram_mb_h[:, None]
     used_hn = np.where(layout.by_host(layout.count_cn) > 0, used_hn, 0.0)
     reach_hn = np.clip((used_hn - law.onset) / max(law.crash - law.onset, 1e-9), 0.0, 1.0)
     slowed_cn = layout.of_hosts(1.0 + reach_hn * (law.slowdown_at_crash - 1.0))

@@ -22,10 +22,9 @@ from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer, together
 from twin.rates.arrays import JobArrays
 from twin.rates.backpressure import throttle
-from twin.rates.channels import MeasuredSpan, held_back
+from twin.rates.channels import MeasuredSpan, held_back, stalls
 from twin.rates.checkpoints import commits
 from twin.rates.layout import Layout
-from twin.rates.limits import offered_load
 from twin.rates.load import Load, flow_at, load, memory, offered_flow
 from twin.rates.placements import CountedPlans, Placements
 from twin.rates.transient import Reached, Results, results
@@ -219,7 +218,11 @@ def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float | np
 def _loads(layout: Layout, slowdown_on: np.ndarray) -> Reached:
     """The loads offered and reached, and the ingested share of each source."""
     job = layout.job
-    offered, stalls_s = offered_load(layout, slowdown_on)
+    per_s = {name: np.full(layout.size, rate) for name, rate in job.offered_per_s.items()}
+    offered = load(layout, flow_at(job, per_s, counted=layout.counted), slowdown_on)
+    stalls_s = stalls(layout, offered)
+    if stalls_s:
+        offered = load(layout, flow_at(job, per_s, stalls_s, counted=layout.counted), slowdown_on)
     share = throttle(layout, slowdown_on, offered, stalls_s)
     slowed = np.asarray((share < 1.0).any(axis=0))
     if not slowed.any():

@@ -120,10 +120,9 @@ class NumaJob:
         self.locations = tuple(arrays.places.column)
         self.host_l = arrays.places.host_l
         self.capacity_l = arrays.places.capacity_l
-        speed_l = arrays.places.speed_l
-        self.speed_l = np.minimum(speed_l, self.capacity_l)
+        self.speed_l = arrays.places.core_l
         """Reference cores that one replica can use."""
-        self.cores_l = np.maximum(1, np.round(self.capacity_l / speed_l).astype(int))
+        self.cores_l = np.maximum(1, np.round(self.capacity_l / arrays.places.speed_l).astype(int))
         own_l = np.arange(len(self.locations))
         self.memory_l = arrays.places.limit_lk[own_l, own_l - arrays.places.first_l]
         """Bytes a second of its own memory."""

@@ -51,19 +51,6 @@ def ggc_wait_s(servers: int, load: float, gap_scv: float, service_scv: float, se
     return mmc_wait_s(servers, load, service_s) * (gap_scv + service_scv) / 2.0
 
 
-def mmck_loss(servers: int, room: int, offered: float) -> float:
-    """Probability that a tuple finds M/M/c/K full. room: tuples it holds, in service ones included, >= servers.
-
-    offered: arrival rate times mean service time; may exceed the servers.
-    """
-    if room < servers:
-        raise ValueError(f"mmck_loss needs room for the tuples in service, got {room} for {servers} servers")
-    loss = erlang_b(servers, offered)
-    for _ in range(room - servers):
-        loss = offered * loss / (servers + offered * loss)
-    return loss
-
-
 def gap_scv(turns: np.ndarray, producers: np.ndarray) -> np.ndarray:
     """Squared variation of the gaps at a replica that gets each `turns`-th tuple of several producers' Poisson streams.
 

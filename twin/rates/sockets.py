@@ -34,8 +34,8 @@ class Places(NamedTuple):
     column: the number of a socket. host_l: its host; capacity_l: its cores; speed_l: reference cores that one core is
     worth; first_l: the first socket of the same host. line_lk: reference-core seconds for a cache line from socket k of
     the same host. limit_lk: bytes a second that can be moved from there, on the diagonal those of the socket's own
-    memory; inf where nothing is said. Of hosts: capacity_h: cores; bandwidth_h: bytes a second out; latency_h: seconds;
-    ram_h: MB.
+    memory; inf where nothing is said. Of hosts: capacity_h: cores; bandwidth_h: bytes a second out; latency_h: seconds
+    out, where the cluster has no links; ram_mb_h: memory.
     """
 
     column: Mapping[Location, int]
@@ -48,7 +48,7 @@ class Places(NamedTuple):
     capacity_h: np.ndarray
     bandwidth_h: np.ndarray
     latency_h: np.ndarray
-    ram_h: np.ndarray
+    ram_mb_h: np.ndarray
 
     @classmethod
     def of(cls, cluster: Cluster) -> Self:
@@ -78,8 +78,13 @@ class Places(NamedTuple):
             capacity_h=np.bincount(host_l, capacity_l),
             bandwidth_h=np.array([host.bandwidth_mbps for host in hosts]) * MEGA / 8,
             latency_h=np.array([host.latency_ms for host in hosts]) * 1e-3,
-            ram_h=np.array([host.ram_mb for host in hosts]),
+            ram_mb_h=np.array([host.ram_mb for host in hosts]),
         )
+
+    @property
+    def core_l(self) -> np.ndarray:
+        """Reference cores of a socket that one replica can use. [L]"""
+        return np.minimum(self.speed_l, self.capacity_l)
 
     @property
     def limited(self) -> bool:
