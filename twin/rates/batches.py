@@ -62,10 +62,6 @@ def _beside(layout: Layout, s: int, made: np.ndarray) -> np.ndarray:
     return np.asarray(beside(made) / ways)
 
 
-WHOLE = 0.02
-"""A burst this close to a whole number of batches fills them, but for what a flush puts between."""
-
-
 class Burst(NamedTuple):
     """So many tuples come to each replica, one every `gap_s`; `lump` of them at the very moment, as one tuple of the
     producer made these, which wait for each other as `twin.rates.batches` has it. [N] each"""
@@ -163,25 +159,17 @@ def _batched(
     batch, flush_s = job.dealing.batch_s[s], job.deployment.engine.flush_s
     assert flush_s is not None
     size, gap_s, _ = mine
+    between_s = fill_wait_s(per_s, batch, flush_s)
+    if windowed:  # of several that fill a batch, the last one does not wait
+        between_s = np.where(size > 1.0, 1.0 - size / batch, 1.0) * between_s
     together_s = np.maximum(np.minimum(size, batch) - 1.0, 0.0) / 2.0 * gap_s
-    in_step = 1.0 if windowed else _in_step(batch / np.maximum(size, 1.0), per_s * gap_s)
-    # out of step a batch is full in the middle of a burst, and all wait as if they came evenly
-    open_ = np.where(size > 1.0, 1.0 - in_step * size / batch, 1.0)
-    between_s = open_ * fill_wait_s(per_s, batch, flush_s) + in_step * together_s
-    apart = 1.0 if windowed else 1.0 - _in_step(size / batch, per_s * gap_s)
-    left = apart * batch / np.maximum(size, 1e-12)  # of a burst, in an incomplete batch
+    left = batch / np.maximum(size, 1e-12)  # of a burst, in an incomplete batch
     rest_s = np.minimum(flush_s / 2.0, size / np.maximum(per_s, 1e-12))
     more_s = left / 2.0 * rest_s + together_s * (1.0 - left)
     wait_s = np.where(per_s * flush_s < batch, flush_s / 2.0, np.where(size < batch, between_s, more_s))
     leaving = np.clip(per_s * flush_s, 1.0, batch)
     whole = windowed & (size >= batch)  # full batches of one evaluation leave one after another
     return wait_s, Burst.at_once(np.where(whole, theirs.size, leaving))
-
-
-def _in_step(batches: np.ndarray, load: np.ndarray) -> np.ndarray:
-    """Share of time in which a burst fills whole batches and leaves nothing. [N]"""
-    whole = np.abs(batches - np.round(batches)) <= WHOLE
-    return np.where(whole, np.maximum(0.0, 1.0 - load) / 2.0, 0.0)
 
 
 def fill_wait_s(per_s: np.ndarray, batch: int, flush_s: float) -> np.ndarray:
