@@ -7,6 +7,7 @@ no stream between them.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -47,26 +48,41 @@ def traffic(deployment: Deployment, plans: Sequence[ExecutionPlan], required: Re
     crossed_hh = links_crossed(deployment.cluster)
     bytes_s = job.streams.rate_per_s * job.streams.tuple_bytes
     row = {stream: s for s, stream in enumerate(query.streams_by_name)}
-    found = np.zeros(len(plans))
+    found, alike = np.zeros(len(plans)), defaultdict[tuple[int, ...], list[tuple[int, ExecutionPlan]]](list)
     for n, plan in enumerate(plans):
-        hosts = {name: [number[place.host] for place in plan.locations(name)] for name in plan.placement}
-        if len({h for hosts_r in hosts.values() for h in hosts_r}) == 1:
-            continue
-        inner = {ends for group in fused(query, plan, deployment.engine) for ends in pairwise(group)}
-        parts = dict[str, np.ndarray]()
-        for operator in query.topological:
-            end_r = hosts[operator.name]
-            taken_r = np.array(counts(operator.parts or len(end_r), len(end_r)), float) * operator.is_source
-            for stream in query.inputs(operator.name):
-                start_r, number_s = hosts[stream.producer], row[stream]
-                shares, values = query.partitioning(stream).shares, operator.values(len(end_r))
-                share_rr = np.array([shares(Ends(k, len(end_r), values)) for k in range(len(start_r))])
-                sent_rr = parts[stream.producer][:, None] * share_rr
-                taken_r += job.streams.rate_per_s[number_s] * sent_rr.sum(axis=0)
-                if (stream.producer, stream.consumer) not in inner:
-                    found[n] += bytes_s[number_s] * (sent_rr * crossed_hh[np.ix_(start_r, end_r)]).sum()
-            parts[operator.name] = taken_r / max(taken_r.sum(), 1e-300)
+        alike[tuple(plan.replicas(operator.name) for operator in query.operators)].append((n, plan))
+    for some in alike.values():
+        rows, sent = [n for n, _ in some], _sent_between(job, some[0][1])
+        hosts = {
+            name: np.array([[number[place.host] for place in plan.locations(name)] for _, plan in some])
+            for name in some[0][1].placement
+        }
+        within = [
+            {ends for group in fused(query, plan, deployment.engine) for ends in pairwise(group)} for _, plan in some
+        ]
+        for stream, s in row.items():
+            apart_n = np.array([(stream.producer, stream.consumer) not in inner for inner in within])
+            crossed_nrr = crossed_hh[hosts[stream.producer][:, :, None], hosts[stream.consumer][:, None, :]]
+            found[rows] += bytes_s[s] * apart_n * (sent[s] * crossed_nrr).sum(axis=(1, 2))
     return found
+
+
+def _sent_between(job: PlacementCoefficients, plan: ExecutionPlan) -> list[np.ndarray]:
+    """By stream, what share of its tuples each replica sends to each, in a plan with these numbers of them. [K, R]"""
+    query, parts = job.deployment.query, dict[str, np.ndarray]()
+    row = {stream: s for s, stream in enumerate(query.streams_by_name)}
+    sent = [np.zeros(0)] * len(row)
+    for operator in query.topological:
+        replicas = plan.replicas(operator.name)
+        taken_r = np.array(counts(operator.parts or replicas, replicas), float) * operator.is_source
+        for stream in query.inputs(operator.name):
+            shares, values = query.partitioning(stream).shares, operator.values(replicas)
+            start_r = parts[stream.producer]
+            share_rr = np.array([shares(Ends(k, replicas, values)) for k in range(len(start_r))])
+            sent[row[stream]] = start_r[:, None] * share_rr
+            taken_r += job.streams.rate_per_s[row[stream]] * sent[row[stream]].sum(axis=0)
+        parts[operator.name] = taken_r / max(taken_r.sum(), 1e-300)
+    return sent
 
 
 def links_crossed(cluster: Cluster) -> np.ndarray:

@@ -37,7 +37,6 @@ from optimizers.plugins import fitting
 from optimizers.selection import SURE, Estimated, as_close, estimate, goodness, insane, instead, said, surer
 from optimizers.space import counts_of, replicas_of
 from twin.errors import BadInput
-from twin.metrics import Slow
 from twin.plan import ExecutionPlan
 
 WORTH = 0.01
@@ -50,7 +49,7 @@ LATE = "time was up after {seconds:g} s; the best so far"
 JUDGED = 2
 """The given plan and the optimizer's, estimated side by side."""
 SPARED = 0.1
-"""Largest share of the budget for taking moves back. It comes on top of the budget unless estimates are slow."""
+"""Largest share of the budget for taking moves back."""
 CLOSE = 1e-5
 """Relative; a proof holds to this, so a given plan that is better by no more does not refute it."""
 
@@ -64,8 +63,9 @@ def kept(problem: Problem, optimizer: Optimizer) -> Solution:
     started_s = time.perf_counter()
     problem.space.check(problem.deployment)
     deadline = problem.deadline()
+    traits = traits_of(optimizer)
     spared = min(int(SPARED * problem.budget), 2 * len(problem.deployment.query.operators))
-    beside = JUDGED + (spared if isinstance(problem.cost_model, Slow) else 0)
+    beside = JUDGED + (spared if traits.by_objective else JUDGED)
     found = fitting(problem, optimizer.solve(replace(problem, budget=max(1, problem.budget - beside))))
     found = _in_slots(problem, found)
     if not _holds(problem, found):
@@ -75,21 +75,23 @@ def kept(problem: Problem, optimizer: Optimizer) -> Solution:
         )
     stopped = deadline.over and found.status is Status.FEASIBLE
     judged = estimate(problem, [problem.deployment.plan, found.plan])
-    if traits_of(optimizer).by_objective:
-        sure = exchanged(problem, optimizer, found, judged.candidate(1), deadline)
+    found = replace(found, evaluations=found.evaluations + JUDGED)
+    if traits.by_objective:
+        sure = exchanged(problem, optimizer, found, judged.candidate(1), deadline, JUDGED + spared)
         if sure.plan != found.plan:
             judged = estimate(problem, [problem.deployment.plan, sure.plan])
+            sure = replace(sure, evaluations=sure.evaluations + JUDGED)
         found = better(problem, sure, judged)
         if found.plan != problem.deployment.plan and not deadline.over:
+            spared = min(spared, problem.budget - found.evaluations)
             found = with_fewest_moves(problem, found, judged.candidate(1), spared)
-    elif traits_of(optimizer).goal is not None:
-        found = _unless_reached(problem, found, judged, traits_of(optimizer))
+    elif traits.goal is not None:
+        found = _unless_reached(problem, found, judged, traits)
     early = "" if not stopped else STOPPED if problem.stopped() else LATE.format(seconds=problem.seconds)
     return replace(
         found,
         message=said(early, found.message),
         given=judged.candidate(0),
-        evaluations=found.evaluations + len(judged.plans),
         seconds=time.perf_counter() - started_s,
     )
 
@@ -99,6 +101,7 @@ def _unless_reached(problem: Problem, found: Solution, judged: Estimated, traits
     the given plan and the found one, by the problem's objective."""
     asked = replace(problem, objective=traits.goal or problem.objective, requirements=traits.required(problem))
     given, other = judged.candidate(0), judged.candidate(1)
+    found = replace(found, evaluations=found.evaluations + JUDGED)
     chosen = better(asked, found, estimate(asked, judged.plans))
     if chosen.plan == found.plan:
         return found
@@ -171,8 +174,9 @@ def _in_slots(problem: Problem, found: Solution) -> Solution:
     if not scaled or not space.has_slots(job) or space.includes(job, found.plan):
         return found
     plan = as_plans(job, space.deployable(job, counts_ol)[None])[0]
-    judged = estimate(problem, [plan]).candidate(0)
-    return replace(found, plan=plan, objective=judged.objective, sane=judged.sane, status=Status.FEASIBLE, bound=None)
+    judged, asked = estimate(problem, [plan]).candidate(0), found.evaluations + 1
+    found = replace(found, plan=plan, objective=judged.objective, sane=judged.sane, evaluations=asked)
+    return replace(found, status=Status.FEASIBLE, bound=None)
 
 
 def _holds(problem: Problem, found: Solution) -> bool:
@@ -199,7 +203,9 @@ def better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
         objective=given.objective,
         sane=given.sane,
         alternatives=(other, *(each for each in found.alternatives if each.plan != given.plan))[: problem.alternatives],
-        message=said(KEPT if not is_better or not by else HARDLY.format(by=100.0 * by), insane(problem, given)),
+        message=said(
+            KEPT if not is_better or not by or by <= CLOSE else HARDLY.format(by=100.0 * by), insane(problem, given)
+        ),
     )
     if _agrees(found, given, other) or found.status is Status.INFEASIBLE:
         return kept
@@ -249,10 +255,12 @@ def with_room(problem: Problem, room: float, deadline: Deadline, spent: int = 0)
     return replace(problem, requirements=required, budget=problem.budget - spent, seconds=seconds)
 
 
-def exchanged(problem: Problem, optimizer: Optimizer, found: Solution, best: Candidate, deadline: Deadline) -> Solution:
+def exchanged(
+    problem: Problem, optimizer: Optimizer, found: Solution, best: Candidate, deadline: Deadline, beside: int
+) -> Solution:
     """The solution, or its first surer alternative, or what the optimizer finds when it is asked for head room. best:
-    the solution's plan."""
-    asked = with_room(problem, ROOM, deadline, found.evaluations)
+    the solution's plan. beside: estimates that are kept for what comes after."""
+    asked = with_room(problem, ROOM, deadline, found.evaluations + beside)
     chosen = surer(problem, best, found.alternatives)
     if chosen is best and asked is not None and surer(problem, best, [replace(best, backpressured=0.0)]) is not best:
         again = optimizer.solve(asked)

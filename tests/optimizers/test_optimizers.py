@@ -14,6 +14,8 @@ from optimizers.governor import Governor, governor_placement
 from optimizers.interface import Candidate, Problem, Status, traits_of
 from optimizers.local_search import LocalSearch
 from optimizers.objectives import OBJECTIVES
+from optimizers.planner import Planner
+from optimizers.planner.judging import JUDGED
 from optimizers.registry import OPTIMIZERS, optimizer_by_name
 from optimizers.rules import bin_ranges, capability, is_valid, valid_rows
 from optimizers.sampling import Costream, Exhaustive, RandomPlan
@@ -79,6 +81,8 @@ def test_the_budget_is_kept(name, make_deployment):
         problem = Problem(scenario=make_deployment(), cost_model=Counting(), budget=budget)
         solution = OPTIMIZERS[name].solve(problem)
         assert Counting.asked == solution.evaluations <= budget
+        beside_the_given_plan = Planner(OPTIMIZERS[name]).solve(problem)
+        assert beside_the_given_plan.evaluations <= max(budget, 1 + 2 * JUDGED)
 
 
 def test_more_candidates_are_never_worse(make_deployment, table_model):
