@@ -1,12 +1,11 @@
-"""ALBIC's adaptation framework (Algorithm 1) as pure functions: plan, decide on scaling, plan again, apply.
+"""What ALBIC's adaptation framework (Algorithm 1) plans and decides in a round; `policies.adaptation` is its loop.
 
 Nodes keep their index for good; who is marked for removal is in `Balance.kill_h`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
@@ -29,15 +28,6 @@ class Decision:
     def __bool__(self) -> bool:
         """Whether anything changes."""
         return bool(self.add or self.remove or self.keep)
-
-
-Scaling = Callable[[Balance, Assignment], Decision]
-"""Decides after it has seen what balancing alone would do."""
-
-
-def never(_balance: Balance, _plan: Assignment) -> Decision:
-    """The cluster stays as it is."""
-    return Decision()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,77 +59,13 @@ class Utilisation:
         return Decision()
 
 
-@dataclass(frozen=True, slots=True)
-class AdaptationRound:
-    """plan: to apply. balance: that it is for, after scaling. empty: marked nodes without key groups: to terminate."""
-
-    balance: Balance
-    plan: Assignment
-    decision: Decision
-    empty: tuple[int, ...]
-
-
-def adapted(balance: Balance, solver: Solver, scaling: Scaling = never, *, stalled: bool = False) -> AdaptationRound:
-    """One round of Algorithm 1. stalled: the last round did not move a group off a marked node, so this one does first:
-    groups that cannot be divided may fit nowhere without a larger load distance, and would stay for good."""
-    held_h = np.bincount(balance.home_g, minlength=len(balance.capacity_h)) > 0
-    empty = tuple(int(node) for node in np.flatnonzero(balance.marked_h & ~held_h))
-    plan = planned(balance, solver, stalled=stalled)
-    decision = scaling(balance, plan)
-    if decision:
-        balance = scaled(balance, decision)
-        plan = planned(balance, solver, stalled=stalled)
-    return AdaptationRound(balance, plan, decision, empty)
-
-
 def planned(balance: Balance, solver: Solver, *, stalled: bool) -> Assignment:
-    """The solver's plan; if stalled and it moves nothing off marked nodes, one that does."""
+    """The solver's plan; if stalled and it moves nothing off marked nodes, one that does. stalled: the last round moved
+    no group off a marked node: groups that cannot be divided may fit nowhere without a larger load distance, and would
+    stay for good."""
     plan = solver.solve(balance)
     waiting = balance.marked_h[plan.node_g]
     if not (stalled and waiting.any() and waiting.sum() == balance.marked_h[balance.home_g].sum()):
         return plan
     forced_g = drained(balance, balance.home_g)
     return assignment(balance, forced_g, plan.bound, "nothing else empties the marked nodes")
-
-
-def scaled(balance: Balance, decision: Decision) -> Balance:
-    """The balance on the cluster after the decision; new nodes come last. Raises BadInput as `Balance`."""
-    kill_h = balance.marked_h.copy()
-    kill_h[list(decision.remove)] = True
-    kill_h[list(decision.keep)] = False
-    more = np.ones(decision.add)
-    memory_h = balance.memory_h
-    if memory_h is not None:
-        memory_h = np.concatenate([memory_h, more * np.median(memory_h)])
-    return replace(
-        balance,
-        capacity_h=np.concatenate([balance.capacity_h, more]),
-        kill_h=np.concatenate([kill_h, ~more.astype(bool)]),
-        memory_h=memory_h,
-    )
-
-
-def separately(balance: Balance, solver: Solver) -> Assignment:
-    """Scale-in that is not integrated (Fig. 5): as long as a marked node has key groups, all of the budget empties it;
-    only then is balanced."""
-    if not balance.marked_h[balance.home_g].any():
-        return solver.solve(balance)
-    return assignment(balance, drained(balance, balance.home_g), 0.0)
-
-
-def rounds(
-    start: Balance, plan: Callable[[Balance], Assignment], drifts: Iterable[Callable[[Balance], Balance]]
-) -> Iterator[tuple[Balance, Assignment]]:
-    """Round after round: loads drift, a plan is made and applied."""
-    balance = start
-    for drift in drifts:
-        balance = drift(balance)
-        found = plan(balance)
-        yield balance, found
-        balance = moved(balance, found.node_g)
-
-
-def moved(balance: Balance, node_g: np.ndarray) -> Balance:
-    """The next round's balance: groups are where they were sent, and each node sees its own percent of them."""
-    loads = {name: balance.work(name) / balance.capacity_h[node_g] for name in balance.loads}
-    return replace(balance, home_g=node_g, loads=loads)

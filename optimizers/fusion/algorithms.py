@@ -2,7 +2,7 @@
 
 By COMM the score is the rate from operator to operator (line 16); by PA it is the number of attributes in common, so
 that much can still be merged afterwards. Both find what the paper's loop finds, which looks at all transfers after each
-merge. Ours is the rate between components: many small transfers can be more than one large one elsewhere.
+merge.
 
 Components that send to each other in a circle would wait for timestamps that wait for their own, and bounded channels
 could come to a standstill: `by_communication` can do without. The baseline grows components from random operators
@@ -12,7 +12,6 @@ could come to a standstill: `by_communication` can do without. The baseline grow
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
 from typing import NamedTuple
 
 import numpy as np
@@ -150,31 +149,6 @@ def by_attributes(job: FusionJob) -> Fusion:
             merging.merge(one, other)
         else:
             heapq.heappush(scores, (score, index))
-    return merging.result()
-
-
-def by_rate_between(job: FusionJob) -> Fusion:
-    """Merges the two components with the largest rate between them, as long as two fit."""
-    merging = Merging(job)
-    rates: list[dict[int, float]] = [defaultdict(float) for _ in job.operators]
-    for edge in merging.edges:
-        for one, other in ((edge.producer, edge.consumer), (edge.consumer, edge.producer)):
-            rates[one][other] += edge.rate_per_s
-    waiting = [(-edge.rate_per_s, edge.producer, edge.consumer) for edge in merging.edges]
-    heapq.heapify(waiting)
-    while waiting:
-        noted, one, other = heapq.heappop(waiting)
-        current = rates[one].get(other, 0.0)
-        if not current or -noted != current or not merging.fit(one, other):
-            continue
-        kept, gone = merging.merge(one, other)
-        for neighbour, rate in rates[gone].items():
-            del rates[neighbour][gone]
-            if neighbour != kept:
-                rates[kept][neighbour] += rate
-                rates[neighbour][kept] = rates[kept][neighbour]
-                heapq.heappush(waiting, (-rates[kept][neighbour], kept, neighbour))
-        rates[gone].clear()
     return merging.result()
 
 

@@ -8,13 +8,13 @@ from typing import get_args
 
 import numpy as np
 
-from optimizers.balancing.adaptation import rounds as rounds_by
 from optimizers.balancing.albic import Albic
 from optimizers.balancing.cola import Cola
 from optimizers.balancing.interface import Solver
 from optimizers.balancing.joint import Joint
 from papers.albic.clusters import PLANNED, SIZES
 from papers.albic.jobs import Topology, drifts, job
+from papers.albic.jobs import rounds as rounds_by
 from papers.drawing import lines
 from papers.interface import CaseTable, Experiment, Row, grid
 from papers.workspace import Workspace

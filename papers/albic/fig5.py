@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.balancing.adaptation import adapted, moved, separately
+from optimizers.balancing.adaptation import planned
 from optimizers.balancing.balance import Balance
-from optimizers.balancing.interface import Assignment
+from optimizers.balancing.interface import Assignment, Solver, assignment
 from optimizers.balancing.search import Search
+from optimizers.balancing.state import drained
 from papers.albic.clusters import PLANNED, SIZES, cluster
+from papers.albic.jobs import moved
 from papers.drawing import lines
 from papers.interface import CaseTable, Experiment, Row, grid
 from papers.workspace import Workspace
@@ -54,7 +56,15 @@ def course(overloaded: int, kind: str, seed: int) -> dict[str, list[float]]:
 
 
 def _plan(balance: Balance, kind: str, *, stalled: bool) -> Assignment:
-    return separately(balance, SEARCH) if kind == "separate" else adapted(balance, SEARCH, stalled=stalled).plan
+    return separately(balance, SEARCH) if kind == "separate" else planned(balance, SEARCH, stalled=stalled)
+
+
+def separately(balance: Balance, solver: Solver) -> Assignment:
+    """Scale-in that is not integrated (Fig. 5): as long as a marked node has key groups, all of the budget empties it;
+    only then is balanced."""
+    if not balance.marked_h[balance.home_g].any():
+        return solver.solve(balance)
+    return assignment(balance, drained(balance, balance.home_g), 0.0)
 
 
 def measured(workspace: Workspace, overloaded: int, kind: str) -> Row:

@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 
 from optimizers.balancing.balance import Balance
-from optimizers.balancing.bounds import class_bound
 from optimizers.balancing.flux import Flux
 from optimizers.balancing.interface import Solver
 from optimizers.balancing.milp import BalanceMilp
 from optimizers.balancing.search import Search
 from optimizers.interface import Status
+from papers.albic.class_bound import class_bound
 from papers.albic.clusters import PLANNED, SIZES, cluster
 from papers.drawing import lines
 from papers.interface import CaseTable, Experiment, Row, grid

@@ -7,7 +7,7 @@ by up to 2 % either way, all groups of a node alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from optimizers.balancing.balance import Balance
+from optimizers.balancing.interface import Assignment
 from optimizers.balancing.traffic import KeyGroupTraffic
 from papers.albic.clusters import SIZES, cluster
 from twin.randomness import stream
@@ -62,3 +63,21 @@ def _drifted(balance: Balance, rng: np.random.Generator) -> Balance:
     some = rng.choice(nodes, round(DRIFTING * nodes), replace=False)
     factor_h[some] += rng.uniform(-DRIFT, DRIFT, len(some))
     return replace(balance, loads={name: load_g * factor_h[balance.home_g] for name, load_g in balance.loads.items()})
+
+
+def rounds(
+    start: Balance, plan: Callable[[Balance], Assignment], drifts: Iterable[Callable[[Balance], Balance]]
+) -> Iterator[tuple[Balance, Assignment]]:
+    """Round after round: loads drift, a plan is made and applied."""
+    balance = start
+    for drift in drifts:
+        balance = drift(balance)
+        found = plan(balance)
+        yield balance, found
+        balance = moved(balance, found.node_g)
+
+
+def moved(balance: Balance, node_g: np.ndarray) -> Balance:
+    """The next round's balance: groups are where they were sent, and each node sees its own percent of them."""
+    loads = {name: balance.work(name) / balance.capacity_h[node_g] for name in balance.loads}
+    return replace(balance, home_g=node_g, loads=loads)

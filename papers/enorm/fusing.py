@@ -2,29 +2,53 @@
 
 from __future__ import annotations
 
+import heapq
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from optimizers.fusion.algorithms import (
-    baseline,
-    by_attributes,
-    by_communication,
-    by_rate_between,
-)
+from optimizers.fusion.algorithms import Merging, baseline, by_attributes, by_communication
 from optimizers.fusion.components import Fusion
 from optimizers.fusion.exact import least_communication
 from optimizers.fusion.job import FusionJob
-from optimizers.fusion.random_jobs import random_job
 from papers.drawing import bars
+from papers.enorm.random_jobs import random_job
 from papers.interface import CaseTable, Drawer, Experiment, Row, grid
 from papers.parallel import kept
 from papers.workspace import Workspace
 from twin.randomness import child_seed, stream
 
 Algorithm = Callable[[FusionJob, np.random.Generator], Fusion]
+
+
+def by_rate_between(job: FusionJob) -> Fusion:
+    """Merges the two components with the largest rate between them, as long as two fit: many small transfers can be
+    more than one large one elsewhere."""
+    merging = Merging(job)
+    rates: list[dict[int, float]] = [defaultdict(float) for _ in job.operators]
+    for edge in merging.edges:
+        for one, other in ((edge.producer, edge.consumer), (edge.consumer, edge.producer)):
+            rates[one][other] += edge.rate_per_s
+    waiting = [(-edge.rate_per_s, edge.producer, edge.consumer) for edge in merging.edges]
+    heapq.heapify(waiting)
+    while waiting:
+        noted, one, other = heapq.heappop(waiting)
+        current = rates[one].get(other, 0.0)
+        if not current or -noted != current or not merging.fit(one, other):
+            continue
+        kept, gone = merging.merge(one, other)
+        for neighbour, rate in rates[gone].items():
+            del rates[neighbour][gone]
+            if neighbour != kept:
+                rates[kept][neighbour] += rate
+                rates[neighbour][kept] = rates[kept][neighbour]
+                heapq.heappush(waiting, (-rates[kept][neighbour], kept, neighbour))
+        rates[gone].clear()
+    return merging.result()
+
 
 PUBLISHED: Mapping[str, Algorithm] = {
     "COMM": lambda job, _rng: by_communication(job),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from optimizers.balancing.adaptation import Decision, Utilisation, adapted, moved, scaled, separately
+from optimizers.balancing.adaptation import Decision, Utilisation, planned
 from optimizers.balancing.search import Search
+from papers.albic.fig5 import separately
+from papers.albic.jobs import moved
 from tests.optimizers.balancing.small import balance, balances
 from twin.errors import BadInput
 
@@ -24,52 +25,29 @@ def test_marked_nodes_get_empty_in_the_end(problem):
     stalled = False
     for _ in range(4 * len(problem.home_g) + 2):
         waiting = problem.marked_h[problem.home_g].sum()
-        found = adapted(problem, Search(looks=20), stalled=stalled)
-        assert not found.balance.violation(found.plan.node_g)
-        problem = moved(problem, found.plan.node_g)
+        found = planned(problem, Search(looks=20), stalled=stalled)
+        assert not problem.violation(found.node_g)
+        problem = moved(problem, found.node_g)
         stalled = problem.marked_h[problem.home_g].sum() == waiting
     assert not problem.marked_h[problem.home_g].any()
 
 
-def test_empty_marked_nodes_are_to_be_terminated():
-    problem = balance(((10, 10),), (0, 1), 4, kill_h=(0, 1, 1, 0))
-    assert adapted(problem, SEARCH).empty == (2,)
-
-
-def test_balancing_first_avoids_scaling_out():
+def test_nodes_come_where_balancing_alone_is_not_enough_and_marked_ones_are_kept_first():
     """A node at 90 % of two that have 45 % on average: to move half of it is enough."""
-    problem = balance(((30, 30, 30, 0),), (0, 0, 0, 1), budget=1)
-    found = adapted(problem, SEARCH, Utilisation(high=85.0))
-    assert not found.decision
-    assert found.plan.distance == pytest.approx(15.0)
+    for loads, home, nodes, budget, kill_h, decision in (
+        ((30, 30, 30, 0), (0, 0, 0, 1), 2, 1, None, Decision()),
+        ((30,) * 6, (0, 0, 0, 1, 1, 1), 2, 4, None, Decision(add=1)),
+        ((45, 45, 45, 45), (0, 0, 1, 1), 3, 4, (0, 0, 1), Decision(keep=(2,))),
+    ):
+        problem = balance((loads,), home, nodes, budget=budget, kill_h=kill_h)
+        assert Utilisation(high=85.0)(problem, SEARCH.solve(problem)) == decision
 
 
-def test_scaling_out_adds_nodes_and_plans_again():
-    problem = balance(((30,) * 6,), (0, 0, 0, 1, 1, 1), budget=4)
-    found = adapted(problem, SEARCH, Utilisation(high=85.0))
-    assert found.decision == Decision(add=1)
-    assert np.bincount(found.plan.node_g).tolist() == [2, 2, 2]
-
-
-def test_scaling_out_first_keeps_what_is_marked():
-    problem = balance(((45, 45, 45, 45),), (0, 0, 1, 1), 3, budget=4, kill_h=(0, 0, 1))
-    found = adapted(problem, SEARCH, Utilisation(high=85.0))
-    assert found.decision == Decision(add=0, keep=(2,))
-    assert not found.balance.marked_h.any()
-
-
-def test_scaling_in_marks_the_least_loaded_and_leaves_one():
+def test_the_least_loaded_nodes_go_and_one_stays():
     problem = balance(((20, 10, 10, 0),), (0, 1, 2, 3), 4, budget=4)
-    found = adapted(problem, SEARCH, Utilisation())
-    assert len(found.decision.remove) == 3
-    assert found.balance.mean <= 60.0
+    assert len(Utilisation()(problem, SEARCH.solve(problem)).remove) == 3
     idle = balance(((0, 0, 0, 0),))
     assert Utilisation()(idle, SEARCH.solve(idle)).remove in ((0,), (1,))
-
-
-def test_marking_all_nodes_is_refused():
-    with pytest.raises(BadInput, match="all nodes are marked"):
-        scaled(balance(), Decision(remove=(0, 1)))
     with pytest.raises(BadInput, match="low < target < high"):
         Utilisation(low=70.0)
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.balancing.adaptation import moved, rounds
 from optimizers.balancing.albic import Albic, units
 from optimizers.balancing.cola import Cola
 from optimizers.balancing.interface import Assignment, assignment
@@ -18,7 +17,7 @@ from optimizers.balancing.milp import BalanceMilp
 from optimizers.balancing.search import Search
 from optimizers.balancing.traffic import KeyGroupTraffic
 from optimizers.balancing.units import contracted, partitioned
-from papers.albic.jobs import drifts, job
+from papers.albic.jobs import drifts, job, moved, rounds
 from tests.optimizers.balancing.small import assignments, balance, balances
 from twin.errors import BadInput
 

@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimizers.balancing.balance import Balance
-from optimizers.balancing.bounds import class_bound, counting_bound
+from optimizers.balancing.bounds import counting_bound
 from optimizers.balancing.flux import flux
 from optimizers.balancing.milp import BalanceMilp
 from optimizers.balancing.registry import SOLVERS
 from optimizers.balancing.search import Search
 from optimizers.interface import Status
+from papers.albic.class_bound import class_bound
 from papers.albic.clusters import cluster
 from tests.optimizers.balancing.small import assignments, balance, balances, best
 from twin.errors import BadInput

@@ -11,15 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.fusion.algorithms import (
-    baseline,
-    by_attributes,
-    by_communication,
-    by_rate_between,
-)
+from optimizers.fusion.algorithms import baseline, by_attributes, by_communication
 from optimizers.fusion.components import Splits, fused
 from optimizers.fusion.exact import least_communication
-from optimizers.fusion.random_jobs import ATTRIBUTES, random_job
+from papers.enorm.fusing import by_rate_between
+from papers.enorm.random_jobs import ATTRIBUTES, random_job
 from tests.optimizers.fusion.jobs import algorithm_1, by_rate_between_literally, groups, motivating, plain, wanting
 from twin.errors import BadInput
 
