@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from optimizers.interface import Candidate, Problem, Traits
+from optimizers.counted import as_plans
+from optimizers.interface import Candidate, Problem, Solution, Status, Traits
 from optimizers.planner import Planner
+from optimizers.planner.judging import with_fewest_moves
 from optimizers.registry import OPTIMIZERS
-from optimizers.selection import PREMIUM, SURE, estimate, surer
+from optimizers.selection import PREMIUM, SURE, choose, estimate, surer
+from optimizers.space_plans import SpacePlans
 from scenarios.planning import planner
 from scenarios.suite.registry import FAMILIES
 from twin.metrics import Estimates
@@ -63,6 +66,20 @@ def test_sure_plan_is_taken_only_if_it_hardly_costs_more(edge: Problem) -> None:
     assert surer(replace(edge, objective="throughput_per_s"), best, [near]) is best
 
 
+@pytest.mark.parametrize("risk", [0.0, 2 * SURE])
+def test_no_sure_plan_is_given_up_for_fewer_moves(risk: float, edge: Problem) -> None:
+    """The given plan moves nothing and is as good; it is taken back if it keeps up as surely."""
+    given = edge.deployment.plan
+    moved = next(plan for plan in all_plans(edge) if plan.placement != given.placement)
+    best, other = Candidate(moved, 1.0, 0.0, 1.0), Candidate(given, 1.0, risk, 1.0)
+    found = Solution.of(best, Status.FEASIBLE, evaluations=0, started_s=0.0, others=[other])
+    assert (with_fewest_moves(edge, found, best, 0).plan == given) == (risk == 0.0)
+
+
+def all_plans(problem: Problem) -> list[ExecutionPlan]:
+    return as_plans(problem.deployment, SpacePlans(problem.deployment, problem.space).all())
+
+
 @dataclass(frozen=True)
 class Stricter:
     """A truth by which only plans with a fifth of head room keep up. by: says how much that is."""
@@ -86,11 +103,7 @@ class Daring:
     name: str = "daring"
 
     def solve(self, problem: Problem):
-        from optimizers.counted import as_plans
-        from optimizers.selection import choose
-        from optimizers.space_plans import SpacePlans
-
-        plans = as_plans(problem.deployment, SpacePlans(problem.deployment, problem.space).all())
+        plans = all_plans(problem)
         found = estimate(problem, plans)
         rows = np.flatnonzero(found.sane)
         last = [plans[row] for row in rows[np.argsort(-found.backpressured[rows], kind="stable")][:3]]

@@ -141,6 +141,17 @@ def test_two_regions_fail_apart_and_one_twice() -> None:
     assert result.metrics.tuples_out - result.duplicates == pytest.approx(arrived(result), abs=3)
 
 
+def test_what_comes_a_third_time_is_counted_twice() -> None:
+    """Both failures go back to the checkpoint at 5 s."""
+    events = [Failure(at_s=at_s, host="h0", recover_after_s=0.5) for at_s in (8, 9)]
+    result = run(lines(2), *events, checkpoints={"failover": "full"}, horizon_s=30)
+    first, second = failures(result)
+    assert first["checkpoint_s"] == second["checkpoint_s"] == 5
+    assert first["duplicates"] == pytest.approx(3 * 200, abs=6)
+    assert second["duplicates"] == pytest.approx(4 * 200, abs=6)  # half a second serves all of them again
+    assert result.metrics.tuples_out - result.duplicates == pytest.approx(arrived(result), abs=6)
+
+
 def test_a_host_that_stays_away_keeps_its_region_down_alone() -> None:
     result = run(lines(2), Failure(at_s=8, host="h1"))
     assert column(result, "sink", "latencyCount")[10:] == pytest.approx([100] * 10, abs=3)

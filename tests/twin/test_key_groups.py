@@ -179,6 +179,8 @@ def test_state_of_key_groups_is_in_memory_and_in_the_statistics() -> None:
     assert rows[-1]["stateBytes"] == pytest.approx(32e6)
     extra_mb = run.hosts[0].memory_mb - bare.hosts[0].memory_mb
     assert extra_mb == pytest.approx(32 * job.engine.memory.object_overhead, rel=0.01)
+    predicted = RateModel().answer(job, [job.plan]).memory[0, 0]
+    assert predicted == pytest.approx(run.hosts[0].memory_mb / HOST["ram_mb"], rel=0.01)
     groups = world(job).key_groups["m"]
     assert groups.states_bytes().sum() == pytest.approx(32e6)
     assert groups.state_bytes(3) == pytest.approx(1e6)

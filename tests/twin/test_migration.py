@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.twin.changing import HOSTS, column, job, run
+from tests.twin.changing import HOSTS, column, e2e_s, job, run
 from tests.twin.kernel.both import differences, in_engine, in_kernel
 from tests.twin.worlds import chain
 from twin.change.flows import even_flows
@@ -89,6 +89,15 @@ def test_a_scaled_window_keeps_its_content() -> None:
     ]
     results = column(run(deployment, *scale, period_s=4), "sink", "latencyCount")
     assert results[1:] == pytest.approx([80, 80, 80, 80], abs=3)
+
+
+def test_windows_that_count_begin_anew_where_records_are_handed_over() -> None:
+    """Of 200 records at 20 a second, a result is 10 s old: what the new replica was given it had not counted itself."""
+    window = {"policy": "count", "size_tuples": 200}
+    deployment = job({"law": "constant", "rate_per_s": 40}, window=window, groups=2)
+    plan = deployment.plan.model_copy(update={"placement": {**deployment.plan.placement, "a": ("h1",)}})
+    ages_s = e2e_s(run(deployment.with_plan(plan), Scale(at_s=3.8, operator="a", placement=("h1", "h3"))))
+    assert max(each for each in ages_s if each) == pytest.approx(10, abs=1.5)
 
 
 @pytest.mark.parametrize("rate", [300, 1500])

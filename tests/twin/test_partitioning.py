@@ -153,6 +153,16 @@ def pool_job(servers: int, load: float, channel: int | None = None, cores: int =
     return with_stream(job, "m", partitioning="shared", **stream)
 
 
+@pytest.mark.parametrize("scv", [0.0, 1.0, 4.0])
+def test_the_rate_model_knows_the_waits_in_a_common_queue(scv: float) -> None:
+    """By Allen and Cunneen."""
+    data = pool_job(3, 0.8).model_dump(mode="json", exclude_none=True)
+    next(each for each in data["query"]["operators"] if each["name"] == "m")["service_scv"] = scv
+    job = parse(Deployment, data)
+    found = RateModel(horizon_s=1e6).predict(job, [job.plan])["processing_latency_s"][0]
+    assert found == pytest.approx(1e-3 + mmc_wait_s(3, 0.8, 1e-3) * (1.0 + scv) / 2.0, rel=1e-3)
+
+
 def waits_s(job: Deployment, seeds: int, horizon_s: float) -> np.ndarray:
     means = []
     for seed in range(seeds):

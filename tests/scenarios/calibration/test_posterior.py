@@ -9,10 +9,12 @@ import pytest
 
 from scenarios.calibration import posterior, profile_file
 from scenarios.calibration.calibrate import calibrate
-from scenarios.calibration.least_squares import LinearFit
+from scenarios.calibration.design import Rows
+from scenarios.calibration.least_squares import LinearFit, fit
 from scenarios.calibration.point import Point
 from scenarios.calibration.predicting import predict
 from scenarios.calibration.profile_file import UnderProfile
+from scenarios.calibration.unit_costs import UnitCost
 from scenarios.planning.calibrated_cost import CalibratedCostModel
 from scenarios.planning.cost_models import cost_model
 from tests.scenarios.calibration.engines import at_rates, formula, job
@@ -29,6 +31,18 @@ def fitted(values: list[float], covariance: list[list[float]]) -> LinearFit:
 def many(fit: LinearFit) -> np.ndarray:
     drawn = [row for seed in range(80) for row in posterior.linear(fit, ("a", "b"), seed)]
     return np.array([[row["a"], row["b"]] for row in drawn])
+
+
+def test_intervals_of_few_readings_hold_the_costs_as_often_as_they_say() -> None:
+    """Of two costs from four readings: by Student's t of two degrees of freedom, within four standard errors."""
+    rng, true_k, held = np.random.default_rng(3), np.array([1.0, 2.0]), np.zeros(2)
+    for _ in range(200):
+        need_rk = rng.uniform(0.5, 2.0, (4, 2))
+        cores_r = need_rk @ true_k * (1.0 + 0.02 * rng.normal(size=4))
+        rows = Rows(cores_r, np.zeros(4), need_rk, np.ones(4), ("",) * 4)
+        low_k, high_k = fit(rows, [UnitCost(name, "us", 1.0) for name in "ab"]).intervals_k2().T
+        held += (low_k <= true_k) & (true_k <= high_k)
+    assert (held / 200 >= 0.95 - 4 * np.sqrt(0.95 * 0.05 / 200)).all(), held
 
 
 def test_draws_have_the_mean_and_spread_of_the_fit() -> None:
