@@ -6,6 +6,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from twin.rates.limits import load_limits
 
 from tests.twin.test_rate_batches import FREE
 from twin.cluster import Cluster, Host
@@ -18,7 +19,10 @@ from twin.rates.model import RateModel
 from twin.rates.queueing import Others, cores_beside
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
+from twin.spec import parse
 from twin.workload import Poisson, Workload
+
+HOST = {"ram_mb": 16_000, "bandwidth_mbps": 10_000, "latency_ms": 1}
 
 
 def beside(demand: float, tasks: float, chance: float = 1.0, rest_s: float = 1.0) -> Others:
@@ -110,3 +114,55 @@ def measured(metrics: Metrics) -> dict[str, float]:
         "throughput_per_s": metrics.throughput_per_s,
         "processing_latency_s": metrics.processing_latency_s.mean,
     }
+
+
+def uneven(order: tuple[int, ...], rate_per_s: float, cores: int = 2) -> Scenario:
+    """Twelve partitions on eight subtasks, and a map behind each by a forward stream. order: subtasks on each host."""
+    names = [f"h{number}" for number, count in enumerate(order) for _ in range(count)]
+    data = {
+        "name": "uneven",
+        "query": {
+            "operators": [
+                {"name": "in", "kind": "kafka-source", "partitions": 12, "service_time_s": 4e-3},
+                {"name": "work", "kind": "map", "service_time_s": 6e-3},
+                {"name": "out", "kind": "sink", "service_time_s": 0},
+            ],
+            "streams": [
+                {"producer": "in", "consumer": "work", "partitioning": "forward"},
+                {"producer": "work", "consumer": "out"},
+            ],
+        },
+        "cluster": {"hosts": [dict(HOST, name=f"h{number}", cpu_percent=100 * cores) for number in range(4)]},
+        "plan": {"placement": {"in": names, "work": names, "out": "h3"}, "fused": [["in", "work"]]},
+        "workload": {"arrivals": {"in": {"law": "poisson", "rate_per_s": rate_per_s}}},
+        "run": {"horizon_s": 250, "warmup_s": 10, "period_s": 10},
+    }
+    return parse(Scenario, data)
+
+
+@pytest.mark.parametrize("order", [(3, 3, 2), (2, 3, 3), (4, 4, 0)])
+def test_hosts_do_what_the_subtasks_on_them_take(order):
+    """The first four of the eight subtasks read two partitions each, the others one."""
+    job = uneven(order, 300)
+    cpu = dict(zip(("h0", "h1", "h2", "h3"), RateModel().answer(job, [job.plan]).cpu[0], strict=True))
+    for host in simulate(job).hosts:
+        assert host.cpu == pytest.approx(cpu[host.host], rel=0.03, abs=0.001)
+
+
+@pytest.mark.parametrize(("order", "bears"), [((3, 3, 2), 400), ((4, 4, 0), 300)])
+def test_a_host_where_many_subtasks_take_more_is_full_first(order, bears):
+    """Of two cores, with 10 ms a record, of half the records, or of two thirds."""
+    job = uneven(order, bears)
+    (limit,) = load_limits(job, [job.plan])
+    assert limit.factor == pytest.approx(1.0, rel=0.02) and limit.resource == "CPU"
+    for share, keeps_up in ((0.97, True), (1.05, False)):
+        tried = uneven(order, share * bears)
+        predicted = RateModel().lasting().answer(tried, [tried.plan]).costs.by_metric["backpressured"][0] < 0.5
+        assert predicted == keeps_up == (not simulate(tried).metrics.backpressured)
+
+
+def test_counts_are_plans_whose_subtasks_are_in_the_order_of_hosts():
+    job = uneven((3, 3, 2), 300)
+    counts = np.array([[[3, 3, 2, 0], [3, 3, 2, 0], [0, 0, 0, 1]]])
+    by_counts, by_plan = RateModel().answer_counts(job, counts), RateModel().answer(job, [job.plan])
+    assert by_counts.cpu.tolist() == by_plan.cpu.tolist() and by_counts.speed.tolist() == by_plan.speed.tolist()

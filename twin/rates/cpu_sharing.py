@@ -35,11 +35,12 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
     which need much get less (`twin.rates.cpu_sharing`).
     """
     capacity_cn = layout.capacity_cn
+    even_cn, own_cn = own_cn, own_cn if layout.uneven is None else own_cn * layout.uneven.mean_cn
     core = 1.0 if layout.sockets is None else layout.sockets.speed_cn
     total_cn = layout.on_sockets(own_cn * layout.count_cn)
     level_cn = fair_level(own_cn, layout.neighbours, capacity_cn)
     full_cn = total_cn / capacity_cn
-    crowded_cn = own_cn if layout.crowding_on is None else own_cn * layout.crowding_on[layout.operator_c]
+    crowded_cn = even_cn if layout.crowding_on is None else even_cn * layout.crowding_on[layout.operator_c]
     alone_cn = crowded_cn / np.minimum(core, capacity_cn)
     felt_cn = np.where(own_cn >= level_cn * 0.999, full_cn, np.minimum(full_cn, own_cn / level_cn))
     left_cn = np.clip(np.where(full_cn > FULL, level_cn, capacity_cn - (total_cn - own_cn)), 1e-6, core)

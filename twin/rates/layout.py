@@ -8,7 +8,7 @@ plans, one after the other; cells that a plan does not need hold no replicas.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +19,7 @@ from twin.rates.arrays import JobArrays
 from twin.rates.chaining import Fusing
 from twin.rates.network import LinkLayout
 from twin.rates.queueing import gap_scv
-from twin.rates.skew import Crowding, crowding
+from twin.rates.skew import Crowding, UnevenCells, crowding
 from twin.rates.sockets import SocketLayout
 
 
@@ -45,6 +45,7 @@ class Layout:
         self.socket_cn = np.array(sockets).reshape(len(sockets), self.size)
         self.count_cn: np.ndarray = np.array(replicas).reshape(len(sockets), self.size)
         self.crowding: Crowding | None = None
+        self.uneven: UnevenCells | None = None
         self.fusing: Fusing | None = None
         self._place()
 
@@ -63,6 +64,7 @@ class Layout:
         layout = cls(job, counts, codes)
         owners_n = {number: plan.key_groups for number, plan in enumerate(plans) if plan.key_groups}
         layout.crowding = crowding(job, layout.replicas_on, owners_n, layout.at_hosts)
+        layout._add_up(lambda o: _sockets_of(job, [plan.placement[job.names[o]] for plan in plans]))
         layout.fusing = chaining.of_plans(job, plans)
         return layout
 
@@ -72,6 +74,7 @@ class Layout:
         counts = [_fed(np.asarray(counts_pol[:, o], dtype=float), fed) for o, fed in enumerate(job.dealing.fed_o)]
         layout = cls(job, counts, [np.arange(len(counts_pol))] * len(counts))
         layout.crowding = crowding(job, layout.replicas_on, {}, layout.at_hosts)
+        layout._add_up(lambda o: _in_order(counts[o]))
         layout.fusing = chaining.of_counts(job, counts_pol)
         return layout
 
@@ -82,6 +85,7 @@ class Layout:
         part.size = int(rows.sum())
         part.socket_cn, part.count_cn = self.socket_cn[:, rows], self.count_cn[:, rows]
         part.crowding = None if self.crowding is None else self.crowding.select(rows)
+        part.uneven = None if self.uneven is None else self.uneven.select(rows)
         part.fusing = None if self.fusing is None else self.fusing.select(rows)
         part._place()
         return part
@@ -95,6 +99,23 @@ class Layout:
         self.capacity_cn = job.places.capacity_l[self.socket_cn]
         self._at_socket = (self.socket_cn * self.size + plans).ravel()
         self._at_host = (self.host_cn * self.size + plans).ravel()
+
+    def _add_up(self, sockets_rn: Callable[[int], np.ndarray]) -> None:
+        """Finds what subtasks in each cell take. sockets_rn: the socket of each subtask of an operator. [R, N]"""
+        if self.crowding is None or not self.crowding.taken:
+            return
+        self.uneven = UnevenCells(np.ones(self.socket_cn.shape), np.ones(self.socket_cn.shape))
+        plans = np.arange(self.size)
+        for o, taken_rn in self.crowding.taken.items():
+            total_ln, most_ln = np.zeros((2, len(self.job.places.capacity_l), self.size))
+            for socket_n, taken_n in zip(sockets_rn(o), taken_rn, strict=False):  # those that get tuples
+                total_ln[socket_n, plans] += taken_n
+                most_ln[socket_n, plans] = np.maximum(most_ln[socket_n, plans], taken_n)
+            cells = self.cells(o)
+            here = self.socket_cn[cells], plans
+            count_cn = self.count_cn[cells]
+            self.uneven.mean_cn[cells] = total_ln[here] * self.replicas_on[o] / np.maximum(count_cn, 1.0)
+            self.uneven.most_cn[cells] = most_ln[here] * self.replicas_on[o]
 
     @property
     def crowding_on(self) -> np.ndarray | None:
@@ -196,6 +217,11 @@ class Layout:
         ends = zip(self.leaving, self.job.producer_s, strict=True)
         return np.stack([(share * each_h[self.host_cn[self.cells(o)]]).sum(axis=0) for share, o in ends])
 
+    @property
+    def load_cn(self) -> np.ndarray:
+        """How many replicas that take the mean of all a cell is worth. [C, N]"""
+        return self.count_cn if self.uneven is None else self.count_cn * self.uneven.mean_cn
+
     @cached_property
     def crowded_cn(self) -> np.ndarray:
         """Whether more tasks sit on its socket than that has cores. [C, N]"""
@@ -286,6 +312,22 @@ class Layout:
         for cell in range(*self.cells(operator).indices(len(self.operator_c))):
             share[np.arange(self.size), self.host_cn[cell]] += share_cn[cell]
         return share
+
+
+def _sockets_of(job: JobArrays, placements: Sequence[Sequence[str]]) -> np.ndarray:
+    """The socket of each subtask under each plan; 0 beyond the last one. [R, N]"""
+    found = np.zeros((max(map(len, placements)), len(placements)), dtype=int)
+    for n, places in enumerate(placements):
+        found[: len(places), n] = [job.places.column[Location.parse(place)] for place in places]
+    return found
+
+
+def _in_order(counts_nl: np.ndarray) -> np.ndarray:
+    """The same for subtasks in the order of the sockets, each of which has so many. [R, N]"""
+    ends_nl = np.cumsum(counts_nl, axis=1)
+    number_r = np.arange(int(ends_nl[:, -1].max()))
+    socket_rn = (number_r[:, None, None] >= ends_nl[None]).sum(axis=2)
+    return np.where(socket_rn < counts_nl.shape[1], socket_rn, 0)
 
 
 def _fed(counts_pl: np.ndarray, most: float) -> np.ndarray:

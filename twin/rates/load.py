@@ -187,7 +187,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         cpu_on=cpu_on,
         nic_sn=nic_sn,
         credits_sn=credits_sn,
-        cpu_hn=layout.by_host(busy_cn * layout.count_cn) / job.places.capacity_h[:, None],
+        cpu_hn=layout.by_host(busy_cn * layout.load_cn) / job.places.capacity_h[:, None],
         nic_hn=nic_hn,
         cells=cells,
     )

@@ -34,14 +34,29 @@ ORDERS = 16
 
 class Crowding(NamedTuple):
     """more_on: input of an operator's busiest subtask over the mean of all, >= 1. [O, N] placed: by operator, the share
-    of each stratum of its `KeySpread` that is on the busiest subtask. [K, N]"""
+    of each stratum of its `KeySpread` that is on the busiest subtask. [K, N] taken: by operator of which it is known
+    which subtasks take more, as partitions are uneven, the share of each subtask; 0 beyond the last one. [R, N]"""
 
     more_on: np.ndarray
     placed: Mapping[int, np.ndarray]
+    taken: Mapping[int, np.ndarray]
 
     def select(self, rows: np.ndarray) -> Crowding:
         """The crowding under some of the plans. rows: a boolean mask [N]."""
-        return Crowding(self.more_on[:, rows], {o: each[:, rows] for o, each in self.placed.items()})
+        parts = ({o: each[:, rows] for o, each in mine.items()} for mine in (self.placed, self.taken))
+        return Crowding(self.more_on[:, rows], *parts)
+
+
+class UnevenCells(NamedTuple):
+    """What the subtasks in a cell take over the mean of all of their operator: mean_cn of them, most_cn the busiest one
+    there; 1 where it is not known which subtasks take more. [C, N] each"""
+
+    mean_cn: np.ndarray
+    most_cn: np.ndarray
+
+    def select(self, rows: np.ndarray) -> UnevenCells:
+        """Those under some of the plans. rows: a boolean mask [N]."""
+        return UnevenCells(self.mean_cn[:, rows], self.most_cn[:, rows])
 
 
 class SubtaskShares(NamedTuple):
@@ -64,7 +79,7 @@ def crowding(
     subtasks. owners_n: by plan and operator, the subtask of each key group, unless they are in contiguous ranges.
     at_hosts: number of an operator's subtasks on each host [H, N]; None: local streams are taken as even.
     """
-    more_on, placed = np.ones_like(replicas_on), dict[int, np.ndarray]()
+    more_on, placed, taken = np.ones_like(replicas_on), dict[int, np.ndarray](), dict[int, np.ndarray]()
     shares: dict[int, list[SubtaskShares]] = {}
     kind_on: dict[int, np.ndarray] = {}  # which of these an operator has under each plan
     for o, name in enumerate(job.names):
@@ -93,10 +108,15 @@ def crowding(
             hosts = {p: np.repeat(np.arange(len(each)), each[:, n]) for p, each in placed_ohn.items()}
             shares[o].append(_of_inputs(job, o, count, upstream, hosts))
         more_on[o] = np.array([len(each.taken) * each.taken.max() for each in shares[o]])[kind_on[o]]
+        if not (keyed or near or _few_values(job, o)) and all(p in taken for p in before):
+            table = np.zeros((int(replicas_on[o].max()), len(shares[o])))
+            for u, each in enumerate(shares[o]):
+                table[: len(each.taken), u] = each.taken
+            taken[o] = table[:, kind_on[o]]
         if keyed:
             placed[o] = np.stack([np.asarray(each.placed) for each in shares[o]], axis=1)[:, kind_on[o]]
     more_on = np.maximum(more_on, 1.0)
-    return Crowding(more_on, placed) if (more_on > 1.0 + 1e-9).any() else None
+    return Crowding(more_on, placed, taken) if (more_on > 1.0 + 1e-9).any() else None
 
 
 def _few_values(job: JobArrays, o: int) -> bool:

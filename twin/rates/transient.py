@@ -94,7 +94,27 @@ def _paces(layout: Layout, now: Load) -> Paces:
     others_on = (1.0 - busiest_on) * layout.replicas_on / np.maximum(layout.replicas_on - 1.0, 1.0)
     over_kn = np.concatenate([over_cn * others_on[layout.operator_c], layout.mean(over_cn) * layout.crowding_on])
     share_kn = np.concatenate([share_cn * (1.0 - busiest_on)[layout.operator_c], busiest_on])
+    if layout.uneven is not None and layout.crowding is not None:
+        for o in layout.crowding.taken:
+            _set_known(layout, o, over_cn, over_kn, share_kn)
     return Paces(now, over_kn, share_kn, over_sn)
+
+
+def _set_known(layout: Layout, o: int, over_cn: np.ndarray, over_kn: np.ndarray, share_kn: np.ndarray) -> None:
+    """Sets the rows of an operator of which it is known what the subtasks in every cell take: the subtask that is
+    furthest over what it can take, and in every cell the others. over_kn, share_kn: changed in place."""
+    assert layout.uneven is not None
+    cells, plans, replicas_n = layout.cells(o), np.arange(layout.size), layout.replicas_on[o]
+    over_cn, count_cn = over_cn[cells], layout.count_cn[cells]
+    mean_cn, most_cn = layout.uneven.mean_cn[cells], layout.uneven.most_cn[cells]
+    worst = (over_cn * most_cn).argmax(axis=0), plans
+    left_cn, others_cn = mean_cn * count_cn, count_cn.copy()
+    left_cn[worst] = np.maximum(left_cn[worst] - most_cn[worst], 0.0)
+    others_cn[worst] -= 1.0
+    over_kn[cells] = over_cn * left_cn / np.maximum(others_cn, 1.0)
+    share_kn[cells] = left_cn / replicas_n
+    row = len(layout.operator_c) + o
+    over_kn[row], share_kn[row] = (over_cn * most_cn)[worst], most_cn[worst] / replicas_n
 
 
 def _over(layout: Layout, now: Load) -> np.ndarray:
