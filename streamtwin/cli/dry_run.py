@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from streamtwin.cli.asking import AskingOne
-from streamtwin.cli.given import ScenarioName
+from streamtwin.cli.given import ScenarioName, seconds
 
 
 def dry_run(
@@ -28,10 +28,15 @@ def dry_run(
     ] = None,
     at: Annotated[
         float | None,
-        typer.Option("--at", metavar="S", help="Simulated time of the change. Default: a third of the run."),
+        typer.Option(
+            "--at", metavar="S", parser=seconds, help="Simulated time of the change. Default: a third of the run."
+        ),
     ] = None,
     recover_after: Annotated[
-        float, typer.Option("--recover-after", metavar="S", help="With --fail: seconds until the job runs again.")
+        float,
+        typer.Option(
+            "--recover-after", metavar="S", parser=seconds, help="With --fail: seconds until the job runs again."
+        ),
     ] = 10.0,
     failover: Annotated[
         str | None,

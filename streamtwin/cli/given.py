@@ -34,6 +34,26 @@ def known_documents(begun: str) -> list[str]:
     return [name for name in DOCUMENTS if name.startswith(begun)]
 
 
+def seconds(text: str | float) -> float:
+    """The value of an option in seconds, such as 90, 500ms or 2min; a default is a number already."""
+    from twin.quantities import number
+
+    try:
+        return number(str(text), "_s")
+    except ValueError:
+        raise typer.BadParameter("no duration; write seconds, or a unit as in 500ms or 2min") from None
+
+
+def share(text: str) -> float:
+    """The value of an option that is a share, such as 0.2 or 20%."""
+    from twin.quantities import number
+
+    try:
+        return number(text)
+    except ValueError:
+        raise typer.BadParameter("no share; write it as in 0.2 or 20%") from None
+
+
 ScenarioName = Annotated[
     str,
     typer.Argument(metavar="SCENARIO", help="A name from `twin list`, or a YAML file.", autocompletion=known_scenarios),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from streamtwin.cli.given import seconds, share
 from streamtwin.cli.options import Options
 from streamtwin.cli.terminal import Terminal
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 Seconds = Annotated[
     float | None,
-    typer.Option("--time-limit", metavar="S", help="Stop searching after S seconds, with the best plan so far."),
+    typer.Option(
+        "--time-limit", metavar="S", parser=seconds, help="Stop searching after S seconds, with the best plan so far."
+    ),
 ]
 Drive = Annotated[
     str | None,
@@ -95,7 +98,10 @@ class PlanRules(Options):
     head_room: Annotated[
         float | None,
         typer.Option(
-            "--head-room", metavar="H", help="The plan must bear 1 + H times the rates. Default of milp-hosts: 0.2."
+            "--head-room",
+            metavar="H",
+            parser=share,
+            help="The plan must bear 1 + H times the rates, H as in 0.2 or 20%. Default of milp-hosts: 0.2.",
         ),
     ] = None
     at_most: Annotated[

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamtwin.cli.given import Events, PolicyName, ScenarioName, Set, scenario_of
+from streamtwin.cli.given import Events, PolicyName, ScenarioName, Set, scenario_of, seconds
 from streamtwin.cli.terminal import ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
     from twin.run import Run
 
-Horizon = Annotated[float | None, typer.Option("--horizon", metavar="S", help="Simulated seconds.")]
+Horizon = Annotated[
+    float | None, typer.Option("--horizon", metavar="S", parser=seconds, help="Simulated seconds, or as in 2min.")
+]
 
 
 def run(

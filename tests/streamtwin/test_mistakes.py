@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import typer
 
+from streamtwin.cli import given
 from tests.streamtwin.test_cli import refused, twin
 
 MISTAKES = [
@@ -46,6 +48,14 @@ MISTAKES = [
     (["validate-runs", "nowhere"], "nowhere is not a folder"),
     (["corpus", "c", "--runs", 0], "got '0'"),
 ]
+
+
+def test_options_in_seconds_and_shares_take_units():
+    assert [given.seconds(text) for text in ("90", "500ms", "2min")] == [90.0, 0.5, 120.0]
+    assert [given.share(text) for text in ("0.2", "20%")] == [0.2, 0.2]
+    for parser, text in ((given.seconds, "2mins"), (given.share, "20s")):
+        with pytest.raises(typer.BadParameter, match="write"):
+            parser(text)
 
 
 @pytest.mark.slow
