@@ -22,8 +22,7 @@ from twin.atomic import new_file
 
 _HERE, _RATES, _KINDS = Path(__file__).parent, Path(rates.__path__[0]), Path(kinds.__path__[0])
 _FILES: tuple[str, ...] = ("encoding", "feature", "features", "graph", "job_columns", "perturbed_costs", "vectors")
-"""Source files of this package that decide the encoding. Files of `twin` are added: profiles, query, kinds, rate
-model."""
+"""Source files that decide the encoding, beside files of `twin`: profiles, query, kinds and the rate model."""
 
 _RAGGED = ("streams", "updates", "placements")
 

@@ -28,8 +28,7 @@ from twin.rates.coefficients import PlacementCoefficients
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """better: whether low or high values are better. of: computes the values of plans [N]; None: cost models predict
-    them."""
+    """better: whether low or high values are. of: computes the values of plans [N]; None: cost models predict them."""
 
     better: Literal["min", "max"]
     of: Callable[[Deployment, Sequence[ExecutionPlan], Requirements], np.ndarray] | None = None

@@ -62,8 +62,7 @@ def labels(runs: DataFrame, operators: DataFrame) -> DataFrame:
 
 
 def _metric(metric: Metric) -> Column:
-    """The column of a metric, from a run's totals. A latency is null without results (Spark raises on a division by
-    zero)."""
+    """The column of a metric, from a run's totals. A latency is null without results (Spark cannot divide by zero)."""
     sums = {name: F.col(name) for name in ("seconds", "results", "processing_s", "e2e_s", "arrived", "taken")}
     found: Column = metric.of(Totals(**sums, alive=~F.col("crashed")))
     return F.when(F.col("results") > 0, found) if metric.kind == "latency" else found

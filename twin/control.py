@@ -106,8 +106,7 @@ def policy_specs() -> dict[str, type[PolicySpec]]:
 
 
 def policy_spec(value: object) -> PolicySpec:
-    """The policy of a name, or of a mapping with `name` and options. Raises ValueError, with a suggestion, if
-    unknown."""
+    """The policy of a name, or of a mapping with `name` and options. Raises ValueError with a suggestion."""
     if isinstance(value, PolicySpec):
         return value
     data = {"name": value} if isinstance(value, str) else value

@@ -29,8 +29,7 @@ class MarkerAge:
 
 
 def marker_ages(query: Query, took_s: Mapping[Ends, float]) -> tuple[MarkerAge, ...]:
-    """The ages by operator in data-flow order and source. took_s: mean seconds on a stream; nan: unknown; absent:
-    none."""
+    """Ages by operator in data-flow order, and source. took_s: mean seconds on a stream; nan: unknown; absent: none."""
     found: dict[str, list[MarkerAge]] = {operator.name: [] for operator in query.topological}
     for source in query.sources:
         count, ages_s = {source.name: 1.0}, {source.name: 0.0}

@@ -196,8 +196,7 @@ def write_tables(rows: Rows, folder: Path) -> None:
 
 
 def damage(folder: Path) -> str:
-    """The first damage in a trace folder, in words; empty if all files are as written, or, without checksums, can be
-    read."""
+    """The first damage in a trace folder, in words; empty if files are as written, or readable without checksums."""
     known = sums(folder)
     for name in TABLES:
         file = f"{name}.parquet"

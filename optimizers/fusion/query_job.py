@@ -96,8 +96,7 @@ def _passes(query: Query, given: Names, known: Iterable[str]) -> dict[str, froze
 def _needed(
     query: Query, keyed: Mapping[str, tuple[str, ...]], passed: Mapping[str, frozenset[str]]
 ) -> dict[str, frozenset[str]]:
-    """Attributes that each operator's input must have: its own keys, and those that it passes on to operators that need
-    them."""
+    """Attributes that each operator's input must have: its own keys, and those that later operators need."""
     needed: dict[str, frozenset[str]] = {}
     for operator in reversed(query.topological):
         later = frozenset[str]().union(*(needed[stream.consumer] for stream in query.outputs(operator.name)))

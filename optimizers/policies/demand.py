@@ -77,8 +77,7 @@ class Demand:
         return self._needs(self._rates[-1])
 
     def lately(self) -> dict[str, Need]:
-        """Demand by mean rates of the last few periods; while a backlog grows, those of the last period if they are
-        higher."""
+        """Demand by mean rates of the last few periods; while a backlog grows, by those of the last one if higher."""
         means = {name: sum(rates[name] for rates in self._rates) / len(self._rates) for name in self._rates[-1]}
         if self.falling_behind:
             means = {name: max(mean, self._rates[-1][name]) for name, mean in means.items()}

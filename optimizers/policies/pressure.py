@@ -29,8 +29,7 @@ class PressureGauge(Protocol):
         """A period throughout which the job ran with the same replicas."""
 
     def ratios(self) -> Mapping[str, float]:
-        """Work at the offered rates over present work, by operator; an operator that is not listed would do the same
-        work."""
+        """Work at the offered rates over present work, by operator; operators with the same work are not listed."""
 
 
 @dataclass

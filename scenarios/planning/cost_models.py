@@ -81,8 +81,7 @@ def learns(model: CostModel) -> bool:
 
 
 def cost_models(names: str) -> Mapping[str, CostModel]:
-    """Cost models by name, from a comma-separated list. Raises BadInput for none or duplicates, and as `cost_model`
-    does."""
+    """Cost models of a comma-separated list, by name. Raises BadInput for none or duplicates, and as `cost_model`."""
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted or len(set(wanted)) < len(wanted):
         raise BadInput(f"--cost-model {names!r} names {'one twice' if wanted else 'none'}; name each once")

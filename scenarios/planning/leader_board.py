@@ -87,8 +87,7 @@ def _standing(optimizer: str, model: str, rows: Sequence[ValidationRow]) -> Stan
 
 
 def samples(rows: Iterable[ValidationRow]) -> Mapping[str, Sequence[float]]:
-    """Cost over the best known of each scenario, by optimizer and cost model, for a figure; FAR is the largest
-    value."""
+    """Cost over the best known of each scenario, at most FAR, by optimizer and cost model, for a figure."""
     found: dict[str, list[float]] = {}
     for row in rows:
         cost = FAR if row.regret is None else min(1.0 + row.regret, FAR)

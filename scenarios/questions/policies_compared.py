@@ -94,8 +94,7 @@ def _text(value: Any) -> str:
 
 
 def _course(samples: Samples, case: int) -> dict[str, tuple[float, ...]]:
-    """Columns by period: its end, and for each column of COURSE the mean and half its interval, over runs that have
-    it."""
+    """Columns by period: its end, and the mean and half interval of each column of COURSE, over runs that have it."""
     runs = [outcome.course or {} for outcome in samples.outcomes[case]]
     columns = {"at_s": tuple(runs[0]["at_s"])}
     for name in COURSE:

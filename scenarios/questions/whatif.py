@@ -75,8 +75,7 @@ def check(bench: Bench, variants: Sequence[Variant]) -> None:
 def compared(
     bench: Bench, variants: Sequence[Variant], metrics: Sequence[str], wanted: Wanted, seed: int, audience: Audience
 ) -> VariantsCompared:
-    """Runs all variants, and compares the others with the first one. metrics: full names. Raises BadInput as
-    `replicate` does."""
+    """Runs all variants, and compares them with the first one. metrics: full names. Raises BadInput as `replicate`."""
     samples = replicate(bench, [variant.scenario for variant in variants], metrics, wanted, seed, audience)
     return answer(variants, metrics, wanted, seed, samples)
 

@@ -27,8 +27,7 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def families(names: str | None) -> Sequence[str]:
-    """The families of a comma-separated list, or all, without duplicates. Raises BadInput for none or an unknown
-    one."""
+    """The families of a comma-separated list without duplicates, or all. Raises BadInput for none or unknown ones."""
     if names is None:
         return tuple(MEMBERS)
     wanted = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))

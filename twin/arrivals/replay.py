@@ -209,8 +209,7 @@ class Replay(Varying):
         return float(3.0 * np.mean(contrast**2)) if len(contrast) else 0.0
 
     def phases(self, rng: np.random.Generator) -> Iterator[Phase]:
-        """A phase for each row of a file of rates; for a file of times, the mean rate, for users that do not replay
-        them singly."""
+        """A phase for each row of a file of rates; for a file of times, the mean rate, if not replayed."""
         if self.recording.rates_per_s is None:
             return staircase([0.0], [self.mean_rate_per_s], self.cycle_s if self.loop else None)
         times, rates = self._staircase

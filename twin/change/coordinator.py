@@ -129,8 +129,7 @@ class Coordinator(FreeCheckpoints):
         return self.job.state_bytes(task, self.job.operator_of(task))
 
     def _work_s(self, gate: Barriers) -> float:
-        """Notes the sizes of a task's state, which the checkpoint keeps as it is now. Returns the CPU seconds
-        needed."""
+        """Notes the sizes of a task's state as the checkpoint keeps it. Returns the CPU seconds needed."""
         assert self.running is not None
         task, part = gate.station, self.running.parts[gate.station]
         part.held_bytes = part.changed_bytes = self._held(task)

@@ -64,8 +64,7 @@ class Observer:
         return traffic
 
     def _own_percent(self, traffic: Mapping[tuple[str, str], np.ndarray]) -> dict[str, np.ndarray]:
-        """CPU percent that each key group spends on tuples that leave the host, by operator at an end of an aligned
-        stream. [G]"""
+        """CPU percent of key groups for tuples that leave the host, by operator at an end of an aligned stream. [G]"""
         wiring, percent = self.wiring, dict[str, np.ndarray]()
         number = {name: index for index, name in enumerate(wiring.hosts)}
         capacity_h = np.array([host.cpu_percent / 100.0 for host in wiring.hosts.values()])

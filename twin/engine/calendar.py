@@ -144,8 +144,7 @@ class Calendar(simpy.Environment):
         return Look(self, delay_s, heaps, first)
 
     def steps(self, count: int, until_s: float) -> None:
-        """Processes `count` events, or those before `until_s`; if none are left before it, the time is then
-        `until_s`."""
+        """Processes `count` events before `until_s`; if there are fewer, the time is then `until_s`."""
         for _ in range(count):
             if not self._queue or self._queue[0][0] >= until_s:
                 self.now = self._now = until_s

@@ -64,8 +64,7 @@ class Consolidate(EventTimed):
         return math.gcd(*(us for window in self.windows for us in (window.length_us, window.every_us)))
 
     def _tuples(self, partials_per_s: np.ndarray, piece_s: float) -> list[np.ndarray]:
-        """Tuples that each window must hold, for `partials_per_s` partial results of `piece_s` seconds. By window, [N]
-        each"""
+        """Tuples that windows must hold, for `partials_per_s` partial results of `piece_s` seconds. By window [N]"""
         piece_us = piece_s * US_PER_S or self._pane_us
         seen = np.minimum(partials_per_s * piece_us / US_PER_S / self.keys, 1.0 - 1e-9)  # of its keys, by a piece
         of_piece = -self.keys * np.log1p(-seen)

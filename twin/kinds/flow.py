@@ -105,8 +105,7 @@ class Mixing(NamedTuple):
     def arriving(
         self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Tuples and bursts a second of all inputs together, and the seconds that it takes to process a burst. [N]
-        each"""
+        """Tuples and bursts a second of all inputs together, and the seconds of work of a burst. [N] each"""
         total = np.sum(inputs, axis=0)
         together = np.sum(bursts, axis=0)
         none = np.zeros_like(total)

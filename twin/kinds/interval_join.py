@@ -93,8 +93,7 @@ class IntervalJoin(KeyedOperator):
         return (first, second) if self.left < self.right else (second, first)
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """Pairs a second of Poisson streams within the bounds: rate_a rate_b (upper - lower) / keys. A side that all
-        replicas get counts once."""
+        """Pairs of Poisson streams a second: rate_a rate_b (upper - lower) / keys. A side sent to all counts once."""
         total, together, burst_s = mixing.arriving(inputs, bursts)
         whole = mixing.whole or (False,) * len(inputs)
         once = tuple(rate / (mixing.replicas if all_ else 1.0) for rate, all_ in zip(inputs, whole, strict=True))

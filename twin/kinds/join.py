@@ -143,8 +143,7 @@ class Join(Windowed):
 
     @property
     def bunches(self) -> bool:
-        """Whether waiting tuples are evaluated together: in windows by time, so matches grow with the product of the
-        sides."""
+        """Whether evaluations are by time, so that matches grow with the product of the waiting tuples of the sides."""
         return self.window.policy == "time" and self.amplification is None
 
     # law -------------------------------------------------------------------------------------------------------------

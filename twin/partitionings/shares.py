@@ -32,8 +32,7 @@ def local(ends: Ends) -> list[float]:
 
 
 def by_value(ends: Ends) -> list[float]:
-    """Shares by the number of key values on each replica; values are spread evenly, so some replicas may have one
-    more."""
+    """Shares by the number of key values on each replica. Values are dealt evenly; some replicas have one more."""
     return [groups_of(ends.values, k, ends.consumers) / ends.values for k in range(ends.consumers)]
 
 

@@ -45,8 +45,7 @@ class Inputs(NamedTuple):
         return cls(mean_o, beyond_s, tuple(ends))
 
     def total(self, in_on: np.ndarray, sent_sn: np.ndarray) -> np.ndarray:
-        """The sum over all tuples that come in a second, at these rates of inputs and streams, with all copies. [O,
-        N]"""
+        """The sum over all tuples of a second, at these rates of inputs and streams, with all copies. [O, N]"""
         total_on = np.asarray(in_on * self.mean_o[:, None])
         for s, consumer in self.ends:
             total_on[consumer] += sent_sn[s] * self.beyond_s[s]

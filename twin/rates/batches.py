@@ -138,8 +138,7 @@ def _share(layout: Layout, s: int) -> np.ndarray:
 
 
 def _results(layout: Layout, o: int, s: int, results: np.ndarray) -> tuple[Burst, Burst]:
-    """The bursts of a window's evaluation: from one replica to one place, and all that one consumer replica gets at
-    once."""
+    """Bursts of a window's evaluation: from one replica to one place, and all that one consumer replica gets."""
     job = layout.job
     dealt = 1.0 if job.dealing.broadcast_s[s] else 1.0 / layout.replicas_on[job.consumer_s[s]]
     if job.windows.by_time_o[o]:

@@ -91,8 +91,7 @@ def of_plans(job: JobArrays, plans: Sequence[ExecutionPlan]) -> Fusing | None:
 
 
 def of_counts(job: JobArrays, counts_nol: np.ndarray) -> Fusing | None:
-    """The chains of changed plans, given by replicas by plan, operator and socket: operators that sit alike stay
-    chained."""
+    """Chains of plans given by replicas by plan, operator and socket: operators that sit alike stay chained."""
     query, plan = job.deployment.query, job.deployment.plan
     chaining = job.deployment.engine.chaining
     links = [(each.producer, each.consumer) for each in job.streams if chaining and may_chain(query, each)]

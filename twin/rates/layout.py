@@ -27,8 +27,7 @@ class Layout:
     """The cells of N plans and what follows from them alone. Build it by `of_plans` or `of_counts`."""
 
     def __init__(self, job: JobArrays, counts: Sequence[np.ndarray], codes: Sequence[np.ndarray]) -> None:
-        """counts: by operator, replicas by socket in each variant [V, L]. codes: by operator, its variant in each plan
-        [N]."""
+        """By operator: counts: replicas by socket in each variant [V, L]. codes: the variant in each plan [N]."""
         self.job = job
         self.size = len(codes[0])
         sockets: list[np.ndarray] = []

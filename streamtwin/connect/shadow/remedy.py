@@ -80,8 +80,7 @@ def _fewest_moves(scenario: Scenario) -> ExecutionPlan | None:
 
 
 def backpressured(scenario: Scenario, plan: ExecutionPlan) -> bool | None:
-    """Whether a simulated run at the scenario's rates is backpressured; None if it would take too long or is not
-    possible."""
+    """Whether a simulated run at the scenario's rates is backpressured; None if it is too long or not possible."""
     planned = scenario.with_plan(plan)
     try:
         if estimate(planned).cpu_s > MOST_CPU_S:

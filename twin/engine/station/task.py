@@ -364,8 +364,7 @@ class Task:
         return Snapshot(queue, serving, self.evaluating, logic.held(), alignment, kept, told)
 
     def restore(self, snapshot: Snapshot, at_s: float, now_s: float) -> int:
-        """Goes back to its state at `at_s`, without its queue. Returns how many records it will read again by
-        itself."""
+        """Goes back to its state at `at_s`, without its queue. Returns the number of records to read again."""
         self.alignment = snapshot.alignment.copy() if snapshot.alignment is not None else None
         for port, told in zip(self.ports, snapshot.told, strict=True):
             port.told = told.copy()

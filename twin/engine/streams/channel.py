@@ -98,8 +98,7 @@ class Inbox:
 
 
 class Path:
-    """The way from a producer's host to an inbox: a network card with latency, a route of hops, or none within a
-    host."""
+    """From a producer's host to an inbox: a network card with latency, a route of hops, or none within a host."""
 
     __slots__ = ("bytes_each", "fetch_s", "inbox", "latency_s", "nic", "send_s")
 
@@ -251,8 +250,7 @@ class Port:
 
 
 class Way:
-    """Counts of one stream, over all replicas. tuples: number of tuples taken up; took_s: the sum of their seconds on
-    the way."""
+    """Counts of a stream, over all replicas. tuples: tuples taken up. took_s: sum of their seconds on the way."""
 
     def __init__(self) -> None:
         self.tuples = 0

@@ -102,8 +102,7 @@ def _by_key(side: HeldRecords) -> dict[int, list[tuple[float, float]]]:
 
 
 def _measured(sides: Sequence[HeldRecords], n: int, draws: Draws) -> list[Result]:
-    """`n` results, each of a random record of each side. A short window may lack a side, as the rate is a measured
-    one."""
+    """`n` results, each of a random record of each side. Short windows may lack a side, as the rate is measured."""
     present = [side for side in sides if side.keys]
     if not present:
         return []
