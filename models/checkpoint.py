@@ -66,7 +66,7 @@ class Body(Spec):
     @model_validator(mode="after")
     def _fit(self) -> Self:
         if unknown := set(self.metrics) - set(METRICS):
-            raise ValueError(f"metrics: {min(unknown)!r} is none")
+            raise ValueError(f"metrics: {min(unknown)!r} is no metric")
         sizes = {len(self.metrics), self.config.outputs, len(self.scaling.mean), len(self.scaling.deviation)}
         sizes |= {len(each) for each in self.scaling.gate}
         if len(self.scaling.gate) not in (0, len(KINDS)):
