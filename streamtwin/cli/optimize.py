@@ -203,7 +203,7 @@ def _as_profiled(
         raise BadInput(f"--profiled measures anew and --profile {file} does not; give one of them")
     if not profiled and file is None:
         if percentile is not None:
-            raise BadInput(f"--percentile {percentile:g} needs a profile; give --profiled or --profile FILE as well")
+            raise BadInput(f"--percentile {percentile:g} needs a profile; give --profiled or --profile FILE too")
         return None
     chosen = measuring.check_percentile(measuring.MEDIAN if percentile is None else percentile)
     if file is not None:
