@@ -93,13 +93,14 @@ def test_independent_batches() -> None:
     assert estimated / true == pytest.approx(1.05, abs=0.1 + 4 * error)
 
 
-def test_correlated_batches() -> None:
+@pytest.mark.parametrize("share", [1.0, 0.4])
+def test_correlated_batches(share: float) -> None:
     """Moving averages of two: without the correction, estimates were half of what they should be."""
     rng = stream(0, "batches")
 
     def series() -> np.ndarray:
         noise = rng.normal(size=25)
-        return noise[1:] + noise[:-1]
+        return noise[1:] + share * noise[:-1]
 
     estimated, true, error = squares(series)
     assert 0.75 - 4 * error < estimated / true < 1.3 + 4 * error
