@@ -25,6 +25,7 @@ from streamtwin.report.verdict import verdict
 from tests.scenarios.questions.jobs import host, queue, shop
 from tests.streamtwin.test_cli import refused, twin
 from twin.errors import BadInput
+from twin.profiles import BRISK
 from twin.scenario import Scenario
 from twin.simulation import simulate
 from twin.spec import parse
@@ -256,10 +257,11 @@ def ordinary(service_s, replicas, partitions=None, shares=None, cores=16, rate_p
     }
 
 
+SHALLOW = BRISK.model_copy(update={"channel_tuples": 100}).model_dump(mode="json")
 ORDINARY = {
     "one subtask": ordinary(1e-3, 1),
     "four subtasks": ordinary(2e-3, 4),
-    "two cores for four": ordinary(4e-3, 4, cores=2, horizon_s=900),
+    "two cores for four": ordinary(4e-3, 4, cores=2, horizon_s=250) | {"engine": SHALLOW},
     "three partitions on two": ordinary(1e-3, 2, partitions=3),
     "a hot key": ordinary(1e-3, 2, shares=[65, 5, 5, 5, 5, 5, 5, 5]),
 }
