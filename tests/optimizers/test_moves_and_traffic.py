@@ -149,6 +149,16 @@ def test_traffic_is_what_runs_carry_over_links_or_out_of_hosts(name: str) -> Non
     assert traffic(job, [job.plan])[0] == pytest.approx(measured, rel=0.05)
 
 
+def test_traffic_of_many_plans_is_that_of_each() -> None:
+    """Whatever their numbers of subtasks, and in whatever order they name their operators."""
+    job = job_of("over two links")
+    places = [{"s": "a", "m": ("b", "c", "c")[:count], "k": end} for count in (1, 3, 2, 1) for end in "ac"]
+    plans = [ExecutionPlan(placement=dict(sorted(each.items(), reverse=bool(n % 2)))) for n, each in enumerate(places)]
+    found = traffic(job, plans)
+    assert found == pytest.approx([traffic(job, [plan])[0] for plan in plans], rel=1e-12)
+    assert len(set(found.round(6))) == 5
+
+
 @pytest.mark.parametrize("name", FINDING)
 def test_least_traffic_that_a_limit_on_latency_allows(name: str) -> None:
     """Against every plan; of plans that send equally little, that of the lower latency."""
