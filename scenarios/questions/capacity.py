@@ -90,8 +90,8 @@ Whole = int | float
 class ResourceAtLimit:
     """How full a resource is just before the limit (used), and just beyond it (used_beyond).
 
-    kind: operator, CPU, memory, network card or link. used: the share in use; for an operator, the busy share of its
-    busiest subtask. even: the mean over all of its subtasks. head_room: how many times as much load it bears.
+    kind: operator, calls, CPU, memory, network card or link. used: the share in use; for an operator, the busy share of
+    its busiest subtask. even: the mean over all of its subtasks. head_room: how many times as much load it bears.
     """
 
     kind: str

@@ -29,8 +29,11 @@ from twin.run import Run
 from twin.scenario import Scenario
 
 USUAL = 5
-POINTS = 240
-"""A run has at least so many periods, unless a policy sees them: the time to catch up is measured in periods."""
+POINTS, MOST_POINTS = 240, 5000
+"""A run has at least so many periods, unless a policy sees them, as the backlog and the time to catch up are measured
+at their ends; and to see an outage at most so many."""
+IN_OUTAGE = 4
+"""So many periods see an outage."""
 MEANINGS: Mapping[str, str] = {
     "pause_s": "longest pause",
     "lag": "largest growth of the backlog (tuples)",
@@ -85,11 +88,14 @@ def look(at_s: float) -> partial[RunOutcome]:
     return partial(seen, at_s=at_s)
 
 
-def finer(scenario: Scenario) -> Scenario:
-    """The scenario with periods short enough to time the change, unless a policy decides by its periods."""
+def finer(scenario: Scenario, outage_s: float = math.inf) -> Scenario:
+    """The scenario with periods short enough to time the change, which may stop the job for so long, unless a policy
+    decides by its periods."""
     if scenario.policy is not None:
         return scenario
-    return scenario.with_run(period_s=min(scenario.run.period_s, scenario.run.horizon_s / POINTS))
+    horizon_s = scenario.run.horizon_s
+    enough_s = max(outage_s / IN_OUTAGE, horizon_s / MOST_POINTS)
+    return scenario.with_run(period_s=min(scenario.run.period_s, horizon_s / POINTS, enough_s))
 
 
 def dry_run(
@@ -197,13 +203,13 @@ def _compared(without: Courses, with_it: Courses, at_s: float) -> dict[str, floa
     ends = np.array(with_it["at_s"])
     after = ends > at_s
     normal, now = np.array(without["waiting"]), np.array(with_it["waiting"])
-    behind = np.flatnonzero(after & (now > normal.max()))
+    more = np.where(after, now - normal, -math.inf)
     highest = max(without["bucket"], default=-math.inf)
     late = sum(n for bucket, n in zip(with_it["bucket"], with_it["results"], strict=True) if bucket > highest)
     return {
         "pause_s": max(with_it["paused_s"], default=0.0),
-        "lag": max(0.0, float((now - normal)[after].max())),
-        "catch_up_s": _caught_up_s(behind, ends, at_s),
+        "lag": max(0.0, float(more.max())),
+        "catch_up_s": _caught_up_s(after & (now > normal.max()), int(more.argmax()), ends, at_s),
         "latency_s": representative_s(int(with_it["bucket"][-1])) if with_it["bucket"] else math.inf,
         "late": float(late),
         "twice": with_it["twice"][0] - without["twice"][0],
@@ -215,12 +221,14 @@ def _compared(without: Courses, with_it: Courses, at_s: float) -> dict[str, floa
     }
 
 
-def _caught_up_s(behind: np.ndarray, ends: np.ndarray, at_s: float) -> float:
-    """The middle of the period after the last one at whose end too much waits; 0 without such a one, inf at the end."""
-    if not len(behind):
+def _caught_up_s(behind: np.ndarray, worst: int, ends: np.ndarray, at_s: float) -> float:
+    """The middle of the period that ends the backlog of period `worst`, in which it grows most; 0 if no more than usual
+    waits there, inf if the run ends first. behind: by period, whether more waits at its end. What chance piles up
+    later, such as before the results of a window, is not the change's."""
+    if not behind[worst]:
         return 0.0
-    last = behind[-1]
-    return float((ends[last] + ends[last + 1]) / 2 - at_s) if last + 1 < len(ends) else math.inf
+    over = np.flatnonzero(~behind[worst:])
+    return float((ends[worst + over[0] - 1] + ends[worst + over[0]]) / 2 - at_s) if len(over) else math.inf
 
 
 def _known(name: str, values: Sequence[float], period_s: float) -> MeanOfRuns:

@@ -21,8 +21,9 @@ NO_SPARE = 0.99
 
 
 class Resource(NamedTuple):
-    """kind: operator, CPU, memory, network card or link. used: the share in use, as the mean over runs; for an
-    operator, the busy share of its busiest subtask, which is full first. even: the mean over all its subtasks."""
+    """kind: operator, calls, CPU, memory, network card or link. used: the share in use, as the mean over runs; for an
+    operator, the busy share of its busiest subtask, which is full first; for its calls to a system outside, of what
+    that bears (`Calls.used`). even: the mean over all its subtasks."""
 
     kind: str
     name: str
@@ -65,6 +66,10 @@ def resources(scenario: Deployment, outcomes: Sequence[RunOutcome]) -> list[Reso
     for operator in scenario.query.operators:
         busy, busiest = (_mean(outcomes, f"operators.{operator.name}.{which}") for which in ("busy", "busiest"))
         listed.append(Resource("operator", operator.name, max(busy, busiest), busy))
+        if operator.calls is not None:
+            in_per_s = np.asarray(_mean(outcomes, f"operators.{operator.name}.rate_in_per_s"))
+            share = float(operator.calls.used(in_per_s, in_per_s / scenario.plan.replicas(operator.name)))
+            listed.append(Resource("calls", operator.name, share, share))
     return sorted((resource for resource in listed if resource.used > 0.0), key=lambda resource: -resource.used)
 
 

@@ -66,7 +66,7 @@ def dry_run(
     from streamtwin.answers.dry_run import told
 
     Wanted(replications).check()
-    given = asked.finer(asking.scenario(scenario, "dry run"))
+    given = asked.finer(asking.scenario(scenario, "dry run"), recover_after)
     change = planned(given, ChangeOptions(rescale or (), migrate or (), fail or (), at, recover_after, failover, lost))
     case = {"command": "dry-run", "case": single_run.key(change.scenario), "seed": given.run.seed}
     with asking.bench(asked.look(change.at_s)) as bench:

@@ -199,7 +199,7 @@ def dry_run(
     what cannot be.
     """
     Wanted(replications).check()
-    given = of_change.finer(_given(scenario, seed))
+    given = of_change.finer(_given(scenario, seed), recover_after_s)
     counts = ((name, [str(to)] if isinstance(to, int) else to) for name, to in (rescale or {}).items())
     rescales = [f"{name}={','.join(to)}" for name, to in counts]
     moves = [f"{name}={to}" for name, to in (migrate or {}).items()]
