@@ -1,10 +1,7 @@
 """Which share of its offered rate every source ingests once nothing is overloaded.
 
 Pressure travels upstream: an operator has to be slowed down by the worst of its own pressure and that of its output
-streams and consumers. Where several streams meet, their tuples wait in one line, of which each stream holds at most
-its credits; so the operator takes from all streams in proportion to these, but from those that bring less all they
-bring (weighted max-min fairness), and only the streams above that level are slowed. Credits are the same for all
-streams where they are given in tuples; in buffers, streams of more replicas have more.
+streams and consumers. Where several streams meet, only those above the fair level are slowed (`twin.rates.channels`).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from twin.errors import BadInput
 from twin.job import Job, compile
 from twin.plan import ExecutionPlan
 from twin.rates.arrays import JobArrays
-from twin.rates.load import flow_at, offered_flow
+from twin.rates.load import flow_at, offered_flow, scanned_on
 from twin.rates.placements import CountedPlans
 
 Fetch = Literal["relative", "never", "always"]
@@ -70,7 +70,7 @@ class NumaJob:
         )
         known_o = np.maximum(self.in_o, 1e-300)
         rates = self.in_o[:, None], arrays.sent_sn(out_o[:, None])
-        evaluated_o = fires_o * window_o * arrays.costs.scan_o + out_o * arrays.costs.result_o
+        evaluated_o = scanned_on(arrays, *(each_o[:, None] for each_o in (fires_o, window_o, out_o)))[:, 0]
         self.time_o = arrays.costs.service.mean(*rates)[:, 0] + evaluated_o / known_o
         """Te."""
         self.gain_o = out_o / known_o

@@ -246,13 +246,19 @@ class Hottest(NamedTuple):
         return self.share * law(load * self.more) + (1.0 - self.share) * law(load * self.less)
 
 
+def busiest_and_others(more_on: np.ndarray, replicas_on: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The busiest subtask's share of what comes to its operator; what comes to one of the others, over the mean of all
+    subtasks. more_on: see `Crowding`. [O, N] each"""
+    share_on = more_on / replicas_on
+    return share_on, (1.0 - share_on) * replicas_on / np.maximum(replicas_on - 1.0, 1.0)
+
+
 def hottest(layout: Layout, found: Load) -> Hottest | None:
     """The busiest replicas of all operators; None if keys are even."""
     more = layout.crowding_on
     if more is None:
         return None
-    share = more / layout.replicas_on
-    less = (1.0 - share) * layout.replicas_on / np.maximum(layout.replicas_on - 1.0, 1.0)
+    share, less = busiest_and_others(more, layout.replicas_on)
     share = np.minimum(share, 1.0)
     assert layout.crowding is not None
     for o, placed in layout.crowding.placed.items():

@@ -29,6 +29,7 @@ from twin.rates.latency import Ages, result_ages_s
 from twin.rates.layout import Layout
 from twin.rates.load import Load, flow_at, load
 from twin.rates.queueing import grown_wait_s
+from twin.rates.skew import busiest_and_others
 from twin.rates.waiting import Queues, queues_s
 
 ROUNDS, WHOLE, CLOSE = 7, 2, 0.005
@@ -90,8 +91,7 @@ def _paces(layout: Layout, now: Load) -> Paces:
     share_cn, over_sn = layout.share_cn, np.maximum(now.nic_sn, 1e-9)
     if layout.crowding_on is None:
         return Paces(now, over_cn, share_cn, over_sn)
-    busiest_on = np.where(layout.replicas_on > 1, layout.crowding_on, 1.0) / layout.replicas_on
-    others_on = (1.0 - busiest_on) * layout.replicas_on / np.maximum(layout.replicas_on - 1.0, 1.0)
+    busiest_on, others_on = busiest_and_others(layout.crowding_on, layout.replicas_on)
     over_kn = np.concatenate([over_cn * others_on[layout.operator_c], layout.mean(over_cn) * layout.crowding_on])
     share_kn = np.concatenate([share_cn * (1.0 - busiest_on)[layout.operator_c], busiest_on])
     if layout.uneven is not None and layout.crowding is not None:
