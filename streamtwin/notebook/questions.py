@@ -185,6 +185,7 @@ def dry_run(
     at_s: float | None = None,
     recover_after_s: float = 10.0,
     failover: Literal["region", "full", "both"] | None = None,
+    lost: Literal["spread", "wait"] | None = None,
     replications: int = 5,
     seed: int | None = None,
     workers: int = 1,
@@ -195,15 +196,15 @@ def dry_run(
 
     rescale: replicas, or their hosts, by operator; migrate: hosts by operator, or by replica ("match[1]"); fail: hosts
     that die. at_s: when, in simulated seconds; None: after a third of the run. recover_after_s: seconds from a failure
-    until the job runs again. failover: what a failure restarts, or both ways beside each other. Raises BadInput for
-    what cannot be.
+    until the job runs again. failover: what a failure restarts, or both ways beside each other. lost: the failed hosts
+    stay away, and other hosts take their subtasks, or the job waits. Raises BadInput for what cannot be.
     """
     Wanted(replications).check()
     given = of_change.finer(_given(scenario, seed), recover_after_s)
     counts = ((name, [str(to)] if isinstance(to, int) else to) for name, to in (rescale or {}).items())
     rescales = [f"{name}={','.join(to)}" for name, to in counts]
     moves = [f"{name}={to}" for name, to in (migrate or {}).items()]
-    change = planned(given, ChangeOptions(rescales, moves, fail, at_s, recover_after_s, failover))
+    change = planned(given, ChangeOptions(rescales, moves, fail, at_s, recover_after_s, failover, lost))
     cases = [Variant(given.name, change.scenario)]
     with Runs(workers, master, audience).bench(cases, of_change.look(change.at_s)) as bench:
         return _told("dry-run", of_change.dry_run(bench, given, change, replications, given.run.seed, audience))

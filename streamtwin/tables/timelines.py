@@ -8,6 +8,8 @@ from typing import Any
 from figures.time_line import EventMark, Panel
 from streamtwin.tables.checkpoint_table import apart
 from streamtwin.tables.tables import cell, seconds
+from twin.chaining import fused
+from twin.deployment import Deployment
 from twin.engine.measure.meters import Row
 from twin.engine.sketch import merge, quantile_s
 from twin.kinds.registry import SINKS, SOURCES
@@ -16,8 +18,6 @@ from twin.run import Run
 MOST_POINTS = 240
 MOST_SERIES = 6
 MOST_MARKS = 40
-CHAINED = " -> "
-"""Stands between the names of chained operators."""
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 Group = Sequence[Row]
@@ -35,7 +35,7 @@ def panels(run: Run) -> list[Panel]:
         Panel("tuples a second", series=_rates(operators), **rest),
         Panel("waiting tuples", series=_queues(operators), **ends),
         Panel("end-to-end latency [s]", series=_latencies(operators), logarithmic=True, **rest),
-        Panel("operators: share of time busy", series=_busy(operators), top=1.0, shares=True, **rest),
+        Panel("operators: share of time busy", series=_busy(operators, run), top=1.0, shares=True, **rest),
         Panel("hosts: share of CPU in use", series=_cpu(hosts), top=1.0, shares=True, **rest),
     ]
 
@@ -97,13 +97,14 @@ def _latencies(groups: Sequence[Group]) -> dict[str, list[float | None]]:
     return found
 
 
-def _busy(groups: Sequence[Group]) -> dict[str, list[float | None]]:
-    """Chained operators are one task, and so one line."""
-    lines = _fullest(groups, "operator", lambda rows: _mean(rows, "busyTimeMsPerSecond") / 1000, MOST_SERIES * 4)
-    tasks: dict[tuple[float | None, ...], list[str]] = {}
-    for name, line in lines.items():
-        tasks.setdefault(tuple(line), []).append(name)
-    return {CHAINED.join(names): list(line) for line, names in [*tasks.items()][:MOST_SERIES]}
+def _busy(groups: Sequence[Group], run: Run) -> dict[str, list[float | None]]:
+    """Chained operators are one task, and so one line, which has all their names."""
+    job = Deployment.model_validate_json(run.deployment_json)
+    chains = {chain[0]: chain for chain in fused(job.query, job.plan, job.engine)}
+    followers = {name for chain in chains.values() for name in chain[1:]}
+    heads = [[row for row in group if row["operator"] not in followers] for group in groups]
+    lines = _fullest(heads, "operator", lambda rows: _mean(rows, "busyTimeMsPerSecond") / 1000, MOST_SERIES)
+    return {" -> ".join(chains.get(name, (name,))): line for name, line in lines.items()}
 
 
 def _cpu(groups: Sequence[Group]) -> dict[str, list[float | None]]:
