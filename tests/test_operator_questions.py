@@ -10,7 +10,6 @@ import re
 from pathlib import Path
 
 import pytest
-from twin.rates.limits import load_limits
 
 import streamtwin as st
 from scenarios.questions.knobs import knob
@@ -38,7 +37,7 @@ def near(value: float):
 
 def bears(job: st.Scenario) -> float:
     """How many times the rates the twin says that the job bears, at once."""
-    return load_limits(job, [job.plan])[0].factor
+    return 1 / st.RateModel().answer(job, [job.plan]).offered_pressure.max()
 
 
 def oldest_s(window_s: float, records: float) -> float:

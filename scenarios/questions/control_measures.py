@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -53,7 +54,7 @@ def judged(scenario: Scenario, seed: int, slo_s: float | None) -> RunOutcome:
     """Makes one run. It also gets the measures in MEANINGS (those of the SLO if there is one), and `course`."""
     made = run(scenario, seed)
     outcome = outcome_of(made, course(made))
-    return outcome._replace(measures={**outcome.measures, **control_measures(made, scenario, slo_s)})
+    return replace(outcome, measures={**outcome.measures, **control_measures(made, scenario, slo_s)})
 
 
 def control_measures(made: Run, scenario: Scenario, slo_s: float | None = None) -> dict[str, float]:

@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from scenarios.questions.measures import Measures
 from twin.errors import BadInput
@@ -17,13 +16,17 @@ from twin.errors import BadInput
 FILE = "runs.jsonl"
 
 
-class RunOutcome(NamedTuple):
-    """The stored results of a run. course: columns by period, if the question needs them. cpu_s: CPU time it took."""
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """The stored results of a run. course: columns by period, if the question needs them.
+
+    cpu_s: the CPU time that it took, which is another each time and makes no other outcome.
+    """
 
     measures: Measures
     warnings: tuple[str, ...] = ()
     course: Mapping[str, Sequence[float]] | None = None
-    cpu_s: float = 0.0
+    cpu_s: float = field(default=0.0, compare=False)
 
 
 @dataclass

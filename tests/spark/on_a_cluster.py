@@ -11,6 +11,7 @@ from scenarios.executing.progress import Lines
 from scenarios.learning.corpora import CorpusRecipe
 from scenarios.questions.bench import Bench
 from scenarios.questions.kept import Kept
+from scenarios.questions.measures import Measures
 from scenarios.questions.replications import Samples, Wanted, replicate
 from spark.corpus import write_corpus
 from spark.executor import fan_out
@@ -29,6 +30,11 @@ def asked(made_by: Executor, kept: Kept | None = None) -> Samples:
         return replicate(bench, cases, ["e2e_latency_s.mean"], Wanted(RUNS), 5, Lines(lambda _text: None))
 
 
+def measured(found: Samples) -> list[list[Measures]]:
+    """What the runs of each variant came to."""
+    return [[dict(outcome.measures) for outcome in outcomes] for outcomes in found.outcomes]
+
+
 def corpus(master: str, folder: Path) -> None:
     """Eight runs in four chunks; and where workers have our packages from."""
     make, spec = CorpusRecipe(8, seed=3, scenario="edge-filter", horizon_s=12.0).plan()
@@ -41,5 +47,5 @@ if __name__ == "__main__":
     at, place = sys.argv[1], Path(sys.argv[2])
     (place / "question").mkdir()
     found = asked(executor(None, at), Kept(place / "question"))
-    (place / "answer.json").write_text(json.dumps(found.outcomes))
+    (place / "answer.json").write_text(json.dumps(measured(found)))
     corpus(at, place / "corpus")

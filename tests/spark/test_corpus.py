@@ -171,8 +171,12 @@ def spoil(path: Path, how: str) -> None:
 
 
 def test_damaged_chunks_are_simulated_again(spark: SparkSession, tmp_path: Path) -> None:
-    """Whatever of a chunk is damaged, and however little: each chunk but the first another way."""
-    ways = [*((table, "one bit") for table in TABLES), ("hosts", "gone"), ("runs", "cut off"), ("links", "no Parquet")]
+    """Whatever of a chunk is damaged, and however little: each chunk but the first another way.
+
+    Corpora have no rows of subtasks.
+    """
+    ways = [(table, "one bit") for table in TABLES if table != "subtasks"]
+    ways += [("hosts", "gone"), ("runs", "cut off"), ("links", "no Parquet")]
     corpus, spec, said = tmp_path / "c", spec_of(len(ways) + 1), list[str]()
     write_corpus(spark, tmp_path / "whole", spec, make, simulate, chunk_runs=1)
     shutil.copytree(tmp_path / "whole", corpus)

@@ -6,7 +6,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from twin.rates.limits import load_limits
 
 from tests.twin.test_rate_batches import FREE
 from twin.cluster import Cluster, Host
@@ -153,8 +152,8 @@ def test_hosts_do_what_the_subtasks_on_them_take(order):
 def test_a_host_where_many_subtasks_take_more_is_full_first(order, bears):
     """Of two cores, with 10 ms a record, of half the records, or of two thirds."""
     job = uneven(order, bears)
-    (limit,) = load_limits(job, [job.plan])
-    assert limit.factor == pytest.approx(1.0, rel=0.02) and limit.resource == "CPU"
+    answer = RateModel().answer(job, [job.plan])
+    assert answer.offered_pressure.max() == pytest.approx(1.0, rel=0.02) == answer.cpu.max()
     for share, keeps_up in ((0.97, True), (1.05, False)):
         tried = uneven(order, share * bears)
         predicted = RateModel().lasting().answer(tried, [tried.plan]).costs.by_metric["backpressured"][0] < 0.5
