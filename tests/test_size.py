@@ -11,16 +11,16 @@ SLACK = 0.02
 """A limit is lowered as soon as its package is smaller by this part."""
 
 MOST_LINES = {
-    "benchmarks": 5_950,
-    "figures": 1_370,
-    "models": 4_800,
-    "optimizers": 11_430,
-    "papers": 7_660,
-    "scenarios": 9_400,
-    "spark": 1_200,
-    "streamtwin": 10_700,
-    "tests": 35_700,
-    "twin": 30_600,
+    "benchmarks": 5_970,
+    "figures": 1_430,
+    "models": 4_770,
+    "optimizers": 11_740,
+    "papers": 7_400,
+    "scenarios": 9_860,
+    "spark": 1_220,
+    "streamtwin": 11_290,
+    "tests": 38_340,
+    "twin": 31_860,
 }
 
 
