@@ -47,7 +47,7 @@ def number(text: str, name: str = "") -> float:
 def unit_of_time(name: str) -> str | None:
     """The unit of a duration with that name, as `ms` of `latency_ms`; None if the name is not of a duration."""
     last = name.rpartition(".")[2]
-    if last in ("mean", "p50", "p95", "p99"):  # of a latency
+    if re.fullmatch(r"mean|p\d+", last):  # of a latency
         last = name.rpartition(".")[0]
     return next((unit for ending, unit in _IN.items() if last.endswith(ending) and "_per_" not in last), None)
 
@@ -58,7 +58,7 @@ def duration_s(text: str, where: str) -> float:
     Raises BadInput, beginning with `where`, if `text` is no duration, has no unit, or is not above 0.
     """
     match = _QUANTITY.match(text)
-    if match is not None and match[2] is None:
+    if match is not None and match[2] is None and float(match[1]) > 0.0:
         bare = match[1]
         raise BadInput(f"{where} {text}: a duration needs a unit; write {bare}ms or {bare}s")
     try:

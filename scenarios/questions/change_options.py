@@ -14,20 +14,22 @@ from twin.spec import parse
 _REPLICA = re.compile(r"^(?P<operator>[^\[\]]+)(\[(?P<replica>\d+)\])?$")
 FAILOVERS = ("region", "full", "both")
 LOST = ("spread", "wait")
+USUAL_RECOVERY_S = 10.0
+"""Default time of detection and restart after a failure."""
 USUAL_SHARE = 1 / 3
 """Default time of changes, as a share of the time after the warm-up: most of it is left to catch up."""
 
 
 class ChangeOptions(NamedTuple):
-    """Changes that all happen at `at_s`. recover_after_s: seconds of detection and restart after a failure. failover:
-    what a failure restarts: `region`, `full`, or `both` for a comparison. lost: the failed hosts stay away, and their
-    subtasks `spread` over the others, or `wait` as the whole job does; None: the hosts come back."""
+    """Changes that all happen at `at_s`. recover_after_s: seconds of detection and restart after a failure; None:
+    10. failover: what a failure restarts: `region`, `full`, or `both` for a comparison. lost: the failed hosts stay
+    away, and their subtasks `spread` over the others, or `wait` as the whole job does; None: the hosts come back."""
 
     rescale: Sequence[str] = ()
     migrate: Sequence[str] = ()
     fail: Sequence[str] = ()
     at_s: float | None = None
-    recover_after_s: float = 10.0
+    recover_after_s: float | None = None
     failover: str | None = None
     lost: str | None = None
 
@@ -62,18 +64,18 @@ def planned(given: Scenario, change: ChangeOptions) -> Planned:
     data["events"] = [*data["events"], *({**event, "at_s": at_s} for event in events)]
     if change.failover is not None:
         data["checkpoints"]["failover"] = "full" if change.failover == "full" else "region"
-    words = [f"{text} replicas" if text.partition("=")[2].isdigit() else text for text in change.rescale]
-    told = {"rescale": words, "migrate": change.migrate, "fail": change.fail}
+    counts = [f"{text} replicas" if text.partition("=")[2].isdigit() else text for text in change.rescale]
+    told = {"rescale": counts, "migrate": change.migrate, "fail": change.fail}
     named = "; ".join(f"{what} {', '.join(texts)}" for what, texts in told.items() if texts)
-    if change.lost is not None:
-        named += {"spread": ", lost: others take its subtasks", "wait": ", lost: the job waits for it"}[change.lost]
     when = f"{at_s:g} s" if not spread_s else f"{at_s:g} to {at_s + spread_s:g} s"
+    tails = {"spread": ", lost: others take its subtasks", "wait": ", lost: the job waits for it to the end"}
+    words = f"{named} at {when}{tails.get(change.lost or '', '')}"
     made = parse(Scenario, data, where="the change")
     rival = None
     if change.failover == "both":
         data["checkpoints"]["failover"] = "full"
         rival = parse(Scenario, data, where="the change")
-    return Planned(made, at_s, f"{named} at {when}", len(events), spread_s, rival)
+    return Planned(made, at_s, words, len(events), spread_s, rival)
 
 
 def _check_failover(given: Scenario, change: ChangeOptions) -> None:
@@ -140,7 +142,12 @@ def _failures(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, A
         raise BadInput(f"--lost {change.lost}: {suggest(change.lost, LOST)}")
     if change.lost is not None and not change.fail:
         raise BadInput("--lost goes with a failure; give --fail HOST as well")
-    recover_after_s = None if change.lost == "wait" else change.recover_after_s
+    if change.lost == "wait" and change.recover_after_s is not None:
+        raise BadInput(
+            "--recover-after: with --lost wait the job never runs again; leave it out, or give --lost spread"
+        )
+    usual_s = USUAL_RECOVERY_S if change.recover_after_s is None else change.recover_after_s
+    recover_after_s = None if change.lost == "wait" else usual_s
     for name in change.fail:
         if name not in hosts:
             raise BadInput(f"--fail {name}: unknown host; {suggest(name, hosts)}")

@@ -182,8 +182,9 @@ def _paused_s(change: Row) -> float:
 
 
 def _of_restarts(changes: Sequence[Row], name: str) -> list[float]:
-    """The values of a measure, one for each restart that has it."""
-    details = [row["detail"] | {"at_s": row["at_s"]} for row in changes]
+    """The values of a measure, one for each restart that has it; a job that stays down does no work again."""
+    told = [row["detail"] | {"at_s": row["at_s"]} for row in changes]
+    details = [detail for detail in told if detail.get("restarted") != 0]
     if name == "redone_s":  # 0 after a savepoint, which is written after the change was asked for
         redone_s = [float(detail["at_s"] - detail["checkpoint_s"]) for detail in details if "checkpoint_s" in detail]
         return [max(0.0, seconds) for seconds in redone_s]

@@ -33,11 +33,14 @@ def dry_run(
         ),
     ] = None,
     recover_after: Annotated[
-        float,
+        float | None,
         typer.Option(
-            "--recover-after", metavar="S", parser=seconds, help="With --fail: seconds until the job runs again."
+            "--recover-after",
+            metavar="S",
+            parser=seconds,
+            help="With --fail: seconds until the job runs again. Default: 10.",
         ),
-    ] = 10.0,
+    ] = None,
     failover: Annotated[
         str | None,
         typer.Option("--failover", metavar="region|full|both", help="With --fail: what restarts; both: a comparison."),
@@ -61,12 +64,12 @@ def dry_run(
     """
     from scenarios.questions import dry_run as asked
     from scenarios.questions import single_run
-    from scenarios.questions.change_options import ChangeOptions, planned
+    from scenarios.questions.change_options import USUAL_RECOVERY_S, ChangeOptions, planned
     from scenarios.questions.replications import Wanted
     from streamtwin.answers.dry_run import told
 
     Wanted(replications).check()
-    given = asked.finer(asking.scenario(scenario, "dry run"), recover_after)
+    given = asked.finer(asking.scenario(scenario, "dry run"), recover_after or USUAL_RECOVERY_S)
     change = planned(given, ChangeOptions(rescale or (), migrate or (), fail or (), at, recover_after, failover, lost))
     case = {"command": "dry-run", "case": single_run.key(change.scenario), "seed": given.run.seed}
     with asking.bench(asked.look(change.at_s)) as bench:

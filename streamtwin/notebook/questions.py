@@ -21,7 +21,7 @@ from scenarios.questions import policies_compared
 from scenarios.questions import sensitivity as of_inputs
 from scenarios.questions import whatif as of_variants
 from scenarios.questions.bench import Bench, Of, outcome
-from scenarios.questions.change_options import ChangeOptions, planned
+from scenarios.questions.change_options import USUAL_RECOVERY_S, ChangeOptions, planned
 from scenarios.questions.condition import condition
 from scenarios.questions.control_measures import judge
 from scenarios.questions.hosts_knob import HOSTS, HostsKnob
@@ -183,7 +183,7 @@ def dry_run(
     migrate: Mapping[str, str] | None = None,
     fail: Sequence[str] = (),
     at_s: float | None = None,
-    recover_after_s: float = 10.0,
+    recover_after_s: float | None = None,
     failover: Literal["region", "full", "both"] | None = None,
     lost: Literal["spread", "wait"] | None = None,
     replications: int = 5,
@@ -196,11 +196,11 @@ def dry_run(
 
     rescale: replicas, or their hosts, by operator; migrate: hosts by operator, or by replica ("match[1]"); fail: hosts
     that die. at_s: when, in simulated seconds; None: after a third of the run. recover_after_s: seconds from a failure
-    until the job runs again. failover: what a failure restarts, or both ways beside each other. lost: the failed hosts
-    stay away, and other hosts take their subtasks, or the job waits. Raises BadInput for what cannot be.
+    until the job runs again; None: 10. failover: what a failure restarts, or both ways beside each other. lost: the
+    failed hosts stay away, and other hosts take their subtasks, or the job waits. Raises BadInput for what cannot be.
     """
     Wanted(replications).check()
-    given = of_change.finer(_given(scenario, seed), recover_after_s)
+    given = of_change.finer(_given(scenario, seed), recover_after_s or USUAL_RECOVERY_S)
     counts = ((name, [str(to)] if isinstance(to, int) else to) for name, to in (rescale or {}).items())
     rescales = [f"{name}={','.join(to)}" for name, to in counts]
     moves = [f"{name}={to}" for name, to in (migrate or {}).items()]

@@ -124,6 +124,8 @@ class Failover:
         if outage.until_s == math.inf:
             for task in outage.tasks:
                 task.halted = True
+            record.detail |= {"restarted": 0, "duplicates": 0}  # nothing is read again, so no result comes again
+            self.ledger.duplicates -= duplicates
             what = "the job" if len(outage.tasks) == count else "what was there"
             self._warn(f"{record.component} failed at {record.at_s:g} s and never recovers: {what} stays down")
         elif not all(task.halted for task in outage.tasks):

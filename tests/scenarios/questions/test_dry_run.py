@@ -59,7 +59,7 @@ def test_a_lost_host_is_replaced_or_waited_for():
     """Down for 2 s, and back to a checkpoint 1 s before; or down to the end."""
     job = steady(horizon_s=20, checkpoint_interval_s=10)
     change = ChangeOptions(fail=["big"], at_s=11, recover_after_s=2.0, lost="spread")
-    spread, wait = tried(job, change), tried(job, change._replace(lost="wait"))
+    spread, wait = tried(job, change), tried(job, change._replace(lost="wait", recover_after_s=None))
     assert spread.measures["pause_s"].mean == 2 and spread.measures["catch_up_s"].mean == pytest.approx(5, abs=0.2)
     assert wait.measures["catch_up_s"].values == wait.measures["pause_s"].values == (None, None)
     assert "the longest pause is longer than the run" in told(wait).sentences[0]

@@ -71,6 +71,17 @@ def test_a_short_run_leaves_half_of_its_rest_to_catch_up() -> None:
     assert (plan.at_s, plan.spread_s) == (3.0, 3.0)
 
 
+def test_a_job_that_waits_to_the_end_does_nothing_again() -> None:
+    """Nothing restarts, so that no result comes twice and no work is done again; nothing can be said of a recovery."""
+    change = ChangeOptions(fail=["h1"], at_s=13, lost="wait")
+    known = {name: each.mean for name, each in tried(change).measures.items()}
+    assert (known["twice"], known.get("restarted", 0), known.get("redone_s", 0)) == (0, 0, 0)
+    assert known["pause_s"] is None
+    assert planned(finer(job()), change).words == "fail h1 at 13 s, lost: the job waits for it to the end"
+    with pytest.raises(BadInput, match="--recover-after: with --lost wait the job never runs again"):
+        planned(finer(job()), change._replace(recover_after_s=5))
+
+
 @pytest.mark.slow
 def test_exactly_once_pays_in_latency_instead_of_doubles() -> None:
     """Back from 15 s to 12 s and up at 18 s, where a checkpoint is due, behind 600 tuples that take 5 ms each."""
