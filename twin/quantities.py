@@ -52,6 +52,15 @@ def unit_of_time(name: str) -> str | None:
     return next((unit for ending, unit in _IN.items() if last.endswith(ending) and "_per_" not in last), None)
 
 
+def units_of(name: str) -> str:
+    """The units that a value of that name takes, in words; empty if it takes none."""
+    if unit_of_time(name) is not None:
+        return "us, ms, s, min or h"
+    if name.endswith(("_mb", "_mbps")):
+        return ""
+    return "%" if name.endswith("_percent") else "k, M, G or %"
+
+
 def duration_s(text: str, where: str) -> float:
     """A duration in seconds, from `500ms`, `2s` or `1min`.
 

@@ -19,6 +19,9 @@ from twin.metrics import TABLE, Latency, Metrics, Totals, measured
 if TYPE_CHECKING:
     from twin.trace import Rows
 
+ROUNDING = 1e-12
+"""A smaller idle share is what sums of busy and backpressured times leave of a whole."""
+
 
 @dataclass(frozen=True, slots=True)
 class SubtaskTotals:
@@ -234,6 +237,7 @@ def _flow(rows: Sequence[Row]) -> dict[str, Any]:
     def share(key: str) -> float:
         return float(sum(row[key] * length for row, length in zip(rows, lengths, strict=True)) / seconds / 1000)
 
+    idle = share("idleTimeMsPerSecond")
     return {
         "tuples_in": tuples_in,
         "tuples_out": tuples_out,
@@ -241,7 +245,7 @@ def _flow(rows: Sequence[Row]) -> dict[str, Any]:
         "rate_out_per_s": tuples_out / seconds,
         "busy": share("busyTimeMsPerSecond"),
         "backpressured": share("backPressuredTimeMsPerSecond"),
-        "idle": share("idleTimeMsPerSecond"),
+        "idle": idle if idle > ROUNDING else 0.0,
     }
 
 

@@ -20,7 +20,7 @@ from pydantic import (
 
 from twin.error_location import Path, error_location
 from twin.errors import BadInput, suggest
-from twin.quantities import number
+from twin.quantities import number, units_of
 
 
 @cache
@@ -166,6 +166,10 @@ def _explain(schema: Schema, problem: Any) -> str:
     message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
     if kind == "value_error":
         return message
+    if kind in ("float_parsing", "int_parsing") and isinstance(value, str):
+        units = units_of(next((part for part in reversed(problem["loc"]) if isinstance(part, str)), ""))
+        sort = "number" if kind == "float_parsing" else "whole number"
+        return f"should be a {sort}{f', alone or with {units}' if units else ''}, got {value!r}"
     if kind in ("too_short", "too_long") and isinstance(value, list | tuple):
         context = problem["ctx"]
         limit = f"at least {context['min_length']}" if kind == "too_short" else f"at most {context['max_length']}"

@@ -26,9 +26,11 @@ def picture(figure: Figure, file: Path) -> bytes:
 
 
 def check_picture(file: Path) -> None:
-    """Raises BadInput if the file has no ending of a picture, exists, or cannot be made."""
+    """Raises BadInput if the file has no ending of a picture, exists, or cannot be made; its folder must be there."""
     if file.suffix[1:].lower() not in FORMATS:
         raise BadInput(f"{file}: a picture ends in one of {', '.join(f'.{each}' for each in FORMATS)}")
+    if not file.parent.exists():
+        raise BadInput(f"{file} cannot be made: there is no folder {file.parent}; make it, or name another file")
     check_free(file)
 
 

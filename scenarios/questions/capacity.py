@@ -21,13 +21,15 @@ from scenarios.executing.progress import Audience
 from scenarios.files.documents import CLOSED, Number, Seconds, Share
 from scenarios.questions.bench import Bench
 from scenarios.questions.bisection import FAR, Border, Range, broken, search, spot_checks
-from scenarios.questions.condition import Condition
+from scenarios.questions.condition import Condition, Term
 from scenarios.questions.intervals import of_mean
 from scenarios.questions.knobs import Knob
+from scenarios.questions.measures import LATENCIES
 from scenarios.questions.prediction import LimitForecast, PredictedLimit
 from scenarios.questions.prober import Prober
 from scenarios.questions.resources import Resource, binding, resources
 from twin.errors import BadInput
+from twin.quantities import NUMBER
 from twin.randomness import child_seed
 from twin.scenario import Scenario
 from twin.steadiness import steady
@@ -41,6 +43,8 @@ PROBED = 0.7
 CHECKED = 3
 """Number of longer runs that check the limit."""
 CONFIDENCE = 0.95
+FEW = 8
+"""Runs look for a limit up to so many times the start where none is predicted."""
 LONGER = 4
 """Longer runs last so many times as long."""
 
@@ -63,7 +67,10 @@ class CapacityQuestion:
     full_length: bool = False
 
     def range(self, scenario: Scenario) -> Range:
-        """Where to search. Raises BadInput if no limits are given and the knob does not stand at a number above 0."""
+        """Where to search. Raises BadInput if no limits are given and the knob does not stand at a number above 0, or
+        if the condition limits a latency to more than the length of the run."""
+        for term in self.condition.terms:
+            _check_within(term, scenario.run.horizon_s)
         given, whole = self.knob.given(scenario), self.knob.whole(scenario)
         numeric = isinstance(given, int | float) and not isinstance(given, bool)
         if self.between is None and not (numeric and given > 0):
@@ -79,6 +86,19 @@ class CapacityQuestion:
             low, high, start = max(1.0, math.ceil(low)), float(math.floor(high)), float(math.floor(max(1, start)))
         upward, bounded = self.find == "max", self.between is not None
         return Range(float(start), low, high, upward, self.precision, whole, bounded, jumps=bounded)
+
+
+def _check_within(term: Term, horizon_s: float) -> None:
+    """No result is older than the run is long, so a limit beyond it is most likely one in milliseconds."""
+    (name, *others) = term.metrics or ("",)
+    if others or not name.startswith(LATENCIES) or not all(term.test({name: age_s}) for age_s in (0.0, horizon_s)):
+        return
+    meant = re.sub(rf"(?<![\w.]){NUMBER}(?![\w.])", lambda match: f"{match[0]}ms", term.text)
+    example = f"write {meant!r} if milliseconds are meant, else " if meant != term.text else ""
+    raise BadInput(
+        f"--while {term.text!r}: it always holds, as no latency exceeds the horizon of {horizon_s:g} s; {example}"
+        "lengthen the run (--set run.horizon_s=SECONDS)"
+    )
 
 
 Status = Literal["found", "always", "never", "sometimes", "predicted"]
@@ -196,6 +216,8 @@ def capacity(
     predicted(first)
     if not prove:
         return first
+    if forecast.unlimited and within.upward and not within.bounded:
+        within = replace(within, high=min(within.high, within.start * FEW))
     run = None if question.full_length else forecast.shorter()
     if run is not None:
         prober = replace(prober, scenario=scenario.model_copy(update={"run": run}), refused={}, cases={})

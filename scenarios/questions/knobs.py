@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Protocol
 
 from optimizers.requirements import at_rate
@@ -135,6 +136,8 @@ def knob(name: str, flag: str, places: Sequence[str] = ()) -> Knob:
         return LoadKnob(flag)
     if name.startswith(REPLICAS):
         return ReplicasKnob(name.removeprefix(REPLICAS).strip(), flag, tuple(places))
+    if get_close_matches(name.lower(), [LOAD], cutoff=0.8):
+        raise BadInput(f"{flag} {name}: did you mean {LOAD!r}, a factor on the rates of all sources?")
     if places:
         raise BadInput(f"{flag} {name}: {', '.join(places)} are places for replicas; leave them out")
     return PathKnob(name, flag)

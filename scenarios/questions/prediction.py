@@ -98,9 +98,18 @@ class LimitForecast:
     @property
     def complete(self) -> bool:
         """Whether a limit is predicted from all metrics of the condition, and there are no events and no policy."""
+        return self.predicted.value is not None and self._informed
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether it is predicted, from as much, that the condition holds at all values."""
+        return self.predicted.status == "always" and self._informed
+
+    @property
+    def _informed(self) -> bool:
         scenario = self._prober.scenario
         unknown = self._prober.condition.metrics - measures_predicted(scenario).keys()
-        return self.predicted.value is not None and not (unknown or scenario.events or scenario.policy)
+        return not (unknown or scenario.events or scenario.policy)
 
     @property
     def lasts(self) -> bool:

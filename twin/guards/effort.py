@@ -102,14 +102,26 @@ class Effort:
 def require_feasible(scenario: Scenario, job: Job | None = None) -> Effort:
     """The effort of a run. Raises BadInput, naming its largest part, if it would take hours or too much memory.
 
-    A run that ends when it is precise enough may take as long as that takes.
+    A run that ends when it is precise enough may take as long as that takes. Raises BadInput, too, if a forward stream
+    has unequal numbers of replicas at its ends.
     """
     job, answer = job or compile(scenario), _answer(scenario)
+    _require_pairs(job)
     require_memory(job, scenario, _taken_per_s(answer))
     effort = _estimate(scenario, job, answer)
     if effort.cpu_s > limits.MOST_S and scenario.run.precision is None:
         raise BadInput(f"the run would take {effort.describe()}{SOONER} (the limit is {_duration(limits.MOST_S)})")
     return effort
+
+
+def _require_pairs(job: Job) -> None:
+    for edge in job.edges:
+        producers, consumers = (job.deployment.plan.replicas(name) for name in edge.ends)
+        if edge.how.paired and producers != consumers:
+            raise BadInput(
+                f"stream into {edge.stream.consumer!r}: {edge.how} needs equal replicas, got {producers} -> "
+                f"{consumers}; use rebalance"
+            )
 
 
 def estimate(scenario: Scenario, job: Job | None = None) -> Effort:

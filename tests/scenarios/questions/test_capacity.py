@@ -208,6 +208,12 @@ def test_what_is_no_question_is_refused(tmp_path, capsys):
     assert "stands at 'shop'" in refused(capsys, "capacity", file, "--find-max", "name")
     assert "unknown metric 'fast'" in refused(capsys, "capacity", file, *rate, "--while", "fast")
     assert "is no condition" in refused(capsys, "capacity", file, *rate, "--while", "fast enough")
+    for slip in ("e2e_latency_s.p99<500", "not backpressured and not e2e_latency_s >= 500"):
+        refusal = refused(capsys, "capacity", file, *rate, "--while", slip)
+        assert "exceeds the horizon of" in refusal and "500ms" in refusal
+    unpaired = ("--set", "query.streams.clicks->human.partitioning=forward", "--set", "plan.placement.human=[w-1,w-1]")
+    assert "needs equal replicas" in refused(capsys, "capacity", file, *rate, *unpaired, "--predict-only")
+    assert "did you mean 'load'" in refused(capsys, "capacity", file, "--find-max", "loads")
     assert "is empty" in refused(capsys, "capacity", file, *rate, "--between", "5..1")
     assert "goes with" in refused(capsys, "capacity", file, *rate, "--on", "w-1")
     assert "unknown host 'w-9'" in refused(capsys, "capacity", file, "--find-min", "replicas of human", "--on", "w-9")

@@ -65,8 +65,8 @@ def test_a_lost_host_is_replaced_or_waited_for():
     assert "the longest pause is longer than the run" in told(wait).sentences[0]
     assert wait.measures["lag"].mean == pytest.approx(500 * 9, rel=0.02)
     assert (spread.change, wait.change) == (
-        "fail big, lost: others take its subtasks at 11 s",
-        "fail big, lost: the job waits for it at 11 s",
+        "fail big at 11 s, lost: others take its subtasks",
+        "fail big at 11 s, lost: the job waits for it to the end",
     )
 
 
