@@ -124,6 +124,7 @@ def test_work_that_is_given_up_ends_at_once() -> None:
     with pytest.raises(KeyboardInterrupt), Processes(2) as processes:
         processes.each(time.sleep, [0.0, 60.0, 60.0], given_up, 180.0)
     assert working
-    for each in working:
-        each.join(20.0)
-        assert not each.is_alive()
+    until_s = time.monotonic() + 20.0
+    while any(process.is_alive() for process in working):  # the pool's own thread may be the one that hears of the end
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
