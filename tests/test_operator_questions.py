@@ -150,3 +150,22 @@ def test_the_limit_of_a_store_is_what_a_run_names():
     result = st.run("fan-out", horizon_s=60)
     assert "the calls of archive" in result.verdict
     assert float(result.verdict.partition("could bear about ")[2].partition(" ")[0]) == near(1.5)
+
+
+def test_what_a_failure_leaves_to_catch_up_with():
+    """The archive takes 1,500 a second; of a run of hours, periods are short enough to see what waits."""
+    job = st.load("fan-out")
+    answer = st.dry_run(job, fail=["tm-2"], at_s=105, replications=2).result.measures
+    behind = rate(job, "events") * (10 + answer["redone_s"].mean)
+    assert answer["catch_up_s"].mean == near(10 + behind / (1500 - rate(job, "events")))
+    assert answer["lag"].mean < behind
+    hours = st.dry_run("hourly", fail=["tm-2"], at_s=5005, replications=2).result.measures
+    behind = 100 * (10 + hours["redone_s"].mean)
+    assert behind / 2 < hours["lag"].mean < behind  # what is read before the period ends is not seen
+
+
+def test_results_of_a_window_are_no_backlog_of_the_failure_before():
+    """A minute's results wait for a while each minute; what the failure left is gone long before the next."""
+    answer = st.dry_run("clicks", fail=["worker-2"], at_s=105, replications=2).result.measures
+    behind = 240 * (10 + answer["redone_s"].mean)
+    assert answer["catch_up_s"].mean == near(10 + behind / (400 - 240))

@@ -135,10 +135,38 @@ def test_where_equal_links_join_all_wait_as_long_as_at_the_last_alone(loads: lis
     assert np.average(waits_s, weights=loads) == pytest.approx(wait_s(sum(loads), service_s), rel=1e-3)
 
 
+def test_what_is_spaced_already_is_spared_more_the_slower_it_came() -> None:
+    """Another stream joins; of what came over a nearly full link only the other one's tuples are in the way."""
+    first_s = [row([each, 20.0], starts=(0, 1), ints=[10, 10]) for each in (20.0, 15.0, 11.0)]
+    service_s = float(first_s[0].bytes_s[0]) * 4e-7
+    sent_sn = np.array([[0.5], [0.4]]) / service_s
+    joining_s = [found.waits_sn(sent_sn)[1, 0] for found in first_s]
+    assert joining_s[0] > joining_s[1] > joining_s[2] > wait_s(0.4, service_s)
+    assert joining_s[0] < wait_s(0.9, service_s)
+
+
+def test_small_tuples_wait_again_behind_large_ones_at_each_hop() -> None:
+    """By hand, beside an exact queue of each hop, tuple by tuple."""
+    generator, sent = stream(0, "rows"), np.array([0.3, 0.04])
+    found = row([8.0] * 3, starts=(0, 0), ints=[10, 100])
+    service_s = found.bytes_s * 1e-6
+    n = 200_000
+    large = generator.random(n) < sent[1] / sent.sum()
+    each_s = np.where(large, service_s[1], service_s[0])
+    came_s = np.cumsum(generator.exponential(service_s[0] / sent.sum(), n))
+    waits_s = np.zeros(n)
+    for _ in range(3):
+        begun_s = waits_in_line(came_s, each_s)
+        waits_s += begun_s - came_s
+        came_s = begun_s + each_s
+    predicted = found.waits_sn(sent[:, None] / service_s[0])[:, 0]
+    assert predicted[0] > 1.5 * predicted[1]
+    assert predicted[0] == pytest.approx(waits_s[~large].mean(), rel=0.1)
+
+
 @pytest.mark.parametrize(("slower", "loads"), [(1.5, (0.6, 0.3)), (2.0, (0.4, 0.5)), (1.2, (0.3, 0.1))])
 def test_what_joins_and_what_is_spaced_wait_for_each_other(slower: float, loads: tuple[float, float]) -> None:
-    """Beside an exact queue of each hop, tuple by tuple: up to a fifth too short, as what joins meets what is spaced
-    and waits for it too. loads: of the link where they meet."""
+    """The same, of streams of which one has come over a slower link; loads: of the link where they meet."""
     generator, n = stream(1, "rows"), 400_000
     found = row([10.0 / slower, 10.0], starts=(0, 1), ints=(10, 10))
     service_s = float(found.bytes_s[0]) * 8e-7
@@ -148,7 +176,7 @@ def test_what_joins_and_what_is_spaced_wait_for_each_other(slower: float, loads:
     met_s = np.sort(np.concatenate([spaced_s + slower * service_s, joining_s]))
     total_s = (spaced_s - first_s).sum() + (waits_in_line(met_s, np.full(len(met_s), service_s)) - met_s).sum()
     predicted = found.waits_sn(rates[:, None])[:, 0]
-    assert 0.8 < np.average(predicted, weights=rates) / (total_s / n) < 1.0
+    assert np.average(predicted, weights=rates) == pytest.approx(total_s / n, rel=0.1)
 
 
 def waits_in_line(came_s: np.ndarray, each_s: np.ndarray) -> np.ndarray:

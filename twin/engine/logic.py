@@ -199,6 +199,33 @@ class Logic:
         return self.tail[number].came if number < len(self.tail) else self.station.output.tuples_out
 
 
+class KeyedLogic(Logic):
+    """The base of logics that hold state by key, of keys that are equally frequent.
+
+    keys: number of distinct keys whose records come to this subtask, if the operator has no key groups. keyed: whether
+    subtasks share the keys. groups: the operator's key groups, which then say the key of a record; None if it has none.
+    """
+
+    def __init__(self, keys: int, keyed: bool) -> None:
+        super().__init__()
+        self.keys = keys
+        self.keyed = keyed
+        self.groups: KeyGroups | None = None
+
+    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+        """See Logic."""
+        self.groups = keys
+
+    def know_share(self, share: float, values: list[int]) -> None:
+        """See Logic."""
+        if self.keyed:
+            self.keys = max(1, round(values[0] * share))
+
+    def drawn_key(self) -> int:
+        """The key of a record that says none."""
+        return int(self.station.draws.uniform() * self.keys) if self.keys > 1 else 0
+
+
 class ChainStep:
     """One logic of a chain. service_s: mean CPU seconds of a record that comes to it, of so many bytes. came: records.
 

@@ -29,10 +29,7 @@ class EventTimed(KeyedOperator):
                 f"{self.name!r} has no key_groups, so its state can be in one place only; give their number, "
                 "1 for an operator that cannot be split"
             )
-        if self.keys < self.key_groups:
-            raise ValueError(
-                f"{self.name!r} has {self.keys} keys in {self.key_groups} key groups; give it at least as many keys"
-            )
+        self.require_keys(self.keys)
         return self
 
     @property

@@ -41,10 +41,7 @@ class IntervalJoin(KeyedOperator):
         if self.lower_s >= self.upper_s:
             bounds = f"lower_s {self.lower_s:g} and upper_s {self.upper_s:g}"
             raise ValueError(f"{self.name!r} has {bounds}; give a lower bound below the upper one")
-        if self.key_groups is not None and self.keys < self.key_groups:
-            raise ValueError(
-                f"{self.name!r} has {self.keys} keys in {self.key_groups} key groups; give it at least as many keys"
-            )
+        self.require_keys(self.keys)
         return self
 
     # traits ----------------------------------------------------------------------------------------------------------

@@ -27,10 +27,7 @@ class KeyedState(Map):
     def _check_groups(self) -> Self:
         if self.key_groups is None:
             raise ValueError(f"keyed-state {self.name!r} has no key_groups, so its state is nowhere; give their number")
-        if self.keys < self.key_groups:
-            raise ValueError(
-                f"{self.name!r} has {self.keys} keys in {self.key_groups} key groups; give it at least as many keys"
-            )
+        self.require_keys(self.keys)
         return self
 
     @property

@@ -235,3 +235,10 @@ class KeyedOperator(OperatorBase):
         if self.state_bytes_per_group and self.key_groups is None:
             raise ValueError(f"{self.name!r}: state_bytes_per_group needs key_groups; give their number")
         return self
+
+    def require_keys(self, keys: int) -> None:
+        """Raises ValueError if there are fewer distinct keys than key groups, so that some groups would be empty."""
+        if self.key_groups is not None and keys < self.key_groups:
+            raise ValueError(
+                f"{self.name!r} has {keys} keys in {self.key_groups} key groups; give it at least as many keys"
+            )

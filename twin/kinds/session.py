@@ -30,10 +30,7 @@ class Session(KeyedOperator):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.key_groups is not None and self.keys < self.key_groups:
-            raise ValueError(
-                f"{self.name!r} has {self.keys} keys in {self.key_groups} key groups; give it at least as many keys"
-            )
+        self.require_keys(self.keys)
         return self
 
     # traits ----------------------------------------------------------------------------------------------------------

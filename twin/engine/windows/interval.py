@@ -3,49 +3,35 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING
 
-from twin.engine.logic import Logic
+from twin.engine.logic import KeyedLogic
 from twin.engine.output import as_record
 from twin.engine.record import Record
 from twin.engine.state import Every, Item, Leaves, State, parted
 
-if TYPE_CHECKING:
-    from twin.engine.keys.groups import KeyGroups
-
 LEFT, RIGHT = 0, 1
 
 
-class IntervalLogic(Logic):
-    """left: number of the input of the left side. keys: number of distinct, equally frequent keys of this replica, if
-    the operator has no key groups. held_s: seconds for which records of the left and the right side are stored. items:
-    stored records of both sides, the oldest first; by_key: the same by key. met: partners of the record in service.
+class IntervalLogic(KeyedLogic):
+    """left: number of the input of the left side. held_s: seconds for which records of the left and the right side are
+    stored. items: stored records of both sides, the oldest first; by_key: the same by key. met: partners of the record
+    in service.
     """
 
     def __init__(self, left: int, lower_s: float, upper_s: float, keys: int, keyed: bool) -> None:
-        super().__init__()
-        self.left, self.keys, self.keyed = left, keys, keyed
+        super().__init__(keys, keyed)
+        self.left = left
         self.bounds_s = (lower_s, upper_s), (-upper_s, -lower_s)  # of the right after the left, and of the left after
         self.held_s = max(upper_s, 0.0), max(-lower_s, 0.0)
-        self.groups: KeyGroups | None = None
         self.met: list[Item] = []
         self._hold([], [])
-
-    def know_keys(self, keys: KeyGroups, replica: int) -> None:
-        """See Logic."""
-        self.groups = keys
-
-    def know_share(self, share: float, values: list[int]) -> None:
-        """See Logic."""
-        if self.keyed:
-            self.keys = max(1, round(values[0] * share))
 
     # what a record becomes -------------------------------------------------------------------------------------------
 
     def plan(self, record: Record) -> float:
         """Finds the partners of a record: those within the bounds when its service begins."""
         if self.groups is None:
-            record.key = int(self.station.draws.uniform() * self.keys) if self.keys > 1 else 0
+            record.key = self.drawn_key()
         now_s = self.station.env.now
         self._expire(now_s)
         side = self._side(record)

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from twin.engine.calendar import Alarm
-from twin.engine.logic import Logic
+from twin.engine.logic import KeyedLogic
 from twin.engine.output import as_record
 from twin.engine.record import Record
 from twin.engine.state import Every, Item, Leaves, State, parted
 
 if TYPE_CHECKING:
-    from twin.engine.keys.groups import KeyGroups
     from twin.engine.logic import Station
     from twin.engine.output import Outlet
 
@@ -33,24 +32,20 @@ class OpenSession:
     taken_s: float
 
 
-class SessionLogic(Logic):
-    """`open`: sessions by key, in the order in which they end. keys: of so many records come to this replica, all
-    alike, where the operator has no key groups. keyed: replicas share them. begun, finished: sessions so far. alarm:
-    when the first of them ends, if nothing more comes; watching: whether it is set, or about to be. elsewhere: open
-    sessions that something else holds.
+class SessionLogic(KeyedLogic):
+    """`open`: sessions by key, in the order in which they end. begun, finished: sessions so far. alarm: when the first
+    of them ends, if nothing more comes; watching: whether it is set, or about to be. elsewhere: open sessions that
+    something else holds.
     """
 
     def __init__(self, gap_s: float, keys: int, keyed: bool = True) -> None:
-        super().__init__()
+        super().__init__(keys, keyed)
         self.keeps = True
         self.gap_s = gap_s
-        self.keys = keys
-        self.keyed = keyed
         self.open: OrderedDict[int, OpenSession] = OrderedDict()
         self.begun = 0
         self.finished = 0
         self.elsewhere = 0
-        self.groups: KeyGroups | None = None
         self.watching = False
 
     def start(self, station: Station, out: Outlet) -> None:
@@ -58,25 +53,13 @@ class SessionLogic(Logic):
         super().start(station, out)
         self.alarm = Alarm(station.env, self._end)
 
-    def know_keys(self, keys: KeyGroups, replica: int) -> None:
-        """See Logic."""
-        self.groups = keys
-
-    def know_share(self, share: float, values: list[int]) -> None:
-        """See Logic."""
-        if self.keyed:
-            self.keys = max(1, round(values[0] * share))
-
     # what a record becomes -------------------------------------------------------------------------------------------
 
     def plan(self, record: Record) -> float:
         """A result leaves later; whoever begins its session pays for it."""
         if self.groups is None:
-            record.key = self._drawn()
+            record.key = self.drawn_key()
         return 0.0 if record.key in self.open else self.out.send_s
-
-    def _drawn(self) -> int:
-        return int(self.station.draws.uniform() * self.keys) if self.keys > 1 else 0
 
     def emit(self, record: Record, at_s: float) -> None:
         """The record belongs to a session now, which goes on for a gap."""
@@ -164,7 +147,7 @@ class SessionLogic(Logic):
     def _free_key(self, sessions: dict[int, OpenSession]) -> int:
         """Whose session it is nobody knows any more: a key's that has none, if one is found."""
         for _ in range(TRIES):
-            key = self._drawn()
+            key = self.drawn_key()
             if key not in sessions:
                 return key
         return min(-1, *sessions) - 1
