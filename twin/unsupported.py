@@ -7,6 +7,7 @@ one by one, hosts of one socket each that reach each other directly, and nothing
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import pairwise
 
 from twin.chaining import fused
 from twin.kinds.windowed import Windowed
@@ -49,7 +50,8 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
     yield from _of_engine(scenario)
     yield from _of_cluster(scenario)
     yield from _of_keys(scenario)
-    for group in fused(scenario.query, scenario.plan, scenario.engine):
+    chains = fused(scenario.query, scenario.plan, scenario.engine)
+    for group in chains:
         yield "fusion", f"chained operators ({' + '.join(group)})"
     for operator in scenario.query.operators:
         if operator.parts is not None and not even(operator.parts, scenario.plan.replicas(operator.name)):
@@ -68,7 +70,10 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
         counts = isinstance(operator, Windowed) and operator.window.policy == "count"
         if counts and scenario.plan.replicas(operator.name) > 1:
             yield "counting", f"that each replica of {operator.name} has count windows of its own"
+    within = {pair for chain in chains for pair in pairwise(chain)}
     for stream in scenario.query.streams:
+        if (stream.producer, stream.consumer) in within:  # nothing is sent
+            continue
         how = scenario.query.partitioning(stream)
         if (not how.in_turn and not how.keeps_keys) or how.paired or how.near:
             yield how.name, f"{how} partitioning"

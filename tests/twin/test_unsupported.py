@@ -155,6 +155,13 @@ def test_keys_that_are_apart_are_named(kind: dict[str, Any], how: str, said: boo
     assert any("several replicas of keyed" in each for each in words) == said
 
 
+def test_a_forward_stream_within_a_chain_is_sent_nowhere_and_not_named() -> None:
+    _, forward = pair("forward")
+    assert any("forward" in words for words in RateModel().blind_to(forward))
+    plan = forward.plan.model_copy(update={"fused": (("a", "sink"),)})
+    assert not RateModel().blind_to(forward.with_plan(plan))
+
+
 def test_a_plain_job_hides_nothing() -> None:
     assert unsupported_features(BASE, ()) == RateModel().blind_to(BASE) == ()
 
