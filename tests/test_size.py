@@ -16,11 +16,11 @@ MOST_LINES = {
     "models": 4_770,
     "optimizers": 11_740,
     "papers": 7_400,
-    "scenarios": 9_890,
+    "scenarios": 9_920,
     "spark": 1_200,
     "streamtwin": 11_290,
-    "tests": 38_340,
-    "twin": 31_880,
+    "tests": 38_400,
+    "twin": 31_910,
 }
 
 

@@ -115,7 +115,7 @@ def _regret(row: ValidationRow) -> list[str]:
         seconds(row.simulated) + interval,
         state,
         regret + (f" ± {row.regret_ci95:.1%}" if row.regret_ci95 else ""),
-        f"{row.evaluations:,} plans, {seconds(row.plan_s)}",
+        f"{row.evaluations:,} plan{'s' if row.evaluations != 1 else ''}, {seconds(row.plan_s)}",
     ]
 
 

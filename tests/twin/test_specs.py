@@ -68,8 +68,8 @@ def changed(change: Callable[[Any], object]) -> Any:
         (lambda d: d["query"]["operators"][1].update(selectivity=float("nan")), r"selectivity.*finite.*nan"),
         (lambda d: d["query"]["operators"][1].update(selectivity=True), r"operators\.f\.selectivity.*number.*'true'"),
         (lambda d: d["workload"]["arrivals"]["s"].update(rate_per_s=True), r"arrivals\.s\.rate_per_s.*number.*'true'"),
-        (lambda d: d.update(run={"seed": False}), r"run\.seed.*integer.*'false'"),
-        (lambda d: d["plan"].update(key_groups={"a": [0, True]}), r"key_groups\.a\.1.*integer.*'true'"),
+        (lambda d: d.update(run={"seed": False}), r"run\.seed.*whole number.*'false'"),
+        (lambda d: d["plan"].update(key_groups={"a": [0, True]}), r"key_groups\.a\.1.*whole number.*'true'"),
         (
             lambda d: d["cluster"]["hosts"][0].update(name="höst 1"),
             r"hosts\.höst 1\.name.*letters A to Z, digits and _",
