@@ -1,8 +1,10 @@
 """Changes of the plan by an engine that stops the whole job for them, as Flink does.
 
 A restart is a planned failover. `restart` stops with a savepoint: sources pause, records under way are processed, all
-state is written to storage, and the job goes on from there: no record is read twice. `reactive` goes back to the last
-checkpoint instead, and sources read again. Changes that are asked for while the job is down share one restart.
+state is written to storage, and the job goes on from there: no record is read twice. Calls that have no answer yet are
+state, and are made again (Flink's AsyncWaitOperator); sinks wait for their answers (AsyncSinkWriter). `reactive` goes
+back to the last checkpoint instead, and sources read again. Changes that are asked for while the job is down share one
+restart.
 """
 
 from __future__ import annotations
@@ -92,7 +94,7 @@ class Restarts:
     def _save(self, record: EventRecord) -> Process:
         """Stops with a savepoint."""
         self._hold(sources=True)
-        yield from self._drain()
+        yield self.env.until(self._passed)
         record.detail["drained_s"] = float(self.env.now - record.at_s)
         self._hold(sources=False)
         record.detail["saved_s"] = yield from self._pass(record, Storage.put)
@@ -112,25 +114,26 @@ class Restarts:
             if task.polls == sources:
                 task.output.unblock()
 
-    def _drain(self) -> Process:
-        """Waits until only sources have records. Like a barrier, it sends the records that wait for the next flush."""
-        while True:
-            yield self.env.until(self._quiet)
-            waiting = [port for task in self.job.world.every_task() for port in task.ports if port.waiting()]
-            if not waiting:
-                return
+    def _passed(self) -> bool:
+        """Whether only sources have records. Takes a barrier as far as it gets: it passes operators without records to
+        process, and sends what waits there for the next flush."""
+        world, query = self.job.world, self.job.wiring.query
+        ends = map(destination, world.in_flight())
+        behind = {inbox.task for inbox in ends if inbox is not None and isinstance(inbox.task, Task)}
+        at_work: set[str] = set()
+        for name in (each.name for each in query.topological if each.name in world.tasks):
+            tasks = world.tasks[name]
+            if any(task in behind or _works(task) for task in tasks) or at_work & query.ancestors(name):
+                at_work.add(name)
+                continue
+            for task in tasks:
+                task.logic.save()
+            waiting = [port for task in tasks for port in task.ports if port.waiting()]
             for port in waiting:
                 port.flush()
-
-    def _quiet(self) -> bool:
-        world = self.job.world
-        for task in world.every_task():
-            if task.busy or task.timers or task.logic.away() or task.output.blocked > task.polls:
-                return False
-            if task.queue and not task.polls:
-                return False
-        ends = map(destination, world.in_flight())
-        return not any(inbox is not None and isinstance(inbox.task, Task) for inbox in ends)
+            if waiting:
+                at_work.add(name)
+        return not at_work
 
     # and starts again -----------------------------------------------------------------------------------------------
 
@@ -139,16 +142,25 @@ class Restarts:
         job = self.job
         if self.spec.how == "reactive":  # the checkpoint may hold records under way to the former owners of keys
             self._release(sources=False)
-            yield from self._drain()
+            yield self.env.until(self._passed)
             self._hold(sources=False)
+        asked = [(task, task.queue.copy(), task.queued) for task in job.world.every_task() if not task.polls]
+        for task, _, _ in asked:  # calls of the savepoint belong to no key, and stay where they are
+            task.queue.clear()
+            task.queued = 0
         job.stopped = True
         waiting, self._waiting = self._waiting, []
         for request in waiting:
             yield from request.attempt()
         job.stopped = False
+        for task, queue, queued in asked:
+            task.queue.extend(queue)
+            task.queued += queued
         job.checkpoints.plan_changed()
         changed += waiting
         record.detail["fetched_s"] = yield from self._pass(record, Storage.get)
+        for task in job.world.every_task():
+            task.logic.resume()
         self._release(sources=False)
         self._release(sources=True)
 
@@ -169,3 +181,10 @@ class Restarts:
         else:
             where, given = place.host, Checkpoints(storage_mbps=self.spec.state_mbps)
         return self._stores.setdefault(where, Storage(self.job.wiring, given))
+
+
+def _works(task: Task) -> bool:
+    """Whether a task has something to do before a barrier passes it."""
+    logic, blocked = task.logic, task.output.blocked > task.polls
+    queued, writes = task.queue and not task.polls, logic.sink() is not None and logic.away()
+    return bool(task.busy or task.timers or blocked or queued or writes)

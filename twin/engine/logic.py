@@ -114,6 +114,12 @@ class Logic:
         """Copies of what it has taken up and will take up again after a restart, in the order in which it came."""
         return []
 
+    def save(self) -> None:
+        """A barrier of a restart passes: what waits for something outside of the job is state."""
+
+    def resume(self) -> None:
+        """The job goes on after a restart, with what it saved."""
+
     def away(self) -> int:
         """Tuples that wait for something outside of the job."""
         return 0

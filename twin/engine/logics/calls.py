@@ -33,8 +33,9 @@ class Gate:
 
 class CallLogic(Logic):
     """`flying`: what waits for an answer, by number, the first asked first. `stuck`: what has been served and may not
-    ask yet; its station stands still for it, as for a full channel. turn: when it may pass the gate, if it waits for
-    that. last_s: when the last answer leaves, where they leave in order. number: of the call that was made last.
+    ask yet; its station stands still for it, as for a full channel. saved: what was `flying` as a restart began. turn:
+    when it may pass the gate, if it waits for that. last_s: when the last answer leaves, where they leave in order.
+    number: of the call that was made last.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class CallLogic(Logic):
         self.end = end
         self.flying: dict[int, Record] = {}
         self.stuck: Record | None = None
+        self.saved: list[Record] = []
         self.answered = 0
         self.last_s = 0.0
         self.number = 0
@@ -137,6 +139,7 @@ class CallLogic(Logic):
     def stopped(self) -> None:
         """What was asked has no answer."""
         self.flying.clear()
+        self.saved.clear()
         self.stuck = None
         self.turn.silence()
         self.turn = Alarm(self.station.env, self._through_gate)
@@ -146,12 +149,25 @@ class CallLogic(Logic):
 
     def pending(self) -> list[Record]:
         """The records whose calls will be made again."""
-        waiting = [record.copy() for record in self.flying.values()]
+        waiting = [record.copy() for record in (*self.saved, *self.flying.values())]
         return waiting if self.stuck is None else [*waiting, self.stuck.copy()]
+
+    def save(self) -> None:
+        """See Logic. Its calls are made again when the job goes on."""
+        self.saved += self.flying.values()
+        self.flying.clear()
+        self.last_s = 0.0
+
+    def resume(self) -> None:
+        """See Logic."""
+        saved, self.saved = self.saved, []
+        now: float = self.station.env.now
+        for record in saved:
+            self._fly(record, now if self.gate is None else self.gate.admit(now))
 
     def away(self) -> int:
         """See Logic."""
-        return len(self.flying) + (self.stuck is not None)
+        return len(self.saved) + len(self.flying) + (self.stuck is not None)
 
     def in_service(self) -> int:
         """Number of records in service or waiting for an answer."""
