@@ -19,7 +19,7 @@ MOST_LINES = {
     "scenarios": 9_920,
     "spark": 1_200,
     "streamtwin": 11_290,
-    "tests": 38_400,
+    "tests": 38_700,
     "twin": 31_910,
 }
 
