@@ -20,7 +20,7 @@ MOST_LINES = {
     "spark": 1_200,
     "streamtwin": 11_290,
     "tests": 38_700,
-    "twin": 31_950,
+    "twin": 32_130,
 }
 
 

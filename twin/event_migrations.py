@@ -32,7 +32,7 @@ def mobility(query: Query, name: str, combined: bool) -> Mobility:
     operator = query.operator(name)
     if not operator.needs_event_time:
         return Mobility(stateful=False, flexible=True, strategies=("instant",))
-    if operator.hands_over == "tuples":  # its state is not of windows
+    if operator.hands_over in ("tuples", "pairs"):  # its state is not of windows
         return Mobility(stateful=True, flexible=False, strategies=("disruptive",))
     if getattr(operator, "late_to", None) is not None:  # a record that goes to both owners may be late at only one
         return Mobility(stateful=True, flexible=False, strategies=("disruptive",))

@@ -86,10 +86,16 @@ def merged_windows(query: Query, name: str) -> tuple[EventWindow, ...]:
     return tuple(dict.fromkeys(window for each in behind for window in getattr(each, "windows", ())))
 
 
+def in_time(query: Query, name: str) -> bool:
+    """Whether the slack of all sources covers how far their tuples are out of order."""
+    sources = [query.operator(other) for other in query.ancestors(name) if query.operator(other).is_source]
+    return all(getattr(source, "slack_s", 0.0) >= getattr(source, "disorder_s", 0.0) for source in sources)
+
+
 def _check_way(query: Query, operator: AnyOperator) -> None:
     """Event times reach it, and all tuples of a key one replica."""
     for name in query.ancestors(operator.name):
-        if query.operator(name).runs_alone:
+        if query.operator(name).runs_alone and not query.operator(name).needs_event_time:
             raise ValueError(
                 f"{operator.name!r} needs event times in order, and what leaves {name!r} is not in step with "
                 f"punctuations; put {name!r} behind {operator.name!r}"

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from itertools import pairwise
 
 from twin.chaining import fused
+from twin.event_time import in_time
 from twin.kinds.windowed import Windowed
 from twin.partitions import even
 from twin.profiles import Noise
@@ -65,7 +66,8 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
                 yield "apart", f"that tuples of a key come to several replicas of {operator.name}"
         if isinstance(operator, Windowed) and operator.joins and _in_batches(scenario, operator):
             yield "sides", f"that {operator.name} gets batches of one side after the other in its count window"
-        if getattr(operator, "late_to", None) is not None:
+        keeps_all = not operator.needs_event_time or operator.hands_over == "tuples"
+        if not (keeps_all or operator.merges or in_time(scenario.query, operator.name)):
             yield "late", f"late records of {operator.name}"
         counts = isinstance(operator, Windowed) and operator.window.policy == "count"
         if counts and scenario.plan.replicas(operator.name) > 1:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from twin.control import PolicySpec
 from twin.engine.measure.meters import Row
+from twin.event_time import in_time
 from twin.events import AnyEvent
-from twin.guards.event_windows import in_time
 from twin.job import Component, Job
 from twin.key_skew import KeySkew
 from twin.metrics import measured
 from twin.partitions import busiest, counts, even
-from twin.query import AnyOperator, EventTimed, Windowed
+from twin.query import AnyOperator, Windowed
 from twin.scenario import RunSettings, Scenario
 from twin.steadiness import uneven
 from twin.wiring.world import World
@@ -240,7 +240,7 @@ def _of_checkpoints(world: World) -> list[str]:
 
 def _of_event_time(job: Job, rows: Sequence[Row], totals: Mapping[str, Mapping[str, int]]) -> list[str]:
     """One line each, with the remedy. rows: of the operators; totals: of these, by operator."""
-    timed = [operator.name for operator in job.query.operators if isinstance(operator, EventTimed)]
+    timed = [operator.name for operator in job.query.operators if operator.needs_event_time]
     return [*_late(job, timed, totals), *_waiting(job, timed, rows)] if timed else []
 
 
@@ -250,8 +250,8 @@ def _late(job: Job, timed: Sequence[str], totals: Mapping[str, Mapping[str, int]
         came, late = totals[name]["numRecordsIn"], totals[name]["numRecordsIn"] - totals[name]["latencyCount"]
         if not in_time(job.query, name) and totals[name]["latencyCount"] and late > MOST_LATE * came:
             lines.append(
-                f"{name}: {late:,} of {came:,} tuples ({late / came:.1%}) came after their window had ended and "
-                "count in none; give their source a larger slack_s"
+                f"{name}: {late:,} of {came:,} tuples ({late / came:.1%}) came late, behind the watermark, and "
+                "count in no result; give their source a larger slack_s"
             )
     return lines
 
@@ -267,8 +267,8 @@ def _waiting(job: Job, timed: Sequence[str], rows: Sequence[Row]) -> list[str]:
         if max((last_s[other] for other in others), default=0.0) > silent_s + 2.0 * period_s:
             since = f"since {silent_s:g} s" if silent_s else "ever"
             lines.append(
-                f"{behind[0]}: no tuple came from {source!r} {since}, so event time stops there and no window ends "
-                "any more, as in Flink without idleness; let the source send now and then"
+                f"{behind[0]}: no tuple came from {source!r} {since}, so event time stops there: no window ends, and "
+                "nothing stored expires, as in Flink without idleness; let the source send now and then"
             )
     return lines
 

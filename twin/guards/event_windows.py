@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from twin.engine.windows.panes import History, WindowAudit
+from twin.event_time import in_time
 from twin.panes import Span, covering
 from twin.query import Query
 from twin.windows import EventWindow
@@ -97,12 +98,6 @@ def computes_of(query: Query, name: str) -> list[str]:
     if not operator.merges:
         return [name]
     return [compute for stream in query.inputs(name) for compute in computes_of(query, stream.producer)]
-
-
-def in_time(query: Query, name: str) -> bool:
-    """Whether the slack of all sources covers how far their tuples are out of order."""
-    sources = [query.operator(other) for other in query.ancestors(name) if query.operator(other).is_source]
-    return all(getattr(source, "slack_s", 0.0) >= getattr(source, "disorder_s", 0.0) for source in sources)
 
 
 def violation(query: Query, world: World) -> str:

@@ -10,16 +10,15 @@ from pydantic import Field, model_validator
 
 from twin.columns import Columns
 from twin.kinds.ages import HeldTuples, event_ages_s
-from twin.kinds.event_timed import EventTimed
+from twin.kinds.event_timed import EventTimed, LateTo
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Computing
 from twin.windows import EventWindow, Seconds
 
-NEXT_TO_NONE = 1e-9
 Sharing = Literal["auto", "panes", "windows"]
 
 
-class Compute(EventTimed):
+class Compute(LateTo, EventTimed):
     """Builds state from each tuple at once. What it hands over is its configuration (Enorm, Fig. 5).
 
     With `partial_s`, partial results of panes of that length, which consolidates merge (5.1): one state a pane, or one
@@ -39,14 +38,6 @@ class Compute(EventTimed):
         float,
         Field(ge=0, le=10**4, description="CPU seconds of the user's logic a tuple and state, beside its service"),
     ] = 0.0
-    late_to: Annotated[
-        str | None,
-        Field(
-            exclude_if=lambda late_to: late_to is None,
-            description="the consumer that gets records that come after their windows are complete, as Flink's "
-            "sideOutputLateData; absent: they are dropped",
-        ),
-    ] = None
 
     @model_validator(mode="after")
     def _check_form(self) -> Self:
@@ -59,18 +50,6 @@ class Compute(EventTimed):
         if self.sharing != "auto" and self.partial_s is None:
             raise ValueError(f"{self.name!r} has sharing without partial_s; only partial windows can be shared")
         return self
-
-    def share_to(self, consumer: str) -> float:
-        """See OperatorBase. The share of late records is not known beforehand, so it is taken as almost none."""
-        return NEXT_TO_NONE if consumer == self.late_to else 1.0
-
-    def why_not_to(self, consumers: Sequence[str]) -> str:
-        """See OperatorBase."""
-        if self.late_to is None:
-            return ""
-        if self.late_to not in consumers:
-            return f"sends late records to {self.late_to!r}, to which no stream leads; add one, or leave late_to out"
-        return "" if len(consumers) > 1 else "sends late records to its only consumer; add a consumer for the results"
 
     @property
     def forms(self) -> tuple[EventWindow, ...]:

@@ -9,8 +9,34 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from twin.columns import Columns
-from twin.kinds.operator import KeyedOperator
+from twin.kinds.operator import KeyedOperator, OperatorBase
 from twin.windows import EventWindow
+
+NEXT_TO_NONE = 1e-9
+
+
+class LateTo(OperatorBase):
+    """Late records may go to a consumer of their own."""
+
+    late_to: Annotated[
+        str | None,
+        Field(
+            exclude_if=lambda late_to: late_to is None,
+            description="the consumer that gets late records, as Flink's sideOutputLateData; absent: they are dropped",
+        ),
+    ] = None
+
+    def share_to(self, consumer: str) -> float:
+        """See OperatorBase. The share of late records is not known beforehand, so it is taken as almost none."""
+        return NEXT_TO_NONE if consumer == self.late_to else 1.0
+
+    def why_not_to(self, consumers: Sequence[str]) -> str:
+        """See OperatorBase."""
+        if self.late_to is None:
+            return ""
+        if self.late_to not in consumers:
+            return f"sends late records to {self.late_to!r}, to which no stream leads; add one, or leave late_to out"
+        return "" if len(consumers) > 1 else "sends late records to its only consumer; add a consumer for the results"
 
 
 class EventTimed(KeyedOperator):

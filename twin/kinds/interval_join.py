@@ -10,18 +10,23 @@ from pydantic import Field, model_validator
 
 from twin.columns import Columns, DataType
 from twin.kinds.ages import HeldTuples
+from twin.kinds.event_timed import LateTo
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Meeting
 from twin.kinds.operator import KeyedOperator, Name
 
 Bound = Annotated[float, Field(ge=-(10**6), le=10**6)]
 
+POINTS = 16
+"""Of the law of a delay between tuples out of order, on each side of 0."""
 
-class IntervalJoin(KeyedOperator):
+
+class IntervalJoin(LateTo, KeyedOperator):
     """Emits a tuple for each pair of tuples a of `left` and b of `right` that have the same key and
-    a.time + lower_s <= b.time <= a.time + upper_s, as soon as both are there. This is Flink's interval join over
-    processing time: the time of a tuple is when its service begins. Tuples are stored while a partner can still come.
-    All keys are equally frequent."""
+    a.time + lower_s <= b.time <= a.time + upper_s, as soon as both are there: Flink's interval join. Over processing
+    time, the time of a tuple is when its service begins. Over event time, a result has the later of the two times, and
+    a tuple that the watermark has passed is late. Tuples are stored while a partner can still come. All keys are
+    equally frequent."""
 
     joins: ClassVar[bool] = True
     runs_alone: ClassVar[bool] = True
@@ -35,6 +40,10 @@ class IntervalJoin(KeyedOperator):
     upper_s: Annotated[Bound, Field(description="the longest time from a tuple of the left to one of the right")]
     keys: Annotated[int, Field(ge=1, le=10**9, description="distinct keys in both streams")]
     key_type: DataType = "int"
+    time: Annotated[
+        Literal["processing", "event"],
+        Field(exclude_if=lambda time: time == "processing", description="by which time tuples meet"),
+    ] = "processing"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -42,6 +51,10 @@ class IntervalJoin(KeyedOperator):
             bounds = f"lower_s {self.lower_s:g} and upper_s {self.upper_s:g}"
             raise ValueError(f"{self.name!r} has {bounds}; give a lower bound below the upper one")
         self.require_keys(self.keys)
+        if self.time == "processing" and self.late_to is not None:
+            raise ValueError(f"{self.name!r} has late_to, and no tuple is late in processing time; add time: event")
+        if self.time == "event" and self.key_groups is None:
+            raise ValueError(f"{self.name!r} is over event time and has no key_groups; give their number")
         return self
 
     # traits ----------------------------------------------------------------------------------------------------------
@@ -52,9 +65,14 @@ class IntervalJoin(KeyedOperator):
         return True
 
     @property
+    def needs_event_time(self) -> bool:  # type: ignore[override]
+        """See OperatorBase."""
+        return self.time == "event"
+
+    @property
     def hands_over(self) -> str:
         """See OperatorBase."""
-        return "untimed"
+        return "pairs" if self.time == "event" else "untimed"
 
     @property
     def if_unlike(self) -> str:
@@ -102,11 +120,20 @@ class IntervalJoin(KeyedOperator):
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
         """The age of the older of the two: the right tuple comes D after the left one, D is uniform between the bounds,
-        and the earlier tuple has aged by |D| meanwhile."""
+        and the earlier tuple has aged by |D| meanwhile. Over event time it was born D before, whichever comes last; of
+        tuples out of order, D and the difference of two uniform delays."""
         left, right = self._sides((arriving[:, 0], arriving[:, -1]))
+        if self.time == "processing":
+            return self._oldest_s(left, right, 0.0)
+        later_s = held.disorder.disorder_s * (1.0 - np.sqrt(1.0 - (np.arange(POINTS) + 0.5) / POINTS))  # triangular
+        return np.asarray(np.mean([self._oldest_s(right, left, sign * s) for s in later_s for sign in (-1, 1)], axis=0))
+
+    def _oldest_s(self, left: np.ndarray, right: np.ndarray, later_s: float) -> np.ndarray:
+        """later_s: what the right tuple comes later beside D."""
+        lower_s, upper_s = self.lower_s + later_s, self.upper_s + later_s
         later, sooner = (
-            _older_s(left, right, max(self.lower_s, 0.0), max(self.upper_s, 0.0)),
-            _older_s(right, left, max(-self.upper_s, 0.0), max(-self.lower_s, 0.0)),
+            _older_s(left, right, max(lower_s, 0.0), max(upper_s, 0.0)),
+            _older_s(right, left, max(-upper_s, 0.0), max(-lower_s, 0.0)),
         )
         return np.asarray((later + sooner) / (self.upper_s - self.lower_s))
 
@@ -115,7 +142,7 @@ class IntervalJoin(KeyedOperator):
     @property
     def mechanism(self) -> Meeting:
         """See OperatorBase."""
-        return Meeting(self.left, self.lower_s, self.upper_s, self.keys)
+        return Meeting(self.left, self.lower_s, self.upper_s, self.keys, self.time == "event", self.late_to)
 
     # advice ----------------------------------------------------------------------------------------------------------
 

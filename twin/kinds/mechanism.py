@@ -45,12 +45,14 @@ class Matching:
 @dataclass(frozen=True, slots=True)
 class Meeting:
     """Emits a tuple for each pair of tuples with the same key, where the one of the other producer comes lower_s to
-    upper_s after the one of `left`. keys: distinct keys over all replicas."""
+    upper_s after the one of `left`. keys: distinct keys over all replicas. by_event: whether by event times."""
 
     left: str
     lower_s: float
     upper_s: float
     keys: int
+    by_event: bool
+    late_to: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,8 +72,8 @@ class OperatorBase(Spec):
 
     @property
     def hands_over(self) -> str:
-        """What it sends: `tuples`, `partials` of windows over event time, complete such `windows`, or results that have
-        no event time: `untimed`."""
+        """What it sends: `tuples`, `pairs` of them that have met in event time, `partials` of windows over event time,
+        complete such `windows`, or results that have no event time: `untimed`."""
         return "tuples"
 
     @property

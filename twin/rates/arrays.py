@@ -77,7 +77,7 @@ def disorder_of(deployment: Deployment, name: str) -> Disorder:
     upstream = [query.operator(each) for each in query.ancestors(name)]
     timed = [each for each in upstream if each.needs_event_time and each.hands_over == "windows"]
     operator = query.operator(name)
-    if not operator.needs_event_time or operator.hands_over != "windows" or timed:
+    if operator.hands_over not in ("windows", "pairs") or not operator.needs_event_time or timed:
         return Disorder()
     sources = [each for each in upstream if each.is_source]
     waits_s = max(getattr(each, "slack_s", 0.0) + _behind_s(deployment, each) for each in sources)

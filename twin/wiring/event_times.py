@@ -10,6 +10,9 @@ from twin.panes import Panes, panes_of
 from twin.query import Query, Stream
 from twin.windows import US_PER_S, EventWindow
 
+WATERMARKS = Panes(US_PER_S // 5, 0)
+"""How far sources come between two watermarks where these end no windows: Flink's pipeline.auto-watermark-interval."""
+
 
 def as_window(panes: Panes) -> EventWindow:
     """Panes as the instances of a tumbling window."""
@@ -38,6 +41,8 @@ class EventTimes:
         windows: tuple[EventWindow, ...] = getattr(operator, "windows", ())
         if operator.hands_over == "partials":
             return partial_panes(self.query, name)
+        if operator.hands_over == "pairs":
+            return WATERMARKS
         if operator.merges:
             return panes_of([*windows, *(each for stream in self.query.inputs(name) for each in self._sent(stream))])
         return panes_of(windows) if windows else None

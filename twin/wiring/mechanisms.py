@@ -20,7 +20,7 @@ from twin.engine.windows.combiner import GroupCombiner
 from twin.engine.windows.compute import ComputeLogic
 from twin.engine.windows.consolidate import ConsolidateLogic
 from twin.engine.windows.forms import PANES
-from twin.engine.windows.interval import IntervalLogic
+from twin.engine.windows.interval import IntervalLogic, TimedIntervalLogic
 from twin.engine.windows.join import MatchCombiner
 from twin.engine.windows.session import SessionLogic
 from twin.engine.windows.source import TimedSource
@@ -114,8 +114,11 @@ def _matching(making: Making, does: Matching) -> Logic:
 
 def _meeting(making: Making, does: Meeting) -> Logic:
     producers = [edge.stream.producer for edge in making.wiring.job.inputs(making.component.name)]
-    keys = making.keys_of(does.keys)
-    return IntervalLogic(producers.index(does.left), does.lower_s, does.upper_s, keys, making.keyed)
+    left, keys = producers.index(does.left), making.keys_of(does.keys)
+    if not does.by_event:
+        return IntervalLogic(left, does.lower_s, does.upper_s, keys, making.keyed)
+    late = None if does.late_to is None else _output_to(making, does.late_to)
+    return TimedIntervalLogic(left, does.lower_s, does.upper_s, late)
 
 
 def _collecting(making: Making, _: Collecting) -> Logic:

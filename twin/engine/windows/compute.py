@@ -8,7 +8,7 @@ each window, it is executed for each window that the tuple is in, and windows ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from twin.engine.keys.groups import KeyGroups
@@ -23,8 +23,7 @@ from twin.windows import EventWindow
 
 
 class ComputeLogic(TimedLogic):
-    """windows: the windows that are made of its panes. results: whether it emits these windows itself. late: the number
-    of the output for late records, which gets no results; None: late records are dropped."""
+    """windows: the windows that are made of its panes. results: whether it emits these windows itself."""
 
     def __init__(
         self,
@@ -38,8 +37,7 @@ class ComputeLogic(TimedLogic):
         key_bytes: float,
         late: int | None = None,
     ) -> None:
-        super().__init__(key_bytes)
-        self.late = late
+        super().__init__(key_bytes, late)
         self.panes = panes
         self.eager = panes is None
         self.windows = windows
@@ -48,8 +46,6 @@ class ComputeLogic(TimedLogic):
         self.result_s = result_s
         self.longest_us = max([window.length_us for window in windows], default=0)
         self.forms = Forms(panes, windows, sharing)
-        self.taken_in = SinkLogic()
-        self.taken_in.repeats = False  # tuples that are taken in again are no results
 
     def sink(self) -> SinkLogic | None:
         """Measures how old tuples are when they reach its state."""
@@ -65,8 +61,8 @@ class ComputeLogic(TimedLogic):
         """CPU seconds of the user's logic for each state, and of the work that the sending thread does meanwhile."""
         assert isinstance(record, Dated)
         work_s = self.out.send_s if self.eager else 0.0
-        if self.late is not None and record.at_us < self.watermark_us:
-            work_s += self.station.output.ports[self.late].send_s
+        if record.at_us < self.watermark_us:
+            work_s += self.aside_s
         if self.execute_s > 0.0 and not record.at_us < self.watermark_us:
             work_s += self.execute_s * self.forms.executions(record.at_us)
         return work_s + (self.owed.pay(self.station.service_s + work_s) if self.owed.work_s else 0.0)
@@ -78,12 +74,7 @@ class ComputeLogic(TimedLogic):
             self.audit.kept.add(record.digest)
             super().emit(record, at_s)
         elif record.at_us < self.watermark_us:
-            self.audit.late.add(record.digest)
-            if self.late is None:
-                self.dropped += 1
-            else:
-                record.at_s = at_s
-                self._leave(record, lambda number: number == self.late)
+            self.put_aside(record, at_s)
         else:
             self.audit.kept.add(record.digest)
             self.taken_in.emit(record, at_s)
@@ -146,25 +137,10 @@ class ComputeLogic(TimedLogic):
 
     def _emit_results(self, span: Span, content: SpanContent) -> None:
         """Sends complete windows as records; as for partial results, the sending thread does the work."""
-        aside_s = 0.0 if self.late is None else self.station.output.ports[self.late].send_s
-        self.owed.work_s += content.keys * (self.result_s + self.out.send_s - aside_s)
+        self.owed.work_s += content.keys * (self.result_s + self.out.send_s - self.aside_s)
         for result in results_of(span, content, content.keys, self.now_s):
-            if self.late is None:
-                self.out.send(result)
-            else:
-                self._leave(result, lambda number: number != self.late)
+            self.send(result)
         self.audit.emit(span, content)
-
-    def _leave(self, record: Record, goes: Callable[[int], bool]) -> None:
-        """Sends a record by the outputs for whose numbers `goes` is true."""
-        output = self.station.output
-        output.tuples_out += 1
-        record.left_s = record.at_s - record.taken_s
-        for number, port in enumerate(output.ports):
-            if goes(number):
-                port.send(record.copy())
-            else:
-                port.passed_over += 1
 
     def _forget(self, now_us: int) -> None:
         """Drops panes that are in no window any more; until then consolidates may ask for them again."""

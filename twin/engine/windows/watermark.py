@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from twin.engine.keys.groups import KeyGroups
-from twin.engine.logic import Logic
-from twin.engine.record import Mark
+from twin.engine.logic import Logic, SinkLogic
+from twin.engine.record import Mark, Record
 from twin.engine.state import Leaves, State
 from twin.engine.windows.ownership import Ownership
-from twin.engine.windows.panes import SpanContent, SpanStore, WindowAudit
+from twin.engine.windows.panes import Dated, SpanContent, SpanStore, WindowAudit
 from twin.engine.windows.shipping import Owed, Shipping
 from twin.panes import Span
 
@@ -36,15 +36,19 @@ class TimedLogic(Logic):
     """watermark_us: up to this event time it is done. held_us: for each migration under way, an event time that it must
     not pass; it takes tuples meanwhile. spans: what it holds, by input. emitted_us: for key groups that came from
     another replica, up to where that one handed over their windows. sent_off: state that is on its way to another
-    replica, and comes back here if the job fails."""
+    replica, and comes back here if the job fails. late: the number of the output for late records, which gets no
+    results; None: late records are dropped."""
 
     ownership: Ownership
     """The owners of its operator's key groups; set when all tasks are there."""
     audit: WindowAudit
 
-    def __init__(self, key_bytes: float) -> None:
+    def __init__(self, key_bytes: float, late: int | None = None) -> None:
         super().__init__()
         self.heeds = True
+        self.late = late
+        self.taken_in = SinkLogic()
+        self.taken_in.repeats = False  # tuples that are taken in again are no results
         self.key_bytes = key_bytes
         self.watermark_us = -math.inf
         self.emitted_us: dict[int, float] = {}
@@ -131,6 +135,40 @@ class TimedLogic(Logic):
     def tell(self, watermark_us: int) -> None:
         """Tells all consumers the watermark, behind all that was sent so far."""
         self.station.output.mark(WATERMARK, float(watermark_us))
+
+    # late records ----------------------------------------------------------------------------------------------------
+
+    @property
+    def aside_s(self) -> float:
+        """CPU seconds that it takes to send a late record aside."""
+        return 0.0 if self.late is None else self.station.output.ports[self.late].send_s
+
+    def put_aside(self, record: Dated, at_s: float) -> None:
+        """A late record."""
+        self.audit.late.add(record.digest)
+        if self.late is None:
+            self.dropped += 1
+        else:
+            record.at_s = at_s
+            self._leave(record, lambda number: number == self.late)
+
+    def send(self, result: Record) -> None:
+        """A result, which does not go where late records go."""
+        if self.late is None:
+            self.out.send(result)
+        else:
+            self._leave(result, lambda number: number != self.late)
+
+    def _leave(self, record: Record, goes: Callable[[int], bool]) -> None:
+        """Sends a record by the outputs for whose numbers `goes` is true."""
+        output = self.station.output
+        output.tuples_out += 1
+        record.left_s = record.at_s - record.taken_s
+        for number, port in enumerate(output.ports):
+            if goes(number):
+                port.send(record.copy())
+            else:
+                port.passed_over += 1
 
     # failures --------------------------------------------------------------------------------------------------------
 
