@@ -1,9 +1,10 @@
 """Plans that an engine of task slots can deploy, such as Flink: parallelism by operator, and slots on task managers.
 
-A slot takes at most one subtask of each operator (slot sharing), so a job needs as many slots as its highest
-parallelism, and subtask k runs in slot k. Slots are spread evenly over the task managers that are used, as Flink does
-with `cluster.evenly-spread-out-slots`. One operator cannot have 4, 2, 1 subtasks on three task managers and the next
-one 2, 2, 3. Pinned operators are not part of this: they stay where they are.
+A slot takes at most one subtask of each operator of a slot sharing group, so a group needs as many slots as its highest
+parallelism, and its subtasks k run in its slot k. A job needs the slots of all its groups. Slots are spread evenly over
+the task managers that are used, as Flink does with `cluster.evenly-spread-out-slots`. One operator cannot have 4, 2, 1
+subtasks on three task managers and the next one of its group 2, 2, 3. Pinned operators are not part of this: they stay
+where they are.
 
 Letters at the end of a name are axes: n plans, o operators in data-flow order, h hosts, of one socket each.
 """
@@ -25,28 +26,43 @@ def by_slots(deployment: Deployment) -> bool:
     return deployment.engine.slots and not links and all(host.socket_count == 1 for host in hosts)
 
 
-def fits(counts_noh: np.ndarray, pinned_o: np.ndarray) -> np.ndarray:
+def groups_of(deployment: Deployment) -> np.ndarray:
+    """Numbers of the operators' slot sharing groups, in data-flow order. [O]"""
+    names = list(deployment.query.slot_sharing_groups.values())
+    return np.array([names.index(name) for name in names])
+
+
+def fits(counts_noh: np.ndarray, pinned_o: np.ndarray, group_o: np.ndarray) -> np.ndarray:
     """Whether slots can hold each plan. [N]"""
-    free_noh = counts_noh[:, ~pinned_o]
+    free_noh, groups = counts_noh[:, ~pinned_o], group_o[~pinned_o]
     if not free_noh.shape[1]:
         return np.ones(len(counts_noh), bool)
-    slots_nh = free_noh.max(axis=1)
+    slots_nh, enough_n = np.zeros_like(free_noh[:, 0]), np.ones(len(counts_noh), bool)
+    for group in np.unique(groups):
+        there_noh = free_noh[:, groups == group]
+        slots_nh = slots_nh + there_noh.max(axis=1)
+        enough_n &= there_noh.max(axis=1).sum(axis=1) == there_noh.sum(axis=2).max(axis=1)
+    spread_nxh = np.concatenate([free_noh, slots_nh[:, None]], axis=1)
     used_nh = slots_nh > 0
-    most_no = np.where(used_nh[:, None], free_noh, 0).max(axis=2)
-    least_no = np.where(used_nh[:, None], free_noh, np.iinfo(np.int64).max).min(axis=2)
-    enough_n = slots_nh.sum(axis=1) == free_noh.sum(axis=2).max(axis=1)
-    return np.asarray(enough_n & (most_no - least_no <= 1).all(axis=1))
+    most_nx = np.where(used_nh[:, None], spread_nxh, 0).max(axis=2)
+    least_nx = np.where(used_nh[:, None], spread_nxh, np.iinfo(np.int64).max).min(axis=2)
+    return np.asarray(enough_n & (most_nx - least_nx <= 1).all(axis=1))
 
 
-def deployed(counts_oh: np.ndarray, pinned_o: np.ndarray) -> np.ndarray:
-    """The deployable plan nearest to `counts_oh`: the same parallelism on the same hosts, with subtask k in slot k. The
-    hosts with the most subtasks in `counts_oh` get the first slots. [O, H]"""
+def deployed(counts_oh: np.ndarray, pinned_o: np.ndarray, group_o: np.ndarray) -> np.ndarray:
+    """The deployable plan nearest to `counts_oh`: the same parallelism on the same hosts, with subtask k in slot k, and
+    the slots of one group after those of another. The hosts with the most subtasks in `counts_oh` get the first. [O, H]
+    """
     found = counts_oh.copy()
     wished_h = counts_oh[~pinned_o].sum(axis=0)
     hosts = np.array([h for h in np.argsort(-wished_h, kind="stable") if wished_h[h]])
-    for o in np.flatnonzero(~pinned_o):
-        found[o] = 0
-        np.add.at(found[o], hosts[np.arange(counts_oh[o].sum()) % len(hosts)], 1)
+    first = 0
+    for group in np.unique(group_o[~pinned_o]):
+        there = np.flatnonzero(~pinned_o & (group_o == group))
+        for o in there:
+            found[o] = 0
+            np.add.at(found[o], hosts[(first + np.arange(counts_oh[o].sum())) % len(hosts)], 1)
+        first += counts_oh[there].sum(axis=1).max()
     return found
 
 
@@ -68,11 +84,13 @@ class SlotDeployment:
     task_managers: Mapping[str, int]
 
     @classmethod
-    def of(cls, plan: ExecutionPlan, names: Sequence[str]) -> SlotDeployment:
-        """The deployment of a plan that slots can hold. names: the operators that are not pinned."""
+    def of(cls, plan: ExecutionPlan, names: Sequence[str], groups: Mapping[str, str]) -> SlotDeployment:
+        """The deployment of a plan that slots can hold. names: the operators that are not pinned. groups: by operator,
+        its slot sharing group."""
         on = {name: [place.host for place in plan.locations(name)] for name in names}
         hosts = sorted({host for each in on.values() for host in each})
-        slots = {host: max(each.count(host) for each in on.values()) for host in hosts}
+        shared = [[on[name] for name in names if groups[name] == group] for group in {groups[name] for name in names}]
+        slots = {host: sum(max(each.count(host) for each in group) for group in shared) for host in hosts}
         return cls(parallelism={name: len(each) for name, each in on.items()}, task_managers=slots)
 
     @property

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from optimizers.rules import bin_ranges, valid_rows
-from optimizers.slots import by_slots, deployed, fits
+from optimizers.slots import by_slots, deployed, fits, groups_of
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.kinds.windowed import Windowed
@@ -22,17 +22,9 @@ from twin.plan import ExecutionPlan, Location
 from twin.query import AnyOperator
 
 
-def free_o(deployment: Deployment, pinned_o: np.ndarray) -> np.ndarray:
-    """Whether the number of an operator's replicas may change. [O in data-flow order]"""
-    free = ~pinned_o & [_divisible(deployment, each) for each in deployment.query.topological]
-    for group in tied(deployment):
-        free[group] = free[group].all()
-    return np.asarray(free)
-
-
-def tied(deployment: Deployment) -> list[list[int]]:
-    """Groups of operators that must have equally many replicas, as in chains; single operators are groups too. Indices
-    are in data-flow order."""
+def tied(deployment: Deployment, part_chains: bool = False) -> list[list[int]]:
+    """Groups of operators that must have equally many replicas, as in chains, unless these may be parted; single
+    operators are groups too. Indices are in data-flow order."""
     import networkx as nx  # most commands start without
 
     query = deployment.query
@@ -40,7 +32,8 @@ def tied(deployment: Deployment) -> list[list[int]]:
     graph: nx.Graph[int] = nx.empty_graph(len(row))
     forward = [each for each in query.streams if query.partitioning(each).paired]
     graph.add_edges_from((row[each.producer], row[each.consumer]) for each in forward)
-    graph.add_edges_from((row[a], row[b]) for group in deployment.plan.fused for a, b in pairwise(group))
+    chains = () if part_chains else deployment.plan.fused
+    graph.add_edges_from((row[a], row[b]) for group in chains for a, b in pairwise(group))
     return [sorted(group) for group in nx.connected_components(graph)]
 
 
@@ -59,7 +52,8 @@ class Space:
     may be on several sockets; None: if it has several. costream_rules: data never flow to a weaker bin of hosts and
     never return to one (`optimizers.rules`); operators are then on one socket each. most_moves: operators that may be
     elsewhere than in the deployment's plan; None: all. free_replicas: whether their numbers may change; None: if the
-    optimizer changes them. most_replicas: of an operator, then. slots: whether only what an engine of task slots can
+    optimizer changes them. most_replicas: of an operator, then. part_chains: whether chained operators may have other
+    numbers than each other, and then run apart. slots: whether only what an engine of task slots can
     deploy may be chosen (`optimizers.slots`); None: where numbers are free, any host is allowed, and the engine has
     slots.
 
@@ -73,6 +67,7 @@ class Space:
     most_moves: int | None = None
     free_replicas: bool | None = None
     most_replicas: int = 1000
+    part_chains: bool = False
     slots: bool | None = None
 
     def __post_init__(self) -> None:
@@ -108,7 +103,9 @@ class Space:
 
     def deployable(self, deployment: Deployment, counts_ol: np.ndarray) -> np.ndarray:
         """The plan as slots hold it, if the space has slots; else unchanged. [O, L]"""
-        return deployed(counts_ol, self.pinned_o(deployment)) if self.has_slots(deployment) else counts_ol
+        if not self.has_slots(deployment):
+            return counts_ol
+        return deployed(counts_ol, self.pinned_o(deployment), groups_of(deployment))
 
     def check(self, deployment: Deployment) -> None:
         """Raises BadInput for an operator or a host that the job lacks, and for what is pinned where it may not be."""
@@ -145,6 +142,17 @@ class Space:
         topological = deployment.query.topological
         return np.array([operator.pinned or operator.name in self.pinned for operator in topological])
 
+    def tied(self, deployment: Deployment) -> list[list[int]]:
+        """See `tied`."""
+        return tied(deployment, self.part_chains)
+
+    def free_o(self, deployment: Deployment) -> np.ndarray:
+        """Whether the number of an operator's replicas may change, where numbers may. [O]"""
+        free = ~self.pinned_o(deployment) & [_divisible(deployment, each) for each in deployment.query.topological]
+        for group in self.tied(deployment):
+            free[group] = free[group].all()
+        return np.asarray(free)
+
     def holds(self, deployment: Deployment, counts_nol: np.ndarray) -> np.ndarray:
         """Which of these plans are in the space, and valid for the job. [N]
 
@@ -165,7 +173,7 @@ class Space:
             fits_n &= (counts_nol != home_ol).any(axis=2).sum(axis=1) <= self.most_moves
         fits_n &= _shared_together(deployment, on_noh) & _connected(deployment, on_noh)
         if self.has_slots(deployment):
-            fits_n &= fits(counts_nol, pinned_o)
+            fits_n &= fits(counts_nol, pinned_o, groups_of(deployment))
         if self.costream_rules:
             fits_n[fits_n] = _ruled(deployment, on_noh[fits_n])
         return np.asarray(fits_n)
@@ -188,7 +196,7 @@ class Space:
             f"{', '.join(self.allowed)} on some hosts only" if self.allowed else "",
             "Costream's rules" if self.costream_rules else "",
             "spread evenly over slots" if self.has_slots(deployment) else "",
-            "what is fused stays so where it is together" if deployment.plan.fused else "",
+            "what is fused stays so where it is together" if deployment.plan.fused and not self.part_chains else "",
             "" if self.most_moves is None else f"at most {self.most_moves} operators moved",
         ]
         return ", ".join(filter(None, said))
@@ -197,9 +205,9 @@ class Space:
         """Whether operators have as many replicas as they may. [N]"""
         kept_o = np.ones(replicas_no.shape[1], bool)
         if self.free_replicas:
-            kept_o = ~free_o(deployment, self.pinned_o(deployment))
+            kept_o = ~self.free_o(deployment)
         fits_n = (replicas_no == replicas_of(deployment))[:, kept_o].all(axis=1) & (replicas_no > 0).all(axis=1)
-        for group in tied(deployment):
+        for group in self.tied(deployment):
             fits_n &= (replicas_no[:, group] == replicas_no[:, group[:1]]).all(axis=1)
         return np.asarray(fits_n)
 

@@ -110,6 +110,9 @@ def why_never(query: Query, producer: str, consumer: str) -> str:
     lonely = next((name for name in (producer, consumer) if query.operator(name).runs_alone), None)
     if lonely is not None:
         return f"{lonely!r} is a task by itself, whatever the plan; fuse others"
+    one, other = (query.slot_sharing_groups[name] for name in (producer, consumer))
+    if one != other:
+        return f"{producer!r} and {consumer!r} are in the slot sharing groups {one!r} and {other!r}; give both the same"
     timed = _in_event_time(query, producer, consumer)
     if timed:
         return timed

@@ -200,6 +200,16 @@ class Query(Spec):
     def _by_name(self) -> dict[str, AnyOperator]:
         return {operator.name: operator for operator in self.operators}
 
+    @cached_property
+    def slot_sharing_groups(self) -> dict[str, str]:
+        """By operator. As in Flink, the inputs' if none is given and all of them have the same."""
+        found: dict[str, str] = {}
+        for operator in self.topological:
+            inherited = {found[producer] for producer in self.upstream[operator.name]}
+            known = next(iter(inherited)) if len(inherited) == 1 else "default"
+            found[operator.name] = operator.slot_sharing_group or known
+        return found
+
     def operator(self, name: str) -> AnyOperator:
         """The operator of that name. Raises KeyError if there is none."""
         return self._by_name[name]

@@ -26,7 +26,7 @@ from optimizers.program import ProgramOutcome
 from optimizers.requirements import NOTHING_MORE, at_rate, prices_h
 from optimizers.selection import RISK_STEP, estimate, lasting
 from optimizers.slots import evened
-from optimizers.space import Space, counts_of, free_o, host_of_sockets, tied
+from optimizers.space import Space, counts_of, host_of_sockets
 from twin.query import AnyOperator
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
@@ -108,7 +108,7 @@ def _propose(
         if found.counts_ol is None or candidates.left <= 0:
             return
         before = _price(candidates)
-        more_even = evened(found.counts_ol, free_o(job.deployment, space.pinned_o(job.deployment)))
+        more_even = evened(found.counts_ol, space.free_o(job.deployment))
         candidates.look_at([found.counts_ol, *([more_even] if space.free_replicas else [])])
         if _price(candidates) < before or found.outcome is ProgramOutcome.STOPPED:
             return
@@ -146,12 +146,12 @@ def _learned(
 def replicated(job: PlacementCoefficients, space: Space, most: float, more: float) -> PlacementCoefficients:
     """The job with `more` times the fewest replicas that use no core to more than `most`, where they are free."""
     deployment, work_o = job.deployment, job.operators.work
-    free = free_o(deployment, space.pinned_o(deployment))
+    free = space.free_o(deployment)
     core_o = np.where(space.allows_ol(deployment), job.places.core_l, 0.0).max(axis=1)
     wanted_o = np.maximum(np.ceil(work_o / (most * np.maximum(core_o, 1e-9)) * more), 1.0)
     most_o = [_most_useful(each, space.most_replicas) for each in deployment.query.topological]
     replicas_o = np.where(free, np.minimum(wanted_o, most_o), job.operators.replicas).astype(np.int64)
-    for group in tied(deployment):
+    for group in space.tied(deployment):
         replicas_o[group] = replicas_o[group].max()
     return _with_replicas(job, replicas_o)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from optimizers.counted import enough_memory
 from optimizers.interface import Problem
-from optimizers.space import counts_of, free_o, tied
+from optimizers.space import counts_of
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.rates.coefficients import PlacementCoefficients
@@ -51,8 +51,8 @@ class SocketSpace:
         roomy_ol = allowed_ol & enough_memory(PlacementCoefficients.of(job))
         allowed_ol = np.where(roomy_ol.any(axis=1, keepdims=True), roomy_ol, allowed_ol)
         pinned_o = space.pinned_o(job)
-        free = free_o(job, pinned_o) & bool(space.free_replicas) & ~_copied_o(job)
-        groups = tuple(group for group in tied(job) if len(group) > 1)
+        free = space.free_o(job) & bool(space.free_replicas) & ~_copied_o(job)
+        groups = tuple(group for group in space.tied(job) if len(group) > 1)
         for group in groups:
             free[group] = free[group].all()
         return cls(allowed_ol, counts_of(job, job.plan), pinned_o, ~free, space.most_replicas, groups)

@@ -15,7 +15,7 @@ from optimizers.plugins import AnswerError, of_others
 from optimizers.registry import optimizer_by_name
 from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.selection import choose, estimate
-from optimizers.slots import SlotDeployment, by_slots, fits
+from optimizers.slots import SlotDeployment, by_slots, fits, groups_of
 from optimizers.space import ALL_PLANS, Space, counts_of
 from scenarios.files.documents import CLOSED, Number, Seconds
 from scenarios.planning.cost_models import StagedCostModel, learns
@@ -93,10 +93,12 @@ class PlanChosen:
 def in_slots(scenario: Scenario, plan: ExecutionPlan, space: Space) -> SlotDeployment | None:
     """How slots hold a plan; None if the engine has no slots, or they cannot hold it."""
     pinned_o = space.pinned_o(scenario)
-    if not by_slots(scenario) or pinned_o.all() or not fits(counts_of(scenario, plan)[None], pinned_o)[0]:
+    if not by_slots(scenario) or pinned_o.all():
+        return None
+    if not fits(counts_of(scenario, plan)[None], pinned_o, groups_of(scenario))[0]:
         return None
     names = [each.name for each, stays in zip(scenario.query.topological, pinned_o, strict=True) if not stays]
-    return SlotDeployment.of(plan, names)
+    return SlotDeployment.of(plan, names, scenario.query.slot_sharing_groups)
 
 
 def beyond(scenario: Scenario, model: CostModel) -> list[str]:

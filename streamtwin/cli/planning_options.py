@@ -92,6 +92,10 @@ class PlanRules(Options):
     together: Annotated[
         bool, typer.Option("--together", help="All replicas of an operator on one socket, unless it is pinned.")
     ] = False
+    part_chains: Annotated[
+        bool,
+        typer.Option("--part-chains", help="Chained operators may have other numbers of replicas, and then run apart."),
+    ] = False
     moves: Annotated[
         int | None, typer.Option("--most-moves", min=0, metavar="K", help="Most operators that may move.")
     ] = None
@@ -131,6 +135,7 @@ class PlanRules(Options):
             spread=False if self.together else None,
             costream_rules=self.rules is Rules.COSTREAM,
             most_moves=self.moves,
+            part_chains=self.part_chains,
             free_replicas=None if self.replicas is None else self.replicas is Numbers.FREE,
         )
 

@@ -17,18 +17,21 @@ from optimizers.interface import Problem
 from optimizers.planner import Planner
 from optimizers.registry import OPTIMIZERS
 from optimizers.requirements import at_rate
-from optimizers.slots import deployed, fits
+from optimizers.slots import SlotDeployment, deployed, fits
 from optimizers.space import Space, counts_of
 from scenarios.files import scenario_file
 from scenarios.planning.planner import in_slots, optimize
 from streamtwin.cli import app as cli
 from tests.twin.worlds import sink, source
+from twin.chaining import fused
+from twin.errors import BadInput
+from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 
-NONE_PINNED = np.zeros(3, bool)
+NONE_PINNED, ONE_GROUP = np.zeros(3, bool), np.zeros(3, int)
 RUN = {"horizon_s": 60, "warmup_s": 20, "period_s": 10, "seed": 5}
 
 
@@ -45,8 +48,78 @@ def test_whatever_the_scheduler_makes_can_be_deployed_and_stays() -> None:
     for parallelism in product(range(1, 6), repeat=3):
         for hosts in ((0,), (1, 0), (2, 0, 1)):
             counts = by_scheduling(parallelism, hosts[: max(parallelism)], 3)
-            assert fits(counts[None], NONE_PINNED)[0]
-            assert sorted(deployed(counts, NONE_PINNED).sum(axis=0)) == sorted(counts.sum(axis=0))
+            assert fits(counts[None], NONE_PINNED, ONE_GROUP)[0]
+            assert sorted(deployed(counts, NONE_PINNED, ONE_GROUP).sum(axis=0)) == sorted(counts.sum(axis=0))
+
+
+@pytest.mark.parametrize("groups", [(0, 0, 1), (0, 1, 0), (0, 1, 2)])
+def test_each_slot_sharing_group_takes_slots_of_its_own(groups: tuple[int, ...]) -> None:
+    """The slots of one group after another, on the next task manager in turn: as many as all groups need together."""
+    for parallelism in product(range(1, 5), repeat=3):
+        most = [max(n for n, group in zip(parallelism, groups, strict=True) if group == k) for k in sorted(set(groups))]
+        first = [sum(most[:group]) for group in groups]
+        for hosts in (1, 2, 3):
+            counts = np.zeros((3, 3), int)
+            for o, subtasks in enumerate(parallelism):
+                for k in range(subtasks):
+                    counts[o, (first[o] + k) % hosts] += 1
+            assert fits(counts[None], NONE_PINNED, np.array(groups))[0]
+            again = deployed(counts, NONE_PINNED, np.array(groups))
+            assert fits(again[None], NONE_PINNED, np.array(groups))[0]
+            places = {
+                name: tuple(f"tm-{h}" for h in range(3) for _ in range(row[h]))
+                for name, row in zip("abc", again, strict=True)
+            }
+            found = SlotDeployment.of(
+                ExecutionPlan(placement=places), "abc", dict(zip("abc", map(str, groups), strict=True))
+            )
+            assert sum(found.task_managers.values()) == sum(most)
+            assert max(found.task_managers.values()) - min(found.task_managers.values()) <= 1
+
+
+def test_operators_that_share_slots_go_together_and_others_need_not() -> None:
+    apart = np.array([[[1, 1, 0], [1, 1, 0], [0, 0, 1]]])
+    assert not fits(apart, NONE_PINNED, ONE_GROUP)[0]
+    assert fits(apart, NONE_PINNED, np.array([0, 1, 2]))[0]  # five slots, 2, 2 and 1
+    assert not fits(2 * apart, NONE_PINNED, np.array([0, 1, 2]))[0]  # 4, 4 and 2 are not spread evenly
+
+
+def test_groups_are_inherited_as_in_flink_and_end_chains() -> None:
+    """Of all inputs, if these are in one; a chain does not lead from one into another."""
+    operators = [kafka(4, 1e-4, "a"), kafka(4, 1e-4, "b"), work(1e-3), OUT]
+    operators[0]["slot_sharing_group"] = "sources"
+    assert job_of(operators, a=10, b=10).query.slot_sharing_groups == {
+        "a": "sources", "b": "default", "work": "default", "out": "default",
+    }  # fmt: skip
+    operators[1]["slot_sharing_group"] = "sources"
+    assert set(job_of(operators, a=10, b=10).query.slot_sharing_groups.values()) == {"sources"}
+    apart = job_of([kafka(4, 1e-4), work(1e-3, slot_sharing_group="heavy"), OUT], kafka=10)
+    with pytest.raises(BadInput, match="slot sharing groups 'default' and 'heavy'; give both the same"):
+        apart.with_set("plan.fused", [["kafka", "work"]])
+    chaining = apart.engine.model_copy(update={"chaining": True})
+    assert fused(apart.query, apart.plan, chaining) == (("work", "out"),)
+
+
+def test_a_plan_has_the_slots_of_all_groups() -> None:
+    job = job_of([kafka(12, 1e-4), work(1.2e-3, slot_sharing_group="heavy"), count(500, 5e-4), OUT], kafka=1500)
+    found = optimize(job, "milp-hosts")
+    slots = in_slots(job, found.plan, Space())
+    assert found.sane and slots is not None
+    most = max(slots.parallelism[name] for name in ("work", "count", "out"))
+    assert sum(slots.task_managers.values()) == slots.parallelism["kafka"] + most
+
+
+def test_chains_are_parted_only_when_asked() -> None:
+    """Three partitions feed three subtasks at most: 1,500 x 4 ms = 6 cores are too many for them, not for others."""
+    job = job_of([kafka(3, 1e-5), work(4e-3), OUT], kafka=1500)
+    job = job.with_plan(job.plan.model_copy(update={"fused": (("kafka", "work"),)}))
+    kept, parted = (optimize(job, "milp-hosts", space=Space(part_chains=part)) for part in (False, True))
+    assert not kept.sane and kept.plan.fused == job.plan.fused
+    assert parted.sane and not parted.plan.fused
+    assert parted.plan.replicas("work") >= 7 > parted.plan.replicas("kafka")
+    light = job.with_set("query.operators.work.service_time_s", 1e-4)
+    found = optimize(light, "milp-hosts", space=Space(part_chains=True))
+    assert len(set(found.plan.placement["work"])) == 1 and found.plan.fused == job.plan.fused
 
 
 def test_what_no_slots_hold_cannot() -> None:
@@ -55,7 +128,7 @@ def test_what_no_slots_hold_cannot() -> None:
         [[2, 0, 0], [1, 1, 0], [1, 0, 0]],
         [[2, 2, 0], [1, 1, 2], [1, 1, 1]],
     ):
-        assert not fits(np.array([wrong]), NONE_PINNED)[0]
+        assert not fits(np.array([wrong]), NONE_PINNED, ONE_GROUP)[0]
 
 
 @settings(max_examples=60, deadline=None)
@@ -68,11 +141,11 @@ def test_any_wish_becomes_what_can_be_deployed_on_no_other_hosts(
     wish = np.array(counts)
     wish[:, 0] += wish.sum(axis=1) == 0
     pinned_o = np.array([pinned, False, False])
-    found = deployed(wish, pinned_o)
-    assert fits(found[None], pinned_o)[0]
+    found = deployed(wish, pinned_o, ONE_GROUP)
+    assert fits(found[None], pinned_o, ONE_GROUP)[0]
     assert (found.sum(axis=1) == wish.sum(axis=1)).all() and (found[pinned_o] == wish[pinned_o]).all()
     assert not (found.any(axis=0) & ~wish.any(axis=0)).any()
-    assert (deployed(found, pinned_o) == found).all()
+    assert (deployed(found, pinned_o, ONE_GROUP) == found).all()
     wished_h, found_h = wish[~pinned_o].sum(axis=0), found[~pinned_o].sum(axis=0)
     assert (np.diff(found_h[np.argsort(-wished_h, kind="stable")]) <= 0).all()  # who was to have most has most
 
@@ -150,7 +223,7 @@ def test_chains_stay_chains_and_whoever_scales_keeps_to_slots() -> None:
     for name, objective in (("rlas", "throughput_per_s"), ("random-sockets", "throughput_per_s")):
         asked = Problem(scenario=JOBS["few groups"], cost_model=RateModel(), budget=200, objective=objective)
         plan = Planner(OPTIMIZERS[name]).solve(asked).plan
-        assert plan == asked.scenario.plan or fits(counts_of(asked.scenario, plan)[None], NONE_PINNED)[0]
+        assert plan == asked.scenario.plan or fits(counts_of(asked.scenario, plan)[None], NONE_PINNED, ONE_GROUP)[0]
     fixed = Planner(OPTIMIZERS["local-search"]).solve(Problem(scenario=job, cost_model=RateModel(), budget=100))
     assert fixed.sane  # numbers stay, and operators may be anywhere
 

@@ -50,6 +50,14 @@ def test_subtasks_of_one_number_share_a_slot() -> None:
     assert result.metrics.tuples_out - result.duplicates == pytest.approx(400 * 30, abs=6)
 
 
+def test_another_slot_sharing_group_has_slots_of_its_own() -> None:
+    """source goes to h3, which is empty; then h2 and h3 have one each, and m goes to the first."""
+    data = passing().model_dump(mode="json")
+    data["query"]["operators"][1]["slot_sharing_group"] = "own"
+    (row,) = failures(run(parse(Deployment, data), gone("h0"), horizon_s=30, checkpoint_interval_s=3))
+    assert row["moved"] == {"source#0": "h3", "m#0": "h2"}
+
+
 def test_fewer_cores_serve_what_more_served() -> None:
     """Two hosts of one core each: one alone bears a record in 2 ms, so half of 1,000/s wait from then on."""
     work = {"kind": "map", "name": "work", "service_time_s": 2e-3, "service_scv": 0}

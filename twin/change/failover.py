@@ -134,15 +134,16 @@ class Failover:
     def _replace(self, outage: Outage) -> None:
         """Moves the subtasks on lost hosts to the other hosts.
 
-        The k-th subtasks of all operators on a host move together, as in a slot of Flink. The processor with the fewest
-        subtasks per core takes the next slot. A host that only stores checkpoints takes none.
+        The k-th subtasks of all operators of a slot sharing group on a host move together, as in a slot of Flink. The
+        processor with the fewest subtasks per core takes the next slot. A host that only stores checkpoints takes none.
         """
-        slots: dict[tuple[str, int], list[tuple[str, Task]]] = defaultdict(list)
+        slots: dict[tuple[str, str, int], list[tuple[str, Task]]] = defaultdict(list)
+        groups = self.wiring.query.slot_sharing_groups
         for name, tasks in self.wiring.world.tasks.items():
             for host in sorted(self.job.lost & outage.hosts):
                 there = [task for task in tasks if self._is_on(task, host) and task in outage.tasks]
                 for number, task in enumerate(there):
-                    slots[host, number].append((name, task))
+                    slots[host, groups[name], number].append((name, task))
         for slot in slots.values():
             place = self._emptiest(len(slot), outage)
             for name, task in slot:

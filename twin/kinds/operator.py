@@ -57,6 +57,13 @@ class OperatorBase(Spec):
         bool,
         Field(exclude_if=lambda pinned: not pinned, description="stays where the plan has it, as a device does"),
     ] = False
+    slot_sharing_group: Annotated[
+        Name | None,
+        Field(
+            exclude_if=lambda group: group is None,
+            description="operators share slots within one; absent: that of its inputs if these share one, else default",
+        ),
+    ] = None
 
     # traits ----------------------------------------------------------------------------------------------------------
 
