@@ -14,8 +14,8 @@ from typing import Any, Self
 
 from twin.errors import BadInput
 
-STARTED_S = 2.0
-"""CPU seconds of work for which it is worth while to start processes."""
+STARTED_S = 4.0
+"""CPU seconds of work for which it is worth while to start processes; each takes almost two to start."""
 
 
 class Processes:

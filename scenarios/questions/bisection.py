@@ -27,8 +27,8 @@ class Range:
     """upward: the condition holds below the border and fails above it, so that a maximum is sought; else the reverse.
 
     tolerance: the largest width of a bracket, as a share of the border. bounded: whether the limits were given. whole:
-    whether only whole numbers are tried. step: the first step from the start, as a share of it; steps double. jumps:
-    whether it tries a limit next instead.
+    whether only whole numbers are tried. step: the first step from the start, as a share of it; each one is twice as
+    far from the start as the one before. jumps: whether it tries a limit next instead.
     """
 
     start: float
@@ -112,8 +112,8 @@ def _next(border: Border, within: Range) -> float | None:
 
 
 def _stepped(value: float, up: bool, within: Range, steps: int) -> float:
-    """The value after `steps` steps from the start, each twice as long as the one before."""
-    factor = 1 + within.step * (2.0**steps - 1)
+    """The value after `steps` steps from the start, each twice as far from it as the one before."""
+    factor = 1 + within.step * 2.0 ** (steps - 1)
     ahead = within.start * factor if up else within.start / factor
     if not within.whole:
         return _short(ahead)

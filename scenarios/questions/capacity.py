@@ -18,11 +18,12 @@ from scenarios.files.documents import CLOSED, Seconds, Share
 from scenarios.questions.bench import Bench
 from scenarios.questions.bisection import FAR, Range, broken
 from scenarios.questions.condition import Condition, Term
-from scenarios.questions.knobs import Knob
+from scenarios.questions.knobs import Knob, ReplicasKnob
 from scenarios.questions.measures import LATENCIES
 from scenarios.questions.prediction import LimitForecast, PredictedLimit
 from scenarios.questions.prober import Prober
 from scenarios.questions.proof import (
+    Checks,
     ResourceAtLimit,
     Status,
     Whole,
@@ -37,9 +38,6 @@ from scenarios.questions.proof import (
 from twin.errors import BadInput
 from twin.quantities import NUMBER
 from twin.scenario import Scenario
-
-FEW = 8
-"""Runs look for a limit up to so many times the start where none is predicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +104,22 @@ class Contradiction:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityAnswer:
     """The answer of `twin capacity`. Values are in the unit of what is varied (`of`); `while` is the condition.
+    as_many: other operators that have as many replicas, by forward streams or in a chain.
 
     status: `found`; or the condition holds at all values tried (`always`), at none (`never`), or has no limit in some
     repetitions (`sometimes`); or there were no runs (`predicted`). predicted: the prediction of the rate model. value:
     the mean of the repetitions' borders, with its 95 % interval; for whole numbers, a value at which it held in all.
     share_that_holds95: a lower bound of the share of all runs in which it holds there. longer_runs_fail: how many of
-    three runs that last four times as long fail. one_limit_by: whether runs far from the limit or the rate model show
-    that there is no other limit. fails_first: the number of runs in which each term of the condition fails beyond the
-    limit. run_s: length of the runs. values: all values tried. holds: whether it held, by repetition and value.
-    warnings: those of the runs just inside the limit.
+    the `longer_runs`, which last four times as long, fail. one_limit_by: whether runs far from the limit or the rate
+    model show that there is no other limit. fails_first: the number of runs in which each term of the condition fails
+    beyond the limit. run_s: length of the runs. values: all values tried. holds: whether it held, by repetition and
+    value. warnings: those of the runs just inside the limit.
     """
 
     scenario: str
     find: Literal["max", "min"]
     of: str
+    as_many: tuple[str, ...]
     while_: Annotated[str, Field(alias="while")]
     status: Status
     predicted: PredictedLimit
@@ -133,6 +133,7 @@ class CapacityAnswer:
     borders: tuple[Whole, ...] | None = None
     share_that_holds95: Share | None = None
     longer_runs_fail: int | None = None
+    longer_runs: int | None = None
     looked_at: tuple[float, ...] | None = None
     monotone: bool = True
     contradiction: Contradiction | None = None
@@ -167,6 +168,7 @@ def capacity(
         scenario=scenario.name,
         find=question.find,
         of=question.knob.name,
+        as_many=question.knob.as_many(scenario) if isinstance(question.knob, ReplicasKnob) else (),
         while_=question.condition.text,
         status="predicted",
         predicted=forecast.predicted,
@@ -178,8 +180,7 @@ def capacity(
     predicted(first)
     if not prove:
         return first
-    if forecast.unlimited and within.upward and not within.bounded:
-        within = replace(within, high=min(within.high, within.start * FEW))
+    within = forecast.where_to_look
     run = None if question.full_length else forecast.shorter()
     if run is not None:
         prober = replace(prober, scenario=scenario.model_copy(update={"run": run}), refused={}, cases={})
@@ -189,15 +190,16 @@ def capacity(
 def _proved(
     first: CapacityAnswer, prober: Prober, forecast: LimitForecast, within: Range, replications: int | None
 ) -> CapacityAnswer:
-    borders = borders_of(prober, within, forecast.predicted.value, replications)
+    single = forecast.single()
+    checks = Checks(longer=not (forecast.complete and forecast.lasts), far=not single)
+    borders = borders_of(prober, within, forecast.predicted.value, replications, checks)
     if not any(border.seen and prober.at(value) for border in borders for value in border.seen):
         raise BadInput(next(iter(prober.refused.values())))
     status = status_of(borders)
-    looked_at = tuple(sorted({value for border in borders for value in border.seen}))
+    looked_at = tuple(sorted({value for border in borders for value in border.seen if prober.at(value) is not None}))
     limit = limit_of(borders, within) if status == "found" else None
-    longer = limit is not None and not (forecast.complete and forecast.lasts)
-    longer_runs_fail = longer_runs_failing(prober, limit, within) if longer and limit is not None else None
-    single = status == "found" and forecast.single()
+    longer = longer_runs_failing(prober, limit, within) if checks.longer and limit is not None else None
+    single = single and (status == "found") == forecast.complete
     if not single:
         check_far_values(prober, borders, within)
     reason = reason_of(prober, borders, known=limit is not None)
@@ -211,7 +213,8 @@ def _proved(
         replications=len(borders),
         run_s=prober.scenario.run.horizon_s,
         **(known if limit is None else limit._asdict()),
-        longer_runs_fail=longer_runs_fail,
+        longer_runs_fail=longer and longer[0],
+        longer_runs=longer and longer[1],
         monotone=not contradictions,
         contradiction=Contradiction(*contradictions[0]) if contradictions else None,
         one_limit_by="rates" if single else "runs",

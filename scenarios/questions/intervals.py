@@ -52,6 +52,17 @@ def of_difference(values: np.ndarray, first: np.ndarray, metric: str) -> Interva
     return Interval(float(np.mean(values - first)), _chance(values - first, both), grain(metric) * both)
 
 
+def runs_for(values: np.ndarray, half_width: float, most: int) -> int:
+    """How many runs make half the interval of their mean by chance so narrow, if all differ as these [R] do: at least
+    R, and at most `most`."""
+    from scipy.special import stdtrit  # most commands start without
+
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    counts = np.arange(len(values), max(most, len(values)))
+    enough = stdtrit(counts - 1, 0.975) * spread <= half_width * np.sqrt(counts)
+    return int(counts[enough][0]) if enough.any() else max(most, len(values))
+
+
 def p_value(apart: np.ndarray, grain: float = 0.0) -> float:
     """How likely the mean of the paired differences `apart` [R], R >= 2, is so far beyond the grain by chance alone.
 

@@ -6,7 +6,8 @@ Only whole lines count, so an interrupted command loses nothing but the runs tha
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from scenarios.questions.measures import Measures
 from twin.errors import BadInput
 
 FILE = "runs.jsonl"
+LISTED = 5
+"""A warning names at most so many places that it comes from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,22 @@ class Kept:
             with (self.folder / FILE).open("a", encoding="utf-8") as file:
                 columns = [] if outcome.course is None else [outcome.course]
                 file.write(json.dumps([key, outcome.measures, outcome.warnings, *columns]) + "\n")
+
+
+def said_once(warnings: Iterable[tuple[str, str]]) -> list[str]:
+    """Each warning once, with where it comes from. warnings: (where, text); texts that differ in numbers alone count as
+    one."""
+    alike: dict[str, tuple[str, list[str]]] = {}
+    for where, text in warnings:
+        _, places = alike.setdefault(re.sub(r"\d[\d.,]*", "", text), (text, []))
+        if where not in places:
+            places.append(where)
+    return [f"{text} ({_listed(places)})" for text, places in alike.values()]
+
+
+def _listed(places: Sequence[str]) -> str:
+    few = places if len(places) <= LISTED else [*places[: LISTED - 1], f"{len(places) - LISTED + 1} others"]
+    return f"{', '.join(few[:-1])} and {few[-1]}" if len(few) > 1 else few[0]
 
 
 def _read(path: Path) -> dict[str, RunOutcome]:

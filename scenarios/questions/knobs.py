@@ -82,6 +82,11 @@ class ReplicasKnob:
         """Always true."""
         return True
 
+    def as_many(self, scenario: Scenario) -> tuple[str, ...]:
+        """Those that are tied to it by forward streams or in a chain. Raises BadInput if there is no such operator."""
+        self.given(scenario)
+        return tuple(name for name in self._alike(scenario) if name != self.operator)
+
     def given(self, scenario: Scenario) -> int:
         """Raises BadInput if there is no such operator."""
         _check_operator(self.operator, scenario, f"{self.flag} {self.name}")
@@ -93,8 +98,7 @@ class ReplicasKnob:
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise BadInput(f"{self.flag} {self.name}: {value!r} replicas; give whole numbers from 1")
         placement = scenario.plan.placement
-        operators = [operator.name for operator in scenario.query.topological]
-        alike = next(names for group in tied(scenario) if self.operator in (names := [operators[o] for o in group]))
+        alike = self._alike(scenario)
         own = set(placement[self.operator])
         dealt = {}
         for name in alike:
@@ -104,6 +108,10 @@ class ReplicasKnob:
         groups = {name: owners for name, owners in scenario.plan.key_groups.items() if name not in alike}
         plan = {**scenario.plan.model_dump(), "placement": {**placement, **dealt}, "key_groups": groups}
         return put(scenario, "plan", plan, f"{self.flag} {self.name}={value}")
+
+    def _alike(self, scenario: Scenario) -> list[str]:
+        operators = [operator.name for operator in scenario.query.topological]
+        return next(names for group in tied(scenario) if self.operator in (names := [operators[o] for o in group]))
 
 
 @dataclass(frozen=True, slots=True)

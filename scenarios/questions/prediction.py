@@ -29,6 +29,8 @@ PAUSES = 10
 """Least number of pauses for garbage collection on each host in a shortened run."""
 SHORTER = 0.6
 """Runs are shortened only if this share of their length, or less, is enough."""
+FEW = 8
+"""Runs look for a limit up to so many times the start where none is predicted."""
 Status = Literal["found", "always", "never"]
 
 
@@ -83,15 +85,16 @@ class LimitForecast:
         self._prober, self._within = prober, within
         self.seen: dict[float, bool] = {}
         border = self._border(RateModel())
+        long_run = self._border(RateModel().lasting(), border.middle(within.whole)) if border.found else border
+        if border.found and not long_run.found and self._informed and self._steady:
+            border = long_run  # full channels would show that the value is no limit, if runs were longer
         self.seen = dict(border.seen)
         status: Status = "found" if border.found else "always" if border.bad is None else "never"
-        value = border.middle(within.whole) if border.found else None
-        long_run = value and self._border(RateModel().lasting(), value)
         self.predicted = PredictedLimit(
             status=status,
-            value=value,
-            in_long_runs=long_run.middle(within.whole) if long_run and long_run.found else None,
-            binds=self._binds(border) if border.found else "",
+            value=border.middle(within.whole) if border.found else None,
+            in_long_runs=long_run.middle(within.whole) if border.found and long_run.found else None,
+            binds="" if status == "always" else self._binds(border),
             ignores=self._ignored(),
         )
 
@@ -101,9 +104,19 @@ class LimitForecast:
         return self.predicted.value is not None and self._informed
 
     @property
-    def unlimited(self) -> bool:
-        """Whether it is predicted, from as much, that the condition holds at all values."""
-        return self.predicted.status == "always" and self._informed
+    def where_to_look(self) -> Range:
+        """The range for runs. If it is predicted, from as much, that there is no limit, runs look only a little on."""
+        within = self._within
+        if within.bounded or not self._informed or self.predicted.status == "found":
+            return within
+        if (self.predicted.status == "always") == within.upward:
+            return replace(within, high=min(within.high, within.start * FEW))
+        return within if within.whole else replace(within, low=max(within.low, within.start / FEW))
+
+    @property
+    def _steady(self) -> bool:
+        scenario = self._prober.scenario
+        return steady(scenario, scenario.events, scenario.policy is not None)
 
     @property
     def _informed(self) -> bool:
@@ -118,10 +131,11 @@ class LimitForecast:
         return value is not None and long_run is not None and self._near(value, long_run)
 
     def single(self) -> bool:
-        """Whether predictions for values far from the limit show that there is no other limit."""
-        if not self.complete or self.predicted.value is None:
+        """Whether predictions for values far from the limit, or without one from the start, show no other limit."""
+        if not self._informed:
             return False
-        for value in spot_checks(self._within, self.predicted.value):
+        at = self._within.start if self.predicted.value is None else self.predicted.value
+        for value in spot_checks(self._within, at):
             self.seen[value] = self._holds(value, RateModel())
         return broken(self.seen, self._within.upward) is None
 
@@ -181,8 +195,10 @@ class LimitForecast:
         return all(term.test(known) for term in self._prober.condition.terms if term.metrics <= known.keys())
 
     def _binds(self, border: Border) -> str:
-        ends = [self._prober.at(value) for value in (border.bad, border.good) if value is not None]
-        at = next(scenario for scenario in ends if scenario is not None)
+        ends = (border.bad, border.good)
+        near = [value for value in reversed(border.seen) if value <= FEW * self._within.start]
+        cases = [self._prober.at(value) for value in (ends if border.found else near) if value is not None]
+        at = next((scenario for scenario in cases if scenario is not None), self._prober.scenario)
         return binding(resources(at, [RunOutcome(measures_predicted(at))]), at)
 
     def _ignored(self) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from scenarios.questions.bench import Bench, Job
 from scenarios.questions.condition import Condition
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import Knob
-from scenarios.questions.resources import resources
 from twin.errors import BadInput
 from twin.metrics import BACKPRESSURE_SHARE
 from twin.randomness import child_seed
@@ -18,8 +17,6 @@ from twin.scenario import Scenario
 
 RATES = ("load", "rate_per_s")
 """Endings of the names of knobs that change the rates of sources."""
-IDLE = 0.2
-"""Utilisation below which a resource says little about the load at which it is full."""
 LONG_S = 10.0
 """Progress is shown for runs that take longer than so many CPU seconds together."""
 
@@ -56,25 +53,17 @@ class Prober:
         return [None if case is None else next(made) for case in cases]
 
     def aim(self, index: int, value: float) -> float | None:
-        """The likely border, by a run at `value`.
+        """The likely border, by a run at `value` that did not keep up: the rate of which it reads 99 %.
 
-        If the job keeps up, the border is where the most used resource is full. If it does not, the border is the rate
-        of which it reads 99 %. None unless the condition is about backpressure alone, and the knob changes rates.
+        None unless the question is up to which rates the job keeps up.
         """
+        about_rates = self.condition.metrics == {"backpressured"} and self.knob.name.endswith(RATES)
         scenario, outcome = self.at(value), self.outcomes([(index, value)])[0]
-        if scenario is None or outcome is None or not self.about_rates:
+        if scenario is None or outcome is None or not about_rates:
             return None
         offered = sum(law.mean_rate_per_s for law in scenario.workload.arrivals.values())
         read = 1.0 - outcome.measures["backpressure_per_s"] / max(offered, 1e-300)
-        if outcome.measures["backpressured"]:
-            return value * read / (1.0 - BACKPRESSURE_SHARE)
-        used = [resource.used for resource in resources(scenario, [outcome]) if resource.kind != "memory"]
-        return value / used[0] / (1.0 - BACKPRESSURE_SHARE) if used and used[0] > IDLE else None
-
-    @property
-    def about_rates(self) -> bool:
-        """Whether the question asks up to which rates the job keeps up."""
-        return self.condition.metrics == {"backpressured"} and self.knob.name.endswith(RATES)
+        return value * read / (1.0 - BACKPRESSURE_SHARE)
 
     def _made(self, jobs: Sequence[Job]) -> list[RunOutcome]:
         """Makes the runs, and shows progress if they take long."""

@@ -8,8 +8,6 @@ is only one border.
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -18,21 +16,21 @@ import numpy as np
 
 from scenarios.files.documents import Number, Share
 from scenarios.questions.bisection import Border, Range, search, spot_checks
-from scenarios.questions.intervals import of_mean
+from scenarios.questions.intervals import of_mean, runs_for
+from scenarios.questions.kept import said_once
 from scenarios.questions.prober import Prober
 from scenarios.questions.resources import Resource, binding, resources
 from twin.errors import BadInput
 from twin.randomness import child_seed
+from twin.scenario import Scenario
 from twin.steadiness import steady
 
-FIRST, MOST = 3, 10
+FIRST, MOST = 4, 10
 """First and largest number of repetitions if it is not given; limits in whole numbers always take the largest."""
-RUNS = 2.3
-"""Mean number of runs for a border that is sought beside another one: two, or more where chance moves it."""
-PROBED = 0.7
-"""The first run is at this share of the predicted limit, where no resource is full; the most used shows the limit."""
-CHECKED = 3
-"""Number of longer runs that check the limit."""
+RUNS = 2.5
+"""Mean number of runs for a border, on twelve jobs of the library: two, or more where chance moves it."""
+CHECKED = 2
+"""Number of longer runs that check the limit; a third decides if they disagree."""
 CONFIDENCE = 0.95
 LONGER = 4
 """Longer runs last so many times as long."""
@@ -68,57 +66,77 @@ class Limit(NamedTuple):
     share_that_holds95: float | None = None
 
 
-def borders_of(prober: Prober, within: Range, predicted: float | None, replications: int | None) -> list[Border]:
-    """The border of each repetition. The first is sought around the predicted limit, the others beside the first."""
+class Checks(NamedTuple):
+    """What is checked beside the borders: in longer runs, and by runs far from them."""
+
+    longer: bool
+    far: bool
+
+
+def borders_of(
+    prober: Prober, within: Range, predicted: float | None, replications: int | None, checks: Checks
+) -> list[Border]:
+    """The border of each repetition. The first is sought around the predicted limit, the others beside the first.
+
+    What the proof takes is said after the first run, if nothing is ignored that may move the limit, else after the
+    first repetition.
+    """
     count = replications or (MOST if within.whole else FIRST)
-    most = MOST if replications is None else count
-    start = within if predicted is None else within.near(_probed(prober, within, predicted, (count, most)))
+    predicted = None if checks.far else predicted
+    start = within if predicted is None else within.near(_just_inside(predicted, within))
+    if predicted is not None:
+        prober.outcomes([(0, start.start)])
+        _announce(prober, start, [start.start] * round(RUNS * count), checks)
     borders = search(prober.ask, [0], start, prober.aim)
     beside = start
     good, bad = borders[0].good, borders[0].bad
     if good is not None and bad is not None and min(good, bad) > 0.0:
         beside = replace(start, start=good, step=max(good, bad) / min(good, bad) - 1.0, jumps=False)
+    valid = [value for value in borders[0].seen if prober.at(value) is not None]
+    if valid and not borders[0].found:  # the last value decides: if it fails, so do those before it
+        low, high = (start.low, valid[-1]) if valid[-1] > start.start else (valid[-1], start.high)
+        beside = replace(start, start=valid[-1], low=low, high=high)
+    if predicted is None:
+        each, longer = (RUNS, checks.longer) if borders[0].found else (1, False)
+        _announce(prober, beside, [beside.start] * round(each * (count - 1)), checks._replace(longer=longer))
     while len(borders) < count:
         borders += search(prober.ask, range(len(borders), count), beside, prober.aim)
         if replications is None and not within.whole and all(border.found for border in borders):
-            count = min(MOST, _needed(borders, within))
+            middles = np.array([border.middle(within.whole) for border in borders])
+            count = runs_for(middles, within.tolerance * abs(float(middles.mean())), MOST)
     return borders
 
 
-def _probed(prober: Prober, within: Range, predicted: float, counts: tuple[int, int]) -> float:
-    """The value to begin with, by a first run somewhat below the predicted limit. Announces the cost of the proof.
-
-    counts: the least and the largest number of repetitions.
-    """
-    at = max(within.low, PROBED * predicted) if prober.about_rates else predicted
-    if prober.outcomes([(0, at)])[0] is None:
-        return predicted
-    aim = prober.aim(0, at)
-    start = predicted if aim is None else min(within.high, aim * (1 - within.tolerance / 2))
-    case = prober.at(start)
-    if case is not None:
-        (least, most), one_s = (RUNS * count for count in counts), prober.bench.effort_s(case)
-        more = f", or up to {most * one_s:.2g} if the repetitions differ much" if most > least else ""
-        prober.audience.stage(
-            f"the proof takes about {least * one_s:.2g} CPU seconds{more}: {least:.0f} runs of {case.run.horizon_s:g} s"
-        )
-    return start
+def _just_inside(predicted: float, within: Range) -> float:
+    """So far on the good side of a predicted limit that the next value, a bracket's width away, is as far beyond it."""
+    aside = 0.0 if within.whole else within.tolerance / 2 * (-1 if within.upward else 1)
+    return min(within.high, max(within.low, predicted * (1 + aside)))
 
 
-def _needed(borders: Sequence[Border], within: Range) -> int:
-    """The number of repetitions that makes the mean of the borders as precise as each border is."""
-    known = of_mean(np.array([border.middle(within.whole) for border in borders]), "")
-    wanted = within.tolerance * abs(known.mean)
-    share = (known.chance or 0.0) / wanted if wanted else 0.0
-    return len(borders) if share <= 1.0 else max(len(borders) + 1, math.ceil(len(borders) * share**2))
+def _announce(prober: Prober, within: Range, values: Sequence[float], checks: Checks) -> None:
+    """Says how long the runs at `values` and the checks take together."""
+    cases = [case for value in values if (case := prober.at(value)) is not None]
+    if not cases:
+        return
+    parts = [f"{len(cases)} runs of {cases[0].run.horizon_s:g} s"]
+    longer = _longer(prober, within.start) if checks.longer else None
+    if longer is not None:
+        parts.append(f"{CHECKED} of {longer.run.horizon_s:g} s")
+        cases += [longer] * CHECKED
+    if checks.far:
+        far = [case for value in spot_checks(within, within.start) if (case := prober.at(value)) is not None]
+        parts.append(f"{len(far)} far from the limit")
+        cases += far
+    cpu_s = sum(prober.bench.effort_s(case) for case in cases)
+    prober.audience.stage(f"the proof takes about {cpu_s:.2g} CPU seconds: some {', '.join(parts)}")
 
 
 def warnings_inside(prober: Prober, borders: Sequence[Border]) -> tuple[str, ...]:
-    """The warnings of the runs just inside the borders; those that differ in numbers alone are named once."""
+    """The warnings of the runs just inside the borders, each once, with the values at which it came."""
     inside = [(index, border.good) for index, border in enumerate(borders) if border.good is not None]
-    made = [outcome for outcome in prober.outcomes(inside) if outcome is not None]
-    alike = {re.sub(r"\d", "", warning): warning for outcome in made for warning in reversed(outcome.warnings)}
-    return tuple(reversed(alike.values()))
+    made = zip(inside, prober.outcomes(inside), strict=True)
+    said = [(f"at {value:,.4g}", text) for (_, value), one in made if one is not None for text in one.warnings]
+    return tuple(said_once(said))
 
 
 def status_of(borders: Sequence[Border]) -> Status:
@@ -164,8 +182,9 @@ def check_far_values(prober: Prober, borders: Sequence[Border], within: Range) -
         borders[index].seen[value] = prober.condition.holds(outcome.measures)
 
 
-def longer_runs_failing(prober: Prober, limit: Limit, within: Range) -> int | None:
-    """In how many runs of four times the length the condition fails, a little on the good side of the limit.
+def longer_runs_failing(prober: Prober, limit: Limit, within: Range) -> tuple[int, int] | None:
+    """In how many runs of four times the length the condition fails, a little on the good side of the limit; and how
+    many were made.
 
     A backlog that grows slowly fills the channels before it shows. A job whose load and plan stay as they are should
     bear in long runs what it bears in short ones. None if they do not stay so, or if the runs would take too long.
@@ -175,7 +194,20 @@ def longer_runs_failing(prober: Prober, limit: Limit, within: Range) -> int | No
         low, high = limit.interval95
         nearest = max(low, limit.holds_in_all) if within.upward else min(high, limit.holds_in_all)
         value = nearest * (1 - within.tolerance * (1 if within.upward else -1))
-    scenario = prober.at(float(value))
+    longer = _longer(prober, float(value))
+    if longer is None:
+        return None
+    failing: list[bool] = []
+    while len(failing) < CHECKED or (len(failing) == CHECKED and len({*failing}) > 1):
+        seeds = range(len(failing), max(CHECKED, len(failing) + 1))
+        made = prober.bench.outcomes([(longer, child_seed(prober.seed, index)) for index in seeds])
+        failing += [not prober.condition.holds(outcome.measures) for outcome in made]
+    return sum(failing), len(failing)
+
+
+def _longer(prober: Prober, value: float) -> Scenario | None:
+    """The scenario at that value with a longer run, if that should say the same."""
+    scenario = prober.at(value)
     if scenario is None or not steady(scenario, scenario.events, scenario.policy is not None):
         return None
     longer = scenario.with_run(horizon_s=LONGER * scenario.run.horizon_s)
@@ -183,8 +215,7 @@ def longer_runs_failing(prober: Prober, limit: Limit, within: Range) -> int | No
         prober.bench.check(longer)
     except BadInput:
         return None
-    made = prober.bench.outcomes([(longer, child_seed(prober.seed, index)) for index in range(CHECKED)])
-    return sum(not prober.condition.holds(outcome.measures) for outcome in made)
+    return longer
 
 
 class Reason(NamedTuple):
@@ -199,10 +230,13 @@ class Reason(NamedTuple):
 def reason_of(prober: Prober, borders: Sequence[Border], known: bool) -> Reason:
     """Which terms of the condition fail beyond the border, and how full everything is on both sides.
 
-    known: whether there is a border; without one, nothing can bind at it.
+    known: whether there is a border; without one, what binds is told only if the condition never holds.
     """
     good = [(index, border.good) for index, border in enumerate(borders) if border.good is not None]
     bad = [(index, border.bad) for index, border in enumerate(borders) if border.bad is not None]
+    if not known:  # the last value tried may be no valid one
+        valid = [[value for value in border.seen if prober.at(value) is not None] for border in borders]
+        bad = [(index, values[-1]) for index, values in enumerate(valid) if values and not good]
     fails: dict[str, int] = {}
     for outcome in prober.outcomes(bad):
         for text in prober.condition.failing(outcome.measures) if outcome is not None else ():
@@ -212,13 +246,21 @@ def reason_of(prober: Prober, borders: Sequence[Border], known: bool) -> Reason:
     last = next((case for _, value in bad or good if (case := prober.at(value)) is not None), prober.scenario)
     return Reason(
         fails_first=dict(sorted(fails.items(), key=lambda item: -item[1])),
-        not_valid=next((prober.refused[value] for _, value in bad if value in prober.refused), None),
-        binds=binding(beyond or before, last) if known else "",
+        not_valid=_first_refusal(prober, borders),
+        binds=binding(beyond or before, last) if known or beyond else "",
         resources=tuple(
             ResourceAtLimit(*resource, resource.head_room, used_beyond.get((resource.kind, resource.name)))
-            for resource in (before or beyond if known else ())
+            for resource in (before or beyond)
+            if known or beyond
         ),
     )
+
+
+def _first_refusal(prober: Prober, borders: Sequence[Border]) -> str | None:
+    """Why the nearest value beyond a border, or beyond all that were tried, gave no valid scenario."""
+    beyond = [border.bad for border in borders if border.bad is not None]
+    tried = beyond if any(border.good is not None for border in borders) else [*borders[0].seen]
+    return next((prober.refused[value] for value in tried if value in prober.refused), None)
 
 
 def _used(prober: Prober, asked: Sequence[tuple[int, float]]) -> list[Resource]:

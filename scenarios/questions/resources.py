@@ -10,6 +10,8 @@ import numpy as np
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import of
 from twin.deployment import Deployment
+from twin.key_skew import zipf_shares
+from twin.keys import group_count
 from twin.scenario import Scenario
 
 FULL = 0.9
@@ -80,7 +82,7 @@ def binding(listed: Sequence[Resource], scenario: Scenario) -> str:
         return ""
     hosts = {resource.name for resource in full if resource.kind == "CPU"}
     operators = [resource for resource in full if resource.kind == "operator"]
-    words = [f"operator {busy.name} on {_hosts(busy.name, scenario)} ({busy_words(busy)})" for busy in operators]
+    words = [f"operator {busy.name} on {_hosts(busy.name, scenario)} ({_words(busy, scenario)})" for busy in operators]
     words += [f"{other.kind} of {other.name} ({other.used:.0%})" for other in full if other.kind != "operator"]
     alone = bool(operators) and not hosts and len(full) == len(operators) and not any(busy.uneven for busy in operators)
     return " and ".join(words) + ("; its hosts have cores to spare for more replicas" if alone else "")
@@ -91,6 +93,20 @@ def busy_words(operator: Resource) -> str:
     if not operator.uneven:
         return f"{operator.used:.0%} busy"
     return f"its busiest subtask is {operator.used:.0%} busy, the mean is {operator.even:.0%}"
+
+
+def _words(operator: Resource, scenario: Scenario) -> str:
+    """How busy it is, and the key group, if any, that alone has more records than an even share of a subtask."""
+    words, skew = busy_words(operator), scenario.workload.keys.get(operator.name)
+    replicas = scenario.plan.replicas(operator.name)
+    groups = group_count(scenario.query, operator.name, replicas)
+    if skew is None or groups is None:
+        return words
+    shares = skew.by_group(groups) if skew.placed else zipf_shares(groups, skew.zipf)
+    if shares.max() * replicas <= UNEVEN:
+        return words
+    which = f"key group {shares.argmax()}" if skew.placed else "one key group"
+    return f"{words}; {which} alone has {shares.max():.0%} of its records, which more subtasks do not divide"
 
 
 def _hosts(operator: str, scenario: Scenario) -> str:

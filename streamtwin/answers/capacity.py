@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 MOST_RESOURCES = 12
 MOST_BY_CHANCE = 1
-"""So many of the three longer runs may fail by chance; if more fail, the answer warns that runs are too short."""
+"""So many of the longer runs may fail by chance; if more fail, the answer warns that runs are too short."""
+_LAST = {"max": 0, "min": -1}
+"""Which of the values tried is the most likely to hold."""
 
 
 def told(answer: CapacityAnswer) -> Presentation:
@@ -38,11 +40,17 @@ def predicted(answer: CapacityAnswer) -> str:
     """The prediction of the rate model in a sentence."""
     limit = answer.predicted
     ignored = f" (it ignores {'; '.join(limit.ignores)})" if limit.ignores else ""
+    binds = f"; what binds: {limit.binds}" if limit.binds else ""
     if limit.value is None:
         where = "holds at all values" if limit.status == "always" else "holds at no value"
-        return f"predicted by rates: {answer.while_} {where}{ignored}"
-    value, binds = f"{_value(limit.value)}{_long_runs(answer)}", f"; what binds: {limit.binds}" if limit.binds else ""
-    return f"predicted by rates: {answer.of} {value}, the {_end(answer)} while {answer.while_}{binds}{ignored}"
+        return f"predicted by rates: {answer.while_} {where} of {_of(answer)}{binds}{ignored}"
+    value = f"{_value(limit.value)}{_long_runs(answer)}"
+    return f"predicted by rates: {_of(answer)} {value}, the {_end(answer)} while {answer.while_}{binds}{ignored}"
+
+
+def _of(answer: CapacityAnswer) -> str:
+    """What is varied, with the operators that follow."""
+    return f"{answer.of} (and of {', '.join(answer.as_many)} alike)" if answer.as_many else answer.of
 
 
 def _long_runs(answer: CapacityAnswer) -> str:
@@ -58,7 +66,7 @@ def _value(value: float) -> str:
 
 
 def _limit(answer: CapacityAnswer) -> Iterator[str]:
-    of, runs, end = answer.of, answer.replications, _end(answer)
+    of, runs, end = _of(answer), answer.replications, _end(answer)
     if answer.status == "predicted":
         yield predicted(answer)
     elif answer.status == "always" and answer.value is not None:
@@ -89,14 +97,15 @@ def _end(answer: CapacityAnswer) -> str:
 def _nothing_found(answer: CapacityAnswer) -> str:
     looked_at = answer.looked_at or answer.values
     low, high = number(looked_at[0]), number(looked_at[-1])
-    where = f"for {answer.of} from {low} to {high}"
+    where = f"for {_of(answer)} from {low} to {high}" if low != high else f"for {_of(answer)} {low}"
     if answer.status == "always":
         return (
             f"the condition holds at every value tried, {where}: there is no limit to find; make the condition "
             "stricter, or look elsewhere with --between"
         )
     if answer.status == "never":
-        return f"the condition holds at no value tried, {where}; relax it, or look elsewhere with --between"
+        remedy = "" if answer.binds else "; relax the condition, or look elsewhere with --between"
+        return f"none: {answer.while_} holds at no value tried, {where}{remedy}"
     return f"in some runs there is no limit {where}; look further with --between"
 
 
@@ -121,8 +130,11 @@ def _why(answer: CapacityAnswer) -> Iterator[str]:
     if answer.not_valid:
         yield f"beyond it the scenario is not valid: {answer.not_valid}"
     if answer.binds:
-        yield f"what binds: {answer.binds}"
-    elif answer.resources:
+        at = (
+            "" if answer.status == "found" else f" at {number((answer.looked_at or answer.values)[_LAST[answer.find]])}"
+        )
+        yield f"what binds{at}: {answer.binds}"
+    elif answer.resources and answer.status == "found":
         top = answer.resources[0]
         yield (
             f"nothing is full (the busiest is {top.kind} {top.name}, {top.used:.0%}): the limit comes from "

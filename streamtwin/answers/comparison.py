@@ -8,6 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from scenarios.questions.kept import said_once
 from scenarios.questions.variants import label, short
 from scenarios.questions.whatif import ComparedMetric, ComparedVariant, VariantsCompared
 from streamtwin.answers.presentation import Presentation
@@ -75,8 +76,8 @@ def changes(answer: VariantsCompared) -> Iterator[str]:
 
 def notes(answer: VariantsCompared) -> Iterator[str]:
     """The warnings of the runs, and a note if the precision that was asked for is not reached."""
-    for row in answer.variants:
-        yield from (f"warning: {row.variant}: {text}" for text in row.warnings)
+    said = said_once((row.variant, text) for row in answer.variants for text in row.warnings)
+    yield from (f"warning: {text}" for text in said)
     if answer.needed:
         wanted = f"{answer.precision:.2g} is not reached"
         yield f"{wanted}; it would take about {answer.needed:,} runs of each (--replications)"

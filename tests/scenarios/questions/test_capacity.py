@@ -214,7 +214,7 @@ def test_what_is_no_question_is_refused(tmp_path, capsys):
     unpaired = ("--set", "query.streams.clicks->human.partitioning=forward", "--set", "plan.placement.human=[w-1,w-1]")
     assert "needs equal replicas" in refused(capsys, "capacity", file, *rate, *unpaired, "--predict-only")
     assert "did you mean 'load'" in refused(capsys, "capacity", file, "--find-max", "loads")
-    assert "is empty" in refused(capsys, "capacity", file, *rate, "--between", "5..1")
+    assert "is a single value" in refused(capsys, "capacity", file, *rate, "--between", "5..5")
     assert "goes with" in refused(capsys, "capacity", file, *rate, "--on", "w-1")
     assert "unknown host 'w-9'" in refused(capsys, "capacity", file, "--find-min", "replicas of human", "--on", "w-9")
     assert "unknown policy" in refused(capsys, "capacity", file, *rate, "--policy", "ds3")

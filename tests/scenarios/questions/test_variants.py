@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenarios.files import scenario_file
+from scenarios.questions.kept import said_once
 from scenarios.questions.knobs import knob
 from scenarios.questions.ranges import bounds, values
 from scenarios.questions.single_run import key
@@ -50,7 +51,22 @@ def test_empty_and_senseless_values_are_refused(text):
         values(text, "--vary x")
 
 
-@pytest.mark.parametrize("text", ["5", "5..1", "1..2:3", "a..b", "3..3", ""])
+@given(st.integers(1, 10**6), st.integers(1, 10**6))
+def test_the_ends_of_a_range_are_the_same_whichever_is_first(one, other):
+    if one == other:
+        return
+    assert bounds(f"{one}..{other}", "--between") == bounds(f"{other}..{one}", "--between")
+    listed = [values(f"{a}..{b}:2", "--vary x") for a, b in ((one, other), (other, one))]
+    assert listed[0] == listed[1][::-1] and min(listed[0]) == bounds(f"{one}..{other}", "--between")[0]
+
+
+def test_a_warning_is_said_once_with_where_it_comes_from():
+    said = said_once([("a", "1,200 tuples wait"), ("b", "3.5 tuples wait"), ("b", "other"), ("c", "7 tuples wait")])
+    assert said == ["1,200 tuples wait (a, b and c)", "other (b)"]
+    assert said_once([(name, "x") for name in "abcdefg"]) == ["x (a, b, c, d and 3 others)"]
+
+
+@pytest.mark.parametrize("text", ["5", "1..2:3", "a..b", "3..3", ""])
 def test_senseless_bounds_are_refused(text):
     with pytest.raises(BadInput, match="--between"):
         bounds(text, "--between")
