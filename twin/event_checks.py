@@ -28,6 +28,7 @@ from twin.events import (
     Skew,
     SlowDown,
 )
+from twin.partitions import read_shares
 from twin.plan import Location
 from twin.query import AnyOperator, Windowed
 
@@ -113,6 +114,8 @@ def check_rescale(rescale: Rescale, deployment: Deployment, where: str) -> None:
     if obstacle:
         raise ValueError(f"{where}: {obstacle}")
     check_timed_rescale(deployment.query, operator.name, where)
+    if operator.is_source:
+        read_shares(operator, len(rescale.placement), deployment.workload.arrivals[operator.name])
     groups = getattr(operator, "key_groups", None)
     if groups is not None and groups < len(rescale.placement):
         raise ValueError(
@@ -127,8 +130,11 @@ def scaling_obstacle(name: str, deployment: Deployment) -> str:
     """Why an operator cannot be scaled while it runs, with the remedy; empty if it can."""
     query = deployment.query
     operator, group = query.operator(name), together(name, deployment)
-    if operator.is_source:
-        return f"{name!r} is a source, whose replicas read fixed partitions; scale what comes after it"
+    if operator.is_source and deployment.engine.rescaling.how != "restart":
+        return (
+            f"{name!r} is a source, whose replicas read fixed partitions, which only a restart with a savepoint deals "
+            "anew; set engine.rescaling=restart, or scale what comes after it"
+        )
     for stream in query.inputs(group[0]):
         how = query.partitioning(stream)
         if how.fixes_replicas:

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from twin.arrivals.law import ArrivalLaw
+from twin.arrivals.replay import Replay
+from twin.errors import BadInput
+
+if TYPE_CHECKING:
+    from twin.query import AnyOperator
+
 
 def counts(partitions: int, replicas: int) -> tuple[int, ...]:
     """Partitions that each replica reads: number k reads k, k + R, k + 2 R, ..."""
@@ -16,3 +26,21 @@ def even(partitions: int, replicas: int) -> bool:
 def busiest(partitions: int, replicas: int) -> float:
     """What the replica that reads most gets, over the mean of all."""
     return counts(partitions, replicas)[0] * replicas / partitions
+
+
+def read_shares(source: AnyOperator, replicas: int, law: ArrivalLaw) -> Sequence[float | None]:
+    """By replica, without those that read nothing; None: an equal share of all.
+
+    Raises BadInput for single recorded tuples, which are dealt in turn, where shares are uneven.
+    """
+    if source.parts is None:
+        return [None] * replicas
+    each = [count for count in counts(source.parts, replicas) if count]
+    if even(source.parts, len(each)):
+        return [None] * len(each)
+    if isinstance(law, Replay) and law.recording.rates_per_s is None:
+        raise BadInput(
+            f"source {source.name!r}: single recorded tuples are dealt to replicas in turn, which {source.parts} "
+            f"partitions on {replicas} replicas do not allow; use a number of replicas that divides {source.parts}"
+        )
+    return [count / source.parts for count in each]

@@ -31,7 +31,9 @@ def stood_still(statistics: PeriodStatistics, deployment: Deployment) -> bool:
 
 
 def can_rescale(operator: str, places: tuple[str, ...], deployment: Deployment) -> bool:
-    """Whether an operator could have its replicas there."""
+    """Whether an operator could have its replicas there. Policies leave sources alone."""
+    if deployment.query.operator(operator).is_source:
+        return False
     try:
         check_rescale(Rescale(operator=operator, placement=places), deployment, "")
     except ValueError:

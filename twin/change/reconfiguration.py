@@ -18,6 +18,7 @@ from twin.engine.station.task import Task
 from twin.event_time_events import Combine, Repartition, Split
 from twin.events import Move, Rescale
 from twin.plan import Location
+from twin.wiring.build import deal_partitions
 
 
 class Reconfigurer:
@@ -175,7 +176,11 @@ class Reconfigurer:
                 missing[place] -= 1
                 add_replica(job, operator, place)
         stay = [fan.index(task) for task in tasks if task not in leaving]
-        if fan.keys is None and not any(task.logic.keeps for task in tasks):
+        if tasks[0].polls:
+            staying = [task for task in tasks if task not in leaving]
+            deal_partitions(job.wiring, job.wiring.query.operator(operator), staying)
+            job.checkpoints.plan_changed()
+        elif fan.keys is None and not any(task.logic.keeps for task in tasks):
             fan.become([1.0 / len(stay) if index in stay else 0.0 for index in range(len(fan.slots))])
             job.checkpoints.plan_changed()
         else:

@@ -39,7 +39,8 @@ def add_replica(job: RunningJob, operator: str, place: Location) -> Task:
         task.output.block()
     tasks.append(task)
     fan.add(task, place)
-    job.world.memories[place.host].add(task)
+    if not task.polls:
+        job.world.memories[place.host].add(task)
     job.statistics.joined(operator, task, job.env.now)
     job.checkpoints.joined(task)
     if job.heeds_event_time(operator):

@@ -140,7 +140,9 @@ def _of_partitions(source: Component, world: World) -> Iterator[str]:
             f"{name}: {replicas} replicas read {partitions} partitions, so some read {read[0]} and others {read[-1]}: "
             f"the busiest gets {busiest(partitions, replicas):.2f} times the mean; use a divisor of {partitions}"
         )
-    lags = {number: broker.backlog / read[number] for number, broker in enumerate(world.brokers[name])}
+    brokers = world.brokers[name]
+    reading = counts(partitions, len(brokers))  # of those that read any; a restart may have dealt partitions anew
+    lags = {number: broker.backlog / reading[number] for number, broker in enumerate(brokers)}
     least, most = min(lags.values()), max(lags.values())
     if most > 2.0 * least + 1.0 and not even(partitions, replicas):
         worst = max(lags, key=lags.__getitem__)

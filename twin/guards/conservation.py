@@ -41,8 +41,10 @@ def _brokers(world: World) -> None:
     for brokers in world.brokers.values():
         for broker in brokers:
             taken = broker.source.tuples_in + broker.backlog
-            offered = broker.arrived + world.ledger.replayed[broker.source.name]
-            _require(offered == taken, "arrived + replayed = taken + backlog", broker.source.name, offered, taken)
+            offered = broker.arrived + broker.moved + world.ledger.replayed[broker.source.name]
+            _require(
+                offered == taken, "arrived + moved + replayed = taken + backlog", broker.source.name, offered, taken
+            )
 
 
 def _streams(job: Job, world: World) -> None:

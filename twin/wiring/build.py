@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from twin.arrivals.law import ArrivalLaw
-from twin.arrivals.replay import Replay
 from twin.engine.arrival.broker import Broker
-from twin.engine.arrival.clock import clock
+from twin.engine.arrival.clock import ArrivalClock, clock, gone_on, silent
 from twin.engine.measure.meters import HostMeter, LinkMeter, OperatorMeter, WayMeter
 from twin.engine.station.pool import make_pool
-from twin.errors import BadInput
+from twin.engine.station.task import Task
 from twin.job import Component
-from twin.partitions import counts, even
+from twin.partitions import read_shares
 from twin.query import AnyOperator
 from twin.randomness import stream
 from twin.wiring.event_time import finish, prepare
@@ -56,18 +55,58 @@ def build(wiring: Wiring) -> World:
 
 def _brokers(wiring: Wiring, source: Component) -> list[Broker]:
     tasks = wiring.world.tasks[source.name]
+    clocks = arrival_clocks(wiring, source.operator, tasks)
+    return [_broker(wiring, task, each) for task, each in zip(tasks, clocks, strict=False)]
+
+
+def _broker(wiring: Wiring, task: Task, arrivals: ArrivalClock) -> Broker:
+    assert task.polling is not None
+    task.polling.broker = Broker(wiring.world.env, task, arrivals)
+    task.work()
+    return task.polling.broker
+
+
+def arrival_clocks(wiring: Wiring, source: AnyOperator, tasks: Sequence[Task], again: str = "") -> list[ArrivalClock]:
+    """Of the replicas that read anything, the first ones. again: makes the random numbers others than at first."""
     law = wiring.deployment.workload.arrivals[source.name]
-    shares, brokers = read_shares(source.operator, len(tasks), law), []
-    for replica, task in enumerate(tasks[: len(shares)]):
-        own, shared = (
-            stream(wiring.settings.seed, name) for name in (f"broker:{task.name}", f"arrivals:{source.name}")
+    shares, seed = read_shares(source, len(tasks), law), wiring.settings.seed
+    return [
+        clock(
+            law,
+            replica,
+            len(shares),
+            stream(seed, f"broker:{tasks[replica].name}{again}"),
+            stream(seed, f"arrivals:{source.name}"),
+            share,
         )
-        arrivals = clock(law, replica, len(shares), own, shared, shares[replica])
+        for replica, share in enumerate(shares)
+    ]
+
+
+def deal_partitions(wiring: Wiring, source: AnyOperator, tasks: Sequence[Task]) -> None:
+    """Deals a source's partitions to these replicas, with the records that wait in each. Partition p of P is read by
+    replica p mod R; without a number of them, there are as many as both numbers of replicas divide."""
+    world, now_s = wiring.world, wiring.world.env.now
+    before, clocks = world.brokers[source.name], arrival_clocks(wiring, source, tasks, f"@{wiring.world.env.now:g}")
+    count, factor = len(clocks), before[0].factor
+    partitions = source.parts or math.lcm(len(before), count)
+    dealt: list[list[float]] = [[] for _ in clocks]
+    for number, broker in enumerate(before):
+        own = range(number, partitions, len(before))
+        for k, at_s in enumerate(broker.hand_over()):
+            dealt[own[k % len(own)] % count].append(at_s)
+    for task in world.tasks[source.name]:
         assert task.polling is not None
-        task.polling.broker = Broker(wiring.world.env, task, arrivals)
-        brokers.append(task.polling.broker)
-        task.work()
-    return brokers
+        if task not in tasks[:count]:
+            task.polling.broker = None
+    world.brokers[source.name] = []
+    for task, waiting, each in zip(tasks, dealt, clocks, strict=False):
+        polling = task.polling
+        assert polling is not None
+        broker = polling.broker or _broker(wiring, task, silent())
+        broker.factor = factor
+        broker.become(gone_on(each, now_s, factor), sorted(waiting))
+        world.brokers[source.name].append(broker)
 
 
 def meters(wiring: Wiring) -> tuple[list[OperatorMeter], list[HostMeter], list[LinkMeter], list[WayMeter]]:
@@ -86,21 +125,3 @@ def meters(wiring: Wiring) -> tuple[list[OperatorMeter], list[HostMeter], list[L
     hosts = [HostMeter(name, memory.processors, world.nics[name], memory) for name, memory in world.memories.items()]
     links = [LinkMeter(name, nic) for name, nic in (*world.nics.items(), *world.links.items())]
     return operators, hosts, links, [WayMeter(ends, made.way) for ends, made in world.streams.items()]
-
-
-def read_shares(source: AnyOperator, replicas: int, law: ArrivalLaw) -> Sequence[float | None]:
-    """By replica, without those that read nothing; None: an equal share of all.
-
-    Raises BadInput for single recorded tuples, which are dealt in turn, where shares are uneven.
-    """
-    if source.parts is None:
-        return [None] * replicas
-    each = [count for count in counts(source.parts, replicas) if count]
-    if even(source.parts, len(each)):
-        return [None] * len(each)
-    if isinstance(law, Replay) and law.recording.rates_per_s is None:
-        raise BadInput(
-            f"source {source.name!r}: single recorded tuples are dealt to replicas in turn, which {source.parts} "
-            f"partitions on {replicas} replicas do not allow; use a number of replicas that divides {source.parts}"
-        )
-    return [count / source.parts for count in each]

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import simpy
 
-from twin.engine.arrival.clock import ArrivalClock
+from twin.engine.arrival.clock import ArrivalClock, silent
 
 
 class Poller(Protocol):
@@ -28,7 +28,8 @@ class Broker:
     """Arrivals are drawn when somebody asks for them: nothing happens here while the source is busy.
 
     blocks: arrivals in seconds, as they were drawn, of which the source has taken the first block's before `place`.
-    drawn: how many were, so far. taken: records that the source has taken, each counted once.
+    drawn: how many were, so far. taken: records that the source has taken, each counted once. moved: records that came
+    to another broker and wait here now, less those that went from here to others. factor: on the law's rate.
     """
 
     def __init__(self, env: simpy.Environment, source: Poller, clock: ArrivalClock) -> None:
@@ -39,6 +40,8 @@ class Broker:
         self.place = 0
         self.drawn = 0
         self.taken = 0
+        self.moved = 0
+        self.factor = 1.0
 
     def first(self) -> array[float]:
         """The block with the first record that the source has not taken."""
@@ -75,7 +78,7 @@ class Broker:
 
     def _waiting(self) -> int:
         """Records that have come and were not taken."""
-        return self.arrived - self.taken
+        return self.arrived + self.moved - self.taken
 
     @property
     def arrived(self) -> int:
@@ -92,11 +95,32 @@ class Broker:
         """Multiplies the rate from now on. Raises ValueError unless the factor is finite and > 0."""
         if not (math.isfinite(factor) and factor > 0.0):
             raise ValueError(f"a rate's factor must be finite and > 0, got {factor}")
+        came = self._forget_coming()
+        self.clock.scale(factor, self.env.now, came)
+        self.factor *= factor
+        self.source.poll_anew()
+
+    def _forget_coming(self) -> int:
+        """Drops what was drawn and has not come; how many of the last block had come."""
         coming = self._coming()
         block = self.blocks.pop()
         came = len(block) - coming
-        self.clock.scale(factor, self.env.now, came)
         self.drawn -= coming
         if came:
             self.blocks.append(block[:came])
+        return came
+
+    def hand_over(self) -> list[float]:
+        """When the records that wait came, which another broker gets; nothing comes here any more."""
+        self._forget_coming()
+        waiting = [at_s for block in self.blocks for at_s in block][self.place :]
+        self.moved -= len(waiting)
+        self.become(silent(), [])
+        return waiting
+
+    def become(self, clock: ArrivalClock, waiting: list[float]) -> None:
+        """Goes on with other partitions: with records that wait, the oldest first, and what comes from now on."""
+        self.clock, self.place = clock, 0
+        self.moved += len(waiting)
+        self.blocks = deque([array("d", waiting)] if waiting else [])
         self.source.poll_anew()

@@ -87,6 +87,20 @@ def clock(
     return PoissonClock(share.phases(shared), rng)
 
 
+def silent() -> ArrivalClock:
+    """The clock of a replica to which nothing comes."""
+    return EvenClock(())
+
+
+def gone_on(clock: ArrivalClock, now_s: float, factor: float) -> ArrivalClock:
+    """A new clock that gives away what comes after `now_s`, at so many times the law's rate."""
+    block = clock.block()
+    while block[-1] <= now_s:
+        block = clock.block()
+    clock.scale(factor, now_s, int(np.searchsorted(block, now_s, side="right")))
+    return clock
+
+
 class _PhaseClock:
     """Goes through the phases of a law, and is at `_at_s` in one that lasts until `_until_s`, at `_base` a second.
 

@@ -44,7 +44,7 @@ class OperatorMeter:
         self.number = number
         self.among = tasks  # the present subtasks
         self.tasks = list(tasks)  # all present and former subtasks, in the order in which they were added
-        self.brokers = brokers  # of the subtasks with which the run began
+        self.brokers = dict(enumerate(brokers))  # those that subtasks have, or had
         self.since_s = [0.0] * len(tasks)
         self.until_s = [math.inf] * len(tasks)
         # records that arrive as the run begins count in the first period
@@ -68,10 +68,16 @@ class OperatorMeter:
             taken=task.logic.taken(self.number),
             sent=task.logic.sent(self.number),
             dropped=sum([port.dropped for port in task.ports]) if last else 0,
-            arrived=self.brokers[k].arrived if k < len(self.brokers) else 0,
+            arrived=broker.arrived if (broker := self._broker(k)) is not None else 0,
             busy_s=task.busy_until_now_s(),
             blocked_s=task.output.blocked_until_now_s(),
         )
+
+    def _broker(self, k: int) -> Broker | None:
+        polling = self.tasks[k].polling
+        if polling is not None and polling.broker is not None:
+            self.brokers[k] = polling.broker
+        return self.brokers.get(k)
 
     def rows(self, period: int, start_s: float, end_s: float) -> tuple[Row, list[Row]]:
         """Returns the operator's row of a period and the rows of its subtasks. Resets the meter."""
@@ -116,7 +122,7 @@ class OperatorMeter:
     def _held(self, k: int) -> Row:
         """The queue, state and broker backlog of subtask `k` now."""
         task, source = self.tasks[k], self.kind in SOURCES
-        unread = self.brokers[k].backlog if k < len(self.brokers) else 0
+        unread = broker.backlog if (broker := self._broker(k)) is not None else 0
         return {
             "queueLength": 0 if source or self.number else task.queued,
             "stateBytes": task.logic.part(self.number).window_bytes() + (0.0 if self.number else task.state_bytes),

@@ -1,0 +1,122 @@
+"""Sources whose partitions a restart deals anew: no record is lost or doubled, and each subtask reads its share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.twin import event_jobs
+from tests.twin.changing import HOSTS, column
+from tests.twin.checkpointed import steady
+from tests.twin.kernel.both import differences, in_engine, in_kernel
+from tests.twin.test_restarts import REDEPLOY_S, engine, restarted, run
+from tests.twin.worlds import deployment, sink
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.events import Failure, RateChange, Scale
+from twin.partitions import counts
+from twin.run import Run
+from twin.scenario import RunSettings, Scenario
+from twin.spec import parse
+
+POISSON = {"law": "poisson", "rate_per_s": 1500.0}
+
+
+def topic(law: Any, subtasks: int, partitions: int | None = 12, service_s: float = 1e-3) -> Deployment:
+    """A topic with an instant map and a sink behind it; a subtask reads 1,000 records a second at most."""
+    kind = {"kind": "source"} if partitions is None else {"kind": "kafka-source", "partitions": partitions}
+    source = kind | {"name": "topic", "service_time_s": service_s, "service_scv": 0}
+    operators = [source, {"kind": "map", "name": "m", "service_time_s": 0}, sink()]
+    places = {"topic": ["h0"] * subtasks, "m": "h1", "sink": "h2"}
+    return deployment(operators, [("topic", "m"), ("m", "sink")], {"topic": law}, HOSTS, places)
+
+
+def to(subtasks: int, at_s: float = 8.5) -> Scale:
+    return Scale(at_s=at_s, operator="topic", placement=("h0",) * subtasks)
+
+
+def read(result: Run, from_s: float) -> list[float]:
+    """Records that each subtask reads from then on."""
+    rows = [row for row in result.subtask_rows if row["operator"] == "topic" and row["start_s"] >= from_s]
+    return [
+        sum(row["arrived"] for row in rows if row["subtask"] == subtask)
+        for subtask in sorted({row["subtask"] for row in rows})
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "partitions"), [(2, 4, 12), (4, 3, 12), (5, 3, 7), (2, 3, None), (2, 8, 6)]
+)
+@pytest.mark.parametrize("law", [steady(1500.0), POISSON])
+def test_each_subtask_reads_its_partitions_and_nothing_is_lost(
+    before: int, after: int, partitions: int | None, law: Any
+) -> None:
+    result = run(topic(law, before, partitions), to(after))
+    (row,) = restarted(result)
+    assert (row["before"], row["after"]) == (before, after)
+    assert row["paused_s"] == pytest.approx(REDEPLOY_S, abs=0.02)
+    arrived = sum(column(result, "topic", "arrived"))
+    assert arrived == pytest.approx(1500 * 30, abs=before + after if law is not POISSON else 4 * (1500 * 30) ** 0.5)
+    waits = column(result, "topic", "backlog")[-1]
+    assert result.metrics.tuples_out == pytest.approx(arrived - waits, abs=40)  # the last are under way
+    assert result.duplicates == 0
+    shares = np.array(counts(partitions, after) if partitions else [1] * after)
+    expected = 1500 * 15 * shares / shares.sum()
+    assert np.abs(read(result, 15.0) - expected).max() <= (2 if law is not POISSON else 4 * expected.max() ** 0.5)
+
+
+def test_what_waits_goes_along_with_its_partition() -> None:
+    """One subtask reads 1,000 of 1,500 a second, so by the restart at 8 s it lags by 4,000, and by 8,500 when it ends:
+    three subtasks win back 3,000 - 1,500 a second."""
+    result = run(topic(steady(1500.0), 1), to(3, 8.0))
+    (row,) = restarted(result)
+    backlog = column(result, "topic", "backlog")
+    assert backlog[7] == pytest.approx(4000, rel=0.01) and backlog[10] == pytest.approx(8500, rel=0.01)
+    caught_up_s = row["end_s"] + (4000 + 1500 * row["paused_s"]) / 1500
+    assert max(k + 1 for k, waits in enumerate(backlog) if waits > 10) == int(caught_up_s)
+
+
+def test_a_rate_that_changed_goes_on() -> None:
+    result = run(topic(steady(700.0), 1), RateChange(at_s=3.0, source="topic", factor=2.0), to(3), to(2, 20.5))
+    assert column(result, "topic", "arrived")[4:] == pytest.approx([1400] * 26, abs=3)
+    later = RateChange(at_s=14.0, source="topic", factor=0.5)
+    assert column(run(topic(steady(700.0), 1), to(3), later), "topic", "arrived")[14:] == pytest.approx(
+        [350] * 16, abs=3
+    )
+
+
+def test_recorded_records_come_once_each(tmp_path: Path) -> None:
+    times_s = np.sort(np.random.default_rng(3).uniform(0.0, 28.0, 5000))
+    path = tmp_path / "recorded.csv"
+    path.write_text("\n".join(["time_s", *(f"{each:.6f}" for each in times_s)]))
+    result = run(topic({"law": "replay", "path": str(path), "start_s": 0.0, "loop": False}, 2, 6), to(3), to(2, 20.2))
+    assert sum(column(result, "topic", "arrived")) == result.metrics.tuples_out == 5000
+
+
+def test_a_failure_afterwards_reads_again_what_each_had_read() -> None:
+    result = run(topic(steady(600.0), 1), to(3), Failure(at_s=20.0, host="h0", recover_after_s=1.0))
+    assert result.metrics.tuples_out - result.duplicates == pytest.approx(600 * 30, abs=20)
+    assert result.duplicates > 0
+
+
+def test_the_kernel_gives_the_same_run() -> None:
+    data = dict(topic(POISSON, 2, 7)) | {"engine": engine("restart")}
+    scenario = Scenario.of(parse(Deployment, data), RunSettings(horizon_s=30, period_s=1), [to(4), to(3, 18.0)])
+    kernel = in_kernel(scenario)
+    assert kernel.stretches
+    assert differences(in_engine(scenario), kernel) == []
+
+
+@pytest.mark.parametrize("how", ["live", "reactive"])
+def test_only_a_savepoint_deals_partitions_anew(how: str) -> None:
+    with pytest.raises(BadInput, match="only a restart with a savepoint deals anew"):
+        run(topic(POISSON, 2), to(4), how=how)
+
+
+def test_who_brings_event_times_stays() -> None:
+    scale = {"kind": "scale", "operator": "source", "placement": ["ends", "ends"], "at_s": 3.0}
+    with pytest.raises(BadInput, match="brings event times"):
+        event_jobs.job(events=[scale], engine=engine("restart"))
