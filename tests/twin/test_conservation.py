@@ -53,8 +53,8 @@ def deliver_twice(world: World, tuples: int) -> None:
 
 
 BREAKS: list[tuple[str, Callable[[World], None]]] = [
-    ("arrived + replayed = taken + backlog", lambda world: add(world.brokers["source"][0].source, "queued", 1)),
-    ("arrived + replayed = taken + backlog", lambda world: world.ledger.replayed.update({"source#0": 1})),
+    ("arrived + moved + replayed = taken + backlog", lambda world: add(world.brokers["source"][0].source, "queued", 1)),
+    ("arrived + moved + replayed = taken + backlog", lambda world: world.ledger.replayed.update({"source#0": 1})),
     ("made = sent + waiting + lost unsent", lambda world: add(world.tasks["m"][0].output, "tuples_out", 1)),
     ("made = sent + waiting + lost unsent", lambda world: add(world.streams["m", "a"].inboxes[1], "sent", -1)),
     ("made = sent + waiting + lost unsent", lambda world: add(world.tasks["a"][0].ports[0], "dropped", 1)),
