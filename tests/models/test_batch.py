@@ -8,11 +8,7 @@ import pytest
 from models.batch import Batch, Capacity, batch_of, capacity_for, cut, needs
 from models.feature import encode
 from models.features import FEATURES, HOST, NODE_TYPES
-from models.graph import JointGraph, concatenate, joint_graph, stack
-from tests.models.deployments import random_deployment
-
-GRAPHS = [joint_graph(random_deployment(seed, replicas=1 + seed % 3)) for seed in range(60)]
-TABLE = stack(GRAPHS)
+from models.graph import GraphTable, JointGraph, concatenate, stack
 
 
 def described(graph: JointGraph) -> tuple[object, ...]:
@@ -59,24 +55,24 @@ def unpad(batch: Batch, capacity: Capacity, graph: int) -> tuple[object, ...]:
     return (sorted(operators.values()), sorted(hosts.values()), sorted(streams), sorted(placements))
 
 
-def test_batches_give_back_every_graph() -> None:
-    row_needs = needs(TABLE)
-    capacity = capacity_for(TABLE, 16, row_needs)
-    order = np.random.default_rng(3).permutation(len(GRAPHS))
+def test_batches_give_back_every_graph(graphs: list[JointGraph], table: GraphTable) -> None:
+    row_needs = needs(table)
+    capacity = capacity_for(table, 16, row_needs)
+    order = np.random.default_rng(3).permutation(len(graphs))
     found = []
-    for graphs in cut(row_needs, order, capacity):
-        batch = batch_of(TABLE, graphs, capacity)
-        for position, graph in enumerate(graphs):
-            assert unpad(batch, capacity, position) == described(GRAPHS[graph])
-        found += graphs.tolist()
+    for chosen in cut(row_needs, order, capacity):
+        batch = batch_of(table, chosen, capacity)
+        for position, graph in enumerate(chosen):
+            assert unpad(batch, capacity, position) == described(graphs[graph])
+        found += chosen.tolist()
     assert found == order.tolist()
 
 
-def test_every_update_follows_those_it_reads() -> None:
-    capacity = Capacity.of_flat(len(GRAPHS), needs(TABLE).sum(axis=0))
-    batch = batch_of(TABLE, np.arange(len(GRAPHS)), capacity)
+def test_every_update_follows_those_it_reads(graphs: list[JointGraph], table: GraphTable) -> None:
+    capacity = Capacity.of_flat(len(graphs), needs(table).sum(axis=0))
+    batch = batch_of(table, np.arange(len(graphs)), capacity)
     padding = {capacity.operators}
-    sources = range(TABLE.nodes[NODE_TYPES.index("source")].start[-1])
+    sources = range(table.nodes[NODE_TYPES.index("source")].start[-1])
     done = set(sources) | padding
     for nodes, senders, _ in zip(*batch.levels, strict=True):
         assert set(senders.tolist()) <= done
@@ -85,20 +81,20 @@ def test_every_update_follows_those_it_reads() -> None:
     assert set(batch.sink_senders.tolist()) <= done
     sinks = {capacity.sinks.start + int(position) for position in batch.sink_receivers}
     assert done.isdisjoint(sinks)
-    assert len((done | sinks) - padding) == sum(len(graph.kinds) for graph in GRAPHS)
+    assert len((done | sinks) - padding) == sum(len(graph.kinds) for graph in graphs)
 
 
-def test_a_graph_that_does_not_fit_is_an_error() -> None:
-    capacity = Capacity.of_flat(1, needs(TABLE).min(axis=0))
+def test_a_graph_that_does_not_fit_is_an_error(graphs: list[JointGraph], table: GraphTable) -> None:
+    capacity = Capacity.of_flat(1, needs(table).min(axis=0))
     with pytest.raises(ValueError, match="larger than the batch"):
-        list(cut(needs(TABLE), np.arange(len(GRAPHS)), capacity))
+        list(cut(needs(table), np.arange(len(graphs)), capacity))
     with pytest.raises(ValueError, match="do not fit a batch of 1"):
-        batch_of(TABLE, np.arange(len(GRAPHS)), capacity)
+        batch_of(table, np.arange(len(graphs)), capacity)
 
 
-def test_concatenated_tables_hold_the_same_graphs() -> None:
-    parts = concatenate([stack(GRAPHS[:7]), stack(GRAPHS[7:8]), stack(GRAPHS[8:])])
-    for ours, theirs in zip(parts.nodes, TABLE.nodes, strict=True):
+def test_concatenated_tables_hold_the_same_graphs(graphs: list[JointGraph], table: GraphTable) -> None:
+    parts = concatenate([stack(graphs[:7]), stack(graphs[7:8]), stack(graphs[8:])])
+    for ours, theirs in zip(parts.nodes, table.nodes, strict=True):
         np.testing.assert_array_equal(ours.rows, theirs.rows)
         np.testing.assert_array_equal(ours.start, theirs.start)
-    np.testing.assert_array_equal(needs(parts), needs(TABLE))
+    np.testing.assert_array_equal(needs(parts), needs(table))

@@ -11,7 +11,7 @@ import pytest
 
 from models.batch import Batch, Capacity, batch_of, needs
 from models.gnn import CostNetwork, initial
-from models.graph import joint_graph, stack
+from models.graph import GraphTable, JointGraph, joint_graph, stack
 from models.prediction import forward
 from models.settings import NetworkConfig
 from tests.models.deployments import random_deployment
@@ -27,7 +27,6 @@ CONFIGS = {
     "operators only": NetworkConfig(hidden=5, features="operators"),
     "traditional": NetworkConfig(hidden=5, features="rates", scheme="traditional", rounds=2),
 }
-GRAPHS = [joint_graph(random_deployment(seed, replicas=1 + seed % 3, size=3)) for seed in range(40)]
 SMALL = NetworkConfig(hidden=5)
 
 
@@ -39,25 +38,25 @@ def noisy(config: NetworkConfig, seed: int = 0) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
-def test_forward_pass_is_algorithm_1_node_by_node(name: str) -> None:
+def test_forward_pass_is_algorithm_1_node_by_node(name: str, graphs: list[JointGraph], table: GraphTable) -> None:
     config, parameters = CONFIGS[name], noisy(CONFIGS[name])
-    outputs_GxM = forward(config, parameters, stack(GRAPHS))
-    for graph, output_M in zip(GRAPHS, outputs_GxM, strict=True):
+    outputs_GxM = forward(config, parameters, table)
+    for graph, output_M in zip(graphs, outputs_GxM, strict=True):
         np.testing.assert_allclose(output_M, Reference(config, parameters, graph).output(), rtol=1e-4, atol=1e-5)
 
 
-def test_prediction_depends_on_no_other_graph_and_on_no_batch_size() -> None:
-    table, parameters = stack(GRAPHS), noisy(SMALL)
+def test_prediction_depends_on_no_other_graph_and_on_no_batch_size(graphs: list[JointGraph], table: GraphTable) -> None:
+    parameters = noisy(SMALL)
     together = forward(SMALL, parameters, table)
-    shuffled = np.random.default_rng(0).permutation(len(GRAPHS))
-    again = forward(SMALL, parameters, stack([GRAPHS[index] for index in shuffled]), batch=7)
+    shuffled = np.random.default_rng(0).permutation(len(graphs))
+    again = forward(SMALL, parameters, stack([graphs[index] for index in shuffled]), batch=7)
     np.testing.assert_allclose(again, together[shuffled], rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(forward(SMALL, parameters, stack(GRAPHS[:1])), together[:1], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(forward(SMALL, parameters, stack(graphs[:1])), together[:1], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.slow
-def test_padding_adds_nothing_to_prediction_or_gradient() -> None:
-    table, parameters = stack(GRAPHS[:3]), noisy(SMALL)
+def test_padding_adds_nothing_to_prediction_or_gradient(graphs: list[JointGraph]) -> None:
+    table, parameters = stack(graphs[:3]), noisy(SMALL)
     tight = Capacity.of_flat(3, needs(table).sum(axis=0))
     wide = Capacity.of_flat(9, needs(table).sum(axis=0) * 2 + 3)
     found = []

@@ -64,7 +64,8 @@ def test_it_goes_on_to_the_same_networks(tmp_path: Path) -> None:
 
 
 def test_what_another_training_left_is_not_used(tmp_path: Path) -> None:
-    interrupted(under_way(tmp_path / "model", dataset(), SHORT, WANTED, 1), after=1)
+    under_way(tmp_path / "model", dataset(), SHORT, WANTED, 1)("all", 0, lambda: TrainedNetwork({}, (), 1))
+    assert len(under_way(tmp_path / "model", dataset(), SHORT, WANTED, 1)) == 1
     for settings, seed in ((SHORT.model_copy(update={"rate": 0.02}), 1), (SHORT, 2)):
         assert len(under_way(tmp_path / "model", dataset(), settings, WANTED, seed)) == 0
     fewer = under_way(tmp_path / "model", dataset().take(np.arange(100)), SHORT, WANTED, 1)

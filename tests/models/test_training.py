@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,16 +15,18 @@ from models import checkpoint, pipeline, prediction
 from models.checkpoint import Ensemble
 from models.dataset import Dataset, of_deployments, split
 from models.evaluation import evaluate
+from models.gnn import initial
 from models.job_columns import job_columns
 from models.predictors import FittedNetworks
 from models.settings import NetworkConfig, TrainingSettings
-from models.training import learning_rate
+from models.training import TrainedNetwork, learning_rate
 from tests.models.deployments import random_deployment
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.metrics import METRICS
 
 TINY = TrainingSettings(members=1, epochs=40, batch=32, rate=0.01, weight_decay=0, network=NetworkConfig(hidden=8))
+SHORT = TINY.model_copy(update={"epochs": 6})
 
 
 def labels_of(deployment: Deployment) -> list[float]:
@@ -44,9 +47,20 @@ def dataset(first: int = 0, stop: int = 160) -> Dataset:
 
 
 @cache
-def trained(seed: int = 1, heads: str = "all") -> tuple[Ensemble, ...]:
-    settings = TINY.model_copy(update={"heads": heads})
+def trained(seed: int = 1, heads: str = "all", epochs: int = SHORT.epochs) -> tuple[Ensemble, ...]:
+    settings = TINY.model_copy(update={"heads": heads, "epochs": epochs})
     return pipeline.train(dataset(), split(dataset(), 0), settings, seed, METRICS[:1] if heads == "one" else METRICS)
+
+
+@cache
+def untrained() -> tuple[Ensemble, ...]:
+    """As `trained`, but the network is as it begins."""
+
+    def begun(_name: str, index: int, _train: Callable[[], TrainedNetwork]) -> TrainedNetwork:
+        return TrainedNetwork(jax.device_get(initial(TINY.network, index)), ((0, 1.0, 1.0),), index)
+
+    settings = TINY.model_copy(update={"heads": "one"})
+    return pipeline.train(dataset(), split(dataset(), 0), settings, 1, METRICS[:1], keep=begun)
 
 
 def curve(ensemble: Ensemble) -> np.ndarray:
@@ -56,11 +70,11 @@ def curve(ensemble: Ensemble) -> np.ndarray:
 
 @pytest.mark.slow
 def test_loss_falls_and_beats_a_constant() -> None:
-    (ensemble,) = trained()
+    (ensemble,) = learned = trained(epochs=40)
     points = curve(ensemble)
     assert points[-1, 1] < points[0, 1] / 3
     assert points[:, 2].min() < 0.25  # a constant scores about 1 (regressions) and 0.25 (binaries)
-    model = FittedNetworks("m", prediction.LearnedCostModel("m", trained()))
+    model = FittedNetworks("m", prediction.LearnedCostModel("m", learned))
     unseen = dataset(160, 300)
     rows = {row.metric: row for row in evaluate(model, unseen)}
     assert set(rows) == set(METRICS)
@@ -70,7 +84,7 @@ def test_loss_falls_and_beats_a_constant() -> None:
 
 
 def test_same_seed_same_parameters_other_seed_others() -> None:
-    first, again = trained(1), pipeline.train(dataset(), split(dataset(), 0), TINY, 1)
+    first, again = trained(1), pipeline.train(dataset(), split(dataset(), 0), SHORT, 1)
     jax.tree.map(np.testing.assert_array_equal, first[0].members, again[0].members)
     kernels = [each[0].members[0]["head"]["layer_0"]["kernel"] for each in (first, trained(2))]
     assert np.any(kernels[0] != kernels[1])

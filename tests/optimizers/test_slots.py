@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from itertools import pairwise, product
 from pathlib import Path
@@ -21,7 +20,7 @@ from optimizers.slots import SlotDeployment, deployed, fits
 from optimizers.space import Space, counts_of
 from scenarios.files import scenario_file
 from scenarios.planning.planner import in_slots, optimize
-from streamtwin.cli import app as cli
+from tests.commands import answer, done
 from tests.twin.worlds import sink, source
 from twin.chaining import fused
 from twin.errors import BadInput
@@ -228,15 +227,11 @@ def test_chains_stay_chains_and_whoever_scales_keeps_to_slots() -> None:
     assert fixed.sane  # numbers stay, and operators may be anywhere
 
 
-def test_the_command_says_how_to_deploy(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_how_to_deploy(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(scenario_file.dump(JOBS["even"]), encoding="utf-8")
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["optimize", str(path), "--objective", "price", "--json", "--quiet"])
-    document = json.loads(capfd.readouterr().out)
-    assert stopped.value.code == 0
+    document = answer("optimize", path, "--objective", "price")
     assert set(document["parallelism"]) == {"kafka", "work", "out"}
     assert sum(document["task_managers"].values()) == max(document["parallelism"].values())
-    with pytest.raises(SystemExit):
-        cli.main(["optimize", str(path), "--objective", "price"])
-    assert "to deploy: " in (said := capfd.readouterr().out) and "parallelism: kafka " in said
+    said = done("optimize", path, "--objective", "price")
+    assert "to deploy: " in said and "parallelism: kafka " in said

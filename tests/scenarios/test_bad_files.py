@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from streamtwin.cli import app as cli
-from tests.streamtwin.test_cli import refused
+from tests.commands import refused, twin
 
 ROOT = Path(__file__).resolve().parents[2]
 SLIDE = "query.operators.per-page.window.slide_s=1.0e-6"
-
-
-def twin(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "streamtwin.cli.app", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def with_rate(tmp_path: Path, rate: str) -> Path:
@@ -38,19 +22,15 @@ def with_rate(tmp_path: Path, rate: str) -> Path:
 
 
 def test_a_bad_file_ends_with_2_one_line_and_no_trace(tmp_path):
-    trace = tmp_path / "trace"
-    result = twin("run", with_rate(tmp_path, "-3"), "--out", trace)
-    assert result.returncode == 2 and not result.stdout and not trace.exists()
-    assert len(result.stderr.splitlines()) == 1
-    assert "workload.arrivals.sensors.rate_per_s" in result.stderr and "-3" in result.stderr
+    said = refused("run", with_rate(tmp_path, "-3"), "--out", tmp_path / "trace")
+    assert "workload.arrivals.sensors.rate_per_s" in said and "-3" in said
+    assert not (tmp_path / "trace").exists()
 
 
 def test_a_run_that_would_not_end_ends_with_2_at_once(tmp_path):
-    trace = tmp_path / "trace"
-    result = twin("run", "failover", "--set", SLIDE, "--horizon", 100_000, "--out", trace)
-    assert result.returncode == 2 and not result.stdout and not trace.exists()
-    (line,) = result.stderr.splitlines()
-    assert "evaluations of the window of 'per-page'" in line and "its slide longer" in line
+    said = refused("run", "failover", "--set", SLIDE, "--horizon", 100_000, "--out", tmp_path / "trace")
+    assert "evaluations of the window of 'per-page'" in said and "its slide longer" in said
+    assert not (tmp_path / "trace").exists()
 
 
 def test_a_run_without_results_warns_and_says_so_in_json(tmp_path):
@@ -63,13 +43,8 @@ def test_a_run_without_results_warns_and_says_so_in_json(tmp_path):
 
 
 @pytest.mark.parametrize("value", [".nan", ".inf", "0", "1e300", "many", "null", "[1]", "{a: 1}", "1e-300"])
-def test_no_value_of_a_wrong_kind_gets_through(tmp_path, capsys, value):
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["run", str(with_rate(tmp_path, value))])
-    output = capsys.readouterr()
-    assert stopped.value.code == 2 and not output.out
-    (line,) = output.err.splitlines()
-    assert "workload.arrivals.sensors.rate_per_s" in line
+def test_no_value_of_a_wrong_kind_gets_through(tmp_path, value):
+    assert "workload.arrivals.sensors.rate_per_s" in refused("run", with_rate(tmp_path, value))
 
 
 @pytest.mark.parametrize(
@@ -93,26 +68,19 @@ def test_no_value_of_a_wrong_kind_gets_through(tmp_path, capsys, value):
         ("engine.memory.onset=1", ""),
     ],
 )
-def test_bad_values_of_set(capsys, assignment, says):
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["run", "edge-filter", "--set", assignment, "--set", "engine.memory.crash=0.9", "--quiet"])
-    output = capsys.readouterr()
-    assert stopped.value.code == 2 and not output.out
-    (line,) = output.err.splitlines()
-    assert says in line
+def test_bad_values_of_set(assignment, says):
+    assert says in refused("run", "edge-filter", "--set", assignment, "--set", "engine.memory.crash=0.9")
 
 
-def test_a_scenario_and_a_profile_in_each_others_place_are_told_apart(capsys, tmp_path):
+def test_a_scenario_and_a_profile_in_each_others_place_are_told_apart(tmp_path):
     profile, job = tmp_path / "profile.yaml", with_rate(tmp_path, "800")
     profile.write_text("version: 0.1.0\nengine: {}\nestimates: []\n")
     for words, says in ((("use-profile", profile, job), "is a scenario, which comes first"),
                         (("run", profile), "is a calibrated profile; put it into a scenario")):  # fmt: skip
-        assert says in refused(capsys, *words)
+        assert says in refused(*words)
 
 
-def test_a_long_run_is_announced(capsys, monkeypatch):
+def test_a_long_run_is_announced(monkeypatch):
     monkeypatch.setattr("twin.guards.limits.LONG_S", 1e-6)
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["run", "edge-filter", "--horizon", "20"])
-    assert stopped.value.code == 0
-    assert "a long run: about" in capsys.readouterr().err.splitlines()[0]
+    found = twin("run", "edge-filter", "--horizon", 20)
+    assert found.returncode == 0 and "a long run: about" in found.stderr.splitlines()[0]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scenarios.files import registry, scenario_file
 from scenarios.files.overrides import set_value, set_values
 from scenarios.files.yaml_text import parse_text, to_text
-from streamtwin.cli import app as cli
+from tests.commands import twin
 from twin.cluster import Cluster, Host, Numa, Socket
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan
@@ -318,12 +318,11 @@ def test_all_mistakes_are_told_at_once_by_line_and_name() -> None:
     assert "\n" not in str(refused.value) and "did you mean 'poisson'?" in mistakes[-1]
 
 
-def test_the_command_lists_them_and_one_mistake_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_lists_them_and_one_mistake_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     for text, lines in ((MISTAKEN, 8), (MISTAKEN.replace("name: x", "name: [x"), 1)):
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(SystemExit) as stopped:
-            cli.main(["run", str(path)])
-        found = capsys.readouterr().err.splitlines()
-        assert stopped.value.code == 2 and len(found) == lines and found[0].startswith("twin: ")
+        ended = twin("run", path)
+        found = ended.stderr.splitlines()
+        assert ended.returncode == 2 and len(found) == lines and found[0].startswith("twin: ")
         assert all(line.startswith("  line ") for line in found[1:])

@@ -20,7 +20,7 @@ from twin.query import CountWindow, Query
 from twin.randomness import stream
 from twin.scenario import RunSettings, Scenario
 
-DRAWS = 5_000
+DRAWS = 2_000
 CONFIDENT = 1e-4
 """A right generator fails one of these tests in 10,000 seeds, and the seeds are fixed."""
 

@@ -19,7 +19,7 @@ from scenarios.improving.rounds import rows_of
 from scenarios.improving.test_set import FAR, MEAN, JudgingJob, kind_of
 from scenarios.questions.kept import RunOutcome
 from scenarios.suite.registry import FAMILIES
-from tests.streamtwin.test_cli import done, refused
+from tests.commands import done, refused
 from twin.errors import BadInput
 from twin.metrics import METRICS, Estimates
 from twin.randomness import stream
@@ -117,7 +117,7 @@ def test_rows_without_success_have_no_latency():
     assert labels["success"].tolist() == [1.0, 0.0]
 
 
-def test_refusals(tmp_path, capsys):
+def test_refusals(tmp_path):
     with pytest.raises(BadInput, match="did you mean 'edge-linear'"):
         job_pool("edge-liner", 0)
     (ensemble,) = shipped.model().ensembles
@@ -129,19 +129,18 @@ def test_refusals(tmp_path, capsys):
         (["learned", "--on", FAMILY, "--judges", "99"], "has 12 jobs to judge on"),
         ([str(tmp_path / "one"), "--on", FAMILY], "agrees with itself"),
     ):
-        assert words in refused(capsys, "improve", *arguments, "--out", str(tmp_path / "out"))
+        assert words in refused("improve", *arguments, "--out", str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow
-def test_a_course_is_told_kept_and_gone_on_with(tmp_path, capsys):
+def test_a_course_is_told_kept_and_gone_on_with(tmp_path):
     size = ["--jobs", "2", "--runs", "3", "--pool", "12", "--judges", "2", "--plans", "4", "--workers", "1"]
     out = tmp_path / "out"
     asked = ["improve", "learned", "--on", FAMILY, *size, "--out", str(out)]
 
     def answer(*more):
         done(*asked, *more)
-        capsys.readouterr()
         return json.loads((out / "answer.json").read_text())
 
     first = answer("--rounds", "1")
@@ -157,4 +156,4 @@ def test_a_course_is_told_kept_and_gone_on_with(tmp_path, capsys):
     assert answer("--rounds", "1", "--against", "random")["rows"] == both["rows"], "what is damaged is learned again"
     assert (out / "figure.png").stat().st_size > 0
     assert sorted(each.name for each in (out / "models").iterdir()) == ["active-1", "random-1"]
-    assert "another question" in refused(capsys, *asked, "--seed", "4")
+    assert "another question" in refused(*asked, "--seed", "4")

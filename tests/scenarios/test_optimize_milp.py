@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from optimizers.registry import OPTIMIZERS
 from scenarios.files.scenario_file import load
-
-
-def twin(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "streamtwin.cli.app", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+from tests.commands import twin
 
 
 def test_the_answer_is_json_and_a_scenario_that_loads(tmp_path):

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from scenarios.files import scenario_file
-
-TWIN = [sys.executable, "-c", "from streamtwin.cli.app import main; main()"]
-
-
-def twin(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*TWIN, *arguments], capture_output=True, text=True, check=False)
+from tests.commands import twin
 
 
 @pytest.mark.slow

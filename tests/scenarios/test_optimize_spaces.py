@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from scenarios.files import scenario_file
 from streamtwin.cli.planning_options import PlanRules
+from tests.commands import answer, done, refused, twin
 from tests.optimizers.judged_jobs import spread
-from tests.streamtwin.test_cli import done, refused, twin
 from twin.errors import BadInput
-
-
-def answered(capfd: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    done(*arguments, "--json")
-    return dict(json.loads(capfd.readouterr().out))
 
 
 def test_a_plan_that_is_good_is_kept_and_said_so(tmp_path: Path) -> None:
@@ -30,16 +23,15 @@ def test_a_plan_that_is_good_is_kept_and_said_so(tmp_path: Path) -> None:
     assert scenario_file.load(str(tmp_path / "kept.yaml")).plan == scenario_file.load(str(path)).plan
 
 
-def test_the_library_leaves_meters_where_they_are_and_the_given_plan_stands_beside(capfd) -> None:
-    found = answered(capfd, "optimize", "smart-grid")
+def test_the_library_leaves_meters_where_they_are_and_the_given_plan_stands_beside() -> None:
+    found = answer("optimize", "smart-grid")
     assert found["placement"]["meters"] == "edge-1"
     assert found["given"]["backpressured"] is True
     assert found["given"]["predicted"] > found["predicted"]
 
 
-def test_hosts_are_allowed_operators_pinned_and_rules_kept(capfd) -> None:
-    found = answered(
-        capfd,
+def test_hosts_are_allowed_operators_pinned_and_rules_kept() -> None:
+    found = answer(
         *("optimize", "smart-grid", "--pin", "house-average,compare", "--allow", "parse=edge-2,edge-3"),
         *("--replicas", "fixed"),
     )
@@ -48,15 +40,13 @@ def test_hosts_are_allowed_operators_pinned_and_rules_kept(capfd) -> None:
     assert placement["parse"] in ("edge-2", "edge-3")
 
 
-def test_a_proof_says_of_what(capsys) -> None:
-    done("optimize", "edge-filter", "--optimizer", "exhaustive")
-    said = " ".join(capsys.readouterr().out.split())
+def test_a_proof_says_of_what() -> None:
+    said = " ".join(done("optimize", "edge-filter", "--optimizer", "exhaustive").split())
     assert "can be more than" in said and "sensors, dashboard pinned" in said  # the given plan is as good as the best
 
 
-def test_every_row_of_validate_keeps_to_the_space(capfd) -> None:
-    found = answered(
-        capfd,
+def test_every_row_of_validate_keeps_to_the_space() -> None:
+    found = answer(
         *("validate", "edge-filter", "--optimizers", "as-given,random,local-search,first-fit", "--allow"),
         *("hot=edge-1", "--replications", "1", "--references", "2"),
     )
@@ -73,8 +63,8 @@ def test_every_row_of_validate_keeps_to_the_space(capfd) -> None:
         (["--optimizer", "governor", "--allow", "parse=edge-3"], "governor cannot keep to the space"),
     ],
 )
-def test_what_cannot_be_is_one_line_and_nothing_is_written(options, says, tmp_path: Path, capsys) -> None:
-    assert says in refused(capsys, "optimize", "smart-grid", *options, "--out", tmp_path / "plan.yaml")
+def test_what_cannot_be_is_one_line_and_nothing_is_written(options, says, tmp_path: Path) -> None:
+    assert says in refused("optimize", "smart-grid", *options, "--out", tmp_path / "plan.yaml")
     assert not (tmp_path / "plan.yaml").exists()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -16,7 +15,7 @@ from scenarios.planning import leader_board, planner
 from scenarios.planning.validation import validate
 from scenarios.suite.members import MEMBERS
 from scenarios.suite.registry import FAMILIES, families
-from tests.streamtwin.test_cli import done
+from tests.commands import answer
 from twin.errors import BadInput
 from twin.rates.model import RateModel
 from twin.simulation import simulate
@@ -147,10 +146,9 @@ def test_an_entry_point_is_known_by_its_name(monkeypatch):
         optimizer_by_name("their")
 
 
-def test_the_example_of_the_docs_runs_on_the_command_line(capfd):
-    command = ["benchmark", "--families", "numa", "--most", 1, "--json", "--replications", 1, "--references", 2]
-    done(*command, "--optimizers", f"milp,{EXAMPLE}:CoolestHost", "--cost-model", "rates")
-    document = json.loads(capfd.readouterr().out)
+def test_the_example_of_the_docs_runs_on_the_command_line():
+    command = ["benchmark", "--families", "numa", "--most", 1, "--replications", 1, "--references", 2]
+    document = answer(*command, "--optimizers", f"milp,{EXAMPLE}:CoolestHost", "--cost-model", "rates")
     assert {each["optimizer"] for each in document["standings"]} == {"milp", "coolest-host"}
     assert all(each["status"] in {"optimal", "feasible"} for each in document["rows"])
 

@@ -18,7 +18,7 @@ from twin.rates.model import RateModel
 
 @pytest.fixture(scope="module")
 def drawn():
-    return [WideScenarios(7)(index) for index in range(120)]
+    return [WideScenarios(7)(index) for index in range(80)]
 
 
 def test_the_same_index_is_the_same_scenario_and_another_is_another(drawn):

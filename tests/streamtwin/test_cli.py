@@ -7,7 +7,7 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,47 +15,14 @@ import pytest
 
 from scenarios.files import scenario_file
 from streamtwin.cli import app as cli
+from tests.commands import ROOT, answer, done, in_a_shell, refused, twin
 from twin.trace import TABLES, read_table
 
-ROOT = Path(__file__).resolve().parents[2]
 QUICK = ("--horizon", "15")
 
 
-def twin(*arguments: object, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own, as a shell would start it."""
-    return subprocess.run(
-        [sys.executable, "-m", "streamtwin.cli.app", *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-def done(*arguments: object) -> None:
-    """The command, called in this process, ends well."""
-    with pytest.raises(SystemExit) as stopped:
-        cli.main([*map(str, arguments), "--quiet"])
-    assert not stopped.value.code
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """The one line on stderr with which the command, called in this process, ends with 2."""
-    with pytest.raises(SystemExit) as stopped:
-        cli.main([*map(str, arguments), "--quiet"])
-    output = capsys.readouterr()
-    assert stopped.value.code == 2, output.err
-    assert output.out == ""
-    assert output.err.startswith("twin: ")
-    assert output.err.count("\n") == 1
-    assert "Traceback" not in output.err
-    return output.err
-
-
 def test_a_document_is_alone_on_stdout_and_a_run_is_kept_as_it_was_told(tmp_path):
-    done = twin("run", "smart-grid", *QUICK, "--json", "--seed", 3, "--out", tmp_path / "trace")
+    done = in_a_shell("run", "smart-grid", *QUICK, "--json", "--seed", 3, "--out", tmp_path / "trace")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert "trace written" in done.stderr
@@ -67,15 +34,12 @@ def test_a_document_is_alone_on_stdout_and_a_run_is_kept_as_it_was_told(tmp_path
     assert json.loads((tmp_path / "trace" / "result.json").read_text()) == document
 
 
-def test_tables_are_on_stdout_seeds_decide_and_what_is_there_is_left_alone(tmp_path, capfd):
-    printed = []
-    for seed in (1, 1, 2):
-        done("run", "edge-filter", *QUICK, "--seed", seed)  # it is --quiet
-        printed.append(capfd.readouterr())
-    assert all(not each.err and "throughput" in each.out and "sensors" in each.out for each in printed)
-    assert printed[0].out == printed[1].out != printed[2].out
+def test_tables_are_on_stdout_seeds_decide_and_what_is_there_is_left_alone(tmp_path):
+    one, same, other = (done("run", "edge-filter", *QUICK, "--seed", seed) for seed in (1, 1, 2))
+    assert "throughput" in one and "sensors" in one
+    assert one == same != other
     (tmp_path / "here").mkdir()
-    assert "exists; remove it" in refused(capfd, "run", "edge-filter", "--out", tmp_path / "here")
+    assert "exists; remove it" in refused("run", "edge-filter", "--out", tmp_path / "here")
     assert list((tmp_path / "here").iterdir()) == []
 
 
@@ -92,46 +56,48 @@ def test_an_optimized_plan_is_a_scenario_that_runs(tmp_path):
     assert after["e2e_latency_s"]["mean"] < before["e2e_latency_s"]["mean"] / 3
 
 
-def test_interrupt_exits_with_130_and_promises_nothing_where_nothing_is_kept(tmp_path):
-    code = (
-        "import sys; from streamtwin.cli import app as cli; import twin.simulation\n"
-        "def stop(*_, **__): raise KeyboardInterrupt\n"
-        "twin.simulation.simulate = stop; cli.main(['run', 'edge-filter'])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+def raising(error: BaseException) -> Callable[..., None]:
+    """Instead of a simulation."""
+
+    def failing(*_: Any, **__: Any) -> None:
+        raise error
+
+    return failing
+
+
+def test_interrupt_exits_with_130_and_promises_nothing_where_nothing_is_kept(monkeypatch):
+    monkeypatch.setattr("twin.simulation.simulate", raising(KeyboardInterrupt()))
+    monkeypatch.delitem(sys.modules, "jax", raising=False)  # beside which a process ends at once
+    done = twin("run", "edge-filter")
     assert done.returncode == 130
     assert "interrupted; nothing half-made is left" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_an_internal_error_is_one_line_and_1_and_the_traceback_is_there_for_the_asking():
-    code = (
-        "import sys; from streamtwin.cli import app as cli; import twin.simulation\n"
-        "def fail(*_, **__): raise RuntimeError('the\\nmachine is on fire')\n"
-        "twin.simulation.simulate = fail; cli.main(['run', 'edge-filter', *sys.argv[1:]])"
-    )
-    for extra, lines in ((), 1), (("--traceback",), 5):
-        done = subprocess.run(
-            [sys.executable, "-c", code, *extra], cwd=ROOT, capture_output=True, text=True, check=False
-        )
+def test_an_internal_error_is_one_line_and_1_and_the_traceback_is_there_for_the_asking(monkeypatch):
+    monkeypatch.setattr("twin.simulation.simulate", raising(RuntimeError("the\nmachine is on fire")))
+    for extra in ((), ("--traceback",)):
+        done = twin("run", "edge-filter", *extra)
         assert done.returncode == 1
         assert "the machine is on fire" in done.stderr
-        assert (done.stderr.count("\n") > 1) == (lines > 1)
-        assert ("Traceback" in done.stderr) == (lines > 1)
+        assert (done.stderr.count("\n") > 1) == ("Traceback" in done.stderr) == bool(extra)
 
 
 def test_light_commands_do_not_load_the_heavy_libraries():
-    code = (
-        "import sys; from streamtwin.cli import app as cli\n"
-        "try: cli.main({})\n"
-        "finally: print(*sorted(sys.modules), file=sys.stderr)"
-    )
-    for arguments in (["list", "--json"], ["run", "edge-filter", "--json", *QUICK], ["--help"]):
-        done = subprocess.run(
-            [sys.executable, "-c", code.format(arguments)], cwd=ROOT, capture_output=True, text=True, check=False
-        )
-        heavy = {"jax", "flax", "pyspark", "lightgbm", "matplotlib", "pandas", "scipy.sparse"}
-        assert not heavy & set(done.stderr.split()), arguments
+    code = f"""
+import sys
+from streamtwin.cli import app as cli
+
+for arguments in (["list", "--json"], ["run", "edge-filter", "--json", *{QUICK}], ["--help"]):
+    try:
+        cli.main(arguments)
+    except SystemExit as ended:
+        assert not ended.code
+print(*sys.modules, file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    heavy = {"jax", "flax", "pyspark", "lightgbm", "matplotlib", "pandas", "scipy.sparse"}
+    assert not heavy & set(done.stderr.split())
 
 
 def cpu_s(code: str) -> float:
@@ -193,12 +159,9 @@ def test_values_can_be_set_wherever_a_scenario_is_taken():
     assert slow["predicted"] > quick["predicted"]
 
 
-def test_what_show_prints_is_a_scenario_file(tmp_path, capsys):
+def test_what_show_prints_is_a_scenario_file(tmp_path):
     path = tmp_path / "mine.yaml"
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["show", "word-count"])
-    assert stopped.value.code == 0
-    path.write_text(capsys.readouterr().out)
+    path.write_text(done("show", "word-count"))
     assert scenario_file.load(str(path)) == scenario_file.load("word-count")
 
 
@@ -235,9 +198,9 @@ UNSEEDED = {
     "words",
     [*(("--precision", text) for text in ("two", "0", "-3%", "90%", "nan", "%")), ("--fidelity", "exact")],
 )
-def test_a_precision_that_means_nothing_is_refused_and_options_that_are_gone_can_be_left_out(words, capsys):
+def test_a_precision_that_means_nothing_is_refused_and_options_that_are_gone_can_be_left_out(words):
     told = "leave it out: every run is exact" if words[0] == "--fidelity" else "--precision"
-    assert told in refused(capsys, "run", "smart-grid", "=".join(words))
+    assert told in refused("run", "smart-grid", "=".join(words))
 
 
 ASKED: dict[str, tuple[str, ...]] = {
@@ -255,15 +218,16 @@ ASKED: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("command", ASKED)
-def test_events_can_be_added_wherever_a_scenario_is_run(command, capsys):
+def test_events_can_be_added_wherever_a_scenario_is_run(command):
     event = "kind: slow-down, at_s: 15, host: nowhere, factor: 3"
-    assert "nowhere" in refused(capsys, command, "edge-filter", *ASKED[command], "--event", event)
+    assert "nowhere" in refused(command, "edge-filter", *ASKED[command], "--event", event)
 
 
-def test_an_added_event_happens(capfd):
+def test_an_added_event_happens():
     event = "kind: slow-down, at_s: 12, host: edge-1, factor: 3"
-    done("run", "edge-filter", "--horizon", 20, "--event", event, "--json")
-    assert [each["kind"] for each in json.loads(capfd.readouterr().out)["events"]] == ["slow-down"]
+    assert [each["kind"] for each in answer("run", "edge-filter", "--horizon", 20, "--event", event)["events"]] == [
+        "slow-down"
+    ]
 
 
 NOWHERE = Path("/proc/none")
@@ -271,16 +235,14 @@ NOWHERE = Path("/proc/none")
 
 @pytest.mark.skipif(not NOWHERE.parent.is_dir(), reason="a folder into which nobody can write is needed")
 @pytest.mark.parametrize("command", ["optimize", "run", "export", "profile", "report", "validate"])
-def test_what_cannot_be_written_is_refused_before_the_work(command, capsys, monkeypatch):
+def test_what_cannot_be_written_is_refused_before_the_work(command, monkeypatch):
     monkeypatch.setattr("twin.simulation.simulate", None)
     monkeypatch.setattr("scenarios.planning.planner.solve", None)
-    assert "cannot be" in refused(capsys, command, "edge-filter", "--out", f"{NOWHERE}.yaml")
+    assert "cannot be" in refused(command, "edge-filter", "--out", f"{NOWHERE}.yaml")
 
 
-def test_a_list_is_short_and_its_parts_say_more(capsys):
-    done("list")
-    short = capsys.readouterr().out
+def test_a_list_is_short_and_its_parts_say_more():
+    short = done("list")
     assert "smart-grid" in short and "milp-hosts" in short and short.count("\n") < 70
-    done("list", "cost-models")
-    assert "queueing formulas" in capsys.readouterr().out
-    assert "did you mean 'optimizers'" in refused(capsys, "list", "optimizer")
+    assert "queueing formulas" in done("list", "cost-models")
+    assert "did you mean 'optimizers'" in refused("list", "optimizer")

@@ -16,8 +16,8 @@ from scenarios.files import scenario_file
 from scenarios.files.run_folder import KeptRun, read_run
 from streamtwin.export.files import export
 from streamtwin.export.trace_events import MICROS, OPERATORS, PAUSES, lanes
+from tests.commands import done, refused
 from tests.scenarios.questions.jobs import queue, shop
-from tests.streamtwin.test_cli import done, refused
 from tests.streamtwin.trace_event_rules import broken
 from twin.events import Failure, Migration, RateChange, SlowDown
 from twin.simulation import simulate
@@ -118,18 +118,17 @@ def test_tables_hold_what_the_run_held(kept, tmp_path):
     assert pq.read_table(tmp_path / "parquet" / "events.parquet").num_rows == len(kept.run.event_rows)
 
 
-def test_the_command_writes_one_new_file_or_nothing(tmp_path, capsys, monkeypatch):
+def test_the_command_writes_one_new_file_or_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("queue.yaml").write_text(scenario_file.dump(queue(horizon_s=2, warmup_s=0)))
     for words in (["export", "queue.yaml"], ["run", "queue.yaml", "--plot", "q.svg"]):
         done(*words)
-    capsys.readouterr()
     assert broken(json.loads(Path("queue.perfetto.json").read_text())) == []
     assert "<svg" in Path("q.svg").read_text()
-    assert "exists" in refused(capsys, "export", "queue.yaml")
-    assert "exists" in refused(capsys, "run", "queue.yaml", "--plot", "q.svg")
-    assert "did you mean 'perfetto'" in refused(capsys, "export", "queue.yaml", "--format", "perfeto")
-    assert "ends in one of .png" in refused(capsys, "run", "queue.yaml", "--plot", "q.gif")
+    assert "exists" in refused("export", "queue.yaml")
+    assert "exists" in refused("run", "queue.yaml", "--plot", "q.svg")
+    assert "did you mean 'perfetto'" in refused("export", "queue.yaml", "--format", "perfeto")
+    assert "ends in one of .png" in refused("run", "queue.yaml", "--plot", "q.gif")
     Path("empty").mkdir()
-    assert "holds no run" in refused(capsys, "export", "empty", "--format", "csv")
+    assert "holds no run" in refused("export", "empty", "--format", "csv")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["empty", "q.svg", "queue.perfetto.json", "queue.yaml"]

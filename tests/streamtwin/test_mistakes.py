@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from streamtwin.cli import given
-from tests.streamtwin.test_cli import refused, twin
+from tests.commands import refused, twin
 
 MISTAKES = [
     (["rnu", "smart-grid"], "Did you mean 'run'?"),
@@ -60,9 +60,9 @@ def test_options_in_seconds_and_shares_take_units():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "expected"), MISTAKES, ids=lambda value: " ".join(map(str, value))[:40])
-def test_mistake_is_one_line_and_2(arguments, expected, capsys, tmp_path, monkeypatch):
+def test_mistake_is_one_line_and_2(arguments, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    line = refused(capsys, *arguments)
+    line = refused(*arguments)
     assert expected in line
     assert list(tmp_path.iterdir()) == []
 

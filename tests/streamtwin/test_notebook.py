@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import streamtwin as st
-from streamtwin.cli import app as cli
+from tests import commands
 from tests.scenarios.questions.jobs import queue, shop
 from tests.streamtwin.report_checks import whole
 from twin.events import Migration
@@ -90,14 +90,13 @@ QUESTIONS = {
 
 
 @pytest.mark.parametrize("command", QUESTIONS)
-def test_answers_are_those_of_the_command_line(command, tmp_path, capfd):
+def test_answers_are_those_of_the_command_line(command, tmp_path):
     ask, options = QUESTIONS[command]
     job = queue(horizon_s=3, warmup_s=0.5)
     answer = ask(job)
     (tmp_path / "queue.yaml").write_text(st.dump(job))
-    with pytest.raises(SystemExit):
-        cli.main([command, str(tmp_path / "queue.yaml"), *shlex.split(options), "--workers", "1", "--json", "--quiet"])
-    assert json.loads(capfd.readouterr().out) == json.loads(json.dumps(answer.document))
+    told = commands.answer(command, tmp_path / "queue.yaml", *shlex.split(options), "--workers", 1)
+    assert told == json.loads(json.dumps(answer.document))
     assert len(answer.frame) and answer.sentences
     ET.fromstring(f"<div>{answer._repr_html_()}</div>")
 

@@ -13,7 +13,7 @@ from scenarios.files import scenario_file
 from scenarios.files.overrides import set_value
 from streamtwin.connect.profiling import profile_files
 from streamtwin.connect.profiling.measuring import OperatorProfile, instantiate, profile
-from tests.streamtwin.test_cli import refused, twin
+from tests.commands import refused, twin
 from twin.errors import BadInput
 from twin.flow import nominal_rates
 from twin.query import Join
@@ -148,7 +148,5 @@ def test_profiles_are_read_as_tables_with_progress_on_stderr() -> None:
         (["optimize", "edge-filter", "--profile", "none.json", "--profiled"], "give one of them"),
     ],
 )
-def test_mistakes_are_one_line_and_2(
-    arguments: list[object], expected: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    assert expected in refused(capsys, *arguments)
+def test_mistakes_are_one_line_and_2(arguments: list[object], expected: str, tmp_path: Path) -> None:
+    assert expected in refused(*arguments)

@@ -16,9 +16,9 @@ from streamtwin.cli.given import run_of
 from streamtwin.report.run_page import MOST_ROWS, run_page
 from streamtwin.report.verdict import joined, verdict
 from streamtwin.tables.timelines import panels
+from tests.commands import done, refused, twin
 from tests.scenarios.questions.jobs import queue, shop
 from tests.streamtwin.report_checks import measured, whole, words
-from tests.streamtwin.test_cli import done, refused, twin
 from tests.streamtwin.test_job_maps import chain
 from twin.errors import BadInput
 from twin.events import RateChange, SlowDown
@@ -208,29 +208,29 @@ def test_an_answer_becomes_a_page(tmp_path):
     assert root.find(".//img").get("src").startswith("data:image/png;base64,")
 
 
-def test_what_cannot_be_reported_is_refused_and_nothing_is_written(tmp_path, capsys, monkeypatch):
+def test_what_cannot_be_reported_is_refused_and_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
-    assert "holds no run" in refused(capsys, "report", tmp_path / "empty")
+    assert "holds no run" in refused("report", tmp_path / "empty")
     (tmp_path / "asked").mkdir()
     (tmp_path / "asked" / "question.json").write_text('{"command": "whatif"}')
-    assert "not answered yet" in refused(capsys, "report", tmp_path / "asked")
+    assert "not answered yet" in refused("report", tmp_path / "asked")
     (tmp_path / "asked" / "answer.json").write_text("[]")
-    assert "does not hold the answer" in refused(capsys, "report", tmp_path / "asked")
+    assert "does not hold the answer" in refused("report", tmp_path / "asked")
     (tmp_path / "notes.html").write_text("my notes")
-    assert "is no report" in refused(capsys, "report", "word-count", "--out", "notes.html")
+    assert "is no report" in refused("report", "word-count", "--out", "notes.html")
     assert (tmp_path / "notes.html").read_text() == "my notes"
-    assert "need a scenario" in refused(capsys, "report", tmp_path / "empty", "--seed", 3)
-    assert "did you mean 'smart-grid'" in refused(capsys, "report", "smart-gird")
-    assert "notes.html is a file" in refused(capsys, "report", "word-count", "--out", "notes.html/page.html")
+    assert "need a scenario" in refused("report", tmp_path / "empty", "--seed", 3)
+    assert "did you mean 'smart-grid'" in refused("report", "smart-gird")
+    assert "notes.html is a file" in refused("report", "word-count", "--out", "notes.html/page.html")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["asked", "empty", "notes.html"]
 
 
-def test_a_damaged_folder_is_refused(tmp_path, capsys):
+def test_a_damaged_folder_is_refused(tmp_path):
     write_run(simulate(queue(horizon_s=2, warmup_s=0)), "queue", tmp_path / "trace")
     (tmp_path / "trace" / "hosts.parquet").write_bytes(b"x")
     assert "hosts.parquet is not as it was written" in refused(
-        capsys, "report", tmp_path / "trace", "--out", tmp_path / "p.html"
+        "report", tmp_path / "trace", "--out", tmp_path / "p.html"
     )
     assert not (tmp_path / "p.html").exists()
 
@@ -244,13 +244,12 @@ def test_a_page_is_replaced_by_a_newer_one(tmp_path):
         assert f"seed {seed}, " in page.read_text()
 
 
-def test_a_policy_controls_the_run_of_a_page(tmp_path, capsys):
+def test_a_policy_controls_the_run_of_a_page(tmp_path):
     job = tmp_path / "queue.yaml"
     job.write_text(scenario_file.dump(queue(horizon_s=2, warmup_s=0)))
     done("report", job, "--policy", "ds2", "--set", "policy.margin=0.1", "--out", tmp_path / "page.html")
     assert "margin: 0.1}" in (tmp_path / "page.html").read_text()
-    capsys.readouterr()
-    assert "did you mean 'ds2'" in refused(capsys, "report", job, "--policy", "ds3")
+    assert "did you mean 'ds2'" in refused("report", job, "--policy", "ds3")
 
 
 def test_a_board_of_optimizers_is_a_page(tmp_path):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-
-import pytest
 
 from papers import registry
 from papers.interface import CaseTable, Experiment
 from papers.registry import EXPERIMENTS
-from streamtwin.cli import app as cli
+from tests.commands import refused, twin
 
 FAKE = Experiment(
     name="paper.one",
@@ -26,40 +23,24 @@ FAKE = Experiment(
 )
 
 
-def twin(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        cli.main([*map(str, words)])
-    output = capsys.readouterr()
-    return int(stopped.value.code or 0), output.out, output.err
+def test_without_a_name_it_lists_what_there_is():
+    listed = twin("reproduce")
+    assert listed.returncode == 0 and all(name in listed.stdout for name in EXPERIMENTS)
 
 
-def test_without_a_name_it_lists_what_there_is(capsys):
-    status, out, _ = twin(capsys, "reproduce")
-    assert status == 0
-    assert all(name in out for name in EXPERIMENTS)
-
-
-def test_an_unknown_name_is_refused_with_a_suggestion(capsys, tmp_path):
-    status, out, err = twin(capsys, "reproduce", "costream.tabel3", "--out", tmp_path / "out")
-    assert (status, out) == (2, "")
-    assert "unknown experiment 'costream.tabel3'; did you mean 'costream.table3'?" in err
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_foreign_folder_is_refused_before_any_work(capsys, tmp_path):
+def test_an_unknown_name_is_refused_with_a_suggestion_and_a_foreign_folder_before_any_work(tmp_path):
+    said = refused("reproduce", "costream.tabel3", "--out", tmp_path / "out")
+    assert "unknown experiment 'costream.tabel3'; did you mean 'costream.table3'?" in said
     (tmp_path / "costream.table3").mkdir()
-    status, _, err = twin(capsys, "reproduce", "costream.table3", "--out", tmp_path, "--work", tmp_path / "work")
-    assert status == 2
-    assert "left alone" in err
-    assert not (tmp_path / "work").exists()
+    assert "left alone" in refused("reproduce", "costream.table3", "--out", tmp_path, "--work", tmp_path / "work")
+    assert [each.name for each in tmp_path.iterdir()] == ["costream.table3"]
 
 
-def test_rows_are_printed_and_written(capfd, tmp_path: Path, monkeypatch):
+def test_rows_are_printed_and_written(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "EXPERIMENTS", {FAKE.name: FAKE})
-    options = ("--out", tmp_path / "out", "--work", tmp_path / "work", "--seed", 5)
-    status, out, err = twin(capfd, "reproduce", "paper.one", *options)
-    assert status == 0, err
-    assert "written to" in out
+    made = twin("reproduce", "paper.one", "--out", tmp_path / "out", "--work", tmp_path / "work", "--seed", 5)
+    assert made.returncode == 0, made.stderr
+    assert "written to" in made.stdout
     assert json.loads((tmp_path / "out" / "paper.one" / "t.json").read_text())["rows"] == [{"x": 5}, {"x": 1}]
 
 

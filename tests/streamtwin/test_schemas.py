@@ -27,8 +27,8 @@ from streamtwin.answers.registry import ANSWERS
 from streamtwin.cli import app as cli
 from streamtwin.notebook.questions import whatif
 from streamtwin.schemas.registry import DOCUMENTS, schema_of
+from tests.commands import answer, in_a_shell, refused
 from tests.scenarios.questions.jobs import queue
-from tests.streamtwin.test_cli import done, refused, twin
 from twin.events import SlowDown
 from twin.simulation import simulate
 
@@ -114,10 +114,9 @@ def test_every_schema_describes_a_closed_object(command):
     assert json.loads(json.dumps(schema)) == schema
 
 
-def test_the_command_prints_them(capfd):
-    done("schema", "run", "--json")
-    assert json.loads(capfd.readouterr().out) == schema_of("run")
-    assert "did you mean 'whatif'" in refused(capfd, "schema", "whatiff")
+def test_the_command_prints_them():
+    assert answer("schema", "run") == schema_of("run")
+    assert "did you mean 'whatif'" in refused("schema", "whatiff")
 
 
 def commands() -> list[str]:
@@ -150,10 +149,9 @@ TINY = {
 
 
 @pytest.mark.parametrize("command", TINY)
-def test_commands_print_what_their_schema_says(command, capfd, tmp_path, monkeypatch):
+def test_commands_print_what_their_schema_says(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done(command, *TINY[command], "--json")
-    printed = json.loads(capfd.readouterr().out)
+    printed = answer(command, *TINY[command])
     if command != "schema":
         check(DOCUMENTS[command], printed)
 
@@ -165,4 +163,4 @@ def test_commands_print_what_their_schema_says(command, capfd, tmp_path, monkeyp
 )  # fmt: skip
 def test_the_shell_is_offered_what_there_is(words, offered):
     asked = {"_TWIN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    assert set(twin(**asked).stdout.split()) == offered
+    assert set(in_a_shell(**asked).stdout.split()) == offered

@@ -10,6 +10,7 @@ from streamtwin.connect.shadow.shadow import AlertRow, ForecastRow, Shadow
 from streamtwin.connect.shadow.trend import trend
 from streamtwin.connect.shadow.window import of_rows, parsed, rows_of, windows_of
 from streamtwin.export.metric_samples import MetricSample
+from tests.commands import done, refused
 from tests.streamtwin.shadow_jobs import (
     BY_PER_S2,
     FROM_PER_S,
@@ -20,7 +21,6 @@ from tests.streamtwin.shadow_jobs import (
     steady,
     write_metrics,
 )
-from tests.streamtwin.test_cli import done, refused
 from twin.errors import BadInput
 from twin.simulation import simulate
 
@@ -144,15 +144,15 @@ def test_bad_files_are_named():
             parsed(name, b"\xff\xfe\x00")
 
 
-def test_bad_options_are_told_before_anything_starts(tmp_path, capsys, monkeypatch):
+def test_bad_options_are_told_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "metrics").mkdir()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes").write_text("mine")
-    assert "is no folder" in refused(capsys, "shadow", "rush-hour", "nowhere")
-    assert "holds something else" in refused(capsys, "shadow", "rush-hour", "metrics", "--out", "mine")
-    assert "did you mean" in refused(capsys, "shadow", "rush-hourr", "metrics")
-    assert "--window" in refused(capsys, "shadow", "rush-hour", "metrics", "--window", 0)
+    assert "is no folder" in refused("shadow", "rush-hour", "nowhere")
+    assert "holds something else" in refused("shadow", "rush-hour", "metrics", "--out", "mine")
+    assert "did you mean" in refused("shadow", "rush-hourr", "metrics")
+    assert "--window" in refused("shadow", "rush-hour", "metrics", "--window", 0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["metrics", "mine"]
 
 

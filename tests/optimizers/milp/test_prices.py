@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from optimizers.registry import OPTIMIZERS
 from optimizers.requirements import Requirements, at_rate, price_of, prices_h
 from optimizers.space import Space
 from scenarios.files import scenario_file
-from streamtwin.cli import app as cli
+from tests.commands import answer, refused
 from tests.optimizers.claimed_jobs import claimed_job, every_plan
 from tests.optimizers.judged_jobs import spread
 from twin.errors import BadInput
@@ -119,14 +118,11 @@ def test_what_is_simulated_keeps_the_order_of_prices_and_not_of_latencies() -> N
     assert not nowhere.sane and "none of" in nowhere.message
 
 
-def test_the_command_buys_the_cheapest_and_tells_both_prices(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_command_buys_the_cheapest_and_tells_both_prices(tmp_path: Path) -> None:
     path = tmp_path / "light.yaml"
     path.write_text(scenario_file.dump(at_rate(with_prices(spread(), (4.0, 1.0)), 0.3)), encoding="utf-8")
     assert "price_per_hour: 4" in path.read_text()
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["optimize", str(path), "--objective", "price", "--json", "--quiet"])
-    document = json.loads(capfd.readouterr().out)
-    assert stopped.value.code == 0 and (document["price"], document["given_price"]) == (1.0, 5.0)
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["optimize", str(path), "--objective", "price", "--optimizer", "rlas"])
-    assert stopped.value.code == 2 and "goal of milp-hosts" in capfd.readouterr().err
+    asked = ("optimize", path, "--objective", "price")
+    document = answer(*asked)
+    assert (document["price"], document["given_price"]) == (1.0, 5.0)
+    assert "goal of milp-hosts" in refused(*asked, "--optimizer", "rlas")

@@ -16,8 +16,8 @@ from scenarios.calibration.point import Point
 from scenarios.calibration.point_files import read_points
 from scenarios.calibration.predicting import predict
 from scenarios.files import scenario_file
+from tests.commands import refused, twin
 from tests.scenarios.calibration.engines import at_rates, job, simulated
-from tests.streamtwin.test_cli import refused, twin
 from twin.errors import BadInput
 
 JOB = job(
@@ -168,24 +168,22 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_points_are_one_clear_line(
-    name: str, files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_points_are_one_clear_line(name: str, files: tuple[Path, Path], tmp_path: Path) -> None:
     table, words = BAD[name]
     files[1].write_text(table)
-    assert words in refused(capsys, "calibrate", files[0], files[1], "--out", tmp_path / "new.yaml")
+    assert words in refused("calibrate", files[0], files[1], "--out", tmp_path / "new.yaml")
     assert not (tmp_path / "new.yaml").exists()
 
 
-def test_other_bad_files(files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_bad_files(files: tuple[Path, Path], tmp_path: Path) -> None:
     (tmp_path / "points.parquet").write_text("no")
-    assert "not a readable Parquet file" in refused(capsys, "calibrate", files[0], tmp_path / "points.parquet")
-    assert "missing" in refused(capsys, "calibrate", files[0], tmp_path / "nothing.parquet")
-    assert "cannot be read" in refused(capsys, "calibrate", files[0], tmp_path / "nothing.csv")
+    assert "not a readable Parquet file" in refused("calibrate", files[0], tmp_path / "points.parquet")
+    assert "missing" in refused("calibrate", files[0], tmp_path / "nothing.parquet")
+    assert "cannot be read" in refused("calibrate", files[0], tmp_path / "nothing.csv")
     (tmp_path / "runs").mkdir()
-    assert "holds no run" in refused(capsys, "calibrate", files[0], tmp_path / "runs")
-    assert "no point is of machine 'x'" in refused(capsys, "calibrate", *files, "--machine", "x")
-    assert "exists" in refused(capsys, "calibrate", *files, "--out", files[0])
+    assert "holds no run" in refused("calibrate", files[0], tmp_path / "runs")
+    assert "no point is of machine 'x'" in refused("calibrate", *files, "--machine", "x")
+    assert "exists" in refused("calibrate", *files, "--out", files[0])
 
 
 def test_a_reading_that_contradicts_the_others_is_named(files: tuple[Path, Path]) -> None:

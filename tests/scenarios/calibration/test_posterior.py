@@ -17,8 +17,8 @@ from scenarios.calibration.profile_file import UnderProfile
 from scenarios.calibration.unit_costs import UnitCost
 from scenarios.planning.calibrated_cost import CalibratedCostModel
 from scenarios.planning.cost_models import cost_model
+from tests.commands import refused
 from tests.scenarios.calibration.engines import at_rates, formula, job
-from tests.streamtwin.test_cli import refused
 from twin.errors import BadInput
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
@@ -97,15 +97,13 @@ def test_a_profile_is_a_cost_model_whose_spread_is_what_is_not_known(base: Scena
     assert spreads[0] < 0.2 * spreads[1]
 
 
-def test_a_profile_is_named_as_a_cost_model_by_its_file(
-    base: Scenario, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_profile_is_named_as_a_cost_model_by_its_file(base: Scenario, tmp_path: Path) -> None:
     profile = profile_file.profile_of(base, calibrate(read(base, 0.1), by="operator"), (), 4, "")
     (tmp_path / "p.yaml").write_text(profile_file.dump(profile))
     model = cost_model(str(tmp_path / "p.yaml"))
     assert isinstance(model, CalibratedCostModel) and model.profile == profile
     (tmp_path / "no.yaml").write_text("query: 3\n")
-    assert "no.yaml" in refused(capsys, "optimize", "smart-grid", "--cost-model", tmp_path / "no.yaml")
+    assert "no.yaml" in refused("optimize", "smart-grid", "--cost-model", tmp_path / "no.yaml")
 
 
 def test_rows_are_seen_under_a_profile(base: Scenario) -> None:

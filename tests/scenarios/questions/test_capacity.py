@@ -22,8 +22,8 @@ from scenarios.questions.hosts_knob import HostsKnob, strongest
 from scenarios.questions.knobs import knob
 from streamtwin.answers.capacity import told
 from streamtwin.report.verdict import verdict
+from tests.commands import refused, twin
 from tests.scenarios.questions.jobs import host, queue, shop
-from tests.streamtwin.test_cli import refused, twin
 from twin.errors import BadInput
 from twin.profiles import BRISK
 from twin.scenario import Scenario
@@ -194,30 +194,30 @@ def test_the_command_answers_goes_on_and_is_the_same_by_any_number_of_workers(tm
     assert (tmp_path / "a" / "figure.png").exists() and (tmp_path / "a" / "table.csv").exists()
 
 
-def test_what_is_no_question_is_refused(tmp_path, capsys):
+def test_what_is_no_question_is_refused(tmp_path):
     file = tmp_path / "shop.yaml"
     file.write_text(scenario_file.dump(shop()))
     rate = ("--find-max", "workload.arrivals.orders.rate_per_s")
-    assert "give either --find-max or --find-min" in refused(capsys, "capacity", file)
-    assert "give either" in refused(capsys, "capacity", file, *rate, "--find-min", "hosts")
-    assert "did you mean" in refused(capsys, "capacity", file, "--find-max", "workload.arrivals.order.rate_per_s")
+    assert "give either --find-max or --find-min" in refused("capacity", file)
+    assert "give either" in refused("capacity", file, *rate, "--find-min", "hosts")
+    assert "did you mean" in refused("capacity", file, "--find-max", "workload.arrivals.order.rate_per_s")
     assert "say where to look" in refused(
-        capsys, "capacity", file, "--find-max", "run.precision", "--set", "run.precision=null"
+        "capacity", file, "--find-max", "run.precision", "--set", "run.precision=null"
     )
-    assert "seeds of their own" in refused(capsys, "capacity", file, "--find-max", "run.seed")
-    assert "stands at 'shop'" in refused(capsys, "capacity", file, "--find-max", "name")
-    assert "unknown metric 'fast'" in refused(capsys, "capacity", file, *rate, "--while", "fast")
-    assert "is no condition" in refused(capsys, "capacity", file, *rate, "--while", "fast enough")
+    assert "seeds of their own" in refused("capacity", file, "--find-max", "run.seed")
+    assert "stands at 'shop'" in refused("capacity", file, "--find-max", "name")
+    assert "unknown metric 'fast'" in refused("capacity", file, *rate, "--while", "fast")
+    assert "is no condition" in refused("capacity", file, *rate, "--while", "fast enough")
     for slip in ("e2e_latency_s.p99<500", "not backpressured and not e2e_latency_s >= 500"):
-        refusal = refused(capsys, "capacity", file, *rate, "--while", slip)
+        refusal = refused("capacity", file, *rate, "--while", slip)
         assert "exceeds the horizon of" in refusal and "500ms" in refusal
     unpaired = ("--set", "query.streams.clicks->human.partitioning=forward", "--set", "plan.placement.human=[w-1,w-1]")
-    assert "needs equal replicas" in refused(capsys, "capacity", file, *rate, *unpaired, "--predict-only")
-    assert "did you mean 'load'" in refused(capsys, "capacity", file, "--find-max", "loads")
-    assert "is a single value" in refused(capsys, "capacity", file, *rate, "--between", "5..5")
-    assert "goes with" in refused(capsys, "capacity", file, *rate, "--on", "w-1")
-    assert "unknown host 'w-9'" in refused(capsys, "capacity", file, "--find-min", "replicas of human", "--on", "w-9")
-    assert "unknown policy" in refused(capsys, "capacity", file, *rate, "--policy", "ds3")
+    assert "needs equal replicas" in refused("capacity", file, *rate, *unpaired, "--predict-only")
+    assert "did you mean 'load'" in refused("capacity", file, "--find-max", "loads")
+    assert "is a single value" in refused("capacity", file, *rate, "--between", "5..5")
+    assert "goes with" in refused("capacity", file, *rate, "--on", "w-1")
+    assert "unknown host 'w-9'" in refused("capacity", file, "--find-min", "replicas of human", "--on", "w-9")
+    assert "unknown policy" in refused("capacity", file, *rate, "--policy", "ds3")
 
 
 def test_the_figure_has_a_dot_a_value():

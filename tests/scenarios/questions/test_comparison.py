@@ -27,7 +27,7 @@ from tests.scenarios.questions.jobs import queue, shop
 from twin.errors import BadInput
 
 SILENT = Lines(lambda _text: None)
-GROUPS, GROUP = 60, 5
+GROUPS, GROUP = 40, 5
 MEAN, RATE, P99 = "e2e_latency_s.mean", "throughput_per_s", "e2e_latency_s.p99"
 
 

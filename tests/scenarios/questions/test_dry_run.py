@@ -14,9 +14,9 @@ from scenarios.questions.bench import Bench
 from scenarios.questions.change_options import ChangeOptions, planned
 from scenarios.questions.dry_run import dry_run, finer, look
 from streamtwin.answers.dry_run import told
+from tests.commands import answer, done, refused
 from tests.scenarios.questions.jobs import queue, shop
 from tests.streamtwin.report_checks import whole, words
-from tests.streamtwin.test_cli import done, refused
 from twin.errors import BadInput
 from twin.scenario import Scenario
 
@@ -150,16 +150,14 @@ def test_what_cannot_be_tried_is_refused(change, said):
         planned(shop(), change)
 
 
-def test_the_command_answers_keeps_and_reports(tmp_path, capfd):
+def test_the_command_answers_keeps_and_reports(tmp_path):
     job = tmp_path / "job.yaml"
     job.write_text(scenario_file.dump(steady(horizon_s=10)))
     asked = ["dry-run", job, "--fail", "big", "--at", 4, "--recover-after", 1, "--replications", 2, "--workers", 1]
-    done(*asked, "--out", tmp_path / "a", "--json")
-    document = json.loads(capfd.readouterr().out)
+    document = answer(*asked, "--out", tmp_path / "a")
     assert document == json.loads((tmp_path / "a" / "answer.json").read_text())
     assert document["change"] == "fail big at 4 s"
     done("report", tmp_path / "a", "--out", tmp_path / "a.html")
     assert "the longest pause is 1.00 s" in words(whole((tmp_path / "a.html").read_text()))
-    capfd.readouterr()
-    assert "nothing to try" in refused(capfd, "dry-run", job)
-    assert "at least 2 runs" in refused(capfd, "dry-run", job, "--fail", "big", "--replications", 1)
+    assert "nothing to try" in refused("dry-run", job)
+    assert "at least 2 runs" in refused("dry-run", job, "--fail", "big", "--replications", 1)

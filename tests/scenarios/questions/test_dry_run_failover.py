@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from scenarios.executing.processes import Processes
@@ -13,7 +11,7 @@ from scenarios.questions.bench import Bench
 from scenarios.questions.change_options import ChangeOptions, planned
 from scenarios.questions.dry_run import dry_run, finer, look, trials
 from streamtwin.answers.dry_run import told
-from tests.streamtwin.test_cli import done, refused
+from tests.commands import answer, refused
 from tests.twin.checkpointed import lines
 from twin.errors import BadInput
 from twin.scenario import RunSettings, Scenario
@@ -109,11 +107,9 @@ def test_without_checkpoints_there_are_no_regions() -> None:
 
 
 @pytest.mark.slow
-def test_the_command_puts_both_side_by_side(tmp_path, capfd) -> None:
+def test_the_command_puts_both_side_by_side(tmp_path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(scenario_file.dump(job().with_run(horizon_s=12)))
     asked = ["dry-run", file, "--fail", "h1", "--recover-after", 1, "--replications", 2, "--workers", 1]
-    done(*asked, "--failover", "both", "--json")
-    document = json.loads(capfd.readouterr().out)
-    assert document["full"]["restarted"]["mean"] == 6
-    assert "did you mean" in refused(capfd, *asked, "--failover", "ful")
+    assert answer(*asked, "--failover", "both")["full"]["restarted"]["mean"] == 6
+    assert "did you mean" in refused(*asked, "--failover", "ful")

@@ -18,8 +18,8 @@ from scenarios.questions.policies_compared import variants
 from scenarios.questions.replications import Samples, Wanted
 from scenarios.questions.whatif import answer
 from streamtwin.answers.comparison import changes
+from tests.commands import refused, twin
 from tests.scenarios.questions.jobs import shop
-from tests.streamtwin.test_cli import refused, twin
 from twin.engine.sketch import bucket
 from twin.events import Migration, Scale
 from twin.simulation import simulate
@@ -172,15 +172,15 @@ def test_one_command_one_table(tmp_path: Path):
     assert twin(*words[:-2], "--out", tmp_path / "a", "--slo", "1s").returncode == 2
 
 
-def test_what_cannot_be_compared_is_refused(tmp_path: Path, capsys):
+def test_what_cannot_be_compared_is_refused(tmp_path: Path):
     ask = ("compare-policies", "rush-hour-scaling")
-    assert "nothing to compare" in refused(capsys, *ask)
-    assert "nothing to compare" in refused(capsys, *ask, "--policies", "ds2,ds2")
-    assert "did you mean 'ds2'" in refused(capsys, *ask, "--policies", "none,ds3")
-    assert "did you mean 'margin'" in refused(capsys, *ask, "--policies", "none,{name: ds2, margn: 0.1}")
-    assert "moves key groups" in refused(capsys, *ask, "--policies", "none,balance")
-    assert "unknown policy" in refused(capsys, *ask, "--policies", "none,[ds2]")
-    assert "unknown policy" in refused(capsys, *ask, "--policies", "none,{margin: 0.1}")
-    assert "write it as in 500ms" in refused(capsys, *ask, "--policies", "none,ds2", "--slo", "soon")
-    assert "write 500ms or 500s" in refused(capsys, *ask, "--policies", "none,ds2", "--slo", "500")
-    assert "at least 2 runs" in refused(capsys, *ask, "--policies", "none,ds2", "--replications", 1)
+    assert "nothing to compare" in refused(*ask)
+    assert "nothing to compare" in refused(*ask, "--policies", "ds2,ds2")
+    assert "did you mean 'ds2'" in refused(*ask, "--policies", "none,ds3")
+    assert "did you mean 'margin'" in refused(*ask, "--policies", "none,{name: ds2, margn: 0.1}")
+    assert "moves key groups" in refused(*ask, "--policies", "none,balance")
+    assert "unknown policy" in refused(*ask, "--policies", "none,[ds2]")
+    assert "unknown policy" in refused(*ask, "--policies", "none,{margin: 0.1}")
+    assert "write it as in 500ms" in refused(*ask, "--policies", "none,ds2", "--slo", "soon")
+    assert "write 500ms or 500s" in refused(*ask, "--policies", "none,ds2", "--slo", "500")
+    assert "at least 2 runs" in refused(*ask, "--policies", "none,ds2", "--replications", 1)

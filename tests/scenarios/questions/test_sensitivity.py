@@ -12,8 +12,8 @@ from scenarios.executing.progress import Lines
 from scenarios.files import scenario_file
 from scenarios.questions.bench import Bench
 from scenarios.questions.sensitivity import Model, SampleBudget, inputs, sensitivity
+from tests.commands import refused, twin
 from tests.scenarios.questions.jobs import host, queue, shop
-from tests.streamtwin.test_cli import refused, twin
 from twin.errors import BadInput
 from twin.spec import parse
 
@@ -84,7 +84,7 @@ def test_what_is_no_input_is_refused(words):
 
 
 @pytest.mark.slow
-def test_the_command_goes_on_and_refuses(tmp_path, capsys):
+def test_the_command_goes_on_and_refuses(tmp_path):
     file = tmp_path / "queue.yaml"
     file.write_text(scenario_file.dump(queue(horizon_s=4)))
     rate, cores = "workload.arrivals.in.rate_per_s=100..800", "replicas of work=1..3"
@@ -95,9 +95,9 @@ def test_the_command_goes_on_and_refuses(tmp_path, capsys):
     assert {each["input"] for each in document["inputs"]} == {rate.partition("=")[0], "replicas of work"}
     assert twin(*words, "--out", tmp_path / "a", "--json", "--replications", 1, "--workers", 2).stdout == done.stdout
     assert (tmp_path / "a" / "figure.png").exists()
-    assert "a power of 2" in refused(capsys, *words[:-1], 9)
-    assert "unknown metric" in refused(capsys, *words, "--metric", "latency")
-    assert "at least 2" in refused(capsys, *words, "--trajectories", 1)
+    assert "a power of 2" in refused(*words[:-1], 9)
+    assert "unknown metric" in refused(*words, "--metric", "latency")
+    assert "at least 2" in refused(*words, "--trajectories", 1)
 
 
 def test_the_widest_bar_is_at_the_top_and_all_begin_as_given():

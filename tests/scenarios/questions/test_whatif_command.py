@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from scenarios.files import scenario_file
+from tests.commands import ROOT, refused, twin
 from tests.scenarios.questions.jobs import shop
-from tests.streamtwin.test_cli import ROOT, refused, twin
 
 RATE = "workload.arrivals.clicks.rate_per_s"
 
@@ -114,25 +114,25 @@ def test_scenarios_are_compared_with_the_first(job, tmp_path):
     assert second["metrics"]["e2e_latency_s.mean"]["words"] == "significantly higher"
 
 
-def test_what_is_no_question_is_refused(job, tmp_path, capsys):
+def test_what_is_no_question_is_refused(job, tmp_path):
     vary = ("--vary", f"{RATE}=200,300")
-    assert "nothing to compare" in refused(capsys, "whatif", job)
-    assert "did you mean" in refused(capsys, "whatif", job, "--vary", "workload.arrivals.click.rate_per_s=1,2")
-    assert "at least 2 runs" in refused(capsys, "whatif", job, *vary, "--replications", 1)
-    assert "give an error from" in refused(capsys, "whatif", job, *vary, "--precision", "none")
-    assert "--workers 0" in refused(capsys, "whatif", job, *vary, "--workers", 0)
-    assert "did you mean 'hosts.w-1.cpu'" in refused(capsys, "whatif", job, *vary, "--metric", "hosts.w1.cpu")
-    assert "unknown metric 'latency'" in refused(capsys, "whatif", job, *vary, "--metric", "latency")
-    words = refused(capsys, "whatif", job, "--vary", "run.horizon_s=100,1e6")
+    assert "nothing to compare" in refused("whatif", job)
+    assert "did you mean" in refused("whatif", job, "--vary", "workload.arrivals.click.rate_per_s=1,2")
+    assert "at least 2 runs" in refused("whatif", job, *vary, "--replications", 1)
+    assert "give an error from" in refused("whatif", job, *vary, "--precision", "none")
+    assert "--workers 0" in refused("whatif", job, *vary, "--workers", 0)
+    assert "did you mean 'hosts.w-1.cpu'" in refused("whatif", job, *vary, "--metric", "hosts.w1.cpu")
+    assert "unknown metric 'latency'" in refused("whatif", job, *vary, "--metric", "latency")
+    words = refused("whatif", job, "--vary", "run.horizon_s=100,1e6")
     assert "twin: run.horizon_s 1,000,000: " in words and "make run.period_s (1) longer" in words
-    assert "nothing to compare it with" in refused(capsys, "compare", job)
-    assert "is the same as" in refused(capsys, "compare", job, job)
+    assert "nothing to compare it with" in refused("compare", job)
+    assert "is the same as" in refused("compare", job, job)
     assert "unknown metric 'operators.human.busy'" in refused(
-        capsys, "compare", job, "smart-grid", "--metric", "operators.human.busy"
+        "compare", job, "smart-grid", "--metric", "operators.human.busy"
     )
-    assert "cannot be made" in refused(capsys, "whatif", job, *vary, "--out", "/proc/none")
+    assert "cannot be made" in refused("whatif", job, *vary, "--out", "/proc/none")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
-    assert "holds something else" in refused(capsys, "whatif", job, *vary, "--out", tmp_path / "full")
-    assert "is a file" in refused(capsys, "whatif", job, *vary, "--out", job)
+    assert "holds something else" in refused("whatif", job, *vary, "--out", tmp_path / "full")
+    assert "is a file" in refused("whatif", job, *vary, "--out", job)
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine.txt"]

@@ -18,8 +18,8 @@ from streamtwin.connect.importers import flink_answers
 from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, from_folder
 from streamtwin.connect.importers.flink_job import read_job
 from streamtwin.connect.importers.flink_scenario import scenario_of
+from tests.commands import refused, twin
 from tests.streamtwin.importers.flink_cluster import CONFIG, Cluster, detail, job_at, managers, plan, serving
-from tests.streamtwin.test_cli import refused, twin
 from twin.errors import BadInput
 from twin.flow import nominal_rates
 
@@ -112,15 +112,15 @@ def test_from_a_live_endpoint_to_points_that_calibrate(tmp_path: Path) -> None:
     assert point.markers_s == {"parse-clean": pytest.approx(0.03)}, "the mean of two subtasks"
 
 
-def test_a_second_point_needs_another_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_point_needs_another_name(tmp_path: Path) -> None:
     saved, points = save(tmp_path / "answers"), tmp_path / "points.csv"
     command = ("import", "flink", saved, "--points", points, "--out")
     assert twin(*command, tmp_path / "a.yaml").returncode == 0
-    assert "has a point 'clicks'" in refused(capsys, *command, tmp_path / "b.yaml")
+    assert "has a point 'clicks'" in refused(*command, tmp_path / "b.yaml")
     assert not (tmp_path / "b.yaml").exists()
     (tmp_path / "other.csv").write_text("a,b\n")
     other = ("import", "flink", saved, "--points", tmp_path / "other.csv")
-    assert "another table" in refused(capsys, *other)
+    assert "another table" in refused(*other)
 
 
 def test_a_slowed_source_says_that_more_is_offered(tmp_path: Path) -> None:
@@ -202,12 +202,12 @@ def _silent(job: dict[str, Any]) -> None:
     ],
 )
 def test_jobs_that_mean_nothing_are_refused(
-    change: Callable[[dict[str, Any]], None], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    change: Callable[[dict[str, Any]], None], words: str, tmp_path: Path
 ) -> None:
     job = job_at(100.0)
     change(job)
     saved = save(tmp_path / "answers", **{"job_jobs_id.json": job})
-    assert words in refused(capsys, "import", "flink", saved, "--out", tmp_path / "job.yaml")
+    assert words in refused("import", "flink", saved, "--out", tmp_path / "job.yaml")
     assert not (tmp_path / "job.yaml").exists()
 
 
@@ -237,23 +237,19 @@ def test_jobs_that_mean_nothing_are_refused(
         ("job_v0_detail.json", {"subtasks": 3}, "no such answer of Flink: subtasks"),
     ],
 )
-def test_answers_of_another_shape_are_refused(
-    file: str, content: Any, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert words in refused(capsys, "import", "flink", save(tmp_path / "answers", **{file: content}))
+def test_answers_of_another_shape_are_refused(file: str, content: Any, words: str, tmp_path: Path) -> None:
+    assert words in refused("import", "flink", save(tmp_path / "answers", **{file: content}))
 
 
-def test_places_that_are_no_flink_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "neither an address" in refused(capsys, "import", "flink", tmp_path / "nothing")
-    assert "holds no answer of a job" in refused(capsys, "import", "flink", tmp_path)
-    assert "gives no answer" in refused(capsys, "import", "flink", "http://127.0.0.1:9")
+def test_places_that_are_no_flink_are_refused(tmp_path: Path) -> None:
+    assert "neither an address" in refused("import", "flink", tmp_path / "nothing")
+    assert "holds no answer of a job" in refused("import", "flink", tmp_path)
+    assert "gives no answer" in refused("import", "flink", "http://127.0.0.1:9")
     saved = save(tmp_path / "answers")
-    assert "has no job 'jbo'" in refused(capsys, "import", "flink", saved, "--job", "jbo")
-    assert "SOURCE=RATE" in refused(capsys, "import", "flink", saved, "--offered", "gen")
+    assert "has no job 'jbo'" in refused("import", "flink", saved, "--job", "jbo")
+    assert "SOURCE=RATE" in refused("import", "flink", saved, "--offered", "gen")
     with serving(Cluster()) as url:
-        assert "has no job 'clikcs'; did you mean 'clicks'?" in refused(
-            capsys, "import", "flink", url, "--job", "clikcs"
-        )
+        assert "has no job 'clikcs'; did you mean 'clicks'?" in refused("import", "flink", url, "--job", "clikcs")
 
 
 @pytest.mark.parametrize(
@@ -269,21 +265,21 @@ def test_places_that_are_no_flink_are_refused(tmp_path: Path, capsys: pytest.Cap
     ],
 )
 def test_a_server_that_is_no_flink_ends_in_one_line(
-    body: bytes | None, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    body: bytes | None, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None: it promises a body, and cuts the connection."""
     monkeypatch.setattr(flink_answers, "MOST_BYTES", 2**20)
     with serving(Cluster(), lambda _: (200, body)) as url:
-        assert words in refused(capsys, "import", "flink", url)
+        assert words in refused("import", "flink", url)
 
 
-def test_an_answer_that_never_ends_is_left(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_never_ends_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flink_answers, "PATIENCE_S", 0.3)
     with serving(Cluster(), lambda _: (200, b" "), drips=True) as url:
-        assert "it takes more than 0.3 s" in refused(capsys, "import", "flink", url)
+        assert "it takes more than 0.3 s" in refused("import", "flink", url)
 
 
-def test_credentials_are_asked_for_sent_and_never_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_credentials_are_asked_for_sent_and_never_shown(tmp_path: Path) -> None:
     cluster = Cluster()
 
     def guarded(header: str | None) -> tuple[int, bytes] | None:
@@ -293,23 +289,23 @@ def test_credentials_are_asked_for_sent_and_never_shown(capsys: pytest.CaptureFi
     with serving(cluster, guarded) as url:
         host = url.removeprefix("http://")
         assert f"{url}/jobs/overview refuses questions without credentials (401 Unauthorized)" in refused(
-            capsys, "import", "flink", url
+            "import", "flink", url
         )
         for address in (f"http://ann:wrong@{host}", f"HTTP://ann:wrong@{host}/"):
-            words = refused(capsys, "import", "flink", address)
+            words = refused("import", "flink", address)
             assert "refuses these credentials (401" in words and "wrong" not in words and "ann" not in words
         answers = from_endpoint(f"http://ann:s3cr%2Ft@{host}", window_s=3.0, sleep=lambda _: None)
     assert answers.where == f"{url}, job j1" and "s3cr" not in repr(scenario_of(read_job(answers), {}))
     for typo in ("htp://ann:s3cret@host", "http://ann:s3cret@[host", "http://ann:s3cret@h:port"):
-        assert "s3cret" not in refused(capsys, "import", "flink", typo, "--out", tmp_path / "x.yaml")
+        assert "s3cret" not in refused("import", "flink", typo, "--out", tmp_path / "x.yaml")
 
 
-def test_names_cannot_steer_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_cannot_steer_a_terminal(tmp_path: Path) -> None:
     job = with_vertex(name="gen\x1b[2J\n\u202e")
     imported = scenario_of(read_job(from_folder(save(tmp_path / "a", **{"job_jobs_id.json": job}))), {})
     assert imported.scenario.query.operators[0].name == "gen2J"
     saved = save(tmp_path / "b", **{"job_jobs_id.json": with_vertex(name="a\x1b[2Jb", status="LOST\n\x07")})
-    assert "a\ufffd[2Jb is LOST\ufffd\ufffd; import the job" in refused(capsys, "import", "flink", saved)
+    assert "a\ufffd[2Jb is LOST\ufffd\ufffd; import the job" in refused("import", "flink", saved)
 
 
 ODD: tuple[Any, ...] = (None, [], {}, "", "x", -1, 0, 1e308, 10**400, True, float("nan"), [[]], {"id": None})

@@ -16,7 +16,7 @@ import yaml
 from streamtwin.connect.importers.hardware import LOCAL_NS, cluster_of
 from streamtwin.connect.importers.lstopo import read_lstopo
 from streamtwin.connect.importers.numa_text import read_mlc, read_numactl
-from tests.streamtwin.test_cli import refused, twin
+from tests.commands import refused, twin
 from twin.cluster import Cluster
 from twin.errors import BadInput
 from twin.spec import parse
@@ -138,11 +138,9 @@ def test_the_commands_write_a_cluster_that_a_scenario_takes(tmp_path: Path) -> N
         ("numactl", NUMACTL.replace("  1:  21  10\n", ""), "is not 2 x 2"),
     ],
 )
-def test_what_is_of_another_tool_is_refused(
-    command: str, text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_of_another_tool_is_refused(command: str, text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text(text)
-    assert words in refused(capsys, "import", command, tmp_path / "file", "--out", tmp_path / "new.yaml")
+    assert words in refused("import", command, tmp_path / "file", "--out", tmp_path / "new.yaml")
     assert not (tmp_path / "new.yaml").exists()
 
 

@@ -14,8 +14,8 @@ from models import dataset
 from scenarios.calibration.point_files import read_points
 from scenarios.files import scenario_file
 from streamtwin.connect.importers.prometheus import read_metrics
+from tests.commands import refused, twin
 from tests.scenarios.calibration.test_points import JOB
-from tests.streamtwin.test_cli import refused, twin
 from twin.metrics import METRICS
 from twin.trace import TRAINING_ROWS
 
@@ -101,13 +101,11 @@ def test_tables_as_exporters_write_them_say_the_same(files: tuple[Path, Path]) -
     assert (slow.rows, slow.unmeasured, over) == (before[0].rows, (f"{SCOPE}busyTimeMsPerSecond",), before[1])
 
 
-def test_rates_of_some_subtasks_are_not_those_of_all(
-    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rates_of_some_subtasks_are_not_those_of_all(files: tuple[Path, Path], tmp_path: Path) -> None:
     one = [line for line in samples() if line[5] != 1]
     placed = [(*line, "[h, h]") for line in one]
     files[1].write_text(_written(placed, (*COLUMNS, "plan.placement.map"), by=";"))
-    said = refused(capsys, "import", "metrics", *files, tmp_path / "rows")
+    said = refused("import", "metrics", *files, tmp_path / "rows")
     assert "map has samples of 1 of its 2 subtasks" in said and not (tmp_path / "rows").exists()
     files[1].write_text(_written(samples()))
     assert (
@@ -142,9 +140,7 @@ def test_simulated_rows_still_need_all_their_labels(tmp_path: Path) -> None:
         ("time,metric,value,operator\n0,busyTimeMsPerSecond,1,mpa", "did you mean 'map'"),
     ],
 )
-def test_bad_exports_are_one_clear_line(
-    text: str, words: str, files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_exports_are_one_clear_line(text: str, words: str, files: tuple[Path, Path], tmp_path: Path) -> None:
     files[1].write_text(text)
-    assert words in refused(capsys, "import", "metrics", *files, tmp_path / "rows")
+    assert words in refused("import", "metrics", *files, tmp_path / "rows")
     assert not (tmp_path / "rows").exists()

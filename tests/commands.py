@@ -1,0 +1,83 @@
+"""The command line, called in this process unless it is the process that is tested."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
+from unittest.mock import patch
+
+import pytest
+
+from streamtwin.cli import app as cli
+
+ROOT = Path(__file__).resolve().parents[1]
+WIDE = {"COLUMNS": "100"}
+
+
+@contextmanager
+def written_to(out: IO[str], err: IO[str]) -> Iterator[None]:
+    """Where what is written to stdout and stderr goes meanwhile: a command may turn one into the other."""
+    kept = [os.dup(number) for number in (1, 2)]
+    try:
+        for number, file in ((1, out), (2, err)):
+            os.dup2(file.fileno(), number)
+        with ExitStack() as stack:
+            stack.enter_context(redirect_stdout(stack.enter_context(open(1, "w", closefd=False))))
+            stack.enter_context(redirect_stderr(stack.enter_context(open(2, "w", closefd=False))))
+            yield
+    finally:
+        for number, before in zip((1, 2), kept, strict=True):
+            os.dup2(before, number)
+            os.close(before)
+
+
+def twin(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """How the command ends, and what it says."""
+    words = [*map(str, arguments)]
+    with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        with written_to(out, err), patch.dict(os.environ, WIDE), pytest.raises(SystemExit) as stopped:
+            cli.main(words)
+        code = stopped.value.code or 0
+        assert isinstance(code, int)
+        return subprocess.CompletedProcess(words, code, *(file.seek(0) or file.read() for file in (out, err)))
+
+
+def in_a_shell(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The same in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "streamtwin.cli.app", *map(str, arguments)],
+        env={**os.environ, **WIDE, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def done(*arguments: object) -> str:
+    """What the command, which ends well, says on stdout."""
+    found = twin(*arguments, "--quiet")
+    assert (found.returncode, found.stderr) == (0, "")
+    return found.stdout
+
+
+def answer(*arguments: object) -> dict[str, Any]:
+    """The same as a document."""
+    document: dict[str, Any] = json.loads(done(*arguments, "--json"))
+    return document
+
+
+def refused(*arguments: object) -> str:
+    """The one line on stderr with which the command ends with 2."""
+    found = twin(*arguments, "--quiet")
+    assert (found.returncode, found.stdout) == (2, ""), found.stderr
+    assert found.stderr.startswith("twin: ") and found.stderr.count("\n") == 1
+    assert "Traceback" not in found.stderr
+    return found.stderr
