@@ -1,4 +1,5 @@
 # make demo   the whole loop, small        make test    the tests, but for slow ones (make test-slow)
+# make serve  scenarios in the browser
 # make check  lint, types, all tests       make setup   the environment in .venv alone
 # make explore   properties with new examples each time (pytest's --hypothesis-seed brings one back)
 # make validity   docs/validity.md with its figures: hours of simulation, resumed where they were interrupted
@@ -9,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test test-plain test-spark test-slow test-slow-plain test-slow-spark explore check validity \
+.PHONY: setup demo serve test test-plain test-spark test-slow test-slow-plain test-slow-spark explore check validity \
 	clean
 
 # The kernel is compiled once for its sources; afterwards this takes no time.
@@ -29,6 +30,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: setup
 	$(BIN)/twin demo
+
+serve: setup
+	$(BIN)/twin serve
 
 # Spark forks a JVM launcher, which JAX's threads do not survive for sure: processes of its own, which read no other
 # tests. All are shared out to a process a core, file by file, since the tests of a file share what they set up. Both

@@ -24,23 +24,27 @@ NAME_PX, NOTE_PX, BOLD = 13.0, 11.0, 1.1
 THIN_PX, THICK_PX = 1.2, 5.0
 METER_PX, SEEN_PX = 60.0, 0.5
 QUIET, ALARM, EDGE, GREY, INK, BAND = "#6b7c93", "#b8322a", "#51606f", "#555555", "#222222", "#f8f9fb"
+DOWN, WAITING = "#fbeeed", "#a05ab4"
+QUEUE_PX = 6.0
 DASH = "7 4"
 HEAT_WORDS = ("under 25 %", "50 %", "75 %", "90 %", "full")
 
 
 class Lane(NamedTuple):
-    """A host or socket. note: more words. used: share of its capacity, None if not known."""
+    """A host or socket. note: more words. used: share of its capacity, None if not known. down: it has failed."""
 
     name: str
     note: str = ""
     used: float | None = None
+    down: bool = False
 
 
 class Box(NamedTuple):
     """What of an operator is in one lane. lane: by number. column: from the left. note: the second line, at whose end
     stand the figures, which are never cut.
 
-    busy, blocked: shares of time, None if not known. told: all that is known, shown by the pointer.
+    busy, blocked: shares of time, None if not known. told: all that is known, shown by the pointer. waiting: records
+    before it, as a share of the most that are drawn; None if not known. operators: all that the box stands for.
     """
 
     lane: int
@@ -51,6 +55,8 @@ class Box(NamedTuple):
     blocked: float | None = None
     told: str = ""
     figures: str = ""
+    waiting: float | None = None
+    operators: Sequence[str] = ()
 
 
 class Wire(NamedTuple):
@@ -94,7 +100,7 @@ def job_map(drawn: JobMap) -> str:
         *(_lane(lane, top, end, width) for lane, top, end in zip(drawn.lanes, tops, [*tops[1:], height], strict=True)),
         *(_wire(wire, places) for wire in sorted(drawn.wires, key=lambda wire: wire.held_up)),
         *(_head(lane, top, width) for lane, top in zip(drawn.lanes, tops, strict=True)),
-        *(_box(box, place) for box, place in zip(drawn.boxes, places, strict=True)),
+        *(_box(box, place, drawn.lanes[box.lane]) for box, place in zip(drawn.boxes, places, strict=True)),
         *([_legend(height)] if known else []),
         style=f"min-width: {smallest}px; max-width: {largest}px",
     )
@@ -127,8 +133,9 @@ def _places(drawn: JobMap, tops: Sequence[float]) -> list[Place]:
 
 
 def _lane(lane: Lane, top: float, end: float, width: float) -> str:
-    band = rectangle(0.5, top + 0.5, width - 1, end - top - 5, rx=6, fill=BAND, stroke="#d5dbe3")
-    return element("g", element("title", text(f"{lane.name} {lane.note}")), band)
+    fill, stroke = (DOWN, ALARM) if lane.down else (BAND, "#d5dbe3")
+    band = rectangle(0.5, top + 0.5, width - 1, end - top - 5, rx=6, fill=fill, stroke=stroke)
+    return element("g", element("title", text(f"{lane.name} {lane.note}")), band, data_lane=lane.name)
 
 
 def _head(lane: Lane, top: float, width: float) -> str:
@@ -149,7 +156,7 @@ def _meter(used: float, x: float, y: float) -> str:
     return frame + rectangle(x, y, full, 7, fill=ALARM if used >= HEATS[-2].below else QUIET)
 
 
-def _box(box: Box, place: Place) -> str:
+def _box(box: Box, place: Place, lane: Lane) -> str:
     colours, (width, height) = heat(box.busy), BOX_PX
     frame = rectangle(place.x, place.y, width, height, rx=5, fill=colours.fill, stroke=EDGE)
     room = width - 16 - (len(box.figures) + 1) * NOTE_PX * CHARACTER
@@ -160,7 +167,18 @@ def _box(box: Box, place: Place) -> str:
         label(note, place.x + 8, place.y + 33, NOTE_PX, fill=colours.ink),
         label(box.figures, place.x + width - 8, place.y + 33, NOTE_PX, **end) if box.figures else "",
     )
-    return element("g", element("title", text(box.told or box.name)), frame, *lines, *_shares(box, place))
+    parts = (element("title", text(box.told or box.name)), frame, *lines, *_shares(box, place), *_queue(box, place))
+    return element("g", *parts, data_box=" ".join(box.operators) or None, data_in=lane.name)
+
+
+def _queue(box: Box, place: Place) -> list[str]:
+    """A column at the left of a box: how many records wait for it."""
+    if box.waiting is None:
+        return []
+    full = BOX_PX[1] * min(1.0, box.waiting)
+    x, y, foot = place.x - QUEUE_PX - 2, place.y, place.y + BOX_PX[1]
+    frame = rectangle(x, y, QUEUE_PX, BOX_PX[1], rx=2, fill="#ffffff", stroke="#aab4c2", stroke_width=0.8)
+    return [frame] + ([rectangle(x, foot - full, QUEUE_PX, full, fill=WAITING)] if full >= SEEN_PX else [])
 
 
 def _shares(box: Box, place: Place) -> list[str]:

@@ -32,7 +32,7 @@ def names(library: Path = LIBRARY) -> tuple[str, ...]:
 
 def entries(library: Path = LIBRARY) -> tuple[LibraryEntry, ...]:
     """All scenarios of the library with the first sentence of their descriptions."""
-    return tuple(_entry(library / f"{name}.yaml") for name in names(library))
+    return tuple(entry(library / f"{name}.yaml") for name in names(library))
 
 
 def find(name_or_path: str, library: Path = LIBRARY) -> Path:
@@ -52,7 +52,8 @@ def find(name_or_path: str, library: Path = LIBRARY) -> Path:
     raise BadInput(f"unknown scenario {name_or_path!r}; {remedy} ('twin list' shows all)")
 
 
-def _entry(path: Path) -> LibraryEntry:
+def entry(path: Path) -> LibraryEntry:
+    """What a scenario file says of itself. Raises BadInput if it is not YAML."""
     data = parse_text(path.read_text(encoding="utf-8"), str(path))
     description = str(data.get("description", "")) if isinstance(data, dict) else ""
     return LibraryEntry(name=path.stem, summary=" ".join(description.split()).partition(". ")[0].rstrip("."), path=path)

@@ -39,6 +39,7 @@ from streamtwin.cli import (
     reproduce,
     run,
     sensitivity,
+    serve,
     shadow,
     validate,
     whatif,
@@ -61,7 +62,7 @@ app = typer.Typer(
 )
 REAL_SYSTEMS = "Real systems"
 COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
-    "Start here": {"demo": demo.demo},
+    "Start here": {"demo": demo.demo, "serve": serve.serve},
     "Scenarios": {
         "list": library.list_all,
         "show": library.show,

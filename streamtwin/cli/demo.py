@@ -41,4 +41,5 @@ def demo(
         "accuracy": outcome.accuracy,
     }
     total_s = sum(outcome.seconds.values())
-    terminal.result(document, *tables.of_regrets(outcome.rows), f"done in {total_s:.0f} s; now open {out / REPORT}")
+    done = f"done in {total_s:.0f} s; now open {out / REPORT}, or turn its knobs yourself: twin serve smart-grid"
+    terminal.result(document, *tables.of_regrets(outcome.rows), done)

@@ -45,7 +45,7 @@ def _parts(name: str, job: Deployment, run: Run) -> Iterator[str]:
     yield paragraph(verdict(job, run), "verdict" if good(run) else "verdict bad")
     if isinstance(job, Scenario) and job.description:
         yield paragraph(job.description)
-    yield cards(_headline(run))
+    yield cards(headline(run))
     for warning in run.warnings:
         yield paragraph(f"Careful: {warning}", "note")
     yield _picture(job, run)
@@ -88,7 +88,8 @@ def _marks(run: Run) -> list[str]:
     return [listed, paragraph(f"Dashed verticals are these events; shaded is how long they lasted.{more}", "note")]
 
 
-def _headline(run: Run) -> list[tuple[str, str]]:
+def headline(run: Run) -> list[tuple[str, str]]:
+    """What a run comes to, as large numbers with what they are."""
     metrics, errors = run.metrics, run.standard_errors
     rate, latency = metrics.throughput_per_s, metrics.e2e_latency_s
     rate_error = errors.throughput_per_s and ERRORS * errors.throughput_per_s

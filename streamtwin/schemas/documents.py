@@ -24,6 +24,14 @@ class ReportDocument(TypedDict):
 
 
 @CLOSED
+class ServeDocument(TypedDict):
+    """`twin serve`, as soon as it serves. state: the folder in which changes are kept."""
+
+    address: str
+    state: str
+
+
+@CLOSED
 class ExportDocument(TypedDict):
     """`twin export`."""
 

@@ -28,6 +28,7 @@ from streamtwin.schemas.documents import (
     ReproduceDocument,
     RowsDocument,
     ScenarioDocument,
+    ServeDocument,
     VersionDocument,
 )
 from streamtwin.schemas.run import RunDocument
@@ -41,6 +42,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "demo": DemoDocument,
     "run": RunDocument,
     **{command: answered.answer for command, answered in ANSWERS.items()},
+    "serve": ServeDocument,
     "shadow": JobFollowed,
     "report": ReportDocument,
     "export": ExportDocument,

@@ -21,6 +21,7 @@ Spot = tuple[LaneGroup, str]
 """Operators that are drawn as one, in a lane."""
 FREE = "not used"
 MOST_FREE = 8
+Waiting = Mapping[tuple[str, str], float]
 
 
 class Drawn(NamedTuple):
@@ -30,14 +31,19 @@ class Drawn(NamedTuple):
     told: str
 
 
-def drawn(job: Deployment, run: Run | None = None) -> Drawn:
-    """The picture of the job under its own plan. Without a run, nothing is coloured."""
+def drawn(job: Deployment, run: Run | None = None, waiting: Waiting | None = None, free_apart: bool = False) -> Drawn:
+    """The picture of the job under its own plan. Without a run, nothing is coloured.
+
+    waiting: by operator and host, the records that wait as shares of the most. free_apart: whether hosts that are not
+    used have lanes of their own, so that something can be put there.
+    """
     grouped, here = groups(job), defaultdict[tuple[str, str], list[SubtaskTotals]](list)
     for totals in run.operators if run else ():
         for subtask in totals.subtasks:
             here[totals.operator, grouped.lanes.get(Location(subtask.host, subtask.socket), "")].append(subtask)
-    seen = _Seen(job, grouped, loads(run), here, {each.host: each.cpu for each in run.hosts} if run else {})
-    lanes = list(_lanes(seen))
+    cpu = {each.host: each.cpu for each in run.hosts} if run else {}
+    seen = _Seen(job, grouped, loads(run), here, cpu, waiting)
+    lanes = list(_lanes(seen, free_apart))
     order = {lane.name: index for index, lane in enumerate(lanes)}
     boxes = [_box(seen, spot, names, order[spot[1]]) for spot, names in seen.spots.items()]
     title = f"{getattr(job, 'name', 'the query')} on its hosts"
@@ -53,6 +59,7 @@ class _Seen:
     loads: Mapping[str, OperatorLoad]
     subtasks: Mapping[tuple[str, str], Sequence[SubtaskTotals]]
     cpu: Mapping[str, float]
+    waiting: Waiting | None = None
 
     @cached_property
     def placed(self) -> dict[str, list[str]]:
@@ -70,8 +77,9 @@ class _Seen:
         return found
 
 
-def _lanes(seen: _Seen) -> Iterator[Lane]:
-    """The lanes in the order of hosts; hosts without operators are together at the end."""
+def _lanes(seen: _Seen, free_apart: bool) -> Iterator[Lane]:
+    """The lanes in the order of hosts; hosts without operators are together at the end, unless they are few and apart
+    for a person to put something there."""
     listed = {host.name: index for index, host in enumerate(seen.job.cluster.hosts)}
     hosts: dict[str, list[str]] = {}
     for place in sorted(seen.grouped.lanes, key=lambda each: (listed[each.host], each.socket)):
@@ -80,7 +88,10 @@ def _lanes(seen: _Seen) -> Iterator[Lane]:
         yield _lane(seen, lane, list(dict.fromkeys(inside)))
     used = {name for inside in hosts.values() for name in inside}
     free = [name for name in listed if name not in used]
-    if free:
+    if free_apart and len(free) <= MOST_FREE:
+        lanes = (_lane(seen, name, [name]) for name in free)
+        yield from (lane._replace(note=f"{lane.note}, {FREE}") for lane in lanes)
+    elif free:
         yield Lane(FREE, ", ".join(free) if len(free) <= MOST_FREE else f"{len(free):,} hosts")
 
 
@@ -117,7 +128,9 @@ def _box(seen: _Seen, spot: Spot, names: Sequence[str], lane: int) -> Box:
         told += f"; the busiest here is subtask {hot[1]}, {busy:.1%}" if uneven and hot is not None else ""
     count = f"x {here:,}" if here > len(tasks) else ""
     share = "" if busy is None else f"{'max ' * uneven}{busy:.0%}"
-    return Box(lane, group.column, group.name, kind, busy, blocked, told, " ".join(filter(None, (count, share))))
+    queue = None if seen.waiting is None else max(seen.waiting.get((name, where), 0.0) for name in names)
+    figures = " ".join(filter(None, (count, share)))
+    return Box(lane, group.column, group.name, kind, busy, blocked, told, figures, queue, names)
 
 
 def _wires(seen: _Seen) -> list[Wire]:

@@ -1,0 +1,102 @@
+"""What a page does, act by act."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from scenarios.files.scenario_file import dump
+from scenarios.files.traces import check_free, write_text
+from streamtwin.serve.controls import turned
+from streamtwin.serve.desk import Desk
+from streamtwin.serve.happenings import cancelled, happening, moved
+from streamtwin.serve.hub import Hub
+from streamtwin.serve.inquiry import SET, Alteration, Inquiry
+from twin.arrivals.replay import Replay
+from twin.errors import BadInput
+
+_FILE = re.compile(r"[\w][\w .-]{0,99}\.ya?ml")
+
+
+def act(hub: Hub, name: str, asked: Mapping[str, str]) -> str:
+    """What a page does. Returns words for the person, where there are any. Raises BadInput."""
+    desk, inquiry = hub.desk(name)
+    kind = asked.get("act", "")
+    if kind in MAKE:
+        now = inquiry.scenario()
+        changed = inquiry.changed(MAKE[kind](desk, now, asked))
+        _check_files(inquiry, changed)
+        hub.put(name, changed)
+    elif kind == "undo":
+        hub.put(name, inquiry.dropped(int(_whole(asked.get("at", "-1")))))
+    elif kind == "against":
+        hub.put(name, inquiry.compared_with(asked.get("value", "")))
+    elif kind == "ask":
+        hub.ask(name, asked.get("question", ""), asked)
+    elif kind == "stop" and name in hub.works:
+        hub.works[name].stop()
+    elif kind == "dismiss":
+        hub.put(name, inquiry.answered(None))
+    elif kind == "save":
+        return _save(hub, inquiry, asked.get("file", ""))
+    elif kind != "stop":
+        raise BadInput(f"act {kind!r}: unknown")
+    hub.tell()
+    return ""
+
+
+def _save(hub: Hub, inquiry: Inquiry, file: str) -> str:
+    """A new scenario file in the folder of the scenarios."""
+    if not _FILE.fullmatch(file):
+        raise BadInput(f"file {file!r}: write a plain name that ends in .yaml, such as mine.yaml")
+    out = hub.jobs.folder / file
+    check_free(out)
+    write_text(dump(inquiry.scenario()), out)
+    return f"saved as {out}; twin run {out} gives these numbers"
+
+
+def _accepted(desk: Desk, _now: Any, _asked: Mapping[str, str]) -> Alteration:
+    change = desk.asked.plan_found() if desk.asked is not None else None
+    if change is None:
+        raise BadInput("there is no plan to take; find one first")
+    return change
+
+
+MAKE: Mapping[str, Callable[[Desk, Any, Mapping[str, str]], Alteration]] = {
+    "knob": lambda desk, now, asked: turned(
+        _given(desk), now, asked.get("control", ""), asked.get("value", ""), asked.get("stroke", "")
+    ),
+    "set": lambda _desk, _now, asked: Alteration(SET, asked.get("text", "")),
+    "event": lambda _desk, now, asked: happening(now, asked.get("kind", ""), asked),
+    "move": lambda _desk, now, asked: moved(
+        now, asked.get("operators", "").split(" "), asked.get("start", ""), asked.get("end", "")
+    ),
+    "cancel": lambda _desk, now, asked: cancelled(now, _whole(asked.get("at", ""))),
+    "accept": _accepted,
+}
+"""Acts that add a change to the list."""
+
+
+def _given(desk: Desk) -> Any:
+    if desk.asked is None:
+        raise BadInput(desk.wrong)
+    return desk.asked.given
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise BadInput(f"{text!r} is no whole number") from None
+
+
+def _check_files(before: Inquiry, after: Inquiry) -> None:
+    """Raises BadInput if a change names a file: the page reads no others than those of the scenario given."""
+    known, named = (_recordings(each.scenario(changes)) for each, changes in ((before, ()), (after, None)))
+    if strange := sorted(named - known):
+        raise BadInput(f"{strange[0]}: a page names no files; write it into the scenario's file")
+
+
+def _recordings(scenario: Any) -> set[str]:
+    return {law.path for law in scenario.workload.arrivals.values() if isinstance(law, Replay)}

@@ -1,0 +1,137 @@
+"""What each address of the server gives."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.resources import files
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from scenarios.files.documents import plain
+from scenarios.files.pictures import png
+from streamtwin.serve import page
+from streamtwin.serve.acts import act
+from streamtwin.serve.guard import Guard
+from streamtwin.serve.hub import MOST_LISTENERS, Hub, stream
+from streamtwin.serve.work import shown
+from twin.errors import BadInput
+
+STATIC = {"serve.js": "text/javascript", "serve.css": "text/css", "icon.svg": "image/svg+xml"}
+
+
+def application(hub: Hub, port: int, token: str, started: Callable[[], None] = lambda: None) -> Guard:
+    """The whole server, guarded."""
+
+    @asynccontextmanager
+    async def life(_app: Starlette) -> AsyncIterator[None]:
+        started()
+        try:
+            yield
+        finally:
+            hub.close()
+
+    async def home(_request: Request) -> Response:
+        names = {name: await run_in_threadpool(hub.jobs.about, name) for name in hub.jobs.called}
+        return HTMLResponse(page.listed(names, str(hub.shelf.folder)))
+
+    async def job(request: Request) -> Response:
+        name = request.path_params["name"]
+        desk, inquiry = hub.desk(name)
+        found = page.regions(desk, inquiry, hub.works.get(name))
+        about = await run_in_threadpool(hub.jobs.about, name)
+        return HTMLResponse(page.page(name, found, list(hub.jobs.called), about))
+
+    async def view(request: Request) -> Response:
+        name = request.path_params["name"]
+        desk, inquiry = hub.desk(name)
+        done, of, _ = desk.progress()
+        state = {"version": inquiry.version, "done": done, "of": of, "working": name in hub.works}
+        return JSONResponse({**state, "regions": page.regions(desk, inquiry, hub.works.get(name))})
+
+    async def acts(request: Request) -> Response:
+        name = request.path_params["name"]
+        hub.desk(name)
+        try:
+            asked = await request.json()
+            if not isinstance(asked, dict) or not all(isinstance(each, str) for each in asked.values()):
+                raise ValueError
+        except ValueError:
+            return JSONResponse({"wrong": "this is no act"}, 400)
+        try:
+            said = act(hub, name, asked)
+        except BadInput as error:
+            return JSONResponse({"wrong": str(error)}, 422)
+        return JSONResponse({"said": said, "version": hub.shelf.get(name).version})
+
+    async def moment(request: Request) -> Response:
+        desk, _ = hub.desk(request.path_params["name"])
+        film = desk.film()
+        if film is None or desk.asked is None or request.query_params.get("of") != desk.asked.key:
+            raise HTTPException(409, "this run is no longer the one that is shown")
+        number = request.path_params["number"]
+        if not number < len(film.ends_s):
+            raise HTTPException(404, f"the run has {len(film.ends_s)} moments")
+        picture, told = await run_in_threadpool(film.picture, number)
+        return JSONResponse({"picture": picture, "told": told})
+
+    async def document(request: Request) -> Response:
+        desk, _ = hub.desk(request.path_params["name"])
+        made = desk.run()
+        if made is None or made.result is None:
+            raise HTTPException(409, made.refused if made is not None else "the run is not done yet")
+        return JSONResponse(plain(made.result.to_dict()))
+
+    async def compared(request: Request) -> Response:
+        desk, _ = hub.desk(request.path_params["name"])
+        answer = desk.compared("before", "now")
+        if answer is None:
+            raise HTTPException(409, "there are fewer than two pairs of runs yet")
+        return JSONResponse(plain(answer))
+
+    async def figure(request: Request) -> Response:
+        _, inquiry = hub.desk(request.path_params["name"])
+        if inquiry.answer is None or not inquiry.answer["document"]:
+            raise HTTPException(404, "there is no figure")
+        told, _ = shown(inquiry.answer["question"], inquiry.answer["document"])
+        if told.figure is None:
+            raise HTTPException(404, "there is no figure")
+        drawn = told.figure
+        return Response(await run_in_threadpool(lambda: png(drawn())), media_type="image/png")
+
+    async def events(_request: Request) -> Response:
+        if len(hub.listeners) >= MOST_LISTENERS:
+            raise HTTPException(503, "too many pages listen; close some")
+        return StreamingResponse(stream(hub), media_type="text/event-stream")
+
+    async def static(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name == "page.css":
+            return PlainTextResponse(_style(), media_type="text/css")
+        if name not in STATIC:
+            raise HTTPException(404, "there is no such file")
+        content = files("streamtwin.serve").joinpath("static", name).read_text(encoding="utf-8")
+        return PlainTextResponse(content, media_type=STATIC[name])
+
+    routes = [
+        Route("/", home),
+        Route("/events", events),
+        Route("/static/{name}", static),
+        Route("/job/{name}", job),
+        Route("/job/{name}/view", view),
+        Route("/job/{name}/act", acts, methods=["POST"]),
+        Route("/job/{name}/moment/{number:int}", moment),
+        Route("/job/{name}/run.json", document),
+        Route("/job/{name}/compared.json", compared),
+        Route("/job/{name}/figure.png", figure),
+    ]
+    return Guard(Starlette(routes=routes, lifespan=life), port, token)
+
+
+def _style() -> str:
+    return files("streamtwin.report").joinpath("templates", "page.css").read_text(encoding="utf-8")

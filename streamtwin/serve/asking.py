@@ -1,0 +1,219 @@
+"""What is asked on the page: the list of changes, the knobs, what can be made to happen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from figures.svg import element, text
+from streamtwin.report.page import folded
+from streamtwin.serve.controls import Control, controls
+from streamtwin.serve.desk import Asked
+from streamtwin.serve.inquiry import Inquiry
+from twin.scenario import Scenario
+
+MOST_CONTROLS = 12
+"""Controls of a group that are shown; the others are one click away."""
+
+
+def changes(inquiry: Inquiry) -> Iterator[str]:
+    """The list of changes, the commands that give the same answers, and where to save."""
+    count = len(inquiry.changes)
+    heading = f"{count} change{'s' * (count != 1)}" if count else "As given"
+    undo = element(
+        "button", "Undo", type="button", data_act="undo", data_at=-1, id="undo", disabled=None if count else "disabled"
+    )
+    yield element("div", element("h2", heading), undo, class_="row")
+    rows = [
+        element(
+            "li",
+            element("code", text(shortened_text(each.text))),
+            element("button", "×", type="button", data_act="undo", data_at=at, aria_label=f"undo {each.text[:60]}"),
+        )
+        for at, each in enumerate(inquiry.changes)
+    ]
+    if rows:
+        yield element("ol", *rows, class_="changes")
+    commands = [command_told("the run as a command", inquiry.run_command())]
+    if compare := inquiry.compare_command() if count else "":
+        commands.append(command_told("the comparison", compare))
+    yield "".join(commands)
+    save = element(
+        "form",
+        element("input", name_="file", placeholder="mine.yaml", aria_label="file name", id="file", required="required"),
+        element("button", "Save as a file", type="submit"),
+        data_act="save",
+        class_="row",
+    )
+    yield save
+
+
+def command_told(name: str, words: str) -> str:
+    """A command to copy. name: what it gives."""
+    copy = element("button", text(f"Copy {name}"), type="button", data_copy=words)
+    return element("details", element("summary", copy), element("pre", text(words)), class_="command")
+
+
+def shortened_text(words: str, most: int = 90) -> str:
+    """The words, cut where they are long."""
+    return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
+def knobs(asked: Asked) -> Iterator[str]:
+    """All controls, by group; those of a group that was touched are open."""
+    known = controls(asked.given, asked.now)
+    for number_, (group, members) in enumerate(groupby(known.values(), key=lambda each: each.group)):
+        listed = [_knob(each) for each in members]
+        shown_, hidden = listed[:MOST_CONTROLS], listed[MOST_CONTROLS:]
+        more = [folded(f"{len(hidden)} more", *hidden)] if hidden else []
+        touched = any(each.value != each.given for each in known.values() if each.group == group)
+        opened = "open" if number_ < 2 or touched else None
+        yield element("details", element("summary", text(group)), *shown_, *more, open=opened, id=f"group-{group}")
+    free = element(
+        "form",
+        element("label", "Any other value, as in --set", for_="any"),
+        element("input", name_="text", id="any", placeholder="run.noise=false", required="required"),
+        element("button", "Set", type="submit"),
+        data_act="set",
+        class_="row",
+    )
+    yield free
+
+
+def _knob(control: Control) -> str:
+    """A slider with a field, a choice, or a field."""
+    key = f"knob-{control.name}"
+    moved = control.value != control.given
+    label = element("label", text(control.label), for_=key)
+    about = {"id": key, "data_control": control.name}
+    if control.choices:
+        options = (
+            element("option", text(each), value=each, selected="selected" if each == control.value else None)
+            for each in control.choices
+        )
+        return element("div", label, element("select", *options, **about), class_="knob choice")
+    written = _plain(control.value)
+    field = element("input", type="text", inputmode="decimal", value=written, **about)
+    unit = element("span", text(control.unit), class_="unit")
+    if control.low is None or control.high is None:
+        return element("div", label, field, unit, class_="knob field")
+    ends = {
+        "data_low": f"{control.low:.6g}",
+        "data_high": f"{control.high:.6g}",
+        "data_value": f"{float(control.value):.12g}",
+    }
+    steps = int(control.high - control.low) if control.whole else 100
+    slider = element(
+        "input",
+        type="range",
+        id=f"slide-{control.name}",
+        min=0,
+        max=steps,
+        value=_at(control, steps),
+        aria_label=f"{control.group}: {control.label}",
+        aria_valuetext=f"{written} {control.unit}",
+        data_control=control.name,
+        data_log="log" if control.log else None,
+        data_whole="whole" if control.whole else None,
+        **ends,
+    )
+    return element("div", label, slider, field, unit, class_=f"knob{' moved' * moved}")
+
+
+def _plain(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _at(control: Control, steps: int) -> int:
+    """Where the slider stands."""
+    low, high = float(control.low or 0.0), float(control.high or 1.0)
+    value = min(max(float(control.value), low), high)
+    share = math.log(value / low) / math.log(high / low) if control.log else (value - low) / (high - low)
+    return round(steps * share)
+
+
+def events(asked: Asked) -> Iterator[str]:
+    """What happens already, and forms for more."""
+    now = asked.now
+    added = sum(each.flag == "--event" for each in asked.inquiry.changes)
+    own = len(now.events) - added
+    rows = [
+        element(
+            "li",
+            text(_told(event)),
+            element("button", "×", type="button", data_act="cancel", data_at=at, aria_label=f"cancel {_told(event)}"),
+        )
+        for at, event in enumerate(now.events[:own] if not added else ())
+    ]
+    rows = rows or [element("li", text(_told(event))) for event in now.events[:own]]
+    if rows:
+        yield element("ul", *rows, class_="changes")
+    hosts, links = [host.name for host in now.cluster.hosts], [" - ".join(link.between) for link in now.cluster.links]
+    operators = [operator.name for operator in now.query.topological]
+    at = field("at_s", "at", f"{now.run.warmup_s + (now.run.horizon_s - now.run.warmup_s) / 3:.3g}", "s", "moment")
+    where = choice("host", "host", hosts)
+    link = [choice("link", "link", links, [f"[{a}, {b}]" for a, b in (each.between for each in now.cluster.links)])]
+    slow = link if links else [where]
+    lost = element(
+        "label", element("input", type="checkbox", name_="lost", value="true"), " stays lost, others take over"
+    )
+    back = field("recover_after_s", "runs again after", "10", "s")
+    yield form("Kill a host", {"kind": "failure"}, where, at, back, lost)
+    factors = (field("latency_factor", "latency times", "10"), field("bandwidth_factor", "bandwidth times", "1"))
+    lasts = field("duration_s", "for", "", "s, or to the end")
+    yield form("Slow a link", {"kind": "link-degradation"}, *slow, at, *factors, lasts)
+    yield form("Slow a host", {"kind": "slow-down"}, where, at, field("factor", "work takes, times", "2"), lasts)
+    yield form(
+        "Alteration a rate",
+        {"kind": "rate-change"},
+        choice("source", "source", [each.name for each in now.query.sources]),
+        at,
+        field("factor", "times", "2"),
+    )
+    yield form(
+        "Rescale while it runs",
+        {"kind": "scale"},
+        choice("operator", "operator", operators),
+        at,
+        field("replicas", "replicas", "2"),
+    )
+    move = (choice("operators", "operator", operators), choice("end", "to", [*_places(now)]))
+    yield form("Move an operator", {"act": "move", "start": ""}, *move)
+
+
+def _places(now: Scenario) -> Iterator[str]:
+    for host in now.cluster.hosts:
+        if host.socket_count == 1:
+            yield host.name
+        else:
+            yield from (f"{host.name}/{socket}" for socket in range(host.socket_count))
+
+
+def _told(event: Any) -> str:
+    data = event.model_dump(mode="json", exclude_none=True)
+    rest = ", ".join(f"{key} {value}" for key, value in data.items() if key not in ("kind", "at_s") and value != 1.0)
+    return f"{data['at_s']:g} s: {data['kind']}, {rest}"
+
+
+def form(title: str, fixed: Mapping[str, str], *fields: str) -> str:
+    """A form that is one act. fixed: fields with one value; `act`, if it is not an event."""
+    act = fixed.get("act", "event")
+    hidden = [element("input", type="hidden", name_=key, value=value) for key, value in fixed.items() if key != "act"]
+    form = element("form", *hidden, *fields, element("button", text(title), type="submit"), data_act=act)
+    return element("details", element("summary", text(title)), form)
+
+
+def field(name: str, label: str, value: str, unit: str = "", look: str | None = None) -> str:
+    """A field of a form, with its label. look: of the style sheet."""
+    box = element("input", name_=name, value=value, inputmode="decimal", class_=look)
+    return element("label", text(label), " ", box, " ", element("span", text(unit), class_="unit"))
+
+
+def choice(name: str, label: str, options: Sequence[str], values: Sequence[str] = ()) -> str:
+    """A choice in a form. values: what is sent for each option, if it is not its words."""
+    listed = (
+        element("option", text(each), value=value) for each, value in zip(options, values or options, strict=True)
+    )
+    return element("label", text(label), " ", element("select", *listed, name_=name))

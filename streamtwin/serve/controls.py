@@ -1,0 +1,209 @@
+"""The sliders and fields of the page: what of a job can be changed, between which values, and by which option."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from optimizers.policies.registry import POLICIES
+from scenarios.questions.knobs import ReplicasKnob
+from streamtwin.serve.inquiry import SET, Alteration
+from streamtwin.serve.options import flow
+from twin.errors import BadInput, suggest
+from twin.keys import group_count
+from twin.profiles import PROFILES
+from twin.quantities import number
+from twin.scenario import Scenario
+from twin.workload import ArrivalLaw
+
+WIDE = 10.0
+"""A slider reaches from a tenth of the given value to ten times it."""
+MOST_REPLICAS = 16
+MOST_SKEW = 2.0
+
+
+class Control(NamedTuple):
+    """One knob. value: as it is now. given: as the scenario's file says. low, high: the ends of its slider; without,
+    it is a field. choices: it is one of these. text: the option's text for a value that somebody has written.
+    """
+
+    group: str
+    name: str
+    label: str
+    value: Any
+    given: Any
+    text: Callable[[str], str]
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    log: bool = False
+    whole: bool = False
+    choices: tuple[str, ...] = ()
+
+
+def controls(given: Scenario, now: Scenario) -> dict[str, Control]:
+    """All controls of a job, by name. given: the job as its file says; now: with the changes."""
+    listed = (*_rates(given, now), *_replicas(given, now), *_hosts(given, now), *_keys(given, now), *_run(given, now))
+    return {each.name: each for each in listed}
+
+
+def turned(given: Scenario, now: Scenario, name: str, value: str, stroke: str) -> Alteration:
+    """The change that a control makes. value: as written. Raises BadInput for what it does not take."""
+    known = controls(given, now)
+    if name not in known:
+        raise BadInput(f"{name}: no such control; {suggest(name, known)}")
+    return Alteration(SET, known[name].text(value.strip()), stroke and f"{name} {stroke}")
+
+
+def _at(path: str) -> Callable[[str], str]:
+    """A control of one value at a path; what is written is read as `--set` reads it."""
+    return lambda value: f"{path}={value}"
+
+
+def _slider(group: str, name: str, label: str, path: str, value: float, given: float, unit: str) -> Control:
+    ends = (given / WIDE, given * WIDE) if given else (0.0, WIDE)
+    return Control(group, name, label, value, given, _at(path), unit, *ends, log=given > 0)
+
+
+def _rates(given: Scenario, now: Scenario) -> Iterator[Control]:
+    laws, first = now.workload.arrivals, given.workload.arrivals
+    whole = sum(law.mean_rate_per_s for law in first.values())
+    factor = sum(law.mean_rate_per_s for law in laws.values()) / whole
+
+    def load(value: str) -> str:
+        scaled = {name: law.scaled(_above_zero(value, "load")) for name, law in first.items()}
+        return f"workload.arrivals={flow({name: _law(law) for name, law in scaled.items()})}"
+
+    yield Control("Rates", "load", "all sources", factor, 1.0, load, "times", 1 / WIDE, WIDE, True)
+    for name, law in laws.items() if len(laws) > 1 or not _plain(next(iter(laws.values()))) else ():
+        yield _rate(name, first[name], law)
+    if len(laws) == 1 and _plain(next(iter(laws.values()))):
+        yield from (_rate(name, first[name], law) for name, law in laws.items())
+
+
+def _rate(name: str, first: ArrivalLaw, law: ArrivalLaw) -> Control:
+    """A law with one rate is set there; the rates of another are scaled together."""
+    path, mean, given = f"workload.arrivals.{name}", law.mean_rate_per_s, first.mean_rate_per_s
+    if _plain(law):
+        return _slider("Rates", f"rate {name}", name, f"{path}.rate_per_s", mean, given, "/s")
+
+    def scaled(value: str) -> str:
+        return f"{path}={flow(_law(first.scaled(_above_zero(value, name) / given)))}"
+
+    return Control("Rates", f"rate {name}", name, mean, given, scaled, "/s", given / WIDE, given * WIDE, True)
+
+
+def _plain(law: ArrivalLaw) -> bool:
+    return hasattr(law, "rate_per_s")
+
+
+def _law(law: Any) -> Mapping[str, Any]:
+    kept: Mapping[str, Any] = law.model_dump(mode="json", exclude_defaults=True)
+    return {"law": law.law, **kept}
+
+
+def _replicas(given: Scenario, now: Scenario) -> Iterator[Control]:
+    for operator in now.query.topological:
+        name, first = operator.name, given.plan.replicas(operator.name)
+        if operator.pinned:
+            continue
+
+        def dealt(value: str, name: str = name) -> str:
+            count = _number(value, f"replicas of {name}")
+            turned = ReplicasKnob(name, SET).turned(now, int(count) if count.is_integer() else count)
+            return plan_option(now, turned)
+
+        high = float(max(MOST_REPLICAS, 2 * first))
+        label, count = f"{name}", now.plan.replicas(name)
+        yield Control("Replicas", f"replicas {name}", label, count, first, dealt, "", 1, high, whole=True)
+
+
+def plan_option(before: Scenario, after: Scenario) -> str:
+    """The text that makes the plan of one of another: of one operator alone, if nothing else differs."""
+    old, new = before.plan, after.plan
+    differ = [name for name in new.placement if new.placement[name] != old.placement[name]]
+    written = new.model_dump(mode="json")
+    if new.key_groups != old.key_groups or new.fused != old.fused:
+        return f"plan={flow(written)}"
+    if len(differ) == 1:
+        return f"plan.placement.{differ[0]}={flow(written['placement'][differ[0]])}"
+    return f"plan.placement={flow(written['placement'])}"
+
+
+def _hosts(given: Scenario, now: Scenario) -> Iterator[Control]:
+    first = {host.name: host for host in given.cluster.hosts}
+    linked = bool(now.cluster.links)
+    for host in now.cluster.hosts:
+        if (was := first.get(host.name)) is not None:
+            path = f"cluster.hosts.{host.name}"
+            cpu = ("Cores", f"cpu {host.name}", host.name, f"{path}.cpu_percent", host.cpu_percent, was.cpu_percent)
+            yield _slider(*cpu, "% core")
+    for host in now.cluster.hosts if not linked else ():
+        if (was := first.get(host.name)) is not None:
+            path = f"cluster.hosts.{host.name}"
+            away = ("Latency", f"latency {host.name}", host.name, f"{path}.latency_ms", host.latency_ms, was.latency_ms)
+            yield _slider(*away, "ms")
+    for number_, link in enumerate(now.cluster.links):
+        was_ms = given.cluster.links[number_].latency_ms if number_ < len(given.cluster.links) else link.latency_ms
+        label = " - ".join(link.between)
+        path = f"cluster.links.{number_}.latency_ms"
+        yield _slider("Latency", f"latency {label}", label, path, link.latency_ms, was_ms, "ms")
+
+
+def _keys(given: Scenario, now: Scenario) -> Iterator[Control]:
+    follows = {each.consumer for each in now.query.streams if each.alignment and each.alignment.share == 1.0}
+    for operator in now.query.topological:
+        name = operator.name
+        if name in follows:  # its keys are those of its producer
+            continue
+        skew, first = now.workload.keys.get(name), given.workload.keys.get(name)
+        if group_count(now.query, name, now.plan.replicas(name)) is None or (skew is not None and skew.shares):
+            continue
+
+        def skewed(value: str, name: str = name) -> str:
+            if name in now.workload.keys:
+                return f"workload.keys.{name}.zipf={value}"
+            others = {
+                key: each.model_dump(mode="json", exclude_defaults=True) for key, each in now.workload.keys.items()
+            }
+            return f"workload.keys={flow({**others, name: {'zipf': _number(value, f'skew of {name}')}})}"
+
+        values = (skew.zipf if skew else 0.0, first.zipf if first else 0.0)
+        yield Control("Skew of keys", f"skew {name}", name, *values, skewed, "Zipf", 0.0, MOST_SKEW)
+
+
+def _run(given: Scenario, now: Scenario) -> Iterator[Control]:
+    profiles = tuple(PROFILES) if now.engine.name in PROFILES else (now.engine.name, *PROFILES)
+    yield Control(
+        "Engine and run",
+        "engine",
+        "engine profile",
+        now.engine.name,
+        given.engine.name,
+        _at("engine"),
+        choices=profiles,
+    )
+    policy, first = (each.policy.name if each.policy else "none" for each in (now, given))
+
+    def governed(value: str) -> str:
+        return f"policy={'null' if value == 'none' else value}"
+
+    yield Control("Engine and run", "policy", "policy", policy, first, governed, choices=("none", *POLICIES))
+    for key, label in (("horizon_s", "simulated time"), ("warmup_s", "warm-up"), ("seed", "seed")):
+        unit = "s" if key.endswith("_s") else ""
+        values = (getattr(now.run, key), getattr(given.run, key))
+        yield Control("Engine and run", key, label, *values, _at(f"run.{key}"), unit)
+
+
+def _number(value: str, what: str) -> float:
+    try:
+        return number(value)
+    except ValueError as error:
+        raise BadInput(f"{what}: {error}; write a number") from None
+
+
+def _above_zero(value: str, what: str) -> float:
+    found = _number(value, what)
+    if not found > 0.0:
+        raise BadInput(f"{what}: {value} is not above 0; write a number such as 1.5")
+    return found

@@ -1,0 +1,112 @@
+"""Long questions on the page: their forms, how far they are, and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from figures.job_map import job_map
+from figures.svg import element, text
+from optimizers.objectives import OBJECTIVES
+from optimizers.policies.registry import POLICIES
+from optimizers.registry import OPTIMIZERS
+from streamtwin.report.html_tables import tables
+from streamtwin.report.page import paragraph, scrolling
+from streamtwin.serve.asking import choice, command_told, field
+from streamtwin.serve.desk import Asked, Desk
+from streamtwin.serve.seeing import compared
+from streamtwin.serve.work import LongQuestion, shown
+from streamtwin.tables.job_maps import drawn
+from streamtwin.tables.tables import seconds
+from twin.scenario import Scenario
+
+
+def questions(now: Scenario) -> Iterator[str]:
+    """The forms of the long questions."""
+    sources = [each.name for each in now.query.sources]
+    loads = [
+        "load",
+        *(
+            f"workload.arrivals.{name}.rate_per_s"
+            for name in sources
+            if hasattr(now.workload.arrivals[name], "rate_per_s")
+        ),
+    ]
+    named = ["all sources together", *(f"the rate of {each.split('.')[2]}" for each in loads[1:])]
+    where = choice("find-max", "the most of", named, loads)
+    while_ = field("while", "while", "not backpressured")
+    yield _asking("How much would it bear?", "capacity", where, while_)
+    names = list(OPTIMIZERS)
+    usual = names.index("local-search")
+    optimizer = choice("optimizer", "by", [names[usual], *(each for each in names if each != names[usual])])
+    objectives = ["processing_latency_s", *(each for each in OBJECTIVES if each != "processing_latency_s")]
+    yield _asking("Find a better plan", "optimize", choice("objective", "for", objectives), optimizer)
+    policies = field("policies", "policies", "none,ds2,flink-autoscaler")
+    slo = field("slo", "latency of 99 % within", "5s")
+    hint = element("span", text(f"of {', '.join(('none', *POLICIES))}"), class_="unit")
+    yield _asking("Compare policies", "compare-policies", policies, slo, hint)
+    fail = choice(
+        "fail",
+        "host fails",
+        ["-", *(host.name for host in now.cluster.hosts)],
+        ["", *(host.name for host in now.cluster.hosts)],
+    )
+    lost = choice(
+        "lost", "and", ["comes back", "is lost, others take over", "is lost, the job waits"], ["", "spread", "wait"]
+    )
+    change = field("rescale", "rescale", "", "OPERATOR=4"), field("migrate", "move", "", "OPERATOR=HOST")
+    yield _asking("Try a change", "dry-run", fail, lost, *change, field("at", "at", "", "s"))
+
+
+def _asking(title: str, question: str, *fields: str) -> str:
+    hidden = element("input", type="hidden", name_="question", value=question)
+    form = element("form", hidden, *fields, element("button", text(title), type="submit"), data_act="ask")
+    return element("details", element("summary", text(title)), form)
+
+
+def long_question(desk: Desk, asked: Asked, work: LongQuestion | None) -> Iterator[str]:
+    """How far the long question is, or its answer."""
+    if work is not None:
+        stop = element("button", "Stop", type="button", data_act="stop")
+        yield element("div", element("p", text(f"{work.command.split()[1]} ..."), class_="waiting"), stop, class_="row")
+        yield element("pre", text("\n".join(work.lines)) or " ", class_="progress")
+        return
+    answered = asked.inquiry.answer
+    if answered is None:
+        return
+    dismiss = element("button", "×", type="button", data_act="dismiss", aria_label="dismiss this answer")
+    stale = answered["of"] != asked.key
+    if answered["refused"]:
+        yield element(
+            "div", paragraph(f"{answered['question']}: {answered['refused']}", "verdict bad"), dismiss, class_="row"
+        )
+        return
+    told, _ = shown(answered["question"], answered["document"], None if stale else asked.now)
+    first, *others = told.sentences
+    yield element("div", paragraph(first, "verdict"), dismiss, class_="row")
+    if stale:
+        yield paragraph("Asked of an earlier state of this page.", "note")
+    yield "".join(map(paragraph, others))
+    if answered["plan"] and not stale:
+        yield "".join(_plan(desk))
+    elif answered["question"] == "optimize" and not stale:
+        yield paragraph("The plan stays as it is.")
+    if told.figure is not None:
+        yield element("img", src=f"/job/{desk.name}/figure.png?{asked.inquiry.version}", alt=first, class_="figure")
+    yield element("div", *tables(told.tables), class_="tables")
+    yield "".join(paragraph(note, "note") for note in told.notes)
+    yield paragraph(f"It took {seconds(answered['took_s'])}{', and was stopped' * answered['interrupted']}.", "note")
+    yield command_told("the command", answered["command"])
+
+
+def _plan(desk: Desk) -> Iterator[str]:
+    """The plan found beside the given one, by runs, and whether to take it."""
+    yield element("button", "Take this plan", type="button", data_act="accept", class_="main")
+    answer = desk.compared("now", "found")
+    yield (
+        "".join(compared(answer, "now", "with this plan"))
+        if answer
+        else paragraph("Pairs of runs are on the way ...", "note")
+    )
+    asked, run = desk.asked, desk.found_run()
+    if asked is not None and asked.found is not None:
+        yield scrolling(job_map(drawn(asked.found, run, free_apart=True).picture), look="map")

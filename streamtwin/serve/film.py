@@ -1,0 +1,110 @@
+"""A run moment by moment: each period as a run of its own, under the plan that it then had, for the same picture."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from figures.job_map import job_map
+from scenarios.questions.dry_run import finer
+from streamtwin.tables.job_maps import drawn
+from streamtwin.tables.tables import number, seconds
+from streamtwin.tables.timelines import in_words
+from twin.deployment import Deployment
+from twin.engine.measure.meters import Row
+from twin.errors import BadInput
+from twin.plan import Location
+from twin.run import Run, host_totals, operator_totals
+from twin.scenario import Scenario
+from twin.simulation import simulate
+
+MOMENTS = 120
+"""About so many in a film, unless a policy sees the periods."""
+
+
+def filmed(scenario: Scenario) -> Run:
+    """The same run in short periods, so that what happens can be watched; in its own where a policy decides by them."""
+    if scenario.policy is not None:
+        return simulate(scenario)
+    run = scenario.run
+    return simulate(
+        scenario.with_run(period_s=min(run.period_s, max(run.horizon_s / MOMENTS, finer(scenario).run.period_s)))
+    )
+
+
+@dataclass(frozen=True)
+class Film:
+    """The periods of a run in order. most: the longest queue of any operator on a host."""
+
+    job: Deployment
+    run: Run
+    ends_s: tuple[float, ...]
+    rows: Mapping[str, Mapping[int, list[Row]]]
+    most: float
+
+    @classmethod
+    def of(cls, job: Deployment, run: Run) -> Film:
+        """The film of a run."""
+        rows: dict[str, dict[int, list[Row]]] = {}
+        tables = {"operators": run.operator_rows, "hosts": run.host_rows, "subtasks": run.subtask_rows}
+        for name, table in tables.items():
+            rows[name] = defaultdict(list)
+            for row in table:
+                rows[name][row["period"]].append(row)
+        ends = {row["period"]: row["end_s"] for row in run.operator_rows}
+        queues = [value for period in rows["subtasks"] for value in _queues(rows["subtasks"][period]).values()]
+        return cls(job, run, tuple(ends[each] for each in sorted(ends)), rows, max(queues, default=0.0) or 1.0)
+
+    def picture(self, number_: int) -> tuple[str, str]:
+        """The job in one period, and what happens in it, in words. Raises IndexError beyond the last."""
+        period = sorted({*self.rows["operators"]})[number_]
+        operators, subtasks = self.rows["operators"][period], self.rows["subtasks"].get(period, [])
+        start_s, end_s = operators[0]["start_s"], operators[0]["end_s"]
+        moment = replace(
+            self.run,
+            operators=operator_totals(operators, 0.0, subtasks),
+            hosts=host_totals(self.rows["hosts"][period], 0.0),
+        )
+        waiting = _queues(subtasks)
+        shares = {place: value / self.most for place, value in waiting.items()}
+        picture = drawn(self._job_then(subtasks, end_s), moment, shares, free_apart=True).picture
+        down = {row["component"]: row for row in self.run.event_rows if _fails(row, end_s)}
+        lanes = [lane._replace(down=lane.name.partition("/")[0] in down) for lane in picture.lanes]
+        return job_map(picture._replace(lanes=lanes)), self._words(start_s, end_s, waiting)
+
+    def _words(self, start_s: float, end_s: float, waiting: Mapping[tuple[str, str], float]) -> str:
+        going = [row for row in self.run.event_rows if row["at_s"] < end_s and (row["end_s"] or row["at_s"]) >= start_s]
+        longest = max(waiting, key=lambda place: waiting[place], default=None)
+        queue = ""
+        if longest is not None and waiting[longest] >= 1.0:
+            queue = f"; {number(waiting[longest])} records wait for {longest[0]} on {longest[1]}"
+        return f"{seconds(start_s)} to {seconds(end_s)}{queue}{''.join(f'; {in_words(row)}' for row in going[:3])}"
+
+    def _job_then(self, subtasks: list[Row], end_s: float) -> Deployment:
+        """The job under the plan at the end of a period, by where its subtasks then were."""
+        places: dict[str, list[str]] = {}
+        for row in subtasks:
+            if row["end_s"] >= end_s:
+                places.setdefault(row["operator"], []).append(str(Location(row["host"], row["socket"])))
+        placement: dict[str, Any] = {**self.job.plan.placement, **{name: tuple(each) for name, each in places.items()}}
+        if placement == dict(self.job.plan.placement):
+            return self.job
+        try:
+            return self.job.with_plan(self.job.plan.model_copy(update={"placement": placement, "key_groups": {}}))
+        except BadInput:  # in the middle of a change two ends of a stream may not fit
+            return self.job
+
+
+def _queues(subtasks: list[Row]) -> dict[tuple[str, str], float]:
+    """Records that wait at the end of a period, by operator and host; of sources, those at the broker."""
+    found: dict[tuple[str, str], float] = defaultdict(float)
+    for row in subtasks:
+        found[row["operator"], row["host"]] += row["queueLength"] if row["backlog"] is None else row["backlog"]
+    return found
+
+
+def _fails(row: Row, at_s: float) -> bool:
+    until_s = row["end_s"]
+    return row["kind"] == "failure" and row["at_s"] < at_s and (until_s is None or at_s <= until_s)

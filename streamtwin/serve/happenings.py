@@ -1,0 +1,86 @@
+"""What somebody does to the job on the page beside turning knobs: moves of operators, and events at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from scenarios.files.yaml_text import parse_text
+from scenarios.questions.change_options import ChangeOptions, planned
+from streamtwin.serve.controls import plan_option
+from streamtwin.serve.inquiry import EVENT, SET, Alteration
+from streamtwin.serve.options import flow
+from twin.errors import BadInput, suggest
+from twin.plan import Location
+from twin.quantities import number
+from twin.scenario import Scenario
+
+FIELDS: Mapping[str, Sequence[str]] = {
+    "failure": ("at_s", "host", "recover_after_s", "lost"),
+    "link-degradation": ("at_s", "host", "link", "latency_factor", "bandwidth_factor", "duration_s"),
+    "slow-down": ("at_s", "host", "factor", "duration_s"),
+    "rate-change": ("at_s", "source", "factor"),
+    "scale": ("at_s", "operator", "replicas"),
+}
+"""The fields of the form of each kind of event."""
+
+
+def moved(now: Scenario, operators: Sequence[str], start: str, end: str) -> Alteration:
+    """Replicas of these operators that are at a place get another one. start: empty: all replicas.
+
+    Raises BadInput for an unknown place, and for operators that are not there.
+    """
+    hosts = {host.name: host for host in now.cluster.hosts}
+    to = _location(end)
+    if to.host not in hosts:
+        raise BadInput(f"move to {end}: unknown host; {suggest(to.host, hosts)}")
+    placement = dict(now.plan.placement)
+    for name in operators:
+        if name not in placement:
+            raise BadInput(f"move {name}: unknown operator; {suggest(name, placement)}")
+        origin = _location(start) if start else None
+        places = now.plan.locations(name)
+        placement[name] = tuple(str(to) if origin in (None, place) else str(place) for place in places)
+    if placement == dict(now.plan.placement):
+        raise BadInput(f"move to {end}: it is there already")
+    plan = now.plan.model_copy(update={"placement": placement})
+    return Alteration(SET, plan_option(now, now.with_plan(plan)))
+
+
+def happening(now: Scenario, kind: str, fields: Mapping[str, str]) -> Alteration:
+    """An event from the fields of its form; empty ones are left out. Raises BadInput for a kind that has no form."""
+    if kind not in FIELDS:
+        raise BadInput(f"event {kind!r}: {suggest(kind, FIELDS)}")
+    filled = {name: fields[name].strip() for name in FIELDS[kind] if fields.get(name, "").strip()}
+    if kind == "scale":
+        at_s = _seconds(filled.get("at_s", ""))
+        rescale = f"{filled.get('operator', '')}={filled.get('replicas', '')}"
+        event = planned(now, ChangeOptions(rescale=[rescale], at_s=at_s)).scenario.events[-1]
+        return Alteration(EVENT, _written(event.model_dump(mode="json", exclude_none=True)))
+    read = {name: parse_text(value, f"{kind}: {name}") for name, value in filled.items()}
+    return Alteration(EVENT, _written({"kind": kind, **read}))
+
+
+def cancelled(now: Scenario, at: int) -> Alteration:
+    """Without one of the events of the scenario's file, by number."""
+    if not 0 <= at < len(now.events):
+        raise BadInput(f"there is no event {at + 1}; there are {len(now.events)}")
+    left = [each.model_dump(mode="json", exclude_none=True) for number_, each in enumerate(now.events) if number_ != at]
+    return Alteration(SET, f"events={flow(left)}")
+
+
+def _written(event: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}: {flow(value)}" for name, value in event.items())
+
+
+def _location(text: str) -> Location:
+    try:
+        return Location.parse(text)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
+def _seconds(text: str) -> float:
+    try:
+        return number(text, "_s")
+    except ValueError:
+        raise BadInput(f"at_s: {text!r} is no time; write seconds, or a unit as in 2min") from None

@@ -1,0 +1,129 @@
+"""All jobs of a server: their desks, the long questions about them, and the pages that listen."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+from starlette.exceptions import HTTPException
+
+from streamtwin.serve.controls import plan_option
+from streamtwin.serve.desk import Desk
+from streamtwin.serve.inquiry import Inquiry, Shelf
+from streamtwin.serve.jobs import Jobs
+from streamtwin.serve.work import LongQuestion, shown, words
+from streamtwin.serve.workers import Workers
+from twin.errors import BadInput
+from twin.plan import ExecutionPlan
+from twin.spec import parse
+
+MOST_WORKS, MOST_LISTENERS = 2, 200
+
+
+PING_S = 15.0
+
+
+class Hub:
+    """All jobs, their desks, and who listens."""
+
+    def __init__(self, jobs: Jobs, state: Path, count: int) -> None:
+        self.jobs, self.shelf = jobs, Shelf(state, jobs.called)
+        self.workers = Workers(count, self.tell)
+        self.desks: dict[str, Desk] = {}
+        self.works: dict[str, LongQuestion] = {}
+        self.listeners: set[asyncio.Queue[str]] = set()
+        self.closing = asyncio.Event()
+        self._stages: dict[str, str] = {}
+        self._going: set[asyncio.Task[None]] = set()
+
+    def desk(self, name: str) -> tuple[Desk, Inquiry]:
+        """Of one job. Raises HTTPException (404) for any other name."""
+        if name not in self.jobs.called:
+            raise HTTPException(404, f"there is no scenario {name!r} here")
+        inquiry = self.shelf.get(name)
+        if name not in self.desks:
+            self.desks[name] = Desk(name, self.workers)
+            self.desks[name].turn_to(inquiry)
+        return self.desks[name], inquiry
+
+    def put(self, name: str, inquiry: Inquiry) -> None:
+        """From now on this is asked of the job."""
+        self.shelf.put(name, inquiry)
+        self.desk(name)[0].turn_to(inquiry)
+        self.tell()
+
+    def tell(self) -> None:
+        """Tells all listeners of jobs that have something new."""
+        for name, desk in self.desks.items():
+            stage = f"{desk.stage()} {len(self.works[name].lines) if name in self.works else ''} {name in self.works}"
+            if name in self.works:
+                stage += self.works[name].lines[-1] if self.works[name].lines else ""
+            if self._stages.get(name) != stage:
+                self._stages[name] = stage
+                for each in self.listeners:
+                    if each.qsize() < MOST_LISTENERS:
+                        each.put_nowait(name)
+
+    def ask(self, name: str, question: str, fields: Mapping[str, str]) -> None:
+        """Begins a long question. Raises BadInput if too many are being answered."""
+        desk, inquiry = self.desk(name)
+        if desk.asked is None:
+            raise BadInput(desk.wrong)
+        if name in self.works:
+            raise BadInput("a question about this job is being answered; stop it, or wait for it")
+        if len(self.works) >= MOST_WORKS:
+            raise BadInput(
+                f"{MOST_WORKS} long questions are being answered, on {', '.join(self.works)}; stop one, or wait"
+            )
+        work = self.works[name] = LongQuestion(question, words(inquiry, question, fields), desk.asked.key)
+        going = asyncio.get_running_loop().create_task(self._answer(name, work))
+        self._going.add(going)
+        going.add_done_callback(self._going.discard)
+
+    async def _answer(self, name: str, work: LongQuestion) -> None:
+        try:
+            answered = await work.answer(self.tell)
+        finally:
+            del self.works[name]
+        if answered["document"] and work.question == "optimize":
+            answered["plan"] = self._plan(name, work, answered["document"])
+        self.put(name, self.shelf.get(name).answered(answered))
+
+    def _plan(self, name: str, work: LongQuestion, document: str) -> str:
+        """The text that takes the plan found; empty if it is the given one, or was asked of an earlier state."""
+        asked = self.desk(name)[0].asked
+        plan = shown("optimize", document).plan
+        if asked is None or asked.key != work.of:
+            return ""
+        found = asked.now.with_plan(parse(ExecutionPlan, plan))
+        return "" if found.plan == asked.now.plan else plan_option(asked.now, found)
+
+    def hush(self) -> None:
+        """Ends the streams to all listeners, which would keep the server waiting."""
+        self.closing.set()
+        for each in self.listeners:
+            each.put_nowait("")
+
+    def close(self) -> None:
+        """Ends all that was started."""
+        for work in self.works.values():
+            work.kill()
+        self.workers.close()
+
+
+async def stream(hub: Hub) -> AsyncIterator[str]:
+    """Names of jobs as they have something new. It begins at once, so that a page knows that it is heard."""
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    hub.listeners.add(heard)
+    try:
+        yield "retry: 1000\n\n"
+        while not hub.closing.is_set():
+            try:
+                name = await asyncio.wait_for(heard.get(), PING_S)
+                yield f"data: {json.dumps(name)}\n\n"
+            except TimeoutError:
+                yield ": still here\n\n"
+    finally:
+        hub.listeners.discard(heard)

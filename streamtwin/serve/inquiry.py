@@ -1,0 +1,174 @@
+"""What is asked of a job: the scenario as given, and a list of changes, each of them an option of the command line.
+
+So the page cannot ask what the command cannot, and the command that gives the same answer is written down from here.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+from scenarios.files import registry, scenario_file
+from scenarios.files.overrides import set_values
+from scenarios.questions.alterations import with_all_events
+from streamtwin.serve.options import flow
+from twin.atomic import write_text
+from twin.errors import BadInput
+from twin.scenario import Scenario
+
+SET, EVENT = "--set", "--event"
+MOST_CHANGES, MOST_TEXT = 200, 100_000
+"""Of one job, and characters of one change."""
+PAIRS = 5
+
+
+class Alteration(NamedTuple):
+    """An option, as `--set` and its text. stroke: changes of one stroke of a slider take each other's place."""
+
+    flag: str
+    text: str
+    stroke: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """name: the scenario, as commands call it. against: what it is compared with. version: another one after each
+    change, however often the server was started. answer: the last long question, its options and its document."""
+
+    name: str
+    changes: tuple[Alteration, ...] = ()
+    against: Literal["before", "given"] = "before"
+    version: int = 0
+    answer: Mapping[str, Any] | None = field(default=None, hash=False)
+
+    def options(self, changes: Sequence[Alteration] | None = None) -> list[str]:
+        """The options of the command line, in its order: values first, then events."""
+        listed = self.changes if changes is None else changes
+        ordered = [each for flag in (SET, EVENT) for each in listed if each.flag == flag]
+        return [word for each in ordered for word in (each.flag, each.text)]
+
+    def scenario(self, changes: Sequence[Alteration] | None = None) -> Scenario:
+        """The scenario with the changes. Raises BadInput if they do not fit it (any more)."""
+        listed = self.changes if changes is None else changes
+        values = set_values(given(self.name), [each.text for each in listed if each.flag == SET])
+        return with_all_events(values, [each.text for each in listed if each.flag == EVENT])
+
+    def changed(self, change: Alteration) -> Self:
+        """With one more change, checked. One of the same stroke is replaced. Raises BadInput if it does not fit."""
+        before = self.changes
+        if before and change.stroke and before[-1].stroke == change.stroke:
+            before = before[:-1]
+        if len(before) >= MOST_CHANGES:
+            raise BadInput(
+                f"{len(before)} changes are the most; undo some, or save the scenario and go on from the file"
+            )
+        if len(change.text) > MOST_TEXT:
+            raise BadInput(f"a change of {len(change.text):,} characters; {MOST_TEXT:,} are the most")
+        after = (*before, change)
+        self.scenario(after)
+        return self._next(changes=after)
+
+    def dropped(self, at: int) -> Self:
+        """Without one of the changes, by number; -1: the last. Raises BadInput if the others do not fit without it."""
+        if not -len(self.changes) <= at < len(self.changes):
+            raise BadInput(f"there is no change {at + 1} to undo; there are {len(self.changes)}")
+        kept = tuple(each for number, each in enumerate(self.changes) if number != at % len(self.changes))
+        if kept and at not in (-1, len(self.changes) - 1):
+            self.scenario(kept)
+        return self._next(changes=kept)
+
+    def compared_with(self, against: str) -> Self:
+        """The same beside the run before, or beside the scenario as given."""
+        if against not in ("before", "given"):
+            raise BadInput(f"against {against!r}: either before or given")
+        return self._next(against=against)
+
+    def answered(self, answer: Mapping[str, Any] | None) -> Self:
+        """With the answer to a long question."""
+        return self._next(answer=answer)
+
+    @property
+    def earlier(self) -> tuple[Alteration, ...]:
+        """The changes of what it is compared with."""
+        return () if self.against == "given" else self.changes[:-1]
+
+    def _next(self, **parts: Any) -> Self:
+        return replace(self, version=self.version + 1, **parts)
+
+    def run_command(self) -> str:
+        """The command that prints the numbers of the page's run."""
+        return command("run", self.name, *self.options())
+
+    def compare_command(self) -> str:
+        """The command that gives the page's comparison; empty if the two differ in several changes at once."""
+        if len(self.changes) - len(self.earlier) != 1:
+            return ""
+        last, before = self.changes[-1], self.earlier
+        values = [each for each in before if each.flag == SET]
+        words = self.options(values)
+        if len(values) < len(before) or (last.flag == SET and any(each.flag == EVENT for each in before)):
+            events = [each.model_dump(mode="json", exclude_none=True) for each in self.scenario(before).events]
+            words += [SET, f"events={flow(events)}"]
+        vary = "--vary" if last.flag == SET else EVENT
+        return command("whatif", self.name, *words, vary, last.text, "--replications", str(PAIRS))
+
+
+def command(*words: str) -> str:
+    """A command line, quoted for a shell."""
+    return shlex.join(["twin", *words])
+
+
+def given(name: str) -> Scenario:
+    """The scenario as its file says now. Raises BadInput."""
+    path = registry.find(name)
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}; check the path") from None
+    return _given(name, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=64)
+def _given(name: str, _modified_ns: int, _bytes: int) -> Scenario:
+    return scenario_file.load(name)
+
+
+class Shelf:
+    """The jobs that may be asked about, by their names on the page, and where what was asked is kept."""
+
+    def __init__(self, folder: Path, jobs: Mapping[str, str]) -> None:
+        """folder: of the state. jobs: as commands call each, by the name on the page."""
+        self.folder, self.jobs = folder, jobs
+        self._open: dict[str, Inquiry] = {}
+
+    def get(self, name: str) -> Inquiry:
+        """The inquiry of a job; as given if nothing was asked. Raises KeyError for what is no job of these."""
+        if name not in self._open:
+            self._open[name] = self._read(name, self.jobs[name])
+        return self._open[name]
+
+    def put(self, name: str, inquiry: Inquiry) -> None:
+        """Kept; it is in the file when this returns."""
+        self._open[name] = inquiry
+        kept = {key: value for key, value in asdict(inquiry).items() if key != "name"}
+        write_text(self._file(name), json.dumps(kept, indent=1))
+
+    def _file(self, name: str) -> Path:
+        plain = "".join(each if each.isalnum() or each in "-_." else "_" for each in name)[:60]
+        return self.folder / f"{plain}-{sha256(self.jobs[name].encode()).hexdigest()[:8]}.json"
+
+    def _read(self, name: str, called: str) -> Inquiry:
+        try:
+            kept = json.loads(self._file(name).read_text(encoding="utf-8"))
+            changes = tuple(Alteration(*each) for each in kept["changes"])
+            return Inquiry(called, changes, kept["against"], int(kept["version"]), kept["answer"])
+        except FileNotFoundError:
+            return Inquiry(called)
+        except (OSError, ValueError, LookupError, TypeError):
+            raise BadInput(f"{self._file(name)} does not hold changes of a scenario; remove it") from None

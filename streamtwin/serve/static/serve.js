@@ -1,0 +1,269 @@
+// The page's own part: sends what a person does, shows what the server says, plays the run. All numbers and drawings
+// come from the server; what was changed is kept there, so a reload or another tab loses nothing.
+
+const job = document.body.dataset.job;
+const at = id => document.getElementById(id);
+const base = `/job/${encodeURIComponent(job)}`;
+history.replaceState(null, "", location.pathname); // the token is in a cookie now
+
+// what the server says -----------------------------------------------------------------------------------------------
+
+const shown = new Map();
+let film = { of: "", ends_s: [] }, asking = false, again = false, stroke = "", heard = true;
+
+function replace(region, html) {
+  const opened = new Map([...region.querySelectorAll("details")].map(each => [title(each), each.open]));
+  const written = new Map([...region.querySelectorAll("form [name]")].map(each => [key(each), each]));
+  const focus = region.contains(document.activeElement) ? document.activeElement.id : "";
+  region.innerHTML = html;
+  for (const each of region.querySelectorAll("details")) {
+    if (opened.has(title(each))) each.open = opened.get(title(each));
+  }
+  for (const each of region.querySelectorAll("form [name]")) {
+    const old = written.get(key(each));
+    if (old && each.type === "checkbox") each.checked = old.checked;
+    else if (old && each.type !== "hidden" && (each.tagName !== "SELECT" || [...each.options].some(o => o.value === old.value))) each.value = old.value;
+  }
+  if (focus && at(focus)) at(focus).focus();
+}
+const title = details => details.querySelector("summary").textContent;
+const key = field => [...field.form.querySelectorAll("[type=hidden]")].map(each => each.value).join() + field.form.dataset.act + field.name;
+
+function show(regions) {
+  const next = JSON.parse(regions.film || "{}");
+  if (next.of !== film.of) entire();
+  film = { ends_s: [], ...next };
+  at("moment").max = Math.max(0, film.ends_s.length - 1);
+  at("moment").disabled = at("play").disabled = !film.ends_s.length;
+  for (const [id, html] of Object.entries(regions)) {
+    const region = at(id);
+    if (!region || shown.get(id) === html || (id === "controls" && stroke)) continue;
+    shown.set(id, html);
+    if (id === "map" && moment !== null) continue;
+    replace(region, html);
+  }
+  cursor();
+}
+
+async function refresh() {
+  if (asking) { again = true; return; }
+  asking = true;
+  try {
+    do {
+      again = false;
+      const answer = await fetch(`${base}/view`);
+      if (!answer.ok) throw new Error(await answer.text());
+      const found = await answer.json();
+      show(found.regions);
+      connected(true);
+      say(found.working ? "working …" : found.done < found.of ? `run ${found.done} of ${found.of} …` : "up to date");
+      document.body.dataset.version = found.version;
+      document.body.dataset.done = found.done === found.of;
+    } while (again);
+  } catch (error) {
+    connected(false);
+  } finally {
+    asking = false;
+  }
+}
+
+function say(words) { at("state").textContent = words; }
+
+function connected(yes) {
+  if (!yes) {
+    say("no connection; trying again …");
+    setTimeout(refresh, 1000);
+  }
+  heard = yes;
+  document.body.classList.toggle("lost", !yes);
+}
+
+// One tab listens for all: a browser keeps few connections to a server open.
+const channel = new BroadcastChannel("twin serve");
+const news = name => { if (name === job) refresh(); };
+channel.onmessage = message => news(message.data);
+function listen() {
+  const source = new EventSource("/events");
+  const pass = name => { channel.postMessage(name); news(name); };
+  source.onmessage = message => pass(JSON.parse(message.data));
+  source.onopen = () => { if (!heard && job) refresh(); };
+  source.onerror = () => { if (job) connected(false); };
+  return new Promise(() => {});
+}
+if (navigator.locks) navigator.locks.request("twin serve", listen); else listen();
+
+// what a person does -------------------------------------------------------------------------------------------------
+
+async function act(asked) {
+  try {
+    const answer = await fetch(`${base}/act`, {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(asked),
+    });
+    const found = answer.headers.get("content-type").startsWith("application/json") ? await answer.json() : { wrong: await answer.text() };
+    at("wrong").textContent = found.wrong || "";
+    at("wrong").classList.toggle("said", !found.wrong && Boolean(found.said));
+    if (found.said) at("wrong").textContent = found.said;
+    if (found.wrong) { shown.delete("controls"); at("wrong").scrollIntoView({ block: "nearest" }); }
+  } catch (error) {
+    at("wrong").textContent = "This did not reach the server; is twin serve still running?";
+    connected(false);
+  }
+  await refresh();
+}
+
+function valueOf(slider) {
+  const low = Number(slider.dataset.low), high = Number(slider.dataset.high), share = slider.value / slider.max;
+  if (slider.dataset.whole) return String(Math.round(low + share * (high - low)));
+  const value = slider.dataset.log ? low * Math.pow(high / low, share) : low + share * (high - low);
+  return String(Number(value.toPrecision(3)));
+}
+
+let later = 0;
+function turn(slider, now) {
+  const value = valueOf(slider);
+  slider.parentElement.querySelector("input[type=text]").value = value;
+  slider.setAttribute("aria-valuetext", value);
+  clearTimeout(later);
+  stroke = stroke || Math.random().toString(36).slice(2);
+  const send = { act: "knob", control: slider.dataset.control, value, stroke };
+  if (now) { stroke = ""; act(send); } else later = setTimeout(() => act(send), 120);
+}
+
+document.addEventListener("input", event => {
+  if (event.target.matches("[type=range][data-control]")) turn(event.target, false);
+  if (event.target === at("moment")) { stop(); see(Number(event.target.value)); }
+});
+document.addEventListener("change", event => {
+  const it = event.target;
+  if (it.matches("[type=range][data-control]")) turn(it, true);
+  else if (it.matches("[data-control]")) act({ act: "knob", control: it.dataset.control, value: it.value });
+  else if (it.id === "jobs") location.href = `/job/${encodeURIComponent(it.value)}`;
+  else if (it.matches("select[data-act]")) act({ act: it.dataset.act, value: it.value });
+});
+document.addEventListener("submit", event => {
+  event.preventDefault();
+  const form = event.target;
+  act({ act: form.dataset.act, ...Object.fromEntries(new FormData(form)) });
+  if (form.dataset.act === "set") form.reset();
+});
+document.addEventListener("click", async event => {
+  const button = event.target.closest("button");
+  if (!button) return;
+  if (button.id === "play") return timer ? stop() : play();
+  if (button.id === "entire") return entire(true);
+  if (button.dataset.copy) {
+    event.preventDefault();
+    const said = button.textContent;
+    try { await navigator.clipboard.writeText(button.dataset.copy); button.textContent = "Copied"; }
+    catch (error) { button.closest("details").open = true; }
+    setTimeout(() => { button.textContent = said; }, 1200);
+  } else if (button.type === "button" && button.dataset.act) {
+    act({ act: button.dataset.act, ...(button.dataset.at ? { at: button.dataset.at } : {}) });
+  }
+});
+document.addEventListener("keydown", event => {
+  const writing = event.target.matches("input:not([type=range]), textarea");
+  if ((event.ctrlKey || event.metaKey) && event.key === "z" && !writing) { event.preventDefault(); at("undo")?.click(); }
+});
+
+// dragging an operator to another host -------------------------------------------------------------------------------
+
+let drag = null;
+const laneAt = (x, y) => document.elementsFromPoint(x, y).map(each => each.closest("[data-lane]")).find(Boolean);
+document.addEventListener("pointerdown", event => {
+  const box = event.target.closest("#map [data-box]");
+  if (!box || event.pointerType === "touch" || event.button) return;
+  event.preventDefault();
+  drag = { box, x: event.clientX, y: event.clientY, scale: box.ownerSVGElement.getScreenCTM().a };
+});
+document.addEventListener("pointermove", event => {
+  if (!drag) return;
+  const by = [(event.clientX - drag.x) / drag.scale, (event.clientY - drag.y) / drag.scale];
+  drag.box.setAttribute("transform", `translate(${by})`);
+  for (const each of document.querySelectorAll("#map .over")) each.classList.remove("over");
+  laneAt(event.clientX, event.clientY)?.classList.add("over");
+});
+document.addEventListener("pointerup", event => {
+  if (!drag) return;
+  const { box } = drag, lane = laneAt(event.clientX, event.clientY)?.dataset.lane;
+  drag = null;
+  box.removeAttribute("transform");
+  for (const each of document.querySelectorAll("#map .over")) each.classList.remove("over");
+  if (lane && lane !== box.dataset.in) act({ act: "move", operators: box.dataset.box, start: box.dataset.in, end: lane });
+});
+
+// playing the run ----------------------------------------------------------------------------------------------------
+
+const AHEAD = 6, STEP_MS = 100;
+let moment = null, timer = 0;
+const pictures = new Map();
+
+function picture(number) {
+  const name = `${film.of}/${number}`;
+  if (!pictures.has(name)) {
+    if (pictures.size > 400) pictures.clear();
+    const found = fetch(`${base}/moment/${number}?of=${encodeURIComponent(film.of)}`).then(answer => {
+      if (!answer.ok) throw new Error(answer.statusText);
+      return answer.json();
+    });
+    found.catch(() => pictures.delete(name));
+    pictures.set(name, found);
+  }
+  return pictures.get(name);
+}
+
+async function see(number) {
+  moment = number;
+  at("moment").value = number;
+  try {
+    const found = await picture(number);
+    if (moment !== number) return;
+    at("map").innerHTML = found.picture;
+    at("moment-told").textContent = found.told;
+    at("moment").setAttribute("aria-valuetext", found.told);
+    for (const each of document.querySelectorAll("input.moment")) each.value = Number(film.ends_s[number].toPrecision(4));
+    cursor();
+    for (let next = number + 1; next <= number + AHEAD && next < film.ends_s.length; next++) picture(next).catch(() => {});
+  } catch (error) {
+    entire(true);
+  }
+}
+
+function cursor() {
+  for (const each of document.querySelectorAll("#lines line.now")) each.remove();
+  if (moment === null || !film.ends_s.length) return;
+  const x = film.left + film.wide * Math.min(1, film.ends_s[moment] / film.end_s);
+  for (const svg of document.querySelectorAll("#lines svg")) {
+    const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
+    for (const [name, value] of Object.entries({ class: "now", x1: x, x2: x, y1: 20, y2: svg.viewBox.baseVal.height - 20 })) line.setAttribute(name, value);
+    svg.append(line);
+  }
+}
+
+function entire(back) {
+  stop();
+  moment = null;
+  at("moment-told").textContent = "the means of the whole run";
+  at("moment").value = 0;
+  if (back && shown.has("map")) at("map").innerHTML = shown.get("map");
+  cursor();
+}
+
+function play() {
+  const first = moment === null || moment >= film.ends_s.length - 1 ? 0 : moment;
+  at("play").textContent = "❚❚ Pause";
+  let number = first;
+  timer = setInterval(async () => {
+    if (number >= film.ends_s.length) return stop();
+    await see(number);
+    number += 1;
+  }, STEP_MS);
+}
+
+function stop() {
+  clearInterval(timer);
+  timer = 0;
+  if (at("play")) at("play").textContent = "▶ Play";
+}
+
+if (job) refresh();

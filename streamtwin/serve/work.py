@@ -1,0 +1,169 @@
+"""Long questions: the command itself, in a process of its own, so that its numbers are the command's.
+
+What it says on the way is shown, and it can be stopped as by Ctrl-C: a search for a plan then gives its best.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+from optimizers.objectives import OBJECTIVES
+from optimizers.policies.registry import POLICIES
+from optimizers.registry import OPTIMIZERS
+from scenarios.files.documents import read
+from scenarios.planning.planner import PlanChosen
+from streamtwin.answers.presentation import Presentation
+from streamtwin.answers.registry import ANSWERS
+from streamtwin.house import ROOT
+from streamtwin.serve.inquiry import Inquiry, command
+from streamtwin.tables.chosen_plan import quantity
+from streamtwin.tables.tables import of_rows, places
+from twin.errors import BadInput, suggest
+from twin.scenario import Scenario
+
+MOST_LINES, MOST_FIELD = 8, 500
+LIMIT_S = 1800.0
+NAMED: Mapping[str, Mapping[str, Collection[str]]] = {
+    "optimize": {"objective": (*OBJECTIVES,), "optimizer": OPTIMIZERS},
+    "compare-policies": {"policies": ("none", *POLICIES)},
+}
+"""Fields that take only these, by question: others would be files of the machine, and some of those are run."""
+FLAGS: Mapping[str, Mapping[str, str]] = {
+    "capacity": {"find-max": "--find-max", "find-min": "--find-min", "while": "--while"},
+    "optimize": {"objective": "--objective", "optimizer": "--optimizer", "head-hub": "--head-hub"},
+    "compare-policies": {"policies": "--policies", "slo": "--slo"},
+    "dry-run": {
+        **{name: f"--{name}" for name in ("fail", "rescale", "migrate", "at", "recover-after", "lost")},
+    },
+}
+"""The options that each question has on the page."""
+
+
+def words(inquiry: Inquiry, question: str, fields: Mapping[str, str]) -> list[str]:
+    """The command's words after `twin`. Fields that are empty are left out. Raises BadInput for an unknown question or
+    name."""
+    if question not in FLAGS:
+        raise BadInput(f"question {question!r}: {suggest(question, FLAGS)}")
+    found = [question, inquiry.name, *inquiry.options()]
+    for name, flag in FLAGS[question].items():
+        value = fields.get(name, "").strip()
+        if len(value) > MOST_FIELD:
+            raise BadInput(f"{flag}: {len(value)} characters; {MOST_FIELD} are the most")
+        known = NAMED.get(question, {}).get(name, ())
+        for each in value.split(",") if value and known else ():
+            if each.strip() not in known:
+                raise BadInput(f"{flag} {each.strip()}: {suggest(each.strip(), known)}")
+        if value:
+            found += [f"{flag}={value}"]
+    return found
+
+
+class LongQuestion:
+    """A question that is being answered. lines: what it has said last."""
+
+    def __init__(self, question: str, asked: list[str], of: str) -> None:
+        self.question, self.asked, self.of = question, asked, of
+        self.lines: deque[str] = deque(maxlen=MOST_LINES)
+        self.began_s = time.monotonic()
+        self.stopping = False
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def command(self) -> str:
+        """As a shell takes it."""
+        return command(*self.asked)
+
+    async def answer(self, told: Callable[[], None]) -> dict[str, Any]:
+        """What is kept of the answer. told: called when it has said something."""
+        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "streamtwin", *self.asked, "--json",
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            start_new_session=True, env={**os.environ, "PYTHONPATH": path}, preexec_fn=_hears_ctrl_c,
+        )  # fmt: skip
+        late = asyncio.get_running_loop().call_later(LIMIT_S, self.stop)
+        try:
+            document, _ = await asyncio.gather(self._process.stdout.read(), self._listen(told))  # type: ignore[union-attr]
+            status = await self._process.wait()
+        finally:
+            late.cancel()
+            self.kill()
+        last = self.lines[-1].removeprefix("twin: ") if self.lines else ""
+        kept: dict[str, Any] = {"question": self.question, "command": self.command, "of": self.of, "plan": ""}
+        kept |= {"took_s": time.monotonic() - self.began_s, "refused": "" if document else last or f"status {status}"}
+        return {**kept, "document": document.decode(), "interrupted": status != 0}
+
+    async def _listen(self, told: Callable[[], None]) -> None:
+        assert self._process is not None and self._process.stderr is not None
+        while line := await self._process.stderr.readline():
+            self.lines.append(line.decode(errors="replace").rstrip()[:400])
+            told()
+
+    def stop(self) -> None:
+        """As Ctrl-C does; the second time at once."""
+        if self._process is not None and self._process.returncode is None:
+            os.killpg(self._process.pid, signal.SIGKILL if self.stopping else signal.SIGINT)
+        self.stopping = True
+
+    def kill(self) -> None:
+        """At once, with all that it has started."""
+        if self._process is not None and self._process.returncode is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def _hears_ctrl_c() -> None:
+    """What a shell starts in the background ignores it, and so would this."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class Shown(NamedTuple):
+    """An answer to look at. plan: the text that puts the plan found into the scenario; empty where none was."""
+
+    presentation: Presentation
+    plan: Mapping[str, Any] | None = None
+
+
+def shown(question: str, document: str, now: Scenario | None = None) -> Shown:
+    """The presentation of an answer's document. now: the scenario of which a plan was asked."""
+    if question != "optimize":
+        kind, told = ANSWERS[question]
+        return Shown(told(read(kind, document)))
+    chosen = read(PlanChosen, document)
+    plan: dict[str, Any] = {"placement": dict(chosen.placement), "key_groups": dict(chosen.key_groups)}
+    plan |= {"fused": [list(group) for group in chosen.fused]} if chosen.fused else {}
+    return Shown(_of_plan(chosen, now), plan)
+
+
+def _of_plan(chosen: PlanChosen, now: Scenario | None) -> Presentation:
+    """The plan found beside the given one."""
+    shows = quantity(chosen.objective)
+    found = "keeps up" if chosen.keeps_up else "does not keep up"
+    predicted = "no value" if chosen.predicted is None else shows(chosen.predicted)
+    sentence = f"By {chosen.optimizer}, {chosen.objective} is predicted to be {predicted}, and the job {found}"
+    if chosen.given is not None:
+        given = "no value" if chosen.given.predicted is None else shows(chosen.given.predicted)
+        keeps = "does not keep up" if chosen.given.backpressured or not chosen.given.success else "keeps up"
+        sentence += f"; as it is now, {given}, and it {keeps}"
+    before = {} if now is None else now.plan.model_dump(mode="json")["placement"]
+    rows = [
+        {
+            "operator": name,
+            "before": places(before[name]),
+            "after": places(where),
+            "moves": "moves" * (before[name] != where),
+        }
+        for name, where in chosen.placement.items()
+        if name in before
+    ]
+    columns = {"operator": "operator", "before": "now", "after": f"by {chosen.optimizer}", "moves": ""}
+    claim = f"{chosen.status}: {chosen.evaluations:,} plans estimated by {chosen.cost_model} in {chosen.seconds:.2f} s."
+    notes = [f"The cost model ignores {'; '.join(chosen.blind_to)}."] if chosen.blind_to else []
+    tables = [of_rows("where operators run", columns, rows)] if rows else []
+    return Presentation(heading="A better plan", sentences=[f"{sentence}.", claim], notes=notes, tables=tables)

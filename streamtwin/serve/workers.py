@@ -1,0 +1,183 @@
+"""Processes that make runs for whoever asks: told what is wanted now, they drop what no longer is.
+
+Whoever asks declares all that it wants, in order; what it wanted before and does not now is left out of the queue, and
+a run of it that has gone on for a while is ended with its process. So nobody waits for answers to older questions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import signal
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+from twin.errors import BadInput
+
+PATIENCE_S = 1.0
+"""A run that nobody wants any more is ended if it has gone on for longer; a process takes seconds to start."""
+LIMIT_S = 300.0
+"""A run that takes longer is given up."""
+
+
+class RunTask(NamedTuple):
+    """key: of the result. kind: results of a kind are kept up to a number. rank: smaller ones first."""
+
+    key: str
+    kind: str
+    rank: int
+    call: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+class Made(NamedTuple):
+    """A result, or in words why there is none; and the seconds that it took. wrong: whether it was bad input."""
+
+    result: Any
+    refused: str
+    took_s: float
+
+
+KEPT: Mapping[str, int] = {"run": 48, "film": 16, "outcome": 4000}
+"""Most results of each kind that are remembered."""
+
+
+class Workers:
+    """A number of processes, and what they have made. Use it from one event loop."""
+
+    def __init__(self, count: int, told: Callable[[], None]) -> None:
+        """told: called when something is ready."""
+        self._told, self._threads = told, ThreadPoolExecutor(count)
+        self._idle = [_Worker() for _ in range(count)]
+        self._running: dict[str, tuple[_Worker, float]] = {}
+        self._wanted: dict[str, Sequence[RunTask]] = {}
+        self._made: dict[str, OrderedDict[str, Made]] = {kind: OrderedDict() for kind in KEPT}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def want(self, owner: str, tasks: Sequence[RunTask]) -> None:
+        """From now on this is all that the owner wants."""
+        self._wanted[owner] = tasks
+        self._go_on()
+
+    def made(self, task: RunTask) -> Made | None:
+        """What became of a task; None if it is not done yet."""
+        kept = self._made[task.kind]
+        if task.key in kept:
+            kept.move_to_end(task.key)
+        return kept.get(task.key)
+
+    def running_s(self, task: RunTask) -> float | None:
+        """How long it has been worked on; None if it waits or is done."""
+        found = self._running.get(task.key)
+        return None if found is None else time.monotonic() - found[1]
+
+    def close(self) -> None:
+        """Ends all processes."""
+        self._wanted.clear()
+        for worker in [*self._idle, *(worker for worker, _ in self._running.values())]:
+            worker.end()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _open(self) -> Iterator[RunTask]:
+        """What is still to be done, the most urgent first."""
+        listed = (task for tasks in self._wanted.values() for task in tasks)
+        yield from sorted((task for task in listed if self.made(task) is None), key=lambda task: task.rank)
+
+    def _go_on(self) -> None:
+        wanted = {task.key: task for task in reversed([*self._open()])}
+        for key, (worker, since_s) in self._running.items():
+            if key not in wanted:
+                wait_s = max(0.0, since_s + PATIENCE_S - time.monotonic())
+                asyncio.get_running_loop().call_later(wait_s, self._end_unwanted, key, worker)
+        for task in sorted(wanted.values(), key=lambda task: task.rank):
+            if self._idle and task.key not in self._running:
+                worker = self._idle.pop()
+                self._running[task.key] = worker, time.monotonic()
+                going = asyncio.get_running_loop().create_task(self._run(worker, task))
+                self._tasks.add(going)
+                going.add_done_callback(self._tasks.discard)
+
+    def _end_unwanted(self, key: str, worker: _Worker) -> None:
+        going = self._running.get(key)
+        if going is not None and going[0] is worker and all(task.key != key for task in self._open()):
+            worker.end()
+
+    async def _run(self, worker: _Worker, task: RunTask) -> None:
+        loop, ended = asyncio.get_running_loop(), False
+        began_s = self._running[task.key][1]
+        calling = loop.run_in_executor(self._threads, worker.call, task.call, task.arguments)
+        late = loop.call_later(LIMIT_S, worker.end)
+        try:
+            result, refused = await calling
+            self._keep(task, Made(result, refused, time.monotonic() - began_s))
+        except (EOFError, OSError, BrokenPipeError):  # it was ended, or has crashed
+            ended = True
+            if time.monotonic() - began_s >= LIMIT_S:
+                why = f"the run took more than {LIMIT_S:.0f} s and was given up; lower rates or run.horizon_s"
+                self._keep(task, Made(None, why, LIMIT_S))
+            elif not worker.wanted_end:
+                why = "the process of the run has died, perhaps for want of memory; lower rates or run.horizon_s"
+                self._keep(task, Made(None, why, time.monotonic() - began_s))
+        finally:
+            late.cancel()
+            self._running.pop(task.key, None)
+        if ended:
+            worker = await loop.run_in_executor(None, _Worker)
+        self._idle.append(worker)
+        self._go_on()
+        self._told()
+
+    def _keep(self, task: RunTask, made: Made) -> None:
+        kept = self._made[task.kind]
+        kept[task.key] = made
+        while len(kept) > KEPT[task.kind]:
+            kept.popitem(last=False)
+
+
+class _Worker:
+    """A process that does one thing at a time."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()
+        self.wanted_end = False
+
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, str]:
+        """The result, or why there is none. Raises EOFError or OSError if the process ends before."""
+        self._pipe.send((function, arguments))
+        made: tuple[Any, str] = self._pipe.recv()
+        return made
+
+    def end(self) -> None:
+        """At once."""
+        self.wanted_end = True
+        self._process.kill()
+
+
+def _work(pipe: Connection) -> None:
+    """Until the other end of the pipe is closed. Ctrl-C is for the server, which then ends this."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    from scenarios.files import scenario_file
+    from twin.simulation import simulate
+
+    simulate(
+        scenario_file.load("edge-filter").with_run(horizon_s=1.0, warmup_s=0.0)
+    )  # loads the kernel before the first question
+    while True:
+        try:
+            function, arguments = pipe.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            pipe.send((function(*arguments), ""))
+        except BadInput as error:
+            pipe.send((None, str(error)))
+        except Exception as error:
+            pipe.send((None, f"internal error: {type(error).__name__}: {error}"))

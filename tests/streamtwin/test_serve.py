@@ -1,0 +1,398 @@
+"""`twin serve` without a browser: who gets in, and that the page's numbers are the commands'."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scenarios.files.documents import read
+from scenarios.files.scenario_file import dump, load
+from scenarios.questions.alterations import with_all_events
+from scenarios.questions.capacity import CapacityAnswer
+from streamtwin.answers.registry import ANSWERS
+from streamtwin.serve.controls import controls, turned
+from streamtwin.serve.happenings import happening, moved
+from streamtwin.serve.inquiry import EVENT, SET, Alteration, Inquiry, Shelf
+from streamtwin.serve.options import flow
+from tests.streamtwin.test_cli import ROOT, twin
+from twin.errors import BadInput
+
+JOB = "edge-filter"
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+Answered = tuple[int, str, dict[str, str]]
+
+
+class Served:
+    """A server of its own process, and what pages would send to it."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        command = [sys.executable, "-m", "streamtwin.cli.app", "serve", *arguments, "--json", "--workers", "2"]
+        self.process = subprocess.Popen(
+            command, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True, preexec_fn=_hears_ctrl_c,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.process.communicate()[1]
+        told = json.loads(line)
+        self.address, self.state = told["address"], folder / told["state"]
+        match = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/(\S*)\?token=(\S+)", self.address)
+        assert match
+        self.port, self.token = int(match[1]), match[3]
+        self.host = f"127.0.0.1:{self.port}"
+
+    def send(
+        self, path: str, method: str = "GET", body: str | None = None, **headers: str
+    ) -> tuple[int, str, dict[str, str]]:
+        """Status, body and headers. Without a Cookie of its own it has the token's, and a POST the right Origin."""
+        sent = {"Host": self.host, "Cookie": f"twin-{self.port}={self.token}"}
+        sent |= {"Origin": f"http://{self.host}"} if method == "POST" else {}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request(method, path, body, {name: value for name, value in sent.items() if value})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode(), {k.lower(): v for k, v in answer.getheaders()}
+        finally:
+            connection.close()
+
+    def act(self, job: str = JOB, **asked: str) -> tuple[int, dict[str, Any]]:
+        status, body, _ = self.send(f"/job/{job}/act", "POST", json.dumps(asked))
+        return status, json.loads(body)
+
+    def view(self, job: str = JOB) -> dict[str, Any]:
+        return dict(json.loads(self.send(f"/job/{job}/view")[1]))
+
+    def settled(self, job: str = JOB) -> dict[str, Any]:
+        """The view when all runs are done."""
+        ends_s = time.monotonic() + 60
+        while True:
+            found = self.view(job)
+            if found["done"] == found["of"] and not found["working"]:
+                return found
+            assert time.monotonic() < ends_s, found
+            time.sleep(0.05)
+
+    def document(self, name: str, job: str = JOB) -> dict[str, Any]:
+        return dict(json.loads(self.send(f"/job/{job}/{name}")[1]))
+
+
+def _hears_ctrl_c() -> None:
+    """What a shell starts in the background ignores it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    found = Served(tmp_path_factory.mktemp("serve"), JOB)
+    yield found
+    found.process.kill()
+    found.process.communicate()
+
+
+# who gets in ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        ({"Cookie": ""}, 403),
+        ({"Cookie": "twin-{port}=wrong"}, 403),
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "localhost:{port}"}, 200),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({}, 200),
+    ],
+)
+def test_only_a_page_of_this_server_with_its_token_gets_in(served: Served, sent: dict[str, str], status: int) -> None:
+    headers = {name: value.format(port=served.port) for name, value in sent.items()}
+    found, _, answered = served.send(f"/job/{JOB}", **headers)
+    assert found == status
+    assert "default-src 'self'" in answered["content-security-policy"]
+    assert "unsafe-inline" not in answered["content-security-policy"].replace("style-src-attr 'unsafe-inline'", "")
+
+
+def test_the_token_in_the_address_becomes_a_cookie_that_no_script_and_no_other_site_has(served: Served) -> None:
+    status, _, headers = served.send(f"/job/{JOB}?token={served.token}", Cookie="")
+    assert status == 200
+    cookie = headers["set-cookie"]
+    assert f"twin-{served.port}={served.token}" in cookie and "HttpOnly" in cookie and "SameSite=Strict" in cookie
+    assert served.send(f"/job/{JOB}?token=wrong", Cookie="")[0] == 403
+
+
+def test_an_act_needs_the_right_origin(served: Served) -> None:
+    assert served.send(f"/job/{JOB}/act", "POST", '{"act": "stop"}', Origin="")[0] == 403
+    assert served.send(f"/job/{JOB}/act", "POST", '{"act": "stop"}', Origin="http://evil.example")[0] == 403
+    assert served.send(f"/job/{JOB}/act", "POST", '{"act": "stop"}')[0] == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/job/../../etc/passwd", "/job/%2e%2e%2fetc%2fpasswd", "/static/../app.py", "/static/%2e%2e%2fapp.py",
+     "/job/smart-grid", "/static/page.html", f"/job/{JOB}/moment/-1", f"/job/{JOB}/moment/0?of=another", "/etc/passwd"],
+)  # fmt: skip
+def test_nothing_else_is_served(served: Served, path: str) -> None:
+    assert served.send(path)[0] in (404, 409)
+
+
+def test_large_and_senseless_requests_are_refused(served: Served) -> None:
+    assert served.send(f"/job/{JOB}/act", "POST", "x" * 1_000_001)[0] == 413
+    for body in ("", "[]", "{", '{"act": 1}', "\0", '{"act": "fly"}', '{"act": "undo", "at": "x"}'):
+        status, found, _ = served.send(f"/job/{JOB}/act", "POST", body)
+        assert status in (400, 422), body
+        assert "internal" not in found
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"act": "set", "text": "workload.arrivals.sensors={law: replay, path: /etc/passwd}"},
+        {"act": "set", "text": "run.horizon=60"},
+        {"act": "set", "text": "x" * 200_000},
+        {"act": "knob", "control": "no such", "value": "1"},
+        {"act": "knob", "control": "load", "value": "-1"},
+        {"act": "knob", "control": "load", "value": EVIL},
+        {"act": "event", "kind": "failure", "host": "moon", "at_s": "10"},
+        {"act": "event", "kind": "earthquake"},
+        {"act": "move", "operators": "sensors", "end": "moon"},
+        {"act": "undo", "at": "77"},
+        {"act": "cancel", "at": "77"},
+        {"act": "accept"},
+        {"act": "against", "value": "moon"},
+        {"act": "ask", "question": "rm"},
+        {"act": "ask", "question": "optimize", "optimizer": "evil.py:Evil"},
+        {"act": "save", "file": "../mine.yaml"},
+        {"act": "save", "file": "/tmp/mine.yaml"},
+        {"act": "save", "file": "mine.sh"},
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_said_in_a_line_and_changes_nothing(served: Served, asked: dict[str, str]) -> None:
+    before = served.view()["version"]
+    status, found = served.act(**asked)
+    assert status == 422 and found["wrong"] and "\n" not in found["wrong"]
+    assert "internal" not in found["wrong"]
+    assert served.view()["version"] == before
+
+
+# the numbers ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_numbers_are_those_of_the_commands_and_survive_a_reload(served: Served) -> None:
+    """A rate, replicas, an event, then a move; the commands that the page gives are carried out as a shell would."""
+    for asked in (
+        {"act": "knob", "control": "rate sensors", "value": "1.2k"},
+        {"act": "event", "kind": "slow-down", "host": "edge-1", "at_s": "30", "factor": "2"},
+        {"act": "move", "operators": "filter", "end": "cloud-1"},
+    ):
+        operators = [each.name for each in load(JOB).query.topological]
+        asked = {**asked, "operators": operators[1]} if asked["act"] == "move" else asked
+        hosts = [host.name for host in load(JOB).cluster.hosts]
+        asked = {**asked, "host": hosts[0]} if "host" in asked else asked
+        asked = {**asked, "end": hosts[1]} if "end" in asked else asked
+        assert served.act(**asked)[0] == 200, asked
+    view = served.settled()
+    regions = view["regions"]
+    run, compare = (json.loads(twin(*words, "--json").stdout) for words in _commands(regions["changes"]))
+    shown = served.document("run.json")
+    for document in (run, shown):
+        document.pop("cpu_s")
+    assert shown == run
+    compared = served.document("compared.json")
+    for mine, theirs in zip(compared["variants"], compare["variants"], strict=True):
+        assert mine["metrics"] == theirs["metrics"]
+    assert "runs took" in regions["answer"]
+    assert view["version"] >= 3
+    page = served.send(f"/job/{JOB}")[1]
+    assert regions["changes"] in page and regions["answer"] in page
+
+
+def _commands(changes: str) -> Iterator[list[str]]:
+    import html
+    import shlex
+
+    for words in re.findall(r'data-copy="([^"]*)"', changes):
+        yield shlex.split(html.unescape(words))[1:]
+
+
+def test_every_run_of_a_film_is_the_run_itself(served: Served) -> None:
+    view = served.settled()
+    film = json.loads(view["regions"]["film"])
+    assert len(film["ends_s"]) > 50
+    for number in (0, len(film["ends_s"]) - 1):
+        status, body, _ = served.send(f"/job/{JOB}/moment/{number}?of={film['of']}")
+        assert status == 200
+        assert json.loads(body)["picture"].startswith("<svg")
+    assert served.send(f"/job/{JOB}/moment/{len(film['ends_s'])}?of={film['of']}")[0] == 404
+
+
+def test_capacity_is_the_commands_and_can_be_stopped(served: Served) -> None:
+    while served.act(act="undo")[0] == 200:
+        pass
+    assert served.act(act="ask", question="capacity", **{"find-max": "load", "while": "not backpressured"})[0] == 200
+    assert served.act(act="ask", question="capacity")[0] == 422
+    view = served.settled()
+    told = json.loads(twin("capacity", JOB, "--find-max=load", "--while=not backpressured", "--json").stdout)
+    (kept,) = (json.loads(file.read_text()) for file in served.state.glob("*.json"))
+    assert json.loads(kept["answer"]["document"]) == told
+    assert (
+        escape(ANSWERS["capacity"].told(read(CapacityAnswer, json.dumps(told))).sentences[0]) in view["regions"]["work"]
+    )
+    assert served.act(act="dismiss")[0] == 200
+    assert served.act(act="ask", question="compare-policies", policies="none,ds2")[0] == 200
+    assert served.act(act="stop")[0] == 200
+    assert served.settled()["regions"]["work"]
+
+
+# many at once --------------------------------------------------------------------------------------------------------
+
+
+def test_ten_pages_and_a_hundred_requests_a_second_get_their_own_answers(tmp_path: Path) -> None:
+    """Ten jobs, each with a rate of its own; each page asks for its job again and again while all are changed."""
+    scenario = load(JOB)
+    for number in range(10):
+        (tmp_path / f"job-{number}.yaml").write_text(dump(scenario.model_copy(update={"name": f"job-{number}"})))
+    served = Served(tmp_path, ".")
+    try:
+        before = time.monotonic()
+
+        def page(number: int) -> set[int]:
+            job, statuses = f"job-{number}", set()
+            for step in range(20):
+                if step % 5 == 0:
+                    value = str(100 * (number + 1) + step)
+                    statuses.add(served.act(job, act="knob", control="rate sensors", value=value, stroke="one")[0])
+                status, body, _ = served.send(f"/job/{job}/view")
+                statuses.add(status)
+                assert f"rate_per_s={100 * (number + 1)}"[:-2] in json.loads(body)["regions"]["changes"]
+            return statuses
+
+        with ThreadPoolExecutor(10) as pages:
+            assert set().union(*pages.map(page, range(10))) == {200}
+        assert time.monotonic() - before < 60
+        for number in range(10):
+            served.settled(f"job-{number}")
+            run = served.document("run.json", f"job-{number}")
+            rate = run["operators"]["sensors"]["rate_in_per_s"]
+            assert rate == pytest.approx(100 * (number + 1) + 15, rel=0.1)
+    finally:
+        served.process.kill()
+        served.process.communicate()
+
+
+def test_a_scenario_is_never_markup_and_ctrl_c_ends_all_but_the_changes(tmp_path: Path) -> None:
+    scenario = load(JOB)
+    (tmp_path / "evil.yaml").write_text(
+        dump(scenario.model_copy(update={"name": EVIL, "description": f"{EVIL} is shown"}))
+    )
+    served = Served(tmp_path, "evil.yaml", "--state", "kept")
+    assert served.act("evil", act="set", text=f"description={json.dumps(EVIL)}")[0] == 200
+    page = served.send("/job/evil")[1] + json.dumps(served.settled("evil")["regions"])
+    assert EVIL not in page and EVIL.replace('"', '\\"') not in page
+    assert escape(EVIL, quote=False) in page
+    assert served.act("evil", act="save", file="mine.yaml")[0] == 200
+    assert load(str(tmp_path / "mine.yaml")).description == EVIL
+    assert served.act("evil", act="save", file="mine.yaml")[0] == 422
+    listening = http.client.HTTPConnection("127.0.0.1", served.port)
+    listening.request("GET", "/events", headers={"Host": served.host, "Cookie": f"twin-{served.port}={served.token}"})
+    assert listening.getresponse().status == 200
+    children = _children(served.process.pid)
+    served.process.send_signal(signal.SIGINT)
+    _, errors = served.process.communicate(timeout=20)
+    assert served.process.returncode == 130, errors
+    assert errors.splitlines()[-1] == "twin: interrupted; the same command goes on, the changes in kept are kept"
+    assert "Traceback" not in errors
+    ends_s = time.monotonic() + 10
+    while alive := [each for each in children if Path(f"/proc/{each}").exists()]:
+        assert time.monotonic() < ends_s, alive
+        time.sleep(0.05)
+    again = Served(tmp_path, "evil.yaml", "--state", "kept")
+    try:
+        assert again.token == served.token
+        assert "description=" in again.view("evil")["regions"]["changes"]
+    finally:
+        again.process.kill()
+        again.process.communicate()
+
+
+def _children(of: int) -> list[str]:
+    listed = Path(f"/proc/{of}/task/{of}/children")
+    return listed.read_text().split() if listed.exists() else []
+
+
+# its parts -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value", [1, 1.5, True, None, "a b", "yes", "010", "1e3", "worker-1", ["a", {"b": 2}], {}, "é:", "- x"]
+)
+def test_what_is_written_reads_back(value: object) -> None:
+    from scenarios.files.yaml_text import parse_text
+
+    assert parse_text(flow(value), "") == value
+
+
+def test_a_stroke_is_one_change_and_undo_takes_the_last() -> None:
+    given = load("failover")
+    asked = Inquiry("failover")
+    for value in ("2", "3", "4"):
+        asked = asked.changed(turned(given, asked.scenario(), "load", value, "stroke"))
+    asked = asked.changed(turned(given, asked.scenario(), "replicas per-page", "6", ""))
+    assert len(asked.changes) == 2
+    assert asked.scenario().plan.replicas("per-page") == 6
+    assert asked.scenario().workload.arrivals["clicks"].mean_rate_per_s == 8000
+    assert asked.dropped(-1).scenario().plan == given.plan
+    assert asked.dropped(0).scenario().workload == given.workload
+    assert asked.dropped(-1).dropped(-1).scenario() == given
+
+
+def test_every_control_of_the_library_takes_the_value_that_it_has() -> None:
+    from scenarios.files import registry
+
+    for name in registry.names():
+        given = load(name)
+        for control in controls(given, given).values():
+            value = str(control.value)
+            if control.value != "none":
+                again = Inquiry(name).changed(turned(given, given, control.name, value, ""))
+                assert again.scenario().workload.arrivals.keys() == given.workload.arrivals.keys()
+                assert controls(given, again.scenario())[control.name].value == pytest.approx(control.value)
+
+
+def test_events_and_moves_are_the_command_lines() -> None:
+    given = load("failover")
+    event = happening(given, "failure", {"host": "worker-1", "at_s": "1min", "recover_after_s": "", "lost": ""})
+    assert event == Alteration(EVENT, "kind: failure, at_s: 1min, host: worker-1")
+    assert with_all_events(given, [event.text]).events[-1].at_s == 60
+    grown = happening(given, "scale", {"operator": "per-page", "replicas": "6", "at_s": "100"})
+    assert with_all_events(given, [grown.text]).events[-1].at_s == 100
+    move = moved(given, ["per-page"], "worker-2", "worker-3")
+    assert move.flag == SET
+    assert Inquiry("failover").changed(move).scenario().plan.placement["per-page"].count("worker-3") == 2
+    with pytest.raises(BadInput, match="there already"):
+        moved(given, ["per-page"], "worker-1", "worker-1")
+
+
+def test_a_workspace_that_does_not_hold_changes_is_said_so(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, {JOB: JOB})
+    shelf.put(JOB, Inquiry(JOB).changed(Alteration(SET, "run.seed=3")))
+    (file,) = tmp_path.glob("*.json")
+    assert Shelf(tmp_path, {JOB: JOB}).get(JOB).changes == (Alteration(SET, "run.seed=3"),)
+    file.write_text("{")
+    with pytest.raises(BadInput, match="remove it"):
+        Shelf(tmp_path, {JOB: JOB}).get(JOB)

@@ -1,0 +1,164 @@
+"""`twin serve` in a real browser, as somebody would use it who has never seen it. Skipped where there is no browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.streamtwin.browsing import Browser, Tab
+from tests.streamtwin.test_serve import Served
+
+DONE = "document.body?.dataset.done === 'true' && document.getElementById('state')?.textContent === 'up to date'"
+SEE = "document.querySelector('#answer .verdict').innerText"
+
+
+@pytest.fixture(scope="module")
+def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("browser")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def library(chrome: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    found = Served(tmp_path_factory.mktemp("serve"))
+    yield found
+    found.process.kill()
+    found.process.communicate()
+
+
+def opened(chrome: Browser, served: Served, job: str, width: int = 1400, dark: bool = False) -> Tab:
+    tab = chrome.tab(f"http://{served.host}/job/{job}?token={served.token}", width, dark=dark)
+    tab.until(DONE)
+    return tab
+
+
+def changed(tab: Tab, count: int) -> None:
+    """Waits until so many changes are listed and answered."""
+    tab.until(f"document.querySelectorAll('#changes ol li').length === {count}")
+    tab.until(DONE)
+
+
+def test_the_walk_of_a_newcomer(chrome: Browser, library: Served) -> None:
+    """From the list to a job that falls behind, a slider, undo, and where it falls behind."""
+    tab = chrome.tab(library.address)
+    tab.until("document.querySelector('.jobs a')")
+    tab.get("[...document.querySelectorAll('.jobs a')].find(each => each.innerText === 'rush-hour-scaling').click()")
+    tab.until("location.pathname === '/job/rush-hour-scaling' && document.readyState === 'complete'")
+    tab.until(DONE)
+    assert "token" not in tab.get("location.href")
+    alone = tab.get(SEE)
+    assert "does not keep up" in alone and "operator match" in alone
+    tab.get("document.getElementById('slide-replicas match').focus()")
+    tab.press("ArrowRight")
+    tab.press("ArrowRight")
+    changed(tab, 2)
+    assert tab.get(SEE) != alone
+    assert "significant" in tab.text("#beside")
+    assert tab.get("document.activeElement.id") == "slide-replicas match"
+    tab.press("z", modifiers=2)
+    changed(tab, 1)
+    tab.click("#undo")
+    tab.until("document.querySelectorAll('#changes ol li').length === 0")
+    assert tab.mistakes() == []
+
+
+@pytest.mark.slow  # a proof takes dozens of runs
+def test_how_much_a_job_bears_is_told_and_proved(chrome: Browser, library: Served) -> None:
+    tab = opened(chrome, library, "rush-hour-scaling")
+    tab.get("document.querySelector('.decide form').requestSubmit()")
+    tab.until("document.querySelector('#work .progress')?.innerText.includes('predicted by rates: load')")
+    tab.until("document.querySelector('#work .verdict')")
+    told = tab.text("#work")
+    assert "operator match" in told and "largest while not backpressured" in told
+    assert tab.mistakes() == []
+
+
+def test_every_knob_is_answered_and_two_tabs_see_the_same(chrome: Browser, library: Served) -> None:
+    """Each control of a small job by its field; the other tab, and a reload, show what this one did."""
+    tab, other = opened(chrome, library, "edge-filter"), opened(chrome, library, "edge-filter", 390)
+    names = tab.get("[...document.querySelectorAll('.knob input[type=text]')].map(each => each.dataset.control)")
+    assert len(names) > 8
+    own = {"load": "1.5", "horizon_s": "60", "warmup_s": "5", "seed": "7"}
+    for count, name in enumerate(names, 1):
+        tab.write(f"input[type=text][data-control='{name}']", own.get(name, "1" if "replicas" in name else "120"))
+        tab.until(f"document.querySelectorAll('#changes ol li').length === {count}")
+        assert tab.text("#wrong") == "", name
+    changed(tab, count)
+    other.until(f"document.querySelectorAll('#changes ol li').length === {count}")
+    other.until(DONE)
+    assert other.text("#answer").splitlines()[0] == tab.text("#answer").splitlines()[0]
+    tab.call("Page.reload")
+    tab.until(DONE)
+    assert tab.get("document.querySelectorAll('#changes ol li').length") == count
+    for page in (tab, other):
+        assert page.get("document.documentElement.scrollWidth <= innerWidth")
+        assert page.mistakes() == []
+    while tab.get("document.querySelectorAll('#changes ol li').length"):
+        before = tab.get("document.querySelectorAll('#changes ol li').length")
+        tab.click("#undo")
+        tab.until(f"document.querySelectorAll('#changes ol li').length < {before}")
+
+
+def test_a_failure_is_played_and_a_box_is_dragged(chrome: Browser, library: Served) -> None:
+    tab = opened(chrome, library, "failover")
+    tab.get("[...document.querySelectorAll('#events summary')].find(each => each.innerText === 'Kill a host').click()")
+    tab.get("document.querySelector('#events form select[name=host]').value = 'worker-1'")
+    tab.write("#events form input[name=at_s]", "30")
+    tab.get("document.querySelector('#events form').requestSubmit()")
+    changed(tab, 1)
+    tab.until("!document.getElementById('play').disabled")
+    last = int(tab.get("document.getElementById('moment').max"))
+    assert last > 50
+    whole = tab.get("document.getElementById('map').innerHTML")
+    tab.write("#moment", str(round(last * 36 / 240)))
+    tab.until("document.getElementById('moment-told').innerText.includes('failure of worker-1')")
+    assert tab.get("document.querySelectorAll('#lines line.now').length") == 5
+    tab.click("#play")
+    tab.until(f"Number(document.getElementById('moment').value) > {round(last * 45 / 240)}")
+    tab.click("#entire")
+    assert tab.get("document.getElementById('map').innerHTML") == whole
+    x, y = tab.middle("#map [data-box=parse]")
+    _, down = tab.middle('#map [data-lane="worker-3"]')
+    tab.mouse("mousePressed", x, y)
+    tab.mouse("mouseMoved", x, (y + down) / 2)
+    tab.mouse("mouseMoved", x, down)
+    tab.mouse("mouseReleased", x, down)
+    changed(tab, 2)
+    assert "plan.placement.parse={worker-3: 2}" in tab.text("#changes")
+    assert tab.mistakes() == []
+
+
+def test_a_plan_is_found_compared_and_taken(chrome: Browser, library: Served) -> None:
+    tab = opened(chrome, library, "smart-grid")
+    tab.get("[...document.querySelectorAll('.decide form')][1].requestSubmit()")
+    tab.until("document.querySelector('#work button.main')")
+    tab.until("document.querySelector('#work').innerText.includes('significant')")
+    tab.click("#work button.main")
+    changed(tab, 1)
+    assert "The job keeps up" in tab.get(SEE)
+    assert tab.mistakes() == []
+
+
+def test_what_fails_and_what_is_lost_is_said(chrome: Browser, tmp_path: Path) -> None:
+    """A wrong value, then a server that goes away and comes back with what was changed."""
+    served = Served(tmp_path, "edge-filter", "--state", "kept")
+    tab = opened(chrome, served, "edge-filter")
+    tab.write("#any", "run.horizon=60")
+    tab.get("document.getElementById('any').form.requestSubmit()")
+    tab.until("document.getElementById('wrong').innerText.includes(\"did you mean 'horizon_s'\")")
+    tab.write("#any", "run.horizon_s=60")
+    tab.get("document.getElementById('any').form.requestSubmit()")
+    changed(tab, 1)
+    assert tab.text("#wrong") == ""
+    served.process.kill()
+    served.process.communicate()
+    tab.until("document.getElementById('state').innerText.includes('no connection')")
+    again = Served(tmp_path, "edge-filter", "--state", "kept", "--port", str(served.port))
+    try:
+        tab.until(DONE)
+        assert tab.get("document.querySelectorAll('#changes ol li').length") == 1
+    finally:
+        again.process.kill()
+        again.process.communicate()
