@@ -36,17 +36,22 @@ def serve(jobs: Jobs, state: Path, port: int | None, count: int, ready: Callable
             app, log_level="error", access_log=False, ws="none", server_header=False, timeout_graceful_shutdown=5,
             limit_concurrency=1000, lifespan="on",
         )  # fmt: skip
-        server = uvicorn.Server(settings)
-        inner = server.shutdown
-
-        async def shutdown(sockets: list[socket.socket] | None = None) -> None:
-            hub.hush()
-            await inner(sockets)
-
-        server.shutdown = shutdown  # type: ignore[method-assign]
-        await server.serve(sockets=[bound])
+        await _Server(settings, hub).serve(sockets=[bound])
 
     asyncio.run(run())
+
+
+class _Server(uvicorn.Server):
+    """Ends the streams before it waits for answers that are still being sent."""
+
+    def __init__(self, settings: uvicorn.Config, hub: Hub) -> None:
+        super().__init__(settings)
+        self._hub = hub
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn."""
+        self._hub.hush()
+        await super().shutdown(sockets)
 
 
 def _bound(port: int | None) -> socket.socket:
