@@ -19,7 +19,7 @@ MOST_LINES = {
     "scenarios": 10_040,
     "spark": 1_200,
     "streamtwin": 13_720,
-    "tests": 39_540,
+    "tests": 39_550,
     "twin": 32_260,
 }
 
