@@ -65,7 +65,7 @@ class Problem:
         if self.alternatives < 0:
             raise BadInput(f"alternatives must be >= 0, got {self.alternatives}")
         if self.seconds is not None and not self.seconds > 0.0:
-            raise BadInput(f"seconds must be > 0, got {self.seconds}")
+            raise BadInput(f"the time limit must be > 0 s, got {self.seconds:g}")
 
     def deadline(self) -> Deadline:
         """The problem's deadline, from now on."""
@@ -109,14 +109,15 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A plan with its estimates: the target metric, P(backpressured), P(success), and whether it fulfils what else is
-    required."""
+    """A plan with its estimates: the target metric, P(backpressured), P(success), whether it fulfils what else is
+    required, and what decides among plans of an equal target metric (less is better)."""
 
     plan: ExecutionPlan
     objective: float
     backpressured: float
     success: float
     fulfils: bool = True
+    second: float = 0.0
 
     @property
     def sane(self) -> bool:

@@ -38,7 +38,7 @@ class Requirements:
             raise BadInput(f"head room must be >= 0, such as 0.2 for 20 %, got {self.head_room}")
         for name, most_s in self.at_most.items():
             if name not in (*LATENCIES, *QUANTILES):
-                raise BadInput(f"unknown latency {name!r} is limited; {suggest(name, (*LATENCIES, *QUANTILES))}")
+                raise BadInput(f"a limit of {name!r}, which is no latency; {suggest(name, (*LATENCIES, *QUANTILES))}")
             if not 0.0 < most_s < math.inf:
                 raise BadInput(f"{name} at most {most_s} s: give a number of seconds above 0")
         for name, price in self.prices.items():

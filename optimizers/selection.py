@@ -50,8 +50,9 @@ NOTHING_FULFILS = "no plan that keeps up was found that {words}"
 class Estimated:
     """N plans with the estimates of a cost model; arrays [N] as the fields of a `Candidate`.
 
-    second: decides among plans of equal objective, less is better. [N] error: relative error of the objective by
-    chance, with 95 % confidence. [N] reached: values of the limited latencies, in their order [N, K]. None: unknown."""
+    second: decides among plans of equal objective, less is better. [N] error: relative error by chance, with 95 %
+    confidence, of the objective, or of `second` where there is one. [N] reached: values of the limited latencies, in
+    their order [N, K]. None: unknown."""
 
     plans: Sequence[ExecutionPlan]
     objective: np.ndarray
@@ -84,9 +85,9 @@ class Estimated:
         objective, backpressured, success = (
             float(column[row]) for column in (self.objective, self.backpressured, self.success)
         )
-        return Candidate(
-            self.plans[row], objective, backpressured, success, self.fulfils is None or bool(self.fulfils[row])
-        )
+        fulfils = self.fulfils is None or bool(self.fulfils[row])
+        second = 0.0 if self.second is None else float(self.second[row])
+        return Candidate(self.plans[row], objective, backpressured, success, fulfils, second)
 
 
 def _columns(parts: Sequence[Estimated]) -> list[list[Any]]:
@@ -112,7 +113,7 @@ def estimate_with(
     reached = np.stack([found[name] for name in limits], axis=1) if limits else None
     model = problem.cost_model
     error = None
-    if problem.objective in LATENCIES and isinstance(model, Slow):
+    if (of is not None or problem.objective in LATENCIES) and isinstance(model, Slow):
         error = ERRORS * np.asarray(found.spread) / math.sqrt(model.replications)
     objective = decided if of is None else of(problem.deployment, plans, problem.requirements)
     second = None if of is None else decided
@@ -213,7 +214,7 @@ def instead(chosen: Solution, candidate: Candidate) -> Solution:
     """The solution with one of its candidates as the answer."""
     if candidate.plan == chosen.plan:
         return chosen
-    first = Candidate(chosen.plan, chosen.objective, candidate.backpressured, candidate.success, candidate.fulfils)
+    first = replace(candidate, plan=chosen.plan, objective=chosen.objective)
     others = (first, *(each for each in chosen.alternatives if each.plan != candidate.plan))
     return replace(chosen, plan=candidate.plan, objective=candidate.objective, alternatives=others)
 

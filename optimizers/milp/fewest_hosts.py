@@ -11,7 +11,7 @@ where work flows like water and nothing is lost on the way.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -152,7 +152,8 @@ def replicated(job: PlacementCoefficients, space: Space, most: float, more: floa
     most_o = [_most_useful(each, space.most_replicas) for each in deployment.query.topological]
     replicas_o = np.where(free, np.minimum(wanted_o, most_o), job.operators.replicas).astype(np.int64)
     for group in space.tied(deployment):
-        replicas_o[group] = replicas_o[group].max()
+        parts = [part for o in group if (part := deployment.query.topological[o].parts)]
+        replicas_o[group] = _fewest_alike(parts, int(replicas_o[group].max()))
     return _with_replicas(job, replicas_o)
 
 
@@ -164,6 +165,11 @@ def _with_replicas(job: PlacementCoefficients, replicas_o: np.ndarray) -> Placem
     counts_ol[changed, 0] = replicas_o[changed]
     plan = CountedPlans(job.deployment, counts_ol[None])[0]
     return PlacementCoefficients.of(job.deployment.model_copy(update={"plan": plan}))
+
+
+def _fewest_alike(parts: Sequence[int], replicas: int) -> int:
+    """The fewest replicas of which the busiest reads no more partitions. parts: partitions of each topic."""
+    return min([-(-count // -(-count // replicas)) for count in parts] or [replicas])
 
 
 def _most_useful(operator: AnyOperator, most: int) -> int:

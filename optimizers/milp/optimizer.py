@@ -27,7 +27,7 @@ from optimizers.milp.proof import Proof, admissible, prove
 from optimizers.objectives import PRICE
 from optimizers.program import GAP, ProgramLimits, ProgramOutcome
 from optimizers.requirements import LATENCIES, at_rate, priced
-from optimizers.selection import as_close, dealt_anew, instead, said
+from optimizers.selection import as_close, dealt_anew, insane, instead, said
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
 from twin.randomness import stream
@@ -190,9 +190,8 @@ class Milp:
             status = Status.INFEASIBLE if proved else Status.FEASIBLE
             return replace(best, status=status, message=f"no plan was found that bears {ahead}")
         hosts = f"1 host ({used[0]}) bears" if len(used) == 1 else f"{len(used)} hosts ({', '.join(used)}) bear"
-        return replace(
-            best, message=f"{hosts} {ahead}{_says(found, by_rates, priced=priced(problem.deployment, required.prices))}"
-        )
+        says = _says(found, by_rates, priced=priced(problem.deployment, required.prices))
+        return replace(best, message=said(_unfulfilled(problem, found.candidates), f"{hosts} {ahead}{says}"))
 
     def _best(self, problem: Problem, candidates: Candidates) -> Solution:
         """The best candidate; nothing is claimed of it. Raises BadInput if no plan of the space is found."""
@@ -205,6 +204,10 @@ class Milp:
 def _as_good(one: Candidate, best: Candidate) -> bool:
     """Whether neither keeps up, and what is predicted of them differs by no more than the error of predictions."""
     return not one.sane and not best.sane and as_close(one.objective, best.objective)
+
+
+def _unfulfilled(problem: Problem, candidates: Candidates) -> str:
+    return insane(problem, candidates.candidate(candidates.best))
 
 
 def _says(found: Fewest, by_rates: bool, *, priced: bool) -> str:

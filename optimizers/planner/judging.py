@@ -50,6 +50,8 @@ JUDGED = 2
 """The given plan and the optimizer's, estimated side by side."""
 SPARED = 0.1
 """Largest share of the budget for taking moves back."""
+SEEN = 5e-5
+"""A smaller relative gain is 0.00 % in words."""
 CLOSE = 1e-5
 """Relative; a proof holds to this, so a given plan that is better by no more does not refute it."""
 
@@ -152,10 +154,12 @@ def _valid(problem: Problem, plan: ExecutionPlan) -> bool:
 
 
 def _as_good(problem: Problem, one: Candidate, best: Candidate) -> bool:
-    """Whether `one` is sane, keeps up as surely as `best`, and is no worse within the tolerance of proofs."""
+    """Whether `one` is sane, keeps up as surely as `best`, is no worse within the tolerance of proofs, and no worse in
+    what decides among equals by more than a move is worth."""
     behind = problem.sign * (one.objective - best.objective)
     sure = one.backpressured < SURE or one.backpressured <= best.backpressured
-    return one.sane and sure and behind <= CLOSE * abs(best.objective)
+    as_good = behind <= CLOSE * abs(best.objective) and one.second <= (1.0 + WORTH) * best.second
+    return one.sane and sure and as_good
 
 
 def _disturbance(problem: Problem, plan: ExecutionPlan) -> tuple[int, float]:
@@ -204,7 +208,7 @@ def better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
         sane=given.sane,
         alternatives=(other, *(each for each in found.alternatives if each.plan != given.plan))[: problem.alternatives],
         message=said(
-            KEPT if not is_better or not by or by <= CLOSE else HARDLY.format(by=100.0 * by), insane(problem, given)
+            KEPT if not is_better or not by or by < SEEN else HARDLY.format(by=100.0 * by), insane(problem, given)
         ),
     )
     if _agrees(found, given, other) or found.status is Status.INFEASIBLE:
@@ -220,11 +224,18 @@ def _unproved(problem: Problem, found: Solution, given: Candidate) -> Solution:
 
 def _gain(problem: Problem, judged: Estimated) -> float | None:
     """The relative gain of the found plan over the given one, if both keep up and the gain is below WORTH or could be
-    chance; else None."""
-    given, found = judged.objective
-    gain = problem.sign * (given - found) / max(abs(found), 1e-300)
-    chance = 0.0 if judged.error is None else float(judged.error.max())
-    return float(gain) if judged.sane.all() and gain <= max(WORTH, chance) else None
+    chance; else None. Of equal prices, or equal traffic, the gain is that in latency."""
+    gain = problem.sign * _gained(judged.objective)
+    equal = judged.second is not None and abs(gain) <= CLOSE
+    if equal and judged.second is not None:
+        gain = _gained(judged.second)
+    chance = float(judged.error.max()) if judged.error is not None and (equal or judged.second is None) else 0.0
+    return gain if judged.sane.all() and gain <= max(WORTH, chance) else None
+
+
+def _gained(values: np.ndarray) -> float:
+    given, found = values
+    return float((given - found) / max(abs(found), 1e-300))
 
 
 def _as_bad(mine: np.ndarray, theirs: np.ndarray) -> bool:

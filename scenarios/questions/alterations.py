@@ -76,6 +76,5 @@ def with_plan_of(scenario: Scenario, file: str) -> Scenario:
 def _check_placed(placed: set[str], known: set[str], where: str, name: str) -> None:
     strange, missing = sorted(placed - known), sorted(known - placed)
     if strange or missing:
-        which = f"it places {strange[0]!r}, which" if strange else f"it places nothing for {missing[0]!r}, which"
-        has = "has no such operator" if strange else "has"
-        raise BadInput(f"{where}: a plan of another query: {which} {name} {has}; give a plan for {name}")
+        places = f"{strange[0]!r}, which is no operator of {name}" if strange else f"nothing for {missing[0]!r}"
+        raise BadInput(f"{where}: a plan of another query: it places {places}; give a plan for {name}")

@@ -67,14 +67,16 @@ def planned(given: Scenario, change: ChangeOptions) -> Planned:
     counts = [f"{text} replicas" if text.partition("=")[2].isdigit() else text for text in change.rescale]
     told = {"rescale": counts, "migrate": change.migrate, "fail": change.fail}
     named = "; ".join(f"{what} {', '.join(texts)}" for what, texts in told.items() if texts)
+    asked = (("rescale", change.rescale), ("migrate", change.migrate), ("fail", change.fail))
+    flags = " ".join(f"--{what} {text}" for what, texts in asked for text in texts)
     when = f"{at_s:g} s" if not spread_s else f"{at_s:g} to {at_s + spread_s:g} s"
     tails = {"spread": ", lost: others take its subtasks", "wait": ", lost: the job waits for it to the end"}
     words = f"{named} at {when}{tails.get(change.lost or '', '')}"
-    made = parse(Scenario, data, where="the change")
+    made = parse(Scenario, data, where=flags)
     rival = None
     if change.failover == "both":
         data["checkpoints"]["failover"] = "full"
-        rival = parse(Scenario, data, where="the change")
+        rival = parse(Scenario, data, where=flags)
     return Planned(made, at_s, words, len(events), spread_s, rival)
 
 

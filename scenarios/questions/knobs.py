@@ -144,6 +144,8 @@ def knob(name: str, flag: str, places: Sequence[str] = ()) -> Knob:
         return LoadKnob(flag)
     if name.startswith(REPLICAS):
         return ReplicasKnob(name.removeprefix(REPLICAS).strip(), flag, tuple(places))
+    if name.lower().startswith("replica"):
+        raise BadInput(f"{flag} {name}: write '{REPLICAS}OPERATOR'")
     if get_close_matches(name.lower(), [LOAD], cutoff=0.8):
         raise BadInput(f"{flag} {name}: did you mean {LOAD!r}, a factor on the rates of all sources?")
     if places:

@@ -82,6 +82,8 @@ def full_name(name: str, scenario: Scenario, where: str) -> str:
     if wanted not in known:
         first = name.partition(".")[0]
         near = [candidate for candidate in known if candidate.partition(".")[0] == first] or [*WHOLE_JOB, *LATENCIES]
+        if name in QUANTILES:
+            raise BadInput(f"{where}: {name!r} of what? Write {' or '.join(f'{each}.{name}' for each in LATENCIES)}")
         raise BadInput(f"{where}: unknown metric {name!r}; {suggest(name, near)}")
     return wanted
 

@@ -76,9 +76,23 @@ Events = Annotated[
         "--event", metavar="EVENT", help="Add an event, in YAML: 'kind: failure, at_s: 60, host: H'. Repeatable."
     ),
 ]
+
+
+def _policy(name: str | None) -> str | None:
+    if name is not None and name.isidentifier():
+        from optimizers.policies import POLICIES
+        from twin.errors import BadInput, suggest
+
+        if name not in POLICIES:
+            raise BadInput(f"--policy {name}: unknown policy; {suggest(name, POLICIES)}")
+    return name
+
+
 PolicyName = Annotated[
     str | None,
-    typer.Option("--policy", metavar="NAME", help="A policy that reconfigures the job; see `twin list`."),
+    typer.Option(
+        "--policy", metavar="NAME", help="A policy that reconfigures the job; see `twin list`.", callback=_policy
+    ),
 ]
 
 

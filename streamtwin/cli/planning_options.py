@@ -177,8 +177,9 @@ def _numbers(option: str, texts: list[str] | None, example: str) -> dict[str, fl
         name, _, value = (part.strip() for part in text.partition("="))
         try:
             numbers[name] = number(value, name)
-        except ValueError:
-            raise BadInput(f"{option} {text!r}: write a name and a number, such as {example}") from None
+        except ValueError as error:
+            wrong = f"; {error}" if value else ""
+            raise BadInput(f"{option} {text!r}: write a name and a number, such as {example}{wrong}") from None
     return numbers
 
 

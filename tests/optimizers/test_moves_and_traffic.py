@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from optimizers.counted import as_plans
-from optimizers.interface import Problem
+from optimizers.interface import Problem, Solution, Status
 from optimizers.objectives import traffic
 from optimizers.planner import Planner
-from optimizers.planner.judging import WORTH
+from optimizers.planner.judging import WORTH, better
 from optimizers.registry import OPTIMIZERS
 from optimizers.requirements import Requirements
-from optimizers.selection import estimate, goodness
+from optimizers.selection import Estimated, estimate, goodness
 from optimizers.space import Space, counts_of
 from scenarios.planning.simulated_cost import SimulatedCostModel
 from tests.optimizers.judged_jobs import brute_force, edge, small_job, spread
@@ -94,6 +94,19 @@ def test_what_a_run_cannot_tell_apart_is_no_reason_to_move() -> None:
         proved = Planner(OPTIMIZERS["local-search"], truth=by_runs.cost_model, count=20)
         assert (Planner(OPTIMIZERS["exhaustive"]).solve(by_runs).plan == job.plan) == stays
         assert (proved.solve(problem(job)).plan == job.plan) == stays or not stays
+
+
+@pytest.mark.parametrize(
+    ("given_s", "error", "stays"), [(4.0, None, False), (1.005, None, True), (0.5, None, True), (1.3, 0.5, True)]
+)
+def test_of_equal_prices_a_latency_that_is_worth_it_moves_the_job(given_s, error, stays) -> None:
+    job = spread()
+    other = job.plan.with_placement({**job.plan.placement, "out": ("a",)})
+    ones, errors = np.ones(2), None if error is None else np.full(2, error)
+    second = np.array([given_s, 1.0])
+    judged = Estimated([job.plan, other], ones, 0 * ones, ones, second=second, error=errors)
+    found = Solution.of(judged.candidate(1), Status.FEASIBLE, evaluations=1, started_s=0.0)
+    assert (better(problem(job, objective="price"), found, judged).plan == job.plan) == stays
 
 
 def test_a_single_run_says_how_far_off_it_may_be() -> None:
