@@ -48,6 +48,7 @@ def oldest_s(window_s: float, records: float) -> float:
 @pytest.mark.parametrize("name", JOBS)
 def test_the_page_asks_of_every_job_what_its_commands_can_answer(name):
     section = PAGE.partition(f"\n## `{name}`")[2].partition("\n## ")[0]
+    assert len(re.findall(r"^\|", section, re.MULTILINE)) == 2 + 8
     asked = set(re.findall(r"`twin ([a-z-]+)", section))
     assert {"run", "capacity", "dry-run"} <= asked
 
@@ -144,6 +145,23 @@ def test_what_the_uplink_takes_and_how_long_a_record_is_on_its_way():
     waits_s = used * send_s / 2 / (1 - used)  # M/D/1
     working_s = service_s(job, "readings", "score", "alarms", "desk")
     assert given.metrics.e2e_latency_s.mean == near(0.045 + 0.005 + send_s + waits_s + working_s)
+
+
+def test_half_the_bandwidth_takes_what_it_takes():
+    over = st.run(st.load("lte").with_set("cluster.links.0.bandwidth_mbps", 4), horizon_s=120)
+    assert not over.keeps_up
+    assert over.operators.loc["readings", "rate_out_per_s"] == near(4e6 / (1500 * 8))
+
+
+def test_what_more_subtasks_and_a_faster_store_are_needed_for_more_load():
+    hours, paid, copied = st.load("hourly"), st.load("exactly-once"), st.load("fan-out")
+    hours = hours.with_set("workload.arrivals.sales.rate_per_s", 400)
+    paid = paid.with_set("workload.arrivals.payments.rate_per_s", 480)
+    for job, operator, work in ((hours, "per-shop", 360 * 4e-3), (paid, "book", 480 * 5e-3)):
+        turn, fewest = knob(f"replicas of {operator}", "--find-min"), math.ceil(work)
+        assert bears(turn.turned(job, fewest)) > 1 > bears(turn.turned(job, fewest - 1))
+    copied = copied.with_set("workload.arrivals.events.rate_per_s", 2000)
+    assert bears(copied.with_set("query.operators.archive.rate_per_s", 2000)) == near(1)
 
 
 def test_the_limit_of_a_store_is_what_a_run_names():

@@ -129,6 +129,8 @@ def test_the_command_writes_one_new_file_or_nothing(tmp_path, monkeypatch):
     assert "exists" in refused("run", "queue.yaml", "--plot", "q.svg")
     assert "did you mean 'perfetto'" in refused("export", "queue.yaml", "--format", "perfeto")
     assert "ends in one of .png" in refused("run", "queue.yaml", "--plot", "q.gif")
+    assert "nowhere" in refused("run", "queue.yaml", "--plot", "nowhere/q.png")
     Path("empty").mkdir()
     assert "holds no run" in refused("export", "empty", "--format", "csv")
+    assert "empty" in refused("run", "queue.yaml", "--plot", "empty") and not [*Path("empty").iterdir()]
     assert sorted(each.name for each in tmp_path.iterdir()) == ["empty", "q.svg", "queue.perfetto.json", "queue.yaml"]

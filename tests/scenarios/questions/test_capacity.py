@@ -14,12 +14,13 @@ from figures.border import border as figure_of
 from scenarios.executing.processes import Processes
 from scenarios.executing.progress import Lines
 from scenarios.files import scenario_file
-from scenarios.questions.bench import Bench
+from scenarios.questions.bench import Bench, outcome
 from scenarios.questions.bisection import Range, broken, search, spot_checks
 from scenarios.questions.capacity import CapacityQuestion, capacity
 from scenarios.questions.condition import condition
 from scenarios.questions.hosts_knob import HostsKnob, strongest
 from scenarios.questions.knobs import knob
+from scenarios.questions.prediction import FEW
 from streamtwin.answers.capacity import told
 from streamtwin.report.verdict import verdict
 from tests.commands import refused, twin
@@ -153,6 +154,7 @@ def test_conditions_that_always_or_never_hold_are_said_to():
     always = asked(scenario, "max", "workload.arrivals.orders.rate_per_s", "throughput_per_s >= 0", replications=2)
     assert always.status == "always" and always.value is None
     assert "holds at every value tried" in told(always).sentences[0]
+    assert max(always.values) == FEW * 50  # no limit is predicted, so runs do not look for one for ever
     never = asked(scenario, "max", "workload.arrivals.orders.rate_per_s", "throughput_per_s > 1e9", replications=2)
     assert never.status == "never"
     assert "holds at no value tried" in told(never).sentences[0]
@@ -207,6 +209,9 @@ def test_what_is_no_question_is_refused(tmp_path):
     assert "seeds of their own" in refused("capacity", file, "--find-max", "run.seed")
     assert "stands at 'shop'" in refused("capacity", file, "--find-max", "name")
     assert "unknown metric 'fast'" in refused("capacity", file, *rate, "--while", "fast")
+    for name, meant in (("e2e_latency_s.p999", "did you mean 'e2e_latency_s.p99'"), ("p99", "or e2e_latency_s.p99")):
+        assert meant in refused("capacity", file, *rate, "--while", f"{name} < 1s")
+    assert "write 'replicas of OPERATOR'" in refused("capacity", file, "--find-min", "replica of human")
     assert "is no condition" in refused("capacity", file, *rate, "--while", "fast enough")
     for slip in ("e2e_latency_s.p99<500", "not backpressured and not e2e_latency_s >= 500"):
         refusal = refused("capacity", file, *rate, "--while", slip)
@@ -297,6 +302,43 @@ def test_load_is_the_rate_of_all_sources_by_one_factor(name):
     assert answer.status == "predicted" and bench.made == 0
     assert answer.predicted.in_long_runs == pytest.approx(BEARS[name] / 0.99 / 400, rel=0.02)
     assert told(answer).sentences[0].startswith("predicted by rates: load ")
+
+
+@pytest.mark.parametrize(
+    ("name", "operator", "source", "rate_per_s", "as_many", "binds"),
+    [
+        (
+            "fan-out",
+            "enrich",
+            "events",
+            2000,
+            (),
+            "",
+        ),  # the archive takes 1,500, and deep channels hide that for a while
+        ("cdc", "upsert", "changes", 3200, (), "key group 0 alone has 40% of its records"),
+        ("clicks", "topic", "topic", 6000, ("parse",), "operator topic"),  # more than 12 partitions at 2.5 ms bear
+    ],
+)
+def test_no_number_of_replicas_is_enough_where_something_else_binds(name, operator, source, rate_per_s, as_many, binds):
+    scenario = scenario_file.load(name).with_set(f"workload.arrivals.{source}.rate_per_s", rate_per_s)
+    turn = knob(f"replicas of {operator}", "--find-min")
+    question = CapacityQuestion("min", turn, condition("not backpressured", scenario))
+    with Bench(Processes(1)) as bench:
+        answer = capacity(scenario, question, bench, 1, SILENT, prove=False)
+    assert answer.predicted.status == "never" and answer.predicted.value is None
+    assert answer.as_many == as_many and binds in answer.predicted.binds
+
+
+def test_the_cost_of_a_proof_is_what_was_said_before():
+    said: list[str] = []
+    scenario = parse(Scenario, ORDINARY["three partitions on two"])
+    question = CapacityQuestion("max", knob("load", "--find-max"), condition("not backpressured", scenario))
+    with Bench(Processes(1), of=lambda *job: dataclasses.replace(outcome(*job), cpu_s=job[0].run.horizon_s)) as bench:
+        capacity(scenario, question, bench, 1, Lines(said.append))
+        spent = sum(each.cpu_s for each in bench.kept.outcomes.values())
+    (line,) = (line for line in said if "the proof takes about" in line)
+    told_s = float(line.partition("about ")[2].partition(" ")[0].replace(",", ""))
+    assert spent / 1.5 < told_s < 1.5 * spent
 
 
 @pytest.mark.parametrize("name", ["one subtask", "four subtasks"])

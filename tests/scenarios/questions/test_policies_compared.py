@@ -183,4 +183,6 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path):
     assert "unknown policy" in refused(*ask, "--policies", "none,{margin: 0.1}")
     assert "write it as in 500ms" in refused(*ask, "--policies", "none,ds2", "--slo", "soon")
     assert "write 500ms or 500s" in refused(*ask, "--policies", "none,ds2", "--slo", "500")
+    for none in ("0", "0s", "-5s"):
+        assert f"--slo {none}: not a duration" in refused(*ask, "--policies", "none,ds2", "--slo", none)
     assert "at least 2 runs" in refused(*ask, "--policies", "none,ds2", "--replications", 1)
