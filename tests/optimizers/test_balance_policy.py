@@ -328,3 +328,72 @@ def test_a_budget_of_state_counts_bytes() -> None:
     assert balance.costs_g[:80].sum() == pytest.approx(
         sum(each.state_bytes for _, each in here.groups) * job.engine.memory.object_overhead / 1e6
     )
+
+
+# what a restart costs ------------------------------------------------------------------------------------------------
+
+STOP_S = 4.0
+
+
+def restarting(job: Deployment, how: str = "restart") -> Deployment:
+    engine = job.engine.model_dump(mode="json") | {"rescaling": {"how": how, "redeploy_s": STOP_S, "state_mbps": 1e9}}
+    return Deployment.model_validate(job.model_dump(mode="json", exclude_none=True) | {"engine": engine})
+
+
+def waited(result: Run) -> list[float]:
+    """Records that wait at the end of each period."""
+    periods = sorted({row["period"] for row in result.operator_rows})
+    rows = [[row for row in result.operator_rows if row["period"] == period] for period in periods]
+    return [sum(row["queueLength"] + (row["backlog"] or 0) for row in each) for each in rows]
+
+
+@pytest.mark.parametrize("rate", [300.0, 600.0])
+def test_a_restart_costs_its_stop_and_catching_up(rate: float) -> None:
+    """r R^2 / (2 (1 - u)) more waits than without it, where u is the load of the busiest; here all are alike."""
+    job = restarting(skewed(rate, zipf=0.0))
+    settings_ = RunSettings(horizon_s=60, period_s=0.25)
+    move = Migration(at_s=20.0, operator="m", key_groups=(0,), to_replica=0)
+    without, with_it = (simulate(Scenario.of(job, settings_, events)) for events in ((), (move,)))
+    more = 0.25 * (sum(waited(with_it)) - sum(waited(without)))
+    busy = [row["cpuUtilisation"] for row in without.host_rows if row["host"] in WORKERS and row["start_s"] >= 10.0]
+    assert more == pytest.approx(rate * STOP_S**2 / 2.0 / (1.0 - np.mean(busy)), rel=0.15)
+
+
+@pytest.mark.parametrize("how", ["restart", "reactive"])
+def test_what_keeps_up_is_not_restarted_to_be_even(how: str) -> None:
+    uneven = skewed(200)
+    assert moved(run(uneven, BalanceSpec()))
+    still = run(restarting(uneven, how), BalanceSpec())
+    assert not moved(still)
+    (row,) = [row for row in still.event_rows if row["kind"] == "decision"]
+    assert "would cost more" in row["detail"]["reason"]
+
+
+def test_what_falls_behind_is_restarted_once_as_much_was_waited_for() -> None:
+    """The account of waiting at the first move: as much as the restart costs, and not so a round before."""
+    job = restarting(skewed(1000))
+    asked: list[tuple[float, float]] = []
+    cost = GroupMap.restart_cost
+
+    def noted(here: GroupMap, load: float) -> float:
+        asked.append((here.periods[-1].end_s, cost(here, load)))
+        return asked[-1][1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GroupMap, "restart_cost", noted)
+        result = run(job, BalanceSpec(), horizon_s=300)
+    first_s = min(row["at_s"] for row in moved(result))
+    account = {10.0 * (k + 1): 10.0 * sum(waited(result)[: k + 1]) for k in range(30)}
+    before = [(at_s, price) for at_s, price in asked if at_s < first_s]
+    assert before and all(account[at_s] < price for at_s, price in before)
+    assert account[first_s] >= dict(asked)[first_s]
+    assert waited(run(job, None, horizon_s=300))[-1] > 10 * waited(result)[-1]
+    assert len({row["at_s"] for row in moved(result)}) <= 2
+
+
+def test_where_even_balanced_hosts_fall_behind_nothing_is_restarted() -> None:
+    assert not moved(run(restarting(skewed(1600)), BalanceSpec()))
+
+
+def moved(result: Run) -> list[dict[str, Any]]:
+    return [dict(row) for row in result.event_rows if row["kind"] == "migration"]
