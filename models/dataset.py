@@ -171,7 +171,7 @@ def _require_whole(folder: Path) -> None:
     known = sums(folder) or {}
     files = {file.relative_to(folder).as_posix() for file in folder.glob("**/*.parquet") if file.is_file()}
     for name in sorted(files | known.keys()):
-        if name not in files or known.get(name) != digest(folder / name):
+        if not (folder / name).is_file() or known.get(name) != digest(folder / name):
             raise BadInput(f"{folder / name} is not as it was written; {REMEDY}")
 
 

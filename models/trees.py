@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -14,6 +13,7 @@ from pydantic import Field
 from models.coverage import Coverage
 from models.labels import LABEL_FLOOR, log_costs, on_scale, require_learnable
 from twin.atomic import write_text
+from twin.checksums import stamped, unstamped
 from twin.errors import BadInput
 from twin.metrics import BINARY_METRICS
 from twin.randomness import child_seed
@@ -134,7 +134,7 @@ def save(trees: Trees, folder: Path, features: str, seen: Coverage) -> None:
     members = [each.model_to_string() for each in trees.boosters]
     body = {"format": _FORMAT, "features": features, "seen": dict(seen)}
     body |= {"metric": trees.metric, "scale": trees.scale, "members": members}
-    write_text(folder / f"{trees.metric}{SUFFIX}", json.dumps(body))
+    write_text(folder / f"{trees.metric}{SUFFIX}", stamped(body))
 
 
 def load(path: Path, features: str) -> tuple[Trees, Coverage]:
@@ -144,7 +144,7 @@ def load(path: Path, features: str) -> tuple[Trees, Coverage]:
     """
     corrupt = f"{path} holds no trees, or is damaged; remove it and train again"
     try:
-        body = json.loads(path.read_text())
+        body = unstamped(path.read_text())
         version, seen, metric = body["features"], body["seen"], body["metric"]
         scale, members = body["scale"], body["members"]
         boosters = tuple(lightgbm.Booster(model_str=text) for text in members) if body["format"] == _FORMAT else ()

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from scenarios.executing.progress import Audience, Progress
 from scenarios.learning.corpora import Make
 from twin.atomic import new_folder
+from twin.checksums import seal
 from twin.corpus.chunk import ChunkTask, Simulate, simulate_chunk
 from twin.corpus.chunks import cut, keep_whole
 from twin.corpus.manifest import (
@@ -118,6 +119,7 @@ def _aggregate(job: CorpusJob) -> None:
         pq.write_table(pa.Table.from_pylist(rows, schema=TRAINING_ROWS), aside / "rows.parquet")
         about = {"version": VERSION, "corpus": corpus, "corpus_hash": content_hash(corpus), **counts}
         write_json(aside / MANIFEST, about)
+        seal(aside, ["rows.parquet"])
 
 
 def _training_rows(chunk: Path) -> list[dict[str, Any]]:

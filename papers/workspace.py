@@ -19,6 +19,7 @@ from papers.training import fitted, folder_of
 from scenarios.executing.progress import Audience
 from scenarios.learning.corpora import CorpusRecipe
 from twin.atomic import write_text
+from twin.checksums import stamped, unstamped
 from twin.corpus.manifest import content_hash
 from twin.errors import BadInput
 from twin.metrics import METRICS
@@ -114,8 +115,11 @@ class Workspace:
         """
         path, body = self._place(group, key)
         if path.exists():
-            return json.loads(path.read_text(encoding="utf-8"))["value"]
-        text = json.dumps({"key": body, "value": compute()}, indent=1, allow_nan=False)
+            try:
+                return unstamped(path.read_text(encoding="utf-8"))["value"]
+            except (ValueError, KeyError):
+                self.audience.stage(f"{path} is damaged; it is made again")
+        text = stamped({"key": body, "value": compute()})
         write_text(path, text + "\n")
         return json.loads(text)["value"]
 

@@ -59,7 +59,8 @@ def write_dataset(spark: SparkSession, corpus: Path, folder: Path) -> DatasetSum
         count = _check_rows(made / ROWS, corpus)
         summary = DatasetSummary(runs=runs, rows=count, failed=runs - count)
         write_json(made / MANIFEST, _manifest(read_manifest(corpus), summary))
-        seal(made, sorted(part.relative_to(made).as_posix() for part in made.rglob("*.parquet") if part.is_file()))
+        parts = sorted(part.relative_to(made).as_posix() for part in made.rglob("*.parquet") if part.is_file())
+        seal(made, [*parts, MANIFEST])
     return summary
 
 

@@ -1,13 +1,17 @@
-"""Checksums of stored files: of the files in a folder, in the format of the program sha256sum, and of single files that
-begin with their own checksum."""
+"""Checksums of what is kept: of the files in a folder, in the format of the program sha256sum; of single files that
+begin with their own checksum; and of JSON objects, which hold it."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-SUMS = "SHA256SUMS"
+from twin.atomic import write_text
+
+SUMS, KEY = "SHA256SUMS", "sha256"
 
 
 class ChecksumError(ValueError):
@@ -15,8 +19,9 @@ class ChecksumError(ValueError):
 
 
 def seal(folder: Path, files: Iterable[str]) -> None:
-    """Writes the checksums of `files`, which are paths within the folder, to SHA256SUMS."""
-    (folder / SUMS).write_text("".join(f"{digest(folder / file)}  {file}\n" for file in files), encoding="utf-8")
+    """Writes the checksums of `files`, which are paths within the folder, to SHA256SUMS; those of other files stay."""
+    known = (sums(folder) or {}) | {file: digest(folder / file) for file in files}
+    write_text(folder / SUMS, "".join(f"{each}  {file}\n" for file, each in known.items()))
 
 
 def sums(folder: Path) -> dict[str, str] | None:
@@ -25,6 +30,12 @@ def sums(folder: Path) -> dict[str, str] | None:
         return None
     lines = (folder / SUMS).read_text(encoding="utf-8", errors="replace").splitlines()
     return {pair[1]: pair[0] for pair in (line.split(maxsplit=1) for line in lines) if len(pair) == 2}
+
+
+def altered(folder: Path) -> list[str]:
+    """The files of a folder that are there, have a checksum, and are not as they were written."""
+    known = (sums(folder) or {}).items()
+    return [file for file, each in known if (folder / file).is_file() and digest(folder / file) != each]
 
 
 def digest(path: Path) -> str:
@@ -46,3 +57,27 @@ def verified(content: bytes, what: bytes) -> bytes:
     if head.rpartition(b" ")[2] != hashlib.sha256(rest).hexdigest().encode():
         raise ChecksumError("its checksum does not match its content")
     return rest
+
+
+def stamped(body: Mapping[str, Any]) -> str:
+    """A JSON object on one line, with its checksum under `sha256`."""
+    plain = json.loads(json.dumps(body))
+    return json.dumps({**plain, KEY: of_json(plain)})
+
+
+def unstamped(text: str) -> dict[str, Any]:
+    """The JSON object in a text without its checksum; all of it if it has none.
+
+    Raises ChecksumError if checksums differ, ValueError if the text holds no JSON object.
+    """
+    body = json.loads(text)
+    if not isinstance(body, dict):
+        raise ValueError("it holds no JSON object")
+    if body.pop(KEY, None) not in (None, of_json(body)):
+        raise ChecksumError("its checksum does not match its content")
+    return body
+
+
+def of_json(body: Mapping[str, Any]) -> str:
+    """The checksum of a JSON object, however it is written."""
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from twin.atomic import new_folder
-from twin.checksums import digest, seal, sums
+from twin.checksums import altered, seal, sums
 from twin.errors import BadInput
 
 _F, _I, _S, _B = pa.float64(), pa.int64(), pa.string(), pa.bool_()
@@ -209,9 +209,9 @@ def damage(folder: Path) -> str:
                 read_table(folder, name)
             except BadInput as error:
                 return str(error)
-        elif digest(folder / file) != known.get(file):
+        elif file not in known:
             return f"{file} is not as it was written"
-    return ""
+    return next((f"{file} is not as it was written" for file in altered(folder)), "")
 
 
 def read_table(folder: Path, table: str) -> pa.Table:

@@ -1,8 +1,8 @@
 """Fuzzing: python -m benchmarks.fuzz [--cases 3000] [--seed 0] [--kinds scenarios,recordings] [--first N] [--keep DIR]
 
 Case i of a kind depends on the seed, the kind and i alone, so `--first` goes on where an interrupted run stopped, and
-a fault is made again with `--kinds KIND --first I --cases 1`. Ends with 1 if there is a traceback, a hang, or a refusal
-of more than one line.
+a fault is made again with `--kinds KIND --first I --cases 1`. Ends with 1 if there is a traceback, a hang, a refusal of
+more than one line, a wrong figure, or damage that nobody notices.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 
+from benchmarks.fuzz.damage_cases import damage_case
 from benchmarks.fuzz.graph_cases import graph_case
+from benchmarks.fuzz.import_cases import import_case
 from benchmarks.fuzz.learning_cases import checkpoint_case, dataset_case
 from benchmarks.fuzz.outcome import FAULTS, OUTCOMES, SLOW, Outcome
 from benchmarks.fuzz.recording_cases import recording_case
@@ -31,6 +33,8 @@ KINDS: Mapping[str, tuple[float, Callable[[Random, Path], Outcome]]] = {
     "graphs": (0.1, graph_case),
     "checkpoints": (0.1, checkpoint_case),
     "datasets": (0.05, dataset_case),
+    "damage": (0.05, damage_case),
+    "imports": (0.1, import_case),
 }
 """The share of the cases, and what makes one."""
 

@@ -31,7 +31,8 @@ JOBS = tuple(random_deployment(seed) for seed in range(20))
 
 
 @cache
-def _ensemble() -> Ensemble:
+def ensemble() -> Ensemble:
+    """A small one."""
     seen = coverage_of(dataset.of_deployments(JOBS, np.ones((len(JOBS), 5))).graphs)
     members = tuple(initial(CONFIG, seed) for seed in range(2))
     curve = [{"seed": seed, "curve": [[20, 0.5, 0.4]]} for seed in range(2)]
@@ -41,7 +42,7 @@ def _ensemble() -> Ensemble:
 
 def checkpoint_case(random: Random, folder: Path) -> Outcome:
     """Bytes changed; or a part changed, and written as a version did that knew no checksums."""
-    checkpoint.save(_ensemble(), folder)
+    checkpoint.save(ensemble(), folder)
     (path,) = folder.glob("*.msgpack")
     whole = path.read_bytes()
     if random.random() < 0.4:

@@ -17,9 +17,9 @@ from streamtwin.cli import app as cli
 from twin.errors import MOST_CHARACTERS, BadInput
 
 RAN, REFUSED, ANNOUNCED, SLOW = "ran", "BadInput", "announced long", "slow"
-NOISE, TRACEBACK, HANG = "more than a line", "traceback", "hang"
-OUTCOMES = (REFUSED, RAN, ANNOUNCED, SLOW, NOISE, TRACEBACK, HANG)
-FAULTS = (NOISE, TRACEBACK, HANG)
+NOISE, TRACEBACK, HANG, UNNOTICED = "more than a line", "traceback", "hang", "unnoticed"
+FAULTS = (NOISE, TRACEBACK, HANG, UNNOTICED)
+OUTCOMES = (REFUSED, RAN, ANNOUNCED, SLOW, *FAULTS)
 SLOW_S, HANG_S = 5.0, 60.0
 """CPU seconds, of what was not announced as long; what was is not run."""
 
@@ -106,8 +106,8 @@ def of_command(*arguments: str) -> Outcome:
 
 
 def _refusal(said: str) -> tuple[str, str]:
-    """One line, and before it nothing but notes and progress."""
-    *before, line = said.splitlines() or [""]
+    """One line, before it nothing but notes and progress, and after it the other mistakes of the same file."""
+    *before, line = [each for each in said.splitlines() if not each.startswith("  ")] or [""]
     clean = line.startswith("twin: ") and len(line) < MOST_CHARACTERS + 100
     return (REFUSED if clean and all(each.startswith(("note: ", "[")) for each in before) else NOISE), said
 

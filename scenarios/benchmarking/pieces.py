@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from scenarios.benchmarking.judges import JUDGES
 from scenarios.benchmarking.request import BenchmarkRequest
@@ -16,6 +14,7 @@ from scenarios.executing.progress import Progress
 from scenarios.planning.validation import ValidationRow
 from scenarios.suite.members import MEMBERS
 from twin.atomic import write_text
+from twin.checksums import stamped, unstamped
 from twin.errors import BadInput
 from twin.executor import Executor
 
@@ -55,7 +54,7 @@ def rows(
         piece = missing[position]
         judged[piece] = made
         if folder is not None:
-            write_text(folder / FOLDER / piece.file, json.dumps([asdict(row) for row in made], indent=1) + "\n")
+            write_text(folder / FOLDER / piece.file, stamped({"rows": [asdict(row) for row in made]}) + "\n")
         report(len(judged), len(wanted))
 
     executor.each(partial(judge, request=request), missing, done, math.inf if len(missing) > FEW else 0.0)
@@ -75,7 +74,6 @@ def _kept(folder: Path | None, piece: Piece) -> list[ValidationRow] | None:
     if path is None or not path.exists():
         return None
     try:
-        listed: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-        return [ValidationRow(**row) for row in listed]
-    except (ValueError, TypeError):
-        raise BadInput(f"{path} does not hold rows; remove it") from None
+        return [ValidationRow(**row) for row in unstamped(path.read_text(encoding="utf-8"))["rows"]]
+    except (ValueError, KeyError, TypeError):
+        raise BadInput(f"{path} is damaged; remove it, and give the same command again") from None

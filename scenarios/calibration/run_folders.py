@@ -20,7 +20,7 @@ def read_runs(folder: Path, scenario: Scenario) -> list[Point]:
 
     Raises BadInput if there is none, or none has succeeded.
     """
-    from twin.trace import read_table
+    from twin.trace import damage, read_table
 
     chunks = sorted(each.parent for each in folder.rglob("runs.parquet"))
     if not chunks:
@@ -29,6 +29,8 @@ def read_runs(folder: Path, scenario: Scenario) -> list[Point]:
         )
     points = []
     for chunk in chunks:
+        if told := damage(chunk):
+            raise BadInput(f"{chunk}: {told}; make it again")
         runs, operators, hosts = (read_table(chunk, part).to_pylist() for part in PARTS)
         done = (run for run in runs if run["status"] == "ok")
         points += [_point(run, _of(run, operators), _of(run, hosts), scenario) for run in done]

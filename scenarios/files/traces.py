@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from twin import atomic
 from twin.atomic import new_folder
+from twin.checksums import seal
 from twin.errors import BadInput
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def write_run(run: Run, name: str, out: Path) -> None:
             write_tables(run.rows(run="run-000000", index=0, name=name, subtasks=True), aside)
             (aside / "manifest.json").write_text(json.dumps(run.manifest, indent=2) + "\n", encoding="utf-8")
             (aside / RESULT).write_text(json.dumps(run.to_dict(), indent=2) + "\n", encoding="utf-8")
+            seal(aside, ["manifest.json", RESULT])
     except OSError as error:
         raise BadInput(f"{out} cannot be written: {error.strerror}; name another folder") from None
 

@@ -7,6 +7,7 @@ Of Python's grammar, only these are allowed: and, or, not, brackets; < <= > >=; 
 from __future__ import annotations
 
 import ast
+import math
 import operator
 import re
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from twin.scenario import Scenario
 
 LONGEST = 1000
 """Characters."""
+SHOWN = 100
+"""Characters of a condition in a message, at most."""
 EXAMPLE = "not backpressured and e2e_latency_s.p99 < 500ms"
 
 _COMPARE: dict[type, Callable[[float, float], bool]] = {
@@ -106,7 +109,10 @@ class _Reader:
 
     def text(self, node: ast.expr) -> str:
         """A part of the condition as it was written, with names without brackets."""
-        text = re.sub(r"\['([^']*)'\]", r".\1", ast.get_source_segment(self.source, node) or self.source)
+        return self._written(ast.get_source_segment(self.source, node) or self.source)
+
+    def _written(self, source: str) -> str:
+        text = re.sub(r"\['([^']*)'\]", r".\1", source)
         return re.sub(rf"{_MARK}\((\d+)\)", lambda mark: self.quantities[int(mark[1])], text)
 
     def metrics(self, node: ast.expr) -> frozenset[str]:
@@ -138,12 +144,16 @@ class _Reader:
         """What can be compared."""
         match node:
             case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-                return lambda _found: float(value)
+                return self._fixed(node, lambda: float(value))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 inner = self.number(operand)
                 return lambda found: -inner(found)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
                 a, b, apply = self.number(left), self.number(right), _ARITHMETIC[type(op)]
+                if not self.metrics(node):
+                    return self._fixed(node, lambda: apply(a({}), b({})))
+                if isinstance(op, ast.Div) and not self.metrics(right) and not b({}):
+                    raise self._refused(node, "divides by zero; divide by something else")
                 return lambda found: apply(a(found), b(found))
             case ast.Name(id=name) if name in FLAGS:
                 raise self._refused(node, f"is yes or no, not a number; write '{name}' or 'not {name}'")
@@ -151,9 +161,18 @@ class _Reader:
                 name = self._metric(node)
                 return lambda found: of(found, name)
             case ast.Call() if quantity := self._quantity(node):
-                value = number(quantity, "_s")
-                return lambda _found: value
+                return self._fixed(node, lambda: number(quantity, "_s"))
         raise self._refused(node, "is no number; use metrics, numbers and + - * /")
+
+    def _fixed(self, node: ast.expr, value: Callable[[], float]) -> Number:
+        """A number that is the same in all runs."""
+        try:
+            found = value()
+        except OverflowError:
+            found = math.inf
+        if not math.isfinite(found):
+            raise self._refused(node, "is no finite number; write a smaller one, and do not divide by zero")
+        return lambda _found: found
 
     def _metric(self, node: ast.expr) -> str:
         name = ".".join(self._parts(node))
@@ -178,6 +197,8 @@ class _Reader:
         ]
         if times and not any(unit_of_time(metric) for metric in self.metrics(node)):
             raise self._refused(node, f"compares {times[0]} with what is no time; leave the unit out")
+        if not self.metrics(node):
+            raise self._refused(node, f"says nothing of the run; compare a metric, as in {EXAMPLE!r}")
         steps = [(a, _COMPARE[type(op)], b) for a, op, b in zip(sides, node.ops, sides[1:], strict=False)]
         return lambda found: all(compare(a(found), b(found)) for a, compare, b in steps)
 
@@ -193,7 +214,11 @@ class _Reader:
         raise self._refused(node, "is no metric; write one such as hosts['edge-1'].cpu")
 
     def _refused(self, node: ast.expr, why: str) -> BadInput:
-        return BadInput(f"{self.flag} {self.source!r}: {self.text(node)!r} {why}")
+        return BadInput(f"{self.flag} {_short(self._written(self.source))}: {_short(self.text(node))} {why}")
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]} ...")
 
 
 def _marked(text: str, quantities: list[str]) -> str:

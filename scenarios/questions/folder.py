@@ -5,6 +5,7 @@ The same question continues where it was interrupted. Another one is refused, so
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from scenarios.files.documents import as_csv
 from scenarios.files.traces import check_free
 from scenarios.questions.kept import Kept
 from twin.atomic import write_bytes
+from twin.checksums import digest, seal, sums
 from twin.errors import BadInput
 
 QUESTION = "question.json"
@@ -34,10 +36,21 @@ def opened(out: Path | None, question: Mapping[str, Any]) -> Kept:
         raise BadInput(f"{out} is a file; name another folder with --out")
     elif not (out / QUESTION).is_file() and any(out.iterdir()):
         raise BadInput(f"{out} holds something else; name another folder with --out")
-    elif (out / QUESTION).is_file() and (out / QUESTION).read_text(encoding="utf-8") != text:
-        raise BadInput(f"{out} holds the answer to another question (see {out / QUESTION}); name another folder")
+    elif (out / QUESTION).is_file() and (out / QUESTION).read_bytes() != text.encode():
+        _refuse_another(out, text.encode())
     _replace(out / QUESTION, text.encode())
+    seal(out, [QUESTION])
     return Kept(out)
+
+
+def _refuse_another(out: Path, asked: bytes) -> None:
+    """By its checksum a damaged question is known all the same, and then the folder goes on."""
+    known = (sums(out) or {}).get(QUESTION)
+    if known == hashlib.sha256(asked).hexdigest():
+        return
+    if known in (None, digest(out / QUESTION)):
+        raise BadInput(f"{out} holds the answer to another question (see {out / QUESTION}); name another folder")
+    raise BadInput(f"{out / QUESTION} is damaged, and may be another question; remove {out}, or name another folder")
 
 
 def _make(out: Path) -> None:
@@ -53,6 +66,7 @@ def write(out: Path, document: Mapping[str, Any], rows: Sequence[Mapping[str, An
     if figure is not None:
         _replace(out / "figure.png", figure)
     _replace(out / "answer.json", (json.dumps(document, indent=2, allow_nan=False) + "\n").encode())
+    seal(out, ["table.csv", *(["figure.png"] if figure is not None else []), "answer.json"])
 
 
 def _replace(path: Path, content: bytes) -> None:

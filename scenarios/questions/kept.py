@@ -1,18 +1,20 @@
 """Finished runs in a folder, one line for each, so that the same question does not simulate them again.
 
-Only whole lines count, so an interrupted command loses nothing but the runs that were being simulated.
+Only lines as they were written count, so an interrupted command loses nothing but the runs that were being simulated,
+and a damaged line costs its run.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from warnings import warn
 
 from scenarios.questions.measures import Measures
-from twin.errors import BadInput
+from twin.atomic import write_bytes
+from twin.checksums import stamped, unstamped
 
 FILE = "runs.jsonl"
 LISTED = 5
@@ -48,8 +50,9 @@ class Kept:
         self.outcomes[key] = outcome
         if self.folder is not None:
             with (self.folder / FILE).open("a", encoding="utf-8") as file:
-                columns = [] if outcome.course is None else [outcome.course]
-                file.write(json.dumps([key, outcome.measures, outcome.warnings, *columns]) + "\n")
+                course = {} if outcome.course is None else {"course": outcome.course}
+                line = {"run": key, "measures": outcome.measures, "warnings": outcome.warnings, **course}
+                file.write(stamped(line) + "\n")
 
 
 def said_once(warnings: Iterable[tuple[str, str]]) -> list[str]:
@@ -69,13 +72,18 @@ def _listed(places: Sequence[str]) -> str:
 
 
 def _read(path: Path) -> dict[str, RunOutcome]:
-    """All whole lines. If an interruption left a part of a line, it is cut off, so that the next line is whole."""
-    content = path.read_bytes()
-    whole = content[: content.rfind(b"\n") + 1]
-    if len(whole) < len(content):
-        path.write_bytes(whole)
-    try:
-        lines = [json.loads(line) for line in whole.decode("utf-8").splitlines()]
-        return {key: RunOutcome(measures, tuple(warnings), *course) for key, measures, warnings, *course in lines}
-    except (UnicodeDecodeError, ValueError, TypeError):
-        raise BadInput(f"{path} does not hold runs; remove it or name another folder") from None
+    """All lines that are as they were written; the others are removed, so that the next line is whole."""
+    found, whole = {}, list[bytes]()
+    *lines, unfinished = path.read_bytes().split(b"\n")
+    for line in lines:
+        try:
+            body = unstamped(line.decode())
+            found[body["run"]] = RunOutcome(body["measures"], tuple(body["warnings"]), body.get("course"))
+        except (ValueError, KeyError, TypeError):
+            continue
+        whole.append(line + b"\n")
+    if damaged := len(lines) - len(whole):
+        warn(f"{damaged} of {len(lines)} runs in {path} are damaged, and are made again", stacklevel=1)
+    if damaged or unfinished:
+        write_bytes(path, b"".join(whole))
+    return found

@@ -49,12 +49,12 @@ def metrics(
         (point,) = points_of(run.rows, loaded, f"{source}, run {run.name}")
         check([point])
         for problem in check_subtasks(point, run.subtasks):
-            terminal.note(f"run {run.name}: {problem}; a column plan.placement.NAME gives the plan of a run")
+            terminal.note(f"note: run {run.name}: {problem}; a column plan.placement.NAME gives the plan of a run")
         rows.append(training_row(point, index, max(run.seconds, 1e-3)))
         if run.skipped:
-            terminal.note(f"run {run.name}: metrics not read: {', '.join(run.skipped)}")
+            terminal.note(f"note: run {run.name}: metrics not read: {', '.join(run.skipped)}")
         if run.unmeasured:
-            terminal.note(f"run {run.name}: samples without a value are left out, of {', '.join(run.unmeasured)}")
+            terminal.note(f"note: run {run.name}: samples without a value are left out, of {', '.join(run.unmeasured)}")
         if points is not None:
             readings = [{key: value for key, value in row.items() if key != "point"} for row in run.rows]
             table = with_point(points, run.name, readings, table)

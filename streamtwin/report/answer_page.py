@@ -14,6 +14,7 @@ from streamtwin.answers.presentation import Presentation
 from streamtwin.answers.registry import ANSWERS
 from streamtwin.report.html_tables import tables
 from streamtwin.report.page import page, paragraph, section
+from twin.checksums import altered
 from twin.errors import BadInput
 
 ANSWER, FIGURE = "answer.json", "figure.png"
@@ -30,6 +31,8 @@ def answer_page(folder: Path) -> str:
         raise BadInput(
             f"{folder} holds a question that is not answered yet; give its command again with --out {folder}"
         )
+    for file in altered(folder):
+        raise BadInput(f"{folder / file} is not as it was written; give its command again, which mends it")
     try:
         question = json.loads((folder / QUESTION).read_text(encoding="utf-8"))
         kind, told = ANSWERS[question["command"]]

@@ -108,7 +108,7 @@ def test_what_is_judged_is_kept_and_not_judged_again(tmp_path, monkeypatch):
     assert len(judged) == 3
     assert [row.regret for row in first["key-groups"]] == [0.0, math.inf, None] * 2
     (tmp_path / run.FOLDER / Piece("key-groups", 0).file).write_text("[{}]")
-    with pytest.raises(BadInput, match="does not hold rows"):
+    with pytest.raises(BadInput, match="is damaged; remove it"):
         run.rows(wanted[:1], REQUEST, tmp_path, Processes(1), lambda _done, _total: None)
     with pytest.raises(BadInput, match="at least 1"):
         run.rows(wanted, REQUEST, None, Processes(0), lambda _done, _total: None)

@@ -20,6 +20,8 @@ from twin.version import VERSION, same_runs
 MANIFEST = "manifest.json"
 CHUNKS = "chunks"
 _LOCK = ".lock"
+_ABOUT = ("chunk_runs", "config_hash")
+"""Keys of a manifest that are not hashed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,7 @@ def open_corpus(folder: Path, spec: CorpusSpec, chunk_runs: int) -> int:
 
 def _grown(found: Mapping[str, Any], runs: int) -> dict[str, Any]:
     """The manifest of the same corpus with more runs: which version began it stays told."""
-    body = {key: value for key, value in found.items() if key not in ("chunk_runs", "config_hash")} | {"runs": runs}
+    body = {key: value for key, value in found.items() if key not in _ABOUT} | {"runs": runs}
     return {**body, "config_hash": content_hash(body), "chunk_runs": found["chunk_runs"]}
 
 
@@ -86,6 +88,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         found = json.loads(path.read_text())
         if not isinstance(found, dict) or not {"runs", "seed", "chunk_runs", "config_hash"} <= found.keys():
             raise ValueError("keys are missing")
+        if content_hash({key: value for key, value in found.items() if key not in _ABOUT}) != found["config_hash"]:
+            raise ValueError("it is damaged")
     except FileNotFoundError:
         raise BadInput(f"{folder} is no corpus: {path} is missing; make one with 'twin corpus {folder}'") from None
     except (OSError, ValueError) as error:

@@ -202,6 +202,9 @@ class Endpoint:
             answer = json.loads(_body(request))
         except urllib.error.HTTPError:
             raise
+        except (http.client.IncompleteRead, ConnectionResetError) as error:
+            read = f" after {len(error.partial):,} bytes" if isinstance(error, http.client.IncompleteRead) else ""
+            raise BadInput(f"{url}: the connection was cut{read}; give the same command again") from None
         except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
             reason = printable(str(error)) or type(error).__name__
             raise BadInput(f"{url} gives no answer of Flink's REST API ({reason}); check the address") from None

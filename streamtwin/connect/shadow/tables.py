@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from scenarios.files import documents
 from streamtwin.connect.shadow.window import TIMES, Window, of_rows
 from twin.atomic import write_text
+from twin.checksums import stamped, unstamped
 from twin.errors import BadInput
 
 Row = TypeVar("Row")
@@ -25,7 +26,7 @@ def write(out: Path, table: str, start_s: float, rows: Sequence[Any]) -> None:
     """The rows of a window, result types or mappings. Raises BadInput if they cannot be written."""
     path = out / table / _name(start_s)
     try:
-        write_text(path, "".join(json.dumps(documents.document(row), allow_nan=False) + "\n" for row in rows))
+        write_text(path, "".join(stamped(documents.document(row)) + "\n" for row in rows))
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}; free space, then give the same command") from None
 
@@ -33,7 +34,7 @@ def write(out: Path, table: str, start_s: float, rows: Sequence[Any]) -> None:
 def read(out: Path, table: str, kind: type[Row]) -> list[Row]:
     """All rows in the order of the windows."""
     paths = sorted((out / table).glob(f"*{SUFFIX}"))
-    return [row for path in paths for row in _read(path, lambda line: documents.read(kind, line))]
+    return [row for path in paths for row in _read(path, lambda body: documents.read(kind, json.dumps(body)))]
 
 
 def before(out: Path, start_s: float, count: int) -> list[Window]:
@@ -42,19 +43,18 @@ def before(out: Path, start_s: float, count: int) -> list[Window]:
     return [of_rows(_read(path, _readings)) for path in names[-count:]] if count else []
 
 
-def _read(path: Path, row: Callable[[str], Row]) -> list[Row]:
+def _read(path: Path, row: Callable[[dict[str, Any]], Row]) -> list[Row]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-        return [row(line) for line in lines or ("",)]
+        return [row(unstamped(line)) for line in lines or ("",)]
     except (OSError, ValueError, TypeError) as error:
         raise BadInput(f"{path} is damaged ({error}); remove it") from None
 
 
-def _readings(line: str) -> dict[str, Any]:
-    found = json.loads(line)
-    if not isinstance(found, dict) or not set(TIMES) <= found.keys():
+def _readings(body: dict[str, Any]) -> dict[str, Any]:
+    if not set(TIMES) <= body.keys():
         raise ValueError("it is no window")
-    return found
+    return body
 
 
 def _name(start_s: float) -> str:

@@ -17,7 +17,8 @@ VALUES = st.fixed_dictionaries(
     {name: st.floats(-5, 5) for name in NAMES} | {"backpressured": st.sampled_from([0.0, 1.0])}
 )
 SIDES = st.sampled_from([*NAMES, "1", "2.5", "-1", "(throughput_per_s + 1)", "2 * e2e_latency_s.p99"])
-COMPARED = st.builds(lambda a, op, b: f"{a} {op} {b}", SIDES, st.sampled_from(["<", "<=", ">", ">="]), SIDES)
+MEASURED = st.sampled_from([*NAMES, "(throughput_per_s + 1)", "2 * e2e_latency_s.p99"])
+COMPARED = st.builds(lambda a, op, b: f"{a} {op} {b}", MEASURED, st.sampled_from(["<", "<=", ">", ">="]), SIDES)
 WRITTEN = st.recursive(
     COMPARED | st.just("backpressured"),
     lambda inner: (
@@ -75,6 +76,10 @@ REFUSED = {
     "e2e_latency_s.p99 == 2": "use < <= > >=",
     "a && b": "&& is written and",
     "e2e_latency_s.p99 = 2": "= is written < or >",
+    f"throughput_per_s < {'9' * 900}": "is no finite number",
+    "throughput_per_s < 1e308 * 10": "'1e308 * 10' is no finite number",
+    "1 < 2 and throughput_per_s > 1": "'1 < 2' says nothing of the run",
+    "throughput_per_s / (1 - 1) < 1": "divides by zero",
     "throughput_per_s < 5ms": "compares 5ms with what is no time",
     "e2e_latency_s < 500xs": "is no condition",
     "": "is no condition",

@@ -165,7 +165,7 @@ def test_one_command_one_table(tmp_path: Path):
     assert len(rows) == 2 * len(MEANINGS)
     assert (tmp_path / "a" / "figure.png").read_bytes()[:4] == b"\x89PNG"
     kept = json.loads((tmp_path / "a" / "runs.jsonl").read_text().splitlines()[0])
-    assert len(kept[3]["backlog"]) == 12
+    assert len(kept["course"]["backlog"]) == 12
     again = twin(*words, "--out", tmp_path / "a")
     assert "all known already" in again.stderr and "oscillations" in again.stdout and "*" in again.stdout
     assert "results later than 500 ms" in again.stdout

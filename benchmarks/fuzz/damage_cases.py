@@ -1,0 +1,212 @@
+"""Kept files of every kind with one bit flipped, as failing disks and memory do: whoever reads them again gets what was
+written, or says that they are damaged."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import io
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from benchmarks.fuzz.learning_cases import JOBS, ensemble
+from benchmarks.fuzz.outcome import RAN, SLOW, UNNOTICED, Outcome, of_call
+from models import checkpoint, dataset, encoded_file, prediction, trees
+from models.member_checkpoints import MemberCheckpoints
+from models.training import TrainedNetwork
+from papers.simulating import CorpusJob, in_process
+from papers.workspace import Workspace
+from scenarios.calibration import profile_file
+from scenarios.executing.progress import Lines
+from scenarios.files import scenario_file
+from scenarios.files.run_folder import read_run
+from scenarios.files.traces import write_run
+from streamtwin.cli import app as cli
+from streamtwin.connect.profiling import measuring, profile_files
+from streamtwin.connect.shadow import tables
+from streamtwin.connect.shadow.shadow import Shadow, followed
+from tests.models.test_trees import SMALL, TEST, TRAIN, VALID
+from tests.papers.conftest import TINY
+from tests.streamtwin.shadow_jobs import WINDOW_S, crossing, series_of, write_metrics
+from twin.corpus.manifest import CorpusSpec
+from twin.errors import BadInput
+from twin.randomness import child_seed
+from twin.run import Run
+from twin.scenario import Scenario, config_hash
+from twin.simulation import simulate
+
+SILENT = Lines(lambda _text: None)
+JOB = "edge-filter"
+ASKED = ("whatif", JOB, "--vary", "load=0.5,2", "--set", "run.horizon_s=20", "--replications", "3", "--workers", "1")
+JUDGED = ("benchmark", "--families", "key-groups", "--most", "2", "--workers", "1")
+ANSWERED = ("answer.json", "table.csv", "figure.png")
+IMPROVED = (
+    *("improve", "learned", "--on", JOB, "--rounds", "1", "--jobs", "4", "--runs", "2", "--pool", "6"),
+    *("--judges", "2", "--plans", "3", "--workers", "1"),
+)
+
+
+def damage_case(random: Random, folder: Path, name: str | None = None) -> Outcome:
+    """One bit of one file of one kind of kept files."""
+    name = name or random.choice([*KEPT])
+    whole, expected = _kept(name)
+    shutil.copytree(whole, folder / "kept")
+    files = sorted(path for path in (folder / "kept").rglob("*") if path.is_file() and path.stat().st_size)
+    file = random.choice(files)
+    content = bytearray(file.read_bytes())
+    bit = random.randrange(8 * len(content))
+    content[bit // 8] ^= 1 << bit % 8
+    file.write_bytes(content)
+    found: list[Any] = []
+    outcome = of_call(lambda: found.append(KEPT[name][1](folder / "kept")))
+    if outcome.kind in (RAN, SLOW) and found[0] != expected:
+        where = file.relative_to(folder / "kept")
+        return Outcome(UNNOTICED, f"{name}: bit {bit} of {where} gives another answer", outcome.cpu_s)
+    return outcome
+
+
+@cache
+def _kept(name: str) -> tuple[Path, Any]:
+    """A folder of that kind, and what is read from it."""
+    top = Path(tempfile.mkdtemp(prefix="streamtwin-fuzz-kept-"))
+    atexit.register(shutil.rmtree, top, ignore_errors=True)
+    make, use = KEPT[name]
+    make(top / "kept")
+    shutil.copytree(top / "kept", top / "used")
+    return top / "kept", use(top / "used")
+
+
+def _command(*words: str) -> str:
+    """What a command prints. Raises BadInput as it does."""
+    out, said = io.StringIO(), io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
+            cli.main([*words, "--traceback"])
+    except SystemExit as stopped:
+        if stopped.code == 2:
+            raise BadInput(said.getvalue().splitlines()[-1]) from None
+        if stopped.code:
+            raise RuntimeError(said.getvalue()) from None
+    return out.getvalue()
+
+
+def _asked(*words: str) -> tuple[Callable[[Path], None], Callable[[Path], Any]]:
+    """A question whose folder is gone on with: the answer may not change."""
+
+    def use(folder: Path) -> Any:
+        _command(*words, "--out", str(folder))
+        return [(folder / name).read_bytes() for name in ANSWERED if (folder / name).exists()]
+
+    return use, use
+
+
+def _page(folder: Path) -> str:
+    page = folder.with_suffix(".html")
+    _command("report", str(folder), "--out", str(page))
+    return page.read_text().replace(str(folder), "")
+
+
+def _job(index: int) -> Scenario:
+    return scenario_file.load(JOB).with_run(horizon_s=12, warmup_s=2, seed=child_seed(0, index))
+
+
+def _run() -> Run:
+    return simulate(_job(0))
+
+
+def _corpus(folder: Path) -> list[Any]:
+    """The rows of a corpus, which is made, or gone on with."""
+    shutil.rmtree(folder / "rows", ignore_errors=True)
+    in_process([CorpusJob(folder / "corpus", folder / "rows", _job, CorpusSpec(runs=6, seed=0, space="fuzz"))], SILENT)
+    return _rows(folder / "rows")
+
+
+def _rows(folder: Path) -> list[Any]:
+    found = dataset.read(folder, workers=1)
+    arrays = (found.labels_GxA, found.flat_GxF, found.derived_GxD, found.rates_GxA, found.tuples_out, found.horizon_s)
+    return [*(each.tobytes() for each in arrays), found.config_hash.tolist()]
+
+
+def _dataset(folder: Path) -> None:
+    _corpus(folder.with_name("made"))
+    shutil.copytree(folder.with_name("made") / "rows", folder)
+    found = dataset.read(folder, workers=1)
+    encoded_file.write(folder, found.encoded, found.config_hash)
+
+
+def _network(folder: Path) -> Any:
+    """A network of an unfinished training: another one is made only if the file is damaged, and is the same."""
+    keep = MemberCheckpoints(folder, {"rows": "a", "seed": 1})
+    network = keep("all", 0, lambda: TrainedNetwork(ensemble().members[0], (), 1))
+    return str(network.parameters), network.curve, network.seed
+
+
+def _trees(folder: Path) -> Any:
+    found, seen = trees.load(folder / "e2e_latency_s.trees.json", "v1")
+    return found.predict(TEST.x_NxF, TEST.rates_N).tobytes(), seen
+
+
+def _save_trees(folder: Path) -> None:
+    trees.save(trees.train_trees("e2e_latency_s", "ratio", TRAIN, VALID, SMALL), folder, "v1", {"sink": 3})
+
+
+def _calibrate(folder: Path) -> None:
+    job = scenario_file.load(JOB)
+    found = profile_file.CalibratedProfile(
+        version="1", scenario=JOB, config_hash=config_hash(job), points=3, by="kind", engine=job.engine,
+        costs={"filter": 1e-5}, hidden={}, estimates=(), held_out=(),
+    )  # fmt: skip
+    folder.mkdir()
+    (folder / "p.yaml").write_text(profile_file.dump(found))
+
+
+def _profile(folder: Path) -> None:
+    job = scenario_file.load(JOB)
+    folder.mkdir()
+    measured = profile_files.profiles_of(job, measuring.profile(job.deployment, 50, seed=0), 50, 0)
+    (folder / "p.json").write_text(profile_files.dump(measured))
+
+
+def _shadow(folder: Path) -> None:
+    series = series_of(write_metrics(crossing(), folder.with_name("metrics")))
+    Shadow(crossing(), folder, WINDOW_S, 60.0, 10).told(series)
+
+
+def _followed(folder: Path) -> Any:
+    seen = followed(folder)
+    return seen.windows, seen.alerts, seen.last, tables.before(folder, 1e9, 10)
+
+
+def _judged(folder: Path) -> Any:
+    return Workspace(folder, TINY, 0, SILENT).cached("fuzz", {"case": 1}, lambda: [{"regret": 0.125, "plan": "a"}])
+
+
+def _asked_model(folder: Path) -> list[bytes]:
+    found = prediction.load(folder).predict_plans(JOBS[0], [JOBS[0].plan])
+    return [np.asarray(each).tobytes() for each in found.values.values()]
+
+
+KEPT: Mapping[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
+    "questions": _asked(*ASKED),
+    "answers": (_asked(*ASKED)[0], _page),
+    "suites": _asked(*JUDGED),
+    "improved models": _asked(*IMPROVED),
+    "runs": (lambda folder: write_run(_run(), JOB, folder), lambda folder: repr(read_run(folder))),
+    "corpora": (_corpus, _corpus),
+    "datasets": (_dataset, _rows),
+    "models": (lambda folder: checkpoint.save(ensemble(), folder), _asked_model),
+    "trainings": (_network, _network),
+    "trees": (_save_trees, _trees),
+    "calibrations": (_calibrate, lambda folder: profile_file.dump(profile_file.load(folder / "p.yaml"))),
+    "profiles": (_profile, lambda folder: profile_files.dump(profile_files.load(folder / "p.json"))),
+    "shadows": (_shadow, _followed),
+    "experiments": (_judged, _judged),
+}
+"""By kind: what makes a folder, and what reads it again."""

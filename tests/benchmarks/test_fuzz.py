@@ -1,0 +1,30 @@
+"""Fuzzing finds what it is for, and a small sample of each kind finds nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from benchmarks.fuzz.damage_cases import KEPT, damage_case
+from benchmarks.fuzz.outcome import FAULTS, UNNOTICED
+
+SLOW = ("questions", "answers", "suites", "improved models")
+
+
+@pytest.mark.parametrize("name", [pytest.param(each, marks=pytest.mark.slow if each in SLOW else ()) for each in KEPT])
+def test_no_flipped_bit_goes_unnoticed(name: str, tmp_path: Path) -> None:
+    for number in range(5):
+        (tmp_path / str(number)).mkdir()
+        found = damage_case(Random(number), tmp_path / str(number), name)
+        assert found.kind not in FAULTS, found
+
+
+def test_a_flipped_bit_that_changes_an_answer_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(folder: Path) -> None:
+        folder.mkdir()
+        (folder / "a").write_bytes(b"text")
+
+    monkeypatch.setitem(KEPT, "texts", (write, lambda folder: (folder / "a").read_bytes()))  # type: ignore[attr-defined]
+    assert damage_case(Random(0), tmp_path, "texts").kind == UNNOTICED
