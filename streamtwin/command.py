@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from streamtwin import house
@@ -10,12 +11,25 @@ from streamtwin import house
 house.claim()  # here, so that processes which are spawned, and import this file, have it too
 
 
+def _begun_in_vain(*_signal: object) -> None:
+    """Ctrl-C while modules are imported: nothing can be half-made yet, and no module can swallow it."""
+    os.write(2, b"twin: interrupted; nothing half-made is left, the same command begins anew\n")
+    os._exit(130)
+
+
 def main() -> None:
     """Runs the command line. A foreign module in the place of one of ours is one line on stderr, and exit status 2."""
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     try:
+        if ours:
+            signal.signal(signal.SIGINT, _begun_in_vain)
         from streamtwin.cli.app import main as run
 
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         run()
+    except KeyboardInterrupt:
+        _begun_in_vain()
     except ImportError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in house.PACKAGES or os.environ.get("TWIN_TRACEBACK", "") not in ("", "0"):

@@ -11,16 +11,16 @@ SLACK = 0.02
 """A limit is lowered as soon as its package is smaller by this part."""
 
 MOST_LINES = {
-    "benchmarks": 5_970,
+    "benchmarks": 6_330,
     "figures": 1_430,
     "models": 4_770,
     "optimizers": 11_810,
     "papers": 7_400,
-    "scenarios": 10_040,
+    "scenarios": 10_120,
     "spark": 1_200,
-    "streamtwin": 13_740,
-    "tests": 39_690,
-    "twin": 32_260,
+    "streamtwin": 13_770,
+    "tests": 39_770,
+    "twin": 32_360,
 }
 
 

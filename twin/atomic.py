@@ -40,7 +40,7 @@ def new_folder(folder: Path, *, replacing: bool = False) -> Iterator[Path]:
     """
     aside = _aside(folder)
     for leftover in (aside, *_abandoned(aside)):
-        shutil.rmtree(leftover, ignore_errors=True)
+        leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover, ignore_errors=True)
     aside.mkdir(parents=True)
     try:
         yield aside
@@ -73,12 +73,11 @@ def _aside(path: Path) -> Path:
 
 
 def _abandoned(aside: Path) -> Iterator[Path]:
-    """Unfinished copies of the same folder whose processes on this machine were killed."""
-    start = aside.name.removesuffix(f"{os.getpid()}{PARTIAL}")
-    for path in aside.parent.glob(f"{glob.escape(start)}*{PARTIAL}"):
-        process = path.name.removeprefix(start).removesuffix(PARTIAL)
+    """Unfinished files and folders beside this one whose processes on this machine were killed."""
+    host = aside.name.split(".")[-3]
+    for path in aside.parent.glob(f".*.{glob.escape(host)}.*{PARTIAL}"):
         try:
-            os.kill(int(process), 0)
+            os.kill(int(path.name.split(".")[-2]), 0)
         except ProcessLookupError:
             yield path
         except (ValueError, OverflowError, PermissionError):  # no process's number, or another user's process

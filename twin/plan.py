@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import BeforeValidator, Field, PlainSerializer, field_validator
 
 from twin.spec import Spec
+
+MOST_REPLICAS = 400_000
+"""Of all operators together: more would not fit into the memory that a run may take."""
 
 
 class Location(NamedTuple):
@@ -37,6 +40,12 @@ def _replicas(value: Any) -> Any:
     if isinstance(value, Mapping):
         return tuple(location for location, count in value.items() for _ in range(_count(location, count)))
     return value
+
+
+def _counted(value: Any) -> int:
+    if isinstance(value, Mapping):
+        return sum(count for count in value.values() if isinstance(count, int))
+    return len(value) if isinstance(value, list | tuple) else 1
 
 
 def _count(location: Any, count: Any) -> int:
@@ -81,6 +90,15 @@ class ExecutionPlan(Spec):
             description="lists of operators that run as one task, in data-flow order, without channels in between",
         ),
     ] = ()
+
+    @field_validator("placement", mode="before")
+    @classmethod
+    def _few_enough(cls, placement: Any) -> Any:
+        """Counted before they are made."""
+        total = sum(map(_counted, placement.values())) if isinstance(placement, Mapping) else 0
+        if total > MOST_REPLICAS:
+            raise ValueError(f"{total:,} replicas, of {MOST_REPLICAS:,} at most in a plan; use fewer")
+        return placement
 
     def locations(self, operator: str) -> tuple[Location, ...]:
         """One a replica. Raises KeyError if the operator is not placed."""

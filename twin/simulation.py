@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -39,6 +40,8 @@ from twin.wiring.world import World
 MEMORY_TICK_S = 1.0
 MEMORY_TICKS = 2000
 """No more than that many a run, however long it is."""
+FRAMES = 20
+"""Calls within each other in which a control item passes a task, and more than that."""
 
 
 def simulate(
@@ -71,7 +74,7 @@ def simulate(
     batches = enough or (None if why else batches_of(job, settings, world, statistics))
     crash: dict[str, float] = {}
     world.env.process(_watch_memory(world, max(MEMORY_TICK_S, settings.horizon_s / MEMORY_TICKS), crash))
-    with _collector_paused(), suppress(StopSimulation):  # of what is known well enough
+    with _collector_paused(), _deep_stack(len(world.tasks)), suppress(StopSimulation):  # of what is known well enough
         advance(world, settings.horizon_s)
     ended_s = world.env.now
     statistics.listeners.clear()
@@ -129,6 +132,17 @@ def _report(statistics: Statistics, settings: RunSettings, progress: Callable[[i
     ends = count(1)
     total = statistics.count(settings.horizon_s)
     statistics.listeners.append(lambda _operators, _hosts: progress(next(ends), total))
+
+
+@contextmanager
+def _deep_stack(tasks: int) -> Iterator[None]:
+    """Barriers and watermarks may pass all tasks in one moment, each in the call of the one before."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(before + FRAMES * tasks)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 @contextmanager

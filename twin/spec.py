@@ -175,7 +175,7 @@ def _explain(schema: Schema, problem: Any) -> str:
         limit = f"at least {context['min_length']}" if kind == "too_short" else f"at most {context['max_length']}"
         return f"should have {limit} items, has {len(value)}"
     if kind == "string_pattern_mismatch":
-        message = "a name may have letters A to Z, digits and _ . : @ # - alone"
+        message = "a name may have letters, digits and _ . : @ # - alone"
     if kind in ("tuple_type", "list_type"):
         message = "should be a list"
     if kind in ("model_type", "dict_type", "model_attributes_type"):

@@ -19,6 +19,7 @@ from random import Random
 from benchmarks.fuzz.damage_cases import damage_case
 from benchmarks.fuzz.graph_cases import graph_case
 from benchmarks.fuzz.import_cases import import_case
+from benchmarks.fuzz.judged_cases import judged_case
 from benchmarks.fuzz.learning_cases import checkpoint_case, dataset_case
 from benchmarks.fuzz.outcome import FAULTS, OUTCOMES, SLOW, Outcome
 from benchmarks.fuzz.recording_cases import recording_case
@@ -35,6 +36,7 @@ KINDS: Mapping[str, tuple[float, Callable[[Random, Path], Outcome]]] = {
     "datasets": (0.05, dataset_case),
     "damage": (0.05, damage_case),
     "imports": (0.1, import_case),
+    "judged": (0.2, judged_case),
 }
 """The share of the cases, and what makes one."""
 

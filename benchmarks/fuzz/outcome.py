@@ -17,8 +17,9 @@ from streamtwin.cli import app as cli
 from twin.errors import MOST_CHARACTERS, BadInput
 
 RAN, REFUSED, ANNOUNCED, SLOW = "ran", "BadInput", "announced long", "slow"
-NOISE, TRACEBACK, HANG, UNNOTICED = "more than a line", "traceback", "hang", "unnoticed"
-FAULTS = (NOISE, TRACEBACK, HANG, UNNOTICED)
+NOISE, TRACEBACK, HANG = "more than a line", "traceback", "hang"
+UNNOTICED, WRONG = "unnoticed", "wrong figure"
+FAULTS = (NOISE, TRACEBACK, HANG, UNNOTICED, WRONG)
 OUTCOMES = (REFUSED, RAN, ANNOUNCED, SLOW, *FAULTS)
 SLOW_S, HANG_S = 5.0, 60.0
 """CPU seconds, of what was not announced as long; what was is not run."""

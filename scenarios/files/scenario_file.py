@@ -18,8 +18,8 @@ from twin.numa import cluster_name
 from twin.scenario import Scenario
 from twin.spec import parse, tags
 
-MAX_BYTES = 20_000_000
-"""A scenario file larger than this is refused: somebody named the wrong file."""
+MAX_BYTES, MAX_SCENARIO_BYTES = 20_000_000, 2_000_000
+"""A file larger than this is refused: somebody named the wrong one. A job of 10,000 operators has 1.2 MB."""
 
 
 def load(name_or_path: str) -> Scenario:
@@ -29,7 +29,7 @@ def load(name_or_path: str) -> Scenario:
     not describe a scenario (with line and path of every mistake).
     """
     path = registry.find(name_or_path)
-    text = read_text(path)
+    text = read_text(path, MAX_SCENARIO_BYTES)
     data = _with_paths(_as_mapping(parse_text(text, str(path)), str(path)), path.parent)
     return parse(Scenario, data, where=name_or_path, line=partial(line_of, text))
 
@@ -71,14 +71,14 @@ def _with_paths(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return {**data, "workload": {**workload, "arrivals": laws}}
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, most_bytes: int = MAX_BYTES) -> str:
     """The text of a file, without the mark that Excel puts first.
 
     Raises BadInput if it is missing, a folder, too large, unreadable, or not UTF-8.
     """
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise BadInput(f"{path} has {path.stat().st_size} bytes, too many for a scenario; is it the right one?")
+        if path.stat().st_size > most_bytes:
+            raise BadInput(f"{path} has {path.stat().st_size:,} bytes, more than {most_bytes:,}; is it the right one?")
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise BadInput(f"{path} is not a text file in UTF-8; is it the right one?") from None

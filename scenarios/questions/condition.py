@@ -237,6 +237,6 @@ def _bracketed(text: str, scenario: Scenario) -> str:
     """Names that are none to Python (edge-1, a->b) in brackets: hosts.edge-1.cpu becomes hosts['edge-1'].cpu."""
     whole = {name.partition(".")[2].rpartition(".")[0] for name in names(scenario) if name.count(".") > 1}
     for name in sorted(whole, key=len, reverse=True):
-        if not name.isidentifier():
+        if not (name.isascii() and name.isidentifier()):  # Python would change some letters of others
             text = re.sub(rf"\b(operators|hosts|links)\.{re.escape(name)}(?=\.)", rf"\1[{name!r}]", text)
     return text

@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
-from benchmarks.fuzz.damage_cases import KEPT, damage_case
+from benchmarks.fuzz.damage_cases import COSTLY, KEPT, damage_case
 from benchmarks.fuzz.outcome import FAULTS, UNNOTICED
 
-SLOW = ("questions", "answers", "suites", "improved models")
+NAMES = [pytest.param(each, marks=pytest.mark.slow if each in COSTLY else ()) for each in KEPT]
 
 
-@pytest.mark.parametrize("name", [pytest.param(each, marks=pytest.mark.slow if each in SLOW else ()) for each in KEPT])
+@pytest.mark.parametrize("name", NAMES)
 def test_no_flipped_bit_goes_unnoticed(name: str, tmp_path: Path) -> None:
     for number in range(5):
         (tmp_path / str(number)).mkdir()

@@ -49,6 +49,26 @@ def test_what_is_kept_is_told() -> None:
     assert "goes on" not in in_words(None)
 
 
+IMPORTING = """
+import builtins, signal
+from streamtwin import command
+
+def interrupted(name, *more, real=builtins.__import__):
+    if name == "streamtwin.cli.app":
+        signal.raise_signal(signal.SIGINT)
+    return real(name, *more)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+builtins.__import__ = interrupted
+command.main()
+"""
+
+
+def test_while_modules_are_imported_an_interruption_is_one_line_as_well() -> None:
+    ended = subprocess.run([sys.executable, "-c", IMPORTING], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (130, f"twin: {in_words(None)}\n")
+
+
 @pytest.mark.slow
 def test_an_interrupted_training_ends_with_130_and_one_line_at_once(tmp_path: Path) -> None:
     """While a step is being computed: an interpreter that shuts down waits for it, or crashes."""

@@ -62,8 +62,9 @@ def test_what_a_killed_process_left_goes_with_the_next_try(tmp_path: Path) -> No
     )
     folder, other = tmp_path / "folder [1]", tmp_path / ".folder [1].elsewhere.1.partial"
     other.mkdir()
-    subprocess.run([sys.executable, "-c", killing, str(folder)], check=False)
-    assert len(list(tmp_path.iterdir())) == 2
+    for each in (folder, tmp_path / "another"):
+        subprocess.run([sys.executable, "-c", killing, str(each)], check=False)
+    assert len(list(tmp_path.iterdir())) == 2, "the second has removed what the first left"
     with new_folder(folder) as aside:
         assert sorted(tmp_path.iterdir()) == sorted([aside, other]), "one of another machine may still be written"
     assert sorted(tmp_path.iterdir()) == sorted([folder, other])

@@ -13,7 +13,7 @@ from tests.twin.worlds import HOST, chain, deployment, sink
 from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.guards.effort import ARRIVAL_S, ENDING, ENGINE_S, KERNEL_S, PANE, SESSION, estimate, require_feasible
+from twin.guards.effort import BARRIER, ENDING, KERNEL_S, PANE, SESSION, estimate, require_feasible
 from twin.guards.limits import MOST_BYTES, MOST_S
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -56,17 +56,28 @@ def test_no_more_is_served_than_can_be() -> None:
     assert served == pytest.approx([1000 * SHORT.horizon_s] * 3, rel=0.2)
 
 
-def test_the_kernel_makes_it_cheaper_and_no_different() -> None:
-    """It does not know checkpoints that cost something."""
+def test_checkpoints_cost_a_barrier_at_each_replica_and_leave_the_rest_to_the_kernel() -> None:
     scenario = Scenario.of(maps(4, 500, 8, 2), SHORT)
-    kernel, engine = (
-        estimate(scenario),
-        estimate(scenario.model_copy(update={"checkpoints": Checkpoints(interval_s=1)})),
-    )
-    assert {each.cause: each.services for each in engine.loads} == {each.cause: each.services for each in kernel.loads}
-    native = sum(each.services for each in kernel.loads if each.each_s == KERNEL_S)
-    assert engine.cpu_s - kernel.cpu_s == pytest.approx(native * (ENGINE_S - KERNEL_S))
-    assert {each.each_s for each in engine.loads} == {ENGINE_S, ARRIVAL_S}
+    without = estimate(scenario)
+    told = estimate(scenario.model_copy(update={"checkpoints": Checkpoints(interval_s=1)}))
+    (barriers,) = set(told.loads) - set(without.loads)
+    assert barriers.services == BARRIER * 6 * SHORT.horizon_s and "barriers" in barriers.cause
+    assert any(each.each_s == KERNEL_S for each in told.loads)
+
+
+def test_a_chain_sends_nothing_within_and_costs_less() -> None:
+    apart = maps(4, 500, 8, 2)
+    chained = apart.with_plan(apart.plan.model_copy(update={"fused": (("m0", "m1", "m2", "m3"),)}))
+    one, other = (estimate(Scenario.of(each, SHORT)) for each in (chained, apart))
+    sending = [[each.cause for each in told.loads if each.cause.endswith(" sends")] for told in (one, other)]
+    assert len(sending[0]) == len(sending[1]) - 3
+    assert one.cpu_s < other.cpu_s
+
+
+def test_a_chain_deeper_than_the_stack_passes_barriers() -> None:
+    job = Scenario.of(maps(400, 20, 8, 1), RunSettings(horizon_s=3, warmup_s=0, period_s=1))
+    checkpoints = Checkpoints(interval_s=1)
+    assert simulate(job.model_copy(update={"checkpoints": checkpoints})).metrics.tuples_out > 0
 
 
 def test_what_would_take_hours_is_refused_unless_it_may_end_sooner() -> None:

@@ -43,17 +43,22 @@ ENDING, PANE = 2.0, 0.9
 """... for a replica to end a window over event time, and to put it together from each of its panes."""
 SESSION, KEPT = 0.3, 0.05
 """... for a session, or a record in a window, that is there at the end: the kernel hands it over."""
-ROW, REPLICA = 3.0, 150.0
-"""... to write one row of statistics, and to make a replica."""
+ROW, REPLICA, OPERATOR = 7.0, 65.0, 150.0
+"""... to write one row of statistics, to make a replica, and to compile, meter and tell an operator."""
+BARRIER = 30.0
+"""... for a replica to take part in a checkpoint."""
+CHAINED = 0.5
+"""Part of a service that one costs within a chain, where nothing is sent."""
 DRIFT, DRIFTING_GROUP = 12.0, 0.02
 """... for keys to drift, and for each key group that may."""
 PHASES_READ = 20_000
 """Most phases of an arrival law that are read; the rest of the run counts as more of the same."""
 
 
-def native(job: Job, scenario: Scenario) -> bool:
-    """Whether the kernel runs a job, and not the engine: it knows neither event time nor barriers of checkpoints."""
-    return scenario.checkpoints is None and not any(operator.needs_event_time for operator in job.query.operators)
+def native(job: Job) -> bool:
+    """Whether the kernel runs a job, and not the engine: it does not know event time. Barriers it leaves to the engine,
+    and goes on behind them."""
+    return not any(operator.needs_event_time for operator in job.query.operators)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +159,19 @@ def _estimate(scenario: Scenario, job: Job, answer: RateAnswer) -> Effort:
 def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[ServiceLoad]:
     """The tuples that each operator takes in, reads in windows, and sends from them."""
     horizon_s, nominal = scenario.run.horizon_s, job.apart.rates
-    each_s = KERNEL_S if native(job, scenario) else ENGINE_S
+    each_s = KERNEL_S if native(job) else ENGINE_S
+    within = {each.name for component in job.components for each in component.operators[1:]}
+    sends = {component.operators[-1].name for component in job.components}
     usually = sum(law.mean_rate_per_s for law in scenario.workload.arrivals.values()) * horizon_s
     more = sum(arriving(scenario).values()) / max(usually, 1e-300)
     for number, operator in enumerate(job.query.topological):
         name = operator.name
         taken = float(answer.in_per_s[0, number]) * horizon_s * more
         yield ServiceLoad(
-            taken, f"the {taken:.1e} tuples that {name!r} takes in", "lower rates or run.horizon_s", each_s
+            taken * (CHAINED if name in within else 1.0),
+            f"the {taken:.1e} tuples that {name!r} takes in",
+            "lower rates or run.horizon_s",
+            each_s,
         )
         usual = nominal[name]
         if isinstance(operator, Windowed):
@@ -175,8 +185,9 @@ def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Service
             sent = float(answer.out_per_s[0, number]) * horizon_s * more
         else:  # what full channels drop was sent, too
             sent = taken * usual.out_per_s / max(usual.in_per_s, 1e-300)
-        why = f"the {sent:.1e} tuples that {name!r} sends"
-        yield ServiceLoad(SENT * sent, why, "lower rates, selectivities or run.horizon_s", each_s)
+        if name in sends:
+            why = f"the {sent:.1e} tuples that {name!r} sends"
+            yield ServiceLoad(SENT * sent, why, "lower rates, selectivities or run.horizon_s", each_s)
 
 
 # state ---------------------------------------------------------------------------------------------------------------
@@ -249,8 +260,13 @@ def _clocks(job: Job, scenario: Scenario) -> Iterator[ServiceLoad]:
     settings, noise = scenario.run, job.engine.noise
     rows = settings.horizon_s / settings.period_s * len(job.query.operators)
     yield ServiceLoad(rows * ROW, f"the {rows:.1e} rows of statistics", "make run.period_s longer")
-    tasks = sum(component.replicas for component in job.components)
+    tasks, operators = sum(component.replicas for component in job.components), len(job.query.operators)
     yield ServiceLoad(tasks * REPLICA, f"the {tasks:,} replicas that are made", "use fewer")
+    yield ServiceLoad(operators * OPERATOR, f"the {operators:,} operators that are compiled", "use fewer")
+    if scenario.checkpoints is not None:
+        barriers = tasks * settings.horizon_s / scenario.checkpoints.interval_s
+        why = f"the {barriers:.1e} barriers of checkpoints at replicas"
+        yield ServiceLoad(barriers * BARRIER, why, "make checkpoints.interval_s longer")
     for name, skew in job.deployment.workload.keys.items():
         if skew.drift_every_s is not None:
             drifts, groups = settings.horizon_s / skew.drift_every_s, job.component(name).key_groups or 1

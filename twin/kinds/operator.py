@@ -16,7 +16,7 @@ from twin.kinds.mechanism import Mechanism
 from twin.spec import Spec
 
 Name = Annotated[
-    str, Field(min_length=1, pattern=r"^[A-Za-z0-9_.:@#-]+$", description="letters, digits and _ . : @ # -")
+    str, Field(min_length=1, pattern=r"^[\w.:@#-]+$", description="letters of any script, digits and _ . : @ # -")
 ]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 

@@ -74,10 +74,11 @@ class Inputs(NamedTuple):
 def disorder_of(deployment: Deployment, name: str) -> Disorder:
     """The disorder that a first window over event time waits for; later windows need not wait for it again."""
     query = deployment.query
-    upstream = [query.operator(each) for each in query.ancestors(name)]
-    timed = [each for each in upstream if each.needs_event_time and each.hands_over == "windows"]
     operator = query.operator(name)
-    if operator.hands_over not in ("windows", "pairs") or not operator.needs_event_time or timed:
+    if not operator.needs_event_time or operator.hands_over not in ("windows", "pairs"):
+        return Disorder()
+    upstream = [query.operator(each) for each in query.ancestors(name)]
+    if any(each.needs_event_time and each.hands_over == "windows" for each in upstream):
         return Disorder()
     sources = [each for each in upstream if each.is_source]
     waits_s = max(getattr(each, "slack_s", 0.0) + _behind_s(deployment, each) for each in sources)
@@ -189,6 +190,8 @@ def _most_fed(job: Job, name: str) -> float:
 
 
 def _akin(job: Job, producers: list[str]) -> bool:
+    if len(producers) < 2:
+        return False
     before = [{name, *job.deployment.query.ancestors(name)} for name in producers]
     return any(one & other for one, other in combinations(before, 2))
 

@@ -97,8 +97,8 @@ def names_of(vertices: tuple[Vertex, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
     for vertex in vertices:
         plain = re.sub(r"\b(Source|[Ss]ink): ", "", vertex.name).replace(" -> ", "-").replace(": ", ".")
-        latin = unicodedata.normalize("NFKD", plain).replace(" ", "_")
-        name = re.sub(r"[^A-Za-z0-9_.-]+", "", latin).strip("-_.") or "vertex"
+        letters = unicodedata.normalize("NFC", plain).replace(" ", "_")
+        name = re.sub(r"[^\w.-]+", "", letters).strip("-_.") or "vertex"
         taken = sum(each == name or each.startswith(f"{name}#") for each in found.values())
         found[vertex.id] = f"{name}#{taken + 1}" if taken else name
     return found
@@ -109,7 +109,7 @@ def renamed(vertices: tuple[Vertex, ...], names: Mapping[str, str]) -> list[str]
     return [
         f"{each.name} is called {names[each.id]}"
         for each in vertices
-        if not each.name.isascii() or "#" in names[each.id]
+        if set(names[each.id]) - set(each.name) - {"_"} or not each.name.isascii()
     ]
 
 
