@@ -58,7 +58,7 @@ class MemberCheckpoints:
     @property
     def _ours(self) -> bool:
         path = self.folder / TRAINING
-        return path.exists() and path.read_text() == self._text
+        return path.exists() and path.read_bytes() == self._text.encode()
 
 
 def _read(path: Path) -> TrainedNetwork | None:
