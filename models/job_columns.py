@@ -137,7 +137,7 @@ def _operator(job: Job, component: Component, sent_per_s: Mapping[str, float]) -
         "service": service_s,
         "cpu_demand": rates.in_per_s * service_s + scans_per_s * component.scan_s + results_s,
         "service_scv": engine.service_scv_of(spec),
-        "credits": engine.channel_tuples,
+        "credits": engine.channel_tuples or job.least_room,
         "batch": engine.batch_of(component.bytes_out),
         "flush": engine.flush_s or 0.0,
         "context_switch": engine.context_switch,

@@ -207,7 +207,7 @@ class Job:
     @cached_property
     def least_room(self) -> int:
         """The smallest room of all edges: tuples that may travel together."""
-        return min((edge.room for edge in self.edges), default=self.engine.channel_tuples)
+        return min((edge.room for edge in self.edges), default=self.engine.channel_tuples or 1)
 
     @cached_property
     def sources(self) -> tuple[Component, ...]:
@@ -276,15 +276,28 @@ def _edge(deployment: Deployment, each: Stream, number: Mapping[str, int]) -> Ed
         how=query.partitioning(each),
         share=query.operator(each.producer).share_to(each.consumer),
         bytes_each=engine.output_bytes(query, each.producer),
-        room=engine.room(_channels(deployment, each), engine.output_bytes(query, each.producer)),
+        room=_room(deployment, each),
         service_s=engine.service_s_of(query, query.operator(each.consumer), each.producer),
         memory_bytes=engine.memory_bytes_of(query, query.operator(each.consumer), each.producer),
     )
 
 
-def _channels(deployment: Deployment, each: Stream) -> int:
-    """The number of channels of a stream into one replica of its consumer."""
-    return 1 if deployment.query.partitioning(each).paired else deployment.plan.replicas(each.producer)
+def _room(deployment: Deployment, each: Stream) -> int:
+    """Tuples that a stream's channels into one replica of its consumer hold, if all are full."""
+    engine, plan = deployment.engine, deployment.plan
+    if engine.network_memory is None:
+        assert engine.channel_tuples is not None
+        return engine.channel_tuples
+    starts, ends = (
+        Counter(each.host for each in plan.locations(each.producer)),
+        Counter(each.host for each in plan.locations(each.consumer)),
+    )
+    producers, consumers = starts.total(), ends.total()
+    how = deployment.query.partitioning(each)
+    remote = 1.0 - sum(starts[host] * ends[host] for host in starts) / (producers * consumers)
+    size = engine.batch_of(engine.output_bytes(deployment.query, each.producer))
+    channels = 1 if how.paired or how.one_queue else consumers
+    return int(engine.network_memory.held(1 if how.paired else producers, channels, channels, remote, size))
 
 
 def _component(

@@ -31,12 +31,9 @@ from twin.workload import Constant, Workload
 
 READ_S = 30.0
 
-CHANNEL_BUFFERS = 1.0
-"""A priori; fitted with the rest."""
-
 CHOSEN = "all costs 15 times, chosen"
 FACTOR, BUFFERS = 15.0, 1.25
-"""Of all the profile's costs, and of a channel's buffers: chosen with all these runs in view, so no prediction."""
+"""Of all the profile's costs, and of its buffers: chosen with all these runs in view, so no prediction."""
 
 Shares = dict[str, float]
 """By source, of what it was offered."""
@@ -58,7 +55,6 @@ def points(folder: Path) -> list[Point]:
             update={
                 "workload": Workload(arrivals={**run.scenario.workload.arrivals, **laws}),
                 "run": RunSettings(horizon_s=READ_S),
-                "engine": run.scenario.engine.model_copy(update={"channel_buffers": CHANNEL_BUFFERS}),
             }
         )
         found.append(Point(name=file.stem, scenario=scenario, taken_per_s=delivered))
@@ -68,8 +64,9 @@ def points(folder: Path) -> list[Point]:
 def dearer(scenario: Scenario) -> Scenario:
     """Under FACTOR and BUFFERS."""
     found = charged(scenario, {cost.name: FACTOR * cost.prior for cost in of_kinds(scenario.engine)})
-    held = {name: BUFFERS * (getattr(found.engine, name) or 0.0) for name in ("channel_buffers", "gate_buffers")}
-    return found.model_copy(update={"engine": found.engine.model_copy(update=held)})
+    assert found.engine.network_memory is not None
+    held = found.engine.network_memory.times(BUFFERS)
+    return found.model_copy(update={"engine": found.engine.model_copy(update={"network_memory": held})})
 
 
 def figures(name: str, measured: Sequence[Point], predicted: Sequence[Shares]) -> list[object]:

@@ -77,9 +77,7 @@ def scenario(row: Mapping[str, str]) -> Scenario:
         "engine": "flink",
         "run": {"horizon_s": 330, "warmup_s": 30},
     }
-    found = parse(Scenario, data)
-    buffers = {"channel_buffers": 3.0}
-    return found.model_copy(update={"engine": found.engine.model_copy(update=buffers)})
+    return parse(Scenario, data)
 
 
 def _parallelisms(row: Mapping[str, str], operators: int) -> list[int]:

@@ -96,11 +96,12 @@ def apply(job: Scenario, logs_k: np.ndarray) -> Scenario:
         each.model_copy(update={"service_time_s": engine.service_s(job.query, each) * ratio[each.name]})
         for each in job.query.operators
     )
-    buffers = (engine.channel_buffers or 1.0) * float(np.exp(logs_k[-1]))
+    assert engine.network_memory is not None
+    buffers = engine.network_memory.times(float(np.exp(logs_k[-1])))
     return job.model_copy(
         update={
             "query": Query(operators=operators, streams=job.query.streams),
-            "engine": engine.model_copy(update={"channel_buffers": buffers}),
+            "engine": engine.model_copy(update={"network_memory": buffers}),
         }
     )
 

@@ -21,7 +21,8 @@ from twin.profiles import EngineProfile
 from twin.scenario import Scenario
 
 SCV = "service_scv"
-"""How uneven services are, which latencies tell; what channels hold, slowed sources do."""
+TUPLES, BUFFERS = "channel_tuples", "network_memory"
+"""How uneven services are, which latencies tell; what channels hold, slowed sources do: a number, or times as much."""
 LEAST_POINTS = 2
 RATIOS = (0.25, 1.0)
 """How near to a common factor of the machine costs may be where no CPU time was measured, in logs; evidence chooses."""
@@ -171,21 +172,12 @@ def _hidden_costs(engine: EngineProfile, points: Sequence[Point]) -> list[UnitCo
     """What CPU time does not show, and the readings have to do with."""
     slowed = any(share < KEEPS_UP for point in points for share in point.delivered.values())
     timed = any(point.latency_s is not None or point.markers_s for point in points)
-    names = [*([_capacity(engine)] if slowed else []), *([SCV] if timed else [])]
-    units = {"channel_tuples": "tuples", "channel_buffers": "buffers", "gate_buffers": "buffers", SCV: ""}
-    found = [UnitCost(name, units[name], max(float(getattr(engine, name)), 1e-3)) for name in names]
+    capacity = TUPLES if engine.network_memory is None else BUFFERS
+    names = [*([capacity] if slowed else []), *([SCV] if timed else [])]
+    prior = {BUFFERS: 1.0, TUPLES: float(engine.channel_tuples or 1), SCV: engine.service_scv}
+    units = {BUFFERS: "times the profile's", TUPLES: "tuples", SCV: ""}
+    found = [UnitCost(name, units[name], max(prior[name], 1e-3)) for name in names]
     return found + (of_calls(point.scenario for point in points) if slowed or timed else [])
-
-
-def _capacity(engine: EngineProfile) -> str:
-    """What stands for all that channels hold; in buffers, the others follow it."""
-    return (
-        "channel_tuples"
-        if engine.channel_buffers is None
-        else "channel_buffers"
-        if engine.channel_buffers
-        else "gate_buffers"
-    )
 
 
 def _values(costs: Sequence[UnitCost], logs_k: np.ndarray) -> dict[str, float]:
@@ -194,12 +186,13 @@ def _values(costs: Sequence[UnitCost], logs_k: np.ndarray) -> dict[str, float]:
 
 def _with_hidden(engine: EngineProfile, hidden: Mapping[str, float]) -> EngineProfile:
     values: dict[str, float | int] = {name: each for name, each in hidden.items() if not name.startswith(CALL)}
-    if "channel_tuples" in values:
-        values["channel_tuples"] = max(1, round(values["channel_tuples"]))
+    if TUPLES in values:
+        values[TUPLES] = max(1, round(values[TUPLES]))
     if SCV in values:
         values[SCV] = min(100.0, values[SCV])
-    if "channel_buffers" in values and engine.channel_buffers:
-        values["gate_buffers"] = engine.gate_buffers * values["channel_buffers"] / engine.channel_buffers
+    buffers = values.pop(BUFFERS, 1.0)
+    if engine.network_memory is not None and buffers != 1.0:
+        engine = engine.model_copy(update={"network_memory": engine.network_memory.times(buffers)})
     return engine.model_copy(update=values)
 
 

@@ -57,7 +57,8 @@ def test_a_batch_larger_than_the_channel_still_passes() -> None:
 
 
 def test_flink_buffers_by_bytes_and_only_latency_feels_it() -> None:
-    plain = FLINK.model_copy(update={"name": "plain", "buffer_bytes": None, "flush_s": None})
+    alone = {"buffer_bytes": None, "flush_s": None, "network_memory": None, "channel_tuples": 2048}
+    plain = FLINK.model_copy(update={"name": "plain"} | alone)
     runs = [
         simulate(Scenario.of(chain([], 2000, engine=profile.model_dump(mode="json")), RunSettings(horizon_s=20)))
         for profile in (FLINK, plain)

@@ -48,7 +48,7 @@ def take_checkpoint(world: World) -> Checkpoint:
         for port in task.ports:
             for path, record in port.unsent():
                 unsent.append(record.copy())
-                unsent[-1].inbox, unsent[-1].fetch_s = path.inbox, path.fetch_s
+                path.direct(unsent[-1])
     timed = bool(world.owners)
     for record in _furthest_first(world.in_flight()) if timed else world.in_flight():
         inbox = destination(record)
@@ -112,7 +112,7 @@ def _home(record: Record) -> object:
 
 
 def _enqueue(world: World, record: Record) -> None:
-    """Puts a record of a checkpoint into its task's queue, with the credits that it holds there."""
+    """Puts a record of a checkpoint into its task's queue, with the credits or the room that it takes up there."""
     again = record.copy()
     inbox, task = again.inbox, _home(again)
     assert inbox is not None
@@ -120,6 +120,8 @@ def _enqueue(world: World, record: Record) -> None:
         return  # tuples without a home: conservation sees it
     again.at_s = world.env.now
     inbox.credits -= again.n
+    if again.channel is not None:
+        again.channel.put_back()
     task.queue.append(again)
     task.queued += again.n
     world.ledger.restored += again.n

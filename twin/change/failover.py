@@ -205,6 +205,8 @@ def stop(wiring: Wiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> tuple
             if everything or inbox.task in stopped:
                 inbox.credits = room_of(wiring, edge.stream) if isinstance(inbox.task, Task) else UNBOUNDED
                 inbox.waiters.clear()
+                if inbox.gate is not None:
+                    inbox.gate.clear()
     results = {task: counted(task) for task in tasks}
     duplicates = sum(results.values()) - sum(checkpoint.counted.get(task, 0) for task in tasks)
     checkpoint.counted |= results  # if it is needed again, only what comes after the restart counts anew

@@ -18,12 +18,12 @@ class Record:
 
     `at_s`: when it arrived where it is now, or left there. `fetch_s`: CPU seconds that the consumer pays for getting it
     from where it is (deserialisation, a remote socket's memory). `inbox`: where it goes, or the hop that stands for it
-    on the way. `sender`: the task that sent it there. `left_s`: how old (since `taken_s`) it was when its producer was
-    done with it. `key`: number of its key among the operator's, -1 where it has none. n: what it counts as; control
-    items are none.
+    on the way. `channel`: whose buffers it takes up, if any (`twin.engine.streams.buffers`). `sender`: the task that
+    sent it there. `left_s`: how old (since `taken_s`) it was when its producer was done with it. `key`: number of its
+    key among the operator's, -1 where it has none. n: what it counts as; control items are none.
     """
 
-    __slots__ = ("at_s", "born_s", "fetch_s", "inbox", "key", "left_s", "sender", "taken_s")
+    __slots__ = ("at_s", "born_s", "channel", "fetch_s", "inbox", "key", "left_s", "sender", "taken_s")
 
     n: ClassVar[int] = 1
 
@@ -35,13 +35,14 @@ class Record:
         self.left_s = 0.0
         self.key = -1
         self.inbox: Any = None
+        self.channel: Any = None
         self.sender: Any = None
 
     def copy(self) -> Record:
         """Another one that goes the same way."""
         again = Record(self.born_s, self.taken_s, self.at_s)
         again.fetch_s, again.left_s, again.key = self.fetch_s, self.left_s, self.key
-        again.inbox, again.sender = self.inbox, self.sender
+        again.inbox, again.channel, again.sender = self.inbox, self.channel, self.sender
         return again
 
 

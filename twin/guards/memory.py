@@ -87,7 +87,8 @@ def _stream(job: Job, edge: Edge, replicas: dict[str, int], horizon_s: float) ->
     come = job.rates[job.components[edge.producer].operators[-1].name].out_per_s * edge.share * horizon_s
     held = min(edge.room * replicas[consumer], come * edge.how.count_of_copies(replicas[consumer]))
     what = f"up to {held:.1e} tuples in the channels {producer} -> {consumer}"
-    yield CostPart(RECORD * held, what, "make engine.channel_tuples or the rates smaller")
+    room = "channel_tuples" if job.engine.network_memory is None else "network_memory"
+    yield CostPart(RECORD * held, what, f"make engine.{room} or the rates smaller")
 
 
 def _window(job: Job, operator: Windowed, stage_s: float, taken_per_s: float, horizon_s: float) -> Iterator[CostPart]:

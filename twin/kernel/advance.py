@@ -7,7 +7,7 @@ from typing import Any
 
 from twin.kernel.calendar import cancel, pop, schedule
 from twin.kernel.calling import answer, through_gate
-from twin.kernel.channels import flush, retry
+from twin.kernel.channels import flush, refill_port, retry
 from twin.kernel.items import count_came, first_lane, take
 from twin.kernel.layout import (
     ANSWERS,
@@ -178,6 +178,6 @@ def _count_waiting(state: int, here: int) -> int:
     return 0
 
 
-wake_up, work_on, advance, count_waiting, count_pooled, expire, chain = entries(
-    _wake_up, _work_on, _advance, _count_waiting, count_pool, expire_now, chain_all
+wake_up, work_on, refill, advance, count_waiting, count_pooled, expire, chain = entries(
+    _wake_up, _work_on, refill_port, _advance, _count_waiting, count_pool, expire_now, chain_all
 )

@@ -81,6 +81,7 @@ PROCESSOR = same("capacity slowdown speed work_s level clock shared") | {"since_
 SINK = same("count counted processing_sum_s e2e_sum_s")
 BROKER = same("place taken")
 LEG = same("tuples")
+CHANNEL = "written sent taken used there"
 LOGIC = same("dropped")
 STEP = same("came service_s")
 WHETHER = ("busy", "halted", "shared", "watching")

@@ -17,7 +17,7 @@ from typing import Any
 from simpy.core import StopSimulation
 
 from twin.engine.calendar import Look
-from twin.kernel.advance import advance, wake_up, work_on
+from twin.kernel.advance import advance, refill, wake_up, work_on
 from twin.kernel.calls import KernelCalls
 from twin.kernel.handover.lift import close, counters, heaps, heed, heed_counters, lift
 from twin.kernel.lower import Lowered
@@ -82,8 +82,8 @@ class Stretch:
         calls = KernelCalls(self.low)
         self.callback = calls if PLAIN else CALLBACK(calls)
         state = self.state = self.low.state[0]
-        state["call_python"], state["work_on"], state["wake_up"] = (
-            address_of(each) for each in (self.callback, work_on, wake_up)
+        state["call_python"], state["work_on"], state["wake_up"], state["refill"] = (
+            address_of(each) for each in (self.callback, work_on, wake_up, refill)
         )
         self.events = 0
         self.over = False

@@ -130,7 +130,7 @@ class KernelCalls:
     def _path(self, here: int) -> None:
         row, port = view(k.PORT, here), self.low.object_at[here]
         replica = int(row["replica"])
-        self.low.blocks[here, "paths"][replica] = path(self.low, port.paths[replica])
+        self.low.blocks[here, "paths"][replica] = path(self.low, port.way(replica))
 
     def _memos(self, here: int) -> None:
         row = view(k.STORE, here)

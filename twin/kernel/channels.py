@@ -1,4 +1,4 @@
-"""What a task does with its output: ports, credits, backpressure (twin.engine.streams)."""
+"""What a task does with its output: ports, credits or buffers, backpressure (twin.engine.streams)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from twin.kernel.layout import (
     KEY,
     PATHS,
     SHEDDING,
+    UNSENT,
     buffer_at,
+    channel_at,
     inbox_at,
     item_at,
     keys_at,
@@ -28,6 +30,7 @@ from twin.kernel.layout import (
     path_at,
     port_at,
     processor_at,
+    state_at,
     task_at,
 )
 from twin.kernel.native import call, compiled, float_at, whole_at
@@ -137,9 +140,17 @@ def by_key(port: Any, item: Any, value: float) -> int:
 @compiled
 def hand_over(s: Any, port: Any, replica: int, here: int) -> None:
     """Passes a record to a replica, or puts it into its batch."""
-    if port.kind != GATHERING:
+    if port.pool:
+        write(s, port, path_of(s, port, replica), here)
+    elif port.kind == GATHERING:
+        gather(s, port, replica, here)
+    else:
         pass_on(s, port, path_of(s, port, replica), here)
-        return
+
+
+@compiled
+def gather(s: Any, port: Any, replica: int, here: int) -> None:
+    """Puts a record into its batch; a full one leaves."""
     buffer = buffer_at(port.buffers + BUFFER_BYTES * replica)
     if buffer.count == 0 and buffer.tail == -1:  # never used before
         whole_at(port.open_order + 8 * port.opened).value = replica
@@ -165,7 +176,10 @@ def let_go(s: Any, port: Any, replica: int) -> None:
     while here != 0:
         following = item_at(here).next
         item_at(here).at_s = s.now
-        pass_on(s, port, path, here)
+        if port.pool:
+            forward(s, port, path, here)
+        else:
+            pass_on(s, port, path, here)
         here = following
 
 
@@ -238,6 +252,14 @@ def unblock(s: Any, task: Any) -> None:
 
 
 @compiled
+def held_back(s: Any, port: Any, item: Any) -> None:
+    """A record that found no room goes on now."""
+    if task_at(port.task).broker:  # a source takes a record when the one before it has left
+        item.taken_s += max(item.at_s, s.now) - item.at_s
+    item.at_s = max(item.at_s, s.now)
+
+
+@compiled
 def retry(s: Any, port: Any, inbox: Any) -> bool:
     """Sends what waits for an inbox; whether the port waits there no longer."""
     while port.held > 0:
@@ -249,9 +271,7 @@ def retry(s: Any, port: Any, inbox: Any) -> bool:
             return False
         port.first_held = item_at(here).next
         port.held -= 1
-        if task_at(port.task).broker:  # a source takes a record when the one before it has left
-            item_at(here).taken_s += max(item_at(here).at_s, s.now) - item_at(here).at_s
-        item_at(here).at_s = max(item_at(here).at_s, s.now)
+        held_back(s, port, item_at(here))
         transfer(s, port.task, path, here)
     inbox.first_waiting = port.next_waiting
     if port.held > 0:
@@ -262,3 +282,187 @@ def retry(s: Any, port: Any, inbox: Any) -> bool:
     else:
         unblock(s, task_at(port.task))
     return True
+
+
+# ports with buffers (twin.engine.streams.buffers) --------------------------------------------------------------------
+
+
+@compiled
+def write(s: Any, port: Any, here_path: int, here: int) -> None:
+    """Puts a record into a buffer; if there is none it waits, and its task stands still, or it is dropped."""
+    channel = path_at(here_path).channel
+    if port.held > 0 or (channel != 0 and not has_room(port, channel_at(channel))):
+        if port.kind == SHEDDING:
+            port.dropped += 1
+            release(s, here)
+            return
+        item_at(here).path = here_path
+        append(line_at(port.here + HELD), here)
+        port.held += 1
+        stop(s, port)
+        return
+    fill(s, port, here_path, here)
+    if not is_available(port) and port.kind != SHEDDING:
+        stop(s, port)
+
+
+@compiled
+def fill(s: Any, port: Any, here_path: int, here: int) -> None:
+    """A record comes into a buffer."""
+    path = path_at(here_path)
+    if path.channel != 0:
+        channel = channel_at(path.channel)
+        if channel.written % port.batch == 0:
+            port.used += 1
+            channel.used += 1
+            if channel.used == port.most:
+                port.full += 1
+        channel.written += 1
+    if port.kind == GATHERING:
+        gather(s, port, path.replica, here)
+    else:
+        forward(s, port, here_path, here)
+
+
+@compiled
+def has_room(port: Any, channel: Any) -> bool:
+    """Whether the producer may write a record."""
+    return channel.written % port.batch != 0 or (port.used < port.pool and channel.used < port.most)
+
+
+@compiled
+def is_available(port: Any) -> bool:
+    """Whether the producer may go on."""
+    return port.used < port.pool and port.full == 0
+
+
+@compiled
+def stop(s: Any, port: Any) -> None:
+    """The producer stands still until buffers come back."""
+    if port.stopped == 0:
+        port.stopped = 1
+        block(s, task_at(port.task))
+
+
+@compiled
+def is_open(port: Any, channel: Any) -> bool:
+    """Whether a record may go over."""
+    if channel.remote == 0 or channel.sent % port.batch != 0:
+        return True
+    inbox = inbox_at(channel.inbox)
+    return channel.there < inbox.exclusive or inbox.free > 0
+
+
+@compiled
+def forward(s: Any, port: Any, here_path: int, here: int) -> None:
+    """Sends what is in a buffer, behind what waits for the gate."""
+    if path_at(here_path).channel == 0:
+        transfer(s, port.task, here_path, here)
+        return
+    channel = channel_at(path_at(here_path).channel)
+    if channel.unsent > 0 or not is_open(port, channel):
+        item_at(here).path = here_path
+        append(line_at(channel.here + UNSENT), here)
+        channel.unsent += 1
+        wait_at_gate(channel)
+    else:
+        pass_over(s, port, here_path, here)
+
+
+@compiled
+def wait_at_gate(channel: Any) -> None:
+    """A channel waits, behind those that wait already."""
+    if channel.waits:
+        return
+    inbox = inbox_at(channel.inbox)
+    channel.waits, channel.next_gated = 1, 0
+    if inbox.first_gated == 0:
+        inbox.first_gated = channel.here
+    else:
+        channel_at(inbox.last_gated).next_gated = channel.here
+    inbox.last_gated = channel.here
+
+
+@compiled
+def pass_over(s: Any, port: Any, here_path: int, here: int) -> None:
+    """A record goes over to the consumer."""
+    channel = channel_at(path_at(here_path).channel)
+    if channel.remote and channel.sent % port.batch == 0:
+        inbox = inbox_at(channel.inbox)
+        if channel.there >= inbox.exclusive:
+            inbox.free -= 1
+        channel.there += 1
+    channel.sent += 1
+    empty = channel.remote and channel.sent % port.batch == 0
+    transfer(s, port.task, here_path, here)
+    if empty:
+        give_back(s, port, channel)
+
+
+@compiled
+def give_back(s: Any, port: Any, channel: Any) -> None:
+    """A buffer of the producer comes back, which goes on if it can."""
+    port.used -= 1
+    channel.used -= 1
+    if channel.used == port.most - 1:
+        port.full -= 1
+    if port.stopped and not port.draining:
+        call(s.refill, s.here, port.here)
+
+
+def refill_port(state: int, here_port: int) -> int:
+    """Lets what waits at a port into buffers; then its producer works again, unless the pool is used up by that."""
+    s, port = state_at(state), port_at(here_port)
+    port.draining = 1
+    while port.held > 0:
+        here = port.first_held
+        path = item_at(here).path
+        if path_at(path).channel != 0 and not has_room(port, channel_at(path_at(path).channel)):
+            break
+        port.first_held = item_at(here).next
+        port.held -= 1
+        held_back(s, port, item_at(here))
+        fill(s, port, path, here)
+    port.draining = 0
+    if is_available(port) and port.held == 0:
+        port.stopped = 0
+        unblock(s, task_at(port.task))
+    return 0
+
+
+@compiled
+def go_on(s: Any, channel: Any) -> None:
+    """Sends what waits for the gate, as far as that has buffers."""
+    port = port_at(channel.port)
+    while channel.unsent > 0:
+        if not is_open(port, channel):
+            wait_at_gate(channel)
+            return
+        here = channel.first_unsent
+        channel.first_unsent = item_at(here).next
+        channel.unsent -= 1
+        item_at(here).at_s = max(item_at(here).at_s, s.now)
+        pass_over(s, port, item_at(here).path, here)
+
+
+@compiled
+def take_up(s: Any, channel: Any) -> None:
+    """The consumer takes up a record that came by a channel."""
+    port = port_at(channel.port)
+    channel.taken += 1
+    if channel.taken % port.batch != 0:
+        return
+    if channel.remote == 0:
+        give_back(s, port, channel)
+        return
+    channel.there -= 1
+    inbox = inbox_at(channel.inbox)
+    if channel.there < inbox.exclusive:
+        go_on(s, channel)
+        return
+    inbox.free += 1
+    while inbox.first_gated != 0 and inbox.free > 0:
+        first = channel_at(inbox.first_gated)
+        inbox.first_gated = first.next_gated
+        first.waits = 0
+        go_on(s, first)

@@ -15,7 +15,8 @@ LEAST_ROOM = 256
 """Of what grows."""
 
 STATE = structure(
-    "here sequence event_sequence free call_python work_on wake_up slots times orders tree kinds owners stopped lanes",
+    "here sequence event_sequence free call_python work_on wake_up refill slots times orders tree kinds owners stopped "
+    "lanes",
     "now until",
 )
 ITEM = structure("next key path sender order step", "born_s taken_s left_s at_s")
@@ -31,17 +32,25 @@ LOGIC = structure(
 )
 ERRAND = structure("window", "at_s")
 LANE = structure("here slot head tail task card next after pool total came coming", "")
-INBOX = structure("here side task pool credits capacity sent first_waiting last_waiting draining", "beyond_s")
+INBOX = structure(
+    "here side task pool credits capacity sent first_waiting last_waiting draining exclusive free first_gated "
+    "last_gated",
+    "beyond_s",
+)
+CHANNEL = structure(
+    "here port inbox remote written sent taken used there waits next_gated first_unsent last_unsent unsent", ""
+)
 WAY = structure("here tuples", "took_s")
 PORT = structure(
     "here slot task kind dealing sent replica key paths replicas shares only first_held last_held held dropped "
-    "passed_over stream keys turn next_waiting batch armed buffers opened open_order",
+    "passed_over stream keys turn next_waiting batch armed buffers opened open_order pool used most full stopped "
+    "draining",
     "send_s flush_s phase_s",
 )
 BUFFER = structure("head tail count", "")
 LINE = structure("head tail", "")
 """The two ends of a list within another structure, one behind the other."""
-PATH = structure("here inbox way card lane leg", "latency_s bytes_each fetch_s")
+PATH = structure("here inbox way card lane leg channel replica", "latency_s bytes_each fetch_s")
 LEG = structure("here card onward lane path tuples jitter", "latency_s bytes_each arrival_s")
 JITTER = structure("here knot", "low high")
 POOL = structure("here members count turn head tail first_idle last_idle", "")
@@ -80,7 +89,7 @@ item_at, task_at, lane_at, inbox_at, way_at, port_at, buffer_at, path_at, leg_at
 keys_at, window_at, content_at, row_at, table_at, entry_at, result_at, part_at = map(
     accessor, (KEYS, WINDOW, CONTENT, ROW, TABLE, ENTRY, RESULT, PART)
 )
-line_at = accessor(LINE)
+line_at, channel_at = accessor(LINE), accessor(CHANNEL)
 state_at, sink_at, processor_at, job_at, jitter_at, pool_at = map(accessor, (STATE, SINK, PROCESSOR, JOB, JITTER, POOL))
 logic_at, errand_at, store_at, memo_at, calling_at, gate_at = map(accessor, (LOGIC, ERRAND, STORE, MEMO, CALLING, GATE))
 
@@ -91,6 +100,7 @@ CONTENT_BYTES, ROW_BYTES, TABLE_BYTES, ENTRY_BYTES, RESULT_BYTES, PART_BYTES = (
 
 PLANNED, ENTERED = (TASK.fields[name][1] for name in ("planned", "entered"))  # type: ignore[index]
 HELD, POOLED = PORT.fields["first_held"][1], POOL.fields["head"][1]  # type: ignore[index]
+UNSENT = CHANNEL.fields["first_unsent"][1]  # type: ignore[index]
 """Where lists begin in structures."""
 
 # kinds of entities in the calendar

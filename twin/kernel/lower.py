@@ -13,6 +13,7 @@ from twin.engine.draws import BLOCK, Draws
 from twin.engine.logic import Logic
 from twin.engine.logics.remember import RememberLogic
 from twin.engine.station.task import Task
+from twin.engine.streams.buffers import Channel
 from twin.engine.streams.channel import Inbox
 from twin.engine.streams.network import Nic
 from twin.engine.streams.route import Jitter, Leg
@@ -48,10 +49,10 @@ class Lowered:
 
     blocks: arrays that grow or are drawn anew, by owner and field. pending: slot, by the identity of the alarm that the
     engine has for it. wires: lanes, by receiver, card and latency; flying: those whose arrivals are events. gone_paths:
-    those that records have left behind, by inbox and what the rest costs. others: what is under way on cards and links
-    without being the kernel's: state, say. stops: inboxes, or hops, at the ends of paths, with what it costs to fetch
-    from there. filled: columns that are written back whenever they are asked for; held: at the end. error: what Python
-    raised while the kernel ran.
+    those that records have left behind, by inbox, channel and what the rest costs. channels: with their structures.
+    others: what is under way on cards and links without being the kernel's: state, say. stops: inboxes, or hops, at the
+    ends of paths, with the channel and what it costs to fetch from there. filled: columns that are written back
+    whenever they are asked for; held: at the end. error: what Python raised while the kernel ran.
     """
 
     def __init__(self, world: World) -> None:
@@ -65,9 +66,10 @@ class Lowered:
         self.blocks: dict[tuple[int, str], np.ndarray] = {}
         self.wires: dict[tuple[int, int, float], int] = {}
         self.flying: list[Any] = []
-        self.gone_paths: dict[tuple[int, float], int] = {}
+        self.gone_paths: dict[tuple[int, int, float], int] = {}
+        self.channels: list[tuple[Channel, Any]] = []
         self.others = Counter[Nic]()
-        self.stops: dict[int, tuple[Inbox | Leg, float]] = {}
+        self.stops: dict[int, tuple[Inbox | Leg, Channel | None, float]] = {}
         self.error: BaseException | None = None
         self.times: np.ndarray = np.zeros(0)
         self.orders = self.kinds = self.owners = np.zeros(0, np.int64)

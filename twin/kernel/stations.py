@@ -10,6 +10,7 @@ from typing import Any
 
 from twin.kernel.calendar import cancel, ring_at
 from twin.kernel.chains import follow, leave_chain, plan_chain, push_results
+from twin.kernel.channels import take_up
 from twin.kernel.contents import forget
 from twin.kernel.draws import service
 from twin.kernel.items import new_item, release
@@ -19,6 +20,7 @@ from twin.kernel.layout import (
     ERRANDS,
     LOG,
     broker_at,
+    channel_at,
     errand_at,
     inbox_at,
     item_at,
@@ -119,6 +121,8 @@ def begin(s: Any, task: Any, here: int) -> None:
         inbox.credits += 1
         if inbox.first_waiting != 0:
             call(s.wake_up, s.here, inbox.here)
+        if path.channel != 0:
+            take_up(s, channel_at(path.channel))
     processor = processor_at(task.processor)
     work_s += plan(s, task, logic_at(task.logic), here) if task.steps == 1 else plan_chain(s, task, here)
     if each_s > 0.0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from twin.engine.logic import Logic, SinkLogic
 from twin.engine.logics.calls import CallLogic
 from twin.engine.logics.chain import Chain
@@ -13,6 +15,7 @@ from twin.engine.partitioners.hash import AlignedPartitioner, HashPartitioner
 from twin.engine.partitioners.partitioner import Partitioner, RandomPartitioner, SharedQueue
 from twin.engine.record import Record
 from twin.engine.station.task import Task
+from twin.engine.streams.buffers import BufferPort
 from twin.engine.streams.channel import Inbox, Port
 from twin.engine.streams.ports import GatheringPort, SheddingPort
 from twin.engine.windows.session import SessionLogic
@@ -35,7 +38,7 @@ LOGICS = {
 }
 ALONE = {RouteLogic, SessionLogic, CallLogic}
 """Logics that send by themselves: nothing follows them at their station."""
-PORTS = {Port, GatheringPort, SheddingPort}
+PORTS = {Port, GatheringPort, SheddingPort, BufferPort}
 PARTITIONERS = {Partitioner, RandomPartitioner, HashPartitioner, AlignedPartitioner, SharedQueue}
 """Just these classes: what is derived from them does something else."""
 
@@ -70,10 +73,12 @@ def unsettled(world: World) -> bool:
     if any(isinstance(port.partitioner, HashPartitioner) and port.partitioner.stale for port in ports):
         return True
     used = [port.paths.inbox(place) for port in ports for place in port.partitioner.live]
-    used += [path.inbox for port in ports for path, _ in port.outbox]
+    used += [path.inbox for port in ports for path, _ in port.unsent()]
     used += [port.paths.inbox(place) for port in ports if isinstance(port, GatheringPort) for place in port._buffers]
     used += [record.inbox for task in tasks for record in _held(task) if isinstance(record.inbox, Inbox)]
     known = {id(task) for task in tasks}
+    if _left(world, tasks):
+        return True
     for pool in world.pools.values():
         waiting = [keeper for record, keeper in pool.queue if record.n]
         if len(waiting) < len(pool.queue) or any(id(each) not in known for each in [*pool.idle, *waiting]):
@@ -81,6 +86,15 @@ def unsettled(world: World) -> bool:
     known |= {id(pool) for pool in world.pools.values()}
     here = {id(inbox) for made in world.streams.values() for inbox in made.inboxes if id(inbox.task) in known}
     return any(id(inbox) not in here for inbox in used)
+
+
+def _left(world: World, tasks: Sequence[Task]) -> bool:
+    """Whether something takes up buffers of a producer that has left."""
+    here = {id(port) for task in tasks for port in task.ports}
+    records = [record for task in tasks for record in _held(task)]
+    records += [record for pool in world.pools.values() for record, _ in pool.queue]
+    records += [event._value for *_, event in world.env._queue if isinstance(event._value, Record)]
+    return any(each.channel is not None and id(each.channel.port) not in here for each in records)
 
 
 def _is_mark(value: object) -> bool:
@@ -104,7 +118,7 @@ def _under_way(task: Task) -> bool:
     barriers, logics = task.barriers, logics_of(task)
     if barriers is not None and (barriers.number >= 0 or barriers.aside or barriers.came):
         return True
-    if any(map(_is_mark, task.queue)) or any(_is_mark(record) for port in task.ports for _, record in port.outbox):
+    if any(map(_is_mark, task.queue)) or any(_is_mark(record) for port in task.ports for _, record in port.unsent()):
         return True
     if any(logic not in logics for logic, _ in task.timers):
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twin.profiles.costs import Memory, PerKind, PerType, Rescaling
+from twin.profiles.network_memory import NetworkMemory
 from twin.profiles.profile import EngineProfile
 
 FLINK = EngineProfile(
@@ -16,7 +17,7 @@ FLINK = EngineProfile(
     service_scv=0.5,
     value_bytes=PerType(ints=4, strings=16, doubles=8),
     tuple_bytes=16,
-    channel_tuples=2048,
+    network_memory=NetworkMemory(),
     memory=Memory(base_mb=700, object_overhead=4.0, onset=0.7, crash=1.0, slowdown_at_crash=4.0),
     buffer_bytes=32_768,
     flush_s=0.1,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from statistics import fmean
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
 from twin.profiles.costs import Memory, Micros, Noise, PerKind, PerType, Rescaling
+from twin.profiles.network_memory import NetworkMemory
 from twin.query import AnyOperator, Columns, Query, Windowed
 from twin.spec import Spec
 
@@ -17,6 +18,8 @@ Rates = Mapping[str, float] | None
 """Tuples a second by producer, as weights; those without one send none. None, or no tuples at all: all alike."""
 
 CACHE_LINE_BYTES = 64
+FORMERLY = {"channel_buffers": "buffers_per_channel", "gate_buffers": "floating_buffers_per_gate"}
+"""Keys of before, and those of `network_memory` that stand for them now."""
 
 
 class EngineProfile(Spec):
@@ -37,26 +40,21 @@ class EngineProfile(Spec):
     value_bytes: PerType
     tuple_bytes: Annotated[float, Field(ge=0, le=10**9, description="header of a tuple on the wire and in state")]
     channel_tuples: Annotated[
-        int, Field(ge=1, le=10**12, description="credits: tuples on the way to, or queued at, one replica")
-    ]
-    channel_buffers: Annotated[
-        float | None,
+        int | None,
         Field(
-            ge=0,
-            le=10**6,
-            exclude_if=lambda buffers: buffers is None,
-            description="instead of channel_tuples: buffers that each channel, of a pair of replicas, holds",
+            ge=1,
+            le=10**12,
+            exclude_if=lambda tuples: tuples is None,
+            description="credits: tuples on the way to, or queued at, one replica",
         ),
     ] = None
-    gate_buffers: Annotated[
-        float,
+    network_memory: Annotated[
+        NetworkMemory | None,
         Field(
-            ge=0,
-            le=10**6,
-            exclude_if=lambda buffers: buffers == 0,
-            description="and those that all channels of a stream into one replica share",
+            exclude_if=lambda memory: memory is None,
+            description="instead of channel_tuples: network buffers of buffer_bytes, as Flink's",
         ),
-    ] = 0.0
+    ] = None
     memory: Memory
     memory_factor: Annotated[
         float,
@@ -100,27 +98,31 @@ class EngineProfile(Spec):
         ),
     ] = Rescaling()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _name_keys_of_before(cls, data: Any) -> Any:
+        for key in FORMERLY if isinstance(data, Mapping) else ():
+            if key in data:
+                raise ValueError(
+                    f"{key} is network_memory.{FORMERLY[key]} now, as in Flink's options, and stands instead of "
+                    "channel_tuples; rename it and leave channel_tuples out"
+                )
+        return data
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.batch_tuples > 1 and self.buffer_bytes is not None:
             raise ValueError(f"engine {self.name!r}: give batch_tuples or buffer_bytes, not both")
         if (self.batch_tuples > 1 or self.buffer_bytes is not None) and self.flush_s is None:
             raise ValueError(f"engine {self.name!r}: batches need flush_s, or the last tuples would never leave")
-        if self.channel_buffers is None and self.gate_buffers:
-            raise ValueError(f"engine {self.name!r}: gate_buffers need channel_buffers (perhaps 0); give both or none")
-        if self.channel_buffers is not None and self.buffer_bytes is None:
-            raise ValueError(f"engine {self.name!r}: channel_buffers need buffer_bytes, their size")
-        if self.channel_buffers == 0 and not self.gate_buffers:
+        if (self.channel_tuples is None) == (self.network_memory is None):
             raise ValueError(
-                f"engine {self.name!r}: channels hold nothing; give channel_buffers or gate_buffers above 0"
+                f"engine {self.name!r}: what channels hold is channel_tuples or network_memory; give one of them, and "
+                "null for the other"
             )
+        if self.network_memory is not None and self.buffer_bytes is None:
+            raise ValueError(f"engine {self.name!r}: network_memory needs buffer_bytes, the size of a buffer")
         return self
-
-    def room(self, channels: int, size: float) -> int:
-        """Tuples of that many bytes that a stream's channels into one replica hold, >= 1."""
-        if self.channel_buffers is None:
-            return self.channel_tuples
-        return max(1, int((channels * self.channel_buffers + self.gate_buffers) * self.batch_of(size)))
 
     def batch_of(self, size: float) -> int:
         """Tuples of that many bytes in a full batch, >= 1."""

@@ -1,10 +1,10 @@
-"""What channels of few credits do: they block who sends in bursts, hold tuples where they are full, fill in time.
+"""What channels with little room do: they block who sends in bursts, hold tuples where they are full, fill in time.
 
-Where several streams meet, their tuples wait in one line, of which each stream holds at most its credits; so the
-operator takes from all streams in proportion to these, but from those that bring less all they bring (weighted max-min
-fairness). Credits are the same for all streams where they are given in tuples; in buffers, streams of more replicas
-have more. An evaluation of a window hands over all results at once: what is beyond the credits leaves at the pace of
-the slowest operator downstream, and the window's operator is blocked meanwhile.
+Where several streams meet, their tuples wait in one line, of which each stream holds at most its room; so the operator
+takes from all streams in proportion to these, but from those that bring less all they bring (weighted max-min
+fairness). Room is the same for all streams where it is given in tuples; in buffers (`twin.profiles.network_memory`),
+streams of more replicas have more. An evaluation of a window hands over all results at once: what finds no room leaves
+at the pace of the slowest operator downstream, and the window's operator is blocked meanwhile.
 
 A run that starts empty feels a bottleneck when its pressure has come to the source: what an operator cannot take waits
 in its channels, then in those of its producers, and so on up to the sources, each at the rate by which too much is
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from twin.rates.load import Load
     from twin.rates.waiting import Queues
 
+ALONE = 1e-9
+"""More than the mean by which the busiest replica's channels fill, and not the others'."""
 PEAK = 1.75
 """Size of a burst, over the mean, that is sure to come."""
 
@@ -41,8 +43,8 @@ def burst_blocking(
 ) -> dict[int, np.ndarray]:
     """By windowed operator, the share of time that its own bursts of results keep it blocked. [N]
 
-    An evaluation hands over all results at once. What is beyond the credits of the channels down to an operator leaves
-    at that operator's pace, and the window's operator is blocked meanwhile. An operator with other inputs has only the
+    An evaluation hands over all results at once. What finds no room in the channels down to an operator leaves at
+    that operator's pace, and the window's operator is blocked meanwhile. An operator with other inputs has only the
     time for this one that those leave. used_on: of its time an operator works; pace_sn: utilisation of a stream.
     """
     job, capacity_sn = layout.job, np.broadcast_to(layout.room_sn, pace_sn.shape)
@@ -93,12 +95,20 @@ def stalls(layout: Layout, offered: Load) -> dict[str, np.ndarray]:
     return found
 
 
-def credits_sn(layout: Layout) -> np.ndarray:
-    """Tuples that all channels of a stream hold together. [S, N]"""
+def room_sn(layout: Layout, crowding_on: np.ndarray | None) -> np.ndarray:
+    """Tuples of a stream that wait before its producers stand still. [S, N]
+
+    crowding_on: how much more than the mean of all comes to the busiest replicas, where their channels fill, and those
+    alone; 1 of others. None: of all.
+    """
     job = layout.job
     replicas_sn = layout.replicas_on[job.consumer_s].copy()
     replicas_sn[[job.dealing.shared_o[o] for o in job.consumer_s]] = 1.0  # of one common queue
-    return np.asarray(replicas_sn * layout.room_sn)
+    if crowding_on is None:
+        return np.asarray(replicas_sn * layout.room_sn)
+    crowding_sn = crowding_on[job.consumer_s]
+    each_sn = np.where(crowding_sn > 1.0 + ALONE, layout.alone_room_sn, layout.room_sn)
+    return np.asarray(replicas_sn * each_sn / crowding_sn)
 
 
 def filling_s(
@@ -113,11 +123,10 @@ def filling_s(
     if not full_sn.any():
         return np.zeros((len(job.sources), layout.size))
     excess_sn = _excess_sn(layout, offered, reached)
-    room_sn = credits_sn(layout)
-    if layout.crowding_on is not None:  # the busiest replica's channels fill, and those alone
-        alone_on = np.where(reached.cpu_on > FULL, layout.crowding_on, 1.0)
-        room_sn = room_sn / alone_on[job.consumer_s]
-    each_sn = np.where(full_sn, room_sn / np.maximum(excess_sn, 1e-9), np.inf)
+    crowding_on = layout.crowding_on
+    if crowding_on is not None:
+        crowding_on = np.where(reached.cpu_on > FULL, crowding_on, 1.0)
+    each_sn = np.where(full_sn, room_sn(layout, crowding_on) / np.maximum(excess_sn, 1e-9), np.inf)
     until_on = np.zeros((len(job.names), layout.size))
     for o in reversed(range(len(job.names))):
         if job.outputs[o]:
@@ -130,15 +139,16 @@ def filling_s(
 
 
 def _excess_sn(layout: Layout, offered: Load, reached: Load) -> np.ndarray:
-    """Tuples a second that a stream's channels gain. Where streams meet, those of all wait in one line: each gains by
-    what it brings, whichever will be slowed in the end. [S, N]"""
+    """Tuples a second that a stream's channels gain, until they hold what they will. Where streams meet, those of all
+    wait in one line, equally long: so in the end each stream's part of the line is as its part of what is taken, and
+    until then they gain these parts of all that is too much. [S, N]"""
     job = layout.job
     excess_sn = layout.carried_sn(offered.out_on - reached.out_on)
-    sent_sn = layout.carried_sn(offered.out_on) + np.zeros(layout.size)
+    taken_sn = layout.carried_sn(reached.out_on) + np.zeros(layout.size)
     for streams in job.inputs:
         if len(streams) > 1:
-            brought = np.maximum(sent_sn[streams].sum(axis=0), 1e-300)
-            excess_sn[streams] = excess_sn[streams].sum(axis=0) * sent_sn[streams] / brought
+            taken = np.maximum(taken_sn[streams].sum(axis=0), 1e-300)
+            excess_sn[streams] = excess_sn[streams].sum(axis=0) * taken_sn[streams] / taken
     return excess_sn
 
 
@@ -192,10 +202,10 @@ def felt(layout: Layout, now: Load) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _weights(layout: Layout, streams: Sequence[int]) -> np.ndarray:
-    """Credits of some streams into one operator, over the most of any of them. [K, 1 or N]"""
-    if layout.job.deployment.engine.channel_buffers is None:
+    """Room of some streams in the line of one operator, over the most of any of them. [K, 1 or N]"""
+    if layout.job.deployment.engine.network_memory is None:
         return np.ones((len(streams), 1))
-    room_kn = np.maximum(layout.room_sn[streams], 1.0)
+    room_kn = np.maximum(layout.line_room_sn[streams], 1.0)
     return np.asarray(room_kn / room_kn.max(axis=0))
 
 
@@ -250,21 +260,21 @@ def full_channels(layout: Layout, found: Load, share: np.ndarray) -> Full:
 def channel_waits_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray, lines: Queues) -> np.ndarray:
     """From leaving the producer to the head of the consumer's queue, as far as channels are full; else the link. [S, N]
 
-    A full channel holds its credits, those on the way included: by Little's law a tuple spends credits over rate in
-    it. A stream that is not full but meets a full one waits in the same line.
+    A full channel holds what it has room for, the way included: by Little's law a tuple spends room over rate in it. A
+    stream that is not full but meets a full one waits in the same line.
     """
     job, (blocked_on, full_sn, jam_on), hot = layout.job, full, hottest(layout, found)
     if not full_sn.any():
         return link_sn
     sent_sn = layout.carried_sn(found.out_on)
     per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
-    inside_sn = layout.room_sn / np.maximum(per_replica_sn, 1e-9)
+    inside_sn, alone_sn = (room / np.maximum(per_replica_sn, 1e-9) for room in (layout.room_sn, layout.alone_room_sn))
     if hot is not None:  # the busiest replica's are full; what comes to the others waits for their own work alone
         others_on = lines.at_load(found.line_scv_on, np.minimum(hot.less / hot.more, 1.0 - 1e-9))
         each = hot.of(job.consumer_s)
-        alone = (found.cpu_on > FULL)[job.consumer_s] & (each.more > 1.0 + 1e-9)
+        alone = (found.cpu_on > FULL)[job.consumer_s] & (each.more > 1.0 + ALONE)
         others_sn = np.minimum(inside_sn / np.maximum(each.less, 1e-9), link_sn + others_on[job.consumer_s])
-        inside_sn = np.where(alone, each.share * inside_sn / each.more + (1.0 - each.share) * others_sn, inside_sn)
+        inside_sn = np.where(alone, each.share * alone_sn / each.more + (1.0 - each.share) * others_sn, inside_sn)
     if jam_on is not None:
         jam_sn = np.where(blocked_on[job.consumer_s], jam_on[job.consumer_s], 1.0)
         inside_sn = link_sn + (inside_sn - link_sn) * jam_sn

@@ -257,8 +257,10 @@ def _streams(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> S
     rate_s = np.array([float(flow[job.names[o]].out_per_s[0]) for o in job.producer_s]) * job.share_s
     copies_s = np.where(job.dealing.broadcast_s, replicas_o[job.consumer_s], 1.0)
     per_replica_s = rate_s * copies_s / replicas_o[job.consumer_s]
-    channels_s = np.where(job.dealing.forward_s, 1.0, replicas_o[job.producer_s])
-    room_s = np.array([engine.room(int(n), size) for n, size in zip(channels_s, job.costs.bytes_s, strict=True)])
+    room_s = np.full(len(job.streams), float(engine.channel_tuples or 1))
+    if (memory := engine.network_memory) is not None:
+        channels_s = np.where(job.dealing.forward_s, 1.0, replicas_o[job.producer_s])
+        room_s = memory.gate(channels_s) * job.costs.buffer_s
     return StreamCoefficients(
         send=rate_s * copies_s * job.costs.bytes_s * 1e-9 * engine.serialise_ns_per_byte,
         receive=rate_s * copies_s * job.costs.bytes_s * 1e-9 * engine.deserialise_ns_per_byte,

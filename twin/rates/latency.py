@@ -86,6 +86,8 @@ def result_ages_s(
     sent_sn = layout.carried_sn(found.out_on)
     burst_on = np.where(np.isfinite(found.bursts_on), found.out_on / np.maximum(found.bursts_on, 1e-12), 1.0)
     batch_sn, turn_on = batch_waits_s(layout, found, burst_on, lines.pace_on)
+    if job.deployment.engine.network_memory is not None:  # a full channel's buffer that is being filled is in its room
+        batch_sn = np.where(full_sn, 0.0, batch_sn)
     for o in range(len(job.names)):
         streams = job.inputs[o]
         queue_on[o] = service_on[o]

@@ -252,17 +252,58 @@ class Layout:
 
     @cached_property
     def room_sn(self) -> np.ndarray:
-        """Tuples that the channels of a stream into one replica of its consumer hold, none within a task: with capacity
-        in buffers, the more, the more replicas send. [S, N], or [S, 1] where the plan does not matter."""
+        """Tuples that the channels of a stream into one replica of its consumer hold if all channels are full, none
+        within a task. [S, N], or [S, 1] where the plan does not matter."""
+        return self._held_sn(self._channels_sn)
+
+    @cached_property
+    def alone_room_sn(self) -> np.ndarray:
+        """The same if no others are full: where producers have buffers, others leave that replica's channels more."""
+        return self._held_sn(np.ones((len(self.job.streams), 1)))
+
+    @cached_property
+    def window_sn(self) -> np.ndarray:
+        """Tuples of a stream that may be on the network to one replica of its consumer."""
+        memory = self.job.deployment.engine.network_memory
+        if memory is None:
+            return self.room_sn
+        return np.asarray(memory.gate(self._senders_sn * self.remote_sn) * self.job.costs.buffer_s[:, None])
+
+    @cached_property
+    def line_room_sn(self) -> np.ndarray:
+        """Of what full channels to a replica hold, what is with the replica: all but what waits at other hosts."""
+        memory = self.job.deployment.engine.network_memory
+        if memory is None:
+            return self.room_sn
+        ways_sn, size_s1 = self._channels_sn, self.job.costs.buffer_s[:, None]
+        near_sn = self._senders_sn * (1.0 - self.remote_sn) * memory.held_by_producer(ways_sn, ways_sn, size_s1) / ways_sn
+        return np.asarray(near_sn + self.window_sn)
+
+    def _held_sn(self, full_sn: np.ndarray) -> np.ndarray:
+        """full_sn: channels of a producer replica that are full, where it has buffers."""
         job, engine = self.job, self.job.deployment.engine
-        if engine.channel_buffers is None:
-            found = np.full((len(job.streams), 1), float(engine.channel_tuples))
+        if engine.network_memory is None:
+            found = np.full((len(job.streams), 1), float(engine.channel_tuples or 1))
         else:
-            channels_sn = self.replicas_on[job.producer_s].copy()
-            channels_sn[job.dealing.forward_s] = 1.0
-            buffers_sn = channels_sn * engine.channel_buffers + engine.gate_buffers
-            found = np.maximum(buffers_sn * job.costs.buffer_s[:, None], 1.0)
+            size_s1 = job.costs.buffer_s[:, None]
+            held = engine.network_memory.held(self._senders_sn, self._channels_sn, full_sn, self.remote_sn, size_s1)
+            found = np.asarray(held)
         return found if self.fusing is None else found * ~self.fusing.inner_sn
+
+    @cached_property
+    def _channels_sn(self) -> np.ndarray:
+        """Channels of a producer replica on a stream. [S, N]"""
+        job = self.job
+        one_s = [job.dealing.forward_s[s] or job.dealing.shared_o[o] for s, o in enumerate(job.consumer_s)]
+        ways = [self.ways(s) if how.near else self.replicas_on[job.consumer_s[s]] for s, how in enumerate(job.hows)]
+        return np.stack([np.ones(self.size) if one else way for one, way in zip(one_s, ways, strict=True)])
+
+    @cached_property
+    def _senders_sn(self) -> np.ndarray:
+        """Replicas that send to one of the consumer, or to the queue that its replicas share. [S, N]"""
+        receivers_sn = self.replicas_on[self.job.consumer_s].copy()
+        receivers_sn[[self.job.dealing.shared_o[o] for o in self.job.consumer_s]] = 1.0
+        return np.asarray(self.replicas_on[self.job.producer_s] * self._channels_sn / receivers_sn)
 
     def ways(self, s: int) -> np.ndarray | float:
         """Replicas of its consumer among which what a producer replica sends on a stream is dealt. [N]"""

@@ -165,7 +165,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         crowding = 1.0 if layout.crowding_on is None else layout.crowding_on[o]
         cpu_on[o] = np.maximum(cpu_on[o], calls.used(in_on[o], in_on[o] / layout.replicas_on[o] * crowding))
     nic_sn, nic_hn = used_cards(layout, sent_sn)
-    credits_sn = per_replica_sn * layout.latency_sn / np.maximum(layout.room_sn, 1.0)
+    credits_sn = per_replica_sn * layout.latency_sn / np.maximum(layout.window_sn, 1.0)
     if job.windows.all:
         pace_sn = np.maximum(nic_sn, credits_sn)
         for o, blocked in burst_blocking(layout, in_on, out_on, fires_on, used_on, pace_sn).items():

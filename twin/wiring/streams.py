@@ -15,6 +15,7 @@ from twin.engine.partitioners.hash import AlignedPartitioner, HashPartitioner
 from twin.engine.partitioners.partitioner import Partitioner, RandomPartitioner, SharedQueue
 from twin.engine.station.pool import Pool
 from twin.engine.station.task import Task
+from twin.engine.streams.buffers import BufferPort, Gate
 from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port
 from twin.engine.streams.ports import FLUSH_DRIFT, Batching, GatheringPort, SheddingPort
 from twin.errors import BadInput
@@ -44,7 +45,7 @@ def connect(wiring: Wiring, edge: Edge) -> None:
     paths: dict[Location, Paths] = {}
     for index, task in enumerate(producers):
         start = wiring.locations[each.producer][index]
-        if start not in paths:
+        if start not in paths or wiring.engine.network_memory is not None:  # whose channels are each producer's own
             paths[start] = wiring.network.paths(start, wiring.locations[each.consumer], inboxes, edge.bytes_each)
         task.ports.append(make_port(wiring, task, paths[start], _partitioner(wiring, edge, index), each))
     if groups is not None:
@@ -106,9 +107,9 @@ def _inboxes(wiring: Wiring, each: Stream) -> list[Inbox]:
 
 
 def room_of(wiring: Wiring, each: Stream) -> int:
-    """Credits of a channel; partial results wait for none."""
+    """Credits of a channel; partial results wait for none, and nothing does where there are buffers."""
     merged = wiring.query.operator(each.consumer).merges
-    return UNBOUNDED if merged else wiring.job.edge(each).room
+    return UNBOUNDED if merged or wiring.engine.network_memory is not None else wiring.job.edge(each).room
 
 
 def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool | Buffer], room: int) -> list[Inbox]:
@@ -116,8 +117,11 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
     edge = wiring.job.edge(each)
     side = wiring.job.inputs(each.consumer).index(edge)
     beyond_s = edge.service_s - wiring.job.components[edge.consumer].service_s
-    made = wiring.world.streams[edge.ends]
+    made, memory = wiring.world.streams[edge.ends], wiring.engine.network_memory
     inboxes = [Inbox(receiver, side, room, beyond_s, edge.bytes_each, made.way) for receiver in receivers]
+    if memory is not None and not wiring.query.operator(each.consumer).merges:
+        for receiver, inbox in zip(receivers, inboxes, strict=True):
+            inbox.gate = Gate(memory) if isinstance(receiver, Task | Pool) else None
     made.inboxes += inboxes
     for receiver, inbox in zip(receivers, inboxes, strict=True):
         takers = receiver.members if isinstance(receiver, Pool) else [receiver]
@@ -129,15 +133,25 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
 
 def make_port(wiring: Wiring, task: Task, paths: Paths, partitioner: Partitioner, each: Stream) -> Port:
     """One that sends at once, in batches, or drops what finds no room."""
-    batch = wiring.engine.batch_of(wiring.job.edge(each).bytes_each)
-    if each.overflow == "drop":
+    size, memory, sheds = (
+        wiring.engine.batch_of(wiring.job.edge(each).bytes_each),
+        wiring.engine.network_memory,
+        each.overflow == "drop",
+    )
+    batching = None if sheds or size == 1 else _batching(wiring, task, each, size)
+    if memory is not None:
+        return BufferPort(task, paths, partitioner, memory, size, batching, sheds)
+    if sheds:
         return SheddingPort(task, paths, partitioner)
-    if batch == 1 or wiring.engine.flush_s is None:
-        return Port(task, paths, partitioner)
+    return Port(task, paths, partitioner) if batching is None else GatheringPort(task, paths, partitioner, batching)
+
+
+def _batching(wiring: Wiring, task: Task, each: Stream, tuples: int) -> Batching | None:
+    if wiring.engine.flush_s is None:
+        return None
     rng = stream(wiring.settings.seed, f"batches:{task.name}->{each.consumer}")
     flush_s = wiring.engine.flush_s * (1.0 + FLUSH_DRIFT * float(rng.uniform(-1.0, 1.0)))
-    batching = Batching(batch, flush_s, float(rng.random()) * flush_s)
-    return GatheringPort(task, paths, partitioner, batching)
+    return Batching(tuples, flush_s, float(rng.random()) * flush_s)
 
 
 def _resend(producers: Sequence[Task], number: int, shares: Sequence[float]) -> None:

@@ -37,11 +37,8 @@ ONE_FOR_ONE = 0.01
 """Counters of input and output are read at different moments: ratios this near to 1 are 1."""
 BUFFER = "taskmanager.memory.segment-size"
 TIMEOUT = "execution.buffer-timeout"
-CAPACITY = {
-    "channel_buffers": ("taskmanager.network.memory.buffers-per-channel", 2.0),
-    "gate_buffers": ("taskmanager.network.memory.floating-buffers-per-gate", 8.0),
-}
-"""By value of the profile: the key of Flink's configuration, and Flink's default."""
+NETWORK_MEMORY = "taskmanager.network.memory."
+"""Before options of Flink's configuration that are called as those of the profile are, which has Flink's defaults."""
 
 
 @CLOSED
@@ -222,12 +219,13 @@ def _host(machine: Any) -> dict[str, Any]:
 def _engine(job: FlinkJob) -> dict[str, Any]:
     """The profile `flink` with the job's own buffers."""
     engine = FLINK.model_dump(mode="json")
-    for name, (key, default) in CAPACITY.items():
-        text = job.settings.get(key, str(default))
-        try:
-            engine[name] = float(text)
-        except ValueError:
-            raise BadInput(f"{key} is {text!r}; a number of buffers is expected") from None
+    for name in engine["network_memory"]:
+        key = NETWORK_MEMORY + name.replace("_", "-")
+        if key in job.settings:
+            try:
+                engine["network_memory"][name] = float(job.settings[key])
+            except ValueError:
+                raise BadInput(f"{key} is {job.settings[key]!r}; a number of buffers is expected") from None
     if BUFFER in job.settings:
         engine["buffer_bytes"] = _bytes(job.settings[BUFFER])
     if TIMEOUT in job.settings:

@@ -83,7 +83,8 @@ def test_a_column_with_dots_sets_a_value_of_the_job_at_that_point(tmp_path: Path
 
 def test_full_channels_are_told_by_markers_alone() -> None:
     """Channels hold a quarter of what the profile says, so markers that wait there are as much younger."""
-    shallow = JOB.engine.model_copy(update={"channel_tuples": 512})
+    assert JOB.engine.network_memory is not None
+    shallow = JOB.engine.model_copy(update={"network_memory": JOB.engine.network_memory.times(0.25)})
     slow = JOB.with_set("query.operators.map.service_time_s", 1e-3)
 
     def point(rate_per_s: float) -> Point:
@@ -93,8 +94,8 @@ def test_full_channels_are_told_by_markers_alone() -> None:
         return Point(name=f"{rate_per_s:g}", scenario=known, taken_per_s=taken, markers_s=run.markers_s, busy=run.busy)
 
     found = calibrate([point(100.0), point(2000.0)])
-    assert found.hidden["channel_tuples"] == pytest.approx(512, rel=0.02)
-    assert next(each for each in found.estimates if each.name == "channel_tuples").known
+    assert found.hidden["network_memory"] == pytest.approx(0.25, rel=0.02)
+    assert next(each for each in found.estimates if each.name == "network_memory").known
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from tests.commands import refused, twin
 from tests.streamtwin.importers.flink_cluster import CONFIG, Cluster, detail, job_at, managers, plan, serving
 from twin.errors import BadInput
 from twin.flow import nominal_rates
+from twin.profiles import NetworkMemory
 
 
 def live(gathered_s: float = 0.0) -> Answers:
@@ -92,7 +93,8 @@ def test_the_scenario_does_what_the_job_did() -> None:
     assert parse.tuple_bytes == pytest.approx(50, rel=1e-2)
     assert scenario.plan.replicas("parse-clean") == 2
     assert [host.cpu_percent for host in scenario.cluster.hosts] == [400, 400]
-    assert (scenario.engine.channel_buffers, scenario.engine.gate_buffers) == (2, 4), "one default, one configured"
+    memory = NetworkMemory(floating_buffers_per_gate=4)  # one is configured, the others are Flink's defaults
+    assert (scenario.engine.network_memory, scenario.engine.channel_tuples) == (memory, None)
     assert scenario.engine.buffer_bytes == 16 * 1024 and scenario.engine.flush_s == 0.05
     assert "parse -> clean" in scenario.description
     assert scenario_file.parse_scenario(scenario_file.dump(scenario), "text") == scenario

@@ -291,8 +291,14 @@ def _engine(random: Random) -> Parts:
     changed: Parts = {"channel_tuples": random.choice([1, 2, 8, 64, 1024])}
     if random.random() < 0.3:
         changed |= {"batch_tuples": random.choice([2, 5, 100]), "flush_s": random.choice([0.01, 0.2])}
-    elif random.random() < 0.15:
-        changed |= {"buffer_bytes": 500, "flush_s": 0.05, "channel_buffers": random.choice([0, 2]), "gate_buffers": 1}
+    elif random.random() < 0.3:
+        buffers = {
+            "buffers_per_channel": random.choice([0, 1, 2]),
+            "floating_buffers_per_gate": random.choice([1, 3, 8]),
+            "max_buffers_per_channel": random.choice([2, 3, 10]),
+        }
+        changed |= {"buffer_bytes": random.choice([1, 100, 500, 5000]), "flush_s": random.choice([0.01, 0.2])}
+        changed |= {"network_memory": buffers, "channel_tuples": None}
     if random.random() < 0.2:
         changed["context_switch"] = 0.1
     if random.random() < 0.2:

@@ -199,7 +199,7 @@ class Barriers:
             for path, record in port.unsent():
                 if record.n:
                     unsent = record.copy()
-                    unsent.inbox, unsent.fetch_s = path.inbox, path.fetch_s
+                    path.direct(unsent)
                     self.flying.append(unsent)
 
     def _end(self) -> None:

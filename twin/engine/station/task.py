@@ -214,6 +214,8 @@ class Task:
             inbox.credits += 1
             if inbox.waiters:
                 inbox.wake()
+            if record.channel is not None:
+                record.channel.take()
         processor, logic = self.processor, self.logic
         work_s = record.fetch_s + logic.plan(record)
         if service_s > 0.0:

@@ -2,7 +2,8 @@
 
 An inbox holds the credits of one replica for one stream: records on the way count, and each one's credit comes back
 when its service starts. A producer sends when there is a credit; else the record waits in the port's outbox, and a
-producer with a waiting record does not work: that is backpressure.
+producer with a waiting record does not work: that is backpressure. Where producers have pools of buffers, as in Flink,
+nothing waits for credits (`twin.engine.streams.buffers`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from twin.engine.record import Record
 if TYPE_CHECKING:
     from twin.engine.partitioners.partitioner import Partitioner
     from twin.engine.record import Mark
+    from twin.engine.streams.buffers import Channel, Gate
     from twin.engine.streams.network import Nic
     from twin.engine.streams.route import Leg
 
@@ -63,7 +65,8 @@ class Inbox:
     """Where one replica receives one stream. `side` is the stream's place among the consumer's inputs.
 
     beyond_s: CPU seconds that a tuple of this stream takes beyond the task's `service_s`, which is of all its streams.
-    tuple_bytes: size of each. way: what is known of the way here, of all replicas together.
+    tuple_bytes: size of each. way: what is known of the way here, of all replicas together. gate: its buffers for what
+    comes from other hosts; None: credits count.
     """
 
     def __init__(
@@ -74,12 +77,14 @@ class Inbox:
         beyond_s: float = 0.0,
         tuple_bytes: float = 0.0,
         way: Way | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.way = way or Way()
         self.task: Receiver = task
         self.side = side
         self.beyond_s = beyond_s
         self.tuple_bytes = tuple_bytes
+        self.gate = gate
         self.capacity = capacity
         self.credits = capacity
         self.sent = 0
@@ -98,9 +103,13 @@ class Inbox:
 
 
 class Path:
-    """From a producer's host to an inbox: a network card with latency, a route of hops, or none within a host."""
+    """From a producer's host to an inbox: a network card with latency, a route of hops, or none within a host.
 
-    __slots__ = ("bytes_each", "fetch_s", "inbox", "latency_s", "nic", "send_s")
+    Of a port with buffers, which has paths of its own: channel: whose buffers what goes this way takes up; None: of
+    none. replica: number of the inbox.
+    """
+
+    __slots__ = ("bytes_each", "channel", "fetch_s", "inbox", "latency_s", "nic", "replica", "send_s")
 
     def __init__(
         self, inbox: Inbox, nic: Nic | Leg | None, latency_s: float, bytes_each: float, send_s: float, fetch_s: float
@@ -111,6 +120,12 @@ class Path:
         self.bytes_each = bytes_each
         self.send_s = send_s  # CPU seconds a tuple at the producer
         self.fetch_s = fetch_s  # CPU seconds a tuple at the consumer
+        self.channel: Channel | None = None
+        self.replica = -1
+
+    def direct(self, record: Record) -> None:
+        """Writes on a record where it goes."""
+        record.inbox, record.channel, record.fetch_s = self.inbox, self.channel, self.fetch_s
 
 
 class Paths(dict[int, Path]):
@@ -162,6 +177,10 @@ class Port:
         )
         self.send_s = self.paths.mean_send_s(weights)  # CPU seconds a record sent
 
+    def way(self, replica: int) -> Path:
+        """The path to a replica."""
+        return self.paths[replica]
+
     def unsent(self) -> Iterable[tuple[Path, Record]]:
         """What has not left, and which way it will go."""
         return self.outbox
@@ -183,17 +202,19 @@ class Port:
         self.flush()
         for index, weight in enumerate(self.partitioner.weights):
             if weight > 0.0 or self.partitioner.tags:
-                self.pass_on(self.paths[index], mark.copy())
+                self.pass_on(self.way(index), mark.copy())
 
     def barrier(self, replicas: Iterable[int], mark: Mark, overtakes: bool) -> None:
         """Sends a control item to these replicas, whether or not they get records; behind what waits, or before it."""
         self.flush()
         for index in replicas:
-            path, item = self.paths[index], mark.copy()
-            if overtakes or not self.outbox:
+            path, item = self.way(index), mark.copy()
+            if overtakes:
                 self.transfer(path, item)
-            else:
+            elif self.outbox:
                 self.outbox.append((path, item))
+            else:
+                self.forward(path, item)
 
     def send(self, record: Record) -> None:
         """Sends a record to the replica, or the replicas, that it is dealt to."""
@@ -235,14 +256,17 @@ class Port:
             self.task.output.unblock()
         return True
 
+    def forward(self, path: Path, record: Record) -> None:
+        """Sends what has its room already."""
+        self.transfer(path, record)
+
     def transfer(self, path: Path, record: Record) -> None:
         """Sends a record, which takes its credit along."""
         inbox = path.inbox
         inbox.credits -= record.n
         inbox.sent += record.n
-        record.inbox = inbox
+        path.direct(record)
         record.sender = self.task
-        record.fetch_s = path.fetch_s
         if path.nic is None:
             inbox.task.deliver(record)
         else:

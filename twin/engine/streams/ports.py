@@ -43,14 +43,18 @@ class GatheringPort(Port):
     def send(self, record: Record) -> None:
         """Puts a record into its buffer; a full one leaves."""
         for index, piece in self.partitioner.parts(record):
-            buffer = self._buffers[index]
-            buffer.append(piece)
-            if len(buffer) >= self.batching.tuples:
-                self._leave(index)
-            elif not self._armed:
-                self._armed = True
-                now, every_s, phase_s = self.task.env.now, self.batching.flush_s, self.batching.phase_s
-                self._alarm.set(phase_s + (math.floor((now - phase_s) / every_s) + 1) * every_s)
+            self.gather(index, piece)
+
+    def gather(self, index: int, record: Record) -> None:
+        """The same of what is dealt to a replica."""
+        buffer = self._buffers[index]
+        buffer.append(record)
+        if len(buffer) >= self.batching.tuples:
+            self.leave(index)
+        elif not self._armed:
+            self._armed = True
+            now, every_s, phase_s = self.task.env.now, self.batching.flush_s, self.batching.phase_s
+            self._alarm.set(phase_s + (math.floor((now - phase_s) / every_s) + 1) * every_s)
 
     def _flush(self, alarm: Alarm) -> None:
         self._armed = False
@@ -58,15 +62,17 @@ class GatheringPort(Port):
 
     def flush(self) -> None:
         """Sends incomplete batches."""
-        for index in [index for index, buffer in self._buffers.items() if buffer]:
-            self._leave(index)
+        for index in list(self._buffers):
+            if self._buffers[index]:
+                self.leave(index)
 
-    def _leave(self, index: int) -> None:
+    def leave(self, index: int) -> None:
+        """Sends what is there for a replica."""
         batch, self._buffers[index] = self._buffers[index], []
-        now = self.task.env.now
+        now, path = self.task.env.now, self.way(index)
         for piece in batch:
             piece.at_s = now
-            self.pass_on(self.paths[index], piece)
+            self.pass_on(path, piece)
 
     def unsent(self) -> Iterable[tuple[Path, Record]]:
         """Records that were not sent, with those in the buffers."""

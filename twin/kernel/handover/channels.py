@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -10,18 +11,24 @@ import numpy as np
 from twin.engine.keys.groups import KeyGroups
 from twin.engine.partitioners.hash import AlignedPartitioner, HashPartitioner
 from twin.engine.partitioners.partitioner import RandomPartitioner, SharedQueue
+from twin.engine.record import Record
 from twin.engine.station.pool import Pool
 from twin.engine.station.task import Task
+from twin.engine.streams.buffers import BufferPort
 from twin.engine.streams.channel import UNBOUNDED, Path, Port, Receiver
 from twin.engine.streams.network import Nic
 from twin.engine.streams.ports import GatheringPort, SheddingPort
 from twin.engine.streams.route import Jitter, JitteredLeg, Leg
 from twin.kernel import layout as k
 from twin.kernel.arena import LEG, addresses, view
-from twin.kernel.handover.records import arrive_at, chain, ends, items, lower_items, record
+from twin.kernel.handover.records import arrive_at, chain, channel, ends, items, lower_items, record
 
 if TYPE_CHECKING:
     from twin.kernel.lower import Lowered
+
+
+POOL = ["pool", "used", "most", "full"]
+"""Attributes of ports with buffers, and fields."""
 
 
 def lower_cards(low: Lowered) -> None:
@@ -58,7 +65,8 @@ def path(low: Lowered, path: Path) -> int:
     """The structure of a path."""
     if id(path) not in low.here:
         row = low.make(k.PATH, [path])[0]
-        arrive_at(low, row, path.inbox, path.fetch_s)
+        arrive_at(low, row, path.inbox, path.channel, path.fetch_s)
+        row["replica"] = path.replica
         nic = path.nic
         if isinstance(nic, Leg):
             row["leg"] = _leg(low, nic, path)
@@ -122,18 +130,31 @@ def lower_ports(low: Lowered) -> None:
     for port, row in zip(low.ports, low.port_rows, strict=True):
         count, here = len(port.partitioner.weights), int(row["here"])
         row["task"], row["replicas"] = low.here[id(port.task)], count
-        paths = [port.paths.get(number) if port.partitioner.weights[number] > 0.0 else None for number in range(count)]
-        known = [0 if each is None else path(low, each) for each in paths]
+        used = [each > 0.0 and number in port.paths for number, each in enumerate(port.partitioner.weights)]
+        known = [path(low, port.way(number)) if each else 0 for number, each in enumerate(used)]
         row["paths"] = low.block(here, "paths", known, count, np.int64)
         _partitioner(low, port.partitioner, row)
-        if isinstance(port, SheddingPort):
+        if isinstance(port, BufferPort):
+            _buffers(low, port, row, count)
+        elif isinstance(port, SheddingPort):
             row["kind"] = k.SHEDDING
         elif isinstance(port, GatheringPort):
             _gather(low, port, row, count)
         held = lower_items(low, [each for _, each in port.outbox], [path(low, way) for way, _ in port.outbox])
         row["first_held"], row["last_held"] = ends(held)
         row["held"] = len(held)
+    for each, row in low.channels:
+        held = lower_items(low, [one for _, one in each.unsent], [path(low, way) for way, _ in each.unsent])
+        row["first_unsent"], row["last_unsent"] = ends(held)
+        row["unsent"] = len(held)
     for inbox, row in zip(low.inboxes, low.inbox_rows, strict=True):
+        if inbox.gate is not None:
+            gate = inbox.gate
+            row["exclusive"], row["free"] = gate.exclusive, gate.free
+            gated = [low.here[id(each)] for each in gate.waiters]
+            row["first_gated"], row["last_gated"] = ends(gated)
+            for one, following in pairwise(gated):
+                view(k.CHANNEL, one)["next_gated"] = following
         row["pool" if isinstance(inbox.task, Pool) else "task"] = low.here[id(inbox.task)]
         waiting = [low.here[id(port)] for port in inbox.waiters]
         if waiting:
@@ -177,6 +198,18 @@ def _gather(low: Lowered, port: GatheringPort, row: Any, count: int) -> None:
     low.pending[id(port._alarm)] = int(row["slot"])
 
 
+def _buffers(low: Lowered, port: BufferPort, row: Any, count: int) -> None:
+    if port.gathers:
+        _gather(low, port, row, count)
+    elif port.sheds:
+        row["kind"] = k.SHEDDING
+    for each in port.channels.values():
+        channel(low, each)
+    row["batch"], row["stopped"] = port.size, port.stopped
+    for field in POOL:
+        row[field] = getattr(port, field)
+
+
 def _keys(low: Lowered, groups: KeyGroups) -> int:
     """The structure of an operator's key groups."""
     if id(groups) not in low.here:
@@ -201,6 +234,17 @@ def lift_ports(low: Lowered) -> None:
     for inbox, row in zip(low.inboxes, low.inbox_rows, strict=True):
         inbox.waiters.clear()
         inbox.waiters.extend(low.object_at[each] for each in chain(k.PORT, row["first_waiting"], "next_waiting"))
+        if inbox.gate is not None:
+            inbox.gate.free = int(row["free"])
+            inbox.gate.waiters.clear()
+            inbox.gate.waiters.extend(
+                low.object_at[each] for each in chain(k.CHANNEL, row["first_gated"], "next_gated")
+            )
+    for each, row in low.channels:
+        each.waits = bool(row["waits"])
+        each.unsent.clear()
+        if row["unsent"]:
+            each.unsent.extend(_waiting(low, row["first_unsent"]))
     for port, row in zip(low.ports, low.port_rows, strict=True):
         _lift_port(low, port, row)
 
@@ -209,13 +253,15 @@ def _lift_port(low: Lowered, port: Port, row: Any) -> None:
     here, partitioner = int(row["here"]), port.partitioner
     port.outbox.clear()
     if row["held"]:
-        held = items(row["first_held"])
-        port.outbox.extend((low.object_at[int(low.item(each)["path"])], record(low, each)) for each in held)
+        port.outbox.extend(_waiting(low, row["first_held"]))
+    if isinstance(port, BufferPort):
+        port.stopped, port.used, port.full = bool(row["stopped"]), int(row["used"]), int(row["full"])
     if row["dealing"] == k.IN_TURN:
         partitioner.turn = int(row["turn"])
     elif isinstance(partitioner, HashPartitioner) and partitioner._chooser is not None:
         partitioner._chooser._sent = low.blocks[here, "sent"].tolist()
-    if isinstance(port, GatheringPort):
+    if row["kind"] == k.GATHERING:
+        assert isinstance(port, GatheringPort)
         buffers = low.blocks[here, "buffers"]
         port._buffers.clear()
         for number in low.blocks[here, "open_order"][: int(row["opened"])].tolist():
@@ -223,3 +269,8 @@ def _lift_port(low: Lowered, port: Port, row: Any) -> None:
             port._buffers[number] = [record(low, each) for each in full]
         port._armed = bool(row["armed"])
         low.resume(port._alarm, int(row["slot"]))
+
+
+def _waiting(low: Lowered, here: Any) -> Iterator[tuple[Path, Record]]:
+    """What waits in a list to be sent, and which way it will go."""
+    return ((low.object_at[int(low.item(each)["path"])], record(low, each)) for each in items(here))

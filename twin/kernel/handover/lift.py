@@ -107,10 +107,13 @@ def close(low: Lowered) -> None:
     counters(low)
     for port, row in zip(low.ports, low.port_rows, strict=True):
         port.outbox = deque(repeat(ANY, int(row["held"])))
-        if isinstance(port, GatheringPort):
+        if row["kind"] == k.GATHERING:
+            assert isinstance(port, GatheringPort)
             counts = low.blocks[int(row["here"]), "buffers"]["count"].tolist()
             held = {number: [ANY[1]] * count for number, count in enumerate(counts) if count}
             port._buffers = defaultdict(list, held)
+    for channel, row in low.channels:
+        channel.unsent = deque(repeat(ANY, int(row["unsent"])))
     for columns in low.held:
         write_back(*columns)
     lift_logics(low, closing=True)

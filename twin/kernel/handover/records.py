@@ -9,10 +9,11 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from twin.engine.record import Record
+from twin.engine.streams.buffers import Channel
 from twin.engine.streams.channel import Inbox
 from twin.engine.streams.route import Leg
 from twin.kernel import layout as k
-from twin.kernel.arena import addresses, view
+from twin.kernel.arena import CHANNEL, addresses, view
 
 if TYPE_CHECKING:
     from twin.kernel.lower import Lowered
@@ -40,26 +41,35 @@ def arrived(low: Lowered, records: Sequence[Record]) -> list[int]:
     """Those of records that are in inboxes, or were, or never were in any."""
     inboxes = [each.inbox for each in records]
     paths = [
-        gone(low, inbox, each.fetch_s) if isinstance(inbox, Inbox) else 0
-        for inbox, each in zip(inboxes, records, strict=True)
+        gone(low, inbox, each) if isinstance(inbox, Inbox) else 0 for inbox, each in zip(inboxes, records, strict=True)
     ]
     return lower_items(low, records, paths)
 
 
-def gone(low: Lowered, inbox: Inbox, fetch_s: float) -> int:
+def gone(low: Lowered, inbox: Inbox, record: Record) -> int:
     """A path that a record has left behind it."""
-    key = id(inbox), fetch_s
+    key = id(inbox), id(record.channel), record.fetch_s
     if key not in low.gone_paths:
         made = low.arena.make(k.PATH, 1)
-        arrive_at(low, made[0], inbox, fetch_s)
+        arrive_at(low, made[0], inbox, record.channel, record.fetch_s)
         low.gone_paths[key] = int(made.ctypes.data)
     return low.gone_paths[key]
 
 
-def arrive_at(low: Lowered, row: Any, inbox: Inbox, fetch_s: float) -> None:
+def arrive_at(low: Lowered, row: Any, inbox: Inbox, by: Channel | None, fetch_s: float) -> None:
     """A path's end."""
     row["inbox"], row["way"] = low.here[id(inbox)], low.here[id(inbox.way)]
-    row["fetch_s"] = fetch_s
+    row["channel"], row["fetch_s"] = 0 if by is None else channel(low, by), fetch_s
+
+
+def channel(low: Lowered, channel: Channel) -> int:
+    """The structure of a channel, but for what waits for its gate."""
+    if id(channel) not in low.here:
+        row = low.make(k.CHANNEL, [channel], held=CHANNEL)[0]
+        row["port"], row["remote"], row["waits"] = low.here[id(channel.port)], channel.remote, channel.waits
+        row["inbox"] = low.here.get(id(channel.inbox), 0)
+        low.channels.append((channel, row))
+    return low.here[id(channel)]
 
 
 def ends(items: Sequence[int]) -> tuple[int, int]:
@@ -82,17 +92,17 @@ def record(low: Lowered, here: int) -> Record:
     if path:
         if path not in low.stops:
             low.stops[path] = _stop(low, path)
-        made.inbox, made.fetch_s = low.stops[path]
+        made.inbox, made.channel, made.fetch_s = low.stops[path]
     return made
 
 
-def _stop(low: Lowered, path: int) -> tuple[Inbox | Leg, float]:
-    """The inbox, or hop, at the end of a path or of a hop."""
+def _stop(low: Lowered, path: int) -> tuple[Inbox | Leg, Channel | None, float]:
+    """The inbox, or hop, at the end of a path or of a hop, and the path's channel."""
     inbox = None
     if path in low.leg_addresses:
         inbox, path = low.object_at[path].inbox, int(view(k.LEG, path)["path"])
     row = view(k.PATH, path)
-    return inbox or low.object_at[int(row["inbox"])], float(row["fetch_s"])
+    return inbox or low.object_at[int(row["inbox"])], low.object_at.get(int(row["channel"])), float(row["fetch_s"])
 
 
 def chain(layout: Any, here: Any, field: str) -> Iterator[int]:
