@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
@@ -73,6 +74,7 @@ def read_job(answers: Answers) -> FlinkJob:
     _check(answers)
     notes: list[str] = []
     managers, machines = _machines(answers)
+    notes += _as_one(managers)
     vertices = tuple(_vertex(answers, number, managers, notes) for number, _ in enumerate(job.vertices))
     if answers.first is None:
         notes.append("readings are means since the job started, its warm-up included; a live import takes a window")
@@ -223,6 +225,17 @@ def _machines(answers: Answers) -> tuple[dict[str, str], tuple[TaskManagers, ...
         machine_of[each.id] = name
         found[name] = TaskManagers(name, cores, memory / 1e6)
     return machine_of, tuple(found.values())
+
+
+def _as_one(managers: Mapping[str, str]) -> list[str]:
+    """Notes on machines with several task managers. managers: the machine of each."""
+    counts = Counter(managers.values())
+    return [
+        f"{name}: its {count} task managers are one host, so streams between them count as streams within one, with "
+        "fewer buffers"
+        for name, count in counts.items()
+        if count > 1
+    ]
 
 
 def _host(where: str, subtask: Subtask, managers: Mapping[str, str], name: str) -> str:
