@@ -276,8 +276,8 @@ class Layout:
         if memory is None:
             return self.room_sn
         ways_sn, size_s1 = self._channels_sn, self.job.costs.buffer_s[:, None]
-        near_sn = self._senders_sn * (1.0 - self.remote_sn) * memory.held_by_producer(ways_sn, ways_sn, size_s1) / ways_sn
-        return np.asarray(near_sn + self.window_sn)
+        each_sn = memory.held_by_producer(ways_sn, ways_sn, size_s1) / ways_sn
+        return np.asarray(self._senders_sn * (1.0 - self.remote_sn) * each_sn + self.window_sn)
 
     def _held_sn(self, full_sn: np.ndarray) -> np.ndarray:
         """full_sn: channels of a producer replica that are full, where it has buffers."""
