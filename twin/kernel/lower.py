@@ -13,7 +13,7 @@ from twin.engine.draws import BLOCK, Draws
 from twin.engine.logic import Logic
 from twin.engine.logics.remember import RememberLogic
 from twin.engine.station.task import Task
-from twin.engine.streams.buffers import Channel
+from twin.engine.streams.buffers import BufferedChannel
 from twin.engine.streams.channel import Inbox
 from twin.engine.streams.network import Nic
 from twin.engine.streams.route import Jitter, Leg
@@ -67,9 +67,9 @@ class Lowered:
         self.wires: dict[tuple[int, int, float], int] = {}
         self.flying: list[Any] = []
         self.gone_paths: dict[tuple[int, int, float], int] = {}
-        self.channels: list[tuple[Channel, Any]] = []
+        self.channels: list[tuple[BufferedChannel, Any]] = []
         self.others = Counter[Nic]()
-        self.stops: dict[int, tuple[Inbox | Leg, Channel | None, float]] = {}
+        self.stops: dict[int, tuple[Inbox | Leg, BufferedChannel | None, float]] = {}
         self.error: BaseException | None = None
         self.times: np.ndarray = np.zeros(0)
         self.orders = self.kinds = self.owners = np.zeros(0, np.int64)

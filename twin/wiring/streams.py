@@ -15,7 +15,7 @@ from twin.engine.partitioners.hash import AlignedPartitioner, HashPartitioner
 from twin.engine.partitioners.partitioner import Partitioner, RandomPartitioner, SharedQueue
 from twin.engine.station.pool import Pool
 from twin.engine.station.task import Task
-from twin.engine.streams.buffers import BufferPort, Gate
+from twin.engine.streams.buffers import BufferPort, InputGate
 from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port
 from twin.engine.streams.ports import FLUSH_DRIFT, Batching, GatheringPort, SheddingPort
 from twin.errors import BadInput
@@ -121,7 +121,7 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
     inboxes = [Inbox(receiver, side, room, beyond_s, edge.bytes_each, made.way) for receiver in receivers]
     if memory is not None and not wiring.query.operator(each.consumer).merges:
         for receiver, inbox in zip(receivers, inboxes, strict=True):
-            inbox.gate = Gate(memory) if isinstance(receiver, Task | Pool) else None
+            inbox.gate = InputGate(memory) if isinstance(receiver, Task | Pool) else None
     made.inboxes += inboxes
     for receiver, inbox in zip(receivers, inboxes, strict=True):
         takers = receiver.members if isinstance(receiver, Pool) else [receiver]

@@ -19,7 +19,7 @@ from twin.engine.streams.ports import Batching, GatheringPort
 from twin.profiles import NetworkMemory
 
 
-class Gate:
+class InputGate:
     """The buffers of one consumer replica for what one stream brings from other hosts.
 
     exclusive: of each channel; floating: shared by all, of which `free` are not in use. waiters: channels that wait.
@@ -28,7 +28,7 @@ class Gate:
     def __init__(self, memory: NetworkMemory) -> None:
         self.exclusive = int(memory.buffers_per_channel)
         self.floating = self.free = int(memory.floating_buffers_per_gate)
-        self.waiters: deque[Channel] = deque()
+        self.waiters: deque[BufferedChannel] = deque()
 
     def clear(self) -> None:
         """Nothing is in use."""
@@ -43,13 +43,13 @@ class Gate:
             channel.go_on()
 
 
-class Channel:
+class BufferedChannel:
     """From a port to one replica. written, sent, taken: tuples that came into its buffers, went over to the consumer,
     and were taken up there. used: buffers in use at the producer, and there: at the gate. unsent: what waits for the
     gate; waits: whether it is among those that do.
     """
 
-    def __init__(self, port: BufferPort, inbox: Inbox, gate: Gate) -> None:
+    def __init__(self, port: BufferPort, inbox: Inbox, gate: InputGate) -> None:
         self.port = port
         self.inbox = inbox
         self.gate = gate
@@ -165,7 +165,7 @@ class BufferPort(GatheringPort):
         self.size = size
         self.most = int(memory.max_buffers_per_channel)
         self.sheds = sheds
-        self.channels: dict[int, Channel] = {}
+        self.channels: dict[int, BufferedChannel] = {}
         self.pool = self.used = self.full = 0
         self.stopped = self._draining = False
         super().__init__(task, paths, partitioner, batching or Batching(1, 0.0, 0.0))
@@ -195,7 +195,7 @@ class BufferPort(GatheringPort):
             if gate is not None:
                 channel = self.channels.get(replica)
                 if channel is None or channel.gate is not gate:
-                    channel = self.channels[replica] = Channel(self, path.inbox, gate)
+                    channel = self.channels[replica] = BufferedChannel(self, path.inbox, gate)
                 path.channel = channel
                 channel.move(path.nic is not None)
         return path
@@ -245,7 +245,7 @@ class BufferPort(GatheringPort):
         else:
             self.pass_over(channel, path, record)
 
-    def pass_over(self, channel: Channel, path: Path, record: Record) -> None:
+    def pass_over(self, channel: BufferedChannel, path: Path, record: Record) -> None:
         """A record goes over."""
         empty = record.n > 0 and channel.send()
         self.transfer(path, record)
@@ -254,21 +254,21 @@ class BufferPort(GatheringPort):
 
     # the pool --------------------------------------------------------------------------------------------------------
 
-    def hold(self, channel: Channel) -> None:
+    def hold(self, channel: BufferedChannel) -> None:
         """A channel takes a buffer."""
         self.used += 1
         channel.used += 1
         if channel.used == self.most:
             self.full += 1
 
-    def give_back(self, channel: Channel) -> None:
+    def give_back(self, channel: BufferedChannel) -> None:
         """A channel gives one back."""
         self.used -= 1
         channel.used -= 1
         if channel.used == self.most - 1:
             self.full -= 1
 
-    def release(self, channel: Channel) -> None:
+    def release(self, channel: BufferedChannel) -> None:
         """The same, and the producer goes on if it can."""
         self.give_back(channel)
         self._go_on()

@@ -20,7 +20,7 @@ from twin.engine.record import Record
 if TYPE_CHECKING:
     from twin.engine.partitioners.partitioner import Partitioner
     from twin.engine.record import Mark
-    from twin.engine.streams.buffers import Channel, Gate
+    from twin.engine.streams.buffers import BufferedChannel, InputGate
     from twin.engine.streams.network import Nic
     from twin.engine.streams.route import Leg
 
@@ -77,7 +77,7 @@ class Inbox:
         beyond_s: float = 0.0,
         tuple_bytes: float = 0.0,
         way: Way | None = None,
-        gate: Gate | None = None,
+        gate: InputGate | None = None,
     ) -> None:
         self.way = way or Way()
         self.task: Receiver = task
@@ -120,7 +120,7 @@ class Path:
         self.bytes_each = bytes_each
         self.send_s = send_s  # CPU seconds a tuple at the producer
         self.fetch_s = fetch_s  # CPU seconds a tuple at the consumer
-        self.channel: Channel | None = None
+        self.channel: BufferedChannel | None = None
         self.replica = -1
 
     def direct(self, record: Record) -> None:

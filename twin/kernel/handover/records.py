@@ -9,7 +9,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from twin.engine.record import Record
-from twin.engine.streams.buffers import Channel
+from twin.engine.streams.buffers import BufferedChannel
 from twin.engine.streams.channel import Inbox
 from twin.engine.streams.route import Leg
 from twin.kernel import layout as k
@@ -56,13 +56,13 @@ def gone(low: Lowered, inbox: Inbox, record: Record) -> int:
     return low.gone_paths[key]
 
 
-def arrive_at(low: Lowered, row: Any, inbox: Inbox, by: Channel | None, fetch_s: float) -> None:
+def arrive_at(low: Lowered, row: Any, inbox: Inbox, by: BufferedChannel | None, fetch_s: float) -> None:
     """A path's end."""
     row["inbox"], row["way"] = low.here[id(inbox)], low.here[id(inbox.way)]
     row["channel"], row["fetch_s"] = 0 if by is None else channel(low, by), fetch_s
 
 
-def channel(low: Lowered, channel: Channel) -> int:
+def channel(low: Lowered, channel: BufferedChannel) -> int:
     """The structure of a channel, but for what waits for its gate."""
     if id(channel) not in low.here:
         row = low.make(k.CHANNEL, [channel], held=CHANNEL)[0]
@@ -96,7 +96,7 @@ def record(low: Lowered, here: int) -> Record:
     return made
 
 
-def _stop(low: Lowered, path: int) -> tuple[Inbox | Leg, Channel | None, float]:
+def _stop(low: Lowered, path: int) -> tuple[Inbox | Leg, BufferedChannel | None, float]:
     """The inbox, or hop, at the end of a path or of a hop, and the path's channel."""
     inbox = None
     if path in low.leg_addresses:
