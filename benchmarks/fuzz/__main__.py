@@ -55,7 +55,7 @@ def run(kind: str, number: int, seed: int, keep: Path | None) -> Outcome:
     try:
         outcome = KINDS[kind][1](Random(f"{seed} {kind} {number}"), folder)
         if keep is not None and outcome.kind in (*FAULTS, SLOW):
-            shutil.copytree(folder, keep / f"{kind}-{number}")
+            shutil.copytree(folder, keep / f"{kind}-{number}", dirs_exist_ok=True)
             (keep / f"{kind}-{number}" / "outcome.txt").write_text(f"{outcome}\n{outcome.detail}\n")
         return outcome
     finally:
