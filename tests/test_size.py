@@ -11,14 +11,14 @@ SLACK = 0.02
 """A limit is lowered as soon as its package is smaller by this part."""
 
 MOST_LINES = {
-    "benchmarks": 6_330,
+    "benchmarks": 6_390,
     "figures": 1_430,
     "models": 4_770,
     "optimizers": 11_810,
     "papers": 7_400,
     "scenarios": 10_120,
     "spark": 1_200,
-    "streamtwin": 13_790,
+    "streamtwin": 13_800,
     "tests": 39_980,
     "twin": 33_180,
 }

@@ -36,23 +36,22 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
         finally:
             hub.close()
 
+    async def refused(_request: Request, error: Exception) -> Response:
+        return PlainTextResponse(f"{error}\n", 422)
+
     async def home(_request: Request) -> Response:
         names = {name: await run_in_threadpool(hub.jobs.about, name) for name in hub.jobs.called}
         return HTMLResponse(page.listed(names, str(hub.shelf.folder)))
 
     async def job(request: Request) -> Response:
         name = request.path_params["name"]
-        desk, inquiry = hub.desk(name)
-        found = page.regions(desk, inquiry, hub.works.get(name))
+        _, found = hub.view(name)
         about = await run_in_threadpool(hub.jobs.about, name)
         return HTMLResponse(page.page(name, found, list(hub.jobs.called), about))
 
     async def view(request: Request) -> Response:
-        name = request.path_params["name"]
-        desk, inquiry = hub.desk(name)
-        done, of, _ = desk.progress()
-        state = {"version": inquiry.version, "done": done, "of": of, "working": name in hub.works}
-        return JSONResponse({**state, "regions": page.regions(desk, inquiry, hub.works.get(name))})
+        state, found = hub.view(request.path_params["name"])
+        return JSONResponse({**state, "regions": found})
 
     async def acts(request: Request) -> Response:
         name = request.path_params["name"]
@@ -130,7 +129,7 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
         Route("/job/{name}/compared.json", compared),
         Route("/job/{name}/figure.png", figure),
     ]
-    return Guard(Starlette(routes=routes, lifespan=life), port, token)
+    return Guard(Starlette(routes=routes, lifespan=life, exception_handlers={BadInput: refused}), port, token)
 
 
 def _style() -> str:

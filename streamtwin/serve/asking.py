@@ -12,6 +12,7 @@ from streamtwin.report.page import folded
 from streamtwin.serve.controls import Control, controls
 from streamtwin.serve.desk import Asked
 from streamtwin.serve.inquiry import Inquiry
+from streamtwin.serve.options import flow
 from twin.scenario import Scenario
 
 MOST_CONTROLS = 12
@@ -166,7 +167,7 @@ def events(asked: Asked) -> Iterator[str]:
     yield form("Slow a link", {"kind": "link-degradation"}, *slow, at, *factors, lasts)
     yield form("Slow a host", {"kind": "slow-down"}, where, at, field("factor", "work takes, times", "2"), lasts)
     yield form(
-        "Alteration a rate",
+        "Change a rate",
         {"kind": "rate-change"},
         choice("source", "source", [each.name for each in now.query.sources]),
         at,
@@ -193,7 +194,9 @@ def _places(now: Scenario) -> Iterator[str]:
 
 def _told(event: Any) -> str:
     data = event.model_dump(mode="json", exclude_none=True)
-    rest = ", ".join(f"{key} {value}" for key, value in data.items() if key not in ("kind", "at_s") and value != 1.0)
+    rest = ", ".join(
+        f"{key} {flow(value)}" for key, value in data.items() if key not in ("kind", "at_s") and value != 1.0
+    )
     return f"{data['at_s']:g} s: {data['kind']}, {rest}"
 
 

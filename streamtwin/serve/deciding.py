@@ -68,7 +68,8 @@ def long_question(desk: Desk, asked: Asked, work: LongQuestion | None) -> Iterat
     if work is not None:
         stop = element("button", "Stop", type="button", data_act="stop")
         yield element("div", element("p", text(f"{work.command.split()[1]} ..."), class_="waiting"), stop, class_="row")
-        yield element("pre", text("\n".join(work.lines)) or " ", class_="progress")
+        if work.lines:
+            yield element("pre", text("\n".join(work.lines)), class_="progress")
         return
     answered = asked.inquiry.answer
     if answered is None:

@@ -109,16 +109,17 @@ class Desk:
         self._film: tuple[str, Film] | None = None
         self.answered_s: float | None = None
 
-    def turn_to(self, inquiry: Inquiry) -> None:
-        """This is asked now. What cannot be said of it is in `wrong`."""
+    def look_at(self, inquiry: Inquiry) -> None:
+        """This is asked now, of the scenario as its file now is. What cannot be said of it is in `wrong`."""
         try:
-            self.asked, self.wrong = Asked(inquiry), ""
-            tasks = [*self.asked.tasks()]
-            self._workers.want(self.name, tasks)
+            if self.asked is None or self.asked.inquiry != inquiry or self.asked.given is not given(inquiry.name):
+                before, self.asked = self.asked, None
+                self.asked, self.wrong = Asked(inquiry), ""
+                if before is None or before.key != self.asked.key:
+                    self.answered_s = None
         except BadInput as error:
             self.asked, self.wrong = None, str(error)
-            self._workers.want(self.name, ())
-        self.answered_s = None
+        self._workers.want(self.name, [*self.asked.tasks()] if self.asked else [])
 
     def run(self) -> Made | None:
         """The run of the present state, as soon as it is there."""
@@ -165,10 +166,10 @@ class Desk:
         return found
 
     def progress(self) -> tuple[int, int, float]:
-        """Runs done, runs in all, and the seconds of computing in those that are done."""
+        """Runs done, runs in all, and the CPU seconds of those that are done."""
         made = [self._workers.made(task) for task in (self.asked.tasks() if self.asked else ())]
         done = [each for each in made if each is not None]
-        return len(done), len(made), sum(each.took_s for each in done)
+        return len(done), len(made), sum(each.cpu_s for each in done)
 
     def stage(self) -> str:
         """Changes when there is something new to see."""

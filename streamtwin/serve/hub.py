@@ -6,9 +6,11 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from starlette.exceptions import HTTPException
 
+from streamtwin.serve import page
 from streamtwin.serve.controls import plan_option
 from streamtwin.serve.desk import Desk
 from streamtwin.serve.inquiry import Inquiry, Shelf
@@ -36,6 +38,7 @@ class Hub:
         self.listeners: set[asyncio.Queue[str]] = set()
         self.closing = asyncio.Event()
         self._stages: dict[str, str] = {}
+        self._views: dict[str, tuple[str, Mapping[str, str]]] = {}
         self._going: set[asyncio.Task[None]] = set()
 
     def desk(self, name: str) -> tuple[Desk, Inquiry]:
@@ -45,26 +48,39 @@ class Hub:
         inquiry = self.shelf.get(name)
         if name not in self.desks:
             self.desks[name] = Desk(name, self.workers)
-            self.desks[name].turn_to(inquiry)
+        self.desks[name].look_at(inquiry)
         return self.desks[name], inquiry
+
+    def view(self, name: str) -> tuple[dict[str, Any], Mapping[str, str]]:
+        """How far a job is, and the regions of its page; they are made anew when there is something new."""
+        desk, inquiry = self.desk(name)
+        work, stage = self.works.get(name), self._stage(name)
+        if name not in self._views or self._views[name][0] != stage:
+            self._views[name] = stage, page.regions(desk, inquiry, work)
+        done, of, _ = desk.progress()
+        state = {"version": inquiry.version, "done": done, "of": of, "working": work is not None}
+        return state, self._views[name][1]
 
     def put(self, name: str, inquiry: Inquiry) -> None:
         """From now on this is asked of the job."""
         self.shelf.put(name, inquiry)
-        self.desk(name)[0].turn_to(inquiry)
+        self.desk(name)
         self.tell()
 
     def tell(self) -> None:
         """Tells all listeners of jobs that have something new."""
-        for name, desk in self.desks.items():
-            stage = f"{desk.stage()} {len(self.works[name].lines) if name in self.works else ''} {name in self.works}"
-            if name in self.works:
-                stage += self.works[name].lines[-1] if self.works[name].lines else ""
+        for name in self.desks:
+            stage = self._stage(name)
             if self._stages.get(name) != stage:
                 self._stages[name] = stage
                 for each in self.listeners:
                     if each.qsize() < MOST_LISTENERS:
                         each.put_nowait(name)
+
+    def _stage(self, name: str) -> str:
+        """Changes when a job has something new to see."""
+        work = self.works.get(name)
+        return f"{self.desks[name].stage()} {[] if work is None else [work.question, *work.lines]}"
 
     def ask(self, name: str, question: str, fields: Mapping[str, str]) -> None:
         """Begins a long question. Raises BadInput if too many are being answered."""

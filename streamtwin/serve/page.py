@@ -23,7 +23,7 @@ from streamtwin.tables.timelines import marks, panels
 
 SAID_BY_COLOUR = (
     "Boxes are coloured by their busiest subtask; thicker lines carry more, dashed red ones hold their producer up. "
-    "Drag a box to another host."
+    "While it plays, purple columns are records that wait. Drag a box to another host, or use the forms."
 )
 
 
@@ -105,8 +105,8 @@ def page(name: str, regions: Mapping[str, str], jobs: Sequence[str], about: str)
         element(
             "main",
             see,
-            ask,
             element("section", element("h2", "Beside the run before"), region("beside"), class_="beside"),
+            ask,
             decide,
             element("section", region("lines"), class_="over-time"),
             element("section", region("rest"), class_="rest"),

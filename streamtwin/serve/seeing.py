@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from figures.job_map import job_map
 from figures.svg import element, text
-from figures.time_line import LEFT_PX, RIGHT_PX, WIDTH_PX
+from figures.time_line import FOOT_PX, LEFT_PX, PLOT_PX, RIGHT_PX, WIDTH_PX
 from scenarios.questions.whatif import VariantsCompared
 from streamtwin.answers.comparison import change as shown_change
 from streamtwin.answers.comparison import keeps_up
@@ -46,10 +46,10 @@ def answered(desk: Desk, asked: Asked) -> Iterator[str]:
     yield paragraph(verdict(asked.now, run), "verdict" if good(run) else "verdict bad")
     yield cards(headline(run))
     yield "".join(paragraph(f"Careful: {warning}", "note") for warning in run.warnings)
-    done, of, took_s = desk.progress()
+    done, of, cpu_s = desk.progress()
     waited = f"answered in {seconds(desk.answered_s)}; " if desk.answered_s is not None else ""
     more = f", {of - done} more on the way" if done < of else ""
-    yield paragraph(f"Simulated: {waited}{done} runs took {seconds(took_s)} of computing{more}.", "note cost")
+    yield paragraph(f"Simulated: {waited}{done} runs took {seconds(cpu_s)} of CPU time{more}.", "note cost")
 
 
 def pictured(desk: Desk, asked: Asked) -> str:
@@ -64,6 +64,7 @@ def film_told(desk: Desk, asked: Asked) -> str:
     film = desk.film()
     ends_s = () if film is None else film.ends_s
     axis = {"left": LEFT_PX, "wide": WIDTH_PX - LEFT_PX - RIGHT_PX, "end_s": asked.now.run.horizon_s}
+    axis |= {"foot": FOOT_PX, "high": PLOT_PX}
     return json.dumps({"of": asked.key, "ends_s": ends_s, **axis})
 
 
@@ -71,7 +72,7 @@ def beside(desk: Desk, asked: Asked) -> Iterator[str]:
     """What the last change made of the job, or all changes."""
     inquiry = asked.inquiry
     if not inquiry.changes:
-        yield paragraph("Alteration something, and what comes of it stands here, beside the run before it.", "note")
+        yield paragraph("Change something, and what comes of it stands here, beside the run before it.", "note")
         return
     choices = {"before": "the run before", "given": "the scenario as given"}
     options = (

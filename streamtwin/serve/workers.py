@@ -35,14 +35,14 @@ class RunTask(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A result, or in words why there is none; and the seconds that it took. wrong: whether it was bad input."""
+    """A result, or in words why there is none; and the CPU seconds that it took."""
 
     result: Any
     refused: str
-    took_s: float
+    cpu_s: float
 
 
-KEPT: Mapping[str, int] = {"run": 48, "film": 16, "outcome": 4000}
+KEPT: Mapping[str, int] = {"run": 96, "film": 32, "outcome": 4000}
 """Most results of each kind that are remembered."""
 
 
@@ -112,8 +112,7 @@ class Workers:
         calling = loop.run_in_executor(self._threads, worker.call, task.call, task.arguments)
         late = loop.call_later(LIMIT_S, worker.end)
         try:
-            result, refused = await calling
-            self._keep(task, Made(result, refused, time.monotonic() - began_s))
+            self._keep(task, await calling)
         except (EOFError, OSError, BrokenPipeError):  # it was ended, or has crashed
             ended = True
             if time.monotonic() - began_s >= LIMIT_S:
@@ -121,7 +120,7 @@ class Workers:
                 self._keep(task, Made(None, why, LIMIT_S))
             elif not worker.wanted_end:
                 why = "the process of the run has died, perhaps for want of memory; lower rates or run.horizon_s"
-                self._keep(task, Made(None, why, time.monotonic() - began_s))
+                self._keep(task, Made(None, why, 0.0))
         finally:
             late.cancel()
             self._running.pop(task.key, None)
@@ -132,6 +131,10 @@ class Workers:
         self._told()
 
     def _keep(self, task: RunTask, made: Made) -> None:
+        """What is made is wanted no longer, also when it is forgotten, until somebody asks for it again."""
+        self._wanted = {
+            owner: [each for each in tasks if each.key != task.key] for owner, tasks in self._wanted.items()
+        }
         kept = self._made[task.kind]
         kept[task.key] = made
         while len(kept) > KEPT[task.kind]:
@@ -149,10 +152,10 @@ class _Worker:
         theirs.close()
         self.wanted_end = False
 
-    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, str]:
-        """The result, or why there is none. Raises EOFError or OSError if the process ends before."""
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Made:
+        """What becomes of it. Raises EOFError or OSError if the process ends before."""
         self._pipe.send((function, arguments))
-        made: tuple[Any, str] = self._pipe.recv()
+        made: Made = self._pipe.recv()
         return made
 
     def end(self) -> None:
@@ -175,9 +178,11 @@ def _work(pipe: Connection) -> None:
             function, arguments = pipe.recv()
         except (EOFError, OSError):
             return
+        began_s, result, refused = time.process_time(), None, ""
         try:
-            pipe.send((function(*arguments), ""))
+            result = function(*arguments)
         except BadInput as error:
-            pipe.send((None, str(error)))
+            refused = str(error)
         except Exception as error:
-            pipe.send((None, f"internal error: {type(error).__name__}: {error}"))
+            refused = f"internal error: {type(error).__name__}: {error}"
+        pipe.send(Made(result, refused, time.process_time() - began_s))

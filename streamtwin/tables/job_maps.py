@@ -90,7 +90,7 @@ def _lanes(seen: _Seen, free_apart: bool) -> Iterator[Lane]:
     free = [name for name in listed if name not in used]
     if free_apart and len(free) <= MOST_FREE:
         lanes = (_lane(seen, name, [name]) for name in free)
-        yield from (lane._replace(note=f"{lane.note}, {FREE}") for lane in lanes)
+        yield from (lane if lane.used else lane._replace(note=f"{lane.note}, {FREE}") for lane in lanes)
     elif free:
         yield Lane(FREE, ", ".join(free) if len(free) <= MOST_FREE else f"{len(free):,} hosts")
 

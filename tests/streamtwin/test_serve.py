@@ -41,7 +41,7 @@ class Served:
     """A server of its own process, and what pages would send to it."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
-        command = [sys.executable, "-m", "streamtwin.cli.app", "serve", *arguments, "--json", "--workers", "2"]
+        command = [sys.executable, "-m", "streamtwin.cli.app", "serve", *arguments, "--json", "--workers", "1"]
         self.process = subprocess.Popen(
             command, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True, preexec_fn=_hears_ctrl_c,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,

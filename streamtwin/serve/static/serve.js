@@ -41,9 +41,17 @@ function show(regions) {
     shown.set(id, html);
     if (id === "map" && moment !== null) continue;
     replace(region, html);
+    if (id === "map") roomy();
   }
   cursor();
 }
+
+// A picture that would not fit beside the knobs gets the whole width.
+function roomy() {
+  const drawn = document.querySelector("#map svg"), main = document.querySelector("main");
+  if (drawn) main.classList.toggle("wide", parseFloat(drawn.style.minWidth) > main.clientWidth - 27 * 16);
+}
+addEventListener("resize", roomy);
 
 async function refresh() {
   if (asking) { again = true; return; }
@@ -195,7 +203,7 @@ document.addEventListener("pointerup", event => {
 // playing the run ----------------------------------------------------------------------------------------------------
 
 const AHEAD = 6, STEP_MS = 100;
-let moment = null, timer = 0;
+let moment = null, timer = null;
 const pictures = new Map();
 
 function picture(number) {
@@ -234,8 +242,9 @@ function cursor() {
   if (moment === null || !film.ends_s.length) return;
   const x = film.left + film.wide * Math.min(1, film.ends_s[moment] / film.end_s);
   for (const svg of document.querySelectorAll("#lines svg")) {
-    const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
-    for (const [name, value] of Object.entries({ class: "now", x1: x, x2: x, y1: 20, y2: svg.viewBox.baseVal.height - 20 })) line.setAttribute(name, value);
+    const line = document.createElementNS("http://www.w3.org/2000/svg", "line"), foot = svg.viewBox.baseVal.height - film.foot;
+    const places = { class: "now", x1: x, x2: x, y1: foot - film.high, y2: foot };
+    for (const [name, value] of Object.entries(places)) line.setAttribute(name, value);
     svg.append(line);
   }
 }
@@ -249,20 +258,18 @@ function entire(back) {
   cursor();
 }
 
-function play() {
-  const first = moment === null || moment >= film.ends_s.length - 1 ? 0 : moment;
+async function play() {
+  const mine = timer = Symbol("playing");
   at("play").textContent = "❚❚ Pause";
-  let number = first;
-  timer = setInterval(async () => {
-    if (number >= film.ends_s.length) return stop();
-    await see(number);
-    number += 1;
-  }, STEP_MS);
+  const first = moment === null || moment >= film.ends_s.length - 1 ? 0 : moment;
+  for (let number = first; timer === mine && number < film.ends_s.length; number++) {
+    await Promise.all([see(number), new Promise(done => setTimeout(done, STEP_MS))]);
+  }
+  if (timer === mine) stop();
 }
 
 function stop() {
-  clearInterval(timer);
-  timer = 0;
+  timer = null;
   if (at("play")) at("play").textContent = "▶ Play";
 }
 
