@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -36,14 +36,23 @@ ALIKE = {"figures", "streamtwin", "streamtwin.answers", "twin.kinds"}
 GLOBAL_STATE = {"matplotlib.pyplot", "random"}
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Full dotted names of everything that a file imports."""
+@cache
+def names(path: Path) -> tuple[list[str], list[str]]:
+    """Full dotted names of everything that a file imports, and the names of its classes."""
+    imported, classes = list[str](), list[str]()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            imported += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import; write the full name"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            imported += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ClassDef):
+            classes.append(node.name)
+    return imported, classes
+
+
+def imports(path: Path) -> list[str]:
+    return names(path)[0]
 
 
 def files(package: str) -> list[Path]:
@@ -100,9 +109,8 @@ def test_no_room_stands_on_itself() -> None:
 def test_no_class_bears_the_name_of_another() -> None:
     bearers = defaultdict(list)
     for path in (path for package in ALLOWED for path in files(package)):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                bearers[node.name].append(str(path.relative_to(ROOT)))
+        for name in names(path)[1]:
+            bearers[name].append(str(path.relative_to(ROOT)))
     assert len(bearers) > 500
     assert not {name: paths for name, paths in bearers.items() if len(paths) > 1}
 

@@ -27,7 +27,7 @@ from streamtwin.serve.controls import controls, turned
 from streamtwin.serve.happenings import happening, moved
 from streamtwin.serve.inquiry import EVENT, SET, Alteration, Inquiry, Shelf
 from streamtwin.serve.options import flow
-from tests.streamtwin.test_cli import ROOT, twin
+from tests.commands import ROOT, twin
 from twin.errors import BadInput
 
 JOB = "edge-filter"

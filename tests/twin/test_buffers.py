@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.twin.checkpointed import steady, taken
 from tests.twin.kernel.both import advancing
 from tests.twin.kernel.random_jobs import scenario as random_job
-from tests.twin.worlds import deployment, sink, source
+from tests.twin.worlds import dealt, deployment, sink, source
 from twin.deployment import Deployment
 from twin.engine.streams.buffers import BufferPort
 from twin.errors import BadInput
@@ -218,8 +218,7 @@ def test_the_rate_model_counts_the_channels_of_each_plan() -> None:
 
 def test_a_paired_stream_has_one_channel() -> None:
     what = job(work(), rate_per_s=400, placement={"source": ["a"] * 2, "work": ["a"] * 2, "sink": ["a"] * 2})
-    streams = [each.model_copy(update={"partitioning": "forward"}) for each in what.query.streams]
-    paired = what.model_copy(update={"query": what.query.model_copy(update={"streams": tuple(streams)})})
+    paired = dealt(what, work="forward", sink="forward")
     assert [edge.room for edge in compile(paired).edges if edge.ends[0] == "source"] == [int(TEN)]
     coefficients = PlacementCoefficients.of(paired)
     assert coefficients.streams.credits_per_s[coefficients.names.index("source")] == pytest.approx(200 / 100)

@@ -9,6 +9,7 @@ import pytest
 from optimizers.policies.ds2 import Ds2
 from optimizers.policies.relieve import Relieve
 from tests.twin.changing import column, job, run
+from tests.twin.worlds import placed
 from twin.control import PeriodStatistics, Reconfiguration
 from twin.errors import BadInput
 from twin.events import Failure, Migration, Move, RateChange, Rescale
@@ -110,9 +111,7 @@ def test_ds2_asks_for_what_the_true_rates_say() -> None:
     deployment = job(rate={"law": "constant", "rate_per_s": 840}, service_s=2e-3)
     policy = Scripted()
     run(
-        deployment.with_plan(
-            deployment.plan.model_copy(update={"placement": {**deployment.plan.placement, "m": ("h0", "h0", "h0")}})
-        ),
+        placed(deployment, m=("h0", "h0", "h0")),
         policy=policy,
         horizon_s=6,
     )

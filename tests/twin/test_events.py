@@ -9,7 +9,7 @@ import pytest
 
 from scenarios.files import scenario_file
 from tests.twin.changing import HOSTS, column, job, run
-from tests.twin.worlds import chain, queue
+from tests.twin.worlds import chain, dealt, queue
 from twin.errors import BadInput
 from twin.events import AnyEvent, LinkDegradation, RateChange, Scale, SlowDown
 from twin.scenario import RunSettings, Scenario, config_hash
@@ -59,13 +59,8 @@ def test_simulate_checks_events_too() -> None:
 
 def test_a_forward_stream_fixes_its_replicas() -> None:
     deployment = job()
-    streams = [
-        each.model_copy(update={"partitioning": "forward"}) if each.consumer == "m" else each
-        for each in deployment.query.streams
-    ]
-    query = deployment.query.model_copy(update={"streams": tuple(streams)})
     with pytest.raises(BadInput, match="forward stream"):
-        run(deployment.model_copy(update={"query": query}), Scale(at_s=1, operator="m", placement=("h0", "h1")))
+        run(dealt(deployment, m="forward"), Scale(at_s=1, operator="m", placement=("h0", "h1")))
 
 
 def test_events_are_read_from_and_written_to_scenario_files() -> None:

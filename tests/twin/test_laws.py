@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.registry import SPACES
-from tests.twin.worlds import HOST, chain, deployment, sink, source
+from tests.twin.worlds import HOST, chain, dealt, deployment, sink, source
 from twin.flow import nominal_rates
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -162,11 +162,7 @@ def test_partitioning_deals_every_tuple_as_it_says(how: str) -> None:
         1000,
         placement={"source": {"h": 3}, "m": {"h": 3}},
     )
-    streams = tuple(
-        each.model_copy(update={"partitioning": how}) if each.consumer == "m" else each for each in job.query.streams
-    )
-    job = job.model_copy(update={"query": job.query.model_copy(update={"streams": streams})})
-    run = simulate(Scenario.of(job, RunSettings(horizon_s=20)))
+    run = simulate(Scenario.of(dealt(job, m=how), RunSettings(horizon_s=20)))
     tuples = {each.operator: each.tuples_in for each in run.operators}
     copies = 3 if how == "broadcast" else 1
     assert tuples["m"] == pytest.approx(copies * tuples["source"], rel=0.02)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.twin.changing import HOSTS, column, e2e_s, job, run
 from tests.twin.kernel.both import differences, in_engine, in_kernel
-from tests.twin.worlds import chain
+from tests.twin.worlds import chain, placed
 from twin.change.flows import even_flows
 from twin.engine.draws import Draws
 from twin.engine.output import Result
@@ -40,9 +40,7 @@ def test_a_moved_replica_pauses_for_its_state() -> None:
 
 def test_moved_key_groups_pause_for_their_state() -> None:
     deployment = job(key_groups=8, state_bytes_per_group=200_000)
-    apart = deployment.with_plan(
-        deployment.plan.model_copy(update={"placement": {**deployment.plan.placement, "a": ("h1", "h3")}})
-    )
+    apart = placed(deployment, a=("h1", "h3"))
     move = Migration(at_s=10, operator="a", key_groups=(0, 1), to_replica=1)
     (event,) = run(apart, move).event_rows
     windows = 0.25 * 400 * 2 * apart.engine.input_bytes(apart.query, "a")
@@ -60,9 +58,9 @@ def test_state_may_still_be_on_its_way_out_at_the_end(replicas: list[str]) -> No
     """Serialising it is work that is booked as it begins, and cannot be done by the horizon: work <= capacity * time
     must know."""
     deployment = job(key_groups=8, state_bytes_per_group=2e8)
-    plan = deployment.plan.model_copy(update={"placement": {**deployment.plan.placement, "a": tuple(replicas)}})
+    deployment = placed(deployment, a=tuple(replicas))
     move = Migration(at_s=1, operator="a", replica=0, to="h3")
-    result = run(deployment.with_plan(plan), move, horizon_s=1.1, period_s=0.1)
+    result = run(deployment, move, horizon_s=1.1, period_s=0.1)
     assert not result.crashed
     assert result.event_rows[0]["end_s"] is None
     assert all(row["cpuUtilisation"] <= 1 for row in result.host_rows)
@@ -72,10 +70,10 @@ def test_state_may_still_be_on_its_way_out_at_the_end(replicas: list[str]) -> No
 def test_state_that_a_failure_stops_on_its_way_out_costs_no_cpu(replicas: list[str]) -> None:
     """The move is made again after each of six failures, and none of those attempts ends."""
     deployment = job(key_groups=8, state_bytes_per_group=2e8)
-    plan = deployment.plan.model_copy(update={"placement": {**deployment.plan.placement, "a": tuple(replicas)}})
+    deployment = placed(deployment, a=tuple(replicas))
     fails = [Failure(at_s=at_s, host="h1", recover_after_s=0.05) for at_s in (0.3, 0.5, 0.7, 0.9, 1.1, 1.3)]
     move = Migration(at_s=0.2, operator="a", replica=0, to="h3")
-    result = run(deployment.with_plan(plan), move, *fails, horizon_s=1.4, period_s=0.1)
+    result = run(deployment, move, *fails, horizon_s=1.4, period_s=0.1)
     moved = next(row for row in result.event_rows if row["kind"] == "migration")
     assert moved["detail"]["interrupted"] == 6
 
@@ -95,8 +93,8 @@ def test_windows_that_count_begin_anew_where_records_are_handed_over() -> None:
     """Of 200 records at 20 a second, a result is 10 s old: what the new replica was given it had not counted itself."""
     window = {"policy": "count", "size_tuples": 200}
     deployment = job({"law": "constant", "rate_per_s": 40}, window=window, groups=2)
-    plan = deployment.plan.model_copy(update={"placement": {**deployment.plan.placement, "a": ("h1",)}})
-    ages_s = e2e_s(run(deployment.with_plan(plan), Scale(at_s=3.8, operator="a", placement=("h1", "h3"))))
+    deployment = placed(deployment, a=("h1",))
+    ages_s = e2e_s(run(deployment, Scale(at_s=3.8, operator="a", placement=("h1", "h3"))))
     assert max(each for each in ages_s if each) == pytest.approx(10, abs=1.5)
 
 

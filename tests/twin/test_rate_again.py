@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.twin.worlds import chain, deployment, sink, source
+from tests.twin.worlds import chain, dealt, deployment, sink, source
 from twin.rates.copies import left
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
@@ -47,25 +47,14 @@ WAYS = [("source", "work"), ("work", "out"), ("source", "out"), ("out", "sink")]
 JOBS = {
     "two ways": deployment([source(), WORK, OUT, sink()], WAYS, {"source": 200}),
     "in order": chain([ASK, OUT], 300),
-    "to all": chain([WORK | {"service_time_s": 0.003}, OUT], 90, placement={"work": {"h": 4}}),
+    "to all": dealt(chain([WORK | {"service_time_s": 0.003}, OUT], 90, placement={"work": {"h": 4}}), work="broadcast"),
 }
-
-
-def job(name: str) -> Scenario:
-    found = JOBS[name]
-    if name == "to all":
-        streams = tuple(
-            each.model_copy(update={"partitioning": "broadcast"}) if each.consumer == "work" else each
-            for each in found.query.streams
-        )
-        found = found.model_copy(update={"query": found.query.model_copy(update={"streams": streams})})
-    return Scenario.of(found, RunSettings(horizon_s=60, warmup_s=10))
 
 
 @pytest.mark.parametrize("name", JOBS)
 def test_the_rate_model_is_near_runs(name: str) -> None:
     """As M/M/1 alone the queue would be shorter: runs tell that apart, and two thirds of it at least are said."""
-    scenario = job(name)
+    scenario = Scenario.of(JOBS[name], RunSettings(horizon_s=60, warmup_s=10))
     answer = RateModel().answer(scenario, [scenario.plan])
     said = answer.costs["processing_latency_s"][0]
     number = answer.operators.index("out")

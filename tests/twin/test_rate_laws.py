@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.twin.test_rate_batches import FREE, job, predict
-from tests.twin.worlds import deployment
+from tests.twin.worlds import dealt, deployment, placed
 from twin.deployment import Deployment
 from twin.key_skew import KeySkew, zipf_shares
 from twin.kinds.ages import HeldTuples, group_age_s
@@ -20,15 +20,6 @@ from twin.rates.queueing import beside_busy, longer, mmc_wait_s
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.workload import Constant
-
-
-def dealt(deployment: Deployment, **partitioning: str) -> Deployment:
-    """With the streams into operators dealt so."""
-    streams = tuple(
-        each.model_copy(update={"partitioning": partitioning.get(each.consumer, each.partitioning)})
-        for each in deployment.query.streams
-    )
-    return deployment.model_copy(update={"query": deployment.query.model_copy(update={"streams": streams})})
 
 
 def exact(deployment: Deployment, seed: int = 1, horizon_s: float = 15.0) -> object:
@@ -124,8 +115,7 @@ def test_what_a_tuple_makes_waits_for_itself(replicas, way, others):
     work = Map(name="work", service_time_s=service_s, service_scv=1.0)
     many = Map(name="many", selectivity=10.0, **FREE)
     lumpy = job(Source(name="in", **FREE), many, work, Sink(name="out", **FREE), rate_per_s=rate_per_s, engine=STORM)
-    placement = {**lumpy.plan.placement, "work": ("h",) * replicas}
-    lumpy = dealt(lumpy.model_copy(update={"plan": lumpy.plan.model_copy(update={"placement": placement})}), work=way)
+    lumpy = dealt(placed(lumpy, work=("h",) * replicas), work=way)
     answer = RateModel(1e5).answer(lumpy, [lumpy.plan])
     used = answer.busy_cores[0, 2]
     assert used == pytest.approx(0.5, rel=0.05)
@@ -170,8 +160,7 @@ def test_distinct_groups_of_skewed_keys_are_brute_force(places):
 def test_each_replica_of_an_ungrouped_window_has_a_result(way, results):
     window = Aggregate(name="sum", window=TimeWindow(size_s=0.5))
     whole = job(Source(name="in"), window, Sink(name="out"), rate_per_s=400.0, engine=STORM)
-    plan = whole.plan.model_copy(update={"placement": {**whole.plan.placement, "sum": ("h",) * 4}})
-    whole = dealt(whole.model_copy(update={"plan": plan}), sum=way)
+    whole = dealt(placed(whole, sum=("h",) * 4), sum=way)
     assert predict(whole, 1e4)["throughput_per_s"][0] == pytest.approx(2.0 * results, rel=0.01)
 
 
@@ -191,10 +180,9 @@ def hot() -> Deployment:
         name="sum", window=TimeWindow(size_s=1.0), group_by="int", groups=800, key_groups=16, service_time_s=1e-3
     )
     keyed = job(Source(name="in"), window, Sink(name="out"), rate_per_s=1_800.0, engine=STORM)
-    plan = keyed.plan.model_copy(update={"placement": {**keyed.plan.placement, "sum": ("h",) * 4}})
     skew = KeySkew(shares=tuple([50.0, 5.0, 5.0, 5.0] + [2.5] * 12))
     workload = keyed.workload.model_copy(update={"keys": {"sum": skew}})
-    return keyed.model_copy(update={"plan": plan, "workload": workload})
+    return placed(keyed.model_copy(update={"workload": workload}), sum=("h",) * 4)
 
 
 def test_results_of_a_hot_replica_are_few(hot):
@@ -208,8 +196,7 @@ def test_results_of_a_hot_replica_are_few(hot):
 def test_copies_of_a_broadcast_are_work_and_results(hot):
     work = Map(name="work", service_time_s=1.5e-3)
     copied = job(Source(name="in", **FREE), work, Sink(name="out", **FREE), rate_per_s=500.0, engine=STORM)
-    plan = copied.plan.model_copy(update={"placement": {**copied.plan.placement, "work": ("h",) * 3}})
-    copied = dealt(copied.model_copy(update={"plan": plan}), work="broadcast")
+    copied = dealt(placed(copied, work=("h",) * 3), work="broadcast")
     answer = RateModel(1e4).answer(copied, [copied.plan])
     assert answer.costs["throughput_per_s"][0] == pytest.approx(1_500.0, rel=1e-3)
     assert answer.busy_cores[0, 1] == pytest.approx(500.0 * answer.service_s[0, 1], rel=1e-6)
@@ -260,7 +247,6 @@ def test_three_replicas_on_one_and_a_half_cores_collide():
     """67 % busy, and yet 1.5 times as slow as fluids that share cores."""
     work = Map(name="work", service_time_s=1e-3, service_scv=1.0)
     shared = job(Source(name="in", **FREE), work, Sink(name="out", **FREE), rate_per_s=1_000.0, engine=STORM, cores=1.5)
-    plan = shared.plan.model_copy(update={"placement": {**shared.plan.placement, "work": ("h",) * 3}})
-    shared = shared.model_copy(update={"plan": plan})
+    shared = placed(shared, work=("h",) * 3)
     runs = [exact(shared, seed).processing_latency_s.mean for seed in (1, 2)]
     assert predict(shared, 15.0)["processing_latency_s"][0] == pytest.approx(np.mean(runs), rel=0.1)

@@ -64,3 +64,17 @@ def chain(middle: list[dict[str, Any]], rate: Any, **more: Any) -> Deployment:
     operators = [source(), *middle, sink()]
     names = [operator["name"] for operator in operators]
     return deployment(operators, list(pairwise(names)), {"source": rate}, **more)
+
+
+def dealt(job: Deployment, **partitioning: str | None) -> Deployment:
+    """With the streams into operators dealt so."""
+    streams = tuple(
+        each.model_copy(update={"partitioning": partitioning.get(each.consumer, each.partitioning)})
+        for each in job.query.streams
+    )
+    return job.model_copy(update={"query": job.query.model_copy(update={"streams": streams})})
+
+
+def placed(job: Deployment, **places: tuple[str, ...]) -> Deployment:
+    """With the replicas of operators there."""
+    return job.model_copy(update={"plan": job.plan.with_placement({**job.plan.placement, **places})})

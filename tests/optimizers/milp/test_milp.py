@@ -13,7 +13,7 @@ from optimizers.space import Space
 from scenarios.files.scenario_file import load
 from tests.optimizers.claimed_jobs import claimed_job
 from tests.twin import worlds
-from tests.twin.worlds import sink, source
+from tests.twin.worlds import dealt, sink, source
 from twin.errors import BadInput
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
@@ -177,12 +177,7 @@ def test_forward_streams_and_aggregates_without_keys_keep_their_numbers():
         [TWO[0] | {"name": "h", "cpu_percent": 1600}],
         dict.fromkeys(("s", "m", "all", "k"), "h"),
     )
-    streams = tuple(
-        each.model_copy(update={"partitioning": "forward"}) if each.consumer == "m" else each
-        for each in job.query.streams
-    )
-    job = job.model_copy(update={"query": job.query.model_copy(update={"streams": streams})})
-    found = Milp(goal="hosts").solve(asked(job))
+    found = Milp(goal="hosts").solve(asked(dealt(job, m="forward")))
     assert found.sane
     assert replicas(found)["s"] == replicas(found)["m"] >= 4
     assert replicas(found)["all"] == 1

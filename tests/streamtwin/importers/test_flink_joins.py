@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streamtwin.connect.importers.flink_job import FlinkJob, TaskManagers, Vertex
@@ -63,3 +65,10 @@ def test_sides_that_nobody_tells_apart_keep_their_results_by_input() -> None:
 def test_streams_that_meet_in_a_window_are_no_join() -> None:
     window = scenario_of(job(REDUCES, 25.0), {}).scenario.query.operator("window")
     assert isinstance(window, Aggregate) and window.groups == 50
+
+
+def test_a_window_that_ends_a_job_has_the_sink_in_its_chain() -> None:
+    whole = job(REDUCES, 25.0)
+    for each, end in ((whole, "sink"), (replace(whole, vertices=whole.vertices[:-1]), "window#sink")):
+        operators = scenario_of(each, {}).scenario.query.operators
+        assert [operator.name for operator in operators if operator.kind == "sink"] == [end]

@@ -30,7 +30,7 @@ def samples() -> list[tuple[object, ...]]:
             for operator, task in (("source", "source"), ("map", "map"), ("sink", "sink")):
                 for subtask in (0, 1) if operator == "map" else (0,):
                     share = 2 if operator == "map" else 1
-                    grown = rate * second / share
+                    grown = 7_000 + rate * second / share
                     lines.append((second, f"{SCOPE}numRecordsOut", grown, run, task, subtask, ""))
                     lines.append((second, f"{SCOPE}numRecordsIn", grown, run, task, subtask, ""))
                     lines.append(

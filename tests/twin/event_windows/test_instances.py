@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twin.engine.windows.forms import PANES, WINDOWS, Forms
 from twin.errors import BadInput
 from twin.panes import (
     Panes,
@@ -161,3 +162,14 @@ def test_tenths_of_a_second_are_exact():
     window = EventWindow(length_s=0.3, every_s=0.1)
     assert (window.length_us, window.every_us, window.tumbling) == (300_000, 100_000, False)
     assert EventWindow(length_s=0.3).tumbling and parse(EventWindow, window.model_dump(mode="json")) == window
+
+
+@given(st.lists(windows(), min_size=1, max_size=3), TIMES, TIMES)
+def test_a_record_is_work_for_its_panes_once_and_for_each_window_with_a_state_of_its_own(several, cut, at_us):
+    """Windows that begin before the form changes share what panes hold."""
+    forms = Forms(panes_of(several), tuple(several), PANES)
+    forms.to_come[cut] = WINDOWS
+    forms.modify(cut)
+    begun = [span.start for window in several for span in covering(window, at_us)]
+    own = sum(start >= cut for start in begun)
+    assert forms.executions(at_us) == own + (own < len(begun))

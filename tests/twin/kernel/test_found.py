@@ -58,7 +58,8 @@ def test_state_on_its_way_to_storage_shares_cards_with_records(engine: dict[str,
     profile = STORM.model_dump(mode="json") | {"name": "other", **engine}
     deployed = parse(Deployment, {**dict(deployed), "engine": profile})
     nothing = {"kind": "rate-change", "source": "source", "factor": 1.0, "at_s": 0.7}
-    assert require_same(deployed, checkpoints=CHECKPOINTS, events=[nothing])
+    short = {"horizon_s": 1.5, "period_s": 0.5, "seed": 3}
+    assert require_same(deployed, checkpoints=CHECKPOINTS, events=[nothing], run=short)
 
 
 def test_a_source_does_other_work_while_it_waits_for_a_record() -> None:

@@ -229,12 +229,12 @@ def test_runs_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
         alive.append(weakref.ref(self))
 
     monkeypatch.setattr(Arena, "__init__", counted)
-    for _ in range(50):
+    for _ in range(30):
         simulate(job)
     gc.collect()
     before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for _ in range(200):
+    for _ in range(100):
         simulate(job)
     gc.collect()
-    assert len(alive) >= 250 and not any(each() for each in alive)
+    assert len(alive) >= 130 and not any(each() for each in alive)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb < 20_000
