@@ -72,6 +72,17 @@ def test_units_are_neither_heavier_than_the_limit_nor_dearer_than_the_budget():
     assert np.bincount(every).max() > 2
 
 
+def test_a_unit_that_is_too_heavy_is_split_where_least_is_exchanged():
+    """Two circles of four that exchange 10 a pair, and 1 between them."""
+    ends = [(a, a // 4 * 4 + (a + 1) % 4) for a in range(8)] + [(0, 4)]
+    traffic = KeyGroupTraffic([0] * 8, *zip(*ends, strict=True), [10.0] * 8 + [1.0])
+    problem = balance(((10,) * 8,), (0,) * 8, budget=8.0, traffic=traffic)
+    assert units(problem, traffic, np.ones(9, dtype=bool), limit=40.0).tolist() in (
+        [0] * 4 + [1] * 4,
+        [1] * 4 + [0] * 4,
+    )
+
+
 @settings(deadline=None, max_examples=40)
 @given(balances(kill=False), st.data())
 def test_what_holds_for_units_holds_for_groups(problem, data):
