@@ -10,8 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test test-plain test-spark test-slow test-slow-plain test-slow-spark explore check validity \
-	clean
+.PHONY: setup demo serve test test-slow test-all plain spark explore check validity clean
 
 # The kernel is compiled once for its sources; afterwards this takes no time.
 setup: $(STAMP)
@@ -35,27 +34,21 @@ serve: setup
 	$(BIN)/twin serve
 
 # Spark forks a JVM launcher, which JAX's threads do not survive for sure: processes of its own, which read no other
-# tests. All are shared out to a process a core, file by file, since the tests of a file share what they set up. Both
-# kinds at once: make -j2 --output-sync test
+# tests. All are shared out to a process a core, file by file, since the tests of a file share what they set up; test-all
+# sets up once for quick and slow ones. Both kinds at once: make -j2 --output-sync test
 PYTEST := $(BIN)/python -m pytest -q --dist loadfile
 PLAIN := $(PYTEST) -n auto --maxprocesses 4
 SPARK = $(PYTEST) -n 2 $$(grep -rl --include='test_*.py' 'mark\.spark' tests)
 
-test: test-plain test-spark
+test test-slow test-all: plain spark
+test: AND := and not slow
+test-slow: AND := and slow
 
-test-plain: setup
-	$(PLAIN) -m 'not spark and not slow'
+plain: setup
+	$(PLAIN) -m 'not spark $(AND)'
 
-test-spark: setup
-	$(SPARK) -m 'spark and not slow'
-
-test-slow: test-slow-plain test-slow-spark
-
-test-slow-plain: setup
-	$(PLAIN) -m 'slow and not spark'
-
-test-slow-spark: setup
-	$(SPARK) -m 'slow and spark'
+spark: setup
+	$(SPARK) -m 'spark $(AND)'
 
 explore: setup
 	$(PLAIN) -m 'not spark and not slow' --hypothesis-profile=explore \
@@ -65,7 +58,7 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(MAKE) test test-slow
+	$(MAKE) test-all
 
 validity: setup
 	$(BIN)/python -m benchmarks.validity
