@@ -24,8 +24,9 @@ def act(hub: Hub, name: str, asked: Mapping[str, str]) -> str:
     desk, inquiry = hub.desk(name)
     kind = asked.get("act", "")
     if kind in MAKE:
-        now = inquiry.scenario()
-        changed = inquiry.changed(MAKE[kind](desk, now, asked))
+        changed = inquiry
+        for each in MAKE[kind](desk, inquiry, asked):
+            changed = changed.changed(each)
         _check_files(inquiry, changed)
         hub.put(name, changed)
     elif kind == "undo":
@@ -56,26 +57,26 @@ def _save(hub: Hub, inquiry: Inquiry, file: str) -> str:
     return f"saved as {out}; twin run {out} gives these numbers"
 
 
-def _accepted(desk: Desk, _now: Any, _asked: Mapping[str, str]) -> Alteration:
+def _accepted(desk: Desk, _inquiry: Inquiry, _asked: Mapping[str, str]) -> list[Alteration]:
     change = desk.asked.plan_found() if desk.asked is not None else None
     if change is None:
         raise BadInput("there is no plan to take; find one first")
-    return change
+    return [change]
 
 
-MAKE: Mapping[str, Callable[[Desk, Any, Mapping[str, str]], Alteration]] = {
-    "knob": lambda desk, now, asked: turned(
-        _given(desk), now, asked.get("control", ""), asked.get("value", ""), asked.get("stroke", "")
+MAKE: Mapping[str, Callable[[Desk, Inquiry, Mapping[str, str]], list[Alteration]]] = {
+    "knob": lambda desk, inquiry, asked: turned(
+        _given(desk), inquiry, asked.get("control", ""), asked.get("value", ""), asked.get("stroke", "")
     ),
-    "set": lambda _desk, _now, asked: Alteration(SET, asked.get("text", "")),
-    "event": lambda _desk, now, asked: happening(now, asked.get("kind", ""), asked),
-    "move": lambda _desk, now, asked: moved(
-        now, asked.get("operators", "").split(" "), asked.get("start", ""), asked.get("end", "")
-    ),
-    "cancel": lambda _desk, now, asked: cancelled(now, _whole(asked.get("at", ""))),
+    "set": lambda _desk, _inquiry, asked: [Alteration(SET, asked.get("text", ""))],
+    "event": lambda _desk, inquiry, asked: [happening(inquiry.scenario(), asked.get("kind", ""), asked)],
+    "move": lambda _desk, inquiry, asked: [
+        moved(inquiry.scenario(), asked.get("operators", "").split(" "), asked.get("start", ""), asked.get("end", ""))
+    ],
+    "cancel": lambda _desk, inquiry, asked: [cancelled(inquiry.scenario(), _whole(asked.get("at", "")))],
     "accept": _accepted,
 }
-"""Acts that add a change to the list."""
+"""Acts that add changes to the list."""
 
 
 def _given(desk: Desk) -> Any:

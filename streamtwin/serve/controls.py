@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 from optimizers.policies.registry import POLICIES
 from scenarios.questions.knobs import ReplicasKnob
-from streamtwin.serve.inquiry import SET, Alteration
+from streamtwin.serve.inquiry import SET, Alteration, Inquiry
 from streamtwin.serve.options import flow
 from twin.errors import BadInput, suggest
+from twin.flink_keys import default_key_groups
 from twin.keys import group_count
 from twin.profiles import PROFILES
 from twin.quantities import number
@@ -24,7 +25,8 @@ MOST_SKEW = 2.0
 
 class Control(NamedTuple):
     """One knob. value: as it is now. given: as the scenario's file says. low, high: the ends of its slider; without,
-    it is a field. choices: it is one of these. text: the option's text for a value that somebody has written.
+    it is a field. choices: it is one of these. text: the option's text for a value that somebody has written. first: an
+    option that has to come before it.
     """
 
     group: str
@@ -39,6 +41,7 @@ class Control(NamedTuple):
     log: bool = False
     whole: bool = False
     choices: tuple[str, ...] = ()
+    first: str = ""
 
 
 def controls(given: Scenario, now: Scenario) -> dict[str, Control]:
@@ -47,12 +50,17 @@ def controls(given: Scenario, now: Scenario) -> dict[str, Control]:
     return {each.name: each for each in listed}
 
 
-def turned(given: Scenario, now: Scenario, name: str, value: str, stroke: str) -> Alteration:
-    """The change that a control makes. value: as written. Raises BadInput for what it does not take."""
-    known = controls(given, now)
+def turned(given: Scenario, inquiry: Inquiry, name: str, value: str, stroke: str = "") -> list[Alteration]:
+    """The changes that a control makes: one, and what has to come before it. value: as written.
+
+    Raises BadInput for what it does not take.
+    """
+    marked = stroke and f"{name} {stroke}"
+    known = controls(given, inquiry.scenario(inquiry.before_stroke(marked)))
     if name not in known:
         raise BadInput(f"{name}: no such control; {suggest(name, known)}")
-    return Alteration(SET, known[name].text(value.strip()), stroke and f"{name} {stroke}")
+    before = [Alteration(SET, known[name].first)] if known[name].first else []
+    return [*before, Alteration(SET, known[name].text(value.strip()), marked)]
 
 
 def _at(path: str) -> Callable[[str], str]:
@@ -157,7 +165,9 @@ def _keys(given: Scenario, now: Scenario) -> Iterator[Control]:
         if name in follows:  # its keys are those of its producer
             continue
         skew, first = now.workload.keys.get(name), given.workload.keys.get(name)
-        if group_count(now.query, name, now.plan.replicas(name)) is None or (skew is not None and skew.shares):
+        groups = group_count(now.query, name, now.plan.replicas(name))
+        splits = operator.keyed and "key_groups" in type(operator).model_fields
+        if (groups is None and not splits) or (skew is not None and skew.shares):
             continue
 
         def skewed(value: str, name: str = name) -> str:
@@ -169,7 +179,10 @@ def _keys(given: Scenario, now: Scenario) -> Iterator[Control]:
             return f"workload.keys={flow({**others, name: {'zipf': _number(value, f'skew of {name}')}})}"
 
         values = (skew.zipf if skew else 0.0, first.zipf if first else 0.0)
-        yield Control("Skew of keys", f"skew {name}", name, *values, skewed, "Zipf", 0.0, MOST_SKEW)
+        count = default_key_groups(now.plan.replicas(name))
+        before = f"query.operators.{name}.key_groups={count}" if groups is None else ""
+        control = Control("Skew of keys", f"skew {name}", name, *values, skewed, "Zipf", 0.0, MOST_SKEW)
+        yield control._replace(first=before)
 
 
 def _run(given: Scenario, now: Scenario) -> Iterator[Control]:

@@ -21,12 +21,16 @@ from scenarios.questions.whatif import VariantsCompared, answer
 from streamtwin.serve.film import Film, filmed
 from streamtwin.serve.inquiry import PAIRS, SET, Alteration, Inquiry, given
 from streamtwin.serve.workers import Made, RunTask, Workers
+from streamtwin.tables.tables import number, seconds
 from twin.errors import BadInput
 from twin.guards.effort import require_feasible
 from twin.randomness import child_seed
+from twin.rates.model import RateModel
 from twin.run import Run
 from twin.scenario import Scenario
 
+WAITING_S = 1.0
+"""Estimated CPU seconds of a run for which the rate model is heard meanwhile."""
 TOO_LONG_S = 60.0
 """Estimated CPU seconds of a run beyond which the page makes none by itself."""
 
@@ -45,6 +49,7 @@ class Asked:
         self.key = _key(self.now)
         effort = require_feasible(self.now)
         self.too_long = effort.describe() if effort.cpu_s > TOO_LONG_S else ""
+        self.meanwhile = _predicted(self.now) if effort.cpu_s > WAITING_S else ""
 
     @cached_property
     def run(self) -> RunTask:
@@ -79,6 +84,14 @@ class Asked:
             yield _run(self.found, 1)
         for case in filter(None, (self.now, self.before, self.found)):
             yield from pairs_of(case)
+
+
+def _predicted(scenario: Scenario) -> str:
+    """What the rate model says, in a sentence."""
+    found = RateModel().predict(scenario, [scenario.plan])
+    keeps = "falls behind" if found["backpressured"][0] >= 0.5 else "keeps up"
+    rate, latency = number(float(found["throughput_per_s"][0])), seconds(float(found["e2e_latency_s"][0]))
+    return f" Predicted meanwhile by rates: it {keeps}, {rate} results a second, {latency} from end to end."
 
 
 def pairs_of(case: Scenario) -> list[RunTask]:

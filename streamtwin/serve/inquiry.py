@@ -61,9 +61,7 @@ class Inquiry:
 
     def changed(self, change: Alteration) -> Self:
         """With one more change, checked. One of the same stroke is replaced. Raises BadInput if it does not fit."""
-        before = self.changes
-        if before and change.stroke and before[-1].stroke == change.stroke:
-            before = before[:-1]
+        before = self.before_stroke(change.stroke)
         if len(before) >= MOST_CHANGES:
             raise BadInput(
                 f"{len(before)} changes are the most; undo some, or save the scenario and go on from the file"
@@ -73,6 +71,11 @@ class Inquiry:
         after = (*before, change)
         self.scenario(after)
         return self._next(changes=after)
+
+    def before_stroke(self, stroke: str) -> tuple[Alteration, ...]:
+        """The changes that a change of this stroke follows; what the stroke did until now does not count."""
+        again = bool(stroke and self.changes) and self.changes[-1].stroke == stroke
+        return self.changes[:-1] if again else self.changes
 
     def dropped(self, at: int) -> Self:
         """Without one of the changes, by number; -1: the last. Raises BadInput if the others do not fit without it."""

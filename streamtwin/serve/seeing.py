@@ -37,7 +37,7 @@ def answered(desk: Desk, asked: Asked) -> Iterator[str]:
         )
         return
     if made is None:
-        yield paragraph("Running ...", "verdict waiting")
+        yield paragraph(f"Running ...{asked.meanwhile}", "verdict waiting")
         return
     if made.result is None:
         yield paragraph(f"This does not run: {made.refused}", "verdict bad")

@@ -11,7 +11,7 @@ import multiprocessing
 import signal
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
@@ -53,14 +53,16 @@ class Workers:
         """told: called when something is ready."""
         self._told, self._threads = told, ThreadPoolExecutor(count)
         self._idle = [_Worker() for _ in range(count)]
-        self._running: dict[str, tuple[_Worker, float]] = {}
+        self._running: dict[str, _Running] = {}
+        self._closed = False
         self._wanted: dict[str, Sequence[RunTask]] = {}
         self._made: dict[str, OrderedDict[str, Made]] = {kind: OrderedDict() for kind in KEPT}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def want(self, owner: str, tasks: Sequence[RunTask]) -> None:
-        """From now on this is all that the owner wants."""
-        self._wanted[owner] = tasks
+        """From now on this is all that the owner wants. Whoever has asked last comes first."""
+        self._wanted.pop(owner, None)
+        self._wanted = {owner: tasks, **self._wanted}
         self._go_on()
 
     def made(self, task: RunTask) -> Made | None:
@@ -70,45 +72,52 @@ class Workers:
             kept.move_to_end(task.key)
         return kept.get(task.key)
 
-    def running_s(self, task: RunTask) -> float | None:
-        """How long it has been worked on; None if it waits or is done."""
-        found = self._running.get(task.key)
-        return None if found is None else time.monotonic() - found[1]
-
     def close(self) -> None:
         """Ends all processes."""
+        self._closed = True
         self._wanted.clear()
-        for worker in [*self._idle, *(worker for worker, _ in self._running.values())]:
+        for worker in [*self._idle, *(running.worker for running in self._running.values())]:
             worker.end()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _open(self) -> Iterator[RunTask]:
-        """What is still to be done, the most urgent first."""
-        listed = (task for tasks in self._wanted.values() for task in tasks)
-        yield from sorted((task for task in listed if self.made(task) is None), key=lambda task: task.rank)
+    def _open(self) -> list[RunTask]:
+        """What is still to be done: first answers before all else, then what was asked for last, by rank."""
+        listed = [task for tasks in self._wanted.values() for task in sorted(tasks, key=lambda task: task.rank)]
+        return sorted((task for task in listed if self.made(task) is None), key=lambda task: task.rank > 0)
 
     def _go_on(self) -> None:
-        wanted = {task.key: task for task in reversed([*self._open()])}
-        for key, (worker, since_s) in self._running.items():
-            if key not in wanted:
-                wait_s = max(0.0, since_s + PATIENCE_S - time.monotonic())
-                asyncio.get_running_loop().call_later(wait_s, self._end_unwanted, key, worker)
-        for task in sorted(wanted.values(), key=lambda task: task.rank):
-            if self._idle and task.key not in self._running:
-                worker = self._idle.pop()
-                self._running[task.key] = worker, time.monotonic()
-                going = asyncio.get_running_loop().create_task(self._run(worker, task))
-                self._tasks.add(going)
-                going.add_done_callback(self._tasks.discard)
+        """Begins what can be begun; looks again when a run that is in the way has gone on for long."""
+        loop, waiting = asyncio.get_running_loop(), False
+        for task in self._open():
+            if task.key in self._running:
+                continue
+            if not self._idle:
+                waiting = True
+                break
+            worker = self._idle.pop()
+            self._running[task.key] = _Running(worker, task, time.monotonic())
+            going = loop.create_task(self._run(worker, task))
+            self._tasks.add(going)
+            going.add_done_callback(self._tasks.discard)
+        if waiting and self._running:
+            oldest_s = time.monotonic() - min(running.since_s for running in self._running.values())
+            loop.call_later(max(0.0, PATIENCE_S - oldest_s), self._make_room)
 
-    def _end_unwanted(self, key: str, worker: _Worker) -> None:
-        going = self._running.get(key)
-        if going is not None and going[0] is worker and all(task.key != key for task in self._open()):
-            worker.end()
+    def _make_room(self) -> None:
+        """Ends runs that nobody wants any more, and of those for comparisons one that keeps who asked last waiting."""
+        wanted = [{task.key for task in tasks if self.made(task) is None} for tasks in self._wanted.values()]
+        last = next(filter(None, wanted), set())
+        waits = bool(last - self._running.keys())
+        for key, running in sorted(self._running.items(), key=lambda each: -each[1].task.rank):
+            unwanted = not any(key in keys for keys in wanted)
+            in_the_way = waits and running.task.rank > 0 and key not in last
+            if time.monotonic() - running.since_s >= PATIENCE_S and (unwanted or in_the_way):
+                running.worker.end()
+                waits = False
 
     async def _run(self, worker: _Worker, task: RunTask) -> None:
         loop, ended = asyncio.get_running_loop(), False
-        began_s = self._running[task.key][1]
+        began_s = time.monotonic()
         calling = loop.run_in_executor(self._threads, worker.call, task.call, task.arguments)
         late = loop.call_later(LIMIT_S, worker.end)
         try:
@@ -124,6 +133,8 @@ class Workers:
         finally:
             late.cancel()
             self._running.pop(task.key, None)
+        if self._closed:
+            return
         if ended:
             worker = await loop.run_in_executor(None, _Worker)
         self._idle.append(worker)
@@ -162,6 +173,14 @@ class _Worker:
         """At once."""
         self.wanted_end = True
         self._process.kill()
+
+
+class _Running(NamedTuple):
+    """A task that is being worked on."""
+
+    worker: _Worker
+    task: RunTask
+    since_s: float
 
 
 def _work(pipe: Connection) -> None:
