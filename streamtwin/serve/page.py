@@ -62,7 +62,7 @@ def listed(jobs: Mapping[str, str], folder: str) -> str:
         element("ul", *rows, class_="jobs"),
         paragraph(f"What you change is kept in {folder}; the scenarios themselves stay as they are.", "note"),
     ]
-    return whole("twin serve", [element("main", *parts)])
+    return whole("twin serve", [element("main", *parts, class_="list")])
 
 
 def page(name: str, regions: Mapping[str, str], jobs: Sequence[str], about: str) -> str:
