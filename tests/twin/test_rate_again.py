@@ -38,6 +38,8 @@ def test_at_once_all_is_left_and_long_after_nothing() -> None:
     load = np.array([0.2, 0.6, 0.9])
     assert left(load, np.ones(3), np.zeros(3)) == pytest.approx(1.0, abs=1e-6)
     assert left(load, np.ones(3), np.full(3, 1e6)) == pytest.approx(0.0, abs=1e-3)
+    second, millisecond = (left(load, np.full(3, 2 * unit), np.full(3, unit)) for unit in (1.0, 1e-3))
+    assert millisecond == pytest.approx(second)
 
 
 WORK = {"kind": "map", "name": "work", "selectivity": 1, "service_time_s": 0.001, "service_scv": 1}

@@ -211,3 +211,10 @@ def test_without_time_the_answer_is_no_worse_than_the_given_plan():
 def test_what_cannot_be_asked(make, says):
     with pytest.raises(BadInput, match=says):
         make()
+
+
+def test_slow_cores_take_more_subtasks() -> None:
+    """Work of one core on hosts of half a core each."""
+    small = [TWO[0] | {"name": name, "cpu_percent": 50} for name in "abcdef"]
+    found = Milp(goal="hosts").solve(asked(three(1000.0, hosts=small, work="b")))
+    assert found.sane and replicas(found)["work"] == 3
