@@ -1,14 +1,15 @@
 """How long somebody waits for the page of `twin serve`: its first paint, and the answer to a slider.
 
-Run: python -m benchmarks.served [NAME ...]. For each job of the library, in a headless browser: from the navigation to
-the first contentful paint, and from the moment a slider of the rates is let go until the page shows the run at the new
-rates. Where the machine does other work meanwhile, its load says how much.
+Run: python -m benchmarks.served [NAME ...] [--picture FILE]. For each job of the library, in a headless browser: from
+the navigation to the first contentful paint, and from the moment a slider of the rates is let go until the page shows
+the run at the new rates. Where the machine does other work meanwhile, its load says how much. --picture: instead, a
+screenshot of `failover` while a host is down, for docs/serve.md.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 import tempfile
 from pathlib import Path
 
@@ -46,15 +47,31 @@ def seconds(tab: Tab) -> tuple[float, float]:
     return tab.get(PAINTED) / 1000, tab.get(SLIDE) / 1000
 
 
+def picture(browser: Browser, served: Served, file: Path) -> None:
+    """The page while a host is down, and a change beside the run before."""
+    assert served.act("failover", act="knob", control="replicas per-page", value="6")[0] == 200
+    tab = browser.tab(f"http://{served.host}/job/failover?token={served.token}", 1300, 860)
+    tab.until("document.body.dataset.done === 'true' && !document.getElementById('play').disabled")
+    tab.write("#moment", str(round(int(tab.get("document.getElementById('moment').max")) * 72 / 240)))
+    tab.until("document.getElementById('moment-told').innerText.includes('failure')")
+    tab.picture(file, whole=False)
+
+
 def main() -> None:
     """Prints a line for each job, and the medians beside the limits."""
-    names = sys.argv[1:] or list(registry.names())
+    asked = argparse.ArgumentParser()
+    asked.add_argument("names", nargs="*", default=list(registry.names()))
+    asked.add_argument("--picture", type=Path)
+    given = asked.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         served = Served(Path(folder))
         try:
             with Browser(Path(folder) / "browser") as browser:
+                if given.picture is not None:
+                    picture(browser, served, given.picture)
+                    return
                 rows = []
-                for name in names:
+                for name in given.names:
                     tab = browser.tab(f"http://{served.host}/job/{name}?token={served.token}")
                     rows.append((name, *seconds(tab), os.getloadavg()[0]))
                     tab.call("Page.close")

@@ -25,7 +25,7 @@ THIN_PX, THICK_PX = 1.2, 5.0
 METER_PX, SEEN_PX = 60.0, 0.5
 QUIET, ALARM, EDGE, GREY, INK, BAND = "#6b7c93", "#b8322a", "#51606f", "#555555", "#222222", "#f8f9fb"
 DOWN, WAITING = "#fbeeed", "#a05ab4"
-QUEUE_PX = 6.0
+QUEUE_PX = 4.0
 DASH = "7 4"
 HEAT_WORDS = ("under 25 %", "50 %", "75 %", "90 %", "full")
 
@@ -172,13 +172,13 @@ def _box(box: Box, place: Place, lane: Lane) -> str:
 
 
 def _queue(box: Box, place: Place) -> list[str]:
-    """A column at the left of a box: how many records wait for it."""
+    """A bar above a box: how many records wait for it."""
     if box.waiting is None:
         return []
-    full = BOX_PX[1] * min(1.0, box.waiting)
-    x, y, foot = place.x - QUEUE_PX - 2, place.y, place.y + BOX_PX[1]
-    frame = rectangle(x, y, QUEUE_PX, BOX_PX[1], rx=2, fill="#ffffff", stroke="#aab4c2", stroke_width=0.8)
-    return [frame] + ([rectangle(x, foot - full, QUEUE_PX, full, fill=WAITING)] if full >= SEEN_PX else [])
+    (width, _), y = BOX_PX, place.y - QUEUE_PX - 1.5
+    full = width * min(1.0, box.waiting)
+    frame = rectangle(place.x, y, width, QUEUE_PX, fill="#ffffff", stroke="#aab4c2", stroke_width=0.8)
+    return [frame] + ([rectangle(place.x, y, full, QUEUE_PX, fill=WAITING)] if full >= SEEN_PX else [])
 
 
 def _shares(box: Box, place: Place) -> list[str]:

@@ -23,7 +23,7 @@ from streamtwin.tables.timelines import marks, panels
 
 SAID_BY_COLOUR = (
     "Boxes are coloured by their busiest subtask; thicker lines carry more, dashed red ones hold their producer up. "
-    "While it plays, purple columns are records that wait. Drag a box to another host, or use the forms."
+    "While it plays, purple bars are records that wait. Drag a box to another host, or use the forms."
 )
 
 

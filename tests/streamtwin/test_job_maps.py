@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import xml.etree.ElementTree as ET
 from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from figures.job_map import BOX_PX, WAITING, job_map
 from scenarios.files import registry, scenario_file
 from streamtwin.tables.backpressure import OperatorLoad, held_up
 from streamtwin.tables.job_groups import MOST_BOXES, MOST_COLUMNS, MOST_LANES, depths
@@ -154,3 +156,18 @@ def test_many_operators_are_drawn_in_groups_and_that_is_said(operators, hosts):
     else:
         assert told == ""
     assert depths(job, {})[f"m{operators - 1}"] == operators - 1
+
+
+def test_what_waits_is_a_bar_as_long_as_its_share_and_free_hosts_are_places_to_drop() -> None:
+    """Of three operators on three of four hosts, the map has half of the longest queue before it."""
+    job = chain(3, 3)
+    hosts = [*(each.model_dump() for each in job.cluster.hosts), host("spare")]
+    job = job.with_set("cluster.hosts", hosts)
+    picture = drawn(job, None, {("m1", "h1"): 0.5}, free_apart=True).picture
+    assert [box.waiting for box in picture.boxes] == [0.0, 0.5, 0.0]
+    assert [lane.name for lane in picture.lanes] == ["h0", "h1", "h2", "spare"]
+    svg = ET.fromstring(job_map(picture))
+    bars = [each for each in svg.iter() if each.get("fill") == WAITING]
+    assert [float(bar.get("width", 0)) for bar in bars] == [BOX_PX[0] / 2]
+    assert {each.get("data-lane") for each in svg.iter()} - {None} == {"h0", "h1", "h2", "spare"}
+    assert [each.get("data-box") for each in svg.iter() if each.get("data-box")] == ["m0", "m1", "m2"]

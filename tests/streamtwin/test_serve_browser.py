@@ -101,6 +101,7 @@ def test_every_knob_is_answered_and_two_tabs_see_the_same(chrome: Browser, libra
         tab.until(f"document.querySelectorAll('#changes ol li').length < {before}")
 
 
+@pytest.mark.slow  # a play is watched in its own time
 def test_a_failure_is_played_and_a_box_is_dragged(chrome: Browser, library: Served) -> None:
     tab = opened(chrome, library, "failover")
     tab.get("[...document.querySelectorAll('#events summary')].find(each => each.innerText === 'Kill a host').click()")
@@ -130,6 +131,7 @@ def test_a_failure_is_played_and_a_box_is_dragged(chrome: Browser, library: Serv
     assert tab.mistakes() == []
 
 
+@pytest.mark.slow  # a search and ten runs
 def test_a_plan_is_found_compared_and_taken(chrome: Browser, library: Served) -> None:
     tab = opened(chrome, library, "smart-grid")
     tab.get("[...document.querySelectorAll('.decide form')][1].requestSubmit()")
@@ -141,6 +143,7 @@ def test_a_plan_is_found_compared_and_taken(chrome: Browser, library: Served) ->
     assert tab.mistakes() == []
 
 
+@pytest.mark.slow  # a server is started twice
 def test_what_fails_and_what_is_lost_is_said(chrome: Browser, tmp_path: Path) -> None:
     """A wrong value, then a server that goes away and comes back with what was changed."""
     served = Served(tmp_path, "edge-filter", "--state", "kept")
