@@ -11,7 +11,7 @@ SLACK = 0.02
 """A limit is lowered as soon as its package is smaller by this part."""
 
 MOST_LINES = {
-    "benchmarks": 6_390,
+    "benchmarks": 6_410,
     "figures": 1_430,
     "models": 4_770,
     "optimizers": 11_810,
@@ -19,7 +19,7 @@ MOST_LINES = {
     "scenarios": 10_120,
     "spark": 1_200,
     "streamtwin": 13_850,
-    "tests": 40_042,
+    "tests": 40_070,
     "twin": 33_180,
 }
 
