@@ -12,7 +12,7 @@ from streamtwin.serve.controls import turned
 from streamtwin.serve.desk import Desk
 from streamtwin.serve.happenings import cancelled, happening, moved
 from streamtwin.serve.hub import Hub
-from streamtwin.serve.inquiry import SET, Alteration, Inquiry
+from streamtwin.serve.inquiry import SET, Alteration, Inquiry, given
 from twin.arrivals.replay import Replay
 from twin.errors import BadInput
 
@@ -65,8 +65,8 @@ def _accepted(desk: Desk, _inquiry: Inquiry, _asked: Mapping[str, str]) -> list[
 
 
 MAKE: Mapping[str, Callable[[Desk, Inquiry, Mapping[str, str]], list[Alteration]]] = {
-    "knob": lambda desk, inquiry, asked: turned(
-        _given(desk), inquiry, asked.get("control", ""), asked.get("value", ""), asked.get("stroke", "")
+    "knob": lambda _desk, inquiry, asked: turned(
+        given(inquiry.name), inquiry, asked.get("control", ""), asked.get("value", ""), asked.get("stroke", "")
     ),
     "set": lambda _desk, _inquiry, asked: [Alteration(SET, asked.get("text", ""))],
     "event": lambda _desk, inquiry, asked: [happening(inquiry.scenario(), asked.get("kind", ""), asked)],
@@ -77,12 +77,6 @@ MAKE: Mapping[str, Callable[[Desk, Inquiry, Mapping[str, str]], list[Alteration]
     "accept": _accepted,
 }
 """Acts that add changes to the list."""
-
-
-def _given(desk: Desk) -> Any:
-    if desk.asked is None:
-        raise BadInput(desk.wrong)
-    return desk.asked.given
 
 
 def _whole(text: str) -> int:

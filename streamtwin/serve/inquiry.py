@@ -79,7 +79,9 @@ class Inquiry:
 
     def dropped(self, at: int) -> Self:
         """Without one of the changes, by number; -1: the last. Raises BadInput if the others do not fit without it."""
-        if not -len(self.changes) <= at < len(self.changes):
+        if not self.changes:
+            raise BadInput("there is nothing to undo: the scenario is as given")
+        if not -1 <= at < len(self.changes):
             raise BadInput(f"there is no change {at + 1} to undo; there are {len(self.changes)}")
         kept = tuple(each for number, each in enumerate(self.changes) if number != at % len(self.changes))
         if kept and at not in (-1, len(self.changes) - 1):

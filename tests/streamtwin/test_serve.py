@@ -468,3 +468,12 @@ def test_a_first_answer_does_not_wait_for_a_long_comparison() -> None:
             workers.close()
 
     asyncio.run(play())
+
+
+def test_what_is_far_too_large_is_said_and_can_be_turned_back(served: Served) -> None:
+    """A run of four months would not fit into memory; the slider that asked for it still works."""
+    assert served.act(act="knob", control="horizon_s", value="10000000")[0] == 200
+    assert "does not run" in served.view()["regions"]["answer"] and "undo" in served.view()["regions"]["changes"]
+    assert served.act(act="ask", question="capacity")[0] == 422
+    assert served.act(act="knob", control="horizon_s", value="60")[0] == 200
+    assert "does not run" not in served.settled()["regions"]["answer"]
