@@ -2,7 +2,8 @@
 
 Where numbers of replicas may change, free is that of an operator whose tuples any replica may take, or that parts them
 by keys. An aggregate without keys counts all tuples together, and what is dealt to one replica alone gains nothing from
-others: these keep theirs. Operators that are joined by forward streams have equally many.
+others: these keep theirs. So does an operator of which events name single replicas, which other plans may not have.
+Operators that are joined by forward streams have equally many.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from optimizers.rules import bin_ranges, valid_rows
 from optimizers.slots import by_slots, deployed, fits, groups_of
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
+from twin.event_checks import naming_subtasks
 from twin.kinds.windowed import Windowed
 from twin.plan import ExecutionPlan, Location
 from twin.query import AnyOperator
+from twin.scenario import Scenario
 
 
 def tied(deployment: Deployment, part_chains: bool = False) -> list[list[int]]:
@@ -35,6 +38,11 @@ def tied(deployment: Deployment, part_chains: bool = False) -> list[list[int]]:
     chains = () if part_chains else deployment.plan.fused
     graph.add_edges_from((row[a], row[b]) for group in chains for a, b in pairwise(group))
     return [sorted(group) for group in nx.connected_components(graph)]
+
+
+def _named(deployment: Deployment) -> set[str]:
+    """Operators whose number of replicas stays, as events name single ones of them."""
+    return naming_subtasks(deployment.events) if isinstance(deployment, Scenario) else set()
 
 
 def _divisible(deployment: Deployment, operator: AnyOperator) -> bool:
@@ -148,7 +156,10 @@ class Space:
 
     def free_o(self, deployment: Deployment) -> np.ndarray:
         """Whether the number of an operator's replicas may change, where numbers may. [O]"""
-        free = ~self.pinned_o(deployment) & [_divisible(deployment, each) for each in deployment.query.topological]
+        named = _named(deployment)
+        free = ~self.pinned_o(deployment) & [
+            _divisible(deployment, each) and each.name not in named for each in deployment.query.topological
+        ]
         for group in self.tied(deployment):
             free[group] = free[group].all()
         return np.asarray(free)
@@ -189,8 +200,10 @@ class Space:
             for each, stays in zip(deployment.query.topological, self.pinned_o(deployment), strict=True)
             if stays
         ]
+        named = sorted(_named(deployment) - {*pinned}) if self.free_replicas else []
         said = [
             "any number of replicas" if self.free_replicas else "these numbers of replicas",
+            f"those of {', '.join(named)} as given, since events name them" if named else "",
             "" if self.spreads(deployment) else "an operator on one socket",
             f"{', '.join(pinned)} pinned" if pinned else "",
             f"{', '.join(self.allowed)} on some hosts only" if self.allowed else "",

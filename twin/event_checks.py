@@ -31,6 +31,7 @@ from twin.events import (
 from twin.partitions import read_shares
 from twin.plan import Location
 from twin.query import AnyOperator, Windowed
+from twin.timed import told_event
 
 LIVE = "set engine.rescaling=live"
 
@@ -41,7 +42,7 @@ def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
     lost: set[str] = set()
     rescaled = {event.operator for event in events if isinstance(event, Scale)}
     for index, event in enumerate(events):
-        where = f"events.{index} ({event.kind})"
+        where = told_event(index, event)
         match event:
             case RateChange():
                 _known(where, "source", event.source, (source.name for source in deployment.query.sources))
@@ -64,6 +65,26 @@ def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
                 if deployment.engine.rescaling.stops:
                     raise ValueError(f"{where}: {_restarts(deployment)} which moves no component by itself; {LIVE}")
     check_timed_events(events, deployment)
+
+
+def naming_subtasks(events: Iterable[AnyEvent]) -> set[str]:
+    """Operators of which an event names single subtasks of the plan, so that it means that number of subtasks.
+
+    What is scaled is left out: which subtasks it has then, the plan does not say.
+    """
+    events = tuple(events)
+    named, scaled = set[str](), set[str]()
+    for event in events:
+        match event:
+            case Scale():
+                scaled.add(event.operator)
+            case Migration() if event.replica is not None or event.to_replica is not None:
+                named.add(event.operator)
+            case Repartition():
+                named.add(event.operator)
+            case Split() if event.owners is not None:
+                named.add(event.operator)
+    return named - scaled
 
 
 def check_move(move: Move, deployment: Deployment, where: str, placement: Mapping[str, tuple[str, ...]] | None) -> None:

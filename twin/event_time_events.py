@@ -10,7 +10,7 @@ from pydantic import Field
 from twin.event_migrations import Strategy, combined_with, is_combined, why_not
 from twin.kinds.mechanism import Selecting
 from twin.query import Query
-from twin.timed import Timed
+from twin.timed import Timed, told_event
 
 if TYPE_CHECKING:
     from twin.deployment import Deployment
@@ -53,7 +53,7 @@ def check_timed_events(events: Sequence[Timed], deployment: Deployment) -> None:
     combined = {name for name in timed if is_combined(query, name)}
     scaled = {getattr(event, "operator", "") for event in events if getattr(event, "kind", "") == "scale"}
     for index, event in sorted(enumerate(events), key=lambda each: each[1].at_s):
-        _check(f"events.{index} ({getattr(event, 'kind', '')})", event, deployment, combined, scaled)
+        _check(told_event(index, event), event, deployment, combined, scaled)
 
 
 def _check(where: str, event: Timed, deployment: Deployment, combined: set[str], scaled: set[str]) -> None:

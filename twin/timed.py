@@ -13,3 +13,14 @@ class Timed(Spec):
     """What all events share."""
 
     at_s: Annotated[float, Field(ge=0, le=10**7, description="simulated second at which it happens")]
+
+
+def told_event(index: int, event: Timed) -> str:
+    """An event in messages, its place in the scenario file first: `events.0 (migration of views at 120 s)`.
+
+    Names are not quoted, as what a message quotes first is where the mistake is sought in the file.
+    """
+    kind = getattr(event, "kind", "event")
+    named = (getattr(event, part, None) for part in ("operator", "source", "host", "component"))
+    what = next((f" of {name}" for name in named if name), "")
+    return f"events.{index} ({kind}{what} at {event.at_s:g} s)"

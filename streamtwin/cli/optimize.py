@@ -102,7 +102,7 @@ def optimize(
     objective = purpose([optimizer_by_name(optimizer)], objective)
     prices_h(loaded, requirements.prices)
     costs = cost_model(model)
-    prove = proofs(costs, requirements, searching.prove)
+    prove = proofs(costs, requirements, searching.prove or 0)
     blind = blindness(loaded, [costs])
     say_blindness(terminal, loaded.name, blind)
     if other := beyond(loaded, costs):

@@ -65,8 +65,9 @@ class Searching(Options):
     budget: Annotated[int, typer.Option("--budget", min=1, help="Plans that a cost model may estimate.")] = 1000
     seconds: Seconds = None
     prove: Annotated[
-        int, typer.Option("--prove", min=0, metavar="K", help="Simulate the K best plans, and take the best of them.")
-    ] = 0
+        int | None,
+        typer.Option("--prove", min=1, metavar="K", help="Simulate the K best plans, and take the best of them."),
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ def validate(
                 requirements=requirements,
                 seconds=searching.seconds,
                 lead=lambda optimizer, model: planner.led(
-                    optimizer, model, planner.fitting(searching.drive, model), seed, searching.prove
+                    optimizer, model, planner.fitting(searching.drive, model), seed, searching.prove or 0
                 ),
                 racing=race,
                 executor=runner,

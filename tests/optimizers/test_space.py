@@ -26,6 +26,7 @@ from tests.optimizers.judged_jobs import (
     two_sources,
 )
 from twin.errors import BadInput
+from twin.events import Migration, SlowDown
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
 from twin.rates.model import RateModel
@@ -95,6 +96,19 @@ def test_the_best_plan_is_the_best_of_those_that_keep_what_is_fused():
     assert found.objective == pytest.approx(estimate(asked(job), plans).objective.min())
     assert "what is fused stays so where it is together" in ALL_PLANS.words(job.deployment)
     assert "fused" not in ALL_PLANS.words(spread().deployment)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_an_operator_keeps_its_subtasks_where_events_name_them(named):
+    job = spread().with_set("workload.arrivals.src.rate_per_s", 500).with_set("engine.rescaling", "live")
+    move = Migration(operator="work", replica=3, to="a", at_s=10)
+    job = job.with_events(move if named else SlowDown(host="a", factor=2, at_s=10))
+    found = Planner(OPTIMIZERS["milp-hosts"]).solve(asked(job, "price"))
+    job.with_plan(found.plan)  # it is a plan that runs
+    assert (found.plan.replicas("work") == 4) == named  # one has room for all
+    space, fewer = Space(free_replicas=True), job.plan.with_placement({**job.plan.placement, "work": ("a",)})
+    assert space.includes(job, fewer) != named
+    assert ("those of work as given, since events name them" in space.words(job)) == named
 
 
 @pytest.mark.parametrize("name", ["local-search", "exhaustive", "milp"])

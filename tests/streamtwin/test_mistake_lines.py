@@ -47,8 +47,13 @@ def test_a_mistake_between_parts_has_its_line(old: str, new: str, line: int) -> 
         scenario_file.parse_scenario(FILE.replace(old, new, 1) if old else FILE, "two.yaml")
 
 
+def test_a_mistake_of_an_event_says_which_event():
+    with pytest.raises(BadInput, match=r"events\.1 \(scale of s at 2 s\): 's' is a source"):
+        scenario_file.parse_scenario(FILE, "two.yaml")
+
+
 def test_what_points_nowhere_has_no_place() -> None:
     assert error_location("a sentence about 'h'", {"name": "h"}, ()) == ()
     assert error_location("plan.placements.x: no", {"plan": {"placement": {}}}, ()) == ("plan",)
-    assert error_location("events.7 (scale): 'x'", {"events": [1]}, ()) == ("events",)
+    assert error_location("events.7 (scale of x at 5 s): 'x'", {"events": [1]}, ()) == ("events",)
     assert error_location("repeats 'b'", {"a": [{"name": "b"}]}, ("a",)) == ("a", 0, "name")

@@ -15,6 +15,7 @@ from twin.partitions import busiest, counts, even
 from twin.query import AnyOperator, Windowed
 from twin.scenario import RunSettings, Scenario
 from twin.steadiness import uneven
+from twin.timed import told_event
 from twin.wiring.world import World
 
 MOST_LATE = 1e-3
@@ -200,7 +201,7 @@ _SLOW = "give it more CPU (cpu_percent, service_time_s) or network (bandwidth_mb
 
 def _of_events(world: World, settings: RunSettings, events: Sequence[AnyEvent]) -> list[str]:
     lines = [
-        f"events.{index} ({event.kind}) at {event.at_s:g} s lies beyond the horizon of {settings.horizon_s:g} s and "
+        f"{told_event(index, event)} lies beyond the horizon of {settings.horizon_s:g} s and "
         "never happens; run longer or move it"
         for index, event in enumerate(events)
         if event.at_s >= settings.horizon_s
