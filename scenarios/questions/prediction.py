@@ -65,6 +65,7 @@ def measures_predicted(scenario: Scenario, model: RateModel | None = None) -> Me
         busy = answer.busy_cores[0, number] / max(answer.speed[0, number], 1e-300)
         known[f"operators.{name}.busy"] = float(min(1.0, busy))
         known[f"operators.{name}.busiest"] = float(answer.busiest_used[0, number])
+        known[f"operators.{name}.rate_in_per_s"] = float(answer.in_per_s[0, number])
     for group in fused(scenario.query, scenario.plan, scenario.engine):  # one thread does the work of all of a chain
         busy = sum(known[f"operators.{name}.busy"] for name in group)
         uneven = max(float(answer.busiest[0, answer.operators.index(name)]) for name in group)
