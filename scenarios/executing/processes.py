@@ -15,7 +15,9 @@ from typing import Any, Self
 from twin.errors import BadInput
 
 STARTED_S = 4.0
-"""CPU seconds of work for which it is worth while to start processes; each takes almost two to start."""
+"""CPU seconds of work for which it is worth while to start processes, which takes one or two."""
+IMPORTED = "twin.simulation"
+"""What takes long to import, and almost all work needs: it is imported once, and workers are forked from there."""
 
 
 class Processes:
@@ -55,7 +57,9 @@ class Processes:
 
     def _started(self) -> ProcessPoolExecutor:
         if self._pool is None:
-            context = multiprocessing.get_context("spawn")
+            forks = "forkserver" in multiprocessing.get_all_start_methods()
+            context = multiprocessing.get_context("forkserver" if forks else "spawn")
+            context.set_forkserver_preload([IMPORTED])
             self._pool = ProcessPoolExecutor(self._workers, context, _end_when_told, (self._told,))
         return self._pool
 

@@ -8,6 +8,7 @@ is only one border.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -114,7 +115,7 @@ def _just_inside(predicted: float, within: Range) -> float:
 
 
 def _announce(prober: Prober, within: Range, values: Sequence[float], checks: Checks) -> None:
-    """Says how long the runs at `values` and the checks take together."""
+    """Says how long the runs at `values` and the checks take together; rounded up, as the answer takes a little too."""
     cases = [case for value in values if (case := prober.at(value)) is not None]
     if not cases:
         return
@@ -128,7 +129,8 @@ def _announce(prober: Prober, within: Range, values: Sequence[float], checks: Ch
         parts.append(f"{len(far)} far from the limit")
         cases += far
     cpu_s = sum(prober.bench.effort_s(case) for case in cases)
-    prober.audience.stage(f"the proof takes about {cpu_s:.2g} CPU seconds: some {', '.join(parts)}")
+    seconds = "1 CPU second" if cpu_s <= 1.0 else f"{max(math.ceil(min(cpu_s, 10.0)), cpu_s):.2g} CPU seconds"
+    prober.audience.stage(f"the proof takes about {seconds}: some {', '.join(parts)}")
 
 
 def warnings_inside(prober: Prober, borders: Sequence[Border]) -> tuple[str, ...]:
