@@ -14,7 +14,7 @@ MOST_LINES = {
     "benchmarks": 6_410,
     "figures": 1_430,
     "models": 4_770,
-    "optimizers": 11_810,
+    "optimizers": 11_880,
     "papers": 7_400,
     "scenarios": 10_120,
     "spark": 1_200,

@@ -34,6 +34,7 @@ from twin.query import AnyOperator, Windowed
 from twin.timed import told_event
 
 LIVE = "set engine.rescaling=live"
+SUBTASKS = ("replica", "to_replica", "owners")
 
 
 def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
@@ -68,23 +69,13 @@ def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
 
 
 def naming_subtasks(events: Iterable[AnyEvent]) -> set[str]:
-    """Operators of which an event names single subtasks of the plan, so that it means that number of subtasks.
-
-    What is scaled is left out: which subtasks it has then, the plan does not say.
-    """
+    """Operators of which an event names single subtasks, so that it means that number of them; without what is scaled,
+    as the plan does not say which subtasks that has then."""
     events = tuple(events)
-    named, scaled = set[str](), set[str]()
-    for event in events:
-        match event:
-            case Scale():
-                scaled.add(event.operator)
-            case Migration() if event.replica is not None or event.to_replica is not None:
-                named.add(event.operator)
-            case Repartition():
-                named.add(event.operator)
-            case Split() if event.owners is not None:
-                named.add(event.operator)
-    return named - scaled
+    named = (each for each in events if any(getattr(each, part, None) is not None for part in SUBTASKS))
+    return {getattr(each, "operator", "") for each in named} - {
+        each.operator for each in events if isinstance(each, Scale)
+    }
 
 
 def check_move(move: Move, deployment: Deployment, where: str, placement: Mapping[str, tuple[str, ...]] | None) -> None:

@@ -16,11 +16,7 @@ class Timed(Spec):
 
 
 def told_event(index: int, event: Timed) -> str:
-    """An event in messages, its place in the scenario file first: `events.0 (migration of views at 120 s)`.
-
-    Names are not quoted, as what a message quotes first is where the mistake is sought in the file.
-    """
-    kind = getattr(event, "kind", "event")
+    """An event in messages: `events.0 (migration of views at 120 s)`, what they quote first is sought in the file."""
     named = (getattr(event, part, None) for part in ("operator", "source", "host", "component"))
-    what = next((f" of {name}" for name in named if name), "")
-    return f"events.{index} ({kind}{what} at {event.at_s:g} s)"
+    what = next(name for name in named if name)
+    return f"events.{index} ({getattr(event, 'kind', '')} of {what} at {event.at_s:g} s)"

@@ -1,8 +1,10 @@
 """ALBIC's adaptation framework (Algorithm 1) in a running job: balance, decide on hosts, balance again, carry it out.
 
 Hosts of the cluster that the job does not use are there to be added; one that is to go is marked, gives its key groups
-away within the budget of the rounds, and is left when it has none. What decides on hosts can be chosen: loads as they
-are measured (the paper's), or what DS2 or Flink's autoscaler find that operators should take.
+away within the budget of the rounds, and is left when it has none. Where a change restarts the job, moves that only
+balance wait until they are worth that (`restarts`); those from a marked host do not, as they save the host. What
+decides on hosts can be chosen: loads as they are measured (the paper's), or what DS2 or Flink's autoscaler find that
+operators should take.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from optimizers.balancing.joint import Joint
 from optimizers.balancing.search import Search
 from optimizers.policies.group_map import GroupMap
 from optimizers.policies.pressure import By, PressureGauge, pressure
+from optimizers.policies.restarts import TOO_DEAR
 from optimizers.policies.room import can_move, continues, stood_still
 from optimizers.policies.rounds import SEARCHED, Round, Rounds, figures, gained, reason
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
@@ -97,6 +100,11 @@ class Adapting(Rounds):
         moves = here.moves(plan.node_g) if not balance.violation(plan.node_g) and (worth or drains) else ()
         if not (moves or changed):
             return None
+        if moves:
+            cost = self.account.cost(here.periods[-1], balance.mean / 100.0)
+            if not (self.account.affords(cost) or (drains and np.isfinite(cost))):
+                return replace(TOO_DEAR, reason=changed + TOO_DEAR.reason)
+            self.account.pay(cost)
         told = figures(balance, plan) | {"hosts": float((~balance.marked_h).sum())}
         return Reconfiguration(moves, reason=changed + reason(balance, plan), figures=told, retire=True)
 

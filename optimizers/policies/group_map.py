@@ -78,22 +78,6 @@ class GroupMap:
             return replace(found, serialising=serialising(self.deployment))
         return found
 
-    def restart_cost(self, load: float) -> float:
-        """Records times seconds of waiting that a restart costs; see `rounds`.
-
-        load: of hosts afterwards, at the rate at which records were read; by the rate at which they come it is higher
-        or lower. What a restart from a checkpoint does again is not known here.
-        """
-        rescaling, operators = self.deployment.engine.rescaling, self.periods[-1].operators
-        sources = [source.name for source in self.deployment.query.sources]
-        came, read = (sum(operators[name][key] for name in sources) for key in ("arrived", "numRecordsIn"))
-        state_h = np.bincount(self.home_g, [group.state_bytes for _, group in self.groups])
-        ways = 2 if rescaling.how == "restart" else 1  # the last checkpoint is there already
-        stop_s = rescaling.redeploy_s + ways * float(state_h.max()) * 8e-6 / rescaling.state_mbps
-        if load * came >= read:
-            return np.inf
-        return float(came / self.periods[-1].length_s * stop_s**2 / 2.0 / (1.0 - load * came / read))
-
     def moves(self, node_g: np.ndarray) -> tuple[Move, ...]:
         """To these nodes: to the replica there that has least to do, or to one that is made, where it can be."""
         cores_g, _ = self.cores()

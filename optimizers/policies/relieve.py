@@ -3,7 +3,8 @@
 One move at a time, of the busiest replica that fits the other host; nothing while no host is above the threshold. A
 host must have been hot for two periods in a row, between which nothing moved: work that is made up for after an outage
 is soon done, and a period in which a replica left says of its host what is no longer so. Where the hottest host cannot
-be helped, the next one is.
+be helped, the next one is. Where the engine restarts the job for a move, it is made when it is worth that
+(`restarts`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from optimizers.policies.restarts import TOO_DEAR, RestartAccount
 from optimizers.policies.room import can_move, continues, cores_by_replica, hosts_of
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
@@ -50,10 +52,12 @@ class Relieve:
         self.deployment = deployment
         self.spec = spec
         self._last: PeriodStatistics | None = None
+        self._account = RestartAccount(deployment)
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
         """One move, or None."""
         last, self._last = self._last, statistics
+        self._account.add(statistics)
         if last is None or not continues(last, statistics):
             return None
         cores = {host.name: host.cpu_percent / 100 for host in self.deployment.cluster.hosts}
@@ -62,15 +66,21 @@ class Relieve:
         hot = [name for name, share in shares.items() if min(share, before.get(name, 0.0)) >= self.spec.hot]
         used = {name: capacity * shares.get(name, 0.0) for name, capacity in cores.items()}
         for name in sorted(hot, key=lambda name: -shares[name]):
-            move = self._move_from(name, statistics, cores, used)
-            if move is not None:
+            found = self._move_from(name, statistics, cores, used)
+            if found is not None:
+                move, load = found
+                cost = self._account.cost(statistics, load)
+                if not self._account.affords(cost):
+                    return TOO_DEAR
+                self._account.pay(cost)
                 return Reconfiguration(moves=(move,), reason=f"{name} is {shares[name]:.0%} utilised")
         return None
 
     def _move_from(
         self, name: str, statistics: PeriodStatistics, cores: Mapping[str, float], used: Mapping[str, float]
-    ) -> Move | None:
-        """The move of the busiest replica that may go; replicas of one operator count as equal."""
+    ) -> tuple[Move, float] | None:
+        """The move of the busiest replica that may go, and the utilisation of the fullest host afterwards; replicas of
+        one operator count as equal."""
         busy = {operator: row["busyTimeMsPerSecond"] for operator, row in statistics.operators.items()}
         work, hosts = cores_by_replica(statistics, cores), hosts_of(statistics)
         here = [key for key in work if hosts[key] == name and busy[key[0]] > 0.0]
@@ -81,5 +91,6 @@ class Relieve:
                 continue
             move = Move(operator=operator, replica=replica, to=target)
             if can_move(move, self.deployment, statistics.placement):
-                return move
+                after = {**used, name: used[name] - load, target: used[target] + load}
+                return move, max(after[host] / cores[host] for host in after)
         return None

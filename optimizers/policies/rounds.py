@@ -3,13 +3,7 @@
 Every few periods, what was measured of the key groups becomes a `Balance`; a solver says which groups go where, within
 a budget of migrations, and they go by direct state migration. Periods in which the job stood still say nothing, nor do
 those before it; a statistic that makes no sense is noted, and moves nothing.
-
-Where the engine restarts the job for a change, nobody knows how long the better plan will last. So a change is made
-when as much was waited for want of it as the restart will cost, as one buys what was rented for its price (Karlin et
-al. 1988, Algorithmica 3): whatever comes then, this costs at most twice what the best decision would have. Both are
-counted in records times seconds of waiting. A restart of R seconds at a rate of r and a load of u, when balanced, costs
-r R^2 / (2 (1 - u)): records queue for R seconds, and the queue goes down at a rate of r (1 - u) / u. What waits
-because of a restart says nothing of the next, so its cost is taken off what is waited for afterwards.
+Where the engine restarts the job for a change, the change is made when it is worth that (`restarts`).
 """
 
 from __future__ import annotations
@@ -23,6 +17,7 @@ from optimizers.balancing.balance import Balance
 from optimizers.balancing.interface import Assignment, Solver
 from optimizers.balancing.objective import relieved
 from optimizers.policies.group_map import GroupMap, MigrationBudget
+from optimizers.policies.restarts import TOO_DEAR, RestartAccount
 from optimizers.policies.room import can_move, continues, stood_still
 from twin.control import PeriodStatistics, Reconfiguration
 from twin.deployment import Deployment
@@ -92,9 +87,10 @@ class Rounds:
     limited: bool = True
     operators: list[str] = field(init=False)
     _seen: list[PeriodStatistics] = field(default_factory=list)
-    _waited: float = 0.0
+    account: RestartAccount = field(init=False)
 
     def __post_init__(self) -> None:
+        self.account = RestartAccount(self.deployment)
         self.operators = [operator.name for operator in self.deployment.query.operators if self._movable(operator.name)]
         if not self.operators:
             raise BadInput(
@@ -104,7 +100,7 @@ class Rounds:
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
         """Moves at the end of a round; a reason alone where there can be none."""
-        self._waited += waiting(statistics) * statistics.length_s
+        self.account.add(statistics)
         if self._seen and not continues(self._seen[-1], statistics):
             self._seen.clear()
         if stood_still(statistics, self.deployment):
@@ -126,13 +122,13 @@ class Rounds:
         balance = here.balance(self.spec.budget, with_traffic=self.with_traffic)
         if not self.with_traffic and balance.distance(balance.home_g) <= self.spec.band:
             return None
-        cost = here.restart_cost(balance.mean / 100.0) if self.deployment.engine.rescaling.stops else 0.0
-        if self._waited < cost:
-            return Reconfiguration(reason="a restart would cost more than what was waited so far")
+        cost = self.account.cost(here.periods[-1], balance.mean / 100.0)
+        if not self.account.affords(cost):
+            return TOO_DEAR
         plan = self._plan(balance)
         if (self.limited and balance.violation(plan.node_g)) or not gained(balance, plan):
             return None
-        self._waited = -cost
+        self.account.pay(cost)
         return Reconfiguration(
             moves=here.moves(plan.node_g), reason=reason(balance, plan), figures=figures(balance, plan)
         )
@@ -154,11 +150,6 @@ class Rounds:
             return False
         probe = Move(operator=operator, key_groups=(0,), to_replica=0)
         return can_move(probe, deployment, deployment.plan.placement)
-
-
-def waiting(statistics: PeriodStatistics) -> float:
-    """Records that wait at brokers and before operators at the end of a period."""
-    return float(sum(row["queueLength"] + (row["backlog"] or 0) for row in statistics.operators.values()))
 
 
 def gained(balance: Balance, plan: Assignment) -> bool:

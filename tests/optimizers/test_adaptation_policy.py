@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optimizers.policies.adaptation import AdaptationSpec
-from tests.optimizers.test_balance_policy import skewed
+from tests.optimizers.test_balance_policy import moved, restarting, skewed
 from twin.control import PolicySpec, policy_spec
 from twin.deployment import Deployment
 from twin.errors import BadInput
@@ -147,3 +147,15 @@ def test_hosts_are_even_on_the_way() -> None:
 def test_options_are_checked(options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(BadInput, match=complaint):
         policy_spec({"name": "adaptation", **options})
+
+
+def test_balance_alone_is_worth_a_restart_only_where_records_wait() -> None:
+    even = spec(scaling="never")
+    assert moved(run(skewed(200), even, horizon_s=60))
+    assert not moved(run(restarting(skewed(200)), even, horizon_s=60))
+    assert moved(run(restarting(skewed(1000)), even, horizon_s=200))
+
+
+def test_a_host_that_is_no_longer_needed_is_worth_a_restart() -> None:
+    result = run(restarting(small(180, WORKERS)), spec(), horizon_s=100)
+    assert hosts(result)[0] == 4 and hosts(result)[-1] < 4

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from optimizers.balancing.interface import Status
 from optimizers.policies.balance import BalanceSpec, FluxSpec
 from optimizers.policies.group_map import GroupMap, MigrationBudget
+from optimizers.policies.restarts import RestartAccount
 from tests.twin.worlds import deployment, sink, source
 from twin.control import KeyGroupStatistics, PeriodStatistics, PolicySpec, Reconfiguration, policy_spec
 from twin.deployment import Deployment
@@ -373,14 +374,14 @@ def test_what_falls_behind_is_restarted_once_as_much_was_waited_for() -> None:
     """The account of waiting at the first move: as much as the restart costs, and not so a round before."""
     job = restarting(skewed(1000))
     asked: list[tuple[float, float]] = []
-    cost = GroupMap.restart_cost
+    cost = RestartAccount.cost
 
-    def noted(here: GroupMap, load: float) -> float:
-        asked.append((here.periods[-1].end_s, cost(here, load)))
+    def noted(account: RestartAccount, last: PeriodStatistics, load: float) -> float:
+        asked.append((last.end_s, cost(account, last, load)))
         return asked[-1][1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GroupMap, "restart_cost", noted)
+        patch.setattr(RestartAccount, "cost", noted)
         result = run(job, BalanceSpec(), horizon_s=300)
     first_s = min(row["at_s"] for row in moved(result))
     account = {10.0 * (k + 1): 10.0 * sum(waited(result)[: k + 1]) for k in range(30)}

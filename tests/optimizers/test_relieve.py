@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from optimizers.policies.relieve import Relieve
+from optimizers.policies.restarts import TOO_DEAR
+from tests.optimizers.test_balance_policy import STOP_S, restarting
 from tests.twin.worlds import deployment, sink, source
 from twin.control import PeriodStatistics
 from twin.deployment import Deployment
@@ -81,3 +84,18 @@ def test_what_cannot_move_stays() -> None:
     policy.decide(period(0))
     decision = policy.decide(period(1))
     assert decision is not None and decision.moves[0].operator == "b"
+
+
+def test_a_host_is_relieved_by_a_restart_once_as_much_was_waited_for() -> None:
+    """c still fills h1 to 95 % then, so of 100 records a second 100 x 4^2 / 2 / 0.05 s^2 wait in catching up."""
+    cost, waiting = 100.0 * STOP_S**2 / 2.0 / 0.05, 700.0
+    policy = Relieve(restarting(chain_job()))
+    decided = []
+    for index in range(3):
+        here = period(index)
+        rows = {name: {**row, "queueLength": 0, "backlog": 0} for name, row in here.operators.items()}
+        rows["source"] |= {"arrived": 1000, "numRecordsIn": 1000, "backlog": waiting}
+        decided.append(policy.decide(replace(here, operators=rows)))
+    assert 2 * 10 * waiting < cost < 3 * 10 * waiting
+    assert decided[:2] == [None, TOO_DEAR]
+    assert decided[2] is not None and decided[2].moves == (Move(operator="a", replica=0, to="h2"),)

@@ -1,0 +1,69 @@
+"""Whether a better plan is worth a restart, where the engine restarts the job for a change.
+
+Nobody knows how long the better plan will last. So a change is made when as much was waited for want of it as the
+restart will cost, as one buys what was rented for its price (Karlin et al. 1988, Algorithmica 3): whatever comes then,
+this costs at most twice what the best decision would have. Both are counted in records times seconds of waiting. A
+restart of R seconds at a rate of r and a load of u, when balanced, costs r R^2 / (2 (1 - u)): records queue for R
+seconds, and the queue goes down at a rate of r (1 - u) / u. What waits because of a restart says nothing of the next,
+so its cost is taken off what is waited for afterwards.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimizers.policies.room import hosts_of
+from twin.control import PeriodStatistics, Reconfiguration
+from twin.deployment import Deployment
+
+TOO_DEAR = Reconfiguration(reason="a restart would cost more than what was waited so far")
+
+
+@dataclass
+class RestartAccount:
+    """What was waited since the last change, less what that has cost. Where changes need no restart all are free."""
+
+    deployment: Deployment
+    _waited: float = 0.0
+
+    def add(self, statistics: PeriodStatistics) -> None:
+        """A period more."""
+        if self.deployment.engine.rescaling.stops:
+            self._waited += waiting(statistics) * statistics.length_s
+
+    def affords(self, cost: float) -> bool:
+        """Whether as much was waited for."""
+        return self._waited >= cost
+
+    def pay(self, cost: float) -> None:
+        """A change is made, and what was waited before counts no more."""
+        self._waited = -cost
+
+    def cost(self, last: PeriodStatistics, load: float) -> float:
+        """Records times seconds of waiting that a restart after a period costs.
+
+        load: of hosts afterwards, at the rate at which records were read; by the rate at which they come it is higher
+        or lower. What a restart from a checkpoint does again is not known here.
+        """
+        rescaling, operators = self.deployment.engine.rescaling, last.operators
+        if not rescaling.stops:
+            return 0.0
+        sources = [source.name for source in self.deployment.query.sources]
+        came, read = (sum(operators[name][key] for name in sources) for key in ("arrived", "numRecordsIn"))
+        hosts, state = hosts_of(last), defaultdict[str, float](float)
+        for name, groups in last.key_groups.items():
+            for group in groups:
+                state[hosts[name, group.replica]] += group.state_bytes
+        ways = 2 if rescaling.how == "restart" else 1  # the last checkpoint is there already
+        stop_s = rescaling.redeploy_s + ways * max(state.values(), default=0.0) * 8e-6 / rescaling.state_mbps
+        if load * came >= read:
+            return np.inf
+        return float(came / last.length_s * stop_s**2 / 2.0 / (1.0 - load * came / read))
+
+
+def waiting(statistics: PeriodStatistics) -> float:
+    """Records that wait at brokers and before operators at the end of a period."""
+    return float(sum(row["queueLength"] + (row["backlog"] or 0) for row in statistics.operators.values()))
