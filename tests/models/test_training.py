@@ -116,6 +116,7 @@ def test_fine_tuning_goes_on_where_training_stopped() -> None:
     before = trained()
     (after,) = pipeline.fine_tune(before, dataset(), split(dataset(), 0), pipeline.FineTuning(epochs=10, rate=1e-3), 7)
     assert curve(after)[0, 1] < curve(before[0])[0, 1]
+    assert curve(after)[:, 2].max() < 10 * curve(after)[:, 1].max(), "both are means of rows"
     assert after.scaling == before[0].scaling
     assert after.manifest["fine_tuned_from"] == before[0].manifest
 

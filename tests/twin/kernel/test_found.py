@@ -116,3 +116,13 @@ def test_dead_state_does_not_move() -> None:
     assert found.run is not None
     assert [row["bytes"] for row in found.run.event_rows] == [0.0]
     assert require_same(deployed, events=[move])
+
+
+@pytest.mark.parametrize(
+    "window", [{"policy": "time", "size_s": 0.5, "slide_s": 0.2}, {"policy": "count", "size_tuples": 9}]
+)
+def test_results_of_a_measured_join_are_of_records_at_random(window: dict[str, Any]) -> None:
+    joined = {"kind": "join", "name": "j", "window": window, "amplification": 0.7, "service_time_s": 1e-4}
+    ends = [("one", "j"), ("other", "j"), ("j", "sink")]
+    rates = {"one": 100.0, "other": 60.0}
+    assert require_same(deployment([source("one"), source("other"), joined, sink()], ends, rates))
