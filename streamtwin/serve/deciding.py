@@ -22,17 +22,11 @@ from twin.scenario import Scenario
 
 def questions(now: Scenario) -> Iterator[str]:
     """The forms of the long questions."""
-    sources = [each.name for each in now.query.sources]
-    loads = [
-        "load",
-        *(
-            f"workload.arrivals.{name}.rate_per_s"
-            for name in sources
-            if hasattr(now.workload.arrivals[name], "rate_per_s")
-        ),
-    ]
-    named = ["all sources together", *(f"the rate of {each.split('.')[2]}" for each in loads[1:])]
-    where = choice("find-max", "the most of", named, loads)
+    rates = [each.name for each in now.query.sources if hasattr(now.workload.arrivals[each.name], "rate_per_s")]
+    loads = {f"workload.arrivals.{name}.rate_per_s": f"the rate of {name}" for name in rates}
+    together = {"load": "all sources together"}
+    loads = {**loads, **together} if len(now.query.sources) == 1 else {**together, **loads}
+    where = choice("find-max", "the most of", list(loads.values()), list(loads))
     while_ = field("while", "while", "not backpressured")
     yield _asking("How much would it bear?", "capacity", where, while_)
     names = list(OPTIMIZERS)

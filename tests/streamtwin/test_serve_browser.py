@@ -68,7 +68,7 @@ def test_the_walk_of_a_newcomer(chrome: Browser, library: Served) -> None:
 def test_how_much_a_job_bears_is_told_and_proved(chrome: Browser, library: Served) -> None:
     tab = opened(chrome, library, "rush-hour-scaling")
     tab.get("document.querySelector('.decide form').requestSubmit()")
-    tab.until("document.querySelector('#work .progress')?.innerText.includes('predicted by rates: load')")
+    tab.until("document.querySelector('#work .progress')?.innerText.includes('by rates: workload.arrivals.positions')")
     tab.until("document.querySelector('#work .verdict')")
     told = tab.text("#work")
     assert "operator match" in told and "largest while not backpressured" in told
