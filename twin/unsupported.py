@@ -29,7 +29,7 @@ def unsupported_features(scenario: Scenario, seen: Collection[str]) -> tuple[str
     `batches`, `sockets`, `links`, `skew`, `drift`, `assignment` (of key groups), `alignment`, `fusion`, `partitions`
     (read unevenly), `counting` (in windows of several replicas), `sides` (of joins, unmixed),
     `unlike` (keys, where a law takes them as alike and random), `apart` (tuples of a key, of joins and sessions),
-    `late` (records), `drops`, and partitionings by name.
+    `merges` (of partial results), `late` (records), `drops`, and partitionings by name.
     """
     return tuple(dict.fromkeys(words for name, words in _beyond(scenario) if name not in seen))
 
@@ -66,6 +66,8 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
                 yield "apart", f"that tuples of a key come to several replicas of {operator.name}"
         if isinstance(operator, Windowed) and operator.joins and _in_batches(scenario, operator):
             yield "sides", f"that {operator.name} gets batches of one side after the other in its count window"
+        if getattr(operator, "merge_time_s", 0.0) > 0.0:
+            yield "merges", f"what merging costs {operator.name}"
         keeps_all = not operator.needs_event_time or operator.hands_over == "tuples"
         if not (keeps_all or operator.merges or in_time(scenario.query, operator.name)):
             yield "late", f"late records of {operator.name}"

@@ -21,6 +21,7 @@ from twin.kinds.ages import Disorder
 from twin.kinds.flow import KeySpread
 from twin.kinds.selective import Selective
 from twin.query import AnyOperator, Windowed
+from twin.rates.forms import executed_s
 from twin.rates.skew import spreads
 from twin.rates.sockets import Places
 
@@ -117,7 +118,11 @@ class Costs(NamedTuple):
         """The values of a job."""
         components, edges = job.components, job.edges
         return cls(
-            service=Inputs.of(job, lambda edge: edge.service_s, lambda component: component.service_s),
+            service=Inputs.of(
+                job,
+                lambda edge: edge.service_s + executed_s(job, components[edge.consumer].operator),
+                lambda component: component.service_s + executed_s(job, component.operator),
+            ),
             held_bytes=Inputs.of(job, lambda edge: edge.bytes_each, lambda component: component.bytes_in),
             memory=Inputs.of(job, lambda edge: edge.memory_bytes, lambda component: component.memory_bytes),
             scv_o=np.array([each.service_scv for each in components]),

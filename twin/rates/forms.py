@@ -17,6 +17,7 @@ from twin.event_time import merged_windows, partial_panes
 from twin.formations import expected_keys, formations
 from twin.job import Job
 from twin.panes import Panes, Span, ending
+from twin.query import AnyOperator
 from twin.spec import Spec
 from twin.windows import US_PER_S, EventWindow
 
@@ -115,10 +116,9 @@ def period_of(
     merged = sum(each.keys for each in formed if each.window.end > count and len(each.pieces) > 1)
     results = [longest_us / each.every_us * in_span(panes_long(each, panes)) for each in windows]
     a_window = max(in_span(panes_long(each, panes)) for each in windows)
-    overlap = sum(each.length_us / each.every_us for each in windows)
     return Period(
         tuples=tuples_per_s * longest_us / US_PER_S,
-        overlap=overlap,
+        overlap=overlap(windows),
         panes=count,
         pane_keys=in_span(Span(0, 1)),
         window_keys=a_window,
@@ -140,6 +140,19 @@ def period_of_job(job: Job, name: str, tuples_per_s: float, migrations: float = 
     windows, panes = merged_windows(job.query, name), partial_panes(job.query, name)
     keys, groups = getattr(operator, "keys", 1), getattr(operator, "key_groups", 1)
     return period_of(windows, panes, tuples_per_s, keys, groups, migrations)
+
+
+def executed_s(job: Job, operator: AnyOperator) -> float:
+    """CPU seconds a tuple of the user's logic, for each state that the tuple belongs to. `auto` begins by panes."""
+    execute_s: float = getattr(operator, "execute_time_s", 0.0)
+    if execute_s and getattr(operator, "sharing", "") == "windows":
+        return execute_s * overlap(merged_windows(job.query, operator.name))
+    return execute_s
+
+
+def overlap(windows: Sequence[EventWindow]) -> float:
+    """How many of the windows a tuple belongs to, on average."""
+    return sum(window.length_us / window.every_us for window in windows)
 
 
 def unit_costs(job: Job, name: str, period: Period) -> UnitCosts:

@@ -55,3 +55,19 @@ def test_partial_results_of_a_part_of_a_pane_make_as_many_results() -> None:
     scenario = job(operators, rate_per_s=40, horizon_s=40, warmup_s=10)
     predicted = RateModel().predict(scenario, [scenario.plan])["throughput_per_s"][0]
     assert predicted == pytest.approx(simulate(scenario).metrics.throughput_per_s, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("form", "states"),
+    [({"partial_s": 0.5}, 1), ({"partial_s": 0.5, "sharing": "windows"}, 3), ({"windows": WINDOWS}, 1)],
+)
+def test_logic_is_executed_once_a_state_of_a_record(form: dict[str, Any], states: int) -> None:
+    """A second's 120 records take 1 ms, and 2 ms a state: windows of 2 s, and of 4 s every 2 s, are three states."""
+    logic = compute(**form, service_time_s=1e-3, execute_time_s=2e-3)
+    behind = [consolidate(windows=WINDOWS), sink()] if "partial_s" in form else [sink()]
+    scenario = job([source(), logic, *behind], rate_per_s=120.0, horizon_s=60.0, warmup_s=6.0, period_s=6.0)
+    busy = 120.0 * (1e-3 + states * 2e-3) / 3
+    (found,) = (each for each in simulate(scenario).operators if each.operator == "compute")
+    assert found.busy == pytest.approx(busy, rel=0.06)
+    predicted = RateModel().answer(scenario, [scenario.plan])
+    assert predicted.busy_cores[0, predicted.operators.index("compute")] == pytest.approx(busy, rel=0.02)
