@@ -44,8 +44,8 @@ def predicted(answer: CapacityAnswer) -> str:
     if limit.value is None:
         where = "holds at all values" if limit.status == "always" else "holds at no value"
         return f"predicted by rates: {answer.while_} {where} of {_of(answer)}{binds}{ignored}"
-    value = f"{_value(limit.value)}{_long_runs(answer)}"
-    return f"predicted by rates: {_of(answer)} {value}, the {_end(answer)} while {answer.while_}{binds}{ignored}"
+    value = f"{_of(answer)} {_predicted_value(answer)}"
+    return f"predicted by rates: {value}, the {_end(answer)} while {answer.while_}{binds}{ignored}"
 
 
 def _of(answer: CapacityAnswer) -> str:
@@ -53,12 +53,13 @@ def _of(answer: CapacityAnswer) -> str:
     return f"{answer.of} (and of {', '.join(answer.as_many)} alike)" if answer.as_many else answer.of
 
 
-def _long_runs(answer: CapacityAnswer) -> str:
-    """The limit predicted for long runs, if it is another one."""
+def _predicted_value(answer: CapacityAnswer) -> str:
+    """The predicted limit; first the one of long runs, if short ones end while channels still fill."""
     value, far = answer.predicted.value, answer.predicted.in_long_runs
-    if value is None or far is None or abs(far - value) <= answer.precision * abs(value):
-        return ""
-    return f" ({_value(far)} in runs of a day)"
+    assert value is not None
+    if far is None or abs(far - value) <= answer.precision * abs(value):
+        return _value(value)
+    return f"{_value(far)} in runs of a day ({_value(value)} in runs of {answer.run_s:g} s, while channels fill)"
 
 
 def _value(value: float) -> str:
@@ -67,6 +68,7 @@ def _value(value: float) -> str:
 
 def _limit(answer: CapacityAnswer) -> Iterator[str]:
     of, runs, end = _of(answer), answer.replications, _end(answer)
+    only = f" in runs of {answer.run_s:g} s, not in longer ones" if _too_short(answer) else ""
     if answer.status == "predicted":
         yield predicted(answer)
     elif answer.status == "always" and answer.value is not None:
@@ -74,7 +76,7 @@ def _limit(answer: CapacityAnswer) -> Iterator[str]:
     elif answer.value is None or answer.interval95 is None or answer.borders is None:
         yield _nothing_found(answer)
     elif answer.share_that_holds95 is not None:
-        yield f"{of}: {answer.value:,}, the {end} at which it holds in all {runs} runs: {answer.while_}"
+        yield f"{of}: {answer.value:,}{only}, the {end} at which it holds in all {runs} runs: {answer.while_}"
         counts = {value: answer.borders.count(value) for value in sorted(set(answer.borders))}
         by_run = ", ".join(f"{value:,} in {count}" for value, count in counts.items())
         share = f"{answer.share_that_holds95:.0%}"
@@ -82,12 +84,12 @@ def _limit(answer: CapacityAnswer) -> Iterator[str]:
     else:
         low, high = answer.interval95
         value = rounding.number(answer.value, (high - low) / 2) or number(answer.value)
-        yield f"{of}: {value} (95 % interval of the mean over {runs} runs), the {end} while {answer.while_}"
+        yield f"{of}: {value}{only} (95 % interval of the mean over {runs} runs), the {end} while {answer.while_}"
         side = "up to" if answer.find == "max" else "from"
         length = f" of {answer.run_s:g} s"
         yield f"in every one of the {runs} runs{length} it holds {side} {cell(answer.holds_in_all)}"
         if answer.predicted.value is not None:
-            yield f"predicted by rates: {_value(answer.predicted.value)}{_long_runs(answer)}"
+            yield f"predicted by rates: {_predicted_value(answer)}"
 
 
 def _end(answer: CapacityAnswer) -> str:
@@ -116,11 +118,17 @@ def _shape(answer: CapacityAnswer) -> Iterator[str]:
     elif answer.status == "found":
         other = "" if answer.one_limit_by == "runs" else ", and no other is predicted"
         yield f"consistent at all {len(answer.values)} values tried: there is one limit{other}"
-    if (answer.longer_runs_fail or 0) > MOST_BY_CHANCE:
+    if _too_short(answer):
         yield (
             "careful: the runs are too short: just inside the limit the condition fails in runs four times as long, "
-            "because a backlog first fills the channels; lengthen them (--set run.horizon_s=SECONDS)"
+            "because a backlog first fills the channels; trust the limit predicted for runs of a day, or lengthen "
+            "them (--set run.horizon_s=SECONDS)"
         )
+
+
+def _too_short(answer: CapacityAnswer) -> bool:
+    """Whether longer runs fail where these hold, and not by chance."""
+    return (answer.longer_runs_fail or 0) > MOST_BY_CHANCE
 
 
 def _why(answer: CapacityAnswer) -> Iterator[str]:

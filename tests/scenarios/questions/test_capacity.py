@@ -118,6 +118,7 @@ def test_runs_that_are_too_short_are_said_to_be():
     assert answer.value > 1.03 * MU
     assert answer.longer_runs_fail >= 2
     assert any("too short" in line for line in told(answer).sentences)
+    assert "not in longer ones" in told(answer).sentences[0]
 
 
 @pytest.mark.slow
