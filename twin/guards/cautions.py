@@ -12,7 +12,7 @@ from twin.job import Component, Job
 from twin.key_skew import KeySkew
 from twin.metrics import measured
 from twin.partitions import busiest, counts, even
-from twin.query import AnyOperator, Windowed
+from twin.query import AnyOperator, Query, Windowed
 from twin.scenario import RunSettings, Scenario
 from twin.steadiness import uneven
 from twin.timed import told_event
@@ -158,7 +158,7 @@ def _silent(
 ) -> list[str]:
     """For each sink that nothing reached, where the flow ended; or that nothing did after the warm-up."""
     lines = []
-    for sink in job.query.sinks:
+    for sink in (sink for sink in job.query.sinks if not _late_alone(job.query, sink.name)):
         results = totals[sink.name]["latencyCount"]
         if results:
             mine = [row for row in rows if row["operator"] == sink.name]
@@ -173,6 +173,14 @@ def _silent(
         causes = [cause for operator in path if (cause := _stop(job, operator, totals, explained))]
         lines.append(f"nothing reached {sink.name!r}: {', and '.join(causes) or 'the horizon came first; run longer'}")
     return lines
+
+
+def _late_alone(query: Query, name: str) -> bool:
+    """Whether nothing but late records comes to an operator, of which there need be none."""
+    producers = [query.operator(stream.producer) for stream in query.inputs(name)]
+    return bool(producers) and all(
+        getattr(each, "late_to", None) == name or _late_alone(query, each.name) for each in producers
+    )
 
 
 def _stop(job: Job, operator: AnyOperator, totals: Totals, explained: dict[str, str]) -> str:
@@ -251,6 +259,8 @@ def _late(job: Job, timed: Sequence[str], totals: Mapping[str, Mapping[str, int]
     lines = []
     for name in timed:
         came, late = totals[name]["numRecordsIn"], totals[name]["numRecordsIn"] - totals[name]["latencyCount"]
+        if getattr(job.query.operator(name), "late_to", None) is not None:  # there they are counted
+            continue
         if not in_time(job.query, name) and totals[name]["latencyCount"] and late > MOST_LATE * came:
             lines.append(
                 f"{name}: {late:,} of {came:,} tuples ({late / came:.1%}) came late, behind the watermark, and "
