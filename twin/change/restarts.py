@@ -10,6 +10,7 @@ restart.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import simpy
@@ -118,12 +119,17 @@ class Restarts:
         """Whether only sources have records. Takes a barrier as far as it gets: it passes operators without records to
         process, and sends what waits there for the next flush."""
         world, query = self.job.world, self.job.wiring.query
-        ends = map(destination, world.in_flight())
-        behind = {inbox.task for inbox in ends if inbox is not None and isinstance(inbox.task, Task)}
+
+        @cache
+        def behind() -> set[Task]:  # asked for last: it sorts all events to come, after each event
+            ends = map(destination, world.in_flight())
+            return {inbox.task for inbox in ends if inbox is not None and isinstance(inbox.task, Task)}
+
         at_work: set[str] = set()
         for name in (each.name for each in query.topological if each.name in world.tasks):
             tasks = world.tasks[name]
-            if any(task in behind or _works(task) for task in tasks) or at_work & query.ancestors(name):
+            works = at_work & query.ancestors(name) or any(map(_works, tasks))
+            if works or any(not task.polls and task in behind() for task in tasks):
                 at_work.add(name)
                 continue
             for task in tasks:
