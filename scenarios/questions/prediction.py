@@ -76,6 +76,9 @@ def measures_predicted(scenario: Scenario, model: RateModel | None = None) -> Me
         known[f"hosts.{host.name}.cpu"] = float(answer.cpu[0, number])
         known[f"hosts.{host.name}.memory_mb"] = float(answer.memory[0, number] * host.ram_mb)
         known[f"links.{host.name}.utilisation"] = float(answer.nic[0, number])
+    ways = [ends for link in scenario.cluster.links for ends in (link.between, link.between[::-1])]
+    for ends, used in zip(ways, answer.links[0], strict=True):
+        known[f"links.{'->'.join(ends)}.utilisation"] = float(used)
     return known
 
 

@@ -79,6 +79,9 @@ class RateAnswer:
     """[P, H] Bytes that leave over a host's bandwidth, offered."""
     nic: np.ndarray
     """[P, H] The same, reached."""
+    links: np.ndarray
+    """[P, 2 L] Bytes over a link's bandwidth, reached: of the cluster's links in order, each first as written, then
+    the other way."""
     memory: np.ndarray
     """[P, H] Share of RAM that engine, windows and state fill, offered; 0 where the host carries nothing."""
 

@@ -23,7 +23,7 @@ from twin.rates.channels import MeasuredSpan
 from twin.rates.latency import Ages
 from twin.rates.layout import Layout
 from twin.rates.load import Load, windows_on
-from twin.rates.network import Hops
+from twin.rates.network import Hops, used_hops
 from twin.rates.queueing import RHO_MAX
 from twin.rates.skew import key_shares
 from twin.rates.transient import Reached, Results
@@ -80,11 +80,8 @@ def _sent_on(layout: Layout, found: Load, storage: str, bytes_on: np.ndarray) ->
     crossed_hk = np.zeros((len(cluster.hosts), len(hops.slow_k)))
     for start, crossed_k in enumerate(crossed_hk):
         crossed_k[hops.route(start, end)] = 1.0
-    used_nk = found.nic_hn.T
-    if layout.links is not None:
-        used_nk = layout.links.used_nk(layout.carried_sn(found.out_on) * layout.job.costs.bytes_s[:, None])
     bytes_nh = layout.by_host(bytes_on[layout.operator_c] * layout.share_cn).T
-    busy_nk = bytes_nh @ crossed_hk * hops.slow_k / (1.0 - np.minimum(used_nk, RHO_MAX))
+    busy_nk = bytes_nh @ crossed_hk * hops.slow_k / (1.0 - np.minimum(used_hops(layout, found), RHO_MAX))
     sent_hn = (crossed_hk[:, None] * busy_nk).max(axis=2) + (crossed_hk @ hops.latency_k)[:, None]
     return np.where(bytes_on > 0.0, layout.worst(np.where(layout.here_cn, layout.of_hosts(sent_hn), 0.0)), 0.0)
 

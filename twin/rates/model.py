@@ -26,6 +26,7 @@ from twin.rates.channels import MeasuredSpan, held_back, stalls
 from twin.rates.checkpoints import commits
 from twin.rates.layout import Layout
 from twin.rates.load import Load, flow_at, load, memory, offered_flow
+from twin.rates.network import used_hops
 from twin.rates.placements import CountedPlans, Placements
 from twin.rates.transient import Reached, Results, results
 from twin.scenario import RunSettings, Scenario
@@ -161,6 +162,7 @@ class RateModel:
             cpu=reached.cpu_hn.T,
             offered_nic=offered.nic_hn.T,
             nic=reached.nic_hn.T,
+            links=used_hops(layout, reached)[:, len(job.places.bandwidth_h) :],
             memory=memory_hn.T,
             ingested=share.T,
             delivered=_delivered(share, ages.filling_rn, measured).T,

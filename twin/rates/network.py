@@ -184,6 +184,13 @@ def used_cards(layout: Layout, sent_sn: np.ndarray) -> tuple[np.ndarray, np.ndar
     return np.stack(cards), used_hn
 
 
+def used_hops(layout: Layout, found: Load) -> np.ndarray:
+    """Utilisation of the hosts' network cards, then of the links, each in both directions. [N, K]"""
+    if layout.links is None:
+        return np.asarray(found.nic_hn.T)
+    return layout.links.used_nk(layout.carried_sn(found.out_on) * layout.job.costs.bytes_s[:, None])
+
+
 def links_s(layout: Layout, found: Load) -> np.ndarray:
     """Latency, transmission and the wait for the network card and the links. [S, N]"""
     sent_sn = layout.carried_sn(found.out_on)

@@ -20,7 +20,7 @@ from scenarios.questions.capacity import CapacityQuestion, capacity
 from scenarios.questions.condition import condition
 from scenarios.questions.hosts_knob import HostsKnob, strongest
 from scenarios.questions.knobs import knob
-from scenarios.questions.prediction import FEW
+from scenarios.questions.prediction import FEW, measures_predicted
 from streamtwin.answers.capacity import told
 from streamtwin.report.verdict import verdict
 from tests.commands import refused, twin
@@ -375,3 +375,14 @@ def test_the_first_sentence_of_a_report_says_what_the_busiest_subtask_leaves(nam
     words = verdict(scenario, simulate(scenario))
     assert ("the busiest subtask of operator work" in words) == (name != "one subtask")
     assert float(words.partition("could bear about ")[2].partition(" ")[0]) == pytest.approx(room, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["lte", "gateways"])
+def test_links_are_predicted_to_be_as_full_as_they_are(name):
+    """lte: 400 records a second of 1,500 bytes fill 4.8 of 8 Mbit/s."""
+    scenario = scenario_file.load(name)
+    known, found = measures_predicted(scenario), simulate(scenario)
+    links = {link.link: link.utilisation for link in found.links if "->" in link.link}
+    assert any(links.values())
+    for link, used in links.items():
+        assert known[f"links.{link}.utilisation"] == pytest.approx(used, rel=0.03, abs=1e-4)
