@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import tokenize
 import zipfile
 import zlib
 from functools import cache
@@ -24,6 +25,7 @@ _HERE, _RATES, _KINDS = Path(__file__).parent, Path(rates.__path__[0]), Path(kin
 _FILES: tuple[str, ...] = ("encoding", "feature", "features", "graph", "job_columns", "perturbed_costs", "vectors")
 """Source files that decide the encoding, beside files of `twin`: profiles, query, kinds and the rate model."""
 
+_OF_ZIP = (struct.error, zlib.error, zipfile.BadZipFile)
 _RAGGED = ("streams", "updates", "placements")
 
 
@@ -69,5 +71,5 @@ def read(folder: Path, config_hash: np.ndarray, reprofiled: Reprofiled | None = 
             streams, updates, placements = (ragged(name) for name in _RAGGED)
             table = GraphTable(nodes, streams, updates, placements, arrays["context"], arrays["rates"])
             return Encoded(table, arrays["flat"], arrays["derived"], arrays["about"])
-    except (OSError, LookupError, ValueError, RuntimeError, EOFError, struct.error, zlib.error, zipfile.BadZipFile):
+    except (OSError, LookupError, ValueError, RuntimeError, EOFError, tokenize.TokenError, *_OF_ZIP):
         return None

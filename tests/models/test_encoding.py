@@ -74,6 +74,9 @@ def test_file_gives_back_what_was_written_and_only_for_the_same_rows_and_code(
         damaged = encoded_file.read(tmp_path, hashes)
         if damaged is not None:  # the bit says when it was written, or something like that
             assert_equal(damaged, encoded)
+    behind = content.index(b"%r, }" % (encoded.derived_GxD.shape,)) + 16  # a bracket after the header of a large array
+    path.write_bytes(content[:behind] + b"(" + content[behind + 1 :])
+    assert encoded_file.read(tmp_path, hashes) is None
     path.write_bytes(content[:1000])
     assert encoded_file.read(tmp_path, hashes) is None
     monkeypatch.setattr(encoded_file, "code_version", lambda: "other")
