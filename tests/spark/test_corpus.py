@@ -215,10 +215,14 @@ def test_a_corpus_grows_to_the_runs_of_one_that_was_large_at_once(
 
 
 @pytest.mark.parametrize(("version", "resumes"), [("0.2.7", True), ("0.1.0", False), ("1.2.0", False)])
-def test_patch_releases_resume_each_others_corpora(tmp_path: Path, version: str, resumes: bool) -> None:
+def test_patch_releases_resume_each_others_corpora(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, resumes: bool
+) -> None:
     """They simulate the same runs; others may not, and say with which version to go on."""
     spec = spec_of(4)
-    (tmp_path / "manifest.json").write_text(json.dumps({**spec.manifest(), "version": version, "chunk_runs": 2}))
+    with monkeypatch.context() as earlier:
+        earlier.setattr("twin.corpus.manifest.VERSION", version)
+        assert open_corpus(tmp_path, spec, 2) == 2
     if resumes:
         assert open_corpus(tmp_path, spec_of(8), 1) == 2
         assert read_manifest(tmp_path)["version"] == version
