@@ -84,8 +84,8 @@ ENDING_S = 2.0
 
 @contextmanager
 def quiet_bridge() -> Iterator[None]:
-    """py4j logs the tracebacks of what it raises, too, and for that it takes the root logger. The server that adds up
-    what tasks have done prints one if a task ends while it tells: that task is done again, or its end is told."""
+    """py4j logs the tracebacks of what it raises, too, and for that it takes the root logger. The accumulator
+    server prints one if a worker dies while it reports: its task is done again, or Spark says that it failed."""
 
     def from_elsewhere(record: logging.LogRecord) -> bool:
         return "/py4j/" not in record.pathname.replace("\\", "/")

@@ -69,8 +69,8 @@ def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
 
 
 def naming_subtasks(events: Iterable[AnyEvent]) -> set[str]:
-    """Operators of which an event names single subtasks, so that it means that number of them; without what is scaled,
-    as the plan does not say which subtasks that has then."""
+    """Operators of which an event names single subtasks, so that another number of them might not fit; without those
+    that are scaled, since the plan does not say which subtasks they have then."""
     events = tuple(events)
     named = (each for each in events if any(getattr(each, part, None) is not None for part in SUBTASKS))
     return {getattr(each, "operator", "") for each in named} - {

@@ -29,7 +29,7 @@ def busiest(partitions: int, replicas: int) -> float:
 
 
 def read_shares(source: AnyOperator, replicas: int, law: ArrivalLaw) -> Sequence[float | None]:
-    """By replica, without those that read nothing; None: an equal share of all.
+    """The share of records that each replica reads, without replicas that read nothing; None: an equal share.
 
     Raises BadInput for single recorded tuples, which are dealt in turn, where shares are uneven.
     """

@@ -94,7 +94,7 @@ class ExecutionPlan(Spec):
     @field_validator("placement", mode="before")
     @classmethod
     def _few_enough(cls, placement: Any) -> Any:
-        """Counted before they are made."""
+        """Counts replicas before a list of them is made."""
         total = sum(map(_counted, placement.values())) if isinstance(placement, Mapping) else 0
         if total > MOST_REPLICAS:
             raise ValueError(f"{total:,} replicas, of {MOST_REPLICAS:,} at most in a plan; use fewer")

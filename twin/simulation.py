@@ -41,7 +41,7 @@ MEMORY_TICK_S = 1.0
 MEMORY_TICKS = 2000
 """No more than that many a run, however long it is."""
 FRAMES = 20
-"""Calls within each other in which a control item passes a task, and more than that."""
+"""Nested calls, at most, in which a control item passes one task."""
 
 
 def simulate(
@@ -74,7 +74,7 @@ def simulate(
     batches = enough or (None if why else batches_of(job, settings, world, statistics))
     crash: dict[str, float] = {}
     world.env.process(_watch_memory(world, max(MEMORY_TICK_S, settings.horizon_s / MEMORY_TICKS), crash))
-    with _collector_paused(), _deep_stack(len(world.tasks)), suppress(StopSimulation):  # of what is known well enough
+    with _collector_paused(), _deep_stack(len(world.tasks)), suppress(StopSimulation):  # a precise run ends itself
         advance(world, settings.horizon_s)
     ended_s = world.env.now
     statistics.listeners.clear()

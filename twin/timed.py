@@ -16,7 +16,7 @@ class Timed(Spec):
 
 
 def told_event(index: int, event: Timed) -> str:
-    """An event in messages: `events.0 (migration of views at 120 s)`, what they quote first is sought in the file."""
+    """An event in messages: `events.0 (migration of views at 120 s)`. Unquoted: `error_location` looks quotes up."""
     named = (getattr(event, part, None) for part in ("operator", "source", "host", "component"))
     what = next(name for name in named if name)
     return f"events.{index} ({getattr(event, 'kind', '')} of {what} at {event.at_s:g} s)"

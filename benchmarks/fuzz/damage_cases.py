@@ -98,7 +98,7 @@ def _command(*words: str) -> str:
 
 
 def _asked(*words: str) -> tuple[Callable[[Path], None], Callable[[Path], Any]]:
-    """A question whose folder is gone on with: the answer may not change."""
+    """A question asked again into its folder: the answer may not change."""
 
     def use(folder: Path) -> Any:
         _command(*words, "--out", str(folder))
@@ -122,7 +122,7 @@ def _run() -> Run:
 
 
 def _corpus(folder: Path) -> list[Any]:
-    """The rows of a corpus, which is made, or gone on with."""
+    """The rows of a corpus, which is made or completed."""
     shutil.rmtree(folder / "rows", ignore_errors=True)
     in_process([CorpusJob(folder / "corpus", folder / "rows", _job, CorpusSpec(runs=6, seed=0, space="fuzz"))], SILENT)
     return _rows(folder / "rows")
@@ -211,4 +211,4 @@ KEPT: Mapping[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
 }
 """By kind: what makes a folder, and what reads it again."""
 COSTLY = ("questions", "answers", "suites", "improved models")
-"""Seconds each, so that a tenth as many are tried."""
+"""They take seconds each, so that a tenth as many are tried."""

@@ -33,7 +33,7 @@ READ_S = 30.0
 
 CHOSEN = "all costs 15 times, chosen"
 FACTOR, BUFFERS = 15.0, 1.25
-"""Of all the profile's costs, and of its buffers: chosen with all these runs in view, so no prediction."""
+"""By which the profile's costs and buffers are multiplied: chosen with all these runs in view, so no prediction."""
 
 Shares = dict[str, float]
 """By source, of what it was offered."""

@@ -168,7 +168,7 @@ def _with_replicas(job: PlacementCoefficients, replicas_o: np.ndarray) -> Placem
 
 
 def _fewest_alike(parts: Sequence[int], replicas: int) -> int:
-    """The fewest replicas of which the busiest reads no more partitions. parts: partitions of each topic."""
+    """The fewest replicas with which the busiest reads no more partitions. parts: partitions of each topic."""
     return min([-(-count // -(-count // replicas)) for count in parts] or [replicas])
 
 

@@ -2,7 +2,7 @@
 
 Hosts of the cluster that the job does not use are there to be added; one that is to go is marked, gives its key groups
 away within the budget of the rounds, and is left when it has none. Where a change restarts the job, moves that only
-balance wait until they are worth that (`restarts`); those from a marked host do not, as they save the host. What
+balance wait until they are worth a restart (`restarts`); those from a marked host do not, as they save the host. What
 decides on hosts can be chosen: loads as they are measured (the paper's), or what DS2 or Flink's autoscaler find that
 operators should take.
 """

@@ -3,8 +3,8 @@
 One move at a time, of the busiest replica that fits the other host; nothing while no host is above the threshold. A
 host must have been hot for two periods in a row, between which nothing moved: work that is made up for after an outage
 is soon done, and a period in which a replica left says of its host what is no longer so. Where the hottest host cannot
-be helped, the next one is. Where the engine restarts the job for a move, it is made when it is worth that
-(`restarts`).
+be helped, the next one is. Where a move restarts the job, it is made only when it is worth a
+restart (`restarts`).
 """
 
 from __future__ import annotations

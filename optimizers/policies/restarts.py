@@ -1,11 +1,11 @@
 """Whether a better plan is worth a restart, where the engine restarts the job for a change.
 
-Nobody knows how long the better plan will last. So a change is made when as much was waited for want of it as the
-restart will cost, as one buys what was rented for its price (Karlin et al. 1988, Algorithmica 3): whatever comes then,
-this costs at most twice what the best decision would have. Both are counted in records times seconds of waiting. A
+Nobody knows how long the better plan will last. So a change is made once records have waited, for lack of it,
+as long as the restart will make them wait, as in the ski rental problem (Karlin et al. 1988, Algorithmica 3): this
+costs at most twice what the best decision would have. Both are counted in records times seconds of waiting. A
 restart of R seconds at a rate of r and a load of u, when balanced, costs r R^2 / (2 (1 - u)): records queue for R
-seconds, and the queue goes down at a rate of r (1 - u) / u. What waits because of a restart says nothing of the next,
-so its cost is taken off what is waited for afterwards.
+seconds, and the queue goes down at a rate of r (1 - u) / u. Records that wait because of a restart are no reason for
+another one, so its cost is subtracted from the waiting afterwards.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from optimizers.policies.room import hosts_of
 from twin.control import PeriodStatistics, Reconfiguration
 from twin.deployment import Deployment
 
-TOO_DEAR = Reconfiguration(reason="a restart would cost more than what was waited so far")
+TOO_DEAR = Reconfiguration(reason="records would wait longer for a restart than they have waited so far")
 
 
 @dataclass
 class RestartAccount:
-    """What was waited since the last change, less what that has cost. Where changes need no restart all are free."""
+    """Waiting since the last change, less what that change cost. Changes that need no restart are free."""
 
     deployment: Deployment
     _waited: float = 0.0
 
     def add(self, statistics: PeriodStatistics) -> None:
-        """A period more."""
+        """Adds a period."""
         if self.deployment.engine.rescaling.stops:
             self._waited += waiting(statistics) * statistics.length_s
 
     def affords(self, cost: float) -> bool:
-        """Whether as much was waited for."""
+        """Whether records have waited for as long."""
         return self._waited >= cost
 
     def pay(self, cost: float) -> None:
-        """A change is made, and what was waited before counts no more."""
+        """A change is made, and waiting before it counts no more."""
         self._waited = -cost
 
     def cost(self, last: PeriodStatistics, load: float) -> float:

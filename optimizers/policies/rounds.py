@@ -3,7 +3,7 @@
 Every few periods, what was measured of the key groups becomes a `Balance`; a solver says which groups go where, within
 a budget of migrations, and they go by direct state migration. Periods in which the job stood still say nothing, nor do
 those before it; a statistic that makes no sense is noted, and moves nothing.
-Where the engine restarts the job for a change, the change is made when it is worth that (`restarts`).
+Where a change restarts the job, it is made only when it is worth a restart (`restarts`).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from twin.scenario import Scenario
 
 SCV = "service_scv"
 TUPLES, BUFFERS = "channel_tuples", "network_memory"
-"""How uneven services are, which latencies tell; what channels hold, slowed sources do: a number, or times as much."""
+"""Latencies tell how uneven services are; slowed sources tell what channels hold, in tuples or times the profile's."""
 LEAST_POINTS = 2
 RATIOS = (0.25, 1.0)
 """How near to a common factor of the machine costs may be where no CPU time was measured, in logs; evidence chooses."""

@@ -15,7 +15,7 @@ from typing import Any, Self
 from twin.errors import BadInput
 
 STARTED_S = 4.0
-"""CPU seconds of work for which it is worth while to start processes, which takes one or two."""
+"""CPU seconds of work from which it is worth while to start processes, which takes one or two."""
 IMPORTED = "twin.simulation"
 """What takes long to import, and almost all work needs: it is imported once, and workers are forked from there."""
 

@@ -44,7 +44,7 @@ def opened(out: Path | None, question: Mapping[str, Any]) -> Kept:
 
 
 def _refuse_another(out: Path, asked: bytes) -> None:
-    """By its checksum a damaged question is known all the same, and then the folder goes on."""
+    """Not if the question is only damaged: its checksum says that it is the one asked, and the folder goes on."""
     known = (sums(out) or {}).get(QUESTION)
     if known == hashlib.sha256(asked).hexdigest():
         return

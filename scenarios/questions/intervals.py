@@ -53,8 +53,8 @@ def of_difference(values: np.ndarray, first: np.ndarray, metric: str) -> Interva
 
 
 def runs_for(values: np.ndarray, half_width: float, most: int) -> int:
-    """How many runs make half the interval of their mean by chance so narrow, if all differ as these [R] do: at least
-    R, and at most `most`."""
+    """How many runs narrow half the 95 % interval of their mean to `half_width`, if all differ as these [R] do: at
+    least R, and at most `most`."""
     from scipy.special import stdtrit  # most commands start without
 
     spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

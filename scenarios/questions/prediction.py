@@ -91,7 +91,7 @@ class LimitForecast:
         border = self._border(RateModel())
         long_run = self._border(RateModel().lasting(), border.middle(within.whole)) if border.found else border
         if border.found and not long_run.found and self._informed and self._steady:
-            border = long_run  # full channels would show that the value is no limit, if runs were longer
+            border = long_run  # short runs end while channels fill, and so show a limit that is none
         self.seen = dict(border.seen)
         status: Status = "found" if border.found else "always" if border.bad is None else "never"
         self.predicted = PredictedLimit(
@@ -109,7 +109,7 @@ class LimitForecast:
 
     @property
     def where_to_look(self) -> Range:
-        """The range for runs. If it is predicted, from as much, that there is no limit, runs look only a little on."""
+        """The range for runs. If a prediction that ignores nothing finds no limit, runs look only a little further."""
         within = self._within
         if within.bounded or not self._informed or self.predicted.status == "found":
             return within

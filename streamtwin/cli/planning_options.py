@@ -95,7 +95,7 @@ class PlanRules(Options):
     ] = False
     part_chains: Annotated[
         bool,
-        typer.Option("--part-chains", help="Chained operators may have other numbers of replicas, and then run apart."),
+        typer.Option("--part-chains", help="Chained operators may get different parallelisms, and then run unchained."),
     ] = False
     moves: Annotated[
         int | None, typer.Option("--most-moves", min=0, metavar="K", help="Most operators that may move.")

@@ -33,11 +33,11 @@ def serve(
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", metavar="N", min=1, help="Number of processes. Default: one a core.")
+        int | None, typer.Option("--workers", metavar="N", min=1, help="Number of processes. Default: one per core.")
     ] = None,
     _seed: Seed = 0,
 ) -> None:
-    """Opens a page on this machine: turn a knob, and see what comes of it.
+    """Serves a page on this machine: turn a knob, and see the effect.
 
     The page shows the job on its hosts and plays its run; sliders change rates, replicas and hosts, events happen when
     you say, and the other questions are asked there, too. Each answer has the command that gives the same numbers.

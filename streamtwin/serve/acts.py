@@ -1,4 +1,4 @@
-"""What a page does, act by act."""
+"""What a person does on a page: changes, questions, a new file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FILE = re.compile(r"[\w][\w .-]{0,99}\.ya?ml")
 
 
 def act(hub: Hub, name: str, asked: Mapping[str, str]) -> str:
-    """What a page does. Returns words for the person, where there are any. Raises BadInput."""
+    """Does what a page asks for. Returns words for the person, if there are any. Raises BadInput."""
     desk, inquiry = hub.desk(name)
     kind = asked.get("act", "")
     if kind in MAKE:
@@ -90,7 +90,7 @@ def _check_files(before: Inquiry, after: Inquiry) -> None:
     """Raises BadInput if a change names a file: the page reads no others than those of the scenario given."""
     known, named = (_recordings(each.scenario(changes)) for each, changes in ((before, ()), (after, None)))
     if strange := sorted(named - known):
-        raise BadInput(f"{strange[0]}: a page names no files; write it into the scenario's file")
+        raise BadInput(f"{strange[0]}: a change on the page may not name a file; write it into the scenario's file")
 
 
 def _recordings(scenario: Any) -> set[str]:

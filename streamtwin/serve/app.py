@@ -61,7 +61,7 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
             if not isinstance(asked, dict) or not all(isinstance(each, str) for each in asked.values()):
                 raise ValueError
         except ValueError:
-            return JSONResponse({"wrong": "this is no act"}, 400)
+            return JSONResponse({"wrong": "a request is an object of texts, with an act"}, 400)
         try:
             said = act(hub, name, asked)
         except BadInput as error:

@@ -165,7 +165,7 @@ def events(asked: Asked) -> Iterator[str]:
     factors = (field("latency_factor", "latency times", "10"), field("bandwidth_factor", "bandwidth times", "1"))
     lasts = field("duration_s", "for", "", "s, or to the end")
     yield form("Slow a link", {"kind": "link-degradation"}, *slow, at, *factors, lasts)
-    yield form("Slow a host", {"kind": "slow-down"}, where, at, field("factor", "work takes, times", "2"), lasts)
+    yield form("Slow a host", {"kind": "slow-down"}, where, at, field("factor", "work takes", "2", "times"), lasts)
     yield form(
         "Change a rate",
         {"kind": "rate-change"},

@@ -90,7 +90,7 @@ def _rates(given: Scenario, now: Scenario) -> Iterator[Control]:
 
 
 def _rate(name: str, first: ArrivalLaw, law: ArrivalLaw) -> Control:
-    """A law with one rate is set there; the rates of another are scaled together."""
+    """Sets the rate of a law that has one; scales the rates of any other law together."""
     path, mean, given = f"workload.arrivals.{name}", law.mean_rate_per_s, first.mean_rate_per_s
     if _plain(law):
         return _slider("Rates", f"rate {name}", name, f"{path}.rate_per_s", mean, given, "/s")

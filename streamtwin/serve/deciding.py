@@ -1,4 +1,4 @@
-"""Long questions on the page: their forms, how far they are, and their answers."""
+"""Long questions on the page: their forms, their progress, and their answers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def questions(now: Scenario) -> Iterator[str]:
     loads = {f"workload.arrivals.{name}.rate_per_s": f"the rate of {name}" for name in rates}
     together = {"load": "all sources together"}
     loads = {**loads, **together} if len(now.query.sources) == 1 else {**together, **loads}
-    where = choice("find-max", "the most of", list(loads.values()), list(loads))
+    where = choice("find-max", "the highest", list(loads.values()), list(loads))
     while_ = field("while", "while", "not backpressured")
-    yield _asking("How much would it bear?", "capacity", where, while_)
+    yield _asking("How much load can it take?", "capacity", where, while_)
     names = list(OPTIMIZERS)
     usual = names.index("local-search")
     optimizer = choice("optimizer", "by", [names[usual], *(each for each in names if each != names[usual])])
@@ -58,7 +58,7 @@ def _asking(title: str, question: str, *fields: str) -> str:
 
 
 def long_question(desk: Desk, asked: Asked, work: LongQuestion | None) -> Iterator[str]:
-    """How far the long question is, or its answer."""
+    """The progress of the long question, or its answer."""
     if work is not None:
         stop = element("button", "Stop", type="button", data_act="stop")
         yield element("div", element("p", text(f"{work.command.split()[1]} ..."), class_="waiting"), stop, class_="row")

@@ -1,4 +1,4 @@
-"""What is to be known of one job as it was last changed, and how far that is: runs, a comparison, a film.
+"""What the page shows of one job as it was last changed, and what of that is ready: runs, a comparison, a film.
 
 The run at the scenario's own seed is the one that `twin run` prints. For the comparison, pairs of runs on the same
 random numbers follow, those of `twin whatif`, and intervals narrow as they come.
@@ -30,9 +30,9 @@ from twin.run import Run
 from twin.scenario import Scenario
 
 WAITING_S = 1.0
-"""Estimated CPU seconds of a run for which the rate model is heard meanwhile."""
+"""Estimated CPU seconds of a run beyond which a prediction is shown until the run is done."""
 TOO_LONG_S = 60.0
-"""Estimated CPU seconds of a run beyond which the page makes none by itself."""
+"""Estimated CPU seconds of a run beyond which the page does not start it by itself."""
 
 
 @dataclass
@@ -91,7 +91,7 @@ def _predicted(scenario: Scenario) -> str:
     found = RateModel().predict(scenario, [scenario.plan])
     keeps = "falls behind" if found["backpressured"][0] >= 0.5 else "keeps up"
     rate, latency = number(float(found["throughput_per_s"][0])), seconds(float(found["e2e_latency_s"][0]))
-    return f" Predicted meanwhile by rates: it {keeps}, {rate} results a second, {latency} from end to end."
+    return f" The rate model predicts: it {keeps}, {rate} results a second, {latency} from end to end."
 
 
 def pairs_of(case: Scenario) -> list[RunTask]:
@@ -123,7 +123,7 @@ class Desk:
         self.answered_s: float | None = None
 
     def look_at(self, inquiry: Inquiry) -> None:
-        """This is asked now, of the scenario as its file now is. What cannot be said of it is in `wrong`."""
+        """Makes this the present state, of the scenario as its file is now. If that does not fit, `wrong` says why."""
         try:
             if self.asked is None or self.asked.inquiry != inquiry or self.asked.given is not given(inquiry.name):
                 before, self.asked = self.asked, None

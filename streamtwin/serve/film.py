@@ -1,4 +1,4 @@
-"""A run moment by moment: each period as a run of its own, under the plan that it then had, for the same picture."""
+"""A run moment by moment: each period is drawn like a run of its own, under the plan that the job then had."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from twin.scenario import Scenario
 from twin.simulation import simulate
 
 MOMENTS = 120
-"""About so many in a film, unless a policy sees the periods."""
+"""Periods of a film, about, unless a policy sees them."""
 
 
 def filmed(scenario: Scenario) -> Run:
-    """The same run in short periods, so that what happens can be watched; in its own where a policy decides by them."""
+    """The same run in short periods, to be watched; with a policy in the given ones, as the policy decides by them."""
     if scenario.policy is not None:
         return simulate(scenario)
     run = scenario.run

@@ -24,7 +24,7 @@ HEADERS: Mapping[str, str] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Of each answer. Drawings say in their own attributes how small they may become, which is style."""
+"""Of each answer. Drawings have their least width in a style attribute, so these are allowed."""
 
 
 class Guard:
@@ -90,7 +90,7 @@ class Guard:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """Ends a body that is longer than its headers said it might be."""
+    """Cuts off a body that is too long, whatever its headers said."""
     seen = 0
 
     async def bounded() -> Message:

@@ -1,4 +1,4 @@
-"""What somebody does to the job on the page beside turning knobs: moves of operators, and events at a time."""
+"""Changes on the page beside its knobs: moves of operators, and events at a given time."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def happening(now: Scenario, kind: str, fields: Mapping[str, str]) -> Alteration
 
 
 def cancelled(now: Scenario, at: int) -> Alteration:
-    """Without one of the events of the scenario's file, by number."""
+    """The change that removes an event of the scenario's file, by number."""
     if not 0 <= at < len(now.events):
         raise BadInput(f"there is no event {at + 1}; there are {len(now.events)}")
     left = [each.model_dump(mode="json", exclude_none=True) for number_, each in enumerate(now.events) if number_ != at]

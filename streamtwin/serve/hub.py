@@ -42,7 +42,7 @@ class Hub:
         self._going: set[asyncio.Task[None]] = set()
 
     def desk(self, name: str) -> tuple[Desk, Inquiry]:
-        """Of one job. Raises HTTPException (404) for any other name."""
+        """The desk and the inquiry of a job. Raises HTTPException (404) for any other name."""
         if name not in self.jobs.called:
             raise HTTPException(404, f"there is no scenario {name!r} here")
         inquiry = self.shelf.get(name)
@@ -52,7 +52,7 @@ class Hub:
         return self.desks[name], inquiry
 
     def view(self, name: str) -> tuple[dict[str, Any], Mapping[str, str]]:
-        """How far a job is, and the regions of its page; they are made anew when there is something new."""
+        """The progress of a job, and the regions of its page, which are made anew when there is something new."""
         desk, inquiry = self.desk(name)
         work, stage = self.works.get(name), self._stage(name)
         if name not in self._views or self._views[name][0] != stage:
@@ -62,7 +62,7 @@ class Hub:
         return state, self._views[name][1]
 
     def put(self, name: str, inquiry: Inquiry) -> None:
-        """From now on this is asked of the job."""
+        """Keeps this as the inquiry of the job, and tells all listeners."""
         self.shelf.put(name, inquiry)
         self.desk(name)
         self.tell()

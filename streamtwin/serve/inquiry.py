@@ -38,8 +38,8 @@ class Alteration(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """name: the scenario, as commands call it. against: what it is compared with. version: another one after each
-    change, however often the server was started. answer: the last long question, its options and its document."""
+    """name: the scenario, as commands call it. against: what it is compared with. version: grows with each
+    change, also after a restart of the server. answer: the last long question, its options and its document."""
 
     name: str
     changes: tuple[Alteration, ...] = ()
@@ -100,7 +100,7 @@ class Inquiry:
 
     @property
     def earlier(self) -> tuple[Alteration, ...]:
-        """The changes of what it is compared with."""
+        """The changes of the scenario that it is compared with."""
         return () if self.against == "given" else self.changes[:-1]
 
     def _next(self, **parts: Any) -> Self:

@@ -22,7 +22,7 @@ class Jobs:
 
     @classmethod
     def of(cls, target: str | None) -> Jobs:
-        """Those of a file or a folder; of a library name, or without any, the library, and new files come into the
+        """target: a file, a folder of files or a library name; None: the library, whose new files are saved in the
         current folder. Raises BadInput if there is no such scenario, or none in the folder."""
         if target is None:
             return cls({name: name for name in registry.names()}, Path())
@@ -46,7 +46,7 @@ class Jobs:
 
 
 def _inside(file: Path, folder: Path) -> bool:
-    """Whether a file is in the folder itself, and no way out of it."""
+    """Whether a file is in the folder itself, and not a link that leads out of it."""
     return file.is_file() and file.resolve().parent == folder.resolve()
 
 

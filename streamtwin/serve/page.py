@@ -105,7 +105,7 @@ def page(name: str, regions: Mapping[str, str], jobs: Sequence[str], about: str)
         element(
             "main",
             see,
-            element("section", element("h2", "Beside the run before"), region("beside"), class_="beside"),
+            element("section", element("h2", "What a change does"), region("beside"), class_="beside"),
             ask,
             decide,
             element("section", region("lines"), class_="over-time"),

@@ -29,11 +29,11 @@ MEASURES = {
 
 
 def answered(desk: Desk, asked: Asked) -> Iterator[str]:
-    """The run in a sentence and in large numbers, and what it cost."""
+    """The run in a sentence and in large numbers, and the CPU time that it took."""
     made = desk.run()
     if asked.too_long:
         yield paragraph(
-            f"Too long to run on each change: {asked.too_long}. Or run it: {asked.inquiry.run_command()}", "verdict"
+            f"Too long to run on each change: {asked.too_long}. To run it: {asked.inquiry.run_command()}", "verdict"
         )
         return
     if made is None:
@@ -69,10 +69,10 @@ def film_told(desk: Desk, asked: Asked) -> str:
 
 
 def beside(desk: Desk, asked: Asked) -> Iterator[str]:
-    """What the last change made of the job, or all changes."""
+    """The effect of the last change, or of all changes."""
     inquiry = asked.inquiry
     if not inquiry.changes:
-        yield paragraph("Change something, and what comes of it stands here, beside the run before it.", "note")
+        yield paragraph("Change something: its effect is shown here, compared with the run before.", "note")
         return
     choices = {"before": "the run before", "given": "the scenario as given"}
     options = (

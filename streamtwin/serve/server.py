@@ -21,7 +21,7 @@ HOST, PORT = "127.0.0.1", 8377
 
 
 def serve(jobs: Jobs, state: Path, port: int | None, count: int, ready: Callable[[str], None]) -> None:
-    """Serves until it is interrupted. ready: told the address. Raises BadInput if the port is taken."""
+    """Serves until it is interrupted. ready: called with the address. Raises BadInput if the port is taken."""
     bound = _bound(port)
     number = bound.getsockname()[1]
     token = _token(state)

@@ -34,7 +34,7 @@ NAMED: Mapping[str, Mapping[str, Collection[str]]] = {
     "optimize": {"objective": (*OBJECTIVES,), "optimizer": OPTIMIZERS},
     "compare-policies": {"policies": ("none", *POLICIES)},
 }
-"""Fields that take only these, by question: others would be files of the machine, and some of those are run."""
+"""Fields that take only these, by question: other values name files, and some of these would be run as code."""
 FLAGS: Mapping[str, Mapping[str, str]] = {
     "capacity": {"find-max": "--find-max", "find-min": "--find-min", "while": "--while"},
     "optimize": {"objective": "--objective", "optimizer": "--optimizer", "head-hub": "--head-hub"},
@@ -119,7 +119,7 @@ class LongQuestion:
 
 
 def _hears_ctrl_c() -> None:
-    """What a shell starts in the background ignores it, and so would this."""
+    """A server that a shell started in the background ignores Ctrl-C, and its children would, too."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from twin.errors import BadInput
 
 PATIENCE_S = 1.0
-"""A run that nobody wants any more is ended if it has gone on for longer; a process takes seconds to start."""
+"""A run that nobody wants is ended if it has gone on for longer; below that, a new process would take longer."""
 LIMIT_S = 300.0
 """A run that takes longer is given up."""
 
@@ -104,7 +104,7 @@ class Workers:
             loop.call_later(max(0.0, PATIENCE_S - oldest_s), self._make_room)
 
     def _make_room(self) -> None:
-        """Ends runs that nobody wants any more, and of those for comparisons one that keeps who asked last waiting."""
+        """Ends runs that nobody wants any more, and one run of a comparison if who asked last has to wait for it."""
         wanted = [{task.key for task in tasks if self.made(task) is None} for tasks in self._wanted.values()]
         last = next(filter(None, wanted), set())
         waits = bool(last - self._running.keys())
@@ -128,7 +128,7 @@ class Workers:
                 why = f"the run took more than {LIMIT_S:.0f} s and was given up; lower rates or run.horizon_s"
                 self._keep(task, Made(None, why, LIMIT_S))
             elif not worker.wanted_end:
-                why = "the process of the run has died, perhaps for want of memory; lower rates or run.horizon_s"
+                why = "the process of the run has died, perhaps for lack of memory; lower rates or run.horizon_s"
                 self._keep(task, Made(None, why, 0.0))
         finally:
             late.cancel()

@@ -116,12 +116,12 @@ class Restarts:
                 task.output.unblock()
 
     def _passed(self) -> bool:
-        """Whether only sources have records. Takes a barrier as far as it gets: it passes operators without records to
+        """Whether only sources have records. Moves a barrier on as far as it gets: it passes operators with nothing to
         process, and sends what waits there for the next flush."""
         world, query = self.job.world, self.job.wiring.query
 
         @cache
-        def behind() -> set[Task]:  # asked for last: it sorts all events to come, after each event
+        def behind() -> set[Task]:  # asked for last, if at all: it sorts all events to come, after each event
             ends = map(destination, world.in_flight())
             return {inbox.task for inbox in ends if inbox is not None and isinstance(inbox.task, Task)}
 

@@ -115,7 +115,7 @@ class Logic:
         return []
 
     def save(self) -> None:
-        """A barrier of a restart passes: what waits for something outside of the job is state."""
+        """The barrier of a savepoint passes: calls without an answer become state."""
 
     def resume(self) -> None:
         """The job goes on after a restart, with what it saved."""

@@ -44,11 +44,11 @@ ENDING, PANE = 2.0, 0.9
 SESSION, KEPT = 0.3, 0.05
 """... for a session, or a record in a window, that is there at the end: the kernel hands it over."""
 ROW, REPLICA, OPERATOR = 7.0, 65.0, 150.0
-"""... to write one row of statistics, to make a replica, and to compile, meter and tell an operator."""
+"""... to write one row of statistics, to make a replica, and to compile, meter and report an operator."""
 BARRIER = 30.0
 """... for a replica to take part in a checkpoint."""
 CHAINED = 0.5
-"""Part of a service that one costs within a chain, where nothing is sent."""
+"""Cost of a service within a chain, where nothing is sent, as a share of that of any other."""
 DRIFT, DRIFTING_GROUP = 12.0, 0.02
 """... for keys to drift, and for each key group that may."""
 PHASES_READ = 20_000
@@ -56,8 +56,8 @@ PHASES_READ = 20_000
 
 
 def native(job: Job) -> bool:
-    """Whether the kernel runs a job, and not the engine: it does not know event time. Barriers it leaves to the engine,
-    and goes on behind them."""
+    """Whether the kernel runs a job, and not the engine: it does not know event time. It leaves barriers to the engine,
+    and goes on after them."""
     return not any(operator.needs_event_time for operator in job.query.operators)
 
 

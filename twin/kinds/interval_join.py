@@ -18,7 +18,7 @@ from twin.kinds.operator import KeyedOperator, Name
 Bound = Annotated[float, Field(ge=-(10**6), le=10**6)]
 
 POINTS = 16
-"""Of the law of a delay between tuples out of order, on each side of 0."""
+"""How many delays between tuples out of order stand for their distribution, on each side of 0."""
 
 
 class IntervalJoin(LateTo, KeyedOperator):
@@ -129,7 +129,7 @@ class IntervalJoin(LateTo, KeyedOperator):
         return np.asarray(np.mean([self._oldest_s(right, left, sign * s) for s in later_s for sign in (-1, 1)], axis=0))
 
     def _oldest_s(self, left: np.ndarray, right: np.ndarray, later_s: float) -> np.ndarray:
-        """later_s: what the right tuple comes later beside D."""
+        """later_s: by how much more than D the right tuple comes later."""
         lower_s, upper_s = self.lower_s + later_s, self.upper_s + later_s
         later, sooner = (
             _older_s(left, right, max(lower_s, 0.0), max(upper_s, 0.0)),

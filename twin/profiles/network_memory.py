@@ -11,7 +11,7 @@ from twin.spec import Spec
 
 
 class NetworkMemory(Spec):
-    """Flink's `taskmanager.network.memory`, and its defaults. What `twin.engine.streams.buffers` does with them."""
+    """Flink's `taskmanager.network.memory`, and its defaults. `twin.engine.streams.buffers` says what they do."""
 
     buffers_per_channel: Annotated[
         float, Field(ge=0, le=10**6, description="of a producer's pool and of a gate, for each of their channels")
@@ -32,7 +32,7 @@ class NetworkMemory(Spec):
         return self
 
     def times(self, ratio: float) -> NetworkMemory:
-        """So many times as much of everything, as far as that can be."""
+        """All numbers times `ratio`, but no fewer buffers than channels need."""
         each = self.buffers_per_channel * ratio
         return NetworkMemory(
             buffers_per_channel=each,
@@ -45,7 +45,7 @@ class NetworkMemory(Spec):
         return np.maximum(channels * self.buffers_per_channel + self.floating_buffers_per_gate, channels + 1.0)
 
     def held_by_producer(self, channels: Any, full: Any, size: Any) -> Any:
-        """Tuples in the channels of a producer replica that stands still for most of its time. Numbers or arrays.
+        """Tuples in the channels of a producer replica that stands still almost always. Numbers or arrays.
 
         channels: it has so many, of which `full` are full, alike. size: tuples in a buffer.
 

@@ -19,7 +19,7 @@ Rates = Mapping[str, float] | None
 
 CACHE_LINE_BYTES = 64
 FORMERLY = {"channel_buffers": "buffers_per_channel", "gate_buffers": "floating_buffers_per_gate"}
-"""Keys of before, and those of `network_memory` that stand for them now."""
+"""Former keys, and those of `network_memory` that replace them."""
 
 
 class EngineProfile(Spec):
@@ -104,7 +104,7 @@ class EngineProfile(Spec):
         for key in FORMERLY if isinstance(data, Mapping) else ():
             if key in data:
                 raise ValueError(
-                    f"{key} is network_memory.{FORMERLY[key]} now, as in Flink's options, and stands instead of "
+                    f"{key} is network_memory.{FORMERLY[key]} now, as in Flink's options, and replaces "
                     "channel_tuples; rename it and leave channel_tuples out"
                 )
         return data

@@ -80,7 +80,7 @@ class RateAnswer:
     nic: np.ndarray
     """[P, H] The same, reached."""
     links: np.ndarray
-    """[P, 2 L] Bytes over a link's bandwidth, reached: of the cluster's links in order, each first as written, then
+    """[P, 2 L] Utilisation that is reached of the cluster's links, in their order: each first from its first end, then
     the other way."""
     memory: np.ndarray
     """[P, H] Share of RAM that engine, windows and state fill, offered; 0 where the host carries nothing."""

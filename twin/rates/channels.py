@@ -1,4 +1,4 @@
-"""What channels with little room do: they block who sends in bursts, hold tuples where they are full, fill in time.
+"""Channels with little room: they block producers that send in bursts, add latency when full, and take time to fill.
 
 Where several streams meet, their tuples wait in one line, of which each stream holds at most its room; so the operator
 takes from all streams in proportion to these, but from those that bring less all they bring (weighted max-min
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from twin.rates.waiting import Queues
 
 ALONE = 1e-9
-"""More than the mean by which the busiest replica's channels fill, and not the others'."""
+"""If more than this above the mean comes to the busiest replica, only its channels fill."""
 PEAK = 1.75
 """Size of a burst, over the mean, that is sure to come."""
 
@@ -98,8 +98,8 @@ def stalls(layout: Layout, offered: Load) -> dict[str, np.ndarray]:
 def room_sn(layout: Layout, crowding_on: np.ndarray | None) -> np.ndarray:
     """Tuples of a stream that wait before its producers stand still. [S, N]
 
-    crowding_on: how much more than the mean of all comes to the busiest replicas, where their channels fill, and those
-    alone; 1 of others. None: of all.
+    crowding_on: how much more than the mean comes to the busiest replica of an operator of which only that one's
+    channels fill; 1 for other operators. None: all channels fill.
     """
     job = layout.job
     replicas_sn = layout.replicas_on[job.consumer_s].copy()
@@ -140,8 +140,8 @@ def filling_s(
 
 def _excess_sn(layout: Layout, offered: Load, reached: Load) -> np.ndarray:
     """Tuples a second that a stream's channels gain, until they hold what they will. Where streams meet, those of all
-    wait in one line, equally long: so in the end each stream's part of the line is as its part of what is taken, and
-    until then they gain these parts of all that is too much. [S, N]"""
+    wait in one line, equally long: so in the end each stream's share of the line is its share of what is taken, and
+    until then it gains that share of the excess. [S, N]"""
     job = layout.job
     excess_sn = layout.carried_sn(offered.out_on - reached.out_on)
     taken_sn = layout.carried_sn(reached.out_on) + np.zeros(layout.size)

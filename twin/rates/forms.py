@@ -143,7 +143,7 @@ def period_of_job(job: Job, name: str, tuples_per_s: float, migrations: float = 
 
 
 def executed_s(job: Job, operator: AnyOperator) -> float:
-    """CPU seconds a tuple of the user's logic, for each state that the tuple belongs to. `auto` begins by panes."""
+    """CPU seconds of the user's logic for a tuple, in all states that it belongs to. `auto` begins by panes."""
     execute_s: float = getattr(operator, "execute_time_s", 0.0)
     if execute_s and getattr(operator, "sharing", "") == "windows":
         return execute_s * overlap(merged_windows(job.query, operator.name))

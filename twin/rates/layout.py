@@ -258,7 +258,7 @@ class Layout:
 
     @cached_property
     def alone_room_sn(self) -> np.ndarray:
-        """The same if no others are full: where producers have buffers, others leave that replica's channels more."""
+        """The same if no other channels are full, which then leave that replica's channels more of their pool."""
         return self._held_sn(np.ones((len(self.job.streams), 1)))
 
     @cached_property
@@ -271,7 +271,7 @@ class Layout:
 
     @cached_property
     def line_room_sn(self) -> np.ndarray:
-        """Of what full channels to a replica hold, what is with the replica: all but what waits at other hosts."""
+        """Tuples in full channels to a replica, without those that wait at other hosts."""
         memory = self.job.deployment.engine.network_memory
         if memory is None:
             return self.room_sn

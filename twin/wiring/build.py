@@ -67,7 +67,7 @@ def _broker(wiring: Wiring, task: Task, arrivals: ArrivalClock) -> Broker:
 
 
 def arrival_clocks(wiring: Wiring, source: AnyOperator, tasks: Sequence[Task], again: str = "") -> list[ArrivalClock]:
-    """Of the replicas that read anything, the first ones. again: makes the random numbers others than at first."""
+    """Those of the first replicas, which read something. again: gives other random numbers than at first."""
     law = wiring.deployment.workload.arrivals[source.name]
     shares, seed = read_shares(source, len(tasks), law), wiring.settings.seed
     return [
@@ -84,8 +84,8 @@ def arrival_clocks(wiring: Wiring, source: AnyOperator, tasks: Sequence[Task], a
 
 
 def deal_partitions(wiring: Wiring, source: AnyOperator, tasks: Sequence[Task]) -> None:
-    """Deals a source's partitions to these replicas, with the records that wait in each. Partition p of P is read by
-    replica p mod R; without a number of them, there are as many as both numbers of replicas divide."""
+    """Deals a source's partitions to these replicas, with the records that wait in each. Replica p mod R reads
+    partition p; a source without partitions has the least number that both numbers of replicas divide."""
     world, now_s = wiring.world, wiring.world.env.now
     before, clocks = world.brokers[source.name], arrival_clocks(wiring, source, tasks, f"@{wiring.world.env.now:g}")
     count, factor = len(clocks), before[0].factor

@@ -11,7 +11,7 @@ from twin.query import Query, Stream
 from twin.windows import US_PER_S, EventWindow
 
 WATERMARKS = Panes(US_PER_S // 5, 0)
-"""How far sources come between two watermarks where these end no windows: Flink's pipeline.auto-watermark-interval."""
+"""Event time between a source's watermarks where these end no windows: Flink's pipeline.auto-watermark-interval."""
 
 
 def as_window(panes: Panes) -> EventWindow:

@@ -38,7 +38,7 @@ ONE_FOR_ONE = 0.01
 BUFFER = "taskmanager.memory.segment-size"
 TIMEOUT = "execution.buffer-timeout"
 NETWORK_MEMORY = "taskmanager.network.memory."
-"""Before options of Flink's configuration that are called as those of the profile are, which has Flink's defaults."""
+"""Prefix of the options of Flink's configuration that have the names, and the defaults, of those of the profile."""
 
 
 @CLOSED

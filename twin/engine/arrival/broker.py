@@ -101,7 +101,7 @@ class Broker:
         self.source.poll_anew()
 
     def _forget_coming(self) -> int:
-        """Drops what was drawn and has not come; how many of the last block had come."""
+        """Drops what was drawn and has not come. Returns how many of the last block had come."""
         coming = self._coming()
         block = self.blocks.pop()
         came = len(block) - coming
@@ -111,7 +111,7 @@ class Broker:
         return came
 
     def hand_over(self) -> list[float]:
-        """When the records that wait came, which another broker gets; nothing comes here any more."""
+        """Gives away the arrival times of the records that wait; nothing comes here any more."""
         self._forget_coming()
         waiting = [at_s for block in self.blocks for at_s in block][self.place :]
         self.moved -= len(waiting)

@@ -93,7 +93,7 @@ def silent() -> ArrivalClock:
 
 
 def gone_on(clock: ArrivalClock, now_s: float, factor: float) -> ArrivalClock:
-    """A new clock that gives away what comes after `now_s`, at so many times the law's rate."""
+    """Advances a new clock to what comes after `now_s`, at `factor` times the law's rate."""
     block = clock.block()
     while block[-1] <= now_s:
         block = clock.block()

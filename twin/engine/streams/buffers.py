@@ -1,10 +1,10 @@
 """Channels with network buffers, as Flink has them.
 
-A buffer holds so many tuples. Each producer replica has a pool of them for all channels of a stream. It takes one when
-a tuple comes to a channel whose last buffer is full, and stands still as long as its pool is used up or one channel has
-its most: that is backpressure. Within a host a buffer comes back when the consumer has taken up the last tuple in it.
-To another host tuples go over when there is a buffer for them at the consumer's gate, where each channel has some of
-its own and all share some; the producer's buffer comes back when its last tuple has gone over.
+Each producer replica has a pool of buffers for all channels of a stream. It takes one when a tuple comes to a channel
+whose last buffer is full, and is backpressured while its pool is used up or one channel has as many as it may. Within
+a host, a buffer is recycled when the consumer has taken up the last tuple in it. To another host, tuples are sent over
+when the consumer's gate has a buffer for them, where each channel has some of its own and all share some; the
+producer's buffer is recycled when its last tuple was sent over.
 """
 
 from __future__ import annotations
@@ -121,10 +121,10 @@ class BufferedChannel:
         else:
             self.go_on()
 
-    # what is rare ----------------------------------------------------------------------------------------------------
+    # restores and moves ----------------------------------------------------------------------------------------------
 
     def put_back(self) -> None:
-        """A tuple of a checkpoint is where it was, at the consumer."""
+        """Puts a tuple of a checkpoint back to where it was, at the consumer."""
         self.write()
         if self.send():
             self.port.give_back(self)
@@ -172,7 +172,7 @@ class BufferPort(GatheringPort):
         self.gathers = batching is not None
 
     def refresh(self) -> None:
-        """After a change of the partitioner's weights, or of paths: of who gets nothing any more, nothing is kept."""
+        """After a change of weights or paths: sizes the pool, and drops channels that get nothing any more."""
         super().refresh()
         weights = self.partitioner.weights
         live = 1 if isinstance(self.partitioner, SharedQueue) else sum([weight > 0.0 for weight in weights])
@@ -206,7 +206,7 @@ class BufferPort(GatheringPort):
         return self.used < self.pool and not self.full
 
     def send(self, record: Record) -> None:
-        """Puts a record into a buffer, or, if there is none, into the outbox."""
+        """Puts a record into a buffer; if there is none, into the outbox, or it is dropped."""
         for index, each in self.partitioner.parts(record):
             path = self.way(index)
             if self.outbox or (path.channel is not None and not path.channel.has_room()):
@@ -302,7 +302,7 @@ class BufferPort(GatheringPort):
     # what it holds ---------------------------------------------------------------------------------------------------
 
     def unsent(self) -> Iterable[tuple[Path, Record]]:
-        """See Port: as it will be sent."""
+        """See Port. In the order in which it will be sent."""
         waiting = [each for channel in self.channels.values() for each in channel.unsent]
         gathered = [(self.way(index), each) for index, buffer in self._buffers.items() for each in buffer]
         return [*waiting, *gathered, *self.outbox]

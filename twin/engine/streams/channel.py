@@ -105,8 +105,8 @@ class Inbox:
 class Path:
     """From a producer's host to an inbox: a network card with latency, a route of hops, or none within a host.
 
-    Of a port with buffers, which has paths of its own: channel: whose buffers what goes this way takes up; None: of
-    none. replica: number of the inbox.
+    channel: whose buffers the records on this path take up, if any. replica: number of the inbox. Ports with buffers
+    set both, and have paths of their own.
     """
 
     __slots__ = ("bytes_each", "channel", "fetch_s", "inbox", "latency_s", "nic", "replica", "send_s")
@@ -124,7 +124,7 @@ class Path:
         self.replica = -1
 
     def direct(self, record: Record) -> None:
-        """Writes on a record where it goes."""
+        """Writes on a record which way it goes."""
         record.inbox, record.channel, record.fetch_s = self.inbox, self.channel, self.fetch_s
 
 

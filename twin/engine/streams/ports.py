@@ -46,7 +46,7 @@ class GatheringPort(Port):
             self.gather(index, piece)
 
     def gather(self, index: int, record: Record) -> None:
-        """The same of what is dealt to a replica."""
+        """Puts a record into the batch of a replica."""
         buffer = self._buffers[index]
         buffer.append(record)
         if len(buffer) >= self.batching.tuples:
@@ -67,7 +67,7 @@ class GatheringPort(Port):
                 self.leave(index)
 
     def leave(self, index: int) -> None:
-        """Sends what is there for a replica."""
+        """Sends the batch of a replica."""
         batch, self._buffers[index] = self._buffers[index], []
         now, path = self.task.env.now, self.way(index)
         for piece in batch:

@@ -118,7 +118,7 @@ class IntervalLogic(KeyedLogic):
             self.out.send(as_record((key, min(born_s, record.born_s), min(taken_s, record.taken_s)), at_s))
 
     def stopped(self) -> None:
-        """The record that was in service has no partners."""
+        """Forgets the partners of the record that was in service."""
         self.met = []
 
     # what it holds ---------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class TimedIntervalLogic(TimedLogic):
         self.sides.expire(now_us)
 
     def stopped(self) -> None:
-        """The record that was in service has no partners."""
+        """Forgets the partners of the record that was in service."""
         self.met = []
 
     # what it holds ---------------------------------------------------------------------------------------------------

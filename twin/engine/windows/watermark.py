@@ -144,7 +144,7 @@ class TimedLogic(Logic):
         return 0.0 if self.late is None else self.station.output.ports[self.late].send_s
 
     def put_aside(self, record: Dated, at_s: float) -> None:
-        """A late record."""
+        """Drops a late record, or sends it where late records go."""
         self.audit.late.add(record.digest)
         if self.late is None:
             self.dropped += 1
@@ -153,7 +153,7 @@ class TimedLogic(Logic):
             self._leave(record, lambda number: number == self.late)
 
     def send(self, result: Record) -> None:
-        """A result, which does not go where late records go."""
+        """Sends a result everywhere but where late records go."""
         if self.late is None:
             self.out.send(result)
         else:
