@@ -44,8 +44,13 @@ def element(name: str, *children: str, **attributes: object) -> str:
 
 
 def text(words: str) -> str:
-    """Any words as the content of an element: characters that XML does not know are left out."""
-    return escape("".join(each for each in words if each in "\t\n" or each >= " "), quote=False)
+    """Any words as the content of an element."""
+    return escape(_known(words), quote=False)
+
+
+def _known(words: str) -> str:
+    """Without the characters that XML does not know."""
+    return "".join(each for each in words if each in "\t\n" or each >= " ")
 
 
 def label(words: str, x: float, y: float, size_px: float, **attributes: object) -> str:
@@ -80,4 +85,4 @@ def shortened(words: str, width: float, font_px: float) -> str:
 
 
 def _value(value: object) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else escape(str(value))
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else escape(_known(str(value)))

@@ -119,7 +119,7 @@ class Workspace:
                 return unstamped(path.read_text(encoding="utf-8"))["value"]
             except (ValueError, KeyError):
                 self.audience.stage(f"{path} is damaged; it is made again")
-        text = stamped({"key": body, "value": compute()})
+        text = stamped({"key": body, "value": compute()}, allow_nan=False)
         write_text(path, text + "\n")
         return json.loads(text)["value"]
 

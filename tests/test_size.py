@@ -12,15 +12,15 @@ SLACK = 0.02
 
 MOST_LINES = {
     "benchmarks": 6_410,
-    "figures": 1_430,
+    "figures": 1_440,
     "models": 4_770,
     "optimizers": 11_880,
     "papers": 7_400,
     "scenarios": 10_120,
     "spark": 1_200,
     "streamtwin": 13_850,
-    "tests": 40_260,
-    "twin": 33_260,
+    "tests": 40_300,
+    "twin": 33_300,
 }
 
 

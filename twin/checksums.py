@@ -59,9 +59,9 @@ def verified(content: bytes, what: bytes) -> bytes:
     return rest
 
 
-def stamped(body: Mapping[str, Any]) -> str:
-    """A JSON object on one line, with its checksum under `sha256`."""
-    plain = json.loads(json.dumps(body))
+def stamped(body: Mapping[str, Any], *, allow_nan: bool = True) -> str:
+    """A JSON object on one line, with its checksum under `sha256`. allow_nan: as of `json.dumps`."""
+    plain = json.loads(json.dumps(body, allow_nan=allow_nan))
     return json.dumps({**plain, KEY: of_json(plain)})
 
 

@@ -191,7 +191,7 @@ def _unmet(job):
     ("wrong", "says"),
     [
         ({"head_room": -0.1}, "head room must be >= 0"),
-        ({"at_most": {"e2e": 1.0}}, "unknown latency 'e2e'"),
+        ({"at_most": {"e2e": 1.0}}, "a limit of 'e2e', which is no latency"),
         ({"at_most": {"e2e_latency_s": 0.0}}, "above 0"),
         ({"prices": {"a": 0.0}}, "must be > 0"),
     ],

@@ -158,7 +158,8 @@ def _silent(
 ) -> list[str]:
     """For each sink that nothing reached, where the flow ended; or that nothing did after the warm-up."""
     lines = []
-    for sink in (sink for sink in job.query.sinks if not _late_alone(job.query, sink.name)):
+    reached = _reached(job.query)
+    for sink in (sink for sink in job.query.sinks if sink.name in reached):
         results = totals[sink.name]["latencyCount"]
         if results:
             mine = [row for row in rows if row["operator"] == sink.name]
@@ -175,12 +176,14 @@ def _silent(
     return lines
 
 
-def _late_alone(query: Query, name: str) -> bool:
-    """Whether nothing but late records comes to an operator, of which there need be none."""
-    producers = [query.operator(stream.producer) for stream in query.inputs(name)]
-    return bool(producers) and all(
-        getattr(each, "late_to", None) == name or _late_alone(query, each.name) for each in producers
-    )
+def _reached(query: Query) -> set[str]:
+    """The operators to which more comes than late records, of which there need be none."""
+    found: set[str] = set()
+    for each in query.topological:
+        producers = [query.operator(stream.producer) for stream in query.inputs(each.name)]
+        if not producers or any(one.name in found and getattr(one, "late_to", None) != each.name for one in producers):
+            found.add(each.name)
+    return found
 
 
 def _stop(job: Job, operator: AnyOperator, totals: Totals, explained: dict[str, str]) -> str:

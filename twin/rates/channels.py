@@ -140,15 +140,17 @@ def filling_s(
 
 def _excess_sn(layout: Layout, offered: Load, reached: Load) -> np.ndarray:
     """Tuples a second that a stream's channels gain, until they hold what they will. Where streams meet, those of all
-    wait in one line, equally long: so in the end each stream's share of the line is its share of what is taken, and
-    until then it gains that share of the excess. [S, N]"""
+    wait in one line. Credits are as many for each stream, which gains its share of what comes, whichever will be slowed
+    in the end. Buffers differ in number: each stream's share of the line, and of the excess, is its share of what is
+    taken. [S, N]"""
     job = layout.job
     excess_sn = layout.carried_sn(offered.out_on - reached.out_on)
-    taken_sn = layout.carried_sn(reached.out_on) + np.zeros(layout.size)
+    by_buffers = job.deployment.engine.network_memory is not None
+    parts_sn = layout.carried_sn((reached if by_buffers else offered).out_on) + np.zeros(layout.size)
     for streams in job.inputs:
         if len(streams) > 1:
-            taken = np.maximum(taken_sn[streams].sum(axis=0), 1e-300)
-            excess_sn[streams] = excess_sn[streams].sum(axis=0) * taken_sn[streams] / taken
+            whole = np.maximum(parts_sn[streams].sum(axis=0), 1e-300)
+            excess_sn[streams] = excess_sn[streams].sum(axis=0) * parts_sn[streams] / whole
     return excess_sn
 
 

@@ -68,7 +68,7 @@ INPUTS = {
     "did you mean 'w-1'": ["cluster.hosts.w1.cpu_percent=50..100"] * 2,
     "which is no number": ["cluster.hosts.w-1.name=1..2"] * 2,
     "is no range": ["cluster.hosts.w-1.cpu_percent=50"] * 2,
-    "is empty": ["cluster.hosts.w-1.cpu_percent=50..20"] * 2,
+    "is a single value": ["cluster.hosts.w-1.cpu_percent=50..50", "cluster.hosts.w-1.ram_mb=1..2"],
     "given 2 times": ["cluster.hosts.w-1.cpu_percent=50..60"] * 2,
     "no logarithm": ["cluster.hosts.w-1.latency_ms=0..6:log"] * 2,
     "should be greater than": ["cluster.hosts.w-1.ram_mb=-5..6"] * 2,

@@ -100,7 +100,7 @@ def test_interrupted_it_goes_on_and_says_the_same(job, tmp_path, how, undisturbe
     kept.write_text("\n".join(before) + '\n["torn')
     assert twin(*words, "--workers", 2).returncode == 0
     assert lines(tmp_path / "a")[: len(before)] == before
-    assert len(lines(tmp_path / "a")) == len({json.loads(line)[0] for line in lines(tmp_path / "a")}) == RUNS
+    assert len(lines(tmp_path / "a")) == len({json.loads(line)["run"] for line in lines(tmp_path / "a")}) == RUNS
     for name in ("answer.json", "table.csv", "figure.png"):
         assert (tmp_path / "a" / name).read_bytes() == (undisturbed / name).read_bytes()
 
