@@ -144,10 +144,14 @@ def _why(answer: CapacityAnswer) -> Iterator[str]:
         yield f"what binds{at}: {answer.binds}"
     elif answer.resources and answer.status == "found":
         top = answer.resources[0]
-        yield (
-            f"nothing is full (the busiest is {top.kind} {top.name}, {top.used:.0%}): the limit comes from "
-            "the time that windows, networks and queues take, not from capacity"
-        )
+        busiest = f"the busiest is {top.kind} {top.name}, {top.used:.0%}"
+        if any("backpressured" in text for text in answer.fails_first):
+            yield f"nothing is full all the time ({busiest} in the mean), but for a part of the run, as after an event"
+        else:
+            yield (
+                f"nothing is full ({busiest}): the limit comes from the time that windows, networks and queues take, "
+                "not from capacity"
+            )
 
 
 def _resources(answer: CapacityAnswer) -> Wide:

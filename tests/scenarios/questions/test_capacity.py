@@ -386,3 +386,12 @@ def test_links_are_predicted_to_be_as_full_as_they_are(rate_per_s):
     assert links["box->cloud"] == pytest.approx(rate_per_s * 1500 * 8 / 8e6, rel=0.02)
     for link, used in links.items():
         assert known[f"links.{link}.utilisation"] == pytest.approx(used, rel=0.02)
+
+
+def test_what_is_full_for_a_part_of_the_run_is_said_to_be_so():
+    """Twice the rate for the last fifth of the run: the queue is full then, and not in the mean."""
+    burst = {"kind": "rate-change", "at_s": 80.0, "source": "in", "factor": 2.0}
+    scenario = queue(horizon_s=100, period_s=10).with_set("events", [burst])
+    answer = asked(scenario, "max", RATE, "not backpressured", replications=2)
+    assert not answer.binds and answer.value < 0.9 * MU
+    assert any(line.startswith("nothing is full all the time") for line in told(answer).sentences)
