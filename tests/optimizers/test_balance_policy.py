@@ -367,7 +367,7 @@ def test_what_keeps_up_is_not_restarted_to_be_even(how: str) -> None:
     still = run(restarting(uneven, how), BalanceSpec())
     assert not moved(still)
     (row,) = [row for row in still.event_rows if row["kind"] == "decision"]
-    assert "would cost more" in row["detail"]["reason"]
+    assert "records would wait longer" in row["detail"]["reason"]
 
 
 def test_what_falls_behind_is_restarted_once_as_much_was_waited_for() -> None:
