@@ -106,11 +106,14 @@ def test_of_buffers_streams_of_more_replicas_have_more_so_they_get_more(tuples):
     assert [taken["a"], taken["b"]] == pytest.approx(expected, rel=0.05)
 
 
-@pytest.mark.parametrize("rates", [(1500.0, 1500.0), (800.0, 1500.0), (3000.0, 300.0)])
-def test_where_streams_meet_channels_of_both_fill_whichever_is_slowed_in_the_end(rates):
+@pytest.mark.parametrize("rates", [(1500.0, 1500.0), (800.0, 1500.0), (3000.0, 300.0), (2500.0, 1000.0)])
+@pytest.mark.parametrize(("tuples", "horizon_s"), [(None, 20.0), (2000, 5.0)], ids=["buffers", "credits"])
+def test_where_streams_meet_channels_of_both_fill_whichever_is_slowed_in_the_end(rates, tuples, horizon_s):
     """From empty: what waits in one line is of both, so the one that will be slowed is so later than by itself."""
     given = meeting(*rates, 312)
-    settings = RunSettings(horizon_s=20, warmup_s=0, period_s=5)
+    if tuples is not None:
+        given = given.model_copy(update={"engine": STORM.model_copy(update={"channel_tuples": tuples})})
+    settings = RunSettings(horizon_s=horizon_s, warmup_s=0, period_s=horizon_s / 4)
     found = RateModel().answer(Scenario.of(given, settings), [given.plan])
     runs = [simulate(Scenario.of(given, settings.model_copy(update={"seed": seed}))) for seed in range(4)]
     taken = [{each.operator: each.rate_in_per_s for each in run.operators} for run in runs]

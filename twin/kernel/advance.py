@@ -5,9 +5,10 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from twin.kernel.backpressure import retry
 from twin.kernel.calendar import cancel, pop, schedule
 from twin.kernel.calling import answer, through_gate
-from twin.kernel.channels import flush, refill_port, retry
+from twin.kernel.channels import flush, refill_port
 from twin.kernel.items import count_came, first_lane, take
 from twin.kernel.layout import (
     ANSWERS,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from twin.kernel.backpressure import block, unblock
 from twin.kernel.calendar import cancel, next_sequence, pop, push, ring_at, schedule
-from twin.kernel.channels import block, send_times, unblock
+from twin.kernel.channels import send_times
 from twin.kernel.draws import rounded, service, uniform
 from twin.kernel.items import collect
 from twin.kernel.layout import CALLS, gate_at, item_at, job_at, logic_at

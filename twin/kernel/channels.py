@@ -1,10 +1,12 @@
-"""What a task does with its output: ports, credits or buffers, backpressure (twin.engine.streams)."""
+"""What a task does with its output: ports, replicas, batches (twin.engine.streams)."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+from twin.kernel.backpressure import held_back, pass_on, unblock
+from twin.kernel.buffers import forward, has_room, is_available, stop
 from twin.kernel.calendar import ring_at
 from twin.kernel.draws import uniform
 from twin.kernel.items import append, copy_of, release
@@ -20,22 +22,17 @@ from twin.kernel.layout import (
     KEY,
     PATHS,
     SHEDDING,
-    UNSENT,
     buffer_at,
     channel_at,
-    inbox_at,
     item_at,
     keys_at,
     line_at,
     path_at,
     port_at,
-    processor_at,
     state_at,
     task_at,
 )
 from twin.kernel.native import call, compiled, float_at, whole_at
-from twin.kernel.processors import advance_clock, relevel
-from twin.kernel.wires import transfer
 
 
 @compiled
@@ -193,101 +190,6 @@ def flush(s: Any, port: Any) -> None:
 
 
 @compiled
-def pass_on(s: Any, port: Any, path: int, here: int) -> None:
-    """Sends a record if there is room; else it waits, and its task stands still, or it is dropped."""
-    inbox = inbox_at(path_at(path).inbox)
-    if port.held == 0 and inbox.credits >= 1:
-        transfer(s, port.task, path, here)
-        return
-    if port.kind == SHEDDING:
-        port.dropped += 1
-        release(s, here)
-        return
-    item_at(here).path = path
-    append(line_at(port.here + HELD), here)
-    port.held += 1
-    if port.held == 1:
-        block(s, task_at(port.task))
-        wait_for(inbox, port)
-
-
-@compiled
-def wait_for(inbox: Any, port: Any) -> None:
-    """A port waits for room in an inbox, behind those that wait already."""
-    port.next_waiting = 0
-    if inbox.first_waiting == 0:
-        inbox.first_waiting = port.here
-    else:
-        port_at(inbox.last_waiting).next_waiting = port.here
-    inbox.last_waiting = port.here
-
-
-@compiled
-def block(s: Any, task: Any) -> None:
-    """A port has a record that its channel cannot take."""
-    task.blocked += 1
-    if task.blocked == 1:
-        task.blocked_since_s = s.now
-        if task.shared:
-            processor = processor_at(task.processor)
-            advance_clock(s, processor)
-            relevel(s, processor)
-
-
-@compiled
-def unblock(s: Any, task: Any) -> None:
-    """A port has sent all that it held; with the last of them the task works again."""
-    task.blocked -= 1
-    if task.blocked:
-        return
-    task.blocked_s += s.now - task.blocked_since_s
-    if task.shared:
-        processor = processor_at(task.processor)
-        advance_clock(s, processor)
-        relevel(s, processor)
-    if not task.busy:
-        if s.now > task.free_s:
-            task.free_s = s.now
-        call(s.work_on, s.here, task.here)
-
-
-@compiled
-def held_back(s: Any, port: Any, item: Any) -> None:
-    """A record that found no room goes on now."""
-    if task_at(port.task).broker:  # a source takes a record when the one before it has left
-        item.taken_s += max(item.at_s, s.now) - item.at_s
-    item.at_s = max(item.at_s, s.now)
-
-
-@compiled
-def retry(s: Any, port: Any, inbox: Any) -> bool:
-    """Sends what waits for an inbox; whether the port waits there no longer."""
-    while port.held > 0:
-        here = port.first_held
-        path = item_at(here).path
-        if path_at(path).inbox != inbox.here:
-            break
-        if inbox.credits < 1:
-            return False
-        port.first_held = item_at(here).next
-        port.held -= 1
-        held_back(s, port, item_at(here))
-        transfer(s, port.task, path, here)
-    inbox.first_waiting = port.next_waiting
-    if port.held > 0:
-        other = inbox_at(path_at(item_at(port.first_held).path).inbox)
-        wait_for(other, port)
-        if other.credits >= 1:
-            call(s.wake_up, s.here, other.here)
-    else:
-        unblock(s, task_at(port.task))
-    return True
-
-
-# ports with buffers (twin.engine.streams.buffers) --------------------------------------------------------------------
-
-
-@compiled
 def write(s: Any, port: Any, here_path: int, here: int) -> None:
     """Puts a record into a buffer; if there is none it waits, and its task stands still, or it is dropped."""
     channel = path_at(here_path).channel
@@ -324,92 +226,6 @@ def fill(s: Any, port: Any, here_path: int, here: int) -> None:
         forward(s, port, here_path, here)
 
 
-@compiled
-def has_room(port: Any, channel: Any) -> bool:
-    """Whether the producer may write a record."""
-    return channel.written % port.batch != 0 or (port.used < port.pool and channel.used < port.most)
-
-
-@compiled
-def is_available(port: Any) -> bool:
-    """Whether the producer may go on."""
-    return port.used < port.pool and port.full == 0
-
-
-@compiled
-def stop(s: Any, port: Any) -> None:
-    """The producer stands still until buffers come back."""
-    if port.stopped == 0:
-        port.stopped = 1
-        block(s, task_at(port.task))
-
-
-@compiled
-def is_open(port: Any, channel: Any) -> bool:
-    """Whether a record may go over."""
-    if channel.remote == 0 or channel.sent % port.batch != 0:
-        return True
-    inbox = inbox_at(channel.inbox)
-    return channel.there < inbox.exclusive or inbox.free > 0
-
-
-@compiled
-def forward(s: Any, port: Any, here_path: int, here: int) -> None:
-    """Sends what is in a buffer, behind what waits for the gate."""
-    if path_at(here_path).channel == 0:
-        transfer(s, port.task, here_path, here)
-        return
-    channel = channel_at(path_at(here_path).channel)
-    if channel.unsent > 0 or not is_open(port, channel):
-        item_at(here).path = here_path
-        append(line_at(channel.here + UNSENT), here)
-        channel.unsent += 1
-        wait_at_gate(channel)
-    else:
-        pass_over(s, port, here_path, here)
-
-
-@compiled
-def wait_at_gate(channel: Any) -> None:
-    """A channel waits, behind those that wait already."""
-    if channel.waits:
-        return
-    inbox = inbox_at(channel.inbox)
-    channel.waits, channel.next_gated = 1, 0
-    if inbox.first_gated == 0:
-        inbox.first_gated = channel.here
-    else:
-        channel_at(inbox.last_gated).next_gated = channel.here
-    inbox.last_gated = channel.here
-
-
-@compiled
-def pass_over(s: Any, port: Any, here_path: int, here: int) -> None:
-    """A record goes over to the consumer."""
-    channel = channel_at(path_at(here_path).channel)
-    if channel.remote and channel.sent % port.batch == 0:
-        inbox = inbox_at(channel.inbox)
-        if channel.there >= inbox.exclusive:
-            inbox.free -= 1
-        channel.there += 1
-    channel.sent += 1
-    empty = channel.remote and channel.sent % port.batch == 0
-    transfer(s, port.task, here_path, here)
-    if empty:
-        give_back(s, port, channel)
-
-
-@compiled
-def give_back(s: Any, port: Any, channel: Any) -> None:
-    """A buffer of the producer comes back, which goes on if it can."""
-    port.used -= 1
-    channel.used -= 1
-    if channel.used == port.most - 1:
-        port.full -= 1
-    if port.stopped and not port.draining:
-        call(s.refill, s.here, port.here)
-
-
 def refill_port(state: int, here_port: int) -> int:
     """Lets what waits at a port into buffers; then its producer works again, unless the pool is used up by that."""
     s, port = state_at(state), port_at(here_port)
@@ -428,41 +244,3 @@ def refill_port(state: int, here_port: int) -> int:
         port.stopped = 0
         unblock(s, task_at(port.task))
     return 0
-
-
-@compiled
-def go_on(s: Any, channel: Any) -> None:
-    """Sends what waits for the gate, as far as that has buffers."""
-    port = port_at(channel.port)
-    while channel.unsent > 0:
-        if not is_open(port, channel):
-            wait_at_gate(channel)
-            return
-        here = channel.first_unsent
-        channel.first_unsent = item_at(here).next
-        channel.unsent -= 1
-        item_at(here).at_s = max(item_at(here).at_s, s.now)
-        pass_over(s, port, item_at(here).path, here)
-
-
-@compiled
-def take_up(s: Any, channel: Any) -> None:
-    """The consumer takes up a record that came by a channel."""
-    port = port_at(channel.port)
-    channel.taken += 1
-    if channel.taken % port.batch != 0:
-        return
-    if channel.remote == 0:
-        give_back(s, port, channel)
-        return
-    channel.there -= 1
-    inbox = inbox_at(channel.inbox)
-    if channel.there < inbox.exclusive:
-        go_on(s, channel)
-        return
-    inbox.free += 1
-    while inbox.first_gated != 0 and inbox.free > 0:
-        first = channel_at(inbox.first_gated)
-        inbox.first_gated = first.next_gated
-        first.waits = 0
-        go_on(s, first)

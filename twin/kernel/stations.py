@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from twin.kernel.buffers import take_up
 from twin.kernel.calendar import cancel, ring_at
 from twin.kernel.chains import follow, leave_chain, plan_chain, push_results
-from twin.kernel.channels import take_up
 from twin.kernel.contents import forget
 from twin.kernel.draws import service
 from twin.kernel.items import new_item, release

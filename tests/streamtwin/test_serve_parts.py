@@ -1,0 +1,149 @@
+"""What the page of `twin serve` is made of: changes, controls, what is kept, and workers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from scenarios.files.scenario_file import load
+from scenarios.files.yaml_text import parse_text
+from scenarios.questions.alterations import with_all_events
+from streamtwin.serve.controls import controls, turned
+from streamtwin.serve.happenings import happening, moved
+from streamtwin.serve.inquiry import EVENT, SET, Alteration, Inquiry, Shelf
+from streamtwin.serve.options import flow
+from streamtwin.serve.workers import RunTask, Workers
+from twin.errors import BadInput
+
+JOB = "edge-filter"
+
+
+@pytest.mark.parametrize(
+    "value", [1, 1.5, True, None, "a b", "yes", "010", "1e3", "worker-1", ["a", {"b": 2}], {}, "é:", "- x"]
+)
+def test_what_is_written_reads_back(value: object) -> None:
+    assert parse_text(flow(value), "") == value
+
+
+def after(asked: Inquiry, control: str, value: str, stroke: str = "") -> Inquiry:
+    """When somebody has turned a control."""
+    for change in turned(load(asked.name), asked, control, value, stroke):
+        asked = asked.changed(change)
+    return asked
+
+
+def test_keys_of_an_operator_without_key_groups_can_be_skewed() -> None:
+    """It gets Flink's number of key groups first, which is a change of its own."""
+    once = after(Inquiry("failover"), "skew per-page", "1", "stroke")
+    twice = after(once, "skew per-page", "1.5", "stroke")
+    assert [each.text for each in twice.changes] == [
+        "query.operators.per-page.key_groups=128",
+        "workload.keys={per-page: {zipf: 1.5}}",
+    ]
+    assert twice.scenario().workload.keys["per-page"].zipf == 1.5
+
+
+def test_a_stroke_is_one_change_and_undo_takes_the_last() -> None:
+    given = load("failover")
+    asked = Inquiry("failover")
+    for value in ("2", "3", "4"):
+        asked = after(asked, "load", value, "stroke")
+    asked = after(asked, "replicas per-page", "6")
+    assert len(asked.changes) == 2
+    assert asked.scenario().plan.replicas("per-page") == 6
+    assert asked.scenario().workload.arrivals["clicks"].mean_rate_per_s == 8000
+    assert asked.dropped(-1).scenario().plan == given.plan
+    assert asked.dropped(0).scenario().workload == given.workload
+    assert asked.dropped(-1).dropped(-1).scenario() == given
+
+
+def test_every_control_of_the_library_takes_the_value_that_it_has() -> None:
+    from scenarios.files import registry
+
+    for name in registry.names():
+        given = load(name)
+        first = {control.group: control for control in reversed(controls(given, given).values())}
+        for control in first.values():
+            value = str(control.value)
+            if control.value != "none":
+                again = after(Inquiry(name), control.name, value)
+                assert again.scenario().workload.arrivals.keys() == given.workload.arrivals.keys()
+                assert controls(given, again.scenario())[control.name].value == pytest.approx(control.value)
+
+
+def test_events_and_moves_are_the_command_lines() -> None:
+    given = load("failover")
+    event = happening(given, "failure", {"host": "worker-1", "at_s": "1min", "recover_after_s": "", "lost": ""})
+    assert event == Alteration(EVENT, "kind: failure, at_s: 1min, host: worker-1")
+    assert with_all_events(given, [event.text]).events[-1].at_s == 60
+    grown = happening(given, "scale", {"operator": "per-page", "replicas": "6", "at_s": "100"})
+    assert with_all_events(given, [grown.text]).events[-1].at_s == 100
+    move = moved(given, ["per-page"], "worker-2", "worker-3")
+    assert move.flag == SET
+    assert Inquiry("failover").changed(move).scenario().plan.placement["per-page"].count("worker-3") == 2
+    with pytest.raises(BadInput, match="there already"):
+        moved(given, ["per-page"], "worker-1", "worker-1")
+
+
+def test_a_workspace_that_does_not_hold_changes_is_said_so(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, {JOB: JOB})
+    shelf.put(JOB, Inquiry(JOB).changed(Alteration(SET, "run.seed=3")))
+    (file,) = tmp_path.glob("*.json")
+    assert Shelf(tmp_path, {JOB: JOB}).get(JOB).changes == (Alteration(SET, "run.seed=3"),)
+    file.write_text("{")
+    with pytest.raises(BadInput, match="remove it"):
+        Shelf(tmp_path, {JOB: JOB}).get(JOB)
+
+
+def test_workers_drop_what_nobody_wants_and_go_on() -> None:
+    """A minute of sleep is begun, then something else is wanted; a crash is said, and a new process goes on."""
+
+    async def play() -> None:
+        told = asyncio.Event()
+        workers = Workers(1, told.set)
+        try:
+            slow, quick, crash = (
+                RunTask("slow", "outcome", 0, time.sleep, (60,)),
+                RunTask("quick", "outcome", 0, abs, (-3,)),
+                RunTask("crash", "outcome", 0, os._exit, (1,)),
+            )
+            workers.want("page", [slow])
+            await asyncio.sleep(0.1)
+            workers.want("page", [quick, crash])
+            ends_s = time.monotonic() + 50
+            while workers.made(quick) is None or workers.made(crash) is None:
+                assert time.monotonic() < ends_s
+                await asyncio.wait_for(told.wait(), 50)
+                told.clear()
+            made, crashed = workers.made(quick), workers.made(crash)
+            assert made is not None and made.result == 3 and workers.made(slow) is None
+            assert crashed is not None and "died" in crashed.refused
+        finally:
+            workers.close()
+
+    asyncio.run(play())
+
+
+def test_a_first_answer_does_not_wait_for_a_long_comparison() -> None:
+    """A minute of sleep that is wanted, but is no first answer, makes room; it is begun again afterwards."""
+
+    async def play() -> None:
+        told = asyncio.Event()
+        workers = Workers(1, told.set)
+        try:
+            slow, first = (RunTask("slow", "outcome", 1, time.sleep, (60,)), RunTask("first", "run", 0, abs, (-3,)))
+            workers.want("one page", [slow])
+            await asyncio.sleep(0.1)
+            workers.want("another", [first])
+            while workers.made(first) is None:
+                await asyncio.wait_for(told.wait(), 50)
+                told.clear()
+            assert workers.made(slow) is None
+        finally:
+            workers.close()
+
+    asyncio.run(play())
