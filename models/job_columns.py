@@ -28,7 +28,7 @@ Columns = Mapping[str, np.ndarray]
 WORDS = ("function", "literal_type", "value_type", "group_by", "key_type")
 """Fields of operators' specs that hold a word."""
 HARDWARE = {
-    "cpu": "cpu_percent",
+    "cpu": "left_percent",
     "ram": "ram_mb",
     "network_bandwidth": "bandwidth_mbps",
     "network_latency": "latency_ms",
@@ -78,7 +78,7 @@ class JobColumns:
         bytes_N = np.zeros(len(host_N))
         for u, v in self.streams:
             bytes_N += self.operators["bytes_out"][u] * share_NxO[:, u] * (1 - share_NxO[:, v])
-        cores_N = np.array([host.cpu_percent / 100 for host in hosts])[host_N]
+        cores_N = np.array([host.left_percent / 100 for host in hosts])[host_N]
         bandwidth_N = np.array([host.bandwidth_mbps * 1e6 / 8 for host in hosts])[host_N]
         ram_N = np.array([host.ram_mb for host in hosts])[host_N]
         loads = (

@@ -91,4 +91,4 @@ def _stay_or_climb(hosts: list[Host], producer: Host, above: set[str], used: Cou
 
 
 def _slots(host: Host) -> int:
-    return max(1, int(host.cpu_percent // 100))
+    return max(1, int(host.left_percent // 100))

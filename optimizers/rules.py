@@ -41,7 +41,7 @@ class BinRange(NamedTuple):
 
 def capability(host: Host) -> float:
     """Score of a host in [0, 1]; machines beyond the range of Table II count as its ends."""
-    return (_place(host.cpu_percent, *CPU_PERCENT) + _place(host.ram_mb, *RAM_MB)) / 2
+    return (_place(host.left_percent, *CPU_PERCENT) + _place(host.ram_mb, *RAM_MB)) / 2
 
 
 def _place(value: float, low: float, high: float) -> float:

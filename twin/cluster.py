@@ -81,6 +81,24 @@ class Host(Spec):
         float | None,
         Field(gt=0, le=10**9, description="in any currency; absent: hosts are counted where prices matter"),
     ] = None
+    others_percent: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=10**6,
+            exclude_if=lambda value: value == 0.0,
+            description="of cpu_percent, what other processes use",
+        ),
+    ] = 0.0
+    core_percent: Annotated[
+        float,
+        Field(
+            ge=1e-6,
+            le=10**6,
+            exclude_if=lambda value: value == 100.0,
+            description="what one core is worth, by its clock: all that a subtask can use; not beside clock_ghz",
+        ),
+    ] = 100.0
     sockets: Annotated[tuple[Socket, ...], Field(description="absent: one socket")] = ()
     numa: Annotated[Numa | None, Field(description="absent: sockets are equally near")] = None
 
@@ -92,7 +110,19 @@ class Host(Spec):
         clocked = [socket.clock_ghz is not None for socket in self.sockets]
         if any(clocked) and not all(clocked):
             raise ValueError(f"host {self.name!r}: give clock_ghz for all sockets or for none")
+        if any(clocked) and self.core_percent != 100.0:
+            raise ValueError(f"host {self.name!r}: its sockets have clock_ghz, which says core_percent; leave one out")
+        if self.others_percent >= self.cpu_percent:
+            raise ValueError(
+                f"host {self.name!r}: others_percent {self.others_percent:g} leaves nothing of cpu_percent "
+                f"{self.cpu_percent:g}; give less"
+            )
         return self
+
+    @property
+    def left_percent(self) -> float:
+        """Of `cpu_percent`, what others leave to the job."""
+        return self.cpu_percent - self.others_percent
 
     @property
     def socket_count(self) -> int:
@@ -100,21 +130,24 @@ class Host(Spec):
         return max(1, len(self.sockets))
 
     def socket_capacity(self, socket: int) -> float:
-        """Reference cores of one socket."""
-        if not self.sockets:
-            return self.cpu_percent / 100
-        weights = [each.cores * (each.clock_ghz or 1.0) for each in self.sockets]
-        return self.cpu_percent / 100 * weights[socket] / sum(weights)
+        """Reference cores of one socket that others leave to the job; others use all sockets alike."""
+        return self._spread(self.left_percent / 100, socket)
 
     def core_speed(self, socket: int) -> float:
         """Reference cores that one core of a socket is worth, which is all that a task can use at a time.
 
-        With clocks given, `cpu_percent` is spread over cores x clock. Without, a task can use one reference core,
-        however many cores the socket says it has.
+        With clocks given, `cpu_percent` is spread over cores x clock. Without, `core_percent` says it, however many
+        cores the socket says it has.
         """
         if not self.sockets or self.sockets[socket].clock_ghz is None:
-            return 1.0
-        return self.socket_capacity(socket) / self.sockets[socket].cores
+            return self.core_percent / 100
+        return self._spread(self.cpu_percent / 100, socket) / self.sockets[socket].cores
+
+    def _spread(self, cores: float, socket: int) -> float:
+        if not self.sockets:
+            return cores
+        weights = [each.cores * (each.clock_ghz or 1.0) for each in self.sockets]
+        return cores * weights[socket] / sum(weights)
 
     def socket_latency_s(self, producer: int, consumer: int) -> float:
         """Seconds per remote cache line between two sockets; 0 on the same one."""

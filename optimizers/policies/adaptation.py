@@ -147,13 +147,13 @@ class Adapting(Rounds):
     def _spare(self, capacity: float, here: GroupMap) -> list[str]:
         """Hosts that are not used and may carry all of these operators, the strongest first, up to that capacity."""
         found, left = list[str](), capacity
-        hosts = sorted(self.deployment.cluster.hosts, key=lambda host: (-host.cpu_percent, host.name))
+        hosts = sorted(self.deployment.cluster.hosts, key=lambda host: (-host.left_percent, host.name))
         for host in hosts:
             if left > 1e-9 and host.name not in here.hosts and not self._used(host.name, here):
                 probes = (Move(operator=name, key_groups=(0,), to=host.name) for name in self.operators)
                 if all(can_move(probe, self.deployment, here.periods[-1].placement) for probe in probes):
                     found.append(host.name)
-                    left -= min(host.cpu_percent / 100.0, float(len(self.operators)))
+                    left -= min(host.left_percent / 100.0, float(len(self.operators)))
         return found
 
     def _used(self, host: str, here: GroupMap) -> bool:

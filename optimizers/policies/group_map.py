@@ -144,7 +144,7 @@ class GroupMap:
         return np.array([self._core_count(host) for host in self.hosts])
 
     def _core_count(self, host: str) -> float:
-        return self.deployment.cluster.host(host).cpu_percent / 100.0
+        return self.deployment.cluster.host(host).left_percent / 100.0
 
     def _replicas_h(self) -> np.ndarray:
         count = Counter(self.replicas.values())

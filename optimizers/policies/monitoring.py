@@ -96,7 +96,7 @@ class Monitoring:
     def __init__(self, deployment: Deployment, spec: MonitoringSpec = DEFAULT) -> None:
         self.deployment = deployment
         self.spec = spec
-        self.cores = {host.name: host.cpu_percent / 100 for host in deployment.cluster.hosts}
+        self.cores = {host.name: host.left_percent / 100 for host in deployment.cluster.hosts}
         self._seen: deque[PeriodStatistics] = deque(maxlen=spec.most_periods)
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:

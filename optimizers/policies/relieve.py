@@ -60,7 +60,7 @@ class Relieve:
         self._account.add(statistics)
         if last is None or not continues(last, statistics):
             return None
-        cores = {host.name: host.cpu_percent / 100 for host in self.deployment.cluster.hosts}
+        cores = {host.name: host.left_percent / 100 for host in self.deployment.cluster.hosts}
         shares = {name: float(row["cpuUtilisation"]) for name, row in statistics.hosts.items()}
         before = {name: float(row["cpuUtilisation"]) for name, row in last.hosts.items()}
         hot = [name for name, share in shares.items() if min(share, before.get(name, 0.0)) >= self.spec.hot]

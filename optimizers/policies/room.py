@@ -87,7 +87,7 @@ class Room:
     def __init__(self, deployment: Deployment, statistics: PeriodStatistics) -> None:
         used: Mapping[str, Mapping[str, Any]] = statistics.hosts
         self.deployment = deployment
-        self.cores = {host.name: host.cpu_percent / 100 for host in deployment.cluster.hosts}
+        self.cores = {host.name: host.left_percent / 100 for host in deployment.cluster.hosts}
         self.idle = {
             name: cores * (1 - used[name]["cpuUtilisation"] if name in used else 1.0)
             for name, cores in self.cores.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -65,12 +66,12 @@ def under(
 
 def own_cores(scenario: Scenario) -> Scenario:
     """The scenario on hosts with a core for each replica, at least."""
-    replicas = {host.name: 0 for host in scenario.cluster.hosts}
-    for operator in scenario.query.operators:
-        for place in scenario.plan.locations(operator.name):
-            replicas[place.host] += 1
+    operators = scenario.query.operators
+    replicas = Counter(place.host for each in operators for place in scenario.plan.locations(each.name))
     hosts = tuple(
-        host.model_copy(update={"cpu_percent": max(host.cpu_percent, 100.0 * replicas[host.name])})
+        host.model_copy(
+            update={"cpu_percent": max(host.cpu_percent, host.others_percent + 100.0 * replicas[host.name])}
+        )
         for host in scenario.cluster.hosts
     )
     return scenario.model_copy(update={"cluster": scenario.cluster.model_copy(update={"hosts": hosts})})

@@ -108,7 +108,7 @@ def rows_of(
         for host in point.scenario.cluster.hosts:
             if host.name in point.cpu and host.name in work.share_o:
                 share_o = work.share_o[host.name]
-                cores = max(point.cpu[host.name], 0.0) * (host.cpu_percent / 100) ** exponent
+                cores = max(point.cpu[host.name], 0.0) * (host.left_percent / 100) ** exponent
                 rows.append((cores, share_o @ base_o, share_o @ need_ok, 1.0, f"{point.name}: cpu of host {host.name}"))
         for task in work.tasks:
             read = next((o for o in task if work.names[o] in point.busy), None)

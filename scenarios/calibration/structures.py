@@ -86,7 +86,7 @@ def candidates(points: Sequence[Point], by: By | None) -> list[Structure]:
     if by == "operator" and not one_job:
         raise BadInput("--by operator is for points of one job, and these are of several; use --by kind or function")
     found: list[By] = [by] if by else ["operator", "kind"] if one_job and busy else ["kind", "function"]
-    sizes = {host.cpu_percent for point in points for host in point.scenario.cluster.hosts if host.name in point.cpu}
+    sizes = {host.left_percent for point in points for host in point.scenario.cluster.hosts if host.name in point.cpu}
     structures = [Structure(each) for each in found]
     if hosts and max(sizes) > 1.5 * min(sizes):
         structures += [replace(each, exponent=None) for each in structures]
@@ -203,7 +203,7 @@ def with_power(scenario: Scenario, exponent: float) -> Scenario:
         return scenario
     cluster = scenario.cluster
     hosts = tuple(
-        host.model_copy(update={"cpu_percent": 100.0 * (host.cpu_percent / 100.0) ** exponent})
+        host.model_copy(update={"cpu_percent": host.others_percent + 100.0 * (host.left_percent / 100.0) ** exponent})
         for host in cluster.hosts
     )
     return scenario.model_copy(update={"cluster": cluster.model_copy(update={"hosts": hosts})})

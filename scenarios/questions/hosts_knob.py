@@ -43,7 +43,7 @@ class HostsKnob:
 
 def strongest(cluster: Cluster, count: int) -> list[str]:
     """Names, in the order of the file."""
-    ranked = sorted(range(len(cluster.hosts)), key=lambda index: (-cluster.hosts[index].cpu_percent, index))
+    ranked = sorted(range(len(cluster.hosts)), key=lambda index: (-cluster.hosts[index].left_percent, index))
     return [cluster.hosts[index].name for index in sorted(ranked[:count])]
 
 

@@ -83,9 +83,18 @@ def binding(listed: Sequence[Resource], scenario: Scenario) -> str:
     hosts = {resource.name for resource in full if resource.kind == "CPU"}
     operators = [resource for resource in full if resource.kind == "operator"]
     words = [f"operator {busy.name} on {_hosts(busy.name, scenario)} ({_words(busy, scenario)})" for busy in operators]
-    words += [f"{other.kind} of {other.name} ({other.used:.0%})" for other in full if other.kind != "operator"]
+    used = {other: f"{other.used:.0%}{others_words(other, scenario)}" for other in full if other.kind != "operator"}
+    words += [f"{other.kind} of {other.name} ({words})" for other, words in used.items()]
     alone = bool(operators) and not hosts and len(full) == len(operators) and not any(busy.uneven for busy in operators)
     return " and ".join(words) + ("; its hosts have cores to spare for more replicas" if alone else "")
+
+
+def others_words(resource: Resource, scenario: Deployment) -> str:
+    """That other processes use a part of a CPU, if they do: what is in use is in use of the rest."""
+    if resource.kind != "CPU" or not (host := scenario.cluster.host(resource.name)).others_percent:
+        return ""
+    cores, others = host.cpu_percent / 100, host.others_percent / 100
+    return f" of the {cores - others:g} of {cores:g} cores that others leave"
 
 
 def busy_words(operator: Resource) -> str:

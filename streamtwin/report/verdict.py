@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import measures
-from scenarios.questions.resources import FULL, NO_SPARE, Resource, busy_words, resources
+from scenarios.questions.resources import FULL, NO_SPARE, Resource, busy_words, others_words, resources
 from streamtwin.tables.checkpoint_table import apart
 from streamtwin.tables.tables import number, seconds
 from twin.deployment import Deployment
@@ -88,7 +88,8 @@ def _full(job: Deployment, found: Sequence[Resource]) -> Iterator[str]:
     for each in full:
         if each.kind == "CPU":
             there = [operator.name for operator in job.query.topological if each.name in on[operator.name]]
-            yield f"the CPU of {each.name} ({each.used:.0%} in use), which {some(there)} use{'s' * (len(there) == 1)}"
+            used = f"{each.used:.0%} in use{others_words(each, job)}"
+            yield f"the CPU of {each.name} ({used}), which {some(there)} use{'s' * (len(there) == 1)}"
         elif each.kind != "operator":
             yield f"the {each.kind} of {each.name} ({each.used:.0%} in use)"
         elif not on[each.name] & hosts:

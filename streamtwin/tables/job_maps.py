@@ -101,7 +101,7 @@ def _lane(seen: _Seen, name: str, hosts: Sequence[str]) -> Lane:
     if len(hosts) > 1:
         return Lane(name, "" if used is None else f"the fullest has {used:.0%} of its CPU in use", used)
     host = seen.job.cluster.host(hosts[0])
-    cores = f"{host.cpu_percent / 100:g} core{'s' * (host.cpu_percent != 100)}"
+    cores = f"{host.left_percent / 100:g} core{'s' * (host.left_percent != 100)}"
     return Lane(name, ", ".join(filter(None, (host.tier, cores, "" if used is None else f"CPU {used:.0%}"))), used)
 
 

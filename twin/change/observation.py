@@ -67,7 +67,7 @@ class Observer:
         """CPU percent of key groups for tuples that leave the host, by operator at an end of an aligned stream. [G]"""
         wiring, percent = self.wiring, dict[str, np.ndarray]()
         number = {name: index for index, name in enumerate(wiring.hosts)}
-        capacity_h = np.array([host.cpu_percent / 100.0 for host in wiring.hosts.values()])
+        capacity_h = np.array([host.left_percent / 100.0 for host in wiring.hosts.values()])
         for ends in [ends for ends, made in wiring.world.streams.items() if made.aligned is not None]:
             host = {name: np.array([number[place] for place in self._hosts_g(name)]) for name in ends}
             size = wiring.engine.output_bytes(wiring.query, ends[0])

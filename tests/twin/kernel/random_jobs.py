@@ -204,6 +204,9 @@ def _host(random: Random, name: str) -> Parts:
         parts["numa"] = {"latency_ns": [[0, 5000], [9000, 0]]}
         if random.random() < 0.3:
             parts["numa"]["bandwidth_gbps"] = [[0, 0.001], [0.01, 0]]
+    if random.random() < 0.25:
+        parts["others_percent"] = parts["cpu_percent"] * random.choice([0.1, 0.25, 0.85])
+        parts["core_percent"] = random.choice([50, 100, 140])
     return parts
 
 
