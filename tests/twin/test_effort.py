@@ -13,7 +13,7 @@ from tests.twin.worlds import HOST, chain, deployment, sink
 from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.guards.effort import BARRIER, ENDING, KERNEL_S, PANE, SESSION, estimate, require_feasible
+from twin.guards.effort import BARRIER, ENDING, ENGINE_S, KERNEL_S, PANE, SESSION, estimate, require_feasible
 from twin.guards.limits import MOST_BYTES, MOST_S
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -63,6 +63,16 @@ def test_checkpoints_cost_a_barrier_at_each_replica_and_leave_the_rest_to_the_ke
     (barriers,) = set(told.loads) - set(without.loads)
     assert barriers.services == BARRIER * 6 * SHORT.horizon_s and "barriers" in barriers.cause
     assert any(each.each_s == KERNEL_S for each in told.loads)
+
+
+def test_keys_that_the_engine_deals_cost_what_they_do_in_the_engine() -> None:
+    """The kernel asks the engine about each aligned key."""
+    scenario = load("airline-delays").with_run(horizon_s=60, warmup_s=0)
+    aligned = [each for each in estimate(scenario).loads if "aligned" in each.cause]
+    assert len(aligned) == sum(stream.alignment is not None for stream in scenario.query.streams) > 0
+    dealt = sum(row["numRecordsIn"] for row in simulate(scenario).operator_rows if row["operator"] == "by-plane")
+    assert sum(each.services for each in aligned) == pytest.approx(dealt, rel=0.1)
+    assert all(each.each_s == ENGINE_S for each in aligned)
 
 
 def test_a_chain_sends_nothing_within_and_costs_less() -> None:

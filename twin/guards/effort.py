@@ -188,6 +188,10 @@ def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Service
         if name in sends:
             why = f"the {sent:.1e} tuples that {name!r} sends"
             yield ServiceLoad(SENT * sent, why, "lower rates, selectivities or run.horizon_s", each_s)
+        for edge in job.outputs(name):
+            if native(job) and edge.stream.alignment is not None:  # the kernel asks the engine about each of their keys
+                why = f"the {sent:.1e} tuples to {edge.stream.consumer!r} whose keys are aligned"
+                yield ServiceLoad(sent, why, "lower rates or run.horizon_s, or leave the alignment out")
 
 
 # state ---------------------------------------------------------------------------------------------------------------
