@@ -19,7 +19,7 @@ from benchmarks.simulator_speed import limit
 from benchmarks.table import print_table
 from scenarios.files import registry
 from tests.streamtwin.browsing import Browser, Tab
-from tests.streamtwin.test_serve import Served
+from tests.streamtwin.serving import Served
 
 PAINT_S, ANSWER_S = 1.5, 1.0
 MOST_S = 60.0

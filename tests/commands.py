@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,11 @@ from streamtwin.cli import app as cli
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDE = {"COLUMNS": "100"}
+
+
+def hears_ctrl_c() -> None:
+    """For a process that may be interrupted: what a shell starts in the background ignores Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import pytest
 from scenarios.executing.processes import Processes
 from scenarios.files import scenario_file
 from streamtwin.cli.interruption import Interrupted, ended_as_interrupted, hearing, in_words, kept
+from tests.commands import hears_ctrl_c
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAINING = """
@@ -85,11 +86,6 @@ def test_an_interrupted_training_ends_with_130_and_one_line_at_once(tmp_path: Pa
     assert not list(tmp_path.iterdir())
 
 
-def _hears_ctrl_c() -> None:
-    """What a shell starts in the background ignores it."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 def test_an_interrupted_search_writes_and_tells_the_best_plan_so_far(tmp_path: Path) -> None:
     """Every plan is simulated, for minutes; Ctrl-C comes after the first of them."""
     out = tmp_path / "best.yaml"
@@ -97,7 +93,7 @@ def test_an_interrupted_search_writes_and_tells_the_best_plan_so_far(tmp_path: P
     program = subprocess.Popen(
         [sys.executable, "-m", "streamtwin.cli.app", *search, "--json", "--out", str(out)],
         env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=_hears_ctrl_c,
+        preexec_fn=hears_ctrl_c,
     )  # fmt: skip
     assert program.stderr is not None
     while "plans estimated; best" not in (line := program.stderr.readline()):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.streamtwin.browsing import Browser, Tab
-from tests.streamtwin.test_serve import Served
+from tests.streamtwin.serving import Served
 
 DONE = "document.body?.dataset.done === 'true' && document.getElementById('state')?.textContent === 'up to date'"
 SEE = "document.querySelector('#answer .verdict').innerText"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from scenarios.files import registry
 from scenarios.files.scenario_file import load
 from tests.twin.event_jobs import compute, consolidate, source
 from tests.twin.event_jobs import job as event_job
@@ -13,10 +14,14 @@ from tests.twin.worlds import HOST, chain, deployment, sink
 from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.guards.effort import BARRIER, ENDING, ENGINE_S, KERNEL_S, PANE, SESSION, estimate, require_feasible
+from twin.guards.effort import BARRIER, ENDING, ENGINE_S, KERNEL_S, PANE, SESSION, estimate, native, require_feasible
 from twin.guards.limits import MOST_BYTES, MOST_S
+from twin.job import compile
+from twin.kernel.traits import strange
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
+from twin.wiring.build import build
+from twin.wiring.wiring import Wiring
 
 SHORT = RunSettings(horizon_s=8, warmup_s=2, period_s=2)
 
@@ -63,6 +68,14 @@ def test_checkpoints_cost_a_barrier_at_each_replica_and_leave_the_rest_to_the_ke
     (barriers,) = set(told.loads) - set(without.loads)
     assert barriers.services == BARRIER * 6 * SHORT.horizon_s and "barriers" in barriers.cause
     assert any(each.each_s == KERNEL_S for each in told.loads)
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_whether_the_kernel_runs_a_job_is_what_the_kernel_says(name: str) -> None:
+    scenario = load(name)
+    job = compile(scenario)
+    world = build(Wiring(job, scenario.run, False, scenario.checkpoints))
+    assert native(job, scenario) == (strange(world) is None)
 
 
 def test_keys_that_the_engine_deals_cost_what_they_do_in_the_engine() -> None:

@@ -55,10 +55,11 @@ PHASES_READ = 20_000
 """Most phases of an arrival law that are read; the rest of the run counts as more of the same."""
 
 
-def native(job: Job) -> bool:
-    """Whether the kernel runs a job, and not the engine: it does not know event time. It leaves barriers to the engine,
-    and goes on after them."""
-    return not any(operator.needs_event_time for operator in job.query.operators)
+def native(job: Job, scenario: Scenario) -> bool:
+    """Whether the kernel runs a job, and not the engine: it knows neither event time nor sinks that commit. It leaves
+    barriers to the engine, and goes on after them."""
+    commits = scenario.checkpoints is not None and scenario.checkpoints.sinks == "exactly-once"
+    return not (commits or any(operator.needs_event_time for operator in job.query.operators))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,8 @@ def _estimate(scenario: Scenario, job: Job, answer: RateAnswer) -> Effort:
 def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[ServiceLoad]:
     """The tuples that each operator takes in, reads in windows, and sends from them."""
     horizon_s, nominal = scenario.run.horizon_s, job.apart.rates
-    each_s = KERNEL_S if native(job) else ENGINE_S
+    in_kernel = native(job, scenario)
+    each_s = KERNEL_S if in_kernel else ENGINE_S
     within = {each.name for component in job.components for each in component.operators[1:]}
     sends = {component.operators[-1].name for component in job.components}
     usually = sum(law.mean_rate_per_s for law in scenario.workload.arrivals.values()) * horizon_s
@@ -189,7 +191,7 @@ def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Service
             why = f"the {sent:.1e} tuples that {name!r} sends"
             yield ServiceLoad(SENT * sent, why, "lower rates, selectivities or run.horizon_s", each_s)
         for edge in job.outputs(name):
-            if native(job) and edge.stream.alignment is not None:  # the kernel asks the engine about each of their keys
+            if in_kernel and edge.stream.alignment is not None:  # the kernel asks the engine about each of their keys
                 why = f"the {sent:.1e} tuples to {edge.stream.consumer!r} whose keys are aligned"
                 yield ServiceLoad(sent, why, "lower rates or run.horizon_s, or leave the alignment out")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.files import scenario_file
-from tests.commands import ROOT, refused, twin
+from tests.commands import ROOT, hears_ctrl_c, refused, twin
 from tests.scenarios.questions.jobs import shop
 
 RATE = "workload.arrivals.clicks.rate_per_s"
@@ -71,18 +71,13 @@ def undisturbed(tmp_path_factory) -> Path:
     return folder / "a"
 
 
-def hear_ctrl_c() -> None:
-    """What was started in the background ignores Ctrl-C, and so would its children."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_interrupted_it_goes_on_and_says_the_same(job, tmp_path, how, undisturbed):
     words = ["whatif", str(job), *INTERRUPTED, "--out", str(tmp_path / "a")]
     command = [sys.executable, "-m", "streamtwin.cli.app", *words, "--workers", "1"]
     first = subprocess.Popen(
-        command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c
+        command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=hears_ctrl_c
     )
     kept = tmp_path / "a" / "runs.jsonl"
     deadline_s = time.monotonic() + 60
