@@ -53,14 +53,9 @@ def table_ii(runs: int) -> None:
     sources = np.array([len(job.query.sources) for job in jobs])
     pressed = np.array([run.metrics.backpressured for run in done])
     masks = {**{name: sources == number for number, name in KINDS.items()}, "all": sources > 0}
+    middle = (0.5, 0.95, 1.0)
     rows = [
-        (
-            name,
-            int(mask.sum()),
-            seconds[mask].mean(),
-            *np.quantile(seconds[mask], [0.5, 0.95, 1.0]),
-            pressed[mask].mean(),
-        )
+        (name, mask.sum(), seconds[mask].mean(), *np.quantile(seconds[mask], middle), pressed[mask].mean())
         for name, mask in masks.items()
         if mask.any()
     ]
@@ -90,6 +85,14 @@ def line_of_maps(maps: int, rate_per_s: float, cores: float = 64.0, load: float 
     middle = [{"kind": "map", "name": f"m{k}", "service_time_s": load / rate_per_s} for k in range(maps)]
     host = {**HOST, "cpu_percent": 100 * cores}
     return chain(middle, rate_per_s, hosts=[host])
+
+
+def line_of_replicas(replicas: int, rate_per_s: float) -> Deployment:
+    """source -> map -> map -> sink; each replica of the maps on a host of its own, at a load of .3."""
+    hosts = [{**HOST, "name": f"h{number}"} for number in range(replicas)]
+    middle = [{"kind": "map", "name": name, "service_time_s": 0.3 * replicas / rate_per_s} for name in ("m0", "m1")]
+    spread = [host["name"] for host in hosts]
+    return chain(middle, rate_per_s, hosts=[HOST, *hosts], placement={"m0": spread, "m1": spread})
 
 
 def said() -> None:
@@ -127,6 +130,8 @@ def main() -> None:
     grown = growth("maps that ask for 22 of a host's 16 cores", crowds, crowded, [brief] * len(crowds))
     limit("a service among 200 tasks over one among 24", grown[-1][2] / grown[0][2], CROWDED)
     limit("CPU s of 98 maps", grown[2][1], CROWD_S)
+    replicas = (1, 8, 64)
+    growth("replicas", replicas, [line_of_replicas(n, rate) for n in replicas], [usual] * len(replicas))
     horizons = (30.0, 120.0, 480.0)
     growth("horizon", horizons, [line_of_maps(3, rate)] * 3, [RunSettings(horizon_s=each) for each in horizons])
     rates = (1e3, 1e4, 1e5)

@@ -43,8 +43,9 @@ ENDING, PANE = 2.0, 0.9
 """... for a replica to end a window over event time, and to put it together from each of its panes."""
 SESSION, KEPT = 0.3, 0.05
 """... for a session, or a record in a window, that is there at the end: the kernel hands it over."""
-ROW, REPLICA, OPERATOR = 7.0, 65.0, 150.0
-"""... to write one row of statistics, to make a replica, and to compile, meter and report an operator."""
+ROW, REPLICA, OPERATOR, CHANNEL = 7.0, 65.0, 150.0, 6.0
+"""... to write one row of statistics, to make a replica, to compile, meter and report an operator, and to make a
+channel between two replicas, which is done when it is first used."""
 BARRIER = 30.0
 """... for a replica to take part in a checkpoint."""
 CHAINED = 0.5
@@ -191,6 +192,9 @@ def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Service
             why = f"the {sent:.1e} tuples that {name!r} sends"
             yield ServiceLoad(SENT * sent, why, "lower rates, selectivities or run.horizon_s", each_s)
         for edge in job.outputs(name):
+            producers, consumers = (job.deployment.plan.replicas(end) for end in edge.ends)
+            used = min(sent, producers * (1 if edge.how.paired else consumers))
+            yield ServiceLoad(used * CHANNEL, f"the {used:,.0f} channels to replicas of {edge.ends[1]!r}", "use fewer")
             if in_kernel and edge.stream.alignment is not None:  # the kernel asks the engine about each of their keys
                 why = f"the {sent:.1e} tuples to {edge.stream.consumer!r} whose keys are aligned"
                 yield ServiceLoad(sent, why, "lower rates or run.horizon_s, or leave the alignment out")

@@ -9,7 +9,7 @@ from twin.kernel.backpressure import retry
 from twin.kernel.calendar import cancel, pop, schedule
 from twin.kernel.calling import answer, through_gate
 from twin.kernel.channels import flush, refill_port
-from twin.kernel.items import count_came, first_lane, take
+from twin.kernel.items import count_came, first_lane, take_first
 from twin.kernel.layout import (
     ANSWERS,
     LANES,
@@ -103,7 +103,7 @@ def next_record(s: Any, task: Any) -> int:
     if head.at_s > s.now or (head.at_s == s.now and head.order > s.event_sequence):
         schedule(s, task.slot, head.at_s, head.order)
         return 0
-    return take(lane)
+    return take_first(task, lane)
 
 
 def _work_on(state: int, here: int) -> int:

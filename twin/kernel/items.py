@@ -1,8 +1,8 @@
 """Records on their way: items from a free list, and the lanes in which they wait.
 
 A lane holds what is on its way to a task, or waits there, from one card or from the task's own host. It is ordered by
-(arrival, sequence number), and so are the lanes among each other: the wire is the queue, and what arrives while its
-task works needs no event.
+(arrival, sequence number), and so are the first items of a task's lanes, in a heap: the wire is the queue, and what
+arrives while its task works needs no event.
 Results end in sinks (twin.engine.logics.sink).
 """
 
@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from twin.kernel.layout import ITEMS, item_at, lane_at, sink_at
+from twin.kernel.calendar import pop, push, put_at
+from twin.kernel.layout import ITEMS, JOB_BYTES, item_at, job_at, sink_at, task_at
 from twin.kernel.native import call, compiled, whole_at
 
 
@@ -64,6 +65,10 @@ def put(lane: Any, here: int) -> bool:
     lane.total += 1
     if lane.head == 0:
         lane.head = lane.tail = lane.coming = here
+        if lane.task != 0:
+            task = task_at(lane.task)
+            push(task.heads, task.coming, item.at_s, item.order, lane.here)
+            task.coming += 1
         return True
     last = item_at(lane.tail)
     if last.at_s < item.at_s or (last.at_s == item.at_s and last.order <= item.order):
@@ -80,6 +85,11 @@ def put(lane: Any, here: int) -> bool:
         lane.coming = here
     if before == 0:
         lane.head = here
+        if lane.task != 0:
+            task, place = task_at(lane.task), 0
+            while job_at(task.heads + JOB_BYTES * place).task != lane.here:
+                place += 1
+            push(task.heads, place, item.at_s, item.order, lane.here)
         return True
     item_at(before).next = here
     return False
@@ -94,17 +104,21 @@ def earlier(at_s: float, order: int, item: Any) -> bool:
 @compiled
 def first_lane(task: Any) -> int:
     """The lane whose first item comes, or came, first to a task; 0 if nothing comes."""
-    found = 0
-    at_s, order = 0.0, 0
-    here = task.lane
-    while here != 0:
-        lane = lane_at(here)
-        if lane.head != 0:
-            item = item_at(lane.head)
-            if found == 0 or item.at_s < at_s or (item.at_s == at_s and item.order < order):
-                found, at_s, order = here, item.at_s, item.order
-        here = lane.next
-    return found
+    return job_at(task.heads).task if task.coming > 0 else 0
+
+
+@compiled
+def take_first(task: Any, lane: Any) -> int:
+    """Removes the first item that comes to a task, from the lane that it is in."""
+    here = take(lane)
+    if lane.head == 0:
+        pop(task.heads, task.coming)
+        task.coming -= 1
+    else:  # its next item stands behind the others, and takes its place
+        item = item_at(lane.head)
+        put_at(task.heads, task.coming, item.at_s, item.order, lane.here)
+        pop(task.heads, task.coming + 1)
+    return here
 
 
 @compiled

@@ -22,8 +22,8 @@ STATE = structure(
 ITEM = structure("next key path sender order step", "born_s taken_s left_s at_s")
 TASK = structure(
     "here slot busy blocked halted queued tuples_in tuples_out current evaluating shared processor stream "
-    "port ports lane broker logic steps chain_end stack planned last_planned entered last_entered errands errands_room "
-    "errands_first errands_count order pool listed next_idle",
+    "port ports lane lanes heads coming broker logic steps chain_end stack planned last_planned entered last_entered "
+    "errands errands_room errands_first errands_count order pool listed next_idle",
     "service_s send_s busy_s blocked_s blocked_since_s free_s in_service_work_s start_s end_s time_s since_s",
 )
 LOGIC = structure(

@@ -13,13 +13,14 @@ from twin.engine.calendar import Alarm
 from twin.engine.logics.calls import CallLogic
 from twin.engine.partitioners.partitioner import SharedQueue
 from twin.engine.record import Record
+from twin.engine.station.task import Task
 from twin.engine.streams.network import Nic
 from twin.engine.streams.route import Leg
 from twin.kernel import layout as k
 from twin.kernel.arena import view
 from twin.kernel.handover.channels import lane
 from twin.kernel.handover.logics import lower_answer
-from twin.kernel.handover.records import arrived, link, lower_items
+from twin.kernel.handover.records import arrived, chain, link, lower_items
 
 if TYPE_CHECKING:
     from twin.kernel.lower import Lowered
@@ -57,9 +58,8 @@ def lower_calendar(low: Lowered) -> None:
     heapify(env._queue)
     for here, items in flying.items():
         _launch(low, view(k.LANE, here), items)
-    for row in low.task_rows:
-        if not row["busy"] and not row["blocked"] and not row["halted"] and not row["broker"]:
-            _expect(low, row)
+    for task, row in zip(low.tasks, low.task_rows, strict=True):
+        _line_up(low, task, row)
     _tree(low, 1 << max(1, (len(low.slots) + later - 1).bit_length()))
 
 
@@ -81,16 +81,18 @@ def _launch(low: Lowered, row: Any, items: Sequence[tuple[float, int, int]]) -> 
         low.times[row["slot"]], low.orders[row["slot"]] = items[0][:2]
 
 
-def _expect(low: Lowered, row: Any) -> None:
-    """An idle task will begin with what arrives first."""
-    first, here = (math.inf, 0), int(row["lane"])
-    while here:
-        each = view(k.LANE, here)
-        if each["head"]:
-            coming = low.item(int(each["head"]))
-            first = min(first, (float(coming["at_s"]), int(coming["order"])))
-        here = int(each["next"])
-    low.times[row["slot"]], low.orders[row["slot"]] = first
+def _line_up(low: Lowered, task: Task, row: Any) -> None:
+    """The first items of a task's lanes, as a heap; if it is idle, it begins with the first of them."""
+    heads = []
+    for here in chain(k.LANE, row["lane"], "next"):
+        if head := int(view(k.LANE, here)["head"]):
+            item = low.item(head)
+            heads.append((float(item["at_s"]), int(item["order"]), here))
+    for number, (at_s, order, here) in enumerate(sorted(heads)):
+        low.blocks[id(task), "heads"][number] = order, here, at_s
+    row["coming"] = len(heads)
+    if heads and not (row["busy"] or row["blocked"] or row["halted"] or row["broker"]):
+        low.times[row["slot"]], low.orders[row["slot"]], _ = min(heads)
 
 
 def _tree(low: Lowered, count: int) -> None:

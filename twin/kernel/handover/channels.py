@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from twin.kernel.lower import Lowered
 
 
+NO_HEADS = np.zeros(0, k.JOB)
 POOL = ["pool", "used", "most", "full"]
 """Attributes of ports with buffers, and fields."""
 
@@ -58,6 +59,12 @@ def lane(low: Lowered, end: Receiver, nic: Nic | None, latency_s: float) -> int:
             owner = low.row(end)
             row["slot"], row["task"] = k.NONE, owner["here"]
             row["next"], owner["lane"] = owner["lane"], here
+            owner["lanes"] += 1
+            heads = low.blocks.get((id(end), "heads"), NO_HEADS)
+            if len(heads) <= owner["lanes"]:  # there is a place more than lanes
+                made = low.array(k.JOB, id(end), "heads", 2 * int(owner["lanes"]))
+                made[: len(heads)] = heads
+                owner["heads"] = made.ctypes.data
     return low.wires[key]
 
 
