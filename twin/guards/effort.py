@@ -85,11 +85,6 @@ class Effort:
     loads: tuple[ServiceLoad, ...]
 
     @property
-    def services(self) -> float:
-        """All of them."""
-        return sum(load.services for load in self.loads)
-
-    @property
     def cpu_s(self) -> float:
         """CPU seconds, roughly."""
         return sum(load.cpu_s for load in self.loads)
