@@ -44,7 +44,7 @@ def _judged(random: Random, path: Path) -> str:
     assert isinstance(changed, dict)
     path.write_text(to_text({**changed, "run": data["run"]}), encoding="utf-8")
     scenario = scenario_file.load(str(path))
-    if require_feasible(scenario).services * ENGINE_S > MOST_CPU_S:
+    if sum(load.services for load in require_feasible(scenario).loads) * ENGINE_S > MOST_CPU_S:
         return ANNOUNCED
     engine, kernel = in_engine(scenario), simulate(scenario)
     if differing := difference(engine, kernel):
