@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from scenarios.calibration import newton, posterior
+from scenarios.calibration import newton
 from scenarios.calibration.design import work_of
 from scenarios.calibration.estimate import Estimate, from_linear, from_logs
+from scenarios.calibration.intervals import Intervals
 from scenarios.calibration.point import KEEPS_UP, Point, check
-from scenarios.calibration.posterior import Draw
 from scenarios.calibration.structures import By, Explained, Structure, Works, candidates, explain, with_power
 from scenarios.calibration.unit_costs import CALL, UnitCost, charged, of_calls, of_kinds, ties, with_calls
 from scenarios.executing.progress import Progress
@@ -38,7 +38,6 @@ class Calibration:
     """What the points say of a job's engine. costs: unit costs by name; hidden: other constants by name.
 
     tried: all structures, best first; none where there is no CPU time. odd: rows that contradict the others.
-    draws: other constants that explain the points.
     """
 
     structure: Structure
@@ -48,11 +47,15 @@ class Calibration:
     estimates: tuple[Estimate, ...]
     tried: tuple[Explained, ...]
     odd: tuple[str, ...]
-    draws: tuple[Draw, ...]
 
     def applied(self, scenario: Scenario) -> Scenario:
         """The scenario under these constants."""
         return under(scenario, self.structure, self.exponent, self.costs, self.hidden)
+
+    def ends(self, scenario: Scenario, intervals: Intervals) -> list[Scenario]:
+        """The scenario under the cheapest and the dearest costs that the intervals allow."""
+        both = (intervals.costs(self.costs, sign) for sign in (-1, 1))
+        return [under(scenario, self.structure, self.exponent, costs, self.hidden) for costs in both]
 
 
 def under(
@@ -106,8 +109,6 @@ def _from_cpu(
             return under(scenario, best.structure, best.exponent, best.values, _values(free, logs_k))
 
         rest = newton.fit(points, apply, len(free), costs=0, report=report)
-    names = [cost.name for cost in best.costs]
-    hidden = posterior.logarithmic(rest, _priors(free)) if rest else [{}] * posterior.DRAWS
     return Calibration(
         structure=best.structure,
         exponent=best.exponent,
@@ -116,7 +117,6 @@ def _from_cpu(
         estimates=(*from_linear(best), *(from_logs(rest, free) if rest else ())),
         tried=tuple(tried),
         odd=_odd(best),
-        draws=tuple(Draw(costs=a, hidden=b) for a, b in zip(posterior.linear(best.fit, names), hidden, strict=True)),
     )
 
 
@@ -140,7 +140,6 @@ def _from_rates(points: Sequence[Point], report: Progress | None) -> Calibration
     fits = [newton.fit(points, apply, size, costs=factors, report=report, ratios=each) for each in RATIOS]
     close, loose = fits
     found = newton.untied(loose if loose.evidence > close.evidence + STRONG else close, ties_kf)
-    drawn = posterior.logarithmic(found, _priors([*costs, *free]))
     return Calibration(
         structure=Structure("kind"),
         exponent=1.0,
@@ -149,16 +148,7 @@ def _from_rates(points: Sequence[Point], report: Progress | None) -> Calibration
         estimates=from_logs(found, [*costs, *free]),
         tried=(),
         odd=(),
-        draws=tuple(Draw(costs=_those(each, costs), hidden=_those(each, free)) for each in drawn),
     )
-
-
-def _priors(costs: Sequence[UnitCost]) -> dict[str, float]:
-    return {cost.name: cost.prior for cost in costs}
-
-
-def _those(values: Mapping[str, float], costs: Sequence[UnitCost]) -> dict[str, float]:
-    return {cost.name: values[cost.name] for cost in costs}
 
 
 def _at_work(points: Sequence[Point], costs: Sequence[UnitCost]) -> list[UnitCost]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from scenarios.calibration.calibrate import Calibration, calibrate_as
+from scenarios.calibration.intervals import WORK, Intervals, of_loads, outside, pairs, with_beyond
 from scenarios.calibration.point import KEEPS_UP, Point
 from scenarios.calibration.predicting import Predicted, predict
 from scenarios.calibration.structures import Works
@@ -17,7 +19,7 @@ from twin.errors import BadInput
 from twin.randomness import stream
 from twin.spec import Spec
 
-FOLDS = 5
+FOLDS = 10
 ALWAYS, CAP, BEFORE, CALIBRATED = "always keeps up", "one cap", "the profile before", "calibrated"
 
 Predict = Callable[[Point], Predicted]
@@ -29,8 +31,9 @@ Error = Annotated[float | None, Field(ge=0)]
 class Figures(Spec):
     """Of one predictor, over points that it was not fitted to; None where nothing was measured, or it says nothing.
 
-    keeps_up: share of sources of which it says rightly whether they keep up. delivered: q-error of what sources take,
-    median and 95 %; of those behind, slowed. cpu, busy: errors in points of a share, medians and highest. latency:
+    keeps_up: share of sources of which it says rightly whether they keep up, where their offer is known. delivered:
+    q-error of what sources take, median and 95 %; of those behind, slowed. cpu, busy: errors in points of a share,
+    medians and highest. latency:
     q-error, median and 95 %; markers: of their ages, over operators.
     """
 
@@ -50,38 +53,65 @@ class Figures(Spec):
     markers_p95: Ratio = None
 
 
-def held_out(
-    points: Sequence[Point], found: Calibration, report: Progress | None = None, folds: int = FOLDS
-) -> list[Figures]:
-    """Each point predicted from the others, a fold at a time, and the baselines likewise. At least two points."""
+class HeldOut(NamedTuple):
+    """What points held out say: figures of all predictors, and intervals of the calibrated one."""
+
+    figures: tuple[Figures, ...] = ()
+    intervals: Intervals = Intervals()
+
+
+def held_out(points: Sequence[Point], found: Calibration, report: Progress | None = None) -> HeldOut:
+    """Each point predicted from the others, and the baselines likewise. At least two points.
+
+    Of several jobs one is left out at a time, else one point; more at once where that makes more than FOLDS parts.
+    """
     works = Works(points) if found.tried else None
-    order = stream(0, "folds").permutation(len(points))
-    parts = [order[start::folds] for start in range(min(folds, len(points)))]
     predictors: dict[str, list[tuple[Point, Predicted]]] = {name: [] for name in (ALWAYS, CAP, BEFORE, CALIBRATED)}
+    fits: list[tuple[Point, Calibration]] = []
+    parts = _parts(points)
     for done, part in enumerate(parts):
         if report is not None:
             report(done, len(parts))
         unseen = [points[number] for number in part]
         seen = [points[number] for number in range(len(points)) if number not in part]
-        for name, predictor in _predictors(seen, found, works).items():
+        for name, predictor in _baselines(seen).items():
             predictors[name] += [(point, predictor(point)) for point in unseen]
+        with suppress(BadInput):  # what is left is too little to fit
+            fitted = calibrate_as(seen, found, works)
+            fits += [(point, fitted) for point in unseen]
+    predictors[CALIBRATED] = [(point, predict(fitted.applied(point.scenario))) for point, fitted in fits]
+    intervals = of_loads(predictors[CALIBRATED], found.costs)
+    off = [
+        each
+        for (point, fitted), (_, middle) in zip(fits, predictors[CALIBRATED], strict=True)
+        for each in outside(point, middle, *map(predict, fitted.ends(point.scenario, intervals)))
+    ]
     if report is not None:
         report(len(parts), len(parts))
-    return [figures(name, pairs) for name, pairs in predictors.items() if pairs]
+    judged = tuple(figures(name, each) for name, each in predictors.items() if each)
+    return HeldOut(judged, with_beyond(intervals, off))
 
 
-def _predictors(seen: Sequence[Point], like: Calibration, works: Works | None) -> dict[str, Predict]:
+def _parts(points: Sequence[Point]) -> list[list[int]]:
+    """Numbers of the points that are left out together."""
+    jobs: dict[str, list[int]] = {}
+    for number, point in enumerate(points):
+        jobs.setdefault(point.scenario.query.model_dump_json(), []).append(number)
+    groups = list(jobs.values()) if len(jobs) > 1 else [[number] for number in range(len(points))]
+    order = stream(0, "folds").permutation(len(groups))
+    return [
+        [number for group in order[start::FOLDS] for number in groups[group]]
+        for start in range(min(FOLDS, len(groups)))
+    ]
+
+
+def _baselines(seen: Sequence[Point]) -> dict[str, Predict]:
     cap = cap_per_replica(seen)
-    found: dict[str, Predict] = {
+    return {
         ALWAYS: lambda point: _capped(point, np.inf),
         CAP: lambda point: _capped(point, cap),
         BEFORE: lambda point: predict(point.scenario),
     }
-    try:
-        fitted = calibrate_as(seen, like, works)
-    except BadInput:  # what is left is too little to fit
-        return found
-    return {**found, CALIBRATED: lambda point: predict(fitted.applied(point.scenario))}
 
 
 def cap_per_replica(points: Sequence[Point]) -> float:
@@ -102,34 +132,33 @@ def _capped(point: Point, cap: float) -> Predicted:
     return Predicted(delivered=delivered, margin={}, busy={}, cpu={}, latency_s=np.nan, markers_s={})
 
 
-def figures(name: str, pairs: Sequence[tuple[Point, Predicted]]) -> Figures:
+def figures(name: str, judged: Sequence[tuple[Point, Predicted]]) -> Figures:
     """The figures of a predictor, from points with their predictions."""
-    shares = [
-        (share, predicted.delivered[source]) for point, predicted in pairs for source, share in point.delivered.items()
-    ]
-    behind = [pair for pair in shares if pair[0] < KEEPS_UP]
-    cpu = [abs(p.cpu[host] - share) for point, p in pairs for host, share in point.cpu.items() if host in p.cpu]
-    busy = [abs(p.busy[each] - share) for point, p in pairs for each, share in point.busy.items() if each in p.busy]
-    latency = [_q(point.latency_s, p.latency_s) for point, p in pairs if point.latency_s and np.isfinite(p.latency_s)]
-    ages = [
-        _q(age_s, p.markers_s[each]) for point, p in pairs for each, age_s in point.markers_s.items() if p.markers_s
-    ]
-    delivered = [_q(*pair) for pair in shares]
+    both: dict[str, list[tuple[float, float]]] = {}
+    known = []
+    for point, predicted in judged:
+        for (kind, of), pair in pairs(point, predicted).items():
+            both.setdefault(kind, []).append(pair)
+            if kind == "delivered" and of not in point.capped:
+                known.append((pair[0] < KEEPS_UP) == (pair[1] < KEEPS_UP))
+    off = {kind: [_q(*pair) for pair in each] for kind, each in both.items()}
+    points = {kind: [abs(a - b) for a, b in both.get(kind, [])] for kind in WORK}
+    shares = both.get("delivered", [])
     return Figures(
         predictor=name,
         sources=len(shares),
-        keeps_up=_mean((a < KEEPS_UP) == (b < KEEPS_UP) for a, b in shares),
-        delivered=_quantile(delivered, 0.5),
-        delivered_p95=_quantile(delivered, 0.95),
-        slowed=_quantile([_q(*pair) for pair in behind], 0.5),
-        cpu=_quantile(cpu, 0.5),
-        cpu_max=_quantile(cpu, 1.0),
-        busy=_quantile(busy, 0.5),
-        busy_max=_quantile(busy, 1.0),
-        latency=_quantile(latency, 0.5),
-        latency_p95=_quantile(latency, 0.95),
-        markers=_quantile(ages, 0.5),
-        markers_p95=_quantile(ages, 0.95),
+        keeps_up=sum(known) / len(known) if known else None,
+        delivered=_quantile(off.get("delivered"), 0.5),
+        delivered_p95=_quantile(off.get("delivered"), 0.95),
+        slowed=_quantile([_q(*pair) for pair in shares if pair[0] < KEEPS_UP], 0.5),
+        cpu=_quantile(points["cpu"], 0.5),
+        cpu_max=_quantile(points["cpu"], 1.0),
+        busy=_quantile(points["busy"], 0.5),
+        busy_max=_quantile(points["busy"], 1.0),
+        latency=_quantile(off.get("latency"), 0.5),
+        latency_p95=_quantile(off.get("latency"), 0.95),
+        markers=_quantile(off.get("markers"), 0.5),
+        markers_p95=_quantile(off.get("markers"), 0.95),
     )
 
 
@@ -138,10 +167,5 @@ def _q(a: float, b: float) -> float:
     return max(a, b) / max(min(a, b), 1e-9)
 
 
-def _mean(values: Iterable[bool]) -> float | None:
-    found = list(values)
-    return sum(found) / len(found) if found else None
-
-
-def _quantile(values: Sequence[float], share: float) -> float | None:
+def _quantile(values: Sequence[float] | None, share: float) -> float | None:
     return float(np.quantile(values, share)) if values else None

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from twin.errors import BadInput, suggest
+from twin.overrides import put
 from twin.scenario import Scenario, config_hash
 
 KEEPS_UP = 0.95
 """A source that takes at least this share of what is offered keeps up: sources come in bursts, readings are uneven."""
 ABOVE_ALL = 1.1
-"""A share of time or of a host's cores beyond this, or a delivered share, is no reading of it."""
+"""A share of time or of a host's cores beyond this is no reading of it; a delivered share is one of catching up."""
+HELD = 0.05
+"""A source that is backpressured for more of its time is held back: whatever comes, it takes what it can."""
+UNKNOWN = 2.0
+"""What an unknown offer is taken to be, times what the source takes: any factor above 1 makes that its limit."""
 BELOW_NOTHING = -0.05
 """Counters of engines are off by this much around 0."""
 TWICE = 2.0
@@ -26,7 +31,8 @@ class Point:
     scenario: the job as it ran, with the offered rates as its arrivals. taken_per_s, emitted_per_s: tuples by operator,
     all replicas together; what a source takes is what it delivers. busy, backpressured: shares of time, means over
     an operator's replicas. markers_s: mean age of latency markers by operator. cpu: by host, share of its cores.
-    latency_s: of the results, mean, from their ingestion.
+    latency_s: of the results, mean, from their ingestion. capped: why the offer of a source is unknown, by source; what
+    it takes is the most that it can.
     """
 
     name: str
@@ -39,6 +45,7 @@ class Point:
     markers_s: Mapping[str, float] = field(default_factory=dict)
     cpu: Mapping[str, float] = field(default_factory=dict)
     latency_s: float | None = None
+    capped: Mapping[str, str] = field(default_factory=dict)
 
     def offered_per_s(self, source: str) -> float:
         """What arrives at a source."""
@@ -69,6 +76,26 @@ class Point:
         return found if self.latency_s is None else {**found, "latency": self.latency_s}
 
 
+def with_caps(point: Point) -> Point:
+    """The point, with sources as capped that take all of their known offer, and are held back or catch up."""
+    capped = {}
+    for source in (each.name for each in point.scenario.query.sources):
+        taken = point.taken_per_s.get(source, 0.0)
+        if taken < point.offered_per_s(source):
+            continue
+        if point.backpressured.get(source, 0.0) > HELD:
+            capped[source] = f"is backpressured for {point.backpressured[source]:.0%} of its time"
+        elif taken > ABOVE_ALL * point.offered_per_s(source):
+            capped[source] = f"took {taken / point.offered_per_s(source):.2g} times its offer, so it caught up"
+    if not capped:
+        return point
+    scenario = point.scenario
+    for source in capped:
+        law = {"law": "constant", "rate_per_s": UNKNOWN * point.taken_per_s[source]}
+        scenario = put(scenario, f"workload.arrivals.{source}", law, f"point {point.name}")
+    return replace(point, scenario=scenario, capped=capped)
+
+
 def check(points: Sequence[Point]) -> None:
     """Raises BadInput, naming the point and the reading, for what cannot be or contradicts another point."""
     if not points:
@@ -77,7 +104,6 @@ def check(points: Sequence[Point]) -> None:
         _check_names(point)
         for what, value in point.readings.items():
             _check_value(point, what, value)
-        _check_delivered(point)
     _check_repeats(points)
     _check_order(points)
     machines = {point.machine for point in points}
@@ -112,16 +138,6 @@ def _check_value(point: Point, what: str, value: float) -> None:
         )
     if not share and value < 0:
         raise BadInput(f"point {point.name}: {what} is {value:g}; it cannot be negative")
-
-
-def _check_delivered(point: Point) -> None:
-    for source in point.scenario.query.sources:
-        taken, offered = point.taken_per_s.get(source.name, 0.0), point.offered_per_s(source.name)
-        if taken > ABOVE_ALL * offered:
-            raise BadInput(
-                f"point {point.name}: source {source.name} took {taken:g} tuples/s of {offered:g} that were offered; "
-                "correct offered_per_s, or the reading"
-            )
 
 
 def _check_repeats(points: Sequence[Point]) -> None:

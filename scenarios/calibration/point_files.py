@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scenarios.calibration.point import Point
+from scenarios.calibration.point import Point, with_caps
 from scenarios.files.parquet_rows import parquet_rows
 from scenarios.files.scenario_file import read_text
 from scenarios.files.yaml_text import parse_text
@@ -100,7 +100,7 @@ def _point(name: str, rows: Sequence[tuple[str, dict[str, Any]]], scenario: Scen
             raise BadInput(f"point {name}: offered_per_s is of sources, not of {source!r}; {suggest(source, sources)}")
         scenario = put(scenario, f"workload.arrivals.{source}", _law(rate, name, source), f"point {name}")
     taken = {**found["in"], **{each: found["out"][each] for each in sources if each in found["out"]}}
-    return Point(
+    point = Point(
         name=name,
         scenario=scenario,
         machine=next(iter(machines), ""),
@@ -112,6 +112,7 @@ def _point(name: str, rows: Sequence[tuple[str, dict[str, Any]]], scenario: Scen
         cpu=found["cpu"],
         latency_s=next(reversed(found["latency"].values()), None),
     )
+    return with_caps(point)
 
 
 def _law(rate: float, point: str, source: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +14,9 @@ from pydantic import Field
 
 from scenarios.calibration.calibrate import Calibration, under
 from scenarios.calibration.estimate import Estimate
-from scenarios.calibration.judging import Figures
-from scenarios.calibration.posterior import Draw
+from scenarios.calibration.intervals import Intervals, Prediction
+from scenarios.calibration.judging import Figures, HeldOut
+from scenarios.calibration.predicting import predict
 from scenarios.calibration.structures import By, Structure
 from scenarios.calibration.unit_costs import OWN
 from scenarios.files.scenario_file import read_text
@@ -30,6 +32,10 @@ from twin.version import VERSION
 _WHAT = b"# streamtwin profile"
 LEARN_FROM = 200
 """Number of measured runs from which on fine-tuning helped; with fewer runs the rate model alone is as good."""
+
+
+AROUND = (0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.4, 2.0)
+"""Loads at which one more measurement is thought of, times what the job bears."""
 
 
 class CalibratedProfile(Spec):
@@ -51,11 +57,11 @@ class CalibratedProfile(Spec):
     hidden: dict[str, Annotated[float, Field(ge=0)]]
     estimates: tuple[Estimate, ...]
     held_out: tuple[Figures, ...]
-    draws: Annotated[tuple[Draw, ...], Field(description="other constants that the points could come from")] = ()
+    intervals: Annotated[Intervals, Field(description="how far off predictions of points held out were")] = Intervals()
 
 
 def profile_of(
-    scenario: Scenario, found: Calibration, held_out: tuple[Figures, ...], points: int, machine: str
+    scenario: Scenario, found: Calibration, held_out: HeldOut, points: int, machine: str
 ) -> CalibratedProfile:
     """The content of a file. scenario: that the points are of."""
     return CalibratedProfile(
@@ -72,8 +78,8 @@ def profile_of(
         costs=dict(found.costs),
         hidden=dict(found.hidden),
         estimates=found.estimates,
-        held_out=held_out,
-        draws=found.draws,
+        held_out=held_out.figures,
+        intervals=held_out.intervals,
     )
 
 
@@ -128,10 +134,38 @@ def applied(profile: CalibratedProfile, scenario: Scenario, machine: str | None 
     return found
 
 
-def drawn(profile: CalibratedProfile, scenario: Scenario) -> list[Scenario]:
-    """The scenario under each draw of the constants; none if the profile has no draws. Raises BadInput as `applied`."""
+def ends(profile: CalibratedProfile, scenario: Scenario) -> list[Scenario]:
+    """The scenario under the cheapest and the dearest constants of the intervals. Raises BadInput as `applied`."""
     applied(profile, scenario)
-    return [_under(profile, scenario, each.costs, each.hidden) for each in profile.draws]
+    return [_under(profile, scenario, profile.intervals.costs(profile.costs, sign), profile.hidden) for sign in (-1, 1)]
+
+
+def predictions(profile: CalibratedProfile, scenario: Scenario) -> list[Prediction]:
+    """What the rate model says under a profile, with intervals. Raises BadInput as `applied`."""
+    under_all = (applied(profile, scenario), *ends(profile, scenario))
+    return profile.intervals.around(*map(predict, under_all))
+
+
+class NextPoint(Spec):
+    """Where one more measurement tells most: `load` times the scenario's rates, where what is said of it is widest."""
+
+    load: float
+    predictions: tuple[Prediction, ...]
+
+
+def tells_most(profile: CalibratedProfile, scenario: Scenario) -> NextPoint | None:
+    """Among loads around the knee. None if points held out say nothing of the load, so that nothing is wide."""
+    bears = min(math.exp(each) for each in predict(applied(profile, scenario)).margin.values())
+    narrow = profile.model_copy(update={"intervals": profile.intervals.model_copy(update={"beyond": {}})})
+    tried = []
+    for load in (bears * times for times in AROUND):
+        laws = {name: law.scaled(load) for name, law in scenario.workload.arrivals.items()}
+        workload = scenario.workload.model_copy(update={"arrivals": laws})
+        said = predictions(narrow, scenario.model_copy(update={"workload": workload}))
+        results = tuple(each for each in said if each.kind in ("delivered", "latency"))
+        tried.append((sum(math.log(each.high / each.low) for each in results if each.low > 0.0), load, results))
+    width, load, results = max(tried, key=lambda each: each[0])
+    return NextPoint(load=load, predictions=results) if width > 0.0 else None
 
 
 def _under(

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scenarios.calibration.calibrate import Calibration
-    from scenarios.calibration.profile_file import CalibratedProfile
+    from scenarios.calibration.intervals import Prediction
+    from scenarios.calibration.profile_file import CalibratedProfile, NextPoint
     from streamtwin.tables.wide import Wide
 
 By = Literal["operator", "kind", "function"]
@@ -66,10 +67,16 @@ def calibrate(
     with terminal.progress("evaluations") as report:
         fit = fitted(read, by, report)
     with terminal.progress("folds held out") as report:
-        judged = tuple(held_out(read, fit, report))
+        judged = held_out(read, fit, report)
+    for point in read:
+        for source, words in point.capped.items():
+            terminal.note(
+                f"point {point.name}: {source} {words}; its offer is unknown, so this is the most it can take"
+            )
     for odd in fit.odd:
         terminal.note(f"contradicts the other points: {odd}")
     profile = profile_file.profile_of(loaded, fit, judged, len(read), read[0].machine)
+    best = profile_file.tells_most(profile, loaded)
     if out is not None:
         write_text(profile_file.dump(profile), out)
         terminal.note(f"profile written to {out}; use it with: twin use-profile {scenario} {out} --out NEW.yaml")
@@ -78,8 +85,13 @@ def calibrate(
             f"{len(read)} points are enough to learn what the rate model misses: twin train ROWS OUT --from learned "
             "--profile PROFILE"
         )
-    document = {**profile.model_dump(mode="json"), "contradictions": list(fit.odd), "tried": _tried(fit)}
-    terminal.result(document, *_tables(profile, fit), _verdict(profile))
+    document = {
+        **profile.model_dump(mode="json"),
+        "contradictions": list(fit.odd),
+        "tried": _tried(fit),
+        "tells_most": None if best is None else best.model_dump(mode="json"),
+    }
+    terminal.result(document, *_tables(profile, fit), _verdict(profile), _next(best))
 
 
 def use_profile(
@@ -107,13 +119,19 @@ def use_profile(
     loaded = profile_file.load(profile)
     if loaded.machine and machine is None:
         terminal.note(f"note: the profile was fitted on machine {loaded.machine!r}; it says nothing of others")
-    calibrated = profile_file.applied(loaded, scenario_of(scenario, set_), machine)
+    given = scenario_of(scenario, set_)
+    calibrated = profile_file.applied(loaded, given, machine)
+    said = profile_file.predictions(loaded, given)
     if out is None and not as_json:
         terminal.text(scenario_file.dump(calibrated))
         return
     if out is not None:
         write_text(scenario_file.dump(calibrated), out)
-    terminal.result({"scenario": calibrated.model_dump(mode="json")}, f"scenario in {out}; run it with: twin run {out}")
+    document = {
+        "scenario": calibrated.model_dump(mode="json"),
+        "predictions": [each.model_dump(mode="json") for each in said],
+    }
+    terminal.result(document, _predicted(said), f"scenario in {out}; run it with: twin run {out}")
 
 
 def _tried(fit: Calibration) -> list[dict[str, Any]]:
@@ -147,10 +165,43 @@ def _tables(profile: CalibratedProfile, fit: Calibration) -> list[Wide]:
             for estimate in profile.estimates
         ),
     )
-    structures = tables.of_rows(
+    structure = tables.of_rows(
         "what explains the CPU time", {"structure": "structure", "residual": "residual"}, _percent(_tried(fit))
     )
-    return [constants, *([structures] if fit.tried else []), _judged(profile)]
+    structures, within = [structure] * bool(fit.tried), [_within(profile)] * bool(profile.intervals.load)
+    return [constants, *structures, _judged(profile), *within]
+
+
+def _within(profile: CalibratedProfile) -> Wide:
+    from streamtwin.tables import tables
+
+    rows = [
+        {"of": of, "factor": f"{reach.factor:.3g}", "readings": reach.readings}
+        for found in (profile.intervals.load, profile.intervals.beyond)
+        for of, reach in found.items()
+    ]
+    title = "90 % of readings held out are within a factor of the load, by cost, and then of what is read"
+    return tables.of_rows(title, {"of": "of", "factor": "factor", "readings": "readings"}, rows)
+
+
+def _predicted(rows: Sequence[Prediction]) -> Wide:
+    from streamtwin.tables import tables
+
+    units = {"bears": "x the offer", "latency": "s", "markers": "s"}
+    columns = {"kind": "predicted", "of": "of", "unit": "", "predicted": "value", "low": "90 %: from", "high": "to"}
+    return tables.of_rows(
+        "predicted by the rate model, with 90 % intervals from points held out",
+        columns,
+        (
+            {
+                "kind": row.kind,
+                "of": row.of,
+                "unit": units.get(row.kind, "share"),
+                **{key: tables.number(getattr(row, key)) for key in ("predicted", "low", "high")},
+            }
+            for row in rows
+        ),
+    )
 
 
 def _judged(profile: CalibratedProfile) -> Wide:
@@ -177,6 +228,14 @@ def _judged(profile: CalibratedProfile) -> Wide:
         row = predictor.model_dump()
         rows.append({**row, **{key: f"{row[key]:.1%}" for key in shares if row[key] is not None}})
     return tables.of_rows("predictions of points held out, beside predictors that need no model", columns, rows)
+
+
+def _next(best: NextPoint | None) -> str:
+    if best is None:
+        return "no interval: too few points to hold one out; one more point, at any other rate, would tell most"
+    ranges = ", ".join(f"{each.kind} {each.of} {each.low:.3g} to {each.high:.3g}" for each in best.predictions)
+    where = f"at {best.load:.3g} times the scenario's rates"
+    return f"one more point would tell most {where}, where predictions are widest: {ranges}"
 
 
 def _percent(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -6,7 +6,8 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from scenarios.calibration.profile_file import CalibratedProfile
+from scenarios.calibration.intervals import Prediction
+from scenarios.calibration.profile_file import CalibratedProfile, NextPoint
 from scenarios.files.documents import CLOSED, Number
 from scenarios.learning.learner import EvaluationTable
 from scenarios.planning.validation import ValidationRow
@@ -68,6 +69,7 @@ class ScenarioDocument(TypedDict):
     """`twin use-profile`."""
 
     scenario: Scenario
+    predictions: list[Prediction]
 
 
 @CLOSED
@@ -126,3 +128,4 @@ class CalibrateDocument(CalibratedProfile):
 
     contradictions: list[str]
     tried: list[TriedStructure]
+    tells_most: NextPoint | None

@@ -6,6 +6,7 @@ import pytest
 
 from scenarios.calibration import profile_file
 from scenarios.calibration.calibrate import calibrate
+from scenarios.calibration.judging import HeldOut
 from scenarios.calibration.predicting import predict
 from tests.scenarios.calibration.engines import WARMUP_S, at_rates, job, simulated
 from twin.scenario import Scenario
@@ -51,7 +52,7 @@ def test_how_long_calls_take_is_told_apart_by_what_a_full_operator_lets_through(
     estimates = {each.name: each for each in found.estimates}
     assert estimates["call_s.ask"].value == pytest.approx(TRUE["ask"], rel=0.06) and estimates["call_s.ask"].known
     assert estimates["call_s.look"].unit == "s" and estimates["call_s.look"].prior == 0.01
-    profile = profile_file.profile_of(KNOWN, found, (), len(points), "")
+    profile = profile_file.profile_of(KNOWN, found, HeldOut(), len(points), "")
     asked = profile_file.applied(profile, KNOWN).query.operator("ask")
     assert asked.latency_s == found.hidden["call_s.ask"] and asked.capacity == 10
     unseen = at_rates(KNOWN, 2.5)

@@ -1,0 +1,147 @@
+"""Intervals of a calibrated twin: as wide as points held out are off, by operator; at the knee, those of the load."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scenarios.calibration import profile_file
+from scenarios.calibration.calibrate import calibrate
+from scenarios.calibration.design import Rows
+from scenarios.calibration.intervals import LEVEL, reach
+from scenarios.calibration.judging import HeldOut, held_out
+from scenarios.calibration.least_squares import fit
+from scenarios.calibration.point import Point
+from scenarios.calibration.predicting import predict
+from scenarios.calibration.profile_file import CalibratedProfile, UnderProfile
+from scenarios.calibration.unit_costs import UnitCost
+from scenarios.planning.calibrated_cost import CalibratedCostModel
+from scenarios.planning.cost_models import cost_model
+from tests.commands import refused
+from tests.scenarios.calibration.engines import at_rates, formula, job
+from twin.errors import BadInput
+from twin.rates.model import RateModel
+from twin.scenario import Scenario
+
+
+def test_intervals_of_few_readings_hold_the_costs_as_often_as_they_say() -> None:
+    """Of two costs from four readings: by Student's t of two degrees of freedom, within four standard errors."""
+    rng, true_k, held = np.random.default_rng(3), np.array([1.0, 2.0]), np.zeros(2)
+    for _ in range(200):
+        need_rk = rng.uniform(0.5, 2.0, (4, 2))
+        cores_r = need_rk @ true_k * (1.0 + 0.02 * rng.normal(size=4))
+        rows = Rows(cores_r, np.zeros(4), need_rk, np.ones(4), ("",) * 4)
+        low_k, high_k = fit(rows, [UnitCost(name, "us", 1.0) for name in "ab"]).intervals_k2().T
+        held += (low_k <= true_k) & (true_k <= high_k)
+    assert (held / 200 >= 0.95 - 4 * np.sqrt(0.95 * 0.05 / 200)).all(), held
+
+
+def test_as_many_new_readings_are_within_as_is_said() -> None:
+    """Whatever the errors are; of so few that none may be outside, all."""
+    rng = np.random.default_rng(5)
+    for seen in (9, 20, 60):
+        sizes = np.abs(rng.standard_t(2, (2000, seen + 1)))
+        within = [row[-1] <= np.log(reach(row[:-1].tolist()).factor) for row in sizes]
+        assert LEVEL - 0.03 < np.mean(within) < LEVEL + 1.0 / (seen + 1) + 0.03
+    assert reach([0.1, 0.3, 0.2]).factor == pytest.approx(np.exp(0.3))
+
+
+@pytest.fixture(scope="module")
+def base() -> Scenario:
+    operators = [
+        {"name": "s", "kind": "source"},
+        {"name": "m", "kind": "map", "service_time_s": 0.0004},
+        {"name": "k", "kind": "sink"},
+    ]
+    return job(operators, [("s", "m"), ("m", "k")], {"s": 1000.0}, {"s": "h", "m": ["h", "h"], "k": "h"})
+
+
+def read(base: Scenario, noise: float, seed: int = 1, rates: Sequence[float] = (0.3, 0.6, 0.9, 1.2)) -> list[Point]:
+    """Busy times at some rates, each off by up to a share of it."""
+    rng, points = np.random.default_rng(seed), []
+    for number, factor in enumerate(rates):
+        scenario = at_rates(base, factor)
+        exact = formula(str(number), scenario, scenario)
+        busy = {name: share * (1.0 + noise * rng.uniform(-1.0, 1.0)) for name, share in predict(scenario).busy.items()}
+        points.append(Point(name=str(number), scenario=scenario, taken_per_s=exact.taken_per_s, busy=busy))
+    return points
+
+
+def profile_of(base: Scenario, points: Sequence[Point]) -> CalibratedProfile:
+    found = calibrate(points, by="operator")
+    return profile_file.profile_of(base, found, held_out(points, found), len(points), "")
+
+
+def test_a_profile_is_a_cost_model_whose_spread_is_what_is_not_known(base: Scenario) -> None:
+    """Read exactly, both ends agree; with busy times that scatter, they do not."""
+    spreads = []
+    for noise in (0.0, 0.2):
+        profile = profile_of(base, read(base, noise))
+        model = CalibratedCostModel("p", profile, RateModel())
+        said = model.predict(base, [base.plan])
+        plain = RateModel().predict(profile_file.applied(profile, base), [base.plan])
+        assert said["throughput_per_s"] == pytest.approx(plain["throughput_per_s"])
+        spreads.append(float(said.spread[0]))
+    assert spreads[0] < 0.2 * spreads[1]
+
+
+def test_intervals_hold_what_new_points_read(base: Scenario) -> None:
+    """Thirty points are seen, fifty are new; a noisy operator widens its own readings alone."""
+    profile = profile_of(base, read(base, 0.2, rates=np.linspace(0.5, 4.5, 30).tolist()))
+    held: list[bool] = []
+    for point in read(base, 0.2, seed=2, rates=np.linspace(0.6, 4.0, 50).tolist()):
+        said = {(each.kind, each.of): each for each in profile_file.predictions(profile, point.scenario)}
+        assert all(each.low <= each.predicted <= each.high for each in said.values())
+        held += [said["busy", name].low <= share <= said["busy", name].high for name, share in point.busy.items()]
+    assert 0.85 < np.mean(held) < 0.97
+
+    quiet = [replace(each, busy={**each.busy, "m": predict(each.scenario).busy["m"]}) for each in read(base, 0.3)]
+    load = profile_of(base, quiet).intervals.load
+    assert load["operator m"].factor < 1.02 < 1.05 < load["operator k"].factor
+
+
+def test_an_interval_near_the_knee_is_that_of_the_load(base: Scenario) -> None:
+    """Costs that are a fifth off leave a latency as it is where there is room, and anything possible at the knee."""
+    profile = profile_of(base, read(base, 0.2))
+    knee_at = math.exp(predict(profile_file.applied(profile, base)).margin["s"])
+    light, knee = (
+        next(each for each in profile_file.predictions(profile, at_rates(base, factor)) if each.kind == "latency")
+        for factor in (0.1 * knee_at, 0.98 * knee_at)
+    )
+    assert light.high / light.low < 1.1 and knee.high / knee.low > 5.0
+    best = profile_file.tells_most(profile, base)
+    assert best is not None and 0.7 < best.load / knee_at < 1.5, "the knee is where one more point tells most"
+
+
+def test_a_profile_is_named_as_a_cost_model_by_its_file(base: Scenario, tmp_path: Path) -> None:
+    profile = profile_of(base, read(base, 0.1))
+    (tmp_path / "p.yaml").write_text(profile_file.dump(profile))
+    model = cost_model(str(tmp_path / "p.yaml"))
+    assert isinstance(model, CalibratedCostModel) and model.profile == profile
+    (tmp_path / "no.yaml").write_text("query: 3\n")
+    assert "no.yaml" in refused("optimize", "smart-grid", "--cost-model", tmp_path / "no.yaml")
+
+
+def test_rows_are_seen_under_a_profile(base: Scenario) -> None:
+    """As `twin use-profile` makes of them; two profiles never share a kept encoding."""
+    profiles = [
+        profile_file.profile_of(base, calibrate(read(base, noise), by="operator"), HeldOut(), 4, "")
+        for noise in (0.0, 0.2)
+    ]
+    seen = [UnderProfile(each)(base.deployment, "run") for each in profiles]
+    assert seen[0] == profile_file.applied(profiles[0], base).deployment != base.deployment
+    assert seen[0] != seen[1] and len({UnderProfile(each).name for each in profiles}) == 2
+
+
+def test_a_profile_that_changes_hosts_is_applied_once(base: Scenario) -> None:
+    found = calibrate(read(base, 0.1), by="operator")
+    profile = profile_file.profile_of(base, found, HeldOut(), 4, "").model_copy(update={"exponent": 0.8})
+    calibrated = profile_file.applied(profile, base)
+    assert calibrated.cluster.hosts[0].cpu_percent == pytest.approx(100 * 16**0.8)
+    with pytest.raises(BadInput, match="under this profile already"):
+        profile_file.applied(profile, calibrated)
