@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
 from types import TracebackType
 from typing import Any, Self
 
@@ -57,11 +58,16 @@ class Processes:
 
     def _started(self) -> ProcessPoolExecutor:
         if self._pool is None:
-            forks = "forkserver" in multiprocessing.get_all_start_methods()
-            context = multiprocessing.get_context("forkserver" if forks else "spawn")
-            context.set_forkserver_preload([IMPORTED])
-            self._pool = ProcessPoolExecutor(self._workers, context, _end_when_told, (self._told,))
+            self._pool = ProcessPoolExecutor(self._workers, starting(), _end_when_told, (self._told,))
         return self._pool
+
+
+def starting() -> BaseContext:
+    """How processes are started: forked from one that has done the imports, where that can be."""
+    forks = "forkserver" in multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("forkserver" if forks else "spawn")
+    context.set_forkserver_preload([IMPORTED])
+    return context
 
 
 def _end_when_told(told: Connection) -> None:

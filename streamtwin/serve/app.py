@@ -76,8 +76,8 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
         number = request.path_params["number"]
         if not number < len(film.ends_s):
             raise HTTPException(404, f"the run has {len(film.ends_s)} moments")
-        picture, told = await run_in_threadpool(film.picture, number)
-        return JSONResponse({"picture": picture, "told": told})
+        picture, told, owned = await run_in_threadpool(film.picture, number)
+        return JSONResponse({"picture": picture, "told": told, "owned": owned})
 
     async def document(request: Request) -> Response:
         desk, _ = hub.desk(request.path_params["name"])

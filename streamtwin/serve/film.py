@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from figures.job_map import job_map
+from figures.svg import element, text
 from scenarios.questions.dry_run import finer
 from streamtwin.tables.job_maps import drawn
 from streamtwin.tables.tables import number, seconds
@@ -23,6 +24,9 @@ from twin.simulation import simulate
 MOMENTS = 120
 """Periods of a film, about, unless a policy sees them."""
 
+MOST_MOVING, OWNERS = 6, 6
+"""Operators of which a film shows what moves, and colours of subtasks."""
+
 
 def filmed(scenario: Scenario) -> Run:
     """The same run in short periods, to be watched; with a policy in the given ones, as the policy decides by them."""
@@ -36,13 +40,15 @@ def filmed(scenario: Scenario) -> Run:
 
 @dataclass(frozen=True)
 class Film:
-    """The periods of a run in order. most: the longest queue of any operator on a host."""
+    """The periods of a run in order. most: the longest queue of any operator on a host. moving: operators whose
+    subtasks or key groups move, and what of each is shared out: the state, or without any the records taken."""
 
     job: Deployment
     run: Run
     ends_s: tuple[float, ...]
     rows: Mapping[str, Mapping[int, list[Row]]]
     most: float
+    moving: Mapping[str, str]
 
     @classmethod
     def of(cls, job: Deployment, run: Run) -> Film:
@@ -55,10 +61,12 @@ class Film:
                 rows[name][row["period"]].append(row)
         ends = {row["period"]: row["end_s"] for row in run.operator_rows}
         queues = [value for period in rows["subtasks"] for value in _queues(rows["subtasks"][period]).values()]
-        return cls(job, run, tuple(ends[each] for each in sorted(ends)), rows, max(queues, default=0.0) or 1.0)
+        most = max(queues, default=0.0) or 1.0
+        return cls(job, run, tuple(ends[each] for each in sorted(ends)), rows, most, _moving(run, rows["subtasks"]))
 
-    def picture(self, number_: int) -> tuple[str, str]:
-        """The job in one period, and what happens in it, in words. Raises IndexError beyond the last."""
+    def picture(self, number_: int) -> tuple[str, str, str]:
+        """The job in one period, what happens in it, in words, and what each subtask has of what moves. Raises
+        IndexError beyond the last."""
         period = sorted({*self.rows["operators"]})[number_]
         operators, subtasks = self.rows["operators"][period], self.rows["subtasks"].get(period, [])
         start_s, end_s = operators[0]["start_s"], operators[0]["end_s"]
@@ -72,7 +80,8 @@ class Film:
         picture = drawn(self._job_then(subtasks, end_s), moment, shares, free_apart=True).picture
         down = {row["component"]: row for row in self.run.event_rows if _fails(row, end_s)}
         lanes = [lane._replace(down=lane.name.partition("/")[0] in down) for lane in picture.lanes]
-        return job_map(picture._replace(lanes=lanes)), self._words(start_s, end_s, waiting)
+        owned = (_owned(name, key, subtasks) for name, key in self.moving.items())
+        return job_map(picture._replace(lanes=lanes)), self._words(start_s, end_s, waiting), "".join(owned)
 
     def _words(self, start_s: float, end_s: float, waiting: Mapping[tuple[str, str], float]) -> str:
         going = [row for row in self.run.event_rows if row["at_s"] < end_s and (row["end_s"] or row["at_s"]) >= start_s]
@@ -103,6 +112,41 @@ def _queues(subtasks: list[Row]) -> dict[tuple[str, str], float]:
     for row in subtasks:
         found[row["operator"], row["host"]] += row["queueLength"] if row["backlog"] is None else row["backlog"]
     return found
+
+
+def _moving(run: Run, subtasks: Mapping[int, list[Row]]) -> dict[str, str]:
+    """See `Film`."""
+    places: dict[str, set[frozenset[tuple[int, str]]]] = defaultdict(set)
+    states: dict[str, float] = defaultdict(float)
+    for period in subtasks.values():
+        at: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        for row in period:
+            at[row["operator"]].append((row["subtask"], row["host"]))
+            states[row["operator"]] += row["stateBytes"]
+        for name, there in at.items():
+            places[name].add(frozenset(there))
+    carried = {row["component"] for row in run.event_rows if row["bytes"] is not None}
+    moving = [name for name in places if len(places[name]) > 1 or name in carried]
+    return {name: "stateBytes" if states[name] else "numRecordsIn" for name in moving[:MOST_MOVING]}
+
+
+def _owned(operator: str, key: str, subtasks: list[Row]) -> str:
+    """A strip with a part for each subtask, as wide as its share."""
+    mine = sorted((row for row in subtasks if row["operator"] == operator), key=lambda row: row["subtask"])
+    total = sum(row[key] for row in mine)
+    of_all = f"state, {total / 1e6:.3g} MB," if key == "stateBytes" else f"{total:,} records taken"
+    parts = [
+        element(
+            "span",
+            text(f"{row['subtask']} on {row['host']}"),
+            class_=f"owner{row['subtask'] % OWNERS}",
+            style=f"flex-grow: {row[key] / total:.4f}",
+            title=f"subtask {row['subtask']} on {row['host']} has {row[key] / total:.1%}",
+        )
+        for row in mine
+        if row[key]
+    ]
+    return element("div", text(f"{operator}: {of_all} by subtask"), element("div", *parts, class_="strip"))
 
 
 def _fails(row: Row, at_s: float) -> bool:

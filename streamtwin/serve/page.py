@@ -84,6 +84,7 @@ def page(name: str, regions: Mapping[str, str], jobs: Sequence[str], about: str)
         region("answer"),
         element("div", region("map"), class_="scroll map", tabindex=0, id="stage"),
         scrubber,
+        element("div", "", id="owned"),
         paragraph(SAID_BY_COLOUR, "note"),
         class_="see",
         aria_label="the job on its hosts",

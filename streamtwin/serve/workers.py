@@ -7,7 +7,7 @@ a run of it that has gone on for a while is ended with its process. So nobody wa
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
+import os
 import signal
 import time
 from collections import OrderedDict
@@ -16,10 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
+from scenarios.executing.processes import starting
 from twin.errors import BadInput
 
 PATIENCE_S = 1.0
-"""A run that nobody wants is ended if it has gone on for longer; below that, a new process would take longer."""
+"""A run of a comparison may keep others waiting for so long."""
+BACK = 5
+"""Nice value of the processes for comparisons, which so leave the processor to first answers."""
 LIMIT_S = 300.0
 """A run that takes longer is given up."""
 
@@ -47,12 +50,12 @@ KEPT: Mapping[str, int] = {"run": 96, "film": 32, "outcome": 4000}
 
 
 class Workers:
-    """A number of processes, and what they have made. Use it from one event loop."""
+    """A number of processes, one more for first answers alone, and what they have made. Use it from one event loop."""
 
     def __init__(self, count: int, told: Callable[[], None]) -> None:
         """told: called when something is ready."""
-        self._told, self._threads = told, ThreadPoolExecutor(count)
-        self._idle = [_Worker() for _ in range(count)]
+        self._told, self._threads = told, ThreadPoolExecutor(count + 1)
+        self._idle = [_Worker(first=number == 0) for number in range(count + 1)]
         self._running: dict[str, _Running] = {}
         self._closed = False
         self._wanted: dict[str, Sequence[RunTask]] = {}
@@ -63,6 +66,10 @@ class Workers:
         """From now on this is all that the owner wants. Whoever has asked last comes first."""
         self._wanted.pop(owner, None)
         self._wanted = {owner: tasks, **self._wanted}
+        wanted = {task.key for task in self._open()}
+        for key, running in self._running.items():
+            if key not in wanted:
+                running.worker.end()
         self._go_on()
 
     def made(self, task: RunTask) -> Made | None:
@@ -91,10 +98,11 @@ class Workers:
         for task in self._open():
             if task.key in self._running:
                 continue
-            if not self._idle:
+            worker = next((each for each in self._idle if task.rank == 0 or not each.first), None)
+            if worker is None:
                 waiting = True
-                break
-            worker = self._idle.pop()
+                continue
+            self._idle.remove(worker)
             self._running[task.key] = _Running(worker, task, time.monotonic())
             going = loop.create_task(self._run(worker, task))
             self._tasks.add(going)
@@ -104,16 +112,14 @@ class Workers:
             loop.call_later(max(0.0, PATIENCE_S - oldest_s), self._make_room)
 
     def _make_room(self) -> None:
-        """Ends runs that nobody wants any more, and one run of a comparison if who asked last has to wait for it."""
-        wanted = [{task.key for task in tasks if self.made(task) is None} for tasks in self._wanted.values()]
+        """Ends one run of a comparison if who asked last has to wait for it."""
+        wanted = ({task.key for task in tasks if self.made(task) is None} for tasks in self._wanted.values())
         last = next(filter(None, wanted), set())
-        waits = bool(last - self._running.keys())
         for key, running in sorted(self._running.items(), key=lambda each: -each[1].task.rank):
-            unwanted = not any(key in keys for keys in wanted)
-            in_the_way = waits and running.task.rank > 0 and key not in last
-            if time.monotonic() - running.since_s >= PATIENCE_S and (unwanted or in_the_way):
+            in_the_way = running.task.rank > 0 and key not in last
+            if last - self._running.keys() and in_the_way and time.monotonic() - running.since_s >= PATIENCE_S:
                 running.worker.end()
-                waits = False
+                break
 
     async def _run(self, worker: _Worker, task: RunTask) -> None:
         loop, ended = asyncio.get_running_loop(), False
@@ -135,9 +141,9 @@ class Workers:
             self._running.pop(task.key, None)
         if self._closed:
             return
-        if ended:
-            worker = await loop.run_in_executor(None, _Worker)
-        self._idle.append(worker)
+        if ended or worker.wanted_end:
+            worker = await loop.run_in_executor(None, _Worker, worker.first)
+        self._idle.insert(0 if worker.first else len(self._idle), worker)
         self._go_on()
         self._told()
 
@@ -153,12 +159,13 @@ class Workers:
 
 
 class _Worker:
-    """A process that does one thing at a time."""
+    """A process that does one thing at a time. first: it is kept for first answers."""
 
-    def __init__(self) -> None:
-        context = multiprocessing.get_context("spawn")
+    def __init__(self, first: bool) -> None:
+        self.first = first
+        context = starting()
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs,), daemon=True)
+        self._process = context.Process(target=_work, args=(theirs, 0 if first else BACK), daemon=True)  # type: ignore[attr-defined]
         self._process.start()
         theirs.close()
         self.wanted_end = False
@@ -183,15 +190,10 @@ class _Running(NamedTuple):
     since_s: float
 
 
-def _work(pipe: Connection) -> None:
+def _work(pipe: Connection, nice: int) -> None:
     """Until the other end of the pipe is closed. Ctrl-C is for the server, which then ends this."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    from scenarios.files import scenario_file
-    from twin.simulation import simulate
-
-    simulate(
-        scenario_file.load("edge-filter").with_run(horizon_s=1.0, warmup_s=0.0)
-    )  # loads the kernel before the first question
+    os.nice(nice)
     while True:
         try:
             function, arguments = pipe.recv()

@@ -227,6 +227,7 @@ async function see(number) {
     const found = await picture(number);
     if (moment !== number) return;
     at("map").innerHTML = found.picture;
+    at("owned").innerHTML = found.owned;
     at("moment-told").textContent = found.told;
     at("moment").setAttribute("aria-valuetext", found.told);
     for (const each of document.querySelectorAll("input.moment")) each.value = Number(film.ends_s[number].toPrecision(4));
@@ -252,6 +253,7 @@ function cursor() {
 function entire(back) {
   stop();
   moment = null;
+  at("owned").innerHTML = "";
   at("moment-told").textContent = "the means of the whole run";
   at("moment").value = 0;
   if (back && shown.has("map")) at("map").innerHTML = shown.get("map");
