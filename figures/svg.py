@@ -48,9 +48,12 @@ def text(words: str) -> str:
     return escape(_known(words), quote=False)
 
 
+_UNKNOWN = dict.fromkeys(number for number in range(32) if chr(number) not in "\t\n")
+
+
 def _known(words: str) -> str:
     """Without the characters that XML does not know."""
-    return "".join(each for each in words if each in "\t\n" or each >= " ")
+    return words.translate(_UNKNOWN)
 
 
 def label(words: str, x: float, y: float, size_px: float, **attributes: object) -> str:

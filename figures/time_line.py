@@ -19,6 +19,8 @@ GREY, INK, GRID, MARK = "#555555", "#222222", "#e1e5ea", "#a05ab4"
 COLOURS = (BLUE, ORANGE, GREEN, "#111111", MARK, "#7a7a7a")
 DASHES = (None, "6 3", "2 2", "8 3 2 3", "1 3", "10 4")
 """A series has a colour and a dash of its own, so that it is told apart in grey."""
+WIDE_PX, THIN_PX = 2.6, 1.2
+"""Widths of the first line and of the last ones: of lines that lie on each other, the lower ones are wider."""
 DECADES = 1.5
 """A range of more factors of ten has a logarithmic axis."""
 
@@ -155,12 +157,13 @@ def _runs(panel: Panel, values: Sequence[float | None], axis: Axis, across: Acro
 
 def _line(runs: Sequence[Sequence[str]], number: int) -> list[str]:
     colour, dash = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
-    look = {"fill": "none", "stroke": colour, "stroke_width": 1.7, "stroke_dasharray": dash}
+    wide = max(THIN_PX, WIDE_PX - 0.6 * number)
+    look = {"fill": "none", "stroke": colour, "stroke_width": wide, "stroke_dasharray": dash}
     lines = []
     for run in runs:
         if len(run) == 1:
             x, y = run[0].split(",")
-            lines.append(element("circle", cx=x, cy=y, r=2.5, fill=colour))
+            lines.append(element("circle", cx=x, cy=y, r=1.4 * wide, fill=colour))
         else:
             lines.append(element("polyline", points=" ".join(run), **look))
     return lines

@@ -42,7 +42,7 @@ MEANINGS: Mapping[str, str] = {
     "late": "results later than any without the change",
     "twice": "results that come twice",
     "lost": "tuples lost at full channels",
-    "moved_mb": "state moved (MB)",
+    "moved_mb": "state moved, more than without it (MB)",
     "restarted": "replicas that restart",
     "redone_s": "work done again, since the last checkpoint",
     "replayed": "tuples that sources read again",

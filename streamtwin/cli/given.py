@@ -22,7 +22,7 @@ def known_scenarios(begun: str) -> list[str]:
 
 def known_optimizers(begun: str) -> list[str]:
     """Optimizers whose names begin with `begun`, for completion."""
-    from streamtwin.cli import catalogue
+    from streamtwin import catalogue
 
     return [name for name in catalogue.optimizers() if name.startswith(begun)]
 

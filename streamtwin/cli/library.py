@@ -25,7 +25,7 @@ def list_all(
     Examples: `twin list` · `twin list scenarios` · `twin list --json`
     """
     from scenarios.files import registry
-    from streamtwin.cli import catalogue
+    from streamtwin import catalogue
     from streamtwin.tables import tables
 
     scenarios = {entry.name: entry.summary for entry in registry.entries()}

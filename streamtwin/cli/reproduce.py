@@ -52,7 +52,7 @@ def reproduce(
     from papers.sizes import SCALES
     from papers.workspace import Workspace
     from papers.writing import check_replaceable, manifest_of, write
-    from streamtwin.cli import catalogue
+    from streamtwin import catalogue
     from streamtwin.tables import tables
 
     if not names:

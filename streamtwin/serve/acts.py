@@ -73,7 +73,7 @@ MAKE: Mapping[str, Callable[[Desk, Inquiry, Mapping[str, str]], list[Alteration]
     "move": lambda _desk, inquiry, asked: [
         moved(inquiry.scenario(), asked.get("operators", "").split(" "), asked.get("start", ""), asked.get("end", ""))
     ],
-    "cancel": lambda _desk, inquiry, asked: [cancelled(inquiry.scenario(), _whole(asked.get("at", "")))],
+    "cancel": lambda _desk, inquiry, asked: [cancelled(inquiry.scenario(inquiry.values), _whole(asked.get("at", "")))],
     "accept": _accepted,
 }
 """Acts that add changes to the list."""

@@ -11,8 +11,8 @@ from figures.svg import element, text
 from streamtwin.report.page import folded
 from streamtwin.serve.controls import Control, controls
 from streamtwin.serve.desk import Asked
-from streamtwin.serve.inquiry import Inquiry
-from streamtwin.serve.options import flow
+from streamtwin.serve.happenings import told
+from streamtwin.serve.inquiry import EVENT, Alteration, Inquiry
 from twin.scenario import Scenario
 
 MOST_CONTROLS = 12
@@ -30,7 +30,7 @@ def changes(inquiry: Inquiry) -> Iterator[str]:
     rows = [
         element(
             "li",
-            element("code", text(shortened_text(each.text))),
+            _change(each),
             element("button", "×", type="button", data_act="undo", data_at=at, aria_label=f"undo {each.text[:60]}"),
         )
         for at, each in enumerate(inquiry.changes)
@@ -49,6 +49,12 @@ def changes(inquiry: Inquiry) -> Iterator[str]:
         class_="row",
     )
     yield save
+
+
+def _change(each: Alteration) -> str:
+    if each.said:
+        return element("span", text(each.said), title=each.text)
+    return element("code", text(shortened_text(each.text)), title=each.text)
 
 
 def command_told(name: str, words: str) -> str:
@@ -138,17 +144,17 @@ def _at(control: Control, steps: int) -> int:
 def events(asked: Asked) -> Iterator[str]:
     """What happens already, and forms for more."""
     now = asked.now
-    added = sum(each.flag == "--event" for each in asked.inquiry.changes)
-    own = len(now.events) - added
+    added = [at for at, each in enumerate(asked.inquiry.changes) if each.flag == EVENT]
+    acts = [*(("cancel", at) for at in range(len(now.events) - len(added))), *(("undo", at) for at in added)]
     rows = [
         element(
             "li",
-            text(_told(event)),
-            element("button", "×", type="button", data_act="cancel", data_at=at, aria_label=f"cancel {_told(event)}"),
+            text(words),
+            element("button", "×", type="button", data_act=act, data_at=at, aria_label=f"cancel {words}"),
         )
-        for at, event in enumerate(now.events[:own] if not added else ())
+        for event, (act, at) in sorted(zip(now.events, acts, strict=True), key=lambda each: each[0].at_s)
+        for words in [told(event.model_dump(mode="json", exclude_none=True))]
     ]
-    rows = rows or [element("li", text(_told(event))) for event in now.events[:own]]
     if rows:
         yield element("ul", *rows, class_="changes")
     hosts, links = [host.name for host in now.cluster.hosts], [" - ".join(link.between) for link in now.cluster.links]
@@ -157,11 +163,9 @@ def events(asked: Asked) -> Iterator[str]:
     where = choice("host", "host", hosts)
     link = [choice("link", "link", links, [f"[{a}, {b}]" for a, b in (each.between for each in now.cluster.links)])]
     slow = link if links else [where]
-    lost = element(
-        "label", element("input", type="checkbox", name_="lost", value="true"), " stays lost, others take over"
-    )
-    back = field("recover_after_s", "runs again after", "10", "s")
-    yield form("Kill a host", {"kind": "failure"}, where, at, back, lost)
+    back = field("recover_after_s", "the job goes on after", "10", "s; empty: never")
+    on = choice("lost", "on", ["the same host", "other hosts, as this one stays lost"], ["", "true"])
+    yield form("Kill a host", {"kind": "failure"}, where, at, back, on)
     factors = (field("latency_factor", "latency times", "10"), field("bandwidth_factor", "bandwidth times", "1"))
     lasts = field("duration_s", "for", "", "s, or to the end")
     yield form("Slow a link", {"kind": "link-degradation"}, *slow, at, *factors, lasts)
@@ -190,14 +194,6 @@ def _places(now: Scenario) -> Iterator[str]:
             yield host.name
         else:
             yield from (f"{host.name}/{socket}" for socket in range(host.socket_count))
-
-
-def _told(event: Any) -> str:
-    data = event.model_dump(mode="json", exclude_none=True)
-    rest = ", ".join(
-        f"{key} {flow(value)}" for key, value in data.items() if key not in ("kind", "at_s") and value != 1.0
-    )
-    return f"{data['at_s']:g} s: {data['kind']}, {rest}"
 
 
 def form(title: str, fixed: Mapping[str, str], *fields: str) -> str:

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 from figures.job_map import job_map
 from figures.svg import element, text
-from optimizers.objectives import OBJECTIVES
-from optimizers.policies.registry import POLICIES
-from optimizers.registry import OPTIMIZERS
+from streamtwin import catalogue
 from streamtwin.report.html_tables import tables
-from streamtwin.report.page import paragraph, scrolling
+from streamtwin.report.page import folded, paragraph, scrolling
 from streamtwin.serve.asking import choice, command_told, field
 from streamtwin.serve.desk import Asked, Desk
 from streamtwin.serve.seeing import compared
-from streamtwin.serve.work import LongQuestion, shown
+from streamtwin.serve.work import OBJECTIVES, LongQuestion, shown
 from streamtwin.tables.job_maps import drawn
 from streamtwin.tables.tables import seconds
 from twin.scenario import Scenario
+
+USUAL = "local-search"
 
 
 def questions(now: Scenario) -> Iterator[str]:
@@ -29,15 +29,18 @@ def questions(now: Scenario) -> Iterator[str]:
     where = choice("find-max", "the highest", list(loads.values()), list(loads))
     while_ = field("while", "while", "not backpressured")
     yield _asking("How much load can it take?", "capacity", where, while_)
-    names = list(OPTIMIZERS)
-    usual = names.index("local-search")
-    optimizer = choice("optimizer", "by", [names[usual], *(each for each in names if each != names[usual])])
-    objectives = ["processing_latency_s", *(each for each in OBJECTIVES if each != "processing_latency_s")]
-    yield _asking("Find a better plan", "optimize", choice("objective", "for", objectives), optimizer)
+    known = dict(sorted(catalogue.optimizers().items(), key=lambda each: each[0] != USUAL))
+    optimizer = choice("optimizer", "by", [f"{name}: {words}" for name, words in known.items()], list(known))
+    objective = choice("objective", "for", list(OBJECTIVES.values()), list(OBJECTIVES))
+    yield _asking("Find a better plan", "optimize", objective, optimizer)
     policies = field("policies", "policies", "none,ds2,flink-autoscaler")
     slo = field("slo", "latency of 99 % within", "5s")
-    hint = element("span", text(f"of {', '.join(('none', *POLICIES))}"), class_="unit")
-    yield _asking("Compare policies", "compare-policies", policies, slo, hint)
+    listed = (
+        element("li", text(f"{name}: {words.rpartition(' (')[0]}")) for name, words in catalogue.policies().items()
+    )
+    yield _asking(
+        "Compare policies", "compare-policies", policies, slo, folded("which there are", element("ul", *listed))
+    )
     fail = choice(
         "fail",
         "host fails",
@@ -47,7 +50,11 @@ def questions(now: Scenario) -> Iterator[str]:
     lost = choice(
         "lost", "and", ["comes back", "is lost, others take over", "is lost, the job waits"], ["", "spread", "wait"]
     )
-    change = field("rescale", "rescale", "", "OPERATOR=4"), field("migrate", "move", "", "OPERATOR=HOST")
+    operator, host = now.query.topological[0].name, now.cluster.hosts[0].name
+    change = (
+        field("rescale", "rescale", "", f"such as {operator}=4"),
+        field("migrate", "move", "", f"such as {operator}={host}"),
+    )
     yield _asking("Try a change", "dry-run", fail, lost, *change, field("at", "at", "", "s"))
 
 

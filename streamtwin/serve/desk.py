@@ -29,8 +29,6 @@ from twin.rates.model import RateModel
 from twin.run import Run
 from twin.scenario import Scenario
 
-WAITING_S = 1.0
-"""Estimated CPU seconds of a run beyond which a prediction is shown until the run is done."""
 TOO_LONG_S = 60.0
 """Estimated CPU seconds of a run beyond which the page does not start it by itself."""
 
@@ -49,7 +47,11 @@ class Asked:
         self.key = _key(self.now)
         effort = require_feasible(self.now)
         self.too_long = effort.describe() if effort.cpu_s > TOO_LONG_S else ""
-        self.meanwhile = _predicted(self.now) if effort.cpu_s > WAITING_S else ""
+
+    @cached_property
+    def meanwhile(self) -> str:
+        """What the rate model says of it, until the run is done."""
+        return _predicted(self.now)
 
     @cached_property
     def run(self) -> RunTask:

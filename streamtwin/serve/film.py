@@ -74,12 +74,13 @@ class Film:
             self.run,
             operators=operator_totals(operators, 0.0, subtasks),
             hosts=host_totals(self.rows["hosts"][period], 0.0),
+            event_rows=tuple(row for row in self.run.event_rows if row["at_s"] < end_s),
         )
         waiting = _queues(subtasks)
         shares = {place: value / self.most for place, value in waiting.items()}
         picture = drawn(self._job_then(subtasks, end_s), moment, shares, free_apart=True).picture
         down = {row["component"]: row for row in self.run.event_rows if _fails(row, end_s)}
-        lanes = [lane._replace(down=lane.name.partition("/")[0] in down) for lane in picture.lanes]
+        lanes = [lane._replace(down=lane.down or lane.name.partition("/")[0] in down) for lane in picture.lanes]
         owned = (_owned(name, key, subtasks) for name, key in self.moving.items())
         return job_map(picture._replace(lanes=lanes)), self._words(start_s, end_s, waiting), "".join(owned)
 
@@ -88,7 +89,7 @@ class Film:
         longest = max(waiting, key=lambda place: waiting[place], default=None)
         queue = ""
         if longest is not None and waiting[longest] >= 1.0:
-            queue = f"; {number(waiting[longest])} records wait for {longest[0]} on {longest[1]}"
+            queue = f"; before {longest[0]} on {longest[1]} wait {number(waiting[longest])} records"
         return f"{seconds(start_s)} to {seconds(end_s)}{queue}{''.join(f'; {in_words(row)}' for row in going[:3])}"
 
     def _job_then(self, subtasks: list[Row], end_s: float) -> Deployment:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from scenarios.files.yaml_text import parse_text
 from scenarios.questions.change_options import ChangeOptions, planned
 from streamtwin.serve.controls import plan_option
 from streamtwin.serve.inquiry import EVENT, SET, Alteration
 from streamtwin.serve.options import flow
+from streamtwin.tables.tables import places
 from twin.errors import BadInput, suggest
 from twin.plan import Location
 from twin.quantities import number
@@ -60,12 +62,40 @@ def happening(now: Scenario, kind: str, fields: Mapping[str, str]) -> Alteration
     return Alteration(EVENT, _written({"kind": kind, **read}))
 
 
+def told(event: Mapping[str, Any]) -> str:
+    """An event in words."""
+    kind, where = event["kind"], event.get("host") or event.get("operator") or event.get("source")
+    lasts = f" for {event['duration_s']:g} s" if event.get("duration_s") is not None else ""
+    if kind == "failure":
+        after_s = event.get("recover_after_s")
+        goes_on = "the job waits for it to the end" if after_s is None else f"the job goes on after {after_s:g} s"
+        words = f"{where} fails; {goes_on}{', on other hosts' * bool(event.get('lost'))}"
+    elif kind == "link-degradation":
+        by = (f"{name} × {event[f'{name}_factor']:g}" for name in ("latency", "bandwidth"))
+        changed = " and ".join(each for each in by if not each.endswith(" 1"))
+        words = f"{changed} on {' - '.join(event.get('link') or [f'the network card of {where}'])}{lasts}"
+    elif kind == "slow-down":
+        words = f"work on {where} takes × {event['factor']:g}{lasts}"
+    elif kind == "rate-change":
+        rate = f"{event['rate_per_s']:g}/s" if event.get("rate_per_s") else f"× {event['factor']:g}"
+        words = f"the rate of {where} is {rate} from here on"
+    elif kind == "scale":
+        words = f"{where} is rescaled: {places(event['placement'])}"
+    else:
+        words = f"{kind}, {', '.join(f'{key} {flow(value)}' for key, value in event.items() if key not in OUTSIDE)}"
+    return f"{event['at_s']:g} s: {words}"
+
+
+OUTSIDE = ("kind", "at_s")
+
+
 def cancelled(now: Scenario, at: int) -> Alteration:
-    """The change that removes an event of the scenario's file, by number."""
+    """The change that removes an event of the scenario, by number. now: without events that were added."""
     if not 0 <= at < len(now.events):
         raise BadInput(f"there is no event {at + 1}; there are {len(now.events)}")
-    left = [each.model_dump(mode="json", exclude_none=True) for number_, each in enumerate(now.events) if number_ != at]
-    return Alteration(SET, f"events={flow(left)}")
+    left = [each.model_dump(mode="json", exclude_none=True) for each in now.events]
+    gone = left.pop(at)
+    return Alteration(SET, f"events={flow(left)}", said=f"without: {told(gone)}")
 
 
 def _written(event: Mapping[str, object]) -> str:

@@ -29,11 +29,13 @@ PAIRS = 5
 
 
 class Alteration(NamedTuple):
-    """An option, as `--set` and its text. stroke: changes of one stroke of a slider take each other's place."""
+    """An option, as `--set` and its text. stroke: changes of one stroke of a slider take each other's place. said: what
+    it does, where its text does not say so."""
 
     flag: str
     text: str
     stroke: str = ""
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,11 @@ class Inquiry:
     def answered(self, answer: Mapping[str, Any] | None) -> Self:
         """With the answer to a long question."""
         return self._next(answer=answer)
+
+    @property
+    def values(self) -> tuple[Alteration, ...]:
+        """The changes that are no added events."""
+        return tuple(each for each in self.changes if each.flag == SET)
 
     @property
     def earlier(self) -> tuple[Alteration, ...]:

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-from optimizers.objectives import OBJECTIVES
 from optimizers.policies.registry import POLICIES
 from optimizers.registry import OPTIMIZERS
 from scenarios.files.documents import read
@@ -30,6 +29,14 @@ from twin.scenario import Scenario
 
 MOST_LINES, MOST_FIELD = 8, 500
 LIMIT_S = 1800.0
+OBJECTIVES: Mapping[str, str] = {
+    "e2e_latency_s": "end-to-end latency, mean",
+    "processing_latency_s": "processing latency, mean",
+    "throughput_per_s": "results a second",
+    "price": "price of the hosts",
+    "traffic_bytes_per_s": "bytes a second between hosts",
+}
+"""All of `optimizers.objectives`, in words."""
 NAMED: Mapping[str, Mapping[str, Collection[str]]] = {
     "optimize": {"objective": (*OBJECTIVES,), "optimizer": OPTIMIZERS},
     "compare-policies": {"policies": ("none", *POLICIES)},
@@ -146,7 +153,8 @@ def _of_plan(chosen: PlanChosen, now: Scenario | None) -> Presentation:
     shows = quantity(chosen.objective)
     found = "keeps up" if chosen.keeps_up else "does not keep up"
     predicted = "no value" if chosen.predicted is None else shows(chosen.predicted)
-    sentence = f"By {chosen.optimizer}, {chosen.objective} is predicted to be {predicted}, and the job {found}"
+    what = OBJECTIVES[chosen.objective]
+    sentence = f"By {chosen.optimizer}: {what}, {predicted} as predicted by {chosen.cost_model}, and the job {found}"
     if chosen.given is not None:
         given = "no value" if chosen.given.predicted is None else shows(chosen.given.predicted)
         keeps = "does not keep up" if chosen.given.backpressured or not chosen.given.success else "keeps up"

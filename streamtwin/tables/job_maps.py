@@ -11,7 +11,7 @@ from typing import NamedTuple
 from figures.job_map import Box, JobMap, Lane, Wire
 from streamtwin.tables.backpressure import OperatorLoad, held_up, loads
 from streamtwin.tables.job_groups import Groups, LaneGroup, groups
-from streamtwin.tables.tables import number
+from streamtwin.tables.tables import number, seconds
 from twin.deployment import Deployment
 from twin.plan import Location
 from twin.query import Stream
@@ -43,11 +43,21 @@ def drawn(job: Deployment, run: Run | None = None, waiting: Waiting | None = Non
             here[totals.operator, grouped.lanes.get(Location(subtask.host, subtask.socket), "")].append(subtask)
     cpu = {each.host: each.cpu for each in run.hosts} if run else {}
     seen = _Seen(job, grouped, loads(run), here, cpu, waiting)
-    lanes = list(_lanes(seen, free_apart))
+    gone = _lost(run) if run else {}
+    lanes = [
+        lane._replace(down=True, note=f"{lane.note}, lost at {seconds(gone[lane.name])}") if lane.name in gone else lane
+        for lane in _lanes(seen, free_apart)
+    ]
     order = {lane.name: index for index, lane in enumerate(lanes)}
     boxes = [_box(seen, spot, names, order[spot[1]]) for spot, names in seen.spots.items()]
     title = f"{getattr(job, 'name', 'the query')} on its hosts"
     return Drawn(JobMap(title, lanes, boxes, _wires(seen)), seen.grouped.told)
+
+
+def _lost(run: Run) -> dict[str, float]:
+    """When hosts were lost that never came back, by name."""
+    failures = (row for row in run.event_rows if row["kind"] == "failure")
+    return {row["component"]: row["at_s"] for row in failures if row["end_s"] is None or "moved" in row["detail"]}
 
 
 @dataclass(frozen=True)
@@ -78,20 +88,20 @@ class _Seen:
 
 
 def _lanes(seen: _Seen, free_apart: bool) -> Iterator[Lane]:
-    """The lanes in the order of hosts; hosts without operators are together at the end, unless they are few and apart
-    for a person to put something there."""
+    """The lanes in the order of hosts; hosts without operators are together at the end, unless they are few and apart,
+    in their places, for a person to put something there."""
     listed = {host.name: index for index, host in enumerate(seen.job.cluster.hosts)}
     hosts: dict[str, list[str]] = {}
     for place in sorted(seen.grouped.lanes, key=lambda each: (listed[each.host], each.socket)):
         hosts.setdefault(seen.grouped.lanes[place], []).append(place.host)
-    for lane, inside in hosts.items():
-        yield _lane(seen, lane, list(dict.fromkeys(inside)))
     used = {name for inside in hosts.values() for name in inside}
     free = [name for name in listed if name not in used]
-    if free_apart and len(free) <= MOST_FREE:
-        lanes = (_lane(seen, name, [name]) for name in free)
-        yield from (lane if lane.used else lane._replace(note=f"{lane.note}, {FREE}") for lane in lanes)
-    elif free:
+    apart = free if free_apart and len(free) <= MOST_FREE else []
+    hosts |= {name: [name] for name in apart}
+    for name, inside in sorted(hosts.items(), key=lambda each: listed[each[1][0]]):
+        lane = _lane(seen, name, list(dict.fromkeys(inside)))
+        yield lane._replace(note=f"{lane.note}, {FREE}") if name in apart and not lane.used else lane
+    if free and not apart:
         yield Lane(FREE, ", ".join(free) if len(free) <= MOST_FREE else f"{len(free):,} hosts")
 
 

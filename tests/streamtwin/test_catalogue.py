@@ -11,8 +11,8 @@ from optimizers.registry import ALIASES, OPTIMIZERS, WORDS
 from papers.registry import EXPERIMENTS
 from scenarios.spaces.registry import SPACES, WIDE
 from scenarios.suite.members import MEMBERS
-from streamtwin.cli import catalogue
-from streamtwin.cli.sources import assigned_calls, summary
+from streamtwin import catalogue
+from streamtwin.sources import assigned_calls, summary
 
 
 def test_everything_that_can_be_named_is_listed_in_its_own_words() -> None:

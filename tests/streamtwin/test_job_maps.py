@@ -44,7 +44,7 @@ def run_of(**loads: tuple[float, float, float]) -> SimpleNamespace:
         SimpleNamespace(operator=name, subtasks=(), **dict(zip(fields, load, strict=True)))
         for name, load in loads.items()
     ]
-    return SimpleNamespace(operators=rows, hosts=[])
+    return SimpleNamespace(operators=rows, hosts=[], event_rows=[])
 
 
 def test_every_place_of_every_operator_is_a_box():

@@ -75,6 +75,12 @@ async function refresh() {
   }
 }
 
+// What is shown is not up to date from the moment on that something is changed.
+function pending() {
+  say("asking …");
+  document.body.dataset.done = false;
+}
+
 function say(words) { at("state").textContent = words; }
 
 function connected(yes) {
@@ -103,6 +109,7 @@ if (navigator.locks) navigator.locks.request("twin serve", listen); else listen(
 // what a person does -------------------------------------------------------------------------------------------------
 
 async function act(asked) {
+  pending();
   try {
     const answer = await fetch(`${base}/act`, {
       method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(asked),
@@ -132,6 +139,7 @@ function turn(slider, now) {
   slider.parentElement.querySelector("input[type=text]").value = value;
   slider.setAttribute("aria-valuetext", value);
   clearTimeout(later);
+  pending();
   stroke = stroke || Math.random().toString(36).slice(2);
   const send = { act: "knob", control: slider.dataset.control, value, stroke };
   if (now) { stroke = ""; act(send); } else later = setTimeout(() => act(send), 120);
@@ -180,7 +188,7 @@ let drag = null;
 const laneAt = (x, y) => document.elementsFromPoint(x, y).map(each => each.closest("[data-lane]")).find(Boolean);
 document.addEventListener("pointerdown", event => {
   const box = event.target.closest("#map [data-box]");
-  if (!box || event.pointerType === "touch" || event.button) return;
+  if (!box || event.button) return;
   event.preventDefault();
   drag = { box, x: event.clientX, y: event.clientY, scale: box.ownerSVGElement.getScreenCTM().a };
 });
@@ -191,12 +199,17 @@ document.addEventListener("pointermove", event => {
   for (const each of document.querySelectorAll("#map .over")) each.classList.remove("over");
   laneAt(event.clientX, event.clientY)?.classList.add("over");
 });
-document.addEventListener("pointerup", event => {
-  if (!drag) return;
-  const { box } = drag, lane = laneAt(event.clientX, event.clientY)?.dataset.lane;
+function dropped() {
+  const { box } = drag;
   drag = null;
   box.removeAttribute("transform");
   for (const each of document.querySelectorAll("#map .over")) each.classList.remove("over");
+  return box;
+}
+document.addEventListener("pointercancel", () => { if (drag) dropped(); });
+document.addEventListener("pointerup", event => {
+  if (!drag) return;
+  const box = dropped(), lane = laneAt(event.clientX, event.clientY)?.dataset.lane;
   if (lane && lane !== box.dataset.in) act({ act: "move", operators: box.dataset.box, start: box.dataset.in, end: lane });
 });
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from streamtwin.cli.sources import assigned_calls, assigned_texts, registered, specs, summary
 from streamtwin.house import PAPERS
+from streamtwin.sources import assigned_calls, assigned_texts, registered, specs, summary
 
 COST_MODELS: Mapping[str, str] = {
     "rates": "analytic: steady rates, utilisations and queueing formulas; milliseconds a plan",

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from streamtwin.house import ROOT
+
 _SENTENCE = re.compile(r'(?<!\bFig)(?<!\bSec)(?<!\bEq)(?<!\bvs)\.\s+(?=[A-Z"(`])')
 
 
