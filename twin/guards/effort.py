@@ -43,7 +43,7 @@ ENDING, PANE = 2.0, 0.9
 """... for a replica to end a window over event time, and to put it together from each of its panes."""
 SESSION, KEPT = 0.3, 0.05
 """... for a session, or a record in a window, that is there at the end: the kernel hands it over."""
-ROW, REPLICA, OPERATOR, CHANNEL = 7.0, 65.0, 150.0, 6.0
+ROW, REPLICA, OPERATOR, CHANNEL = 7.0, 65.0, 150.0, 4.0
 """... to write one row of statistics, to make a replica, to compile, meter and report an operator, and to make a
 channel between two replicas, which is done when it is first used."""
 BARRIER = 30.0
@@ -158,6 +158,9 @@ def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Service
     horizon_s, nominal = scenario.run.horizon_s, job.apart.rates
     in_kernel = native(job, scenario)
     each_s = KERNEL_S if in_kernel else ENGINE_S
+    every_s = [skew.drift_every_s for skew in job.deployment.workload.keys.values() if skew.drift_every_s is not None]
+    every_s += [scenario.checkpoints.interval_s] if scenario.checkpoints is not None else []
+    hands_over = sum(horizon_s / each for each in every_s) if in_kernel else 0.0  # to the engine, and takes back
     within = {each.name for component in job.components for each in component.operators[1:]}
     sends = {component.operators[-1].name for component in job.components}
     usually = sum(law.mean_rate_per_s for law in scenario.workload.arrivals.values()) * horizon_s
@@ -189,7 +192,8 @@ def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Service
         for edge in job.outputs(name):
             producers, consumers = (job.deployment.plan.replicas(end) for end in edge.ends)
             used = min(sent, producers * (1 if edge.how.paired else consumers))
-            yield ServiceLoad(used * CHANNEL, f"the {used:,.0f} channels to replicas of {edge.ends[1]!r}", "use fewer")
+            cause = f"the {used:,.0f} channels to replicas of {edge.ends[1]!r}"
+            yield ServiceLoad(used * CHANNEL * (1.0 + hands_over), cause, "use fewer replicas")
             if in_kernel and edge.stream.alignment is not None:  # the kernel asks the engine about each of their keys
                 why = f"the {sent:.1e} tuples to {edge.stream.consumer!r} whose keys are aligned"
                 yield ServiceLoad(sent, why, "lower rates or run.horizon_s, or leave the alignment out")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
+from functools import cache
+from struct import Struct
 from typing import Any
 
 import numpy as np
 
 from twin.kernel.layout import ITEM
 
-CHUNK = 4096
-"""Items that come at once."""
+CHUNK, SHELF = 4096, 512
+"""Items, and other structures, that come at once."""
 
 
 class Arena:
@@ -20,12 +22,28 @@ class Arena:
     def __init__(self) -> None:
         self.kept: list[np.ndarray] = []
         self.items = 0
+        self.shelves: dict[np.dtype[Any], tuple[np.ndarray, int]] = {}
 
     def make(self, layout: np.dtype[Any], count: int) -> np.ndarray:
         """So many structures, all zero. [count]"""
         found = np.zeros(max(1, count), layout)
         self.kept.append(found)
         return found
+
+    def add(self, layout: np.dtype[Any], **values: float) -> int:
+        """The address of one structure with these values, the others being zero; `here` is its address.
+
+        It comes off a shelf: where there are thousands, an array for each would cost more than all that is in it.
+        """
+        shelf, used = self.shelves.get(layout, (None, SHELF))
+        if shelf is None or used == SHELF:
+            shelf, used = self.make(layout, SHELF), 0
+        self.shelves[layout] = shelf, used + 1
+        here = int(shelf.ctypes.data) + layout.itemsize * used
+        fields = [values.get(name, 0) for name in layout.names or ()]
+        fields[0] = here
+        packing(layout).pack_into(shelf.data, layout.itemsize * used, *fields)
+        return here
 
     def floats(self, values: Any) -> int:
         """The address of these numbers."""
@@ -48,6 +66,13 @@ class Arena:
         items["next"][:-1] = here + ITEM.itemsize * np.arange(1, count)
         items["next"][-1] = following
         return here
+
+
+@cache
+def packing(layout: np.dtype[Any]) -> Struct:
+    """How a structure's fields lie: whole numbers and floating ones, of 8 bytes each."""
+    assert layout.fields is not None
+    return Struct("=" + "".join("d" if field.kind == "f" else "q" for field, *_ in layout.fields.values()))
 
 
 def addresses(found: np.ndarray) -> list[int]:

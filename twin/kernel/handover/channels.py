@@ -47,40 +47,41 @@ def lane(low: Lowered, end: Receiver, nic: Nic | None, latency_s: float) -> int:
     """Where what comes to a task or pool over a card or link waits; made when it is first asked for."""
     key = id(end), id(nic), latency_s
     if key not in low.wires:
-        row = low.arena.make(k.LANE, 1)[0]
-        here = low.wires[key] = int(low.arena.kept[-1].ctypes.data)
-        low.lane(row, here)
-        row["card"] = 0 if nic is None else low.here[id(nic)]
+        card, state = 0 if nic is None else low.here[id(nic)], low.state[0]
         if isinstance(end, Pool):
-            row["slot"], row["pool"] = low.slot(k.LANES, here), low.here[id(end)]
+            here = low.arena.add(k.LANE, card=card, after=state["lanes"], pool=low.here[id(end)])
+            row = view(k.LANE, here)
+            row["slot"] = low.slot(k.LANES, here)
             low.flying.append(row)
         else:
             assert isinstance(end, Task)
             owner = low.row(end)
-            row["slot"], row["task"] = k.NONE, owner["here"]
-            row["next"], owner["lane"] = owner["lane"], here
+            here = low.arena.add(
+                k.LANE, slot=k.NONE, card=card, after=state["lanes"], task=owner["here"], next=owner["lane"]
+            )
+            owner["lane"] = here
             owner["lanes"] += 1
             heads = low.blocks.get((id(end), "heads"), NO_HEADS)
             if len(heads) <= owner["lanes"]:  # there is a place more than lanes
                 made = low.array(k.JOB, id(end), "heads", 2 * int(owner["lanes"]))
                 made[: len(heads)] = heads
                 owner["heads"] = made.ctypes.data
+        state["lanes"] = low.wires[key] = here
     return low.wires[key]
 
 
 def path(low: Lowered, path: Path) -> int:
     """The structure of a path."""
     if id(path) not in low.here:
-        row = low.make(k.PATH, [path])[0]
-        arrive_at(low, row, path.inbox, path.channel, path.fetch_s)
-        row["replica"] = path.replica
-        nic = path.nic
-        if isinstance(nic, Leg):
-            row["leg"] = _leg(low, nic, path)
-        else:
-            row["lane"] = lane(low, path.inbox.task, nic, path.latency_s if nic is not None else 0.0)
+        nic, fields = path.nic, arrive_at(low, path.inbox, path.channel, path.fetch_s)
+        if not isinstance(nic, Leg):
+            fields["lane"] = lane(low, path.inbox.task, nic, path.latency_s if nic is not None else 0.0)
             if nic is not None:
-                row["card"], row["latency_s"], row["bytes_each"] = low.here[id(nic)], path.latency_s, path.bytes_each
+                fields |= {"card": low.here[id(nic)], "latency_s": path.latency_s, "bytes_each": path.bytes_each}
+        here = low.here[id(path)] = low.arena.add(k.PATH, replica=path.replica, **fields)
+        low.object_at[here] = path
+        if isinstance(nic, Leg):
+            view(k.PATH, here)["leg"] = _leg(low, nic, path)
     return low.here[id(path)]
 
 

@@ -50,16 +50,14 @@ def gone(low: Lowered, inbox: Inbox, record: Record) -> int:
     """A path that a record has left behind it."""
     key = id(inbox), id(record.channel), record.fetch_s
     if key not in low.gone_paths:
-        made = low.arena.make(k.PATH, 1)
-        arrive_at(low, made[0], inbox, record.channel, record.fetch_s)
-        low.gone_paths[key] = int(made.ctypes.data)
+        low.gone_paths[key] = low.arena.add(k.PATH, **arrive_at(low, inbox, record.channel, record.fetch_s))
     return low.gone_paths[key]
 
 
-def arrive_at(low: Lowered, row: Any, inbox: Inbox, by: BufferedChannel | None, fetch_s: float) -> None:
-    """A path's end."""
-    row["inbox"], row["way"] = low.here[id(inbox)], low.here[id(inbox.way)]
-    row["channel"], row["fetch_s"] = 0 if by is None else channel(low, by), fetch_s
+def arrive_at(low: Lowered, inbox: Inbox, by: BufferedChannel | None, fetch_s: float) -> dict[str, float]:
+    """The fields of a path's end."""
+    there = 0 if by is None else channel(low, by)
+    return {"inbox": low.here[id(inbox)], "way": low.here[id(inbox.way)], "channel": there, "fetch_s": fetch_s}
 
 
 def channel(low: Lowered, channel: BufferedChannel) -> int:
