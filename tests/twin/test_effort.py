@@ -65,7 +65,9 @@ def test_checkpoints_cost_a_barrier_at_each_replica_and_leave_the_rest_to_the_ke
     scenario = Scenario.of(maps(4, 500, 8, 2), SHORT)
     without = estimate(scenario)
     told = estimate(scenario.model_copy(update={"checkpoints": Checkpoints(interval_s=1)}))
-    (barriers,) = set(told.loads) - set(without.loads)
+    more = set(told.loads) - set(without.loads)
+    barriers, *again = sorted(more, key=lambda load: "barriers" not in load.cause)
+    assert {load.cause for load in again} <= {load.cause for load in without.loads if "channels" in load.cause}
     assert barriers.services == BARRIER * 6 * SHORT.horizon_s and "barriers" in barriers.cause
     assert any(each.each_s == KERNEL_S for each in told.loads)
 

@@ -87,10 +87,8 @@ def path(low: Lowered, path: Path) -> int:
 
 def nowhere(low: Lowered) -> int:
     """The structure of a path whose end takes all that comes and does nothing with it."""
-    path, inbox, pool = (low.arena.make(each, 1) for each in (k.PATH, k.INBOX, k.POOL))
-    path["inbox"], inbox["pool"], inbox["credits"] = inbox.ctypes.data, pool.ctypes.data, UNBOUNDED
-    pool["here"], pool["count"], pool["members"] = pool.ctypes.data, 1, low.arena.wholes([0])
-    return int(path.ctypes.data)
+    pool = low.arena.add(k.POOL, count=1, members=low.arena.wholes([0]))
+    return low.arena.add(k.PATH, inbox=low.arena.add(k.INBOX, pool=pool, credits=UNBOUNDED))
 
 
 def _leg(low: Lowered, leg: Leg, path: Path) -> int:
