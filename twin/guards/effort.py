@@ -58,7 +58,7 @@ PHASES_READ = 20_000
 
 def native(job: Job, scenario: Scenario) -> bool:
     """Whether the kernel runs a job, and not the engine: it knows neither event time nor sinks that commit. It leaves
-    barriers to the engine, and goes on after them."""
+    barriers and drifts to the engine, and goes on after them, with its channels made anew."""
     commits = scenario.checkpoints is not None and scenario.checkpoints.sinks == "exactly-once"
     return not (commits or any(operator.needs_event_time for operator in job.query.operators))
 
@@ -145,7 +145,7 @@ def _estimate(scenario: Scenario, job: Job, answer: RateAnswer) -> Effort:
         *_flows(job, scenario, answer),
         *_state(job, scenario, answer),
         *_arrivals(job, scenario),
-        *_clocks(job, scenario),
+        *_clocks(job, scenario, _channels(job, scenario, answer)),
     ]
     return Effort(tuple(sorted(loads, key=lambda load: -load.cpu_s)))
 
@@ -158,9 +158,6 @@ def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Service
     horizon_s, nominal = scenario.run.horizon_s, job.apart.rates
     in_kernel = native(job, scenario)
     each_s = KERNEL_S if in_kernel else ENGINE_S
-    every_s = [skew.drift_every_s for skew in job.deployment.workload.keys.values() if skew.drift_every_s is not None]
-    every_s += [scenario.checkpoints.interval_s] if scenario.checkpoints is not None else []
-    hands_over = sum(horizon_s / each for each in every_s) if in_kernel else 0.0  # to the engine, and takes back
     within = {each.name for component in job.components for each in component.operators[1:]}
     sends = {component.operators[-1].name for component in job.components}
     usually = sum(law.mean_rate_per_s for law in scenario.workload.arrivals.values()) * horizon_s
@@ -190,10 +187,6 @@ def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Service
             why = f"the {sent:.1e} tuples that {name!r} sends"
             yield ServiceLoad(SENT * sent, why, "lower rates, selectivities or run.horizon_s", each_s)
         for edge in job.outputs(name):
-            producers, consumers = (job.deployment.plan.replicas(end) for end in edge.ends)
-            used = min(sent, producers * (1 if edge.how.paired else consumers))
-            cause = f"the {used:,.0f} channels to replicas of {edge.ends[1]!r}"
-            yield ServiceLoad(used * CHANNEL * (1.0 + hands_over), cause, "use fewer replicas")
             if in_kernel and edge.stream.alignment is not None:  # the kernel asks the engine about each of their keys
                 why = f"the {sent:.1e} tuples to {edge.stream.consumer!r} whose keys are aligned"
                 yield ServiceLoad(sent, why, "lower rates or run.horizon_s, or leave the alignment out")
@@ -264,23 +257,34 @@ def _phases(law: ArrivalLaw, horizon_s: float) -> float:
     return count if count < PHASES_READ else count * horizon_s / max(now_s, 1e-300)
 
 
-def _clocks(job: Job, scenario: Scenario) -> Iterator[ServiceLoad]:
-    """Statistics, replicas that are made, drifting keys, pauses of hosts."""
-    settings, noise = scenario.run, job.engine.noise
+def _channels(job: Job, scenario: Scenario, answer: RateAnswer) -> float:
+    """How many are used: not more than tuples come."""
+    used, replicas = 0.0, job.deployment.plan.replicas
+    for edge in job.edges:
+        producer, consumer = edge.ends
+        pairs = replicas(producer) * (1 if edge.how.paired else replicas(consumer))
+        used += min(pairs, float(answer.in_per_s[0, answer.operators.index(consumer)]) * scenario.run.horizon_s)
+    return used
+
+
+def _clocks(job: Job, scenario: Scenario, channels: float) -> Iterator[ServiceLoad]:
+    """Statistics, replicas and channels that are made, drifting keys, pauses of hosts."""
+    settings, noise, anew = scenario.run, job.engine.noise, CHANNEL * channels if native(job, scenario) else 0.0
     rows = settings.horizon_s / settings.period_s * len(job.query.operators)
     yield ServiceLoad(rows * ROW, f"the {rows:.1e} rows of statistics", "make run.period_s longer")
     tasks, operators = sum(component.replicas for component in job.components), len(job.query.operators)
     yield ServiceLoad(tasks * REPLICA, f"the {tasks:,} replicas that are made", "use fewer")
+    yield ServiceLoad(anew, f"the {channels:,.0f} channels between replicas", "use fewer replicas")
     yield ServiceLoad(operators * OPERATOR, f"the {operators:,} operators that are compiled", "use fewer")
     if scenario.checkpoints is not None:
-        barriers = tasks * settings.horizon_s / scenario.checkpoints.interval_s
-        why = f"the {barriers:.1e} barriers of checkpoints at replicas"
-        yield ServiceLoad(barriers * BARRIER, why, "make checkpoints.interval_s longer")
+        checkpoints = settings.horizon_s / scenario.checkpoints.interval_s
+        why = f"the {tasks * checkpoints:.1e} barriers of checkpoints at replicas"
+        yield ServiceLoad(checkpoints * (tasks * BARRIER + anew), why, "make checkpoints.interval_s longer")
     for name, skew in job.deployment.workload.keys.items():
         if skew.drift_every_s is not None:
             drifts, groups = settings.horizon_s / skew.drift_every_s, job.component(name).key_groups or 1
             cause = f"the {drifts:.1e} drifts of {groups:,} key groups in workload.keys.{name}"
-            yield ServiceLoad(drifts * (DRIFT + DRIFTING_GROUP * groups), cause, "make drift_every_s longer")
+            yield ServiceLoad(drifts * (DRIFT + DRIFTING_GROUP * groups + anew), cause, "make drift_every_s longer")
     if settings.noise and noise.gc_interval_s is not None:
         pauses = settings.horizon_s / (noise.gc_interval_s + noise.gc_pause_s)
         yield ServiceLoad(pauses * tasks, f"the {pauses:.1e} pauses a host", "make engine.noise.gc_interval_s longer")
