@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -251,7 +252,11 @@ def path_without_java(folder: Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("end", "java"), [(signal.SIGINT, True), (signal.SIGKILL, False)], ids=["ctrl-c", "kill"])
+@pytest.mark.parametrize(
+    ("end", "java"),
+    [(signal.SIGINT, True), (signal.SIGTERM, True), (signal.SIGKILL, False)],
+    ids=["ctrl-c", "terminated", "kill"],
+)
 def test_an_interrupted_corpus_resumes_to_the_same_runs(
     spark: SparkSession, tmp_path: Path, end: signal.Signals, java: bool
 ) -> None:
@@ -269,11 +274,13 @@ def test_an_interrupted_corpus_resumes_to_the_same_runs(
     for line in program.stdout:
         if int(line.split()[0]) >= 8:
             break
-    if end == signal.SIGINT:
-        os.killpg(program.pid, end)  # a terminal sends it to the whole group, the JVM included
-    else:
+    started = java_of(program.pid) if java else None
+    if end == signal.SIGKILL:
         program.send_signal(end)
+    else:
+        os.killpg(program.pid, end)  # a terminal, or a batch system, sends it to the whole group, the JVM included
     _, errors = program.communicate(timeout=60)
+    assert started is None or ended(started)
     assert program.returncode == -end
     assert errors.splitlines()[-1:] in ([], ["KeyboardInterrupt"])
     assert "py4j" not in errors
@@ -288,6 +295,16 @@ def java_of(program: int) -> int:
     """The process id of the program's Java."""
     children = Path(f"/proc/{program}/task/{program}/children").read_text().split()
     return next(int(child) for child in children if Path(f"/proc/{child}/comm").read_text().strip() == "java")
+
+
+def ended(process: int, patience_s: float = 30.0) -> bool:
+    """Whether a process is gone before our patience is."""
+    until_s = time.monotonic() + patience_s
+    while (there := Path(f"/proc/{process}/cmdline")).exists() and there.read_bytes():  # the empty one of a zombie
+        if time.monotonic() > until_s:
+            return False
+        time.sleep(0.1)
+    return True
 
 
 @pytest.mark.slow
