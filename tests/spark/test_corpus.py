@@ -275,10 +275,8 @@ def test_an_interrupted_corpus_resumes_to_the_same_runs(
         if int(line.split()[0]) >= 8:
             break
     started = java_of(program.pid) if java else None
-    if end == signal.SIGKILL:
-        program.send_signal(end)
-    else:
-        os.killpg(program.pid, end)  # a terminal, or a batch system, sends it to the whole group, the JVM included
+    whole = end != signal.SIGKILL  # as by a terminal, or a batch system: the JVM included
+    (os.killpg if whole else os.kill)(program.pid, end)
     _, errors = program.communicate(timeout=60)
     assert started is None or ended(started)
     assert program.returncode == -end
