@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from simpy.core import StopSimulation
 from twin.change.controller import Controller
 from twin.change.running_job import RunningJob
 from twin.change.timeline import play, reads_again
+from twin.collector import collector_paused
 from twin.control import Policy
 from twin.deployment import Deployment
 from twin.engine.measure.meters import Statistics
@@ -74,7 +74,7 @@ def simulate(
     batches = enough or (None if why else batches_of(job, settings, world, statistics))
     crash: dict[str, float] = {}
     world.env.process(_watch_memory(world, max(MEMORY_TICK_S, settings.horizon_s / MEMORY_TICKS), crash))
-    with _collector_paused(), _deep_stack(len(world.tasks)), suppress(StopSimulation):  # a precise run ends itself
+    with collector_paused(), _deep_stack(len(world.tasks)), suppress(StopSimulation):  # a precise run ends itself
         advance(world, settings.horizon_s)
     ended_s = world.env.now
     statistics.listeners.clear()
@@ -143,18 +143,6 @@ def _deep_stack(tasks: int) -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(before)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Records die by reference count; looking for cycles among them costs an eighth of a run."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def manifest(scenario: Scenario, policy: Policy | None = None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from twin.collector import collector_paused
 from twin.errors import BadInput
 
 FLOW_WIDTH = 110
@@ -160,19 +161,21 @@ def parse_text(text: str, where: str) -> object:
 
 
 def _loaded(text: str) -> object:
-    try:
-        return yaml.load(text, Loader=_Loader)
-    except yaml.YAMLError:
-        if len(text) > RETOLD:
-            raise
-        return yaml.load(text, Loader=_Plain)
+    with collector_paused():
+        try:
+            return yaml.load(text, Loader=_Loader)
+        except yaml.YAMLError:
+            if len(text) > RETOLD:
+                raise
+            return yaml.load(text, Loader=_Plain)
 
 
 def line_of(text: str, path: Sequence[int | str]) -> int | None:
     """The line, from 1, of what a path of keys and numbers leads to, or of the nearest thing above it; None if nothing
     can be found."""
     try:
-        node = yaml.compose(text, Loader=_Loader)
+        with collector_paused():
+            node = yaml.compose(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError, RecursionError):
         return None
     line = None if node is None else node.start_mark.line + 1
