@@ -27,8 +27,10 @@ Columns = Mapping[str, np.ndarray]
 
 WORDS = ("function", "literal_type", "value_type", "group_by", "key_type")
 """Fields of operators' specs that hold a word."""
+LEFT = {"cpu_percent": "left_percent"}
+"""What is read in place of a field: other processes may use some of a host's cores."""
 HARDWARE = {
-    "cpu": "left_percent",
+    "cpu": "cpu_percent",
     "ram": "ram_mb",
     "network_bandwidth": "bandwidth_mbps",
     "network_latency": "latency_ms",
@@ -94,7 +96,7 @@ class JobColumns:
     def hardware(self) -> Columns:
         """Columns of all hosts, in the cluster's order, that do not depend on the plan."""
         hosts = self.deployment.cluster.hosts
-        return {name: np.array([float(getattr(host, field)) for host in hosts]) for name, field in HARDWARE.items()}
+        return {name: np.array([float(getattr(host, LEFT.get(field, field))) for host in hosts]) for name, field in HARDWARE.items()}
 
 
 def job_columns(deployment: Deployment) -> JobColumns:
