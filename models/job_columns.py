@@ -96,7 +96,10 @@ class JobColumns:
     def hardware(self) -> Columns:
         """Columns of all hosts, in the cluster's order, that do not depend on the plan."""
         hosts = self.deployment.cluster.hosts
-        return {name: np.array([float(getattr(host, LEFT.get(field, field))) for host in hosts]) for name, field in HARDWARE.items()}
+        return {
+            name: np.array([float(getattr(host, LEFT.get(field, field))) for host in hosts])
+            for name, field in HARDWARE.items()
+        }
 
 
 def job_columns(deployment: Deployment) -> JobColumns:
