@@ -12,6 +12,7 @@ from figures import units
 from streamtwin.tables import checkpoint_table, rounding
 from streamtwin.tables.tables import cell, number, of_rows, seconds
 from streamtwin.tables.wide import Wide, empty
+from twin import markers
 from twin.engine.measure.standard_errors import ERRORS
 from twin.kinds.registry import SINKS
 from twin.metrics import Latency
@@ -91,13 +92,13 @@ def _operators(run: Run) -> Wide:
         "idle": "idle",
         "marker": "markers",
     }
-    shares = ("busy", "backpressured", "idle")
+    shares, ages_s = ("busy", "backpressured", "idle"), markers.by_operator(run.markers)
     rows = [
         {
             **_row(each, *shares),
             "busiest": _busiest(each),
             "rate_in_per_s": _rate_in(each, run),
-            "marker": _age(each.operator, run),
+            "marker": seconds(ages_s[each.operator]) if each.operator in ages_s else None,
         }
         for each in run.operators
     ]
@@ -112,12 +113,6 @@ def _busiest(totals: OperatorTotals) -> str | None:
     if busiest is None or f"{busiest.busy:.0%}" == f"{totals.busy:.0%}":
         return None
     return f"{busiest.busy:.0%} (subtask {busiest.subtask} on {Location(busiest.host, busiest.socket)})"
-
-
-def _age(operator: str, run: Run) -> str | None:
-    """Mean age of latency markers over the sources of which it is known."""
-    known = [each.age_s for each in run.markers if each.operator == operator and each.age_s is not None]
-    return seconds(sum(known) / len(known)) if known else None
 
 
 def _rate_in(totals: OperatorTotals, run: Run) -> Any:

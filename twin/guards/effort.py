@@ -259,11 +259,11 @@ def _phases(law: ArrivalLaw, horizon_s: float) -> float:
 
 def _channels(job: Job, scenario: Scenario, answer: RateAnswer) -> float:
     """How many are used: not more than tuples come."""
-    used, replicas = 0.0, job.deployment.plan.replicas
+    used, replicas, taken_per_s = 0.0, job.deployment.plan.replicas, _taken_per_s(answer)
     for edge in job.edges:
         producer, consumer = edge.ends
         pairs = replicas(producer) * (1 if edge.how.paired else replicas(consumer))
-        used += min(pairs, float(answer.in_per_s[0, answer.operators.index(consumer)]) * scenario.run.horizon_s)
+        used += min(pairs, taken_per_s[consumer] * scenario.run.horizon_s)
     return used
 
 

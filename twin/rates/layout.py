@@ -153,7 +153,8 @@ class Layout:
 
     def cells(self, operator: int) -> slice:
         """The cells of an operator."""
-        return slice(self.first_c[operator], [*self.first_c, len(self.operator_c)][operator + 1])
+        last = operator + 1 == len(self.first_c)
+        return slice(self.first_c[operator], len(self.operator_c) if last else self.first_c[operator + 1])
 
     @cached_property
     def leaving(self) -> list[np.ndarray]:
