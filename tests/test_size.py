@@ -11,15 +11,15 @@ SLACK = 0.02
 """A limit is lowered as soon as its package is smaller by this part."""
 
 MOST_LINES = {
-    "benchmarks": 6_430,
+    "benchmarks": 6_550,
     "figures": 1_440,
     "models": 4_770,
     "optimizers": 11_880,
     "papers": 7_400,
     "scenarios": 10_300,
     "spark": 1_200,
-    "streamtwin": 14_025,
-    "tests": 40_400,
+    "streamtwin": 14_030,
+    "tests": 40_410,
     "twin": 33_350,
 }
 

@@ -1,15 +1,19 @@
-"""Real runs of Flink with latencies (PDSP-Bench): new runs of an application of which a few runs were seen.
+"""Real runs of Flink with latencies (PDSP-Bench): an application, or a machine, is left out and predicted.
 
-    python -m benchmarks.real.pdsp --data DIR [--own 6]     # six runs of an application, then its others
+    python -m benchmarks.real.pdsp --data DIR --kept FOLDER
 
-DIR holds dev.csv: one row a run. The data have no licence, so no row of them is in this project. All predictors see the
-same runs; LightGBM also all of the other applications, as it has no other way to know of them.
+DIR holds dev.csv: one row a run. The data have no licence, so no row of them is in this project. An application that is
+left out is seen by a few runs of its own, a machine by none: its applications are calibrated on the other one. All
+predictors see the same runs; LightGBM also those of all other applications, as it has no other way to know of them.
+What is found is kept in FOLDER, so that a run can be resumed. Whether an application's sources read on another machine
+what they read on this one is for these folds to say.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,33 +24,60 @@ from benchmarks.real.pdsp_predictors import (
     Predictor,
     Row,
     Said,
+    Twin,
     application,
+    calibrated,
     measured,
     naive,
     reading,
     rows,
     trees,
-    twin,
 )
 from benchmarks.table import print_table
+from scenarios.calibration.intervals import LEVEL, reach
 from twin.randomness import stream
 
-Split = tuple[str, Sequence[Row], Mapping[str, Predictor]]
-"""What is judged: a name, the runs, and what predicts them."""
+TWIN, CARRIED = "calibrated twin", "the same, readings carried"
+QUANTITIES = ("share of the offer", "latency")
 
 
-def applications(everything: Sequence[Row], own: int, judged: int) -> Iterator[Split]:
+@dataclass(frozen=True)
+class Split:
+    """What is judged: name, runs, and what predicts them."""
+
+    name: str
+    judged: Sequence[Row]
+    predictors: Mapping[str, Predictor]
+
+
+def applications(everything: Sequence[Row], own: int, judged: int, kept: Path) -> Iterator[Split]:
     """Each application left out, but for a few of its runs."""
     for number, key in enumerate(APPLICATIONS):
         mine, others = _parted(everything, lambda row, key=key: application(row) == key)
         order = stream(number, "own-runs").permutation(len(mine))
         seen, unseen = ([mine[each] for each in part] for part in (order[:own], order[own:][:judged]))
-        predictors = {
-            "naive": naive,
-            "LightGBM": trees([*others, *seen]),
-            "calibrated twin": twin(seen, reading(others)),
-        }
-        yield " ".join(key).strip(), unseen, predictors
+        yield Split(" ".join(key).strip(), unseen, _predictors(seen, others, kept))
+
+
+def machines(everything: Sequence[Row], own: int, judged: int, kept: Path) -> Iterator[Split]:
+    """Each machine left out; an application of it is seen on the other one."""
+    for machine in dict.fromkeys(row["hardware"] for row in everything):
+        there, here = _parted(everything, lambda row, machine=machine: row["hardware"] == machine)
+        for number, key in enumerate(APPLICATIONS):
+            mine, others = _parted(here, lambda row, key=key: application(row) == key)
+            unseen = [row for row in there if application(row) == key]
+            seen = [mine[each] for each in stream(number, f"runs-but-{machine}").permutation(len(mine))[:own]]
+            order = stream(number, f"judged-{machine}").permutation(len(unseen))[:judged]
+            name = f"{' '.join(key).strip()} on {machine}"
+            rest = [*others, *(row for row in mine if row not in seen)]
+            yield Split(name, [unseen[each] for each in order], _predictors(seen, rest, kept))
+
+
+def _predictors(seen: Sequence[Row], others: Sequence[Row], kept: Path) -> dict[str, Predictor]:
+    read = reading(others)
+    fit = calibrated(seen, read, kept)
+    twins = {TWIN: Twin(fit, carried=False), CARRIED: Twin(fit, carried=True)}
+    return {"naive": naive, "LightGBM": trees([*others, *seen]), **twins}
 
 
 def _parted(everything: Sequence[Row], is_in: Callable[[Row], bool]) -> tuple[list[Row], list[Row]]:
@@ -64,25 +95,66 @@ def line(name: str, who: str, judged: Sequence[Row], said: Sequence[Said]) -> li
     return [name, who, len(judged), shown[0], means[0], shown[1], means[1], f"{right:.2f}"]
 
 
+def covered(splits: Sequence[Split]) -> list[list[object]]:
+    """Of intervals from what was left out elsewhere: how many runs are inside, and how wide (log) they are beside the
+    range that LEVEL of all other runs are in."""
+    inside, wide = [], []
+    for split in splits:
+        rest = [each for each in splits if each.name != split.name]
+        load = reach([0.0, *(off for each in rest for row in each.judged for off in _twin(each).fit.loads(row))])
+        low_b, high_b = _ends(rest, load.factor)
+        true_b = np.log([measured(row) for each in rest for row in each.judged])
+        beyond_q = [reach(off).factor for off in np.maximum(0.0, np.maximum(low_b - true_b, true_b - high_b)).T]
+        low, high = _ends([split], load.factor)
+        low, high = low - np.log(beyond_q), high + np.log(beyond_q)
+        high[:, 0] = np.minimum(high[:, 0], 0.0)
+        true = np.log([measured(row) for row in split.judged])
+        tails = ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0)
+        inside.append((low <= true) & (true <= high))
+        wide.append((high - low) / np.diff(np.quantile(true_b, tails, axis=0), axis=0))
+    each = zip(QUANTITIES, np.concatenate(inside).T, np.concatenate(wide).T, strict=True)
+    return [[what, f"{i.mean():.2f}", f"{np.mean(w):.2f}", f"{np.median(w):.2f}"] for what, i, w in each]
+
+
+def _twin(split: Split) -> Twin:
+    twin = split.predictors[TWIN]
+    assert isinstance(twin, Twin)
+    return twin
+
+
+def _ends(splits: Sequence[Split], load: float) -> tuple[np.ndarray, np.ndarray]:
+    """Logs of the least and the most that is predicted at both ends of the load, and between. [runs, 2]"""
+    said = np.log([[_twin(each)(row, load**sign) for sign in (-1, 0, 1)] for each in splits for row in each.judged])
+    return said.min(axis=1), said.max(axis=1)
+
+
 def main() -> None:
-    """One table: by what is left out, and over all of these."""
+    """By what is left out: errors, over all and by application, and intervals."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--own", type=int, default=6, help="runs of the application that are seen")
+    parser.add_argument("--kept", type=Path, required=True, help="folder of what was found, made if it is not there")
+    parser.add_argument("--own", type=int, default=6, help="runs of an application that are seen")
     parser.add_argument("--judged", type=int, default=40, help="at most, of each application")
+    parser.add_argument("--machines", action="store_true", help="leave machines out instead of applications")
     given = parser.parse_args()
-    lines, total = [], {}
-    for name, judged, predictors in applications(rows(given.data), given.own, given.judged):
-        for who, predictor in predictors.items():
-            said = [predictor(row) for row in judged]
-            lines.append(line(name, who, judged, said))
+    given.kept.mkdir(parents=True, exist_ok=True)
+    leave = machines if given.machines else applications
+    lines: list[list[object]] = []
+    splits, total = [], dict[str, tuple[list[Row], list[Said]]]()
+    for split in leave(rows(given.data), given.own, given.judged, given.kept):
+        splits.append(split)
+        for who, predictor in split.predictors.items():
+            said = [predictor(row) for row in split.judged]
+            lines.append(line(split.name, who, split.judged, said))
             print(*lines[-1], flush=True)
             kept = total.setdefault(who, ([], []))
-            kept[0].extend(judged)
+            kept[0].extend(split.judged)
             kept[1].extend(said)
     lines += [line("all", who, *kept) for who, kept in total.items()]
     header = ("left out", "predictor", "runs", "source rate", "mean", "latency", "mean ", "keeps up")
-    print_table("q-errors on runs that were not seen (median/95 %, geometric mean)", header, lines)
+    print_table(f"{leave.__name__} left out: q-errors (median/95 %, geometric mean)", header, lines)
+    columns = ("of", "inside", "width, of the range", "median")
+    print_table(f"{LEVEL:.0%} intervals, from what else was left out", columns, covered(splits))
 
 
 if __name__ == "__main__":

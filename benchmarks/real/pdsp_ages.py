@@ -23,9 +23,8 @@ BELOW = 0.97
 """Of what operators can take while a burst is stretched: as much does not fill channels."""
 
 
-def ages_ms(job: Scenario) -> float:
+def ages_ms(job: Scenario, answer: RateAnswer) -> float:
     """Ages of latency markers, which pass windows by, summed over the operators behind the source and the committer."""
-    answer = RateModel().answer(job, [job.plan])
     order = [answer.operators.index(name) for name in behind(job.query)]
     channel_s, coming = answer.channel_s[0, order], float(answer.offered_pressure[0].max())
     if coming < ALWAYS:

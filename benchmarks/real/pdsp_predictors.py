@@ -8,8 +8,10 @@ were seen, and takes from all only what a source that keeps up reads.
 from __future__ import annotations
 
 import csv
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import lightgbm
@@ -17,10 +19,11 @@ import numpy as np
 
 from benchmarks.real.pdsp_ages import HOP_MS, ages_ms, behind
 from benchmarks.real.pdsp_jobs import APPLICATIONS, scenario
-from scenarios.calibration import newton
+from scenarios.calibration import intervals, newton
 from scenarios.calibration.point import Point
-from scenarios.calibration.predicting import predict
+from scenarios.calibration.predicting import Predicted, predict
 from twin.query import Query
+from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
 KEEPS_UP = 0.9
@@ -77,21 +80,28 @@ def point(row: Row, read: float) -> Point:
     return Point(name=row["run_id"], scenario=scenario(row), taken_per_s=taken, latency_s=latency_ms / 1000.0)
 
 
+def said_of(job: Scenario) -> tuple[Predicted, float]:
+    """What the rate model says, and ages of markers."""
+    answer = RateModel().answer(job, [job.plan])
+    return predict(job, answer), ages_ms(job, answer)
+
+
 def misses(point: Point, job: Scenario) -> list[newton.Miss]:
     """As the calibration's own, with the data's latency."""
     assert point.latency_s is not None
-    off = newton.missed(replace(point, latency_s=None), job)
-    return [*off, newton.older(ages_ms(job) / 1000.0, point.latency_s)]
+    predicted, age_ms = said_of(job)
+    held_back = newton.behind(predicted.margin["source"], point.delivered["source"])
+    return [held_back, newton.older(age_ms / 1000.0, point.latency_s)]
 
 
-def apply(job: Scenario, logs_k: np.ndarray) -> Scenario:
+def apply(job: Scenario, logs_k: np.ndarray, load: float = 1.0) -> Scenario:
     """Costs of all operators in data-flow order, and what channels hold last, as logs of ratios to the profile's.
 
-    Of the engine's own operators a part of the logs.
+    Of the engine's own operators a part of the logs. load: times all of these costs.
     """
     engine = job.engine
     names = ["source", *behind(job.query)]
-    ratio = {name: float(np.exp(_likely(name) * log)) for name, log in zip(names, logs_k, strict=False)}
+    ratio = {name: load * float(np.exp(_likely(name) * log)) for name, log in zip(names, logs_k, strict=False)}
     operators = tuple(
         each.model_copy(update={"service_time_s": engine.service_s(job.query, each) * ratio[each.name]})
         for each in job.query.operators
@@ -117,23 +127,60 @@ def reading(others: Sequence[Row]) -> float:
     return float(np.median([share for share in shares if share >= KEEPS_UP]))
 
 
-def twin(own: Sequence[Row], read: float) -> Predictor:
-    """Calibrated on runs of one application; the profile's costs where there are none.
+@dataclass(frozen=True)
+class Fit:
+    """Of one application. own: the runs that it was calibrated on; found_k: logs of ratios to the profile's costs, and
+    what channels hold. read: see `reading`."""
 
-    read: see `reading`; what the application's own sources read where nothing holds them counts as much, each.
-    """
-    points = [point(row, read) for row in own]
-    if not points:
-        return lambda row: (read * predict(scenario(row)).delivered["source"], ages_ms(scenario(row)))
-    costs = len(points[0].scenario.query.operators)
-    found = newton.fit(points, apply, costs + 1, costs, misses=misses, spread=UNEVEN)
-    theirs = float(np.median([read, *(measured(row)[0] for row in own if not held(row, read))]))
+    own: Sequence[Row]
+    found_k: np.ndarray
+    read: float
 
-    def said(row: Row) -> Said:
-        job = apply(scenario(row), found.logs_k)
-        return theirs * predict(job).delivered["source"], ages_ms(job)
+    def predicted(self, row: Row, load: float = 1.0) -> tuple[Predicted, float]:
+        """What is said if all costs are so many times what was found."""
+        key = (row["run_id"], load)
+        if key not in self._known:
+            self._known[key] = said_of(apply(scenario(row), self.found_k, load))
+        return self._known[key]
 
-    return said
+    @cached_property
+    def _known(self) -> dict[tuple[str, float], tuple[Predicted, float]]:
+        return {}
+
+    def loads(self, row: Row) -> list[float]:
+        """By what the load is off (log), as far as the run tells."""
+        return intervals.loads(point(row, self.read), self.predicted(row)[0])
+
+
+@dataclass(frozen=True)
+class Twin:
+    """carried: what an application's sources read on one machine is expected of them on the other, too."""
+
+    fit: Fit
+    carried: bool
+
+    def __call__(self, row: Row, load: float = 1.0) -> Said:
+        """What is predicted if all costs are so many times what was found."""
+        predicted, age_ms = self.fit.predicted(row, load)
+        return self._theirs(row) * predicted.delivered["source"], age_ms
+
+    def _theirs(self, row: Row) -> float:
+        """What the sources read where nothing holds them back: of all runs, and of each of the application's own."""
+        read, machine = self.fit.read, row["hardware"]
+        alike = [each for each in self.fit.own if self.carried or each["hardware"] == machine]
+        return float(np.median([read, *(measured(each)[0] for each in alike if not held(each, read))]))
+
+
+def calibrated(own: Sequence[Row], read: float, kept: Path) -> Fit:
+    """On runs of an application. kept: a folder of what was found before."""
+    name = hashlib.sha256(repr((sorted(row["run_id"] for row in own), read)).encode()).hexdigest()
+    file = kept / f"{name[:16]}.npy"
+    if not file.exists():
+        points = [point(row, read) for row in own]
+        costs = len(points[0].scenario.query.operators)
+        found = newton.fit(points, apply, costs + 1, costs, misses=misses, spread=UNEVEN)
+        np.save(file, found.logs_k)
+    return Fit(own, np.load(file), read)
 
 
 def naive(row: Row) -> Said:

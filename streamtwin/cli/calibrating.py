@@ -101,17 +101,23 @@ def use_profile(
     machine: Annotated[
         str | None, typer.Option("--machine", metavar="NAME", help="Refuse a profile of another machine.")
     ] = None,
+    costs: Annotated[
+        Literal["low", "high"] | None, typer.Option("--costs", help="Take an end of the costs' intervals.")
+    ] = None,
     set_: Set = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """A scenario with the constants of a calibrated profile, to be used with every other command.
 
+    Under `--costs low` and `--costs high` other commands answer at both ends of the interval.
+
     Example: `twin use-profile job.yaml measured.yaml --out calibrated.yaml`, then `twin run calibrated.yaml`
     """
     from scenarios.calibration import profile_file
     from scenarios.files import scenario_file
     from scenarios.files.traces import check_free, write_text
+    from twin.errors import BadInput
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     if out is not None:
@@ -121,6 +127,10 @@ def use_profile(
         terminal.note(f"note: the profile was fitted on machine {loaded.machine!r}; it says nothing of others")
     given = scenario_of(scenario, set_)
     calibrated = profile_file.applied(loaded, given, machine)
+    if costs is not None:
+        if not loaded.intervals.load:
+            raise BadInput(f"{profile} has no intervals for --costs {costs}; calibrate on more points")
+        calibrated = profile_file.ends(loaded, given)[costs == "high"]
     said = profile_file.predictions(loaded, given)
     if out is None and not as_json:
         terminal.text(scenario_file.dump(calibrated))

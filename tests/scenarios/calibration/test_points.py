@@ -135,7 +135,13 @@ def test_from_a_table_to_a_scenario_that_runs(files: tuple[Path, Path], tmp_path
     found = {each["name"]: each for each in document["estimates"]}["operator map"]
     assert found["low"] <= 2000 <= found["high"] and found["value"] == pytest.approx(2000, rel=0.03)
     assert {each["predictor"] for each in document["held_out"]} >= {"always keeps up", "one cap"}
-    assert twin("use-profile", scenario, profile, "--out", calibrated).returncode == 0
+    used = json.loads(twin("use-profile", scenario, profile, "--out", calibrated, "--json").stdout)
+    assert all(each["low"] <= each["predicted"] <= each["high"] for each in used["predictions"])
+    dear = json.loads(twin("use-profile", scenario, profile, "--costs", "high", "--json").stdout)
+    costs = [each["scenario"]["query"]["operators"][1]["service_time_s"] for each in (used, dear)]
+    load = document["intervals"]["load"]
+    widest = max(load[name]["factor"] for name in ("operator map", "all costs") if name in load)
+    assert costs[1] == pytest.approx(widest * costs[0])
     ran = twin("run", calibrated, "--json", "--set", "workload.arrivals.source.rate_per_s=1000")
     assert json.loads(ran.stdout)["throughput_per_s"] == pytest.approx(500, rel=0.05)
 
