@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-BLUE, ORANGE, GREEN, GREY = "#3465a4", "#d9730d", "#2e8b57", "#7a7a7a"
-"""Chosen to differ in lightness as well as in hue."""
+from figures.svg import BLUE as BLUE
+from figures.svg import GREEN as GREEN
+from figures.svg import GREY as GREY
+from figures.svg import ORANGE as ORANGE
 
 FONT_PT = 9
 

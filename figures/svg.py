@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import NamedTuple
 
+BLUE, ORANGE, GREEN, GREY = "#3465a4", "#d9730d", "#2e8b57", "#7a7a7a"
+"""Chosen to differ in lightness as well as in hue."""
 CHARACTER = 0.57
 """Width of a character of the sans-serif faces that browsers have, as a share of the font's size: about."""
 

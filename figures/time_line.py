@@ -9,8 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from figures.style import BLUE, GREEN, ORANGE
-from figures.svg import CHARACTER, element, label, picture, rectangle, shortened, text
+from figures.svg import BLUE, CHARACTER, GREEN, ORANGE, element, label, picture, rectangle, shortened, text
 
 WIDTH_PX, PLOT_PX = 390.0, 130.0
 LEFT_PX, RIGHT_PX, TITLE_PX, FOOT_PX, NUMBERS_PX = 46.0, 10.0, 20.0, 22.0, 12.0
@@ -163,7 +162,7 @@ def _line(runs: Sequence[Sequence[str]], number: int) -> list[str]:
     for run in runs:
         if len(run) == 1:
             x, y = run[0].split(",")
-            lines.append(element("circle", cx=x, cy=y, r=1.4 * wide, fill=colour))
+            lines.append(element("circle", cx=x, cy=y, r=1.1 * wide, fill=colour))
         else:
             lines.append(element("polyline", points=" ".join(run), **look))
     return lines

@@ -1,4 +1,4 @@
-"""Hill climbing from several starts (`optimizers.climbing`): the usual optimizer, under any cost model.
+"""Hill climbing from several starts: the usual optimizer, under any cost model.
 
 A first part of the budget goes into the given plan, the heuristic placement and a sample of the space; climbs begin at
 the best of these, then at draws. As many go on side by side as the budget seems to allow.

@@ -62,11 +62,12 @@ class Processes:
         return self._pool
 
 
-def starting() -> BaseContext:
-    """How processes are started: forked from one that has done the imports, where that can be."""
+def starting(*imported: str) -> BaseContext:
+    """How processes are started: forked from one that has done the imports, where that can be. imported: more of them,
+    by module."""
     forks = "forkserver" in multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if forks else "spawn")
-    context.set_forkserver_preload([IMPORTED])
+    context.set_forkserver_preload([IMPORTED, *imported])
     return context
 
 

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scenarios.calibration import profile_file
-from scenarios.planning.calibrated_cost import CalibratedCostModel
 from scenarios.planning.simulated_cost import SimulatedCostModel
 from twin.errors import BadInput, suggest
 from twin.metrics import CostModel, Estimates
@@ -50,6 +48,9 @@ def cost_model(name: str) -> CostModel:
     if name == "sim":
         return SimulatedCostModel(simulate)
     if name.endswith(PROFILES):
+        from scenarios.calibration import profile_file  # which needs all that calibrates, a second of imports
+        from scenarios.planning.calibrated_cost import CalibratedCostModel
+
         return CalibratedCostModel(name, profile_file.load(Path(name)), RateModel())
     kind, _, folder = name.partition(":")
     if kind == STAGED:

@@ -111,4 +111,4 @@ def _plan(desk: Desk) -> Iterator[str]:
     )
     asked, run = desk.asked, desk.found_run()
     if asked is not None and asked.found is not None:
-        yield scrolling(job_map(drawn(asked.found, run, free_apart=True).picture), look="map")
+        yield scrolling(job_map(drawn(asked.found, run).picture), look="map")

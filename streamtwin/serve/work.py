@@ -14,10 +14,9 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-from optimizers.policies.registry import POLICIES
-from optimizers.registry import OPTIMIZERS
 from scenarios.files.documents import read
 from scenarios.planning.planner import PlanChosen
+from streamtwin import catalogue
 from streamtwin.answers.presentation import Presentation
 from streamtwin.answers.registry import ANSWERS
 from streamtwin.house import ROOT
@@ -37,9 +36,9 @@ OBJECTIVES: Mapping[str, str] = {
     "traffic_bytes_per_s": "bytes a second between hosts",
 }
 """All of `optimizers.objectives`, in words."""
-NAMED: Mapping[str, Mapping[str, Collection[str]]] = {
-    "optimize": {"objective": (*OBJECTIVES,), "optimizer": OPTIMIZERS},
-    "compare-policies": {"policies": ("none", *POLICIES)},
+NAMED: Mapping[str, Mapping[str, Callable[[], Collection[str]]]] = {
+    "optimize": {"objective": lambda: OBJECTIVES, "optimizer": catalogue.optimizers},
+    "compare-policies": {"policies": lambda: ("none", *catalogue.policies())},
 }
 """Fields that take only these, by question: other values name files, and some of these would be run as code."""
 FLAGS: Mapping[str, Mapping[str, str]] = {
@@ -63,7 +62,7 @@ def words(inquiry: Inquiry, question: str, fields: Mapping[str, str]) -> list[st
         value = fields.get(name, "").strip()
         if len(value) > MOST_FIELD:
             raise BadInput(f"{flag}: {len(value)} characters; {MOST_FIELD} are the most")
-        known = NAMED.get(question, {}).get(name, ())
+        known = NAMED.get(question, {}).get(name, tuple)()
         for each in value.split(",") if value and known else ():
             if each.strip() not in known:
                 raise BadInput(f"{flag} {each.strip()}: {suggest(each.strip(), known)}")

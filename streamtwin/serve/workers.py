@@ -163,7 +163,7 @@ class _Worker:
 
     def __init__(self, first: bool) -> None:
         self.first = first
-        context = starting()
+        context = starting("streamtwin.serve.desk")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs, 0 if first else BACK), daemon=True)  # type: ignore[attr-defined]
         self._process.start()
