@@ -21,7 +21,7 @@ from twin.errors import BadInput
 
 PATIENCE_S = 1.0
 """A run of a comparison may keep others waiting for so long."""
-BACK = 5
+BACK = 3
 """Nice value of the processes for comparisons, which so leave the processor to first answers."""
 LIMIT_S = 300.0
 """A run that takes longer is given up."""

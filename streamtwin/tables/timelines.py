@@ -46,10 +46,15 @@ def marks(run: Run) -> list[EventMark]:
 
 
 def in_words(event: Mapping[str, Any]) -> str:
-    """What happened when, and for how long the job or a part of it stood still."""
+    """What happened when, to which key groups, and for how long the job or a part of it stood still."""
     paused = f", paused {seconds(event['paused_s'])}" if event["paused_s"] else ""
-    reason = event["detail"].get("reason")
-    return f"{cell(event['at_s'])} s: {event['kind']} of {event['component']}{paused}{f' ({reason})' if reason else ''}"
+    detail = event["detail"]
+    moved = detail.get("key_groups", ())
+    what = f", {len(moved)} key group{'s' * (len(moved) != 1)}" if moved else ""
+    to = f" to {detail['to']}" if "to" in detail else ""
+    to = f" to subtask {detail['to_replica']}" if "to_replica" in detail else to
+    reason = f" ({detail['reason']})" if detail.get("reason") else ""
+    return f"{cell(event['at_s'])} s: {event['kind']} of {event['component']}{what}{to}{paused}{reason}"
 
 
 def _by_point(rows: Iterable[Row]) -> list[list[Row]]:

@@ -142,10 +142,18 @@ class Tab:
         )
         return float(x), float(y)
 
-    def mouse(self, kind: str, x: float, y: float) -> None:
-        """kind: mousePressed, mouseMoved or mouseReleased."""
-        buttons = {} if kind == "mouseMoved" else {"button": "left", "clickCount": 1}
-        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, buttons=1, **buttons)
+    def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """With the mouse."""
+        for kind, (x, y) in (("mousePressed", start), ("mouseMoved", end), ("mouseReleased", end)):
+            buttons = {} if kind == "mouseMoved" else {"button": "left", "clickCount": 1}
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, buttons=1, **buttons)
+
+    def drag_by_touch(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """With a finger."""
+        self.call("Emulation.setTouchEmulationEnabled", enabled=True)
+        between = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+        for kind, points in (("touchStart", [start]), ("touchMove", [between]), ("touchMove", [end]), ("touchEnd", [])):
+            self.call("Input.dispatchTouchEvent", type=kind, touchPoints=[{"x": x, "y": y} for x, y in points])
 
     def picture(self, file: Path, whole: bool = True) -> None:
         """A screenshot."""

@@ -18,15 +18,25 @@ from scenarios.files.documents import read
 from scenarios.files.scenario_file import dump, load
 from scenarios.questions.capacity import CapacityAnswer
 from streamtwin.answers.registry import ANSWERS
+from streamtwin.serve.inquiry import SET, Alteration, Shelf
 from tests.commands import twin
 from tests.streamtwin.serving import JOB, Served
 
 EVIL = "<img src=x onerror=alert(1)>"
 
 
+JOBS = {"evil": EVIL, **{f"job-{number}": f"job-{number}" for number in range(10)}}
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    found = Served(tmp_path_factory.mktemp("serve"), JOB)
+    """A folder with the job, ten short ones, and one whose texts are markup."""
+    folder, job = tmp_path_factory.mktemp("serve"), load(JOB)
+    (folder / f"{JOB}.yaml").write_text(dump(job))
+    for file, name in JOBS.items():
+        short = job.model_copy(update={"name": name, "description": f"{name} is shown"}).with_run(horizon_s=20)
+        (folder / f"{file}.yaml").write_text(dump(short))
+    found = Served(folder, str(folder))
     yield found
     found.process.kill()
     found.process.communicate()
@@ -136,7 +146,7 @@ def test_the_numbers_are_those_of_the_commands_and_survive_a_reload(served: Serv
     view = served.settled()
     regions = view["regions"]
     run, compare = (json.loads(twin(*words, "--json").stdout) for words in _commands(regions["changes"]))
-    shown = served.document("run.json")
+    shown = served.run()
     for document in (run, shown):
         document.pop("cpu_s")
     assert shown == run
@@ -175,8 +185,9 @@ def test_capacity_is_the_commands_and_can_be_stopped(served: Served) -> None:
     assert served.act(act="ask", question="capacity", **{"find-max": "load", "while": "not backpressured"})[0] == 200
     assert served.act(act="ask", question="capacity")[0] == 422
     view = served.settled()
-    told = json.loads(twin("capacity", JOB, "--find-max=load", "--while=not backpressured", "--json").stdout)
-    (kept,) = (json.loads(file.read_text()) for file in served.state.glob("*.json"))
+    job = served.state.parent / f"{JOB}.yaml"
+    told = json.loads(twin("capacity", job, "--find-max=load", "--while=not backpressured", "--json").stdout)
+    (kept,) = (json.loads(file.read_text()) for file in served.state.glob(f"{JOB}-*.json"))
     assert json.loads(kept["answer"]["document"]) == told
     assert (
         escape(ANSWERS["capacity"].told(read(CapacityAnswer, json.dumps(told))).sentences[0]) in view["regions"]["work"]
@@ -190,52 +201,54 @@ def test_capacity_is_the_commands_and_can_be_stopped(served: Served) -> None:
 # many at once --------------------------------------------------------------------------------------------------------
 
 
-def test_ten_pages_and_a_hundred_requests_a_second_get_their_own_answers(tmp_path: Path) -> None:
+def test_ten_pages_and_a_hundred_requests_a_second_get_their_own_answers(served: Served) -> None:
     """Ten jobs, each with a rate of its own; each page asks for its job again and again while all are changed."""
-    scenario = load(JOB)
+    before = time.monotonic()
+
+    def page(number: int) -> set[int]:
+        job, statuses = f"job-{number}", set()
+        for step in range(10):
+            if step % 5 == 0:
+                value = str(100 * (number + 1) + step)
+                statuses.add(served.act(job, act="knob", control="rate sensors", value=value, stroke="one")[0])
+            status, body, _ = served.send(f"/job/{job}/view")
+            statuses.add(status)
+            assert f"rate_per_s={100 * (number + 1)}"[:-2] in json.loads(body)["regions"]["changes"]
+        return statuses
+
+    with ThreadPoolExecutor(10) as pages:
+        assert set().union(*pages.map(page, range(10))) == {200}
+    assert time.monotonic() - before < 60
     for number in range(10):
-        (tmp_path / f"job-{number}.yaml").write_text(dump(scenario.model_copy(update={"name": f"job-{number}"})))
-    served = Served(tmp_path, ".")
-    try:
-        before = time.monotonic()
-
-        def page(number: int) -> set[int]:
-            job, statuses = f"job-{number}", set()
-            for step in range(10):
-                if step % 5 == 0:
-                    value = str(100 * (number + 1) + step)
-                    statuses.add(served.act(job, act="knob", control="rate sensors", value=value, stroke="one")[0])
-                status, body, _ = served.send(f"/job/{job}/view")
-                statuses.add(status)
-                assert f"rate_per_s={100 * (number + 1)}"[:-2] in json.loads(body)["regions"]["changes"]
-            return statuses
-
-        with ThreadPoolExecutor(10) as pages:
-            assert set().union(*pages.map(page, range(10))) == {200}
-        assert time.monotonic() - before < 60
-        for number in range(10):
-            served.settled(f"job-{number}")
-            run = served.document("run.json", f"job-{number}")
-            rate = run["operators"]["sensors"]["rate_in_per_s"]
-            assert rate == pytest.approx(100 * (number + 1) + 5, rel=0.1)
-    finally:
-        served.process.kill()
-        served.process.communicate()
+        rate = served.run(f"job-{number}")["operators"]["sensors"]["rate_in_per_s"]
+        assert rate == pytest.approx(100 * (number + 1) + 5, rel=0.1)
 
 
-def test_a_scenario_is_never_markup_and_ctrl_c_ends_all_but_the_changes(tmp_path: Path) -> None:
-    scenario = load(JOB)
-    (tmp_path / "evil.yaml").write_text(
-        dump(scenario.model_copy(update={"name": EVIL, "description": f"{EVIL} is shown"}))
-    )
-    served = Served(tmp_path, "evil.yaml", "--state", "kept")
+def test_a_scenario_is_never_markup(served: Served) -> None:
     assert served.act("evil", act="set", text=f"description={json.dumps(EVIL)}")[0] == 200
     page = served.send("/job/evil")[1] + json.dumps(served.settled("evil")["regions"])
     assert EVIL not in page and EVIL.replace('"', '\\"') not in page
     assert escape(EVIL, quote=False) in page
     assert served.act("evil", act="save", file="mine.yaml")[0] == 200
-    assert load(str(tmp_path / "mine.yaml")).description == EVIL
+    assert load(str(served.state.parent / "mine.yaml")).description == EVIL
     assert served.act("evil", act="save", file="mine.yaml")[0] == 422
+
+
+def test_what_is_far_too_large_is_said_and_can_be_turned_back(served: Served) -> None:
+    """A run of four months would not fit into memory; the slider that asked for it still works."""
+    assert served.act(act="knob", control="horizon_s", value="10000000")[0] == 200
+    assert "does not run" in served.view()["regions"]["answer"] and "undo" in served.view()["regions"]["changes"]
+    assert served.act(act="ask", question="capacity")[0] == 422
+    assert served.act(act="knob", control="horizon_s", value="60")[0] == 200
+    assert "does not run" not in served.settled()["regions"]["answer"]
+
+
+# the end -------------------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_ends_all_but_the_changes(tmp_path: Path) -> None:
+    served = Served(tmp_path, JOB, "--state", "kept")
+    assert served.act(act="set", text="run.seed=3")[0] == 200
     listening = http.client.HTTPConnection("127.0.0.1", served.port)
     listening.request("GET", "/events", headers={"Host": served.host, "Cookie": f"twin-{served.port}={served.token}"})
     assert listening.getresponse().status == 200
@@ -249,24 +262,10 @@ def test_a_scenario_is_never_markup_and_ctrl_c_ends_all_but_the_changes(tmp_path
     while alive := [each for each in children if Path(f"/proc/{each}").exists()]:
         assert time.monotonic() < ends_s, alive
         time.sleep(0.05)
-    again = Served(tmp_path, "evil.yaml", "--state", "kept")
-    try:
-        assert again.token == served.token
-        assert "description=" in again.view("evil")["regions"]["changes"]
-    finally:
-        again.process.kill()
-        again.process.communicate()
+    assert Shelf(served.state, {JOB: JOB}).get(JOB).changes == (Alteration(SET, "run.seed=3"),)
 
 
 def _children(of: int) -> list[str]:
-    listed = Path(f"/proc/{of}/task/{of}/children")
-    return listed.read_text().split() if listed.exists() else []
-
-
-def test_what_is_far_too_large_is_said_and_can_be_turned_back(served: Served) -> None:
-    """A run of four months would not fit into memory; the slider that asked for it still works."""
-    assert served.act(act="knob", control="horizon_s", value="10000000")[0] == 200
-    assert "does not run" in served.view()["regions"]["answer"] and "undo" in served.view()["regions"]["changes"]
-    assert served.act(act="ask", question="capacity")[0] == 422
-    assert served.act(act="knob", control="horizon_s", value="60")[0] == 200
-    assert "does not run" not in served.settled()["regions"]["answer"]
+    """All below a process."""
+    listed = [child for file in Path(f"/proc/{of}/task").glob("*/children") for child in file.read_text().split()]
+    return [*listed, *(each for child in listed for each in _children(int(child)))]

@@ -120,14 +120,11 @@ def test_a_failure_is_played_and_a_box_is_dragged(chrome: Browser, library: Serv
     tab.until(f"Number(document.getElementById('moment').value) > {round(last * 45 / 240)}")
     tab.click("#entire")
     assert tab.get("document.getElementById('map').innerHTML") == whole
-    x, y = tab.middle("#map [data-box=parse]")
-    _, down = tab.middle('#map [data-lane="worker-3"]')
-    tab.mouse("mousePressed", x, y)
-    tab.mouse("mouseMoved", x, (y + down) / 2)
-    tab.mouse("mouseMoved", x, down)
-    tab.mouse("mouseReleased", x, down)
-    changed(tab, 2)
-    assert "plan.placement.parse={worker-3: 2}" in tab.text("#changes")
+    for count, (drag, host) in enumerate(((tab.drag, "worker-3"), (tab.drag_by_touch, "worker-2")), 2):
+        x, y = tab.middle("#map [data-box=parse]")
+        drag((x, y), (x, tab.middle(f'#map [data-lane="{host}"]')[1]))
+        changed(tab, count)
+        assert f"plan.placement.parse={{{host}: 2}}" in tab.text("#changes")
     assert tab.mistakes() == []
 
 

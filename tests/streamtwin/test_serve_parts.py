@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from pathlib import Path
 
 import pytest
 
+from scenarios.files.overrides import set_values
 from scenarios.files.scenario_file import load
 from scenarios.files.yaml_text import parse_text
 from scenarios.questions.alterations import with_all_events
 from streamtwin.serve.controls import controls, turned
-from streamtwin.serve.happenings import happening, moved
+from streamtwin.serve.film import Film, filmed
+from streamtwin.serve.happenings import cancelled, happening, moved, told
 from streamtwin.serve.inquiry import EVENT, SET, Alteration, Inquiry, Shelf
 from streamtwin.serve.options import flow
 from streamtwin.serve.workers import RunTask, Workers
@@ -87,6 +90,32 @@ def test_events_and_moves_are_the_command_lines() -> None:
     assert Inquiry("failover").changed(move).scenario().plan.placement["per-page"].count("worker-3") == 2
     with pytest.raises(BadInput, match="there already"):
         moved(given, ["per-page"], "worker-1", "worker-1")
+
+
+def test_an_event_can_be_taken_back_whatever_was_added_after_it() -> None:
+    given = load("failover")
+    asked = Inquiry("failover").changed(Alteration(EVENT, "kind: failure, at_s: 1min, host: worker-1"))
+    for left in reversed(range(len(given.events))):
+        asked = asked.changed(cancelled(asked.scenario(asked.values), 0))
+        assert len(asked.scenario().events) == left + 1
+    assert asked.changes[1].said == f"without: {told(given.events[0].model_dump(mode='json', exclude_none=True))}"
+    assert told(asked.scenario().events[0].model_dump()) == "60 s: worker-1 fails; the job waits for it to the end"
+
+
+def test_a_film_shows_state_on_its_way_from_subtask_to_subtask() -> None:
+    """Shares are of all there is, and each place is one that the plan has then; nothing else moves."""
+    job = set_values(load("failover").with_run(horizon_s=40), ["workload.arrivals.clicks.rate_per_s=200"])
+    event = {"kind": "scale", "operator": "per-page", "at_s": 20, "placement": {"worker-1": 2, "worker-3": 2}}
+    job = with_all_events(job.model_copy(update={"events": ()}), [flow(event)[1:-1]])
+    film = Film.of(job, filmed(job))
+    assert film.moving == {"per-page": "stateBytes"}
+    for number, end_s in enumerate(film.ends_s):
+        _, _, owned = film.picture(number)
+        assert sum(map(float, re.findall("flex-grow: ([0-9.]+)", owned))) == pytest.approx(1, abs=1e-3)
+        others = "worker-2" if end_s <= 20 else "worker-3"
+        assert set(re.findall(r">(\d on worker-\d)<", owned)) == {
+            "0 on worker-1", "1 on worker-1", *(f"{each} on {others}" for each in ((2, 3) if end_s <= 20 else (4, 5)))
+        }  # fmt: skip
 
 
 def test_a_workspace_that_does_not_hold_changes_is_said_so(tmp_path: Path) -> None:

@@ -192,6 +192,9 @@ document.addEventListener("pointerdown", event => {
   event.preventDefault();
   drag = { box, x: event.clientX, y: event.clientY, scale: box.ownerSVGElement.getScreenCTM().a };
 });
+document.addEventListener("touchstart", event => { // or a finger would scroll
+  if (event.target.closest("#map [data-box]")) event.preventDefault();
+}, { passive: false });
 document.addEventListener("pointermove", event => {
   if (!drag) return;
   const by = [(event.clientX - drag.x) / drag.scale, (event.clientY - drag.y) / drag.scale];
