@@ -63,8 +63,7 @@ class Processes:
 
 
 def starting(*imported: str) -> BaseContext:
-    """How processes are started: forked from one that has done the imports, where that can be. imported: more of them,
-    by module."""
+    """How processes are started: forked from one that has made the imports, where that can be, of these as well."""
     forks = "forkserver" in multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if forks else "spawn")
     context.set_forkserver_preload([IMPORTED, *imported])

@@ -48,7 +48,7 @@ def cost_model(name: str) -> CostModel:
     if name == "sim":
         return SimulatedCostModel(simulate)
     if name.endswith(PROFILES):
-        from scenarios.calibration import profile_file  # which needs all that calibrates, a second of imports
+        from scenarios.calibration import profile_file  # it needs all that calibrates, a second of imports
         from scenarios.planning.calibrated_cost import CalibratedCostModel
 
         return CalibratedCostModel(name, profile_file.load(Path(name)), RateModel())

@@ -57,14 +57,6 @@ class Served:
     def view(self, job: str = JOB) -> dict[str, Any]:
         return dict(json.loads(self.send(f"/job/{job}/view")[1]))
 
-    def run(self, job: str = JOB) -> dict[str, Any]:
-        """The run of the present state, when it is there."""
-        ends_s = time.monotonic() + 60
-        while (found := self.send(f"/job/{job}/run.json"))[0] == 409:
-            assert time.monotonic() < ends_s, found
-            time.sleep(0.05)
-        return dict(json.loads(found[1]))
-
     def settled(self, job: str = JOB) -> dict[str, Any]:
         """The view when all runs are done."""
         ends_s = time.monotonic() + 60
@@ -76,4 +68,9 @@ class Served:
             time.sleep(0.05)
 
     def document(self, name: str, job: str = JOB) -> dict[str, Any]:
-        return dict(json.loads(self.send(f"/job/{job}/{name}")[1]))
+        """When it is there."""
+        ends_s = time.monotonic() + 60
+        while (found := self.send(f"/job/{job}/{name}"))[0] == 409:
+            assert time.monotonic() < ends_s, found
+            time.sleep(0.05)
+        return dict(json.loads(found[1]))
