@@ -108,7 +108,7 @@ def _by_table() -> Iterator[Problem]:
         yield Problem(scenario=job, cost_model=TableModel(), objective=objective, space=space, budget=1000)
 
 
-def answered(name: str, problem: Problem) -> Solution | None:
+def solved(name: str, problem: Problem) -> Solution | None:
     """None if it refuses the problem, and says who does."""
     optimizer = optimizer_by_name(name)
     try:
@@ -119,20 +119,20 @@ def answered(name: str, problem: Problem) -> Solution | None:
         return None
 
 
+@cache
+def answers(name: str) -> tuple[tuple[Case, Solution | None], ...]:
+    """To every problem that has a plan."""
+    return tuple((case, solved(name, case.problem)) for case in cases() if len(case.every.plans))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_answered_and_claimed_is_true_of_every_plan(name: str) -> None:
-    told = 0
-    for case in cases():
-        if not len(case.every.plans):
-            continue
-        found = answered(name, case.problem)
-        if found is not None:
-            told += 1
-            own = case.narrowed(name)
-            _check_answer(name, own, found)
-            if traits_of(optimizer_by_name(name)).by_objective:
-                _check_claims(own, found)
-    assert told >= (len(cases()) // 4 if name != "random-sockets" else 1)
+    told = [(case.narrowed(name), found) for case, found in answers(name) if found is not None]
+    for own, found in told:
+        _check_answer(name, own, found)
+        if traits_of(optimizer_by_name(name)).by_objective:
+            _check_claims(own, found)
+    assert len(told) >= (len(cases()) // 4 if name != "random-sockets" else 1)
 
 
 def _check_answer(name: str, case: Case, found: Solution) -> None:
@@ -183,13 +183,12 @@ def _check_claims(case: Case, found: Solution) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_problem_gives_the_same_plan(name: str) -> None:
-    for case in cases()[::5]:
-        if len(case.every.plans):
-            first, again = (answered(name, replace(case.problem, seed=11)) for _ in range(2))
-            assert (first is None) == (again is None)
-            if first is not None and again is not None:
-                assert (first.plan, first.objective) == (again.plan, again.objective)
-                assert first.alternatives == again.alternatives
+    for case, first in answers(name)[::5]:
+        again = solved(name, case.problem)
+        assert (first is None) == (again is None)
+        if first is not None and again is not None:
+            assert (first.plan, first.objective) == (again.plan, again.objective)
+            assert first.alternatives == again.alternatives
 
 
 def test_so_few_plans_are_all_listed_and_what_there_is_not_is_refused() -> None:

@@ -47,7 +47,7 @@ def test_listing_is_brute_force(query, make_cluster, hosts):
 
 
 @given(
-    st.lists(st.tuples(st.floats(50, 800), st.floats(1000, 32000)), min_size=1, max_size=5),
+    st.lists(st.tuples(st.floats(50, 800), st.floats(1000, 32000)), min_size=1, max_size=4),
     st.integers(1, 3),
 )
 @settings(max_examples=40, deadline=None)

@@ -62,7 +62,10 @@ def test_no_plan_of_so_many_replicas_is_better_under_the_cost_model_and_nothing_
 
 def test_pairs_are_kept_together_where_the_simulator_judges() -> None:
     """None of the 27 plans is better in runs, although the search itself takes all streams for dealt evenly."""
-    scenario, model = job("forward").with_run(horizon_s=0.1, warmup_s=0.04, period_s=0.02), SimulatedCostModel(simulate)
+    scenario, model = (
+        job("forward").with_run(horizon_s=0.06, warmup_s=0.03, period_s=0.03),
+        SimulatedCostModel(simulate),
+    )
     found = solved(scenario, "rlas-placement", model, budget=30)
     plans = as_plans(scenario, every_plan(scenario))
     best = float(max(model.predict(scenario, [plan])["throughput_per_s"][0] for plan in plans))

@@ -59,8 +59,8 @@ def job(rng: np.random.Generator, links: tuple[tuple[str, str], ...], **more: An
     return Scenario(name="job", **{**dict(made), "cluster": cluster})
 
 
-def best_of_all(problem: Problem) -> float:
-    """The least latency of all plans with one socket an operator."""
+def require_best(problem: Problem) -> None:
+    """The answer is as good as the best of all plans with one socket an operator, and what is claimed is true."""
     sockets = sum(host.socket_count for host in problem.deployment.cluster.hosts)
     operators = len(problem.deployment.query.operators)
     plans = np.array(list(itertools.product(range(sockets), repeat=operators)))
@@ -68,21 +68,21 @@ def best_of_all(problem: Problem) -> float:
         problem.deployment, CountedPlans(problem.deployment, np.eye(sockets, dtype=int)[plans])
     )
     sane = (costs["backpressured"] < 0.5) & (costs["success"] >= 0.5)
-    return float(costs["processing_latency_s"][sane].min())
+    best = float(costs["processing_latency_s"][sane].min())
+    found = Milp().solve(problem)
+    assert found.sane
+    assert found.objective <= best * 1.01
+    assert found.bound is None or found.bound <= best * (1.0 + 1e-9)
+    assert found.status is not Status.OPTIMAL or found.objective <= best * (1.0 + 1e-5)
 
 
 @pytest.mark.parametrize("links", [(), TREE, RING], ids=["direct", "tree", "ring"])
 @pytest.mark.parametrize("load", [0.3, 0.9])
 def test_the_best_plan_on_a_network(links, load):
-    for seed in range(4):
+    for seed in range(3):
         asked = job(np.random.default_rng(seed), links)
         asked = at_rate(asked, highest_rate(asked, Space(), ProgramLimits()).factor * load / 0.99)
-        problem = Problem(scenario=asked, cost_model=RateModel())
-        found, best = Milp().solve(problem), best_of_all(problem)
-        assert found.sane
-        assert found.objective <= best * 1.01, seed
-        assert found.bound is None or found.bound <= best * (1.0 + 1e-9)
-        assert found.status is not Status.OPTIMAL or found.objective <= best * (1.0 + 1e-5)
+        require_best(Problem(scenario=asked, cost_model=RateModel()))
 
 
 def test_hosts_that_no_route_connects_are_not_mixed():
@@ -99,13 +99,9 @@ def test_the_best_plan_on_sockets(load):
         "sockets": [{"cores": 2}, {"cores": 1}],
         "numa": {"latency_ns": [[0, 5000], [5000, 0]]},  # ten times as far as the largest machines have it
     }
-    for seed in range(3):
+    for seed in range(2):
         asked = job(np.random.default_rng(seed), (), **numa)
         cluster = asked.cluster.model_copy(update={"hosts": asked.cluster.hosts[:2]})
         asked = asked.model_copy(update={"cluster": cluster})
         asked = at_rate(asked, highest_rate(asked, Space(), ProgramLimits()).factor * load / 0.99)
-        problem = Problem(scenario=asked, cost_model=RateModel())
-        found, best = Milp().solve(problem), best_of_all(problem)
-        assert found.sane
-        assert found.objective <= best * 1.01, seed
-        assert found.bound is None or found.bound <= best * (1.0 + 1e-9)
+        require_best(Problem(scenario=asked, cost_model=RateModel()))

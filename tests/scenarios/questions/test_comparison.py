@@ -34,7 +34,7 @@ MEAN, RATE, P99 = "e2e_latency_s.mean", "throughput_per_s", "e2e_latency_s.p99"
 @pytest.fixture(scope="module")
 def two_queues():
     """Runs of M/M/1 queues at loads 0.50 and 0.55, on the same random numbers: enough for `GROUPS` experiments."""
-    cases = [queue(rate, horizon_s=6) for rate in (500, 550)]
+    cases = [queue(rate, horizon_s=3) for rate in (500, 550)]
     with Bench(Processes(1)) as bench:
         return replicate(bench, cases, [RATE], Wanted(GROUPS * GROUP), 1, SILENT)
 
