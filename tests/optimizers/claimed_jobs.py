@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 
 from optimizers.counted import as_plans
-from optimizers.space import counts_of, locations
+from optimizers.space import locations
+from tests.optimizers.judged_jobs import ways
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
 from twin.scenario import Scenario
@@ -52,11 +52,7 @@ def claimed_job(seed: int, *, sources: int | None = None, on_sockets: bool | Non
 def every_plan(job: Scenario) -> np.ndarray:
     """All plans with the given numbers of replicas [N, O, L]; so many at random where there are more than
     MOST_PLANS."""
-    places = len(locations(job))
-    options = [
-        [np.bincount(each, minlength=places) for each in itertools.combinations_with_replacement(range(places), count)]
-        for count in counts_of(job, job.plan).sum(axis=1).tolist()
-    ]
+    options = ways(job)
     sizes = [len(each) for each in options]
     total = int(np.prod(sizes))
     rows = np.arange(total) if total <= MOST_PLANS else stream(0, job.name).choice(total, MOST_PLANS, replace=False)

@@ -147,12 +147,15 @@ def _far(sockets: int) -> list[list[float]]:
     return [[0.0 if one == other else 200.0 for other in range(sockets)] for one in range(sockets)]
 
 
+def ways(job: Scenario) -> list[list[np.ndarray]]:
+    """For each operator all ways to place the given number of its replicas, as counts by place."""
+    places = len(locations(job))
+    return [
+        [np.bincount(each, minlength=places) for each in itertools.combinations_with_replacement(range(places), count)]
+        for count in counts_of(job, job.plan).sum(axis=1).tolist()
+    ]
+
+
 def brute_force(job: Scenario) -> np.ndarray:
     """All plans with the given numbers of replicas [N, O, L]."""
-    places = len(locations(job))
-    replicas_o = counts_of(job, job.plan).sum(axis=1)
-    options = [
-        [np.bincount(each, minlength=places) for each in itertools.combinations_with_replacement(range(places), count)]
-        for count in replicas_o.tolist()
-    ]
-    return np.array([np.stack(each) for each in itertools.product(*options)])
+    return np.array([np.stack(each) for each in itertools.product(*ways(job))])

@@ -46,14 +46,6 @@ def hosts_of(plan: ExecutionPlan) -> dict[str, str]:
     return {name: plan.locations(name)[0].host for name in plan.placement}
 
 
-@each_ruled_optimizer
-def test_the_plan_obeys_the_rules(name, query, make_deployment, table_model):
-    job = make_deployment(query)
-    problem = Problem(scenario=job, cost_model=table_model(), budget=50, seed=3, space=RULED)
-    solution = OPTIMIZERS[name].solve(problem)
-    assert is_valid(query, bin_ranges(job.cluster), hosts_of(solution.plan))
-
-
 @each_objective
 @pytest.mark.parametrize("optimizer", [Costream(), LocalSearch(starts=10**4)], ids=lambda each: each.name)
 def test_with_budget_for_everything_others_equal_exhaustive(optimizer, objective, query, make_deployment, table_model):

@@ -25,6 +25,7 @@ from tests.optimizers.judged_jobs import (
     spread,
     two_sources,
 )
+from tests.optimizers.test_brute_force import SPACES
 from twin.errors import BadInput
 from twin.events import Migration, SlowDown
 from twin.plan import ExecutionPlan
@@ -35,14 +36,6 @@ from twin.simulation import simulate
 from twin.workload import Poisson
 
 SEARCHING = ("local-search", "exhaustive", "milp", "rlas")
-SPACES = (
-    Space(free_replicas=False),
-    Space(free_replicas=False, spread=False),
-    Space(free_replicas=False, pinned=frozenset({"s"})),
-    Space(free_replicas=False, allowed={"m": ("b",)}),
-    Space(free_replicas=False, costream_rules=True),
-    Space(free_replicas=False, most_moves=1),
-)
 
 
 def asked(job, objective="processing_latency_s", **more):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from scenarios.files import scenario_file
-from tests.twin.changing import HOSTS, column, job, run
-from tests.twin.worlds import chain, dealt, queue
+from tests.twin.changing import HOSTS, job, run
+from tests.twin.worlds import chain, dealt
 from twin.errors import BadInput
 from twin.events import AnyEvent, LinkDegradation, RateChange, Scale, SlowDown
 from twin.scenario import RunSettings, Scenario, config_hash
@@ -76,23 +76,6 @@ def test_an_event_beyond_the_horizon_is_warned_of() -> None:
     result = run(job(), RateChange(at_s=30, source="source", factor=2), horizon_s=5)
     assert "beyond the horizon" in result.warnings[0]
     assert not result.event_rows
-
-
-@pytest.mark.parametrize("law", ["poisson", "constant"])
-def test_a_rate_change_changes_the_rate(law: str) -> None:
-    deployment = chain([], {"law": law, "rate_per_s": 500})
-    up, back = RateChange(at_s=5, source="source", factor=3), RateChange(at_s=10, source="source", rate_per_s=500)
-    arrived = column(run(deployment, up, back, period_s=5), "source", "arrived")
-    assert arrived == pytest.approx([2500, 7500, 2500, 2500], rel=0.06)
-
-
-def test_a_slow_down_divides_capacity_for_its_duration() -> None:
-    """A saturated queue: its throughput is its capacity."""
-    result = run(queue(1000, 2.0, 0.5), SlowDown(at_s=8, host="h", factor=2, duration_s=8), period_s=4)
-    taken = column(result, "queue", "numRecordsIn")
-    assert taken[1] == pytest.approx(2000, rel=0.06)
-    assert taken[3] == pytest.approx(1000, rel=0.06)
-    assert taken[4] == pytest.approx(2000, rel=0.12)
 
 
 def test_a_degraded_network_card_adds_latency_and_then_recovers() -> None:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from tests.twin.worlds import chain
 from twin.engine.draws import Draws
-from twin.engine.record import Record
 from twin.engine.sketch import GROWTH, bucket, quantile_s, representative_s
 from twin.errors import BadInput
 from twin.partitionings.registry import PARTITIONINGS
@@ -69,14 +68,6 @@ def no_draws() -> Draws:
 
 
 # dealing ------------------------------------------------------------------------------------------------------------
-
-
-@given(replicas=st.integers(1, 40), records=st.integers(1, 400), first=st.integers(0, 9))
-def test_records_are_dealt_in_turn(replicas: int, records: int, first: int) -> None:
-    dealt = partitioner(PARTITIONINGS["rebalance"], Sink(name="k"), 10, Ends(first, replicas, replicas), no_draws)
-    record = Record(0.0, 0.0, 0.0)
-    totals = np.bincount([index for _ in range(records) for index, _ in dealt.parts(record)], minlength=replicas)
-    assert totals.sum() == records and totals.max() - totals.min() <= 1
 
 
 def test_groups_are_spread_over_replicas() -> None:

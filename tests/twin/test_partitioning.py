@@ -197,17 +197,11 @@ def test_a_saturated_shared_queue_uses_all_of_its_replicas() -> None:
     assert run.metrics.processing_latency_s.p50 == pytest.approx(1024 / 3000, rel=0.15)
 
 
-def test_the_analytic_model_knows_shared_queues() -> None:
-    job = pool_job(3, 0.8)
-    estimate = RateModel(horizon_s=1e6).predict(job, [job.plan])
-    expected = mmc_wait_s(3, 0.8, 1e-3) + 1e-3
-    assert estimate["processing_latency_s"][0] == pytest.approx(expected, rel=0.05)
-
-
 def test_closed_forms() -> None:
     assert erlang_c(1, 0.7) == pytest.approx(0.7)
     assert erlang_c(2, 0.5) == pytest.approx(1 / 3)
     assert mmc_wait_s(1, 0.8, 1.0) == pytest.approx(4.0)
+    assert mmc_wait_s(2, 0.8, 1.0) == pytest.approx(0.8**2 / (1 - 0.8**2))
     assert erlang_b(1, 0.8) == pytest.approx(0.8 / 1.8)
     assert erlang_c(2000, 0.99) < 1.0
 

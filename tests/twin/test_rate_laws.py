@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.twin.test_rate_batches import FREE, job, predict
-from tests.twin.worlds import dealt, deployment, placed
+from tests.twin.worlds import dealt, placed
 from twin.deployment import Deployment
 from twin.key_skew import KeySkew, zipf_shares
 from twin.kinds.ages import HeldTuples, group_age_s
@@ -62,39 +62,6 @@ def test_results_leave_when_their_evaluation_ends():
 
 
 # limits, and unlike tuples --------------------------------------------------------------------------------------------
-
-
-def test_a_channel_carries_its_credits_in_every_latency():
-    """The bandwidth-delay limit: 20 tuples under way for 50 ms are 400 a second, whatever CPU and card would bear."""
-    engine = STORM.model_copy(update={"name": "short", "channel_tuples": 20, "service_scv": 0.0})
-    far = [{"name": name, "cpu_percent": 400, "ram_mb": 8000, "bandwidth_mbps": 1e5, "latency_ms": 50} for name in "ab"]
-    ends = [{"kind": "source", "name": "in", "service_time_s": 0}, {"kind": "sink", "name": "out", "service_time_s": 0}]
-    made = deployment(ends, [("in", "out")], {"in": 800.0}, far, {"in": "a", "out": "b"})
-    made = made.model_copy(update={"engine": engine})
-    said = RateModel(1e5).answer(made, [made.plan])
-    assert said.offered_pressure.max() == pytest.approx(2.0, rel=1e-3)
-    assert said.costs["throughput_per_s"][0] == pytest.approx(400.0, rel=0.01)
-    assert exact(made).throughput_per_s == pytest.approx(400.0, rel=0.03)
-
-
-def test_tuples_of_unlike_streams_wait_by_the_variance_of_the_mixture():
-    """M/G/1 of two services, none of which varies by itself: rate E[S^2] / (2 (1 - rho)) (Pollaczek-Khinchine)."""
-    value_us = STORM.value_us.model_copy(update={"ints": 100.0, "strings": 0.0, "doubles": 0.0})
-    tuple_us = STORM.tuple_us.model_copy(update={"map": 0.0})
-    engine = STORM.model_copy(
-        update={"name": "by value", "value_us": value_us, "tuple_us": tuple_us, "service_scv": 0.0, "result_us": 0.0}
-    )
-    ints, rates = {"few": 1, "many": 20}, {"few": 1000.0, "many": 200.0}
-    free = {"service_time_s": 0.0}
-    operators = [{"kind": "source", "name": name, "columns": {"ints": count}} | free for name, count in ints.items()]
-    operators += [{"kind": "map", "name": "work"}, {"kind": "sink", "name": "out"} | free]
-    made = deployment(operators, [("few", "work"), ("many", "work"), ("work", "out")], rates)
-    made = made.model_copy(update={"engine": engine})
-    services = {name: 1e-4 * count for name, count in ints.items()}
-    load = sum(rates[name] * services[name] for name in rates)
-    wait_s = sum(rates[name] * services[name] ** 2 for name in rates) / (2.0 * (1.0 - load))
-    answer = RateModel(1e5).answer(made, [made.plan])
-    assert answer.line_s[0, answer.operators.index("work")] == pytest.approx(wait_s, rel=0.02)
 
 
 # what comes together ------------------------------------------------------------------------------------------------

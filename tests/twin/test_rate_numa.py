@@ -190,39 +190,7 @@ def test_estimates_do_not_depend_on_the_other_plans_of_the_batch() -> None:
 # clocks -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("replicas", [1, 4, 6])
-def test_a_fast_socket_serves_by_its_clock_with_all_of_its_cores(replicas: int) -> None:
-    """4 cores at 3 and 4 at 1 GHz, worth 8 reference cores: a core of the fast socket is worth 1.5, of the slow 0.5."""
-    host = HOST | {"cpu_percent": 800, "sockets": [{"cores": 4, "clock_ghz": 3}, {"cores": 4, "clock_ghz": 1}]}
-    for socket, speed in enumerate((1.5, 0.5)):
-        here = {"work": {f"h/{socket}": replicas}}
-        found = answer(chain([work(service_time_s=0.01)], 4000, hosts=[host], placement=here))
-        assert results_per_s(found) == pytest.approx(100 * speed * min(replicas, 4), rel=1e-3)
-        assert found.speed[0, 1] == pytest.approx(speed * min(1, 4 / replicas), rel=1e-3)
-
-
 # bandwidth ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("rate", [9000, 15_000, 40_000])
-def test_local_bandwidth_bounds_the_throughput(rate: float) -> None:
-    """10 MB/s and 1,000 bytes a tuple."""
-    middle = work(service_time_s=5e-5, memory_bytes=1000)
-    found = answer(
-        chain([middle], rate, hosts=[NARROW], placement={"source": "h/0", "work": {"h/0": 3}, "sink": "h/0"})
-    )
-    assert results_per_s(found) == pytest.approx(min(rate, 10_000), rel=1e-5)
-    assert found.offered_pressure[0, 1] == pytest.approx(max(rate / 10_000, 0.15), rel=0.2)
-
-
-@pytest.mark.parametrize("rate", [5000, 12_000])
-def test_the_channel_between_sockets_bounds_the_throughput(rate: float) -> None:
-    """4 MB/s and 500 bytes a tuple fetched."""
-    middle = work(service_time_s=5e-5)
-    job = chain([middle], rate, hosts=[NARROW], placement={"source": "h/0", "work": {"h/1": 4}, "sink": "h/1"})
-    document = job.model_dump(mode="json")
-    document["query"]["operators"][0]["tuple_bytes"] = 500
-    assert results_per_s(answer(parse(Deployment, document))) == pytest.approx(min(rate, 8000), rel=1e-5)
 
 
 def compare(job: Deployment) -> None:

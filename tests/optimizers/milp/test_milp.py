@@ -51,21 +51,6 @@ def hosts(solution):
     return {place.host for name in solution.plan.placement for place in solution.plan.locations(name)}
 
 
-def test_four_replicas_over_two_hosts_stay_where_they_keep_up():
-    job = three()
-    found = Milp().solve(asked(job))
-    given = RateModel().predict(job, [job.plan])
-    assert found.sane
-    assert found.objective <= given["processing_latency_s"][0]
-
-
-def test_everything_on_one_host_is_spread_when_one_is_not_enough():
-    job = three(work={"a": 4})
-    found = Milp().solve(asked(job))
-    assert found.sane
-    assert hosts(found) == {"a", "b"}
-
-
 def test_pinned_replicas_stay_each_where_it_is():
     gateways = {"a": 3, "b": 1}
     job = deployment(
@@ -81,21 +66,6 @@ def test_pinned_replicas_stay_each_where_it_is():
         assert found.plan.placement["sensors"] == job.plan.placement["sensors"]
     assert hosts(found) == {"a", "b"}
     assert "no fewer will do" in found.message
-
-
-def test_no_more_operators_move_than_allowed():
-    job = three(work={"a": 1}, rate_per_s=100.0)  # a sink on b is a hop too many
-    for most in (0, 1):
-        found = Milp().solve(asked(job, space=Space(most_moves=most)))
-        moved = [name for name in job.plan.placement if job.plan.placement[name] != found.plan.placement[name]]
-        assert len(moved) == most
-
-
-def test_allowed_hosts_are_kept_and_may_be_all_that_is_proved():
-    job = three(work={"a": 1}, rate_per_s=100.0)
-    found = Milp().solve(asked(job, space=Space(allowed={"out": ("b",), "work": ("b",)})))
-    assert found.status is Status.OPTIMAL
-    assert found.plan.placement["out"] == found.plan.placement["work"] == ("b",)
 
 
 def test_of_overloaded_plans_the_one_that_lets_the_most_through():
@@ -198,14 +168,12 @@ def test_without_time_the_answer_is_no_worse_than_the_given_plan():
         (lambda: Space(most_moves=-1), "must be >= 0"),
         (lambda: Space(allowed={"work": ()}), "allowed on no host"),
         (lambda: Space(spread=True, costream_rules=True), "one host each"),
-        (lambda: Requirements(head_room=-0.1), "head room"),
         (lambda: Milp().solve(asked(three(), space=Space(pinned=frozenset({"wrok"})))), "'wrok' is pinned; did you"),
         (lambda: Milp().solve(asked(three(), space=Space(allowed={"work": ("c",)}))), "unknown host 'c'"),
         (
             lambda: Milp(goal="hosts").solve(asked(three(), requirements=Requirements(prices={"c": 1.0}))),
             "unknown host 'c' has a price",
         ),
-        (lambda: Milp(goal="hosts").solve(asked(three(), requirements=Requirements(prices={"a": 0.0}))), "must be > 0"),
     ],
 )
 def test_what_cannot_be_asked(make, says):

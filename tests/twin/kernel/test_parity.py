@@ -5,8 +5,10 @@ The jobs are random, so that no law of conservation is broken on any plan, netwo
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import event, given, settings
@@ -37,7 +39,7 @@ def require_lawful(run: Run) -> None:
     """Beside what `simulate` checks itself, the laws of conservation: what the rows say together."""
     for row in run.operator_rows:
         shares = [row[f"{key}TimeMsPerSecond"] for key in ("busy", "backPressured", "idle")]
-        assert sum(shares) == pytest.approx(1000)
+        assert sum(shares) == pytest.approx(1000) and min(shares) >= -1e-6
         theirs = [each for each in run.subtask_rows if (each["operator"], each["period"]) == _key(row)]
         for key in SUMMED:
             values = [each[key] for each in theirs]
@@ -48,6 +50,8 @@ def require_lawful(run: Run) -> None:
     for operator in run.operators:
         for key in ("tuples_in", "tuples_out"):
             assert getattr(operator, key) == sum(getattr(subtask, key) for subtask in operator.subtasks)
+    assert all(0 <= row["cpuUtilisation"] <= 1 + 1e-9 for row in run.host_rows)
+    assert all(math.isfinite(value) for value in _numbers(run.to_dict()))
     under_way: Counter[str] = Counter()
     for row in run.link_rows:
         under_way[row["link"]] += row["tuplesIn"] - row["tuplesOut"]
@@ -56,6 +60,12 @@ def require_lawful(run: Run) -> None:
         late = [row for row in run.operator_rows if row["end_s"] > HORIZON_S / 2]
         waiting = sum(row["queueLength"] + (row["backlog"] or 0) for row in late if row["end_s"] == HORIZON_S)
         assert not waiting or any(row["numRecordsIn"] for row in late), f"all stands still before {waiting} records"
+
+
+def _numbers(node: Any) -> list[float]:
+    if isinstance(node, dict):
+        return [number for child in node.values() for number in _numbers(child)]
+    return [float(node)] if isinstance(node, int | float) else []
 
 
 def _key(row: Row) -> tuple[str, int]:
