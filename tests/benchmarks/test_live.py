@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.real.live.events import _course, _with_event, measured_course
-from benchmarks.real.live.jobs import EVENT_S, SHAPES
+from benchmarks.real.live.cluster import RESTART_S
+from benchmarks.real.live.events import _course, measured_course, with_event
+from benchmarks.real.live.jobs import EVENT_S, FIRST, SETS
+from benchmarks.real.live.judging import _bears
 from benchmarks.real.live.measuring import Measured, _ages
 from streamtwin.connect.importers.flink_scenario import ImportedJob
 from tests.scenarios.calibration.engines import job
@@ -24,15 +27,20 @@ def a_job() -> Scenario:
     return job(operators, [("s", "work"), ("work", "k")], {"s": 500.0}, {"s": "h", "work": "h", "k": "h"})
 
 
+def run_of(ages: np.ndarray, aged_s: np.ndarray) -> Measured:
+    return Measured("", 1.0, ImportedJob(a_job(), (), ()), {}, ages, (0.0, 1.0), 2, 1.0, aged_s)
+
+
 def test_counts_go_on_where_an_attempt_began_anew(tmp_path: Path) -> None:
     file = tmp_path / "ages.csv"
-    file.write_text("1000,0,0,0\n2000,100,5000,4000\n6000,10,30000,1000\n7000,110,40000,2000\n")
-    ages = _ages(file, start_s=1.0)
+    file.write_text("1000,0,0,0,\n2000,3,60,50, 10 15 25\n6000,2,30000,1000, 400 600\n7000,4,40000,2000, 400 600\n")
+    ages, aged_s = _ages(file, start_s=1.0, window_s=(0.0, 1.5))
     assert ages[:, 0].tolist() == [0.0, 1.0, 5.0, 6.0]
-    assert ages[:, 1].tolist() == [0.0, 100.0, 110.0, 210.0]
-    assert ages[-1, 2:].tolist() == [45.0, 6.0]
-    run = Measured("", 1.0, ImportedJob(a_job(), (), ()), {}, ages, (0.0, 1.5), 2, 1.0)
-    assert run.latencies_s == (0.05, 0.04)
+    assert ages[:, 1].tolist() == [0.0, 3.0, 5.0, 7.0]
+    assert ages[-1, 2:].tolist() == [40.06, 2.05]
+    run = run_of(ages, aged_s)
+    assert run.latency_s == pytest.approx(0.05 / 3), "each age is of a result that is counted"
+    assert (run.quantile_s(0.5), run.quantile_s(1.0)) == (0.015, 0.025)
 
 
 def test_an_outage_is_seen_in_what_comes_late() -> None:
@@ -47,18 +55,29 @@ def test_an_outage_is_seen_in_what_comes_late() -> None:
     assert found.silent_s == pytest.approx(3.0) and found.oldest_s == pytest.approx(3.0)
     assert found.made_up_s == pytest.approx(3.0 + 2.0 / 0.75, abs=0.3)
     sums = np.cumsum(np.column_stack([counts, counts * ages_s, counts * ages_s]), axis=0)
-    run = Measured("", 1.0, ImportedJob(a_job(), (), ()), {}, np.column_stack([times, sums]), (0.0, 1.0), 2, 1.0)
+    assert found.after_per_s == pytest.approx(0.0), "they ended before"
+    run = run_of(np.column_stack([times, sums]), np.ones(1))
     assert measured_course(run) == pytest.approx(found, abs=0.3)
 
 
 def test_an_event_is_one_of_the_twin() -> None:
-    given = _with_event(a_job(), 3.0, rescaled=True, waits=False)
+    (fails, _), (rescaled, _) = FIRST.events
+    given = with_event(a_job(), rescaled, deployed_s=0.5, submitted_s=2.0)
     assert [(event.kind, event.at_s) for event in given.events] == [("scale", EVENT_S)]
-    assert (given.engine.rescaling.how, given.engine.rescaling.redeploy_s) == ("reactive", 3.0)
-    assert _with_event(a_job(), 3.0, rescaled=False, waits=False).events[0].kind == "failure"
+    assert (given.engine.rescaling.how, given.engine.rescaling.redeploy_s) == ("reactive", 0.5)
+    failure = with_event(a_job(), fails, deployed_s=0.5, submitted_s=2.0).events[0]
+    assert (failure.kind, failure.recover_after_s) == ("failure", RESTART_S + 0.5)
+    savepoint = with_event(a_job(), replace(rescaled, event="savepoint"), deployed_s=0.5, submitted_s=2.0)
+    assert (savepoint.engine.rescaling.how, savepoint.engine.rescaling.redeploy_s) == ("restart", 2.0)
 
 
-def test_half_of_the_points_of_each_shape_are_predicted() -> None:
-    for shape in SHAPES:
-        assert len(shape.fitted) == len(shape.predicted) >= 2
-        assert not set(shape.fitted) & set(shape.predicted)
+def test_points_beyond_those_calibrated_on_are_predicted() -> None:
+    for jobs in SETS.values():
+        names = [shape.folder(rate) for shape in jobs.shapes for rate in shape.rates]
+        assert len(set(names)) == len(names)
+        assert all(len(shape.fitted) == 2 and len(shape.predicted) >= 2 for shape in jobs.shapes)
+        assert all(alike in jobs.shapes for _, alike in jobs.events)
+
+
+def test_the_twin_bears_what_its_slowest_operator_does() -> None:
+    assert _bears(a_job()) * 500 == pytest.approx(1000, rel=0.02), "1 ms a record"

@@ -5,8 +5,10 @@ import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.SplittableRandom;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
@@ -16,7 +18,11 @@ import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.functions.FilterFunction;
 import org.apache.flink.api.common.functions.JoinFunction;
 import org.apache.flink.api.common.functions.MapFunction;
+import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.functions.ReduceFunction;
+import org.apache.flink.api.common.functions.RichMapFunction;
+import org.apache.flink.api.common.state.ValueState;
+import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeinfo.TypeHint;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.connector.sink2.Sink;
@@ -28,20 +34,27 @@ import org.apache.flink.api.java.functions.KeySelector;
 import org.apache.flink.api.java.tuple.Tuple3;
 import org.apache.flink.connector.datagen.source.DataGeneratorSource;
 import org.apache.flink.connector.datagen.source.GeneratorFunction;
+import org.apache.flink.streaming.api.datastream.AsyncDataStream;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.functions.async.AsyncFunction;
+import org.apache.flink.streaming.api.functions.async.ResultFuture;
+import org.apache.flink.streaming.api.windowing.assigners.ProcessingTimeSessionWindows;
 import org.apache.flink.streaming.api.windowing.assigners.TumblingProcessingTimeWindows;
 
 /**
  * Small jobs of known shape and unknown cost. A record is (number, when it was due, when the source took it), in ms; sources are
- * brokers: what they cannot deliver in time waits. The end of each job writes lines: time, records, sums of their ages.
+ * brokers: what they cannot deliver in time waits. The end of each job writes lines: time, records, sums of their ages, each age.
  *
- * Options, as --name value: shape, rate (records/s of each source), work_us, wait (true: sleeps; false: computes), replicas, stats
- * (file), chaining, start_ms (when the first record is due), and fail_ms (since then; once, marked by the file stats.failed).
+ * Options, as --name value: shape, rate (records/s), share_SOURCE (of that, which the source sends), work_us (of a call: until its
+ * answer), wait (true: sleeps; false: computes), replicas (of each slow operator, such as 2,3), stats (file), chaining, start_ms (when
+ * the first record is due), and fail_ms (since then; once, marked by the file stats.failed).
  */
 public final class LiveJob {
     static final int KEYS = 64;
+    static final int VISITORS = 512;
+    static final int CALLS = 20;
     static final long RECORDS = 1L << 40;
     /** The number of the last record of each source of this process. */
     static final Map<String, Long> TAKEN = new ConcurrentHashMap<>();
@@ -69,7 +82,8 @@ public final class LiveJob {
     }
 
     void build() {
-        int replicas = Integer.parseInt(given.get("replicas"));
+        String[] many = given.get("replicas").split(",");
+        int replicas = Integer.parseInt(many[0]);
         switch (given.get("shape")) {
             case "line" -> end(window(work(thinned(source("source")), "work", 1.0, replicas)));
             case "fork" -> {
@@ -78,12 +92,18 @@ public final class LiveJob {
             }
             case "join" -> end(work(joined(source("left"), source("right")), "work", 1.0, replicas));
             case "chain" -> end(work(thinned(source("source")), "work", 1.0, replicas));
+            case "keyed" -> {
+                var first = counted(source("source"), record -> record.f0 % KEYS, "first", 1.0, replicas);
+                end(counted(first, record -> record.f0 / 3 % KEYS, "second", 2.0, Integer.parseInt(many[1])));
+            }
+            case "session" -> end(sessions(work(source("source"), "work", 1.0, replicas)));
+            case "async" -> end(called(source("source"), replicas));
             default -> throw new IllegalArgumentException(given.get("shape"));
         }
     }
 
     DataStream<Tuple3<Long, Long, Long>> source(String name) {
-        double rate = Double.parseDouble(given.get("rate"));
+        double rate = Double.parseDouble(given.get("rate")) * Double.parseDouble(given.getOrDefault("share_" + name, "1"));
         long start = startMs;
         GeneratorFunction<Long, Tuple3<Long, Long, Long>> record =
                 number -> {
@@ -91,7 +111,7 @@ public final class LiveJob {
                     return Tuple3.of(number, start + (long) (1000 * number / rate), System.currentTimeMillis());
                 };
         var source = new DataGeneratorSource<>(record, RECORDS, replicas -> new Pace(name, start, rate), RECORD);
-        return env.fromSource(source, WatermarkStrategy.noWatermarks(), name);
+        return env.fromSource(source, WatermarkStrategy.noWatermarks(), name).uid(name);
     }
 
     SingleOutputStreamOperator<Tuple3<Long, Long, Long>> thinned(DataStream<Tuple3<Long, Long, Long>> stream) {
@@ -102,10 +122,36 @@ public final class LiveJob {
     SingleOutputStreamOperator<Tuple3<Long, Long, Long>> work(
             DataStream<Tuple3<Long, Long, Long>> stream, String name, double times, int replicas) {
         boolean chained = Boolean.parseBoolean(given.get("chaining"));
+        return (chained ? stream : stream.rebalance()).map(slow(times)).returns(RECORD).name(name).setParallelism(replicas);
+    }
+
+    Work slow(double times) {
         long nanos = (long) (times * 1000 * Long.parseLong(given.get("work_us")));
         long failMs = given.containsKey("fail_ms") ? startMs + Long.parseLong(given.get("fail_ms")) : Long.MAX_VALUE;
-        var function = new Work(nanos, Boolean.parseBoolean(given.get("wait")), failMs, given.get("stats") + ".failed");
-        return (chained ? stream : stream.rebalance()).map(function).returns(RECORD).name(name).setParallelism(replicas);
+        return new Work(nanos, Boolean.parseBoolean(given.get("wait")), failMs, given.get("stats") + ".failed");
+    }
+
+    SingleOutputStreamOperator<Tuple3<Long, Long, Long>> counted(
+            DataStream<Tuple3<Long, Long, Long>> stream, KeySelector<Tuple3<Long, Long, Long>, Long> key, String name, double times,
+            int replicas) {
+        var keyed = stream.keyBy(key, TypeInformation.of(Long.class));
+        return keyed.map(new Counted(slow(times))).returns(RECORD).name(name).uid(name).setParallelism(replicas);
+    }
+
+    /** Records come to visitors at random, so sessions end by chance. */
+    SingleOutputStreamOperator<Tuple3<Long, Long, Long>> sessions(DataStream<Tuple3<Long, Long, Long>> stream) {
+        KeySelector<Tuple3<Long, Long, Long>, Long> visitor = 
+                record -> (long) new SplittableRandom(record.f0).nextInt(VISITORS);
+        ReduceFunction<Tuple3<Long, Long, Long>> older = LiveJob::older;
+        var windows = ProcessingTimeSessionWindows.withGap(Duration.ofSeconds(1));
+        return stream.keyBy(visitor, TypeInformation.of(Long.class)).window(windows).reduce(older).name("visits");
+    }
+
+    /** Without a name: it is by its own that Flink's plan tells of a call. */
+    SingleOutputStreamOperator<Tuple3<Long, Long, Long>> called(DataStream<Tuple3<Long, Long, Long>> stream, int replicas) {
+        var call = new Call(Long.parseLong(given.get("work_us")));
+        return AsyncDataStream.unorderedWait(stream.rebalance(), call, 60, TimeUnit.SECONDS, CALLS)
+                .returns(RECORD).setParallelism(replicas);
     }
 
     static KeySelector<Tuple3<Long, Long, Long>, Long> key() {
@@ -185,7 +231,47 @@ public final class LiveJob {
         }
     }
 
-    /** The end: a line four times a second: now, records in this attempt, sums of their ages since due, and since taken; in ms. */
+    /** The same, and counts the records of each key. */
+    static final class Counted extends RichMapFunction<Tuple3<Long, Long, Long>, Tuple3<Long, Long, Long>> {
+        private final Work work;
+        private transient ValueState<Long> count;
+
+        Counted(Work work) {
+            this.work = work;
+        }
+
+        @Override
+        public void open(OpenContext context) {
+            count = getRuntimeContext().getState(new ValueStateDescriptor<>("count", Long.class));
+        }
+
+        @Override
+        public Tuple3<Long, Long, Long> map(Tuple3<Long, Long, Long> record) throws Exception {
+            Long before = count.value();
+            count.update(before == null ? 1 : before + 1);
+            return work.map(record);
+        }
+    }
+
+    /** Is answered after so long, and takes no thread meanwhile. */
+    static final class Call implements AsyncFunction<Tuple3<Long, Long, Long>, Tuple3<Long, Long, Long>> {
+        private final long micros;
+
+        Call(long micros) {
+            this.micros = micros;
+        }
+
+        @Override
+        public void asyncInvoke(Tuple3<Long, Long, Long> record, ResultFuture<Tuple3<Long, Long, Long>> answer) {
+            var later = CompletableFuture.delayedExecutor(micros, TimeUnit.MICROSECONDS, Runnable::run);
+            CompletableFuture.runAsync(() -> answer.complete(Collections.singleton(record)), later);
+        }
+    }
+
+    /**
+     * The end: a line four times a second: now, records in this attempt, sums of their ages since due, and since taken, and each age
+     * since taken of those since the last line; in ms.
+     */
     static final class Ages implements Sink<Tuple3<Long, Long, Long>> {
         private final String file;
 
@@ -201,6 +287,7 @@ public final class LiveJob {
 
     static final class Writer implements SinkWriter<Tuple3<Long, Long, Long>> {
         private final PrintStream out;
+        private final StringBuilder ages = new StringBuilder();
         private long records, dueMs, takenMs, saidMs;
 
         Writer(PrintStream out) {
@@ -211,12 +298,14 @@ public final class LiveJob {
         public void write(Tuple3<Long, Long, Long> record, Context context) {
             long now = System.currentTimeMillis();
             if (now - saidMs >= 250) {
-                out.println(now + "," + records + "," + dueMs + "," + takenMs);
+                out.println(now + "," + records + "," + dueMs + "," + takenMs + "," + ages);
+                ages.setLength(0);
                 saidMs = now;
             }
             records++;
             dueMs += now - record.f1;
             takenMs += now - record.f2;
+            ages.append(' ').append(now - record.f2);
         }
 
         @Override

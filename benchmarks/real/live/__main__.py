@@ -1,60 +1,59 @@
-"""A real Flink on this machine as the judge of `twin import flink` and `twin calibrate`. Needs a JDK; about 12 minutes.
+"""A real Flink on this machine as the judge of `twin import flink` and `twin calibrate`. Needs a JDK; 12 minutes a set.
 
-    python -m benchmarks.real.live --out runs          # installs Flink into a cache folder, measures, judges
-    python -m benchmarks.real.live --measured runs     # judges again what was measured
+    python -m benchmarks.real.live --out runs                 # installs Flink into a cache folder, measures, judges
+    python -m benchmarks.real.live --out runs --jobs other    # one of the two sets of jobs
+    python -m benchmarks.real.live --measured runs            # judges again what was measured
 
-Two dozen jobs of several shapes and rates run one after the other on loopback, at low priority. Each is imported while
-it runs. Half of the operating points of a shape are calibrated on, and the others predicted. Then a job fails, and one
-is rescaled.
+Jobs of several shapes and rates run one after the other on loopback, at low priority. Each is imported while it runs.
+Two light operating points of a shape are calibrated on, and the others predicted. Then jobs fail and are rescaled.
+A measurement that was cut short goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.real.live import installed, judging
+from benchmarks.real.live import events, installed, judging
 from benchmarks.real.live.cluster import running
-from benchmarks.real.live.events import table
-from benchmarks.real.live.jobs import FAILS, RESCALED, SAME_WORK, SHAPES, Shape
-from benchmarks.real.live.measuring import measure, measure_event, read
+from benchmarks.real.live.jobs import FIRST, SETS, Jobs, Shape
+from benchmarks.real.live.measuring import Measured, measure, measure_event, read
 from benchmarks.table import print_table
+from scenarios.calibration.calibrate import own_cores
 from twin.errors import BadInput
+from twin.scenario import Scenario
 
 
-def points(shape: Shape) -> Iterator[tuple[float, str]]:
-    """Rates, and the folder that each is kept in."""
-    for rate in (*shape.fitted, *shape.predicted):
-        yield rate, f"{shape.name.replace(', ', '-').replace(' ', '-')}-{rate:g}"
-
-
-def measured(out: Path, cache: Path, warmup_s: float, window_s: float) -> None:
+def measured(sets: Sequence[Jobs], out: Path, cache: Path, warmup_s: float, window_s: float) -> None:
     """Fills a folder; what is there already is kept. The first job only warms the cluster up."""
+    shapes = [shape for jobs in sets for shape in (*jobs.shapes, *(each for each, _ in jobs.events))]
+    asked = [(shape, rate) for shape in shapes for rate in shape.rates if not (out / shape.folder(rate)).exists()]
+    if not asked:
+        return
     jar = installed.job_jar(cache)
     out.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as aside,
         running(installed.jars(cache), jar, Path(aside), 18081, 16123) as cluster,
     ):
-        measure(cluster, SHAPES[0], SHAPES[0].fitted[0], Path(aside) / "first", warmup_s=1.0, window_s=2.0)
-        for shape in (*SHAPES, FAILS, RESCALED):
-            for rate, name in points(shape):
-                if (out / name).exists():
-                    continue
-                print(f"{shape.name}, {rate:g}/s", flush=True)
-                if shape in SHAPES:
-                    measure(cluster, shape, rate, out / name, warmup_s, window_s)
-                else:
-                    measure_event(cluster, shape, rate, out / name)
+        first = FIRST.shapes[0]
+        measure(cluster, first, first.fitted[0], Path(aside) / "first", warmup_s=1.0, window_s=2.0)
+        for shape, rate in asked:
+            print(f"{shape.name}, {rate:g}/s", flush=True)
+            if shape.event:
+                measure_event(cluster, shape, rate, out / shape.folder(rate))
+            else:
+                measure(cluster, shape, rate, out / shape.folder(rate), warmup_s, window_s)
 
 
 def main() -> None:
-    """Prints three tables."""
+    """Prints four tables a set."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="a new folder for what is measured")
     parser.add_argument("--measured", type=Path, help="a folder that was measured before; measures nothing")
+    parser.add_argument("--jobs", choices=[*SETS, "both"], default="both", help="which of the sets")
     parser.add_argument("--cache", type=Path, default=installed.cache(), help="where Flink is installed")
     parser.add_argument("--warmup", type=float, default=10.0, help="s before each window")
     parser.add_argument("--window", type=float, default=8.0, help="s that each job is read for")
@@ -62,31 +61,47 @@ def main() -> None:
     if (given.out is None) == (given.measured is None):
         parser.error("give either --out DIR, to measure, or --measured DIR")
     folder = given.out or given.measured
+    sets = [jobs for name, jobs in SETS.items() if given.jobs in (name, "both")]
     try:
         if given.out is not None:
-            measured(folder, given.cache, given.warmup, given.window)
-        show(folder)
+            measured(sets, folder, given.cache, given.warmup, given.window)
+        for jobs in sets:
+            show(folder, jobs)
     except BadInput as error:
         parser.exit(2, f"{error}\n")
 
 
-def show(folder: Path) -> None:
-    """The tables of what was measured."""
-    lines, loads = [], []
-    for shape in SHAPES:
-        runs = [read(folder / name) for _, name in points(shape)]
-        loads += [each.load for each in runs]
-        lines += judging.judged(runs[: len(shape.fitted)], runs[len(shape.fitted) :])
-    machine = f"{runs[0].cores} cores, shared: {min(loads):.0f} to {max(loads):.0f} processes wanted one meanwhile"
-    header = ("job", "records/s", "", "delivered", "busiest", "source held", "latency", "markers")
+def show(folder: Path, jobs: Jobs) -> None:
+    """The tables of what was measured of a set."""
+    runs = {shape.name: [read(folder / shape.folder(rate)) for rate in shape.rates] for shape in jobs.shapes}
+    lines = [
+        line
+        for shape in jobs.shapes
+        for line in judging.judged(runs[shape.name][: len(shape.fitted)], runs[shape.name][len(shape.fitted) :])
+    ]
+    loads, cores = [each.load for found in runs.values() for each in found], lines[0].measured.cores
+    machine = f"{cores} cores, shared: {min(loads):.0f} to {max(loads):.0f} processes wanted one meanwhile"
+    header = ("job", "records/s", "", "delivered", "busiest", "source held", "p50", "p95", "markers")
     print_table(f"real Flink {installed.VERSION} ({machine}): measured / calibrated twin", header, judging.table(lines))
-    header = ("predictor", "keeps up", "delivered", "busiest, points", "held, points", "latency, q", "markers, q")
+    header = ("predictor", "keeps up", "delivered", "busiest, points", "held, points", "p50, q", "p95, q", "markers, q")
     print_table("the points that were not calibrated on: median/largest error", header, judging.summary(lines))
-    fails, rescaled = (read(folder / name) for shape in (FAILS, RESCALED) for _, name in points(shape))
-    alike = [read(folder / name) for _, name in points(SAME_WORK)][: len(SAME_WORK.fitted)]
-    waits = judging.calibrated(alike).structure.own_cores
-    header = ("event", "no results for", "oldest results", "made up for after")
-    print_table("events: measured / simulated from what was read before", header, table(fails, rescaled, waits))
+    header = ("calibrated", "wanted", "median error", "largest", "within")
+    print_table("the same beside what is wanted", header, judging.verdicts(lines))
+    header = ("event", "no results, s", "oldest results, s", "made up for after, s", "results/s later")
+    rows = []
+    for shape, alike in jobs.events:
+        run = read(folder / shape.folder(shape.rates[0]))
+        rows.append(events.row(shape, run, calibrated(shape, run, alike, runs[alike.name])))
+    print_table("events: measured / simulated from what was read before", header, rows)
+
+
+def calibrated(shape: Shape, run: Measured, alike: Shape, points: Sequence[Measured]) -> Scenario:
+    """A job as the points of one with the same work have it: with their costs, where they are of the same operators;
+    and with a core for each subtask, where work takes none."""
+    found = judging.calibrated(points[: len(alike.fitted)])
+    if alike.shape == shape.shape:
+        return found.applied(run.job.scenario)
+    return own_cores(run.job.scenario) if found.structure.own_cores else run.job.scenario
 
 
 if __name__ == "__main__":

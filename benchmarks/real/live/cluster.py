@@ -17,7 +17,7 @@ from typing import Any
 from twin.errors import BadInput
 
 NICE = ["nice", "-n", "10"]
-PATIENCE_S = 90.0
+PATIENCE_S = 180.0
 RESTART_S = 3.0
 CHECKPOINT_S = 2.0
 OPENS = ("java.lang", "java.util", "java.util.concurrent", "java.net", "java.io", "java.nio", "java.text", "java.time")
@@ -53,7 +53,7 @@ def settings(rest_port: int, rpc_port: int, folder: Path) -> dict[str, object]:
         "web.tmpdir": str(folder / "web"),
         "io.tmp.dirs": str(folder / "tmp"),
         "taskmanager.cpu.cores": 2.0,
-        "taskmanager.numberOfTaskSlots": 4,
+        "taskmanager.numberOfTaskSlots": 8,
         "taskmanager.memory.segment-size": "4kb",
         **{f"taskmanager.memory.{name}": f"{size}m" for name, size in megabytes.items()},
         "jobmanager.scheduler": "adaptive",
@@ -81,11 +81,26 @@ class Cluster:
         """An answer."""
         return asked(f"{self.url}{path}")
 
-    def submit(self, **options: object) -> str:
-        """Starts a job; its id."""
+    def submit(self, savepoint: str | None = None, **options: object) -> str:
+        """Starts a job, from a savepoint where one is given; its id."""
         arguments = [text for name, value in options.items() for text in (f"--{name}", str(value))]
-        answer = asked(f"{self.url}/jars/{self.jar}/run", "POST", json.dumps({"programArgsList": arguments}).encode())
-        return str(answer["jobid"])
+        asks = {"programArgsList": arguments, **({"savepointPath": savepoint} if savepoint else {})}
+        return str(asked(f"{self.url}/jars/{self.jar}/run", "POST", json.dumps(asks).encode())["jobid"])
+
+    def stop(self, job: str, folder: Path) -> str:
+        """Ends a job with a savepoint below the folder; where that is."""
+        asks = json.dumps({"targetDirectory": folder.resolve().as_uri(), "drain": False}).encode()
+        trigger = asked(f"{self.url}/jobs/{job}/stop", "POST", asks)["request-id"]
+        end_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end_s:
+            said = self.get(f"/jobs/{job}/savepoints/{trigger}")
+            if said["status"]["id"] == "COMPLETED":
+                operation = said["operation"]
+                if "location" not in operation:
+                    raise BadInput(f"job {job} gave no savepoint: {str(operation.get('failure-cause'))[:400]}")
+                return str(operation["location"])
+            time.sleep(0.05)
+        raise BadInput(f"job {job} has no savepoint after {PATIENCE_S:.0f} s; look into the logs of the cluster")
 
     def wait(self, job: str, state: str) -> None:
         """Until the job is in that state, and all its vertices are where it is RUNNING."""

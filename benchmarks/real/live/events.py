@@ -1,8 +1,7 @@
-"""A failure and a rescaling of a real job, beside the twin's: when results come again, how old they get, and so on.
+"""What happens to a real job, beside the twin's: how long no results come, how old they get, and how many come later.
 
-The twin is told what was read before the event, Flink's restart delay, and whether work that waits takes cores, which
-the calibration of another job with the same work has found. A rescaling restarts the job as well, without that delay;
-how long that takes is what the failure took beyond its own.
+The twin is told what was read before: the rates, how long subtasks took to be deployed and a job to be submitted,
+Flink's restart delay, and what the calibration of a job with the same work has found.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.real.live.cluster import CHECKPOINT_S, RESTART_S
-from benchmarks.real.live.jobs import EVENT_S
+from benchmarks.real.live.jobs import EVENT_S, Shape
 from benchmarks.real.live.measuring import WATCHED_S, Measured
-from scenarios.calibration.calibrate import own_cores
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
@@ -24,14 +22,18 @@ AS_USUAL_S = 1.0
 """Results younger than this are as before the event."""
 
 
+LATE_S = 20.0
+
+
 class Course(NamedTuple):
-    """After an event: until results come again, the oldest mean age of a quarter of a second's results, and until they
-    are young for good.
+    """After an event: the longest time without results, the oldest mean age of a quarter of a second's results, and
+    until they are young for good. after_per_s: results a second of the last LATE_S.
     """
 
     silent_s: float
     oldest_s: float
     made_up_s: float
+    after_per_s: float
 
 
 def measured_course(run: Measured) -> Course:
@@ -40,15 +42,10 @@ def measured_course(run: Measured) -> Course:
     return _course(ends, steps[:, 1], steps[:, 2])
 
 
-def simulated_course(run: Measured, restart_s: float, rescaled: bool, waits: bool) -> Course:
-    """Of the job that was imported before the event. waits: replicas never wait for cores."""
-    rows = [
-        row
-        for row in simulate(_with_event(run.job.scenario, restart_s, rescaled, waits)).operator_rows
-        if "latencyCount" in row
-    ]
-    kept = [row for row in rows if row["latencyCount"]]
-    ends, counts, sums = (np.array([row[key] for row in kept]) for key in ("end_s", "latencyCount", "e2eLatencySum_s"))
+def simulated_course(scenario: Scenario) -> Course:
+    """Of a job with its event."""
+    rows = [row for row in simulate(scenario).operator_rows if row.get("latencyCount")]
+    ends, counts, sums = (np.array([row[key] for row in rows]) for key in ("end_s", "latencyCount", "e2eLatencySum_s"))
     return _course(ends, counts, sums)
 
 
@@ -59,32 +56,34 @@ def _course(ends: np.ndarray, counts: np.ndarray, sums_s: np.ndarray) -> Course:
     gaps_s = np.diff(ends, prepend=0.0) * after
     late = ends[after & (ages_s > AS_USUAL_S)]
     return Course(
-        silent_s=float(ends[int(gaps_s.argmax())] - EVENT_S),
+        silent_s=float(gaps_s.max()),
         oldest_s=float(ages_s[after].max()),
         made_up_s=float(late.max() - EVENT_S) if len(late) else 0.0,
+        after_per_s=float(counts[known][ends > EVENT_S + WATCHED_S - LATE_S].sum() / LATE_S),
     )
 
 
-def _with_event(job: Scenario, restart_s: float, rescaled: bool, waits: bool) -> Scenario:
-    job, host = own_cores(job) if waits else job, job.cluster.hosts[0].name
-    event: dict[str, Any] = {"kind": "failure", "at_s": EVENT_S, "host": host, "recover_after_s": restart_s}
-    if rescaled:
-        event = {"kind": "scale", "at_s": EVENT_S, "operator": "work", "placement": [host, host]}
+def with_event(job: Scenario, shape: Shape, deployed_s: float, submitted_s: float) -> Scenario:
+    """The job that was imported before its event, with it. deployed_s, submitted_s: as the job took to start."""
+    host = job.cluster.hosts[0].name
+    restart_s = {"fails": RESTART_S + deployed_s, "rescales": deployed_s, "savepoint": submitted_s}[shape.event]
+    events: list[dict[str, Any]] = [
+        {"kind": "scale", "at_s": EVENT_S, "operator": name, "placement": [host] * 2 * replicas}
+        for name, replicas in zip(shape.slow, shape.replicas, strict=True)
+    ]
+    if shape.event == "fails":
+        events = [{"kind": "failure", "at_s": EVENT_S, "host": host, "recover_after_s": restart_s}]
     settings = RunSettings(
         horizon_s=EVENT_S + WATCHED_S, period_s=PERIOD_S, warmup_s=0.0, checkpoint_interval_s=CHECKPOINT_S
     )
-    data = {**job.model_dump(mode="json"), "events": [event], "run": settings.model_dump(mode="json")}
-    engine = job.engine.model_dump(mode="json") | {"rescaling": {"how": "reactive", "redeploy_s": restart_s}}
+    how = "restart" if shape.event == "savepoint" else "reactive"
+    data = {**job.model_dump(mode="json"), "events": events, "run": settings.model_dump(mode="json")}
+    engine = job.engine.model_dump(mode="json") | {"rescaling": {"how": how, "redeploy_s": restart_s}}
     return parse(Scenario, data | {"engine": engine})
 
 
-def table(fails: Measured, rescales: Measured, waits: bool) -> list[list[object]]:
-    """Two rows, measured / simulated. waits: as in `simulated_course`."""
-    was = measured_course(fails)
-    rest = measured_course(rescales)
-    again_s = max(0.1, was.silent_s - RESTART_S)
-    pairs = (
-        ("failure", was, simulated_course(fails, RESTART_S, False, waits)),
-        ("work on two replicas", rest, simulated_course(rescales, again_s, True, waits)),
-    )
-    return [[name, *(f"{a:.1f} / {b:.1f} s" for a, b in zip(x, y, strict=True))] for name, x, y in pairs]
+def row(shape: Shape, run: Measured, job: Scenario) -> list[object]:
+    """Measured / simulated. job: as it was imported and calibrated before."""
+    was = measured_course(run)
+    said = simulated_course(with_event(job, shape, run.deployed_s, run.submitted_s))
+    return [shape.name, *(f"{a:.1f} / {b:.1f}" for a, b in zip(was, said, strict=True))]

@@ -1,30 +1,38 @@
-"""Which jobs run, at which rates: half of the operating points are calibrated on, the others are predicted."""
+"""Which jobs run, at which rates: two light points of each are calibrated on, the others are predicted."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Event = Literal["", "fails", "rescales", "savepoint"]
+"""What happens to a job: it fails; its slow operator gets a second subtask while it runs; or all slow operators get
+twice the subtasks, by a savepoint and a new start from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A job of `LiveJob`. work_us: of its slow operator, a record; waits: asleep, else computing.
+    """A job of `LiveJob`. work_us: of its slow operator, a record; waits: asleep, else computing. replicas: of each
+    slow operator.
 
-    fitted, predicted: records/s of each source, at the points that are calibrated on and at the others.
+    fitted, predicted: records/s of each source, at the points that are calibrated on and at the others. shares: of that
+    rate, which sources send. neighbours: processes that compute beside it. told: what its owner says of the imported
+    scenario, by path: what an import cannot read.
     """
 
     name: str
     shape: str
     work_us: int
     waits: bool
-    replicas: int
+    replicas: tuple[int, ...]
     chaining: bool
     fitted: tuple[float, ...]
     predicted: tuple[float, ...]
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Their names."""
-        return ("left", "right") if self.shape == "join" else ("source",)
+    shares: Mapping[str, float] = field(default_factory=lambda: {"source": 1.0})
+    neighbours: int = 0
+    told: Mapping[str, Any] = field(default_factory=dict)
+    event: Event = ""
 
     @property
     def options(self) -> dict[str, object]:
@@ -33,22 +41,75 @@ class Shape:
             "shape": self.shape,
             "work_us": self.work_us,
             "wait": str(self.waits).lower(),
-            "replicas": self.replicas,
+            "replicas": ",".join(map(str, self.replicas)),
             "chaining": str(self.chaining).lower(),
+            **{f"share_{source}": share for source, share in self.shares.items()},
         }
 
+    @property
+    def slow(self) -> tuple[str, ...]:
+        """Names of its slow operators."""
+        return ("first", "second") if self.shape == "keyed" else ("work",)
 
-SHAPES = (
-    Shape("line, a window", "line", 1000, True, 1, False, (300, 1700), (700, 2300)),
-    Shape("line, two replicas", "line", 2000, True, 2, False, (300, 1700), (700, 2300)),
-    Shape("fork", "fork", 1000, True, 1, False, (300, 1600), (700, 2200)),
-    Shape("join", "join", 500, True, 1, False, (80, 160), (110, 140)),
-    Shape("chained", "chain", 1000, True, 1, True, (300, 1700), (700, 2300)),
-    Shape("CPU", "chain", 500, False, 1, False, (100, 400), (200, 300)),
+    def folder(self, rate: float) -> str:
+        """The name of what is kept of it at that rate."""
+        return f"{self.name.replace(', ', '-').replace(' ', '-')}-{rate:g}"
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """All of them."""
+        return (*self.fitted, *self.predicted)
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """shapes: measured at steady rates. events: jobs that something happens to; each has the work of one of the shapes,
+    which is calibrated for it."""
+
+    shapes: tuple[Shape, ...]
+    events: tuple[tuple[Shape, Shape], ...]
+
+
+BOTH = {"left": 1.0, "right": 1.0}
+LINE = Shape("line, two replicas", "line", 2000, True, (2,), False, (300, 1700), (700, 2300))
+FIRST = Jobs(
+    (
+        Shape("line, a window", "line", 1000, True, (1,), False, (300, 1700), (700, 2300)),
+        LINE,
+        Shape("fork", "fork", 1000, True, (1,), False, (300, 1600), (700, 2200)),
+        Shape("join", "join", 500, True, (1,), False, (80, 160), (110, 140), BOTH),
+        Shape("chained", "chain", 1000, True, (1,), True, (300, 1700), (700, 2300)),
+        Shape("CPU", "chain", 500, False, (1,), False, (100, 400), (200, 300)),
+    ),
+    (
+        (Shape("fails", "chain", 1000, True, (1,), False, (), (500,), event="fails"), LINE),
+        (Shape("rescaled", "chain", 2000, True, (1,), False, (), (700,), event="rescales"), LINE),
+    ),
 )
-FAILS = Shape("fails", "chain", 1000, True, 1, False, (), (500,))
-RESCALED = Shape("rescaled", "chain", 2000, True, 1, False, (), (700,))
-SAME_WORK = SHAPES[1]
-"""Whose calibration says of the two above whether work takes cores."""
+UNEQUAL = {"left": 1.0, "right": 0.25}
+A_CALL = {
+    f"query.operators.async_wait_operator.{key}": value
+    for key, value in (("latency_s", 0.05), ("latency_scv", 0.0), ("capacity", 20))
+}
+"""Which takes 50 ms, one as the other; 20 wait at most."""
+KEYS = {"workload.keys": {name: {"keys": 64} for name in ("first", "second")}}
+KEYED = Shape("keyed, 2 and 3 replicas", "keyed", 2000, True, (2, 3), False, (200, 350), (450, 550, 1000))
+OTHER = Jobs(
+    (
+        KEYED,
+        Shape("unequal join", "join", 500, True, (1,), False, (200, 350), (450, 550, 900), UNEQUAL),
+        Shape("session", "session", 1000, True, (1,), False, (200, 400), (550, 700, 1500)),
+        Shape("async", "async", 50_000, True, (1,), False, (100, 200), (270, 340, 700), told=A_CALL),
+        Shape("CPU, busy neighbour", "chain", 500, False, (1,), False, (200, 500), (800, 1100, 2600), neighbours=1),
+    ),
+    (
+        (Shape("keyed fails", "keyed", 2000, True, (2, 3), False, (), (500,), event="fails"), KEYED),
+        (
+            Shape("keyed, savepoint", "keyed", 2000, True, (2, 3), False, (), (1500,), told=KEYS, event="savepoint"),
+            KEYED,
+        ),
+    ),
+)
+SETS = {"first": FIRST, "other": OTHER}
 EVENT_S = 14.0
 """When the job fails, or is rescaled, after its first record was due."""

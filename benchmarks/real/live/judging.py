@@ -13,6 +13,7 @@ from scenarios.calibration.calibrate import Calibration, calibrate
 from scenarios.calibration.judging import cap_per_replica
 from scenarios.calibration.point import KEEPS_UP, Point
 from scenarios.calibration.point_files import points_of
+from streamtwin import capacity
 from twin.markers import by_operator
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -20,46 +21,57 @@ from twin.workload import Constant
 
 STEADY = RunSettings(horizon_s=90, warmup_s=30, period_s=5)
 """Of the simulated runs: buffers are full where they fill."""
+WANTED = {"delivered": 0.05, "knee": 0.05, "busiest": 0.05, "below the knee": 0.25, "beyond it": 0.35}
+"""Largest errors of a twin that is right: relative, but for shares of time."""
 ALWAYS, CAP, IMPORTED, CALIBRATED = "always keeps up", "one cap", "imported", "calibrated"
 
 
 class Said(NamedTuple):
     """Of one operating point, measured or predicted. delivered: share of the offer. busy: of the busiest operator but
-    the sources; held: the sources' backpressured share; latency_s: of results since they were taken; marker_s: age of
-    latency markers at the last operator. nan: nothing said.
+    the sources; held: the sources' backpressured share; p50_s, p95_s: quantiles of the ages of results since they were
+    taken; marker_s: age of latency markers at the last operator. nan: nothing said.
     """
 
     delivered: float
     busy: float = np.nan
     held: float = np.nan
-    latency_s: float = np.nan
+    p50_s: float = np.nan
+    p95_s: float = np.nan
     marker_s: float = np.nan
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A point, and what each predictor said of it. seen: whether it was calibrated on."""
+    """A point, and what each predictor said of it. seen: whether it was calibrated on. knee_per_s: the rate that the
+    job bears, by the calibrated twin, in the unit of the point's."""
 
     measured: Measured
     seen: bool
     was: Said
     predicted: Mapping[str, Said]
+    knee_per_s: float
+
+    @property
+    def beyond(self) -> bool:
+        """Whether the sources did not keep up."""
+        return self.was.delivered < KEEPS_UP
 
 
 def judged(fitted: Sequence[Measured], unseen: Sequence[Measured]) -> list[Line]:
     """All points of one shape. The job is the one imported at the first point."""
     job, found = fitted[0].job.scenario, calibrated(fitted)
     cap = cap_per_replica([_point(each, job) for each in fitted])
+    knee_per_s = fitted[0].rate_per_s * _bears(found.applied(_at_rate(job, 1.0)))
     lines = []
     for each in (*fitted, *unseen):
-        at_rate = _at_rate(job, each.rate_per_s)
+        at_rate = _at_rate(job, each.rate_per_s / fitted[0].rate_per_s)
         said = {
             ALWAYS: Said(1.0, busy=np.nan),
             CAP: Said(min(1.0, cap / each.rate_per_s)),
             IMPORTED: _simulated(at_rate),
             CALIBRATED: _simulated(found.applied(at_rate)),
         }
-        lines.append(Line(each, any(each is seen for seen in fitted), _was(each, job), said))
+        lines.append(Line(each, any(each is seen for seen in fitted), _was(each), said, knee_per_s))
     return lines
 
 
@@ -69,28 +81,35 @@ def calibrated(fitted: Sequence[Measured]) -> Calibration:
 
 
 def _point(measured: Measured, job: Scenario) -> Point:
-    latency = measured.latencies_s[1]
     rows = [{"point": "0", **row} for row in measured.job.readings]
-    if np.isfinite(latency) and latency > 0:
-        rows.append({"point": "0", "latency_s": latency})
+    if measured.latency_s > 0:
+        rows.append({"point": "0", "latency_s": measured.latency_s})
     return points_of(rows, job, measured.shape)[0]
 
 
-def _at_rate(job: Scenario, rate: float) -> Scenario:
-    laws = {name: Constant(rate_per_s=rate) for name in job.workload.arrivals}
+def _at_rate(job: Scenario, factor: float) -> Scenario:
+    """At so many times the rates of its sources."""
+    given = job.workload.arrivals
+    laws = {name: Constant(rate_per_s=factor * law.mean_rate_per_s) for name, law in given.items()}
     workload = job.workload.model_copy(update={"arrivals": laws})
     return job.model_copy(update={"workload": workload, "run": STEADY})
 
 
-def _was(measured: Measured, job: Scenario) -> Said:
-    rows = {row["operator"]: row for row in measured.job.readings}
-    sources = [each.name for each in job.query.sources]
-    rest = [row for name, row in rows.items() if name not in sources]
+def _bears(job: Scenario) -> float:
+    """What `twin capacity --find-max load` predicts."""
+    found = capacity(job, "load", prove=False).result.predicted
+    return float(found.in_long_runs or found.value or np.nan)
+
+
+def _was(measured: Measured) -> Said:
+    rows = {row["operator"]: row for row in measured.job.readings if "operator" in row}
+    offered = {name: law.mean_rate_per_s for name, law in measured.job.scenario.workload.arrivals.items()}
     return Said(
-        delivered=float(np.mean([min(1.0, rows[name]["out_per_s"] / measured.rate_per_s) for name in sources])),
-        busy=max(row["busy"] for row in rest),
-        held=float(np.mean([rows[name]["backpressured"] for name in sources])),
-        latency_s=measured.latencies_s[1],
+        delivered=float(np.mean([min(1.0, rows[name]["out_per_s"] / rate) for name, rate in offered.items()])),
+        busy=max(row["busy"] for name, row in rows.items() if name not in offered),
+        held=float(np.mean([rows[name]["backpressured"] for name in offered])),
+        p50_s=measured.quantile_s(0.5),
+        p95_s=measured.quantile_s(0.95),
         marker_s=max(measured.markers_s.values(), default=np.nan),
     )
 
@@ -98,15 +117,14 @@ def _was(measured: Measured, job: Scenario) -> Said:
 def _simulated(job: Scenario) -> Said:
     run = simulate(job)
     of = {each.operator: each for each in run.operators}
-    sources = [each.name for each in job.query.sources]
+    offered = {name: law.mean_rate_per_s for name, law in job.workload.arrivals.items()}
     latency = run.metrics.processing_latency_s
     return Said(
-        delivered=float(
-            np.mean([of[name].rate_out_per_s / job.workload.arrivals[name].mean_rate_per_s for name in sources])
-        ),
-        busy=max(each.busy for name, each in of.items() if name not in sources),
-        held=float(np.mean([of[name].backpressured for name in sources])),
-        latency_s=np.nan if latency is None else latency.mean,
+        delivered=float(np.mean([of[name].rate_out_per_s / rate for name, rate in offered.items()])),
+        busy=max(each.busy for name, each in of.items() if name not in offered),
+        held=float(np.mean([of[name].backpressured for name in offered])),
+        p50_s=np.nan if latency is None else latency.p50,
+        p95_s=np.nan if latency is None else latency.p95,
         marker_s=max(by_operator(run.markers).values()),
     )
 
@@ -146,10 +164,36 @@ def summary(lines: Sequence[Line]) -> list[list[object]]:
         ]
         ages = [
             f"{x:.2f}" if np.isfinite(x) else "-"
-            for key in ("latency_s", "marker_s")
+            for key in ("p50_s", "p95_s", "marker_s")
             for x in _spread([_q(getattr(a, key), getattr(b, key)) for a, b in pairs])
         ]
-        rows.append([name, f"{right:.0%}", *map("/".join, (rates, shares[:2], shares[2:], ages[:2], ages[2:]))])
+        pairs_of = (rates, shares[:2], shares[2:], ages[:2], ages[2:4], ages[4:])
+        rows.append([name, f"{right:.0%}", *map("/".join, pairs_of)])
+    return rows
+
+
+def verdicts(lines: Sequence[Line]) -> list[list[object]]:
+    """A row for each thing that is wanted of the calibrated twin, over the points that were not seen: median and
+    largest error, and how many are within what is wanted.
+    """
+    errors: dict[tuple[str, str], list[float]] = {}
+    for line in (each for each in lines if not each.seen):
+        was, said = line.was, line.predicted[CALIBRATED]
+        where = "beyond it" if line.beyond else "below the knee"
+        found = {
+            ("delivered", "delivered"): abs(said.delivered / was.delivered - 1.0),
+            ("busiest", "busiest"): abs(said.busy - was.busy),
+            (f"p50 {where}", where): abs(said.p50_s / was.p50_s - 1.0),
+            (f"p95 {where}", where): abs(said.p95_s / was.p95_s - 1.0),
+        }
+        if line.beyond:
+            found["knee", "knee"] = abs(line.knee_per_s / (was.delivered * line.measured.rate_per_s) - 1.0)
+        for what, error in found.items():
+            errors.setdefault(what, []).append(error)
+    rows: list[list[object]] = []
+    for (what, of), each in sorted(errors.items()):
+        within = sum(error <= WANTED[of] for error in each)
+        rows.append([what, f"{WANTED[of]:.0%}", *(f"{x:.1%}" for x in _spread(each)), f"{within} of {len(each)}"])
     return rows
 
 

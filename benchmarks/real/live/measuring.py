@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
+import shutil
+import subprocess
+import sys
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.real.live.cluster import Cluster
-from benchmarks.real.live.jobs import EVENT_S, FAILS, Shape
+from benchmarks.real.live.cluster import NICE, Cluster
+from benchmarks.real.live.jobs import EVENT_S, Shape
 from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, from_folder
 from streamtwin.connect.importers.flink_job import read_job
 from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
 from twin.errors import BadInput
+from twin.overrides import put_all
 
 AHEAD_S = (5.0, 10.0, 20.0)
 """From the submission to the first record; the next where a job was not there by then."""
 AGES, ABOUT = "ages.csv", "run.json"
 WATCHED_S = 40.0
 """After an event."""
+BEFORE = ("CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING")
+"""States of a subtask that does not run yet."""
+COMPUTES = "while True: pass"
+"""What a neighbour does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """A run, read back. ages: lines of (s since the first record was due, results, sums of their ages since they were
-    due, and since sources took them, s). markers_s: by vertex, mean age of latency markers. load: processes that wanted
-    one of the machine's cores then.
+    due, and since sources took them, s). aged_s: of the window, ages of results since they were taken, each. markers_s:
+    by vertex, mean age of latency markers. load: processes that wanted one of the machine's cores then. submitted_s:
+    from the submission until all subtasks ran; deployed_s: the part of it in which they were deployed.
     """
 
     shape: str
@@ -42,58 +52,84 @@ class Measured:
     window_s: tuple[float, float]
     cores: int
     load: float
+    aged_s: np.ndarray
+    submitted_s: float = 0.0
+    deployed_s: float = 0.0
 
     @property
-    def latencies_s(self) -> tuple[float, float]:
-        """Mean age of the window's results since they were due, and since they were taken."""
-        seen = self.ages[(self.ages[:, 0] >= self.window_s[0]) & (self.ages[:, 0] <= self.window_s[1])]
-        if len(seen) < 2 or seen[-1, 1] == seen[0, 1]:
-            return float("nan"), float("nan")
-        results, due, taken = (seen[-1] - seen[0])[1:]
-        return float(due / results), float(taken / results)
+    def latency_s(self) -> float:
+        """Mean age of the window's results since they were taken."""
+        return float(self.aged_s.mean()) if len(self.aged_s) else float("nan")
+
+    def quantile_s(self, share: float) -> float:
+        """An age since they were taken that this share of the window's results do not exceed."""
+        return float(np.quantile(self.aged_s, share)) if len(self.aged_s) else float("nan")
 
 
 def measure(cluster: Cluster, shape: Shape, rate: float, folder: Path, warmup_s: float, window_s: float) -> None:
     """Writes the folder of one operating point."""
-    folder.mkdir(parents=True)
-    job, start_s = _started(cluster, shape, rate, folder)
-    time.sleep(max(0.0, start_s + warmup_s - time.time()))
-    begin_s = time.time() - start_s
-    answers = from_endpoint(cluster.url, job, window_s)
-    end_s = time.time() - start_s
-    markers = _markers(cluster, job, answers)
-    cluster.cancel(job)
-    _kept(folder, answers, shape, rate, start_s, {"markers_s": markers, "window_s": [begin_s, end_s]})
+    with _kept(folder, shape, rate) as (aside, about), _beside(shape.neighbours):
+        job, start_s = _started(cluster, shape, rate, aside, about)
+        time.sleep(max(0.0, start_s + warmup_s - time.time()))
+        begin_s = time.time() - start_s
+        answers = from_endpoint(cluster.url, job, window_s)
+        about["window_s"] = [begin_s, time.time() - start_s]
+        about["markers_s"] = _markers(cluster, job, answers)
+        cluster.cancel(job)
+        _write(aside, answers)
 
 
 def measure_event(cluster: Cluster, shape: Shape, rate: float, folder: Path) -> None:
-    """The same of a job that fails, or is given a second replica of its slow operator, at EVENT_S."""
-    folder.mkdir(parents=True)
-    fails = {"fail_ms": int(1000 * EVENT_S)} if shape is FAILS else {}
-    job, start_s = _started(cluster, shape, rate, folder, **fails)
-    time.sleep(max(0.0, start_s + 3.0 - time.time()))
-    answers = from_endpoint(cluster.url, job, EVENT_S - 5.0)
-    time.sleep(max(0.0, start_s + EVENT_S - time.time()))
-    if not fails:
-        slow = next(each.id for each in answers.job.vertices if each.name == "work")
-        cluster.rescale(job, slow, 2)
-    time.sleep(WATCHED_S)
-    cluster.cancel(job)
-    _kept(folder, answers, shape, rate, start_s, {"markers_s": {}, "window_s": [3.0, EVENT_S]})
+    """The same of a job that something happens to at EVENT_S."""
+    with _kept(folder, shape, rate) as (aside, about):
+        fails = {"fail_ms": int(1000 * EVENT_S)} if shape.event == "fails" else {}
+        job, start_s = _started(cluster, shape, rate, aside, about, **fails)
+        time.sleep(max(0.0, start_s + 3.0 - time.time()))
+        answers = from_endpoint(cluster.url, job, EVENT_S - 5.0)
+        time.sleep(max(0.0, start_s + EVENT_S - time.time()))
+        if shape.event == "rescales":
+            cluster.rescale(job, next(each.id for each in answers.job.vertices if each.name == "work"), 2)
+        if shape.event == "savepoint":
+            more = replace(shape, replicas=tuple(2 * each for each in shape.replicas))
+            savepoint = cluster.stop(job, aside / "savepoints")
+            job = cluster.submit(savepoint, **more.options, **_places(aside, rate, start_s))
+        time.sleep(WATCHED_S)
+        cluster.cancel(job)
+        about |= {"markers_s": {}, "window_s": [3.0, EVENT_S]}
+        _write(aside, answers)
 
 
-def _started(cluster: Cluster, shape: Shape, rate: float, folder: Path, **more: object) -> tuple[str, float]:
+def _started(
+    cluster: Cluster, shape: Shape, rate: float, folder: Path, about: dict[str, Any], **more: object
+) -> tuple[str, float]:
     """The job's id, and when its first record is due (s since 1970): after it runs, or nothing would wait for it."""
-    stats = (folder / AGES).resolve()
     for ahead_s in AHEAD_S:
-        stats.unlink(missing_ok=True)
-        start_ms = int(1000 * (time.time() + ahead_s))
-        job = cluster.submit(**shape.options, rate=rate, stats=stats, start_ms=start_ms, **more)
+        (folder / AGES).unlink(missing_ok=True)
+        begun_s = time.time()
+        start_s = int(1000 * (begun_s + ahead_s)) / 1000
+        job = cluster.submit(**shape.options, **_places(folder, rate, start_s), **more)
         cluster.wait(job, "RUNNING")
-        if time.time() < start_ms / 1000:
-            return job, start_ms / 1000
+        about |= {"submitted_s": time.time() - begun_s, "start_s": start_s}
+        if time.time() < start_s:
+            return job, start_s
         cluster.cancel(job)
     raise BadInput(f"a job takes more than {AHEAD_S[-1]:.0f} s to start; the machine is too busy to measure anything")
+
+
+def _places(folder: Path, rate: float, start_s: float) -> dict[str, object]:
+    return {"rate": rate, "stats": (folder / AGES).resolve(), "start_ms": round(1000 * start_s)}
+
+
+@contextlib.contextmanager
+def _beside(neighbours: int) -> Iterator[None]:
+    """Processes that compute all the time, of the cluster's priority."""
+    found = [subprocess.Popen([*NICE, sys.executable, "-c", COMPUTES]) for _ in range(neighbours)]
+    try:
+        yield
+    finally:
+        for each in found:
+            each.kill()
+            each.wait()
 
 
 def _markers(cluster: Cluster, job: str, answers: Answers) -> dict[str, float]:
@@ -108,44 +144,64 @@ def _markers(cluster: Cluster, job: str, answers: Answers) -> dict[str, float]:
     return found
 
 
-def _kept(folder: Path, answers: Answers, shape: Shape, rate: float, start_s: float, more: dict[str, Any]) -> None:
+@contextlib.contextmanager
+def _kept(folder: Path, shape: Shape, rate: float) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """A folder to write to, and what is said of the run; there is none under its name if the run is cut short."""
+    aside = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    about: dict[str, Any] = {"shape": asdict(shape), "rate_per_s": rate, "cores": os.cpu_count()}
+    yield aside, about
+    about["load"] = os.getloadavg()[0]
+    (aside / ABOUT).write_text(json.dumps(about), encoding="utf-8")
+    aside.rename(folder)
+
+
+def _write(folder: Path, answers: Answers) -> None:
     for name, answer in answers.saved().items():
         (folder / name).write_text(json.dumps(answer), encoding="utf-8")
-    machine = {"cores": os.cpu_count(), "load": os.getloadavg()[0]}
-    about = {
-        "shape": asdict(shape),
-        "sources": shape.sources,
-        "rate_per_s": rate,
-        "start_s": start_s,
-        **machine,
-        **more,
-    }
-    (folder / ABOUT).write_text(json.dumps(about), encoding="utf-8")
 
 
 def read(folder: Path) -> Measured:
     """A folder as `measure` wrote it, imported."""
     about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-    rate = float(about["rate_per_s"])
-    imported = scenario_of(read_job(from_folder(folder)), dict.fromkeys(about["sources"], rate))
+    rate, shape = float(about["rate_per_s"]), about["shape"]
+    answers = from_folder(folder)
+    imported = scenario_of(read_job(answers), {source: rate * share for source, share in shape["shares"].items()})
+    told = put_all(imported.scenario, list(shape["told"].items()), "told")
+    ages, aged_s = _ages(folder / AGES, about["start_s"], tuple(about["window_s"]))
     return Measured(
-        shape=about["shape"]["name"],
+        shape=shape["name"],
         rate_per_s=rate,
-        job=imported,
+        job=replace(imported, scenario=told),
         markers_s=about["markers_s"],
-        ages=_ages(folder / AGES, about["start_s"]),
+        ages=ages,
         window_s=tuple(about["window_s"]),
         cores=about["cores"],
         load=about["load"],
+        aged_s=aged_s,
+        submitted_s=about["submitted_s"],
+        deployed_s=_deployed_s(answers),
     )
 
 
-def _ages(file: Path, start_s: float) -> np.ndarray:
-    """Lines as `Measured` has them; counts go on where an attempt of the job began anew."""
+def _deployed_s(answers: Answers) -> float:
+    """The longest time that a subtask took from its creation until it ran."""
+    lasted = [
+        each.model_dump().get("status-duration", {}) for detail in answers.details if detail for each in detail.subtasks
+    ]
+    return max((sum(each.get(state, 0) for state in BEFORE) for each in lasted), default=0) / 1000
+
+
+def _ages(file: Path, start_s: float, window_s: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+    """Lines as `Measured` has them, and ages in the window; counts go on where an attempt of the job began anew."""
     with file.open() as lines:
-        given = np.array([[float(cell) for cell in row] for row in csv.reader(lines)]).reshape(-1, 4)
+        rows = list(csv.reader(lines))
+    given = np.array([[float(cell) for cell in row[:4]] for row in rows]).reshape(-1, 4)
     steps = np.diff(given[:, 1:], axis=0, prepend=0.0)
     begins = np.flatnonzero(np.diff(given[:, 1], prepend=0.0) < 0)
     steps[begins] = given[begins, 1:]
     sums = np.cumsum(steps, axis=0) / [1.0, 1000.0, 1000.0]
-    return np.column_stack([given[:, 0] / 1000 - start_s, sums])
+    ends_s = given[:, 0] / 1000 - start_s
+    seen = [row[4] for row, end_s in zip(rows, ends_s, strict=True) if window_s[0] <= end_s <= window_s[1]]
+    return np.column_stack([ends_s, sums]), np.array(" ".join(seen).split(), dtype=float) / 1000

@@ -12,11 +12,20 @@ import numpy as np
 
 from scenarios.files.documents import CLOSED
 from streamtwin.connect.importers.flink_job import FlinkJob, Vertex
-from streamtwin.connect.importers.flink_windows import JOINS, SECONDS, matching, window_in
+from streamtwin.connect.importers.flink_windows import (
+    CALLS,
+    JOINS,
+    SECONDS,
+    calls,
+    gap_s_in,
+    matching,
+    sessions,
+    window_in,
+)
 from twin.errors import BadInput
 from twin.keys import contiguous
+from twin.kinds.registry import BY_KIND
 from twin.profiles import FLINK
-from twin.query import Aggregate
 from twin.scenario import Scenario
 from twin.spec import parse
 
@@ -31,8 +40,8 @@ BANDWIDTH_MBPS, LATENCY_MS = 10_000.0, 0.1
 """Between machines. Assumed: the API does not say."""
 SLOWED = 0.05
 """A source that is backpressured for more of its time delivers less than it is offered."""
-UNEVEN = 1.1
-"""Multiple of the mean input from which on the busiest replica shows that keys are uneven."""
+UNEVEN = 5.0
+"""Keys are uneven if inputs of replicas differ by so many standard deviations more than if dealt by chance."""
 ONE_FOR_ONE = 0.01
 """Counters of input and output are read at different moments: ratios this near to 1 are 1."""
 BUFFER = "taskmanager.memory.segment-size"
@@ -68,7 +77,7 @@ def scenario_of(job: FlinkJob, offered_per_s: Mapping[str, float]) -> ImportedJo
         streams += [_stream(names[producer], name, how, notes) for producer, how in vertex.inputs]
         if not vertex.inputs:
             arrivals[name] = _offered(name, vertex, offered_per_s, notes)
-        if last and (not vertex.inputs or "window" in operators[-1]):
+        if last and (not vertex.inputs or operators[-1]["kind"] != "sink"):
             _end(name, operators, streams, placement)
     unknown = sorted(set(offered_per_s) - set(arrivals))
     if unknown:
@@ -112,29 +121,36 @@ def renamed(vertices: tuple[Vertex, ...], names: Mapping[str, str]) -> list[str]
 
 def _kind(vertex: Vertex, job: FlinkJob, last: bool, notes: list[str]) -> dict[str, Any]:
     """Kind and what only it has."""
-    window, ratio = window_in(" ".join(vertex.steps)), vertex.out_per_s / vertex.in_per_s if vertex.in_per_s else None
+    text, ratio = " ".join(vertex.steps), vertex.out_per_s / vertex.in_per_s if vertex.in_per_s else None
+    window, gap_s = window_in(text), gap_s_in(text)
     keyed = any(how == "HASH" for _, how in vertex.inputs)
+    state = {"key_groups": vertex.key_groups, **_state(job)} if keyed else {}
     if not vertex.inputs:
         if vertex.out_per_s <= 0 and not last:
             raise BadInput(
                 f"{vertex.name}: the source has delivered nothing in this time; import the job while it runs"
             )
         return {"kind": "source"}
-    if window is not None and JOINS.search(" ".join(vertex.steps)):
+    if window is not None and JOINS.search(text):
         return {"kind": "join", "window": window, **matching(vertex, job, window, notes)}
     if window is not None:
         slide_s = window.get("slide_s", window["size_s"])
         groups = max(1, round(vertex.out_per_s * slide_s))
         if last:
             notes.append(f"{vertex.name}: it sends nothing on, so the number of its groups is unknown; taken as 1")
-        state = {"key_groups": vertex.key_groups, **_state(job)} if keyed else {}
         return {"kind": "aggregate", "window": window, "group_by": "int" if keyed else None, "groups": groups, **state}
+    if gap_s is not None:
+        return sessions(vertex, gap_s, notes)
     if last:
         return {"kind": "sink"}
+    if CALLS in vertex.steps:
+        return calls(vertex, notes)
     if ratio is None:
         notes.append(f"{vertex.name}: nothing came in, so what leaves it is unknown; taken as one for one")
     if ratio is None or abs(ratio - 1.0) < ONE_FOR_ONE:
-        return {"kind": "map", "selectivity": 1.0}
+        ratio = 1.0
+    if all(how == "HASH" for _, how in vertex.inputs):
+        return {"kind": "map", "selectivity": ratio, **state}
     return {"kind": "filter" if ratio < 1.0 else "map", "selectivity": ratio}
 
 
@@ -147,10 +163,10 @@ def _keys(
         groups, replicas = given.get("key_groups"), vertex.replicas
         if groups is None or len(vertex.dealt) != replicas or not sum(vertex.dealt):
             continue
-        if max(vertex.dealt) * replicas < UNEVEN * sum(vertex.dealt):
+        if not _uneven(np.array(vertex.dealt)):
             continue
         owners = np.array(contiguous(groups, replicas))
-        filled = parse(Aggregate, given).values_by_key_group(groups) > 0
+        filled = parse(BY_KIND[given["kind"]], given).values_by_key_group(groups) > 0
         count = np.bincount(owners, filled, minlength=replicas)
         if any(dealt and not keys for dealt, keys in zip(vertex.dealt, count.tolist(), strict=True)):
             notes.append(
@@ -160,6 +176,12 @@ def _keys(
         shares = np.where(filled, np.array(vertex.dealt)[owners] / np.maximum(count, 1.0)[owners], 0.0)
         found[names[vertex.id]] = {"shares": shares.tolist()}
     return found
+
+
+def _uneven(dealt: np.ndarray) -> bool:
+    """By Pearson's sum of squares, whose mean is the number of replicas but one, and its variance twice that."""
+    mean, free = dealt.mean(), len(dealt) - 1
+    return bool(((dealt - mean) ** 2).sum() / mean > free + UNEVEN * (2 * free) ** 0.5)
 
 
 def _state(job: FlinkJob) -> dict[str, float]:

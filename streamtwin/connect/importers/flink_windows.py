@@ -1,7 +1,8 @@
-"""Windows of a Flink job: what its plan says of them, and of a join what its readings say."""
+"""Windows, sessions and calls of a Flink job: what its plan says of them, and what its readings say."""
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -11,6 +12,9 @@ from streamtwin.connect.importers.flink_job import FlinkJob, Vertex
 
 JOINS = re.compile("CoGroup|Join")
 """Words in the description of windows that join; several inputs of other windows are one stream."""
+CALLS = "async wait operator"
+"""How Flink describes an asynchronous call that its job gives no name."""
+MOST_KEYS = 10**9
 SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 
 
@@ -25,6 +29,44 @@ def window_in(text: str) -> dict[str, Any] | None:
     if found := re.search(r"HOP\(.*?size=\[(\d+) (\w+)\].*?slide=\[(\d+) (\w+)\]", text):
         return {"policy": "time", "size_s": _seconds(found, 1), "slide_s": _seconds(found, 3)}
     return None
+
+
+def gap_s_in(text: str) -> float | None:
+    """The gap of the session windows that a description tells of; None if there is none."""
+    if found := re.search(r"TimeSessionWindows\((\d+)", text):
+        return int(found.group(1)) / 1000
+    if found := re.search(r"SESSION\(.*?gap=\[(\d+) (\w+)\]", text):
+        return _seconds(found, 1)
+    return None
+
+
+def sessions(vertex: Vertex, gap_s: float, notes: list[str]) -> dict[str, Any]:
+    """Kind and number of keys: if each of n keys gets in_per_s / n records a second by chance, a record is the last of
+    its session with probability exp(-gap in_per_s / n), and that is the share of results.
+    """
+    ended = vertex.out_per_s / vertex.in_per_s if vertex.in_per_s else 0.0
+    keys = min(MOST_KEYS, round(vertex.in_per_s * gap_s / -math.log(ended))) if 0 < ended < 1 else 0
+    told = (
+        f"that one record in {1 / ended:.3g} ends a session says {keys:,}"
+        if keys
+        else "its results do not say; taken as 1"
+    )
+    notes.append(
+        f"{vertex.name}: Flink does not tell how many keys have sessions; {told}, if keys are alike and their records "
+        "come by chance; else set its keys"
+    )
+    keys = max(1, keys)
+    groups = {"key_groups": vertex.key_groups} if keys >= vertex.key_groups else {}
+    return {"kind": "session", "gap_s": gap_s, "keys": keys, **groups}
+
+
+def calls(vertex: Vertex, notes: list[str]) -> dict[str, Any]:
+    """An asynchronous call, of which no answer of Flink's tells more."""
+    notes.append(
+        f"{vertex.name}: Flink tells neither how long a call takes nor how many may wait; taken as 0 s and its default "
+        "of 100: set its latency_s, capacity and ordered"
+    )
+    return {"kind": "async", "latency_s": 0.0}
 
 
 def matching(vertex: Vertex, job: FlinkJob, window: dict[str, Any], notes: list[str]) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from scenarios.files import scenario_file
 from streamtwin.connect.importers import flink_answers
 from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, from_folder
 from streamtwin.connect.importers.flink_job import read_job
-from streamtwin.connect.importers.flink_scenario import scenario_of
+from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
 from tests.commands import refused, twin
 from tests.streamtwin.importers.flink_cluster import CONFIG, Cluster, detail, job_at, managers, plan, serving
 from twin.errors import BadInput
@@ -146,6 +147,61 @@ def test_uneven_keys_become_shares_of_key_groups(tmp_path: Path) -> None:
     shares = imported.scenario.workload.keys["window"].by_group(128)
     assert shares[:64].sum() == pytest.approx(0.75) and shares.sum() == pytest.approx(1.0)
     assert scenario_file.parse_scenario(scenario_file.dump(imported.scenario), "text") == imported.scenario
+
+
+def test_replicas_that_differ_by_chance_are_even(tmp_path: Path) -> None:
+    for number, (dealt, uneven) in enumerate(
+        [((10_100, 9_900), False), ((343, 297, 360), False), ((3437, 2969, 3594), True)]
+    ):
+        plain = detail(2)
+        plain["subtasks"] = [{**plain["subtasks"][0], "metrics": {"read-records": taken}} for taken in dealt]
+        job = job_at(100.0)
+        job["vertices"][2]["parallelism"] = len(dealt)
+        answers = save(tmp_path / str(number), **{"job_jobs_id.json": job, "job_v2_detail.json": plain})
+        assert ("window" in scenario_of(read_job(from_folder(answers)), {}).scenario.workload.keys) == uneven
+
+
+def described(folder: Path, number: int, description: str, hashed: bool, **metrics: float) -> ImportedJob:
+    """The job with another vertex. metrics: of it, after 100 s."""
+    job, changed = job_at(100.0), plan()
+    job["vertices"][number]["metrics"] |= {key.replace("_", "-"): value for key, value in metrics.items()}
+    node = next(each for each in changed["plan"]["nodes"] if each["id"] == f"v{number}")
+    node["description"] = description
+    node["inputs"][0]["ship_strategy"] = "HASH" if hashed else "REBALANCE"
+    return scenario_of(
+        read_job(from_folder(save(folder, **{"job_jobs_id.json": job, "job_jobs_id_plan.json": changed}))), {}
+    )
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "Window(ProcessingTimeSessionWindows(1000), ProcessingTimeTrigger, Sum, PassThrough)<br/>",
+        "WindowAggregate(groupBy=[user], window=[SESSION(time_col=[ts], gap=[1 s], partition keys=[user])])",
+    ],
+)
+def test_sessions_have_as_many_keys_as_their_results_say(description: str, tmp_path: Path) -> None:
+    """Of 900 records a second to 500 keys, exp(-900 / 500) end a session of a gap of a second."""
+    results = round(90_000 * math.exp(-900 / 500))
+    imported = described(tmp_path, 2, description, hashed=True, write_records=results)
+    visits = imported.scenario.query.operator("window")
+    assert (visits.kind, visits.gap_s, visits.key_groups) == ("session", 1.0, 128)
+    assert visits.keys == pytest.approx(500, rel=0.01) and any("how many keys" in note for note in imported.notes)
+    rates = nominal_rates(imported.scenario.query, imported.scenario.workload.arrivals)
+    assert rates["window"].out_per_s == pytest.approx(results / 100, rel=0.01)
+
+
+def test_of_calls_the_owner_says_how_long_they_take(tmp_path: Path) -> None:
+    imported = described(tmp_path, 1, "async wait operator<br/>", hashed=False)
+    call = imported.scenario.query.operator("parse-clean")
+    assert (call.kind, call.latency_s, call.capacity) == ("async", 0.0, 100)
+    assert sum("how long a call takes" in note for note in imported.notes) == 1
+    assert scenario_file.parse_scenario(scenario_file.dump(imported.scenario), "text") == imported.scenario
+
+
+def test_what_is_keyed_has_key_groups(tmp_path: Path) -> None:
+    keyed = described(tmp_path, 1, "count<br/>", hashed=True).scenario.query.operator("parse-clean")
+    assert (keyed.kind, keyed.key_groups, keyed.selectivity) == ("map", 128, pytest.approx(0.9))
 
 
 def test_missing_metrics_are_noted_not_invented(tmp_path: Path) -> None:
