@@ -28,7 +28,7 @@ def a_job() -> Scenario:
 
 
 def run_of(ages: np.ndarray, aged_s: np.ndarray) -> Measured:
-    return Measured("", 1.0, ImportedJob(a_job(), (), ()), {}, ages, (0.0, 1.0), 2, 1.0, aged_s)
+    return Measured("", 1.0, ImportedJob(a_job(), (), ()), ages, (0.0, 1.0), 2, 1.0, aged_s)
 
 
 def test_counts_go_on_where_an_attempt_began_anew(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def _was(measured: Measured) -> Said:
         held=float(np.mean([rows[name]["backpressured"] for name in offered])),
         p50_s=measured.quantile_s(0.5),
         p95_s=measured.quantile_s(0.95),
-        marker_s=max(measured.markers_s.values(), default=np.nan),
+        marker_s=max((row["marker_s"] for row in rows.values() if "marker_s" in row), default=np.nan),
     )
 
 

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,15 +39,14 @@ COMPUTES = "while True: pass"
 @dataclass(frozen=True, slots=True)
 class Measured:
     """A run, read back. ages: lines of (s since the first record was due, results, sums of their ages since they were
-    due, and since sources took them, s). aged_s: of the window, ages of results since they were taken, each. markers_s:
-    by vertex, mean age of latency markers. load: processes that wanted one of the machine's cores then. submitted_s:
-    from the submission until all subtasks ran; deployed_s: the part of it in which they were deployed.
+    due, and since sources took them, s). aged_s: of the window, ages of results since they were taken, each. load:
+    processes that wanted one of the machine's cores then. submitted_s: from the submission until all subtasks ran;
+    deployed_s: the part of it in which they were deployed.
     """
 
     shape: str
     rate_per_s: float
     job: ImportedJob
-    markers_s: Mapping[str, float]
     ages: np.ndarray
     window_s: tuple[float, float]
     cores: int
@@ -74,7 +73,6 @@ def measure(cluster: Cluster, shape: Shape, rate: float, folder: Path, warmup_s:
         begin_s = time.time() - start_s
         answers = from_endpoint(cluster.url, job, window_s)
         about["window_s"] = [begin_s, time.time() - start_s]
-        about["markers_s"] = _markers(cluster, job, answers)
         cluster.cancel(job)
         _write(aside, answers)
 
@@ -95,7 +93,7 @@ def measure_event(cluster: Cluster, shape: Shape, rate: float, folder: Path) -> 
             job = cluster.submit(savepoint, **more.options, **_places(aside, rate, start_s))
         time.sleep(WATCHED_S)
         cluster.cancel(job)
-        about |= {"markers_s": {}, "window_s": [3.0, EVENT_S]}
+        about["window_s"] = [3.0, EVENT_S]
         _write(aside, answers)
 
 
@@ -132,18 +130,6 @@ def _beside(neighbours: int) -> Iterator[None]:
             each.wait()
 
 
-def _markers(cluster: Cluster, job: str, answers: Answers) -> dict[str, float]:
-    """By name of the vertex: mean age of latency markers there, over sources and subtasks, s."""
-    found = {}
-    for vertex in answers.job.vertices:
-        path = f"/jobs/{job}/vertices/{vertex.id}/metrics"
-        names = [each["id"] for each in cluster.get(path) if each["id"].endswith("latency_mean")]
-        if names:
-            values = [float(each["value"]) for each in cluster.get(f"{path}?get={','.join(names)}")]
-            found[vertex.name] = float(np.mean(values)) / 1000
-    return found
-
-
 @contextlib.contextmanager
 def _kept(folder: Path, shape: Shape, rate: float) -> Iterator[tuple[Path, dict[str, Any]]]:
     """A folder to write to, and what is said of the run; there is none under its name if the run is cut short."""
@@ -174,7 +160,6 @@ def read(folder: Path) -> Measured:
         shape=shape["name"],
         rate_per_s=rate,
         job=replace(imported, scenario=told),
-        markers_s=about["markers_s"],
         ages=ages,
         window_s=tuple(about["window_s"]),
         cores=about["cores"],
