@@ -77,7 +77,7 @@ def scenario_of(job: FlinkJob, offered_per_s: Mapping[str, float]) -> ImportedJo
         streams += [_stream(names[producer], name, how, notes) for producer, how in vertex.inputs]
         if not vertex.inputs:
             arrivals[name] = _offered(name, vertex, offered_per_s, notes)
-        if last and (not vertex.inputs or operators[-1]["kind"] != "sink"):
+        if last and (not vertex.inputs or not BY_KIND[operators[-1]["kind"]].is_sink):
             _end(name, operators, streams, placement)
     unknown = sorted(set(offered_per_s) - set(arrivals))
     if unknown:
