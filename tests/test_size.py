@@ -11,15 +11,15 @@ SLACK = 0.02
 """A limit is lowered as soon as its package is smaller by this part."""
 
 MOST_LINES = {
-    "benchmarks": 6_550,
+    "benchmarks": 6_730,
     "figures": 1_440,
     "models": 4_770,
     "optimizers": 11_880,
     "papers": 7_400,
     "scenarios": 10_300,
     "spark": 1_200,
-    "streamtwin": 14_030,
-    "tests": 40_150,
+    "streamtwin": 14_100,
+    "tests": 40_170,
     "twin": 33_350,
 }
 
