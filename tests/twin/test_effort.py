@@ -18,7 +18,6 @@ from twin.guards.effort import (
     BARRIER,
     CHANNEL,
     ENDING,
-    ENGINE_S,
     KERNEL_S,
     PANE,
     SESSION,
@@ -89,16 +88,6 @@ def test_whether_the_kernel_runs_a_job_is_what_the_kernel_says(name: str) -> Non
     job = compile(scenario)
     world = build(Wiring(job, scenario.run, False, scenario.checkpoints))
     assert native(job, scenario) == (strange(world) is None)
-
-
-def test_keys_that_the_engine_deals_cost_what_they_do_in_the_engine() -> None:
-    """The kernel asks the engine about each aligned key."""
-    scenario = load("airline-delays").with_run(horizon_s=60, warmup_s=0)
-    aligned = [each for each in estimate(scenario).loads if "aligned" in each.cause]
-    assert len(aligned) == sum(stream.alignment is not None for stream in scenario.query.streams) > 0
-    dealt = sum(row["numRecordsIn"] for row in simulate(scenario).operator_rows if row["operator"] == "by-plane")
-    assert sum(each.services for each in aligned) == pytest.approx(dealt, rel=0.1)
-    assert all(each.each_s == ENGINE_S for each in aligned)
 
 
 def test_a_chain_sends_nothing_within_and_costs_less() -> None:

@@ -156,8 +156,7 @@ def _estimate(scenario: Scenario, job: Job, answer: RateAnswer) -> Effort:
 def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[ServiceLoad]:
     """The tuples that each operator takes in, reads in windows, and sends from them."""
     horizon_s, nominal = scenario.run.horizon_s, job.apart.rates
-    in_kernel = native(job, scenario)
-    each_s = KERNEL_S if in_kernel else ENGINE_S
+    each_s = KERNEL_S if native(job, scenario) else ENGINE_S
     within = {each.name for component in job.components for each in component.operators[1:]}
     sends = {component.operators[-1].name for component in job.components}
     usually = sum(law.mean_rate_per_s for law in scenario.workload.arrivals.values()) * horizon_s
@@ -186,10 +185,6 @@ def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Service
         if name in sends:
             why = f"the {sent:.1e} tuples that {name!r} sends"
             yield ServiceLoad(SENT * sent, why, "lower rates, selectivities or run.horizon_s", each_s)
-        for edge in job.outputs(name):
-            if in_kernel and edge.stream.alignment is not None:  # the kernel asks the engine about each of their keys
-                why = f"the {sent:.1e} tuples to {edge.stream.consumer!r} whose keys are aligned"
-                yield ServiceLoad(sent, why, "lower rates or run.horizon_s, or leave the alignment out")
 
 
 # state ---------------------------------------------------------------------------------------------------------------

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from math import inf
 from traceback import print_exception
-from typing import Any
 
 import numpy as np
 
 from twin.engine.draws import BLOCK
-from twin.engine.record import Record
 from twin.kernel import layout as k
 from twin.kernel.advance import chain
 from twin.kernel.arena import view
@@ -38,7 +36,6 @@ class KernelCalls:
             k.ENTRIES: self._entries,
             k.RESULTS: self._results,
             k.ERRANDS: self._errands,
-            k.KEY: self._key,
             k.PATHS: self._path,
             k.MEMOS: self._memos,
             k.CALLS: self._flying,
@@ -69,7 +66,7 @@ class KernelCalls:
             self.low.blocks[here, "paths"][int(row["replica"])] = nowhere(self.low)
         elif what == k.KNOT:
             view(k.JITTER, here)["knot"] = NEVER
-        elif what != k.KEY:  # there is no memory left, and it would write where it has none
+        else:  # there is no memory left, and it would write where it has none
             print_exception(self.low.error)
             os._exit(1)
 
@@ -119,13 +116,6 @@ class KernelCalls:
         row = view(k.TASK, here)
         made = self._grown(here, "errands", int(row["errands_first"]), int(row["errands_count"]))
         row["errands"], row["errands_room"], row["errands_first"] = made.ctypes.data, len(made), 0
-
-    def _key(self, here: int) -> None:
-        row, partitioner = view(k.PORT, here), self.low.object_at[here].partitioner
-        record: Any = Record(0.0, 0.0, 0.0)
-        record.key = int(row["key"])
-        ((replica, _),) = partitioner.parts(record)
-        row["replica"], row["key"] = replica, record.key
 
     def _path(self, here: int) -> None:
         row, port = view(k.PORT, here), self.low.object_at[here]

@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from twin.engine.keys.aligned import BELOW_ONE
 from twin.kernel.backpressure import held_back, pass_on, unblock
 from twin.kernel.buffers import forward, has_room, is_available, stop
 from twin.kernel.calendar import ring_at
 from twin.kernel.draws import uniform
 from twin.kernel.items import append, copy_of, release
 from twin.kernel.layout import (
+    ALONG,
     AT_RANDOM,
     BUFFER_BYTES,
     BY_KEY,
-    BY_PYTHON,
     COPIES,
     GATHERING,
     HELD,
     IN_TURN,
-    KEY,
     PATHS,
     SHEDDING,
+    aligned_at,
     buffer_at,
     channel_at,
     item_at,
@@ -90,10 +91,8 @@ def send_on(s: Any, port: Any, here: int) -> None:
         replica = place(uniform(s, port.stream), port.keys, port.replicas)
     elif port.dealing == BY_KEY:
         replica = by_key(port, item, uniform(s, port.stream))
-    elif port.dealing == BY_PYTHON:
-        port.key = item.key
-        call(s.call_python, KEY, port.here)
-        replica, item.key = port.replica, port.key
+    elif port.dealing == ALONG:
+        replica = along(s, port, item)
     hand_over(s, port, replica, here)
 
 
@@ -111,12 +110,56 @@ def place(value: float, steps: int, count: int) -> int:
 
 
 @compiled
+def within(value: float, steps: int, number: int) -> float:
+    """At which part of a share a random number falls that falls on it."""
+    low = float_at(steps + 8 * (number - 1)).value if number else 0.0
+    return (value - low) / (float_at(steps + 8 * number).value - low)
+
+
+@compiled
 def by_key(port: Any, item: Any, value: float) -> int:
     """The replica that has the key group of the key that a random number falls on."""
     keys = keys_at(port.keys)
     group = place(value, keys.steps, keys.groups)
-    low = float_at(keys.steps + 8 * (group - 1)).value if group else 0.0
-    at = (value - low) / (float_at(keys.steps + 8 * group).value - low)
+    return owner(port, item, group, within(value, keys.steps, group))
+
+
+@compiled
+def along(s: Any, port: Any, item: Any) -> int:
+    """The same where key groups of the producer and of the consumer belong together."""
+    value, pattern = uniform(s, port.stream), aligned_at(port.aligned)
+    if value >= pattern.share:
+        value = min((value - pattern.share) / (1.0 - pattern.share), BELOW_ONE)
+        group = place(value, pattern.own_steps, keys_at(port.keys).groups)
+        return owner(port, item, group, within(value, pattern.own_steps, group))
+    producer = keys_at(pattern.producer)
+    if item.key < 0:  # nobody noted its key
+        sent = place(uniform(s, port.stream), port.sends, producer.groups)
+    else:
+        sent = group_of(item.key, producer)
+    first = whole_at(pattern.rows + 8 * sent).value
+    steps, value = pattern.steps + 8 * first, min(value / pattern.share, BELOW_ONE)
+    number = place(value, steps, whole_at(pattern.rows + 8 * (sent + 1)).value - first)
+    return owner(port, item, whole_at(pattern.receivers + 8 * (first + number)).value, within(value, steps, number))
+
+
+@compiled
+def group_of(key: int, keys: Any) -> int:
+    """The key group that a key is in."""
+    low, high = 0, keys.groups
+    while low < high:
+        middle = (low + high) >> 1
+        if key < whole_at(keys.firsts + 8 * (middle + 1)).value:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@compiled
+def owner(port: Any, item: Any, group: int, at: float) -> int:
+    """The replica that has a key group; the record's key is at that part of it."""
+    keys = keys_at(port.keys)
     first = whole_at(keys.firsts + 8 * group).value
     if keys.within == 0:
         number, count = int(at * float_at(keys.scales + 8 * group).value), whole_at(keys.counts + 8 * group).value

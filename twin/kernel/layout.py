@@ -42,9 +42,9 @@ CHANNEL = structure(
 )
 WAY = structure("here tuples", "took_s")
 PORT = structure(
-    "here slot task kind dealing sent replica key paths replicas shares only first_held last_held held dropped "
-    "passed_over stream keys turn next_waiting batch armed buffers opened open_order pool used most full stopped "
-    "draining",
+    "here slot task kind dealing sent replica paths replicas shares only first_held last_held held dropped "
+    "passed_over stream keys aligned sends turn next_waiting batch armed buffers opened open_order pool used most full "
+    "stopped draining",
     "send_s flush_s phase_s",
 )
 BUFFER = structure("head tail count", "")
@@ -63,6 +63,8 @@ PROCESSOR = structure(
 )
 JOB = structure("order task", "end")
 KEYS = structure("here groups steps owners second firsts counts scales within", "")
+ALIGNED = structure("here producer own_steps rows receivers steps", "share")
+"""rows: where the receivers of each key group of the producer begin, and their cumulative parts."""
 WINDOW = structure(
     "here slot task logic by_time matches keyed sides contents tables found found_room found_count stamp fires seen",
     "length slide boundary_s scan_s result_s amplification repeats",
@@ -89,7 +91,7 @@ item_at, task_at, lane_at, inbox_at, way_at, port_at, buffer_at, path_at, leg_at
 keys_at, window_at, content_at, row_at, table_at, entry_at, result_at, part_at = map(
     accessor, (KEYS, WINDOW, CONTENT, ROW, TABLE, ENTRY, RESULT, PART)
 )
-line_at, channel_at = accessor(LINE), accessor(CHANNEL)
+line_at, channel_at, aligned_at = accessor(LINE), accessor(CHANNEL), accessor(ALIGNED)
 state_at, sink_at, processor_at, job_at, jitter_at, pool_at = map(accessor, (STATE, SINK, PROCESSOR, JOB, JITTER, POOL))
 logic_at, errand_at, store_at, memo_at, calling_at, gate_at = map(accessor, (LOGIC, ERRAND, STORE, MEMO, CALLING, GATE))
 
@@ -106,9 +108,9 @@ UNSENT = CHANNEL.fields["first_unsent"][1]  # type: ignore[index]
 # kinds of entities in the calendar
 TASKS, PROCESSORS, PORTS, LANES, WINDOWS, SESSIONS, ANSWERS, TURNS = range(8)
 # what Python is called for
-ITEMS, UNIFORMS, SERVICES, ARRIVALS, LOG, ROWS, ENTRIES, RESULTS, ERRANDS, MEMOS, CALLS, KEY, PATHS, KNOT = range(14)
+ITEMS, UNIFORMS, SERVICES, ARRIVALS, LOG, ROWS, ENTRIES, RESULTS, ERRANDS, MEMOS, CALLS, PATHS, KNOT = range(13)
 # what becomes of an item
 PASS, READ, SELECT, COLLECT, ROUTE, WINDOW_OF, REMEMBER, SESSION, CALL = range(9)
 # how ports deal, and what they do with what finds no room
-ONLY, IN_TURN, AT_RANDOM, COPIES, BY_KEY, BY_PYTHON = range(6)
+ONLY, IN_TURN, AT_RANDOM, COPIES, BY_KEY, ALONG = range(6)
 BLOCKING, SHEDDING, GATHERING = range(3)

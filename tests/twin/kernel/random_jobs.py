@@ -177,7 +177,8 @@ def _stream(random: Random, producer: str, consumer: str) -> Parts:
     if random.random() < 0.5:
         parts["partitioning"] = random.choice(PARTITIONINGS)
     elif random.random() < 0.15:
-        parts["alignment"] = random.choice(["one-to-one", {"pattern": "partial-merge", "share": 0.5}])
+        spread = {"pattern": "partial-partitioning", "degree": 2, "share": 0.7}
+        parts["alignment"] = random.choice(["one-to-one", {"pattern": "partial-merge", "share": 0.5}, spread])
     if random.random() < 0.15:
         parts["overflow"] = "drop"
     return parts

@@ -71,19 +71,27 @@ class AlignedKeys:
         if uniform >= self.share:
             heard, at = landed(self.consumer.own_steps, min((uniform - self.share) / (1.0 - self.share), BELOW_ONE))
             return heard, self.consumer.key_in(heard, at)
-        if group not in self._receivers:
-            gets = np.flatnonzero(self.together[group])
-            self._receivers[group] = gets.tolist(), cumulative(self.together[group, gets])
-        groups, steps = self._receivers[group]
+        groups, steps = self.receivers_of(group)
         place, at = landed(steps, min(uniform / self.share, BELOW_ONE))
         return groups[place], self.consumer.key_in(groups[place], at)
 
+    def receivers_of(self, group: int) -> tuple[list[int], list[float]]:
+        """The consumer's key groups that hear of one of the producer's by the pattern, and their cumulative parts."""
+        if group not in self._receivers:
+            gets = np.flatnonzero(self.together[group])
+            self._receivers[group] = gets.tolist(), cumulative(self.together[group, gets])
+        return self._receivers[group]
+
     def sends(self, sender: object, uniform: float) -> int:
         """A key group of a replica of the producer, by what they send."""
+        return bisect_right(self.sent_steps(sender), uniform)
+
+    def sent_steps(self, sender: object) -> list[float]:
+        """Cumulative parts of the producer's key groups in what one of its replicas sends."""
         index = next((place for place, task in enumerate(self.producer.tasks) if task is sender), -1)
         sent = np.where(self.producer.owners() == index, self.outputs(), 0.0)
         sent = sent if sent.any() else self.outputs()
-        return bisect_right(cumulative(sent / sent.sum()), uniform)
+        return cumulative(sent / sent.sum())
 
     # of all together -------------------------------------------------------------------------------------------------
 

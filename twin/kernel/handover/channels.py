@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from twin.engine.keys.aligned import AlignedKeys
 from twin.engine.keys.groups import KeyGroups
 from twin.engine.partitioners.hash import AlignedPartitioner, HashPartitioner
 from twin.engine.partitioners.partitioner import RandomPartitioner, SharedQueue
@@ -170,11 +171,12 @@ def lower_ports(low: Lowered) -> None:
 
 
 def _partitioner(low: Lowered, partitioner: Any, row: Any) -> None:
-    if isinstance(partitioner, AlignedPartitioner):
-        row["dealing"] = k.BY_PYTHON
-    elif isinstance(partitioner, HashPartitioner):
+    if isinstance(partitioner, HashPartitioner):
         row["dealing"], row["keys"] = k.BY_KEY, _keys(low, partitioner._groups)
         row["stream"] = low.stream(partitioner._draws)
+        if isinstance(partitioner, AlignedPartitioner):
+            row["dealing"], row["aligned"] = k.ALONG, _aligned(low, partitioner._aligned)
+            row["sends"] = low.arena.floats(partitioner._aligned.sent_steps(partitioner._producer))
         if partitioner._chooser is not None:
             row["sent"] = low.block(
                 int(row["here"]), "sent", partitioner._chooser._sent, len(partitioner.weights), np.int64
@@ -233,6 +235,19 @@ def _keys(low: Lowered, groups: KeyGroups) -> int:
             row["scales"] = low.arena.floats([each.scale for each in groups._splits])
             row["counts"] = low.arena.wholes([each.keys for each in groups._splits])
     return low.here[id(groups)]
+
+
+def _aligned(low: Lowered, aligned: AlignedKeys) -> int:
+    """The structure of key groups that belong together."""
+    if id(aligned) not in low.here:
+        row, count = low.make(k.ALIGNED, [aligned])[0], len(aligned.producer)
+        receivers = [aligned.receivers_of(group) for group in range(count)]
+        row["producer"], row["share"] = _keys(low, aligned.producer), aligned.share
+        row["own_steps"] = low.arena.floats(aligned.consumer.own_steps)
+        row["rows"] = low.arena.wholes(np.cumsum([0, *[len(groups) for groups, _ in receivers]]))
+        row["receivers"] = low.arena.wholes([each for groups, _ in receivers for each in groups])
+        row["steps"] = low.arena.floats([each for _, steps in receivers for each in steps])
+    return low.here[id(aligned)]
 
 
 def lift_ports(low: Lowered) -> None:
