@@ -33,7 +33,10 @@ def serve(
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", metavar="N", min=1, help="Number of processes. Default: one per core.")
+        int | None,
+        typer.Option(
+            "--workers", metavar="N", min=1, help="Processes, beside one for first answers. Default: one a core."
+        ),
     ] = None,
     _seed: Seed = 0,
 ) -> None:

@@ -52,20 +52,13 @@ def changes(inquiry: Inquiry) -> Iterator[str]:
 
 
 def _change(each: Alteration) -> str:
-    if each.said:
-        return element("span", text(each.said), title=each.text)
-    return element("code", text(shortened_text(each.text)), title=each.text)
+    return element("span" if each.said else "code", text(each.said or each.text), title=each.text)
 
 
 def command_told(name: str, words: str) -> str:
     """A command to copy. name: what it gives."""
     copy = element("button", text(f"Copy {name}"), type="button", data_copy=words)
     return element("details", element("summary", copy), element("pre", text(words)), class_="command")
-
-
-def shortened_text(words: str, most: int = 90) -> str:
-    """The words, cut where they are long."""
-    return words if len(words) <= most else f"{words[: most - 1]}…"
 
 
 def knobs(asked: Asked) -> Iterator[str]:
@@ -130,7 +123,10 @@ def _knob(control: Control) -> str:
 
 
 def _plain(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    """As somebody would write it."""
+    if isinstance(value, float):
+        return f"{value / 1e6:.6g}M" if value >= 1e6 else f"{value:.6g}"
+    return str(value)
 
 
 def _at(control: Control, steps: int) -> int:

@@ -82,11 +82,9 @@ def told(event: Mapping[str, Any]) -> str:
     elif kind == "scale":
         words = f"{where} is rescaled: {places(event['placement'])}"
     else:
-        words = f"{kind}, {', '.join(f'{key} {flow(value)}' for key, value in event.items() if key not in OUTSIDE)}"
+        rest = (f"{key} {flow(value)}" for key, value in event.items() if key not in ("kind", "at_s"))
+        words = f"{kind}, {', '.join(rest)}"
     return f"{event['at_s']:g} s: {words}"
-
-
-OUTSIDE = ("kind", "at_s")
 
 
 def cancelled(now: Scenario, at: int) -> Alteration:
