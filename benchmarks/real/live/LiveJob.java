@@ -91,6 +91,7 @@ public final class LiveJob {
                 end(work(source, "slow", 1.0, replicas).union(work(thinned(source), "quick", 0.5, 1)));
             }
             case "join" -> end(work(joined(source("left"), source("right")), "work", 1.0, replicas));
+            case "slow left" -> end(joined(work(source("left"), "work", 1.0, replicas), source("right")));
             case "chain" -> end(work(thinned(source("source")), "work", 1.0, replicas));
             case "keyed" -> {
                 var first = counted(source("source"), record -> record.f0 % KEYS, "first", 1.0, replicas);

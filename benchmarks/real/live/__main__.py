@@ -23,6 +23,7 @@ from benchmarks.real.live.measuring import Measured, measure, measure_event, rea
 from benchmarks.table import print_table
 from scenarios.calibration.calibrate import own_cores
 from twin.errors import BadInput
+from twin.overrides import put_all
 from twin.scenario import Scenario
 
 
@@ -97,11 +98,14 @@ def show(folder: Path, jobs: Jobs) -> None:
 
 def calibrated(shape: Shape, run: Measured, alike: Shape, points: Sequence[Measured]) -> Scenario:
     """A job as the points of one with the same work have it: with their costs, where they are of the same operators;
-    and with a core for each subtask, where work takes none."""
-    found = judging.calibrated(points[: len(alike.fitted)])
+    and with a core for each subtask, those that come among them, where work takes none."""
+    found, job = judging.calibrated(points[: len(alike.fitted)]), run.job.scenario
     if alike.shape == shape.shape:
-        return found.applied(run.job.scenario)
-    return own_cores(run.job.scenario) if found.structure.own_cores else run.job.scenario
+        job = found.applied(job)
+    if not found.structure.own_cores:
+        return job
+    places = [(f"plan.placement.{name}", 2 * list(job.plan.placement[name])) for name in shape.slow]
+    return job.model_copy(update={"cluster": own_cores(put_all(job, places, shape.name)).cluster})
 
 
 if __name__ == "__main__":

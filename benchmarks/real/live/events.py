@@ -50,7 +50,7 @@ def simulated_course(scenario: Scenario) -> Course:
 
 
 def _course(ends: np.ndarray, counts: np.ndarray, sums_s: np.ndarray) -> Course:
-    known = counts > 0
+    known = (counts > 0) & (ends <= EVENT_S + WATCHED_S)
     ends, ages_s = ends[known], sums_s[known] / counts[known]
     after = ends > EVENT_S
     gaps_s = np.diff(ends, prepend=0.0) * after

@@ -93,14 +93,14 @@ A_CALL = {
 }
 """Which takes 50 ms, one as the other; 20 wait at most."""
 KEYS = {"workload.keys": {name: {"keys": 64} for name in ("first", "second")}}
-KEYED = Shape("keyed, 2 and 3 replicas", "keyed", 2000, True, (2, 3), False, (200, 350), (450, 550, 1000))
+KEYED = Shape("keyed, 2 and 3 replicas", "keyed", 2000, True, (2, 3), False, (200, 350), (450, 550, 1400))
 OTHER = Jobs(
     (
         KEYED,
-        Shape("unequal join", "join", 500, True, (1,), False, (200, 350), (450, 550, 900), UNEQUAL),
-        Shape("session", "session", 1000, True, (1,), False, (200, 400), (550, 700, 1500)),
-        Shape("async", "async", 50_000, True, (1,), False, (100, 200), (270, 340, 700), told=A_CALL),
-        Shape("CPU, busy neighbour", "chain", 500, False, (1,), False, (200, 500), (800, 1100, 2600), neighbours=1),
+        Shape("unequal join", "slow left", 2000, True, (1,), False, (100, 200), (280, 360, 1000), UNEQUAL),
+        Shape("session", "session", 1000, True, (1,), False, (200, 400), (550, 700, 2000)),
+        Shape("async", "async", 50_000, True, (1,), False, (100, 200), (270, 340, 900), told=A_CALL),
+        Shape("CPU, busy neighbour", "chain", 500, False, (1,), False, (200, 500), (800, 1100, 3500), neighbours=1),
     ),
     (
         (Shape("keyed fails", "keyed", 2000, True, (2, 3), False, (), (500,), event="fails"), KEYED),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,9 +27,9 @@ ALWAYS, CAP, IMPORTED, CALIBRATED = "always keeps up", "one cap", "imported", "c
 
 
 class Said(NamedTuple):
-    """Of one operating point, measured or predicted. delivered: share of the offer. busy: of the busiest operator but
-    the sources; held: the sources' backpressured share; p50_s, p95_s: quantiles of the ages of results since they were
-    taken; marker_s: age of latency markers at the last operator. nan: nothing said.
+    """Of one operating point, measured or predicted. delivered: share of the offer, of the source that takes least.
+    busy: of the busiest operator but the sources; held: the sources' backpressured share; p50_s, p95_s: quantiles of
+    the ages of results since they were taken; marker_s: age of latency markers at the last operator. nan: nothing said.
     """
 
     delivered: float
@@ -64,14 +64,16 @@ def judged(fitted: Sequence[Measured], unseen: Sequence[Measured]) -> list[Line]
     knee_per_s = fitted[0].rate_per_s * _bears(found.applied(_at_rate(job, 1.0)))
     lines = []
     for each in (*fitted, *unseen):
+        was = _was(each)
+        told = {row["operator"] for row in each.job.readings if "busy" in row} - set(job.workload.arrivals)
         at_rate = _at_rate(job, each.rate_per_s / fitted[0].rate_per_s)
         said = {
             ALWAYS: Said(1.0, busy=np.nan),
             CAP: Said(min(1.0, cap / each.rate_per_s)),
-            IMPORTED: _simulated(at_rate),
-            CALIBRATED: _simulated(found.applied(at_rate)),
+            IMPORTED: _simulated(at_rate, told),
+            CALIBRATED: _simulated(found.applied(at_rate), told),
         }
-        lines.append(Line(each, any(each is seen for seen in fitted), _was(each), said, knee_per_s))
+        lines.append(Line(each, any(each is seen for seen in fitted), was, said, knee_per_s))
     return lines
 
 
@@ -105,8 +107,8 @@ def _was(measured: Measured) -> Said:
     rows = {row["operator"]: row for row in measured.job.readings if "operator" in row}
     offered = {name: law.mean_rate_per_s for name, law in measured.job.scenario.workload.arrivals.items()}
     return Said(
-        delivered=float(np.mean([min(1.0, rows[name]["out_per_s"] / rate) for name, rate in offered.items()])),
-        busy=max(row["busy"] for name, row in rows.items() if name not in offered),
+        delivered=min(1.0, *(rows[name]["out_per_s"] / rate for name, rate in offered.items())),
+        busy=max(row["busy"] for name, row in rows.items() if "busy" in row and name not in offered),
         held=float(np.mean([rows[name]["backpressured"] for name in offered])),
         p50_s=measured.quantile_s(0.5),
         p95_s=measured.quantile_s(0.95),
@@ -114,18 +116,19 @@ def _was(measured: Measured) -> Said:
     )
 
 
-def _simulated(job: Scenario) -> Said:
+def _simulated(job: Scenario, told: Collection[str]) -> Said:
+    """told: operators whose busy time was measured."""
     run = simulate(job)
     of = {each.operator: each for each in run.operators}
     offered = {name: law.mean_rate_per_s for name, law in job.workload.arrivals.items()}
     latency = run.metrics.processing_latency_s
     return Said(
-        delivered=float(np.mean([of[name].rate_out_per_s / rate for name, rate in offered.items()])),
-        busy=max(each.busy for name, each in of.items() if name not in offered),
+        delivered=min(of[name].rate_out_per_s / rate for name, rate in offered.items()),
+        busy=max(of[name].busy for name in told),
         held=float(np.mean([of[name].backpressured for name in offered])),
         p50_s=np.nan if latency is None else latency.p50,
         p95_s=np.nan if latency is None else latency.p95,
-        marker_s=max(by_operator(run.markers).values()),
+        marker_s=max(by_operator(run.markers).values(), default=np.nan),
     )
 
 

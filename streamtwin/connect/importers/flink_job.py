@@ -15,6 +15,8 @@ from twin.errors import BadInput
 
 COUNTERS = ("read-records", "write-records", "read-bytes", "write-bytes")
 STATES = ("accumulated-busy-time", "accumulated-backpressured-time", "accumulated-idle-time")
+CALLS = "async wait operator"
+"""How Flink describes an asynchronous call that its job gives no name."""
 VERSIONS = ((1, 13), (3, 0))
 """The first known version, and the first one that is not known."""
 SOUND = 0.1
@@ -26,7 +28,7 @@ class Vertex:
     """One or more chained operators. steps: what they are. Rates are of all replicas together; None: not measured.
 
     inputs: ids of producers, with how they ship. hosts: of the replicas, or none; dealt: tuples that each has taken,
-    or none. busy, backpressured: shares of time.
+    or none. busy, backpressured: shares of time; busy of calls is not known, as Flink counts waits for a place as busy.
     """
 
     id: str
@@ -142,6 +144,7 @@ def _vertex(answers: Answers, number: int, managers: Mapping[str, str], notes: l
         notes.append(
             f"{name}: no busy time (NaN or absent), as of sources of the old interface; its cost is the profile's"
         )
+    steps = _steps(name if node.description is None else node.description)
     rates = {each: (counts[each] or 0.0) / passed_s for each in COUNTERS}
     lacking = [each for each in COUNTERS if counts[each] is None]
     if len(lacking) == len(COUNTERS):
@@ -153,7 +156,7 @@ def _vertex(answers: Answers, number: int, managers: Mapping[str, str], notes: l
     return Vertex(
         id=given.id,
         name=name,
-        steps=_steps(name if node.description is None else node.description),
+        steps=steps,
         inputs=tuple((each.id, each.ship_strategy) for each in node.inputs),
         replicas=replicas,
         key_groups=given.maxParallelism,
@@ -163,7 +166,7 @@ def _vertex(answers: Answers, number: int, managers: Mapping[str, str], notes: l
         out_per_s=rates["write-records"],
         in_bytes_per_s=rates["read-bytes"],
         out_bytes_per_s=rates["write-bytes"],
-        busy=max(0.0, states[STATES[0]] or 0.0) / spent_ms if sound else None,
+        busy=max(0.0, states[STATES[0]] or 0.0) / spent_ms if sound and CALLS not in steps else None,
         backpressured=(states[STATES[1]] or 0.0) / spent_ms if sound else None,
         marker_s=_marker_s(answers, number),
     )

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from scenarios.files.documents import CLOSED
-from streamtwin.connect.importers.flink_job import FlinkJob, Vertex
+from streamtwin.connect.importers.flink_job import CALLS, FlinkJob, Vertex
 from streamtwin.connect.importers.flink_windows import (
-    CALLS,
     JOINS,
     SECONDS,
     calls,

@@ -12,8 +12,6 @@ from streamtwin.connect.importers.flink_job import FlinkJob, Vertex
 
 JOINS = re.compile("CoGroup|Join")
 """Words in the description of windows that join; several inputs of other windows are one stream."""
-CALLS = "async wait operator"
-"""How Flink describes an asynchronous call that its job gives no name."""
 MOST_KEYS = 10**9
 SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 
@@ -64,7 +62,7 @@ def calls(vertex: Vertex, notes: list[str]) -> dict[str, Any]:
     """An asynchronous call, of which no answer of Flink's tells more."""
     notes.append(
         f"{vertex.name}: Flink tells neither how long a call takes nor how many may wait; taken as 0 s and its default "
-        "of 100: set its latency_s, capacity and ordered"
+        "of 100: set its latency_s, capacity and ordered; its busy time holds waits for a place, so it says no cost"
     )
     return {"kind": "async", "latency_s": 0.0}
 

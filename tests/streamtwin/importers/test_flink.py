@@ -194,7 +194,8 @@ def test_sessions_have_as_many_keys_as_their_results_say(description: str, tmp_p
 def test_of_calls_the_owner_says_how_long_they_take(tmp_path: Path) -> None:
     imported = described(tmp_path, 1, "async wait operator<br/>", hashed=False)
     call = imported.scenario.query.operator("parse-clean")
-    assert (call.kind, call.latency_s, call.capacity) == ("async", 0.0, 100)
+    assert (call.kind, call.latency_s, call.capacity, call.service_time_s) == ("async", 0.0, 100, None)
+    assert "busy" not in imported.readings[1], "it holds waits for a place"
     assert sum("how long a call takes" in note for note in imported.notes) == 1
     assert scenario_file.parse_scenario(scenario_file.dump(imported.scenario), "text") == imported.scenario
 
