@@ -31,6 +31,8 @@ STRONG = 3.0
 """Evidence, in logs, that one freedom more needs (Kass and Raftery, "Bayes factors", 1995)."""
 OUTLIER = 5.0
 """A row that is this many typical errors off contradicts the others."""
+APART, LEAST_CORES = 1.3, 0.05
+"""Points that say so many times another cost a record contradict each other, if a row is of more than so many cores."""
 
 
 @dataclass(frozen=True)
@@ -188,10 +190,18 @@ def _with_hidden(engine: EngineProfile, hidden: Mapping[str, float]) -> EnginePr
 
 
 def _odd(best: Explained) -> tuple[str, ...]:
-    """Rows far off what all together say."""
+    """Rows far off what all together say; of the others, what a record takes where two points say that differently."""
     errors_r = np.abs(best.fit.errors_r)
     typical = max(float(np.median(errors_r)) / stats.norm.ppf(0.75), 0.01)
     rows = zip(best.rows.name_r, best.fit.errors_r, errors_r, strict=True)
-    return tuple(
-        f"{name} ({error:+.0%} of what the others say)" for name, error, size in rows if size > OUTLIER * typical
-    )
+    far = {name: f"{error:+.0%} of what the others say" for name, error, size in rows if size > OUTLIER * typical}
+    said_r = best.rows.base_r + best.rows.need_rk @ best.fit.values_k
+    ratios: dict[str, dict[float, str]] = {}
+    for name, cores, said in zip(best.rows.name_r, best.rows.cores_r, said_r, strict=True):
+        if name not in far and cores > LEAST_CORES and said > 0.0:
+            ratios.setdefault(name.rpartition(": ")[2], {})[float(cores / said)] = name
+    for what, each in ratios.items():
+        if max(each) > APART * min(each):
+            least = each[min(each)].removesuffix(f": {what}")
+            far[each[max(each)]] = f"a record takes {max(each) / min(each):.1f} times as much as in {least}"
+    return tuple(f"{name} ({why})" for name, why in far.items())

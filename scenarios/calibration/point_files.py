@@ -43,13 +43,14 @@ NUMBERS: Mapping[str, ReadingColumn] = {
     "backPressuredTimeMsPerSecond": ReadingColumn("operator", "backpressured", 1e-3),
     "marker_s": ReadingColumn("operator", "marker"),
     "cpu": ReadingColumn("host", "cpu"),
+    "others_percent": ReadingColumn("host", "others"),
     "latency_s": ReadingColumn("", "latency"),
 }
 WORDS = ("point", "operator", "host", "machine")
 IGNORED = "note"
 COLUMNS = (
     *("point", "operator", "host", "offered_per_s", "in_per_s", "out_per_s"),
-    *("busy", "backpressured", "marker_s", "cpu", "latency_s"),
+    *("busy", "backpressured", "marker_s", "cpu", "others_percent", "latency_s"),
 )
 """Columns of the tables that imports write."""
 
@@ -99,6 +100,8 @@ def _point(name: str, rows: Sequence[tuple[str, dict[str, Any]]], scenario: Scen
         if source not in sources:
             raise BadInput(f"point {name}: offered_per_s is of sources, not of {source!r}; {suggest(source, sources)}")
         scenario = put(scenario, f"workload.arrivals.{source}", _law(rate, name, source), f"point {name}")
+    for host, percent in found["others"].items():
+        scenario = put(scenario, f"cluster.hosts.{host}.others_percent", percent, f"point {name}")
     taken = {**found["in"], **{each: found["out"][each] for each in sources if each in found["out"]}}
     point = Point(
         name=name,

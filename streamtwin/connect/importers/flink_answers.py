@@ -22,18 +22,23 @@ from urllib.parse import quote, unquote, urlsplit
 from pydantic import BaseModel, TypeAdapter
 
 from streamtwin.connect.importers.flink_form import (
+    AVERAGES,
     READINGS,
     RUNNING,
     SETTINGS,
+    AverageAnswer,
     CheckpointsAnswer,
     DetailAnswer,
+    DumpAnswer,
     JobAnswer,
     JobsAnswer,
     ManagersAnswer,
     PlanAnswer,
     ReadingAnswer,
     Setting,
+    ThreadsAnswer,
     VersionAnswer,
+    VertexAnswer,
     formed,
     printable,
 )
@@ -53,6 +58,16 @@ MARKERS = "latency_mean"
 """How the names of these metrics end."""
 AT_A_TIME = 40
 """Metrics that are asked for by one address."""
+ACCUMULATED = ("accumulated-busy-time", "accumulated-backpressured-time", "accumulated-idle-time")
+"""Times of a vertex, which newer versions add up."""
+OF_A_SECOND = ("busyTimeMsPerSecond", "backPressuredTimeMsPerSecond")
+"""What subtasks say of the first two, means over a time of Flink's own."""
+CPU = "Status.JVM.CPU.Time"
+"""Nanoseconds of CPU that a task manager's JVM has used."""
+WAITS = ("TaskMailboxImpl.take", "LocalBufferPool")
+"""In the stack of a thread that has no record, or is backpressured."""
+ASLEEP = ("Net.poll", "socketRead0", "epollWait")
+"""In the stack of a thread that waits for an answer while Java calls it runnable."""
 
 T = TypeVar("T")
 Form = type[T] | TypeAdapter[T]
@@ -63,7 +78,9 @@ class Answers:
     """What is known of one job. first: an earlier snapshot of the job; None: all counters are since its start.
 
     details: by vertex, where its subtasks are; absent where nobody asked. markers: by vertex, ages of latency markers,
-    if the job has any. managers, config: of the cluster.
+    if the job has any. averages: by vertex, of its subtasks, where their times are not added up. threads: by vertex,
+    what they were seen to do. managers, config: of the cluster. cpu, cpu_first: metrics of each task manager at the
+    last and at the first snapshot.
     """
 
     where: str
@@ -73,6 +90,10 @@ class Answers:
     details: tuple[DetailAnswer | None, ...]
     managers: ManagersAnswer
     markers: tuple[list[ReadingAnswer], ...] = ()
+    averages: tuple[list[AverageAnswer], ...] = ()
+    threads: tuple[ThreadsAnswer | None, ...] = ()
+    cpu: tuple[list[ReadingAnswer], ...] = ()
+    cpu_first: tuple[list[ReadingAnswer], ...] = ()
     config: list[Setting] = field(default_factory=list)
     checkpoints: CheckpointsAnswer | None = None
     version: str = ""
@@ -89,6 +110,10 @@ class Answers:
             "overview.json": {"flink-version": self.version} if self.version else None,
             **{f"job_v{number}_detail.json": each for number, each in enumerate(self.details)},
             **{f"job_v{number}_latency_markers.json": each for number, each in enumerate(self.markers)},
+            **{f"job_v{number}_subtasks_metrics.json": each for number, each in enumerate(self.averages)},
+            **{f"job_v{number}_threads.json": each for number, each in enumerate(self.threads)},
+            **{f"job_taskmanager_{number}_metrics.json": each for number, each in enumerate(self.cpu)},
+            **{f"job_taskmanager_{number}_metrics_first.json": each for number, each in enumerate(self.cpu_first)},
         }
         return {name: _plain(each) for name, each in files.items() if each}
 
@@ -134,6 +159,12 @@ def from_folder(folder: Path, job: str | None = None) -> Answers:
     last = needed(f"{name}{JOB}", JobAnswer)
     numbers = range(len(last.vertices))
     version = read("overview.json", VersionAnswer)
+    managers = needed("taskmanagers.json", ManagersAnswer)
+
+    def of_managers(when: str) -> tuple[list[ReadingAnswer], ...]:
+        files = (f"{name}_taskmanager_{number}_metrics{when}.json" for number in range(len(managers.taskmanagers)))
+        return tuple(read(file, READINGS) or [] for file in files)
+
     return Answers(
         where=f"{folder}, job {name}",
         first=read(f"{name}_jobs_id_first.json", JobAnswer),
@@ -141,7 +172,11 @@ def from_folder(folder: Path, job: str | None = None) -> Answers:
         plan=needed(f"{name}_jobs_id_plan.json", PlanAnswer),
         details=tuple(read(f"{name}_v{number}_detail.json", DetailAnswer) for number in numbers),
         markers=tuple(read(f"{name}_v{number}_latency_markers.json", READINGS) or [] for number in numbers),
-        managers=needed("taskmanagers.json", ManagersAnswer),
+        averages=tuple(read(f"{name}_v{number}_subtasks_metrics.json", AVERAGES) or [] for number in numbers),
+        threads=tuple(read(f"{name}_v{number}_threads.json", ThreadsAnswer) for number in numbers),
+        managers=managers,
+        cpu=of_managers(""),
+        cpu_first=of_managers("_first"),
         config=read("jobmanager_config.json", SETTINGS) or [],
         checkpoints=read(f"{name}_jobs_id_checkpoints.json", CheckpointsAnswer),
         version=(version and version.version) or "",
@@ -241,7 +276,8 @@ def from_endpoint(
     flink = Endpoint.of(url)
     found = _job_id(flink, job)
     of_job = f"jobs/{quote(found, safe='')}"
-    first, last = _watched(flink, of_job, window_s, report, sleep)
+    managers = flink.ask("taskmanagers", ManagersAnswer)
+    (first, cpu_first), (last, cpu), threads = _watched(flink, of_job, managers, window_s, report, sleep)
     vertices = [f"{of_job}/vertices/{quote(each.id, safe='')}" for each in last.vertices]
     return Answers(
         where=f"{flink.base}, job {found}",
@@ -250,11 +286,22 @@ def from_endpoint(
         plan=flink.ask(f"{of_job}/plan", PlanAnswer),
         details=tuple(flink.ask(each, DetailAnswer) for each in vertices),
         markers=tuple(_markers(flink, each) for each in vertices),
-        managers=flink.ask("taskmanagers", ManagersAnswer),
+        averages=tuple(_averages(flink, *each) for each in zip(vertices, last.vertices, strict=True)),
+        threads=threads,
+        managers=managers,
+        cpu=cpu,
+        cpu_first=cpu_first,
         config=flink.ask_if_known("jobmanager/config", SETTINGS) or [],
         checkpoints=flink.ask_if_known(f"{of_job}/checkpoints", CheckpointsAnswer),
         version=flink.ask("overview", VersionAnswer).version or "",
     )
+
+
+def _averages(flink: Endpoint, vertex: str, answer: VertexAnswer) -> list[AverageAnswer]:
+    """Shares of time of versions that do not add up a vertex's times; none where the job says them."""
+    if any(key in answer.metrics for key in ACCUMULATED):
+        return []
+    return flink.ask_if_known(f"{vertex}/subtasks/metrics?get={','.join(OF_A_SECOND)}&agg=avg", AVERAGES) or []
 
 
 def _markers(flink: Endpoint, vertex: str) -> list[ReadingAnswer]:
@@ -266,31 +313,58 @@ def _markers(flink: Endpoint, vertex: str) -> list[ReadingAnswer]:
     return [each for answer in answers for each in answer or ()]
 
 
+Snapshot = tuple[JobAnswer, tuple[list[ReadingAnswer], ...]]
+"""A job, and the metrics of each task manager, gathered with it."""
+
+
 def _watched(
     flink: Endpoint,
     of_job: str,
+    managers: ManagersAnswer,
     window_s: float,
     report: Callable[[int, int], None] | None,
     sleep: Callable[[float], None],
-) -> tuple[JobAnswer, JobAnswer]:
-    """The first and the last snapshot that were fresh; watched for longer where there are not two in window_s."""
-    fresh: list[JobAnswer] = []
+) -> tuple[Snapshot, Snapshot, tuple[ThreadsAnswer, ...]]:
+    """The first and the last snapshot that were fresh; watched for longer where there are not two in window_s.
+
+    With each goes a look at the threads of one task manager, in turn.
+    """
+    of_managers = [f"taskmanagers/{quote(each.id, safe='')}" for each in managers.taskmanagers]
+    fresh: list[Snapshot] = []
     polls, last = max(3, round(window_s / ASKED_EVERY_S)), flink.ask(of_job, JobAnswer)
+    threads = [ThreadsAnswer() for _ in last.vertices]
     for done in range(polls + round(REFRESHED_S / ASKED_EVERY_S)):
         if done >= polls and len(fresh) > 1:
-            return fresh[0], fresh[-1]
+            return fresh[0], fresh[-1], tuple(threads)
         sleep(ASKED_EVERY_S)
         seen, last = last, flink.ask(of_job, JobAnswer)
         if last.state != RUNNING or not last.vertices:
-            return seen, last
+            return (seen, ()), (last, ()), ()
         if _metrics(last) != _metrics(seen) and _complete(last):
-            fresh.append(last)
+            cpu = (flink.ask_if_known(f"{each}/metrics?get={CPU}", READINGS) for each in of_managers)
+            fresh.append((last, tuple(each or [] for each in cpu)))
+        if of_managers:
+            dump = flink.ask_if_known(f"{of_managers[done % len(of_managers)]}/thread-dump", DumpAnswer)
+            _count(dump, last, threads)
         if report is not None:
             report(min(done + 1, polls), polls)
     raise BadInput(
         f"{flink.base}/{of_job}: its metrics were not refreshed in {window_s + REFRESHED_S:.0f} s; lower the cluster's "
         "metrics.fetcher.update-interval, or take a longer --window"
     )
+
+
+def _count(dump: DumpAnswer | None, job: JobAnswer, threads: list[ThreadsAnswer]) -> None:
+    """Adds what the threads of a dump do that run subtasks, by vertex."""
+    for thread in dump.threads if dump else ():
+        subtask = re.match(r"(.*) \(\d+/\d+\)#\d+", thread.name)
+        which = next((n for n, each in enumerate(job.vertices) if subtask and each.name == subtask[1]), None)
+        if which is None or which >= len(threads) or any(each in thread.text for each in WAITS):
+            continue
+        state = re.search(r"\b(RUNNABLE|BLOCKED|WAITING|TIMED_WAITING)\b", thread.text)
+        asleep = any(each in thread.text for each in ASLEEP) or (state is not None and state[1] != "RUNNABLE")
+        now = threads[which]
+        threads[which] = ThreadsAnswer(computing=now.computing + (not asleep), asleep=now.asleep + asleep)
 
 
 def _metrics(job: JobAnswer) -> list[dict[str, Any]]:

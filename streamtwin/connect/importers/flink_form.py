@@ -144,6 +144,29 @@ class ReadingAnswer(RestAnswer):
     value: Any = None
 
 
+class AverageAnswer(RestAnswer):
+    id: Text
+    avg: Any = None
+
+
+class ThreadInfo(RestAnswer):
+    name: Annotated[Text, Field(alias="threadName")]
+    text: Annotated[str, Field(alias="stringifiedThreadInfo")] = ""
+
+
+class DumpAnswer(RestAnswer):
+    """GET /taskmanagers/:id/thread-dump"""
+
+    threads: Annotated[list[ThreadInfo], Field(alias="threadInfos")] = []
+
+
+class ThreadsAnswer(RestAnswer):
+    """How often threads of a vertex were seen to compute (or to wait for a core), and how often asleep."""
+
+    computing: Annotated[int, Field(ge=0)] = 0
+    asleep: Annotated[int, Field(ge=0)] = 0
+
+
 class Completed(RestAnswer):
     state_size: Any = None
 
@@ -167,7 +190,10 @@ class VersionAnswer(RestAnswer):
 SETTINGS = TypeAdapter(list[Setting])
 """GET /jobmanager/config"""
 READINGS = TypeAdapter(list[ReadingAnswer])
-"""GET /jobs/:id/vertices/:id/metrics"""
+"""GET /jobs/:id/vertices/:id/metrics, GET /taskmanagers/:id/metrics"""
+
+AVERAGES = TypeAdapter(list[AverageAnswer])
+"""GET /jobs/:id/vertices/:id/subtasks/metrics"""
 
 
 def formed(form: type[T] | TypeAdapter[T], answer: Any, where: str) -> T:

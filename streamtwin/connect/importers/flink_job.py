@@ -5,20 +5,21 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
-from statistics import fmean
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, median
 
-from streamtwin.connect.importers.flink_answers import COMPLETE, MARKERS, Answers
-from streamtwin.connect.importers.flink_form import RUNNING, Subtask, VertexAnswer, finite
+from streamtwin.connect.importers.flink_answers import ACCUMULATED, COMPLETE, CPU, MARKERS, OF_A_SECOND, Answers
+from streamtwin.connect.importers.flink_form import RUNNING, ReadingAnswer, Subtask, VertexAnswer, finite
 from twin.errors import BadInput
 
 COUNTERS = ("read-records", "write-records", "read-bytes", "write-bytes")
-STATES = ("accumulated-busy-time", "accumulated-backpressured-time", "accumulated-idle-time")
 CALLS = "async wait operator"
 """How Flink describes an asynchronous call that its job gives no name."""
 VERSIONS = ((1, 13), (3, 0))
 """The first known version, and the first one that is not known."""
+SEEN = 5
+"""Fewest sightings of busy threads that tell how many of them are asleep."""
 SOUND = 0.1
 """Largest relative difference between the time in all states and the time that passed."""
 
@@ -29,6 +30,8 @@ class Vertex:
 
     inputs: ids of producers, with how they ship. hosts: of the replicas, or none; dealt: tuples that each has taken,
     or none. busy, backpressured: shares of time; busy of calls is not known, as Flink counts waits for a place as busy.
+    asleep: share of its busy time in which it neither computes nor waits for a core. passed_s: seconds for which it was
+    watched.
     """
 
     id: str
@@ -46,15 +49,19 @@ class Vertex:
     busy: float | None
     backpressured: float | None
     marker_s: float | None = None
+    asleep: float = 0.0
+    passed_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class TaskManagers:
-    """Task managers of one address together. It is what they say of the hardware below them."""
+    """Task managers of one address together. It is what they say of the hardware below them. cpu: cores that their
+    JVMs used; None: not measured."""
 
     name: str
     cores: float
     ram_mb: float
+    cpu: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,7 @@ def read_job(answers: Answers) -> FlinkJob:
     managers, machines = _machines(answers)
     notes += _as_one(managers)
     vertices = tuple(_vertex(answers, number, managers, notes) for number, _ in enumerate(job.vertices))
+    used = _used(answers, managers, median(each.passed_s for each in vertices))
     if answers.first is None:
         notes.append("readings are means since the job started, its warm-up included; a live import takes a window")
     if not _known(answers.version):
@@ -87,7 +95,7 @@ def read_job(answers: Answers) -> FlinkJob:
         name=job.name,
         version=answers.version,
         vertices=vertices,
-        machines=machines,
+        machines=tuple(replace(each, cpu=used[each.name]) for each in machines),
         settings={each.key: str(each.value) for each in answers.config},
         state_bytes=_state_bytes(answers),
         notes=tuple(notes),
@@ -129,10 +137,10 @@ def _vertex(answers: Answers, number: int, managers: Mapping[str, str], notes: l
     subtasks = [] if detail is None else detail.subtasks
     dealt = [finite(each.metrics.get("read-records")) for each in subtasks]
     counts = _differences(given, before, COUNTERS, f"{answers.where}: {name}")
-    states = _differences(given, before, STATES, f"{answers.where}: {name}")
+    states = _differences(given, before, ACCUMULATED, f"{answers.where}: {name}")
     passed_s = _passed_s(answers, given)
-    spent_ms = sum(states[each] or 0.0 for each in STATES)
-    sound = all(states[each] is not None for each in STATES) and spent_ms > 0
+    spent_ms = sum(states[each] or 0.0 for each in ACCUMULATED)
+    sound = all(states[each] is not None for each in ACCUMULATED) and spent_ms > 0
     if sound:
         seconds = spent_ms / 1000.0 / replicas
         if abs(seconds / passed_s - 1.0) > SOUND:
@@ -140,7 +148,10 @@ def _vertex(answers: Answers, number: int, managers: Mapping[str, str], notes: l
                 f"{name}: its states add up to {seconds:.1f} s of {passed_s:.1f} s; readings are stale or partial"
             )
         passed_s = seconds
-    else:
+    busy, backpressured = (
+        (max(0.0, states[key] or 0.0) / spent_ms for key in ACCUMULATED[:2]) if sound else _averages(answers, number)
+    )
+    if busy is None:
         notes.append(
             f"{name}: no busy time (NaN or absent), as of sources of the old interface; its cost is the profile's"
         )
@@ -166,10 +177,45 @@ def _vertex(answers: Answers, number: int, managers: Mapping[str, str], notes: l
         out_per_s=rates["write-records"],
         in_bytes_per_s=rates["read-bytes"],
         out_bytes_per_s=rates["write-bytes"],
-        busy=max(0.0, states[STATES[0]] or 0.0) / spent_ms if sound and CALLS not in steps else None,
-        backpressured=(states[STATES[1]] or 0.0) / spent_ms if sound else None,
+        busy=None if CALLS in steps else busy,
+        backpressured=backpressured,
+        passed_s=passed_s,
         marker_s=_marker_s(answers, number),
+        asleep=_asleep(answers, number),
     )
+
+
+def _averages(answers: Answers, number: int) -> tuple[float | None, float | None]:
+    """Shares of time, busy and backpressured, as subtasks say them."""
+    found = answers.averages[number] if number < len(answers.averages) else ()
+    shares = {each.id: finite(each.avg) for each in found}
+    busy, backpressured = (shares.get(key) for key in OF_A_SECOND)
+    return busy and max(0.0, busy) / 1000.0, backpressured and max(0.0, backpressured) / 1000.0
+
+
+def _asleep(answers: Answers, number: int) -> float:
+    """Of the busy time, by the threads that were seen; 0 if too few were."""
+    seen = answers.threads[number] if number < len(answers.threads) else None
+    count = seen.asleep + seen.computing if seen else 0
+    return seen.asleep / count if seen and count >= SEEN else 0.0
+
+
+def _used(answers: Answers, managers: Mapping[str, str], passed_s: float) -> dict[str, float | None]:
+    """Cores that the JVMs of each machine used; None unless all of them said it twice."""
+    found: dict[str, float | None] = dict.fromkeys(managers.values(), 0.0)
+    for number, (_, name) in enumerate(managers.items()):
+        times = [_cpu_s(each[number]) if number < len(each) else None for each in (answers.cpu_first, answers.cpu)]
+        before, now, sum_ = *times, found[name]
+        if before is None or now is None or sum_ is None or now < before:
+            found[name] = None
+        else:
+            found[name] = sum_ + (now - before) / passed_s
+    return found
+
+
+def _cpu_s(metrics: Sequence[ReadingAnswer]) -> float | None:
+    value = next((finite(each.value) for each in metrics if each.id == CPU), None)
+    return None if value is None else value * 1e-9
 
 
 def _marker_s(answers: Answers, number: int) -> float | None:

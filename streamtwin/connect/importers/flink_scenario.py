@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from scenarios.files.documents import CLOSED
-from streamtwin.connect.importers.flink_job import CALLS, FlinkJob, Vertex
+from streamtwin.connect.importers.flink_cpu import HostUse, busy_of, uses_of
+from streamtwin.connect.importers.flink_job import CALLS, FlinkJob, TaskManagers, Vertex
 from streamtwin.connect.importers.flink_windows import (
     JOINS,
     SECONDS,
@@ -69,10 +70,13 @@ def scenario_of(job: FlinkJob, offered_per_s: Mapping[str, float]) -> ImportedJo
     notes = [*job.notes, *renamed(job.vertices, names)]
     operators, streams, placement, arrivals = [], [], {}, {}
     hosts = [machine.name for machine in job.machines]
-    for number, vertex in enumerate(job.vertices):
+    places = {each.id: _places(each, hosts, number, notes) for number, each in enumerate(job.vertices)}
+    uses = uses_of(job, places, names, notes)
+    for vertex in job.vertices:
         name, last = names[vertex.id], not consumers[vertex.id]
-        operators.append({"name": name, **_kind(vertex, job, last, notes), **_cost(vertex)})
-        placement[name] = _places(vertex, hosts, number, notes)
+        busy = busy_of(vertex, places[vertex.id], uses)
+        operators.append({"name": name, **_kind(vertex, job, last, notes), **_cost(vertex, busy)})
+        placement[name] = places[vertex.id]
         streams += [_stream(names[producer], name, how, notes) for producer, how in vertex.inputs]
         if not vertex.inputs:
             arrivals[name] = _offered(name, vertex, offered_per_s, notes)
@@ -85,7 +89,7 @@ def scenario_of(job: FlinkJob, offered_per_s: Mapping[str, float]) -> ImportedJo
         "name": re.sub(r"\s+", "-", job.name) or "flink-job",
         "description": _description(job),
         "query": {"operators": operators, "streams": streams},
-        "cluster": {"hosts": [_host(machine) for machine in job.machines]},
+        "cluster": {"hosts": [_host(each, uses[each.name]) for each in job.machines]},
         "plan": {"placement": placement},
         "workload": {
             "arrivals": {k: {"law": "constant", "rate_per_s": v} for k, v in arrivals.items()},
@@ -93,8 +97,9 @@ def scenario_of(job: FlinkJob, offered_per_s: Mapping[str, float]) -> ImportedJo
         },
         "engine": _engine(job),
     }
-    rows = tuple(_reading(names[each.id], each, arrivals) for each in job.vertices)
-    return ImportedJob(parse(Scenario, data, where=job.name), rows, tuple(notes))
+    rows = [_reading(names[each.id], each, arrivals) for each in job.vertices]
+    rows += [{"host": name, **_of_host(use)} for name, use in uses.items() if _of_host(use)]
+    return ImportedJob(parse(Scenario, data, where=job.name), tuple(rows), tuple(notes))
 
 
 def names_of(vertices: tuple[Vertex, ...]) -> dict[str, str]:
@@ -189,12 +194,12 @@ def _state(job: FlinkJob) -> dict[str, float]:
     return {"state_bytes_per_group": job.state_bytes / keyed} if job.state_bytes and keyed else {}
 
 
-def _cost(vertex: Vertex) -> dict[str, float]:
-    """Service time and size of a tuple, where they can be read."""
+def _cost(vertex: Vertex, busy: float | None) -> dict[str, float]:
+    """Service time and size of a tuple, where they can be read. busy: of all subtasks, without waits for a core."""
     taken = vertex.in_per_s if vertex.inputs else vertex.out_per_s
     found = {}
-    if vertex.busy is not None and taken > 0:
-        found["service_time_s"] = vertex.busy * vertex.replicas / taken
+    if busy is not None and taken > 0:
+        found["service_time_s"] = busy / taken
     if vertex.out_per_s > 0 and vertex.out_bytes_per_s > 0:
         found["tuple_bytes"] = vertex.out_bytes_per_s / vertex.out_per_s
     return found
@@ -232,9 +237,16 @@ def _end(name: str, operators: list[Any], streams: list[Any], placement: dict[st
     placement[end] = placement[name]
 
 
-def _host(machine: Any) -> dict[str, Any]:
+def _host(machine: TaskManagers, use: HostUse) -> dict[str, Any]:
     network = {"bandwidth_mbps": BANDWIDTH_MBPS, "latency_ms": LATENCY_MS}
-    return {"name": machine.name, "cpu_percent": 100.0 * machine.cores, "ram_mb": machine.ram_mb, **network}
+    cpu = {"cpu_percent": 100.0 * (machine.cores + use.asleep), "others_percent": 100.0 * use.others}
+    return {"name": machine.name, "ram_mb": machine.ram_mb, **cpu, **network}
+
+
+def _of_host(use: HostUse) -> dict[str, float]:
+    """The readings of a host at this point."""
+    cpu = {} if use.cpu is None else {"cpu": use.cpu}
+    return {**cpu, "others_percent": 100.0 * use.others} if use.others else cpu
 
 
 def _engine(job: FlinkJob) -> dict[str, Any]:

@@ -54,6 +54,7 @@ def cluster_of(
     host = {
         "name": name,
         "cpu_percent": core_percent * sum(machine.cores),
+        "core_percent": core_percent,
         "ram_mb": machine.ram_mb,
         **NETWORK,
     }

@@ -130,9 +130,11 @@ def _scenario(file: Path, records: RunRecords, notes: tuple[str, ...], join_inpu
 
 
 def _host(record: HostRecord, name: str) -> Host:
+    core_percent = 100.0 * record.clock_hz / REFERENCE_CLOCK_HZ
     return Host(
         name=name,
-        cpu_percent=100.0 * record.cores * record.clock_hz / REFERENCE_CLOCK_HZ,
+        cpu_percent=core_percent * record.cores,
+        core_percent=core_percent,
         ram_mb=record.memory_bytes / 1e6,
         bandwidth_mbps=record.link_mbps,
         latency_ms=LATENCY_MS,

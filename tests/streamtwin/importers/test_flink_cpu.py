@@ -1,0 +1,210 @@
+"""Costs are CPU a record: waits for a core, and sleep, are told apart from it."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from math import prod
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from scenarios.calibration.point_files import points_of
+from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, from_folder
+from streamtwin.connect.importers.flink_cpu import cores_left, in_use
+from streamtwin.connect.importers.flink_job import read_job
+from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
+from tests.streamtwin.importers.flink_cluster import MANAGERS, VERTICES, Cluster, serving
+from twin.rates.model import RateModel
+from twin.run import Run
+from twin.simulation import simulate
+
+HOST = "127.0.0.1"
+S = 100.0
+
+
+def answers_of(
+    folder: Path, rate: float, busy: float, replicas: int = 1, used: float | None = None, **threads: int
+) -> Answers:
+    """A source, `work` and a writer on one machine of two cores, watched for S seconds. used: cores, by its JVM."""
+
+    def job(second: float) -> dict[str, Any]:
+        cost = {"source": 0.0, "work": busy, "Writer": 0.0}
+        vertices = []
+        for number, (name, share) in enumerate(cost.items()):
+            count, full = (replicas if name == "work" else 1), busy > 0.99 and name == "source"
+            lived_ms = 1000.0 * second * count
+            behind = lived_ms if full else 0.0
+            counted = {"read-records": rate * second * (number > 0), "write-records": rate * second * (number < 2)}
+            times = {"busy": share * lived_ms, "backpressured": behind, "idle": (1.0 - share) * lived_ms - behind}
+            metrics = counted | {f"accumulated-{key}-time": value for key, value in times.items()}
+            metrics |= {"read-bytes": 50.0 * rate * second, "write-bytes": 50.0 * rate * second}
+            vertices.append({"id": f"v{number}", "name": name, "parallelism": count, "metrics": metrics})
+        return {"name": "mine", "state": "RUNNING", "now": 1000 * second, "vertices": vertices}
+
+    nodes = [
+        {"id": "v0"},
+        *({"id": f"v{n}", "inputs": [{"id": f"v{n - 1}", "ship_strategy": "REBALANCE"}]} for n in (1, 2)),
+    ]
+    hardware = {"cpuCores": 2, "physicalMemory": 16e9}
+    files = {
+        "j_jobs_id.json": job(10.0 + S),
+        "j_jobs_id_first.json": job(10.0),
+        "j_jobs_id_plan.json": {"plan": {"nodes": nodes}},
+        "taskmanagers.json": {
+            "taskmanagers": [{"id": "tm", "path": f"pekko.tcp://flink@{HOST}:1", "hardware": hardware}]
+        },
+        "overview.json": {"flink-version": "2.3.0"},
+        **{
+            f"j_v{n}_detail.json": {"subtasks": [{"taskmanager-id": "tm"}] * (replicas if n == 1 else 1)}
+            for n in range(3)
+        },
+    }
+    if used is not None:
+        times_ns = {"_first": 5e9, "": (5.0 + S * used) * 1e9}
+        for when, time_ns in times_ns.items():
+            files[f"j_taskmanager_0_metrics{when}.json"] = [{"id": "Status.JVM.CPU.Time", "value": f"{time_ns:.0f}"}]
+    if threads:
+        files["j_v1_threads.json"] = threads
+    folder.mkdir()
+    for name, answer in files.items():
+        (folder / name).write_text(json.dumps(answer))
+    return from_folder(folder)
+
+
+def imported(folder: Path, offered: float | None = None, **more: Any) -> ImportedJob:
+    return scenario_of(read_job(answers_of(folder, **more)), {} if offered is None else {"source": offered})
+
+
+def run(job: ImportedJob) -> Run:
+    settings = job.scenario.run.model_copy(update={"horizon_s": 60.0, "warmup_s": 20.0})
+    return simulate(job.scenario.model_copy(update={"run": settings}))
+
+
+def busy(found: Run) -> float:
+    return next(each.busy for each in found.operators if each.operator == "work")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_cores_in_use_are_those_of_all_cases_together(seed: int) -> None:
+    rng = Random(seed)
+    wanted, cores = [(rng.randint(1, 3), rng.random()) for _ in range(5)], rng.uniform(0.1, 5.0)
+    expected = 0.0
+    for case in product((False, True), repeat=5):
+        pairs = list(zip(case, wanted, strict=True))
+        chance = prod(share if on else 1.0 - share for on, (_, share) in pairs)
+        expected += chance * min(cores, sum(count for on, (count, _) in pairs if on))
+    assert in_use(wanted, cores) == pytest.approx(expected)
+    assert cores_left(wanted, expected) == pytest.approx(cores)
+
+
+def test_four_busy_subtasks_on_two_cores_run_at_the_rate_at_which_they_were_measured(tmp_path: Path) -> None:
+    """Each waits for a core half of the time, which follows from one point without any CPU time."""
+    job = imported(tmp_path / "a", offered=6000.0, rate=960.0, busy=1.0, replicas=4)
+    assert job.scenario.query.operator("work").service_time_s == pytest.approx(2 / 960)
+    assert run(job).metrics.throughput_per_s == pytest.approx(960, rel=0.02)
+    answer = RateModel().answer(job.scenario, [job.scenario.plan])
+    assert answer.in_per_s[0, answer.operators.index("work")] == pytest.approx(960, rel=0.02)
+    (said,) = [note for note in job.notes if "wait for cores" in note]
+    assert "busy for 4.00 cores of 2" in said and "50% of the busy times" in said
+    assert not [row for row in job.readings if "host" in row], "nothing was measured of the host"
+
+
+@pytest.mark.parametrize(
+    ("rate", "share", "replicas", "used"), [(400, 0.7, 1, 0.16), (300, 0.6, 2, 0.3), (900, 1.0, 4, 0.6)]
+)
+def test_cores_that_others_use_follow_from_busy_times_and_cpu(
+    rate: float, share: float, replicas: int, used: float, tmp_path: Path
+) -> None:
+    """The twin is then as busy, with as much CPU, as what was measured; so it is right at that point."""
+    offered = 4 * rate if share == 1.0 else None
+    job = imported(tmp_path / "a", offered, rate=rate, busy=share, replicas=replicas, used=used)
+    assert job.scenario.query.operator("work").service_time_s == pytest.approx(used / rate)
+    found, host = run(job), job.scenario.cluster.host(HOST)
+    assert found.metrics.throughput_per_s == pytest.approx(rate, rel=0.02)
+    assert busy(found) == pytest.approx(share, abs=0.06)
+    assert found.hosts[0].cpu * host.left_percent / 100 == pytest.approx(used, rel=0.03)
+    (said,) = [note for note in job.notes if "wait for cores" in note]
+    assert f"others use {host.others_percent / 100:.2f} of 2 cores" in said
+    (reading,) = [row for row in job.readings if "host" in row]
+    assert reading["cpu"] == pytest.approx(used / (host.left_percent / 100))
+    rows = [{"point": "a", **row} for row in job.readings]
+    (point,) = points_of(rows, job.scenario.with_set(f"cluster.hosts.{HOST}.others_percent", 0), "a table")
+    assert point.scenario.cluster == job.scenario.cluster, "a point says what others used then"
+
+
+def test_busy_times_that_the_cpu_confirms_are_costs(tmp_path: Path) -> None:
+    job = imported(tmp_path / "a", rate=500.0, busy=0.4, used=0.41)
+    assert job.scenario.query.operator("work").service_time_s == pytest.approx(0.4 / 500)
+    assert job.scenario.cluster.host(HOST).others_percent == 0 and not job.notes
+    assert {"host": HOST, "cpu": pytest.approx(0.205)} in job.readings
+
+
+def test_what_a_jvm_uses_beside_records_is_no_reading(tmp_path: Path) -> None:
+    job = imported(tmp_path / "a", rate=10.0, busy=0.01, used=0.3)
+    assert job.scenario.query.operator("work").service_time_s == pytest.approx(0.01 / 10)
+    assert not [row for row in job.readings if "host" in row]
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_subtasks_that_sleep_wait_for_nobody(replicas: int, tmp_path: Path) -> None:
+    """Their threads are seen asleep: they are as slow with more cores, and need none."""
+    asleep = {"asleep": 40, "computing": 0}
+    job = imported(tmp_path / "a", 6000.0, rate=900.0 * replicas, busy=1.0, replicas=replicas, used=0.1, **asleep)
+    assert job.scenario.query.operator("work").service_time_s == pytest.approx(1 / 900)
+    assert run(job).metrics.throughput_per_s == pytest.approx(900 * replicas, rel=0.02)
+    assert any("work: it sleeps or waits for answers for 100%" in note for note in job.notes)
+    assert not any("wait for cores" in note for note in job.notes)
+
+
+def test_a_few_sightings_tell_nothing(tmp_path: Path) -> None:
+    job = imported(tmp_path / "a", rate=900.0, busy=0.5, used=0.1, asleep=2)
+    assert any("wait for cores" in note for note in job.notes)
+
+
+IDLE = "org.apache.flink.streaming.runtime.tasks.mailbox.TaskMailboxImpl.take(TaskMailboxImpl.java:1)"
+
+
+class Busy(Cluster):
+    """Its JVMs use 0.2 cores each; one thread of `parse -> clean` sleeps in each dump, one waits for a record."""
+
+    THREADS = (
+        ("parse -> clean (1/2)#0", "TIMED_WAITING\n\tat java.lang.Thread.sleep(Native Method)"),
+        (
+            "parse -> clean (2/2)#0",
+            f"WAITING on x\n\tat {IDLE}",
+        ),
+        ("window (1/2)#0", "RUNNABLE\n\tat Sum.add(Sum.java:1)"),
+        ("window (2/2)#0", "RUNNABLE\n\tat sun.nio.ch.Net.poll(Native Method)"),
+        ("OutputFlusher for window (1/2)#0", "TIMED_WAITING\n\tat java.lang.Thread.sleep(Native Method)"),
+    )
+
+    def answer(self, path: str) -> Any:
+        for each in MANAGERS:
+            if path == f"/taskmanagers/{each.replace(':', '%3A')}/metrics?get=Status.JVM.CPU.Time":
+                return [{"id": "Status.JVM.CPU.Time", "value": str(0.2e9 * self._snapshot["now"] / 1000)}]
+            if path == f"/taskmanagers/{each.replace(':', '%3A')}/thread-dump":
+                threads = [
+                    {"threadName": name, "stringifiedThreadInfo": f'"{name}" Id=1 {text}'}
+                    for name, text in self.THREADS
+                ]
+                return {"threadInfos": threads}
+        return super().answer(path)
+
+
+def test_a_live_job_says_its_cpu_and_what_its_threads_do(tmp_path: Path) -> None:
+    with serving(Busy()) as url:
+        answers = from_endpoint(url, window_s=5.0, sleep=lambda _: None)
+    job = read_job(answers)
+    assert [each.cpu for each in job.machines] == [pytest.approx(0.2, rel=0.01)] * 2
+    assert {each.name: each.asleep for each in job.vertices} == {
+        "Source: gen": 0.0, "parse -> clean": 1.0, "window": 0.5, "sink: Writer": 0.0
+    }  # fmt: skip
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    for name, answer in answers.saved().items():
+        (folder / name).write_text(json.dumps(answer))
+    assert read_job(from_folder(folder)).machines == job.machines
+    assert len(VERTICES) == len(job.vertices)
