@@ -1,0 +1,133 @@
+"""Import, calibrate, ask, in three commands, on answers as Flink 1.13, 1.17 and 2.3 write them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scenarios.files import scenario_file
+from tests.commands import refused, twin
+from tests.streamtwin.importers.flink_cluster import CONFIG, VERTICES, detail, job_at, managers, plan
+
+VERSIONS = ("1.13.6", "1.17.2", "2.3.0")
+COST_S = 2 * 0.3 / 1000
+"""Of a record of `parse -> clean`, at each load."""
+
+
+def job(version: str, load: float, second: float) -> dict[str, Any]:
+    """GET /jobs/:id. 1.13 says nothing of the time that subtasks were busy, nor of the most key groups."""
+    found = job_at(second)
+    for vertex in found["vertices"]:
+        metrics = vertex["metrics"]
+        lived_ms = 1000.0 * second * vertex["parallelism"]
+        for key in ("read-records", "write-records", "read-bytes", "write-bytes"):
+            metrics |= {key: round(load * metrics[key]), f"{key}-complete": True}
+        busy_ms = load * metrics["accumulated-busy-time"]
+        metrics |= {"accumulated-busy-time": busy_ms, "accumulated-idle-time": lived_ms - busy_ms}
+        vertex["tasks"] = {"RUNNING": vertex["parallelism"], "FINISHED": 0}
+        if version.startswith("1.13"):
+            vertex["metrics"] = {key: value for key, value in metrics.items() if "accumulated" not in key}
+            del vertex["maxParallelism"]
+        if version.startswith("2"):
+            vertex["slotSharingGroupId"] = "0"
+    more = {"pending-operators": 0, "job-type": "STREAMING"} if version.startswith("2") else {"plan": plan()["plan"]}
+    return {**found, "isStoppable": False, "maxParallelism": -1, **more}
+
+
+def of_manager(version: str) -> dict[str, Any]:
+    found = managers()
+    for each in found["taskmanagers"]:
+        old = not version.startswith("2")
+        each["path"] = each["path"].replace("pekko", "akka") if old else each["path"]
+        each |= {"dataPort": 37587, "slotsNumber": 2, "freeSlots": 0, "totalResource": {"cpuCores": 4.0}}
+    return found
+
+
+def of_vertex(version: str, number: int) -> dict[str, Any]:
+    """GET /jobs/:id/vertices/:id: where its subtasks are was called `host`, and is `endpoint`."""
+    place = "endpoint" if version.startswith("2") else "host"
+    return {"subtasks": [{**each, place: "tm:37587"} for each in detail(number)["subtasks"]], "aggregated": {}}
+
+
+def recorded(folder: Path, version: str, load: float, **changed: Any) -> Path:
+    """A folder of answers of two moments, 100 s apart."""
+    files: dict[str, Any] = {
+        "clicks_jobs_id.json": job(version, load, 160.0),
+        "clicks_jobs_id_first.json": job(version, load, 60.0),
+        "clicks_jobs_id_plan.json": plan(),
+        "taskmanagers.json": of_manager(version),
+        "overview.json": {"flink-version": version, "flink-commit": "c0f8d1a"},
+        "jobmanager_config.json": CONFIG,
+    }
+    for number, (*_, busy, _, _) in enumerate(VERTICES):
+        files[f"clicks_v{number}_detail.json"] = of_vertex(version, number)
+        if version.startswith("1.13"):
+            shares = {"busyTimeMsPerSecond": 1000 * load * busy, "backPressuredTimeMsPerSecond": 0.0}
+            files[f"clicks_v{number}_subtasks_metrics.json"] = [{"id": k, "avg": v} for k, v in shares.items()]
+    for number, used in enumerate((0.35 * load, 0.35 * load)):
+        for when, time_ns in (("_first", 1e9), ("", 1e9 + 100e9 * used)):
+            name = f"clicks_taskmanager_{number}_metrics{when}.json"
+            files[name] = [{"id": "Status.JVM.CPU.Time", "value": str(round(time_ns))}]
+    folder.mkdir()
+    for name, answer in (files | changed).items():
+        (folder / name).write_text(json.dumps(answer))
+    return folder
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_import_calibrate_ask(version: str, tmp_path: Path) -> None:
+    points, yaml, engine, calibrated = (tmp_path / name for name in ("p.csv", "job.yaml", "engine.yaml", "done.yaml"))
+    for name, load, out in (("a", 1.0, yaml), ("b", 1.6, tmp_path / "again.yaml")):
+        folder = recorded(tmp_path / name, version, load)
+        found = twin("import", "flink", folder, "--out", out, "--points", points, "--point", name)
+        assert found.returncode == 0 and "note" not in found.stderr, found.stderr
+    assert scenario_file.load(str(yaml)).query.operator("parse-clean").service_time_s == pytest.approx(COST_S, rel=0.01)
+    found = twin("calibrate", yaml, points, "--out", engine)
+    assert found.returncode == 0 and "contradicts" not in found.stderr, found.stderr
+    assert twin("use-profile", yaml, engine, "--out", calibrated).returncode == 0
+    asked = ("capacity", calibrated, "--find-max", "workload.arrivals.gen.rate_per_s", "--predict-only", "--json")
+    found = twin(*asked)
+    assert found.returncode == 0, found.stderr
+    border = json.loads(found.stdout)["predicted"]["in_long_runs"]
+    assert border == pytest.approx(2 / COST_S, rel=0.03), "two subtasks that are always busy"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("file", "answer", "words"),
+    [
+        ("clicks_jobs_id.json", {"errors": ["Not found: job"]}, "no such answer of Flink: vertices: Field required"),
+        ("taskmanagers.json", {"errors": ["Service temporarily unavailable"]}, "taskmanagers: Field required"),
+        ("clicks_taskmanager_0_metrics.json", {"errors": []}, "clicks_taskmanager_0_metrics.json is no such answer"),
+        ("clicks_v1_threads.json", {"asleep": -1}, "clicks_v1_threads.json is no such answer of Flink: asleep"),
+        ("clicks_v1_subtasks_metrics.json", [{"avg": 1}], "clicks_v1_subtasks_metrics.json is no such answer"),
+    ],
+)
+def test_refusals_are_one_line(version: str, file: str, answer: Any, words: str, tmp_path: Path) -> None:
+    assert words in refused("import", "flink", recorded(tmp_path / "a", version, 1.0, **{file: answer}))
+
+
+@pytest.mark.parametrize("cpu_is_known", [True, False])
+def test_a_point_at_which_a_record_cost_more_is_named(cpu_is_known: bool, tmp_path: Path) -> None:
+    """Twice as busy a record as at the other points. Where the CPU is known, it says that this is waiting."""
+    points, yaml = tmp_path / "p.csv", tmp_path / "job.yaml"
+    for name, load, factor in (("a", 1.0, 1.0), ("b", 1.5, 1.0), ("c", 0.5, 2.0)):
+        last, first = (job("2.3.0", load, second) for second in (160.0, 60.0))
+        for each in (last, first):
+            metrics = each["vertices"][1]["metrics"]
+            more_ms = (factor - 1.0) * metrics["accumulated-busy-time"]
+            metrics["accumulated-busy-time"] += more_ms
+            metrics["accumulated-idle-time"] -= more_ms
+        changed = {"clicks_jobs_id.json": last, "clicks_jobs_id_first.json": first}
+        if not cpu_is_known:
+            changed |= dict.fromkeys(f"clicks_taskmanager_{number}_metrics.json" for number in (0, 1))
+        folder = recorded(tmp_path / name, "2.3.0", load, **changed)
+        out = yaml if name == "a" else tmp_path / f"{name}.yaml"
+        assert twin("import", "flink", folder, "--out", out, "--points", points, "--point", name).returncode == 0
+    found = twin("calibrate", yaml, points)
+    assert found.returncode == 0, found.stderr
+    said = [line for line in found.stderr.splitlines() if "contradicts" in line and "parse-clean" in line]
+    assert len(said) == 1 - cpu_is_known and all("c: busy share of parse-clean" in line for line in said)
