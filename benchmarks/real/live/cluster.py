@@ -109,7 +109,7 @@ class Cluster:
             said = self.get(f"/jobs/{job}")
             if said["state"] == state and (state != "RUNNING" or _all_running(said)):
                 return
-            time.sleep(0.2)
+            time.sleep(0.05)
         raise BadInput(f"job {job} is not {state} after {PATIENCE_S:.0f} s; look into the logs of the cluster")
 
     def cancel(self, job: str) -> None:
