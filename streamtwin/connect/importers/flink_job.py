@@ -181,7 +181,7 @@ def _vertex(answers: Answers, number: int, managers: Mapping[str, str], notes: l
         backpressured=backpressured,
         passed_s=passed_s,
         marker_s=_marker_s(answers, number),
-        asleep=_asleep(answers, number),
+        asleep=0.0 if CALLS in steps else _asleep(answers, number),
     )
 
 
