@@ -94,7 +94,7 @@ public final class LiveJob {
             case "slow left" -> end(joined(work(source("left"), "work", 1.0, replicas), source("right")));
             case "chain" -> end(work(thinned(source("source")), "work", 1.0, replicas));
             case "keyed" -> {
-                var first = counted(source("source"), record -> record.f0 % KEYS, "first", 1.0, replicas);
+                var first = counted(source("source"), record -> record.f0 % KEYS, "first", 0.5, replicas);
                 end(counted(first, record -> record.f0 / 3 % KEYS, "second", 2.0, Integer.parseInt(many[1])));
             }
             case "session" -> end(sessions(work(source("source"), "work", 1.0, replicas)));

@@ -147,9 +147,12 @@ def running(jars: Path, job_jar: Path, folder: Path, rest_port: int, rpc_port: i
     lines = [f"{key}: {value}" for key, value in settings(rest_port, rpc_port, folder).items()]
     (folder / "conf" / "config.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
     with contextlib.ExitStack() as stack:
+        url = f"http://127.0.0.1:{rest_port}"
+        with contextlib.suppress(OSError):
+            asked(f"{url}/overview")
+            raise BadInput(f"a Flink answers at {url} already; end it, as two measurements disturb each other")
         for name, (entry, heap) in PROCESSES.items():
             stack.enter_context(_process(name, entry, heap, jars, folder))
-        url = f"http://127.0.0.1:{rest_port}"
         _await_slots(url)
         yield Cluster(url, _uploaded(url, job_jar))
 

@@ -73,6 +73,7 @@ def measure(cluster: Cluster, shape: Shape, rate: float, folder: Path, warmup_s:
         begin_s = time.time() - start_s
         answers = from_endpoint(cluster.url, job, window_s)
         about["window_s"] = [begin_s, time.time() - start_s]
+        read_job(answers)  # or this is no point
         cluster.cancel(job)
         _write(aside, answers)
 
