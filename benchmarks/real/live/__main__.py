@@ -98,12 +98,10 @@ def show(folder: Path, jobs: Jobs) -> None:
 
 def calibrated(shape: Shape, run: Measured, alike: Shape, points: Sequence[Measured]) -> Scenario:
     """A job as the points of one with the same work have it: with their costs, where they are of the same operators;
-    and with a core for each subtask, those that come among them, where work takes none."""
-    found, job = judging.calibrated(points[: len(alike.fitted)]), run.job.scenario
+    and with a core for each subtask, those that come among them, as work that sleeps takes none."""
+    job = run.job.scenario
     if alike.shape == shape.shape:
-        job = found.applied(job)
-    if not found.structure.own_cores:
-        return job
+        job = judging.calibrated(points[: len(alike.fitted)]).applied(job)
     places = [(f"plan.placement.{name}", 2 * list(job.plan.placement[name])) for name in shape.slow]
     return job.model_copy(update={"cluster": own_cores(put_all(job, places, shape.name)).cluster})
 

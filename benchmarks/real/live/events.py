@@ -1,7 +1,8 @@
 """What happens to a real job, beside the twin's: how long no results come, how old they get, and how many come later.
 
 The twin is told what was read before: the rates, how long subtasks took to be deployed and a job to be submitted,
-Flink's restart delay, and what the calibration of a job with the same work has found.
+Flink's restart delay, what the calibration of a job with the same work has found, and that work which sleeps takes no
+core.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """shapes: measured at steady rates. events: jobs that something happens to; each has the work of one of the shapes,
-    which is calibrated for it."""
+    """shapes: measured at steady rates. events: jobs that something happens to, whose work sleeps; and the shape of the
+    same work, which is calibrated for each."""
 
     shapes: tuple[Shape, ...]
     events: tuple[tuple[Shape, Shape], ...]
