@@ -9,17 +9,21 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 from unittest.mock import patch
 
 import pytest
+from typer.main import get_command
 
 from streamtwin.cli import app as cli
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDE = {"COLUMNS": "100"}
+COMMANDS = patch("typer.main.get_command", cache(get_command))
+"""Made of our functions once, not for each call."""
 
 
 def hears_ctrl_c() -> None:
@@ -48,7 +52,7 @@ def twin(*arguments: object) -> subprocess.CompletedProcess[str]:
     """How the command ends, and what it says."""
     words = [*map(str, arguments)]
     with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
-        with written_to(out, err), patch.dict(os.environ, WIDE), pytest.raises(SystemExit) as stopped:
+        with written_to(out, err), patch.dict(os.environ, WIDE), COMMANDS, pytest.raises(SystemExit) as stopped:
             cli.main(words)
         code = stopped.value.code or 0
         assert isinstance(code, int)

@@ -177,7 +177,7 @@ def test_what_a_failure_leaves_to_catch_up_with():
     behind = rate(job, "events") * (10 + answer["redone_s"].mean)
     assert answer["catch_up_s"].mean == near(10 + behind / (1500 - rate(job, "events")))
     assert answer["lag"].mean < behind
-    slow = st.load("hourly").with_set("workload.arrivals.sales.rate_per_s", 20)
+    slow = st.load("hourly").with_set("workload.arrivals.sales.rate_per_s", 20).with_run(horizon_s=7200)
     hours = st.dry_run(slow, fail=["tm-2"], at_s=5005, replications=2).result.measures
     behind = 20 * (10 + hours["redone_s"].mean)
     assert behind / 2 < hours["lag"].mean < behind  # what is read before the period ends is not seen

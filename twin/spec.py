@@ -36,6 +36,10 @@ def _numeric_fields(spec: type[BaseModel]) -> frozenset[str]:
     return frozenset(name for name, field in spec.model_fields.items() if _numeric(field.annotation))
 
 
+_schema = cache(lambda spec: spec.model_json_schema())
+"""The JSON Schema of a spec; making that of a scenario takes a tenth of a second."""
+
+
 class Spec(BaseModel):
     """A frozen value, validated whole when it is made. Unknown keys, non-finite numbers and, where numbers are asked,
     true and false are errors."""
@@ -53,6 +57,7 @@ class Spec(BaseModel):
     def __pydantic_init_subclass__(cls, **_options: Any) -> None:
         for name in [name for name, field in cls.model_fields.items() if isinstance(field.default, property)]:
             raise TypeError(f"{cls.__name__}.{name} is a field of its base, for which a property is a mere default")
+        _schema.cache_clear()  # a new kind or policy is a part of others' schemas
 
     @model_validator(mode="before")
     @classmethod
@@ -78,8 +83,6 @@ class Spec(BaseModel):
 
 
 S = TypeVar("S", bound=Spec)
-
-
 Schema = Mapping[str, Any]
 """A JSON Schema, or a part of one."""
 MOST_TOLD = 20
@@ -95,7 +98,7 @@ def parse(spec: type[S], data: object, where: str = "", line: Callable[[Path], i
     try:
         return spec.model_validate(data)
     except ValidationError as error:
-        schema = spec.model_json_schema()
+        schema = _schema(spec)
         raise _refusal([_told(schema, data, each, line) for each in _mistakes(schema, error)], where) from None
 
 
@@ -205,10 +208,7 @@ def _alternatives(schema: Schema, node: Schema) -> list[Schema]:
 
 def _descend(schema: Schema, node: Schema, part: int | str) -> Schema:
     if isinstance(part, int):
-        for choice in _alternatives(schema, node):
-            if "items" in choice:
-                return choice["items"]
-        return {}
+        return next((choice["items"] for choice in _alternatives(schema, node) if "items" in choice), {})
     resolved = _resolve(schema, node)
     members = resolved.get("discriminator", {}).get("mapping", {})
     if part in members:

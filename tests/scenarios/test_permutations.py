@@ -101,7 +101,7 @@ def test_the_rate_model_does_not_know_the_order(seed: int, order: int) -> None:
     other = shuffled(job, order)
     first, second = (RateModel().answer(each, [each.plan]) for each in (job, other))
     assert by_name(first) == {name: EXACT(values) for name, values in by_name(second).items()}
-    assert estimate(Scenario.of(job)).services == EXACT(estimate(Scenario.of(other)).services)
+    assert estimate(Scenario.of(job)).cpu_s == EXACT(estimate(Scenario.of(other)).cpu_s)
 
 
 def by_name(answer: RateAnswer) -> dict[str, list[float]]:

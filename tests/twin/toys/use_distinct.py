@@ -34,7 +34,7 @@ found = {
     "simulated_per_s": simulate(Scenario.of(job, settings)).metrics.throughput_per_s,
     "predicted_per_s": float(RateModel(horizon_s=60.0).answer(job, [job.plan]).costs["throughput_per_s"][0]),
     "on_sockets_per_s": NumaJob(evenly).results_per_s,
-    "services": estimate(Scenario.of(job, settings)).services,
+    "services": sum(load.services for load in estimate(Scenario.of(job, settings)).loads),
     "service_s": saved.service_s(job.query, spec),
     "partitioning": str(job.query.partitioning(job.query.inputs("distinct")[0])),
     "saved_again": saved.model_dump(mode="json"),
