@@ -67,6 +67,7 @@ def settings(rest_port: int, rpc_port: int, folder: Path) -> dict[str, object]:
         "execution.checkpointing.storage": "jobmanager",
         "metrics.latency.granularity": "operator",
         "metrics.fetcher.update-interval": "500 ms",
+        "web.refresh-interval": "100 ms",
     }
 
 

@@ -19,8 +19,6 @@ from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.workload import Constant
 
-STEADY = RunSettings(horizon_s=90, warmup_s=30, period_s=5)
-"""Of the simulated runs: buffers are full where they fill."""
 WANTED = {"delivered": 0.05, "knee": 0.05, "busiest": 0.05, "below the knee": 0.25, "beyond it": 0.35}
 """Largest errors of a twin that is right: relative, but for shares of time."""
 ALWAYS, CAP, IMPORTED, CALIBRATED = "always keeps up", "one cap", "imported", "calibrated"
@@ -61,12 +59,12 @@ def judged(fitted: Sequence[Measured], unseen: Sequence[Measured]) -> list[Line]
     """All points of one shape. The job is the one imported at the first point."""
     job, found = fitted[0].job.scenario, calibrated(fitted)
     cap = cap_per_replica([_point(each, job) for each in fitted])
-    knee_per_s = fitted[0].rate_per_s * _bears(found.applied(_at_rate(job, 1.0)))
+    knee_per_s = fitted[0].rate_per_s * _bears(found.applied(job))
     lines = []
     for each in (*fitted, *unseen):
         was = _was(each)
         told = {row["operator"] for row in each.job.readings if "busy" in row} - set(job.workload.arrivals)
-        at_rate = _at_rate(job, each.rate_per_s / fitted[0].rate_per_s)
+        at_rate = _at_rate(job, each.rate_per_s / fitted[0].rate_per_s, each.window_s)
         said = {
             ALWAYS: Said(1.0, busy=np.nan),
             CAP: Said(min(1.0, cap / each.rate_per_s)),
@@ -89,12 +87,13 @@ def _point(measured: Measured, job: Scenario) -> Point:
     return points_of(rows, job, measured.shape)[0]
 
 
-def _at_rate(job: Scenario, factor: float) -> Scenario:
-    """At so many times the rates of its sources."""
+def _at_rate(job: Scenario, factor: float, window_s: tuple[float, float]) -> Scenario:
+    """At so many times the rates of its sources, in the time after the first record in which it was measured."""
     given = job.workload.arrivals
+    run = RunSettings(horizon_s=window_s[1], warmup_s=window_s[0], period_s=1.0)
     laws = {name: Constant(rate_per_s=factor * law.mean_rate_per_s) for name, law in given.items()}
     workload = job.workload.model_copy(update={"arrivals": laws})
-    return job.model_copy(update={"workload": workload, "run": STEADY})
+    return job.model_copy(update={"workload": workload, "run": run})
 
 
 def _bears(job: Scenario) -> float:
