@@ -20,7 +20,7 @@ MOST_LINES = {
     "spark": 1_200,
     "streamtwin": 14_380,
     "tests": 40_530,
-    "twin": 33_400,
+    "twin": 33_410,
 }
 
 

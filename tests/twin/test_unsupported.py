@@ -10,7 +10,7 @@ import pytest
 
 import optimizers.policies  # noqa: F401  # so that scenarios can name them
 from tests.twin.changing import job
-from tests.twin.worlds import deployment, sink, source
+from tests.twin.worlds import chain, deployment, sink, source
 from twin.cluster import Link, Numa, Socket
 from twin.events import Failure
 from twin.key_skew import KeySkew
@@ -225,3 +225,19 @@ def test_batches_that_keep_the_sides_of_a_count_window_apart_are_named(batch: in
     assert any("batches of one side" in each for each in RateModel().blind_to(job)) == said
     ratio = estimates(job)[0] / simulate(job).metrics.throughput_per_s
     assert (ratio > 2.0) == said and ratio > 0.8
+
+
+@pytest.mark.parametrize(("evaluations", "said"), [(1, True), (3, True), (8, False)])
+def test_few_evaluations_of_a_window_are_named(evaluations: int, said: bool) -> None:
+    """The model takes them as independent chances of a result; a window over time is evaluated for sure."""
+    window = {
+        "kind": "aggregate",
+        "name": "n",
+        "group_by": "int",
+        "groups": 64,
+        "window": {"policy": "time", "size_s": 2},
+    }
+    job = Scenario.of(chain([window], 500)).with_run(horizon_s=2 + 2 * evaluations, warmup_s=2)
+    assert any("sure to be evaluated" in each for each in RateModel().blind_to(job)) == said
+    ratio = estimates(job)[0] / simulate(job).metrics.throughput_per_s
+    assert ratio == pytest.approx(1.0 / (1.0 - 0.5**evaluations), rel=0.03)

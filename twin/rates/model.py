@@ -9,6 +9,7 @@ Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). No
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,7 +31,7 @@ from twin.rates.network import used_hops
 from twin.rates.placements import CountedPlans, Placements
 from twin.rates.transient import Reached, Results, results
 from twin.scenario import RunSettings, Scenario
-from twin.steadiness import measured_from_s
+from twin.steadiness import measured_from_s, slides_s
 from twin.unsupported import unsupported_features
 
 CHUNK = 16_384
@@ -47,6 +48,8 @@ SEEN = frozenset(
 """The features beyond a plain job that the model sees (names of `twin.unsupported`)."""
 LASTING_S = 86_400.0
 """Length in seconds of a long run: a day."""
+MISSED = 0.05
+"""Chance that a window is evaluated in no measured part, by `_chances`, from which on it is said; it is sure to be."""
 SHARPNESS = 20.0
 """Steepness of the probability of backpressure in the log of the utilisation: 12 % at 0.9, 50 % at 1, 87 % at 1.1."""
 
@@ -69,6 +72,11 @@ class RateModel:
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
         """What the model ignores of the scenario, in words."""
         horizon_s, words = self.run_s(scenario), unsupported_features(scenario, SEEN)
+        measured_s = self.measured(scenario).length_s
+        missed = 0.5 ** min([measured_s / slide_s for slide_s in slides_s(scenario)], default=math.inf)  # see `_costs`
+        if missed > MISSED:
+            ignored = f"that windows are sure to be evaluated (rates are up to {missed / (1.0 - missed):.0%} too high)"
+            words = (*words, ignored)
         same = horizon_s == scenario.run.horizon_s
         return words if same else (*words, f"the horizon (it answers for runs of {horizon_s:g} s)")
 
