@@ -50,7 +50,8 @@ def uses_of(
         if vertex.asleep > TOLD:
             notes.append(
                 f"{names[vertex.id]}: it sleeps or waits for answers for {vertex.asleep:.0%} of its busy time; its "
-                "service time holds that, and as it takes no core, its hosts count as many cores more"
+                "service time holds that, and as it takes no core, its hosts count as many cores more; for each "
+                "subtask that you add to it, give its host another one (cpu_percent)"
             )
     return {each.name: _use(each, wanted[each.name], asleep[each.name], notes) for each in job.machines}
 
