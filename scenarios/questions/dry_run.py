@@ -1,7 +1,8 @@
 """Tries a change of a running job before it is made: how long it pauses, how far it lags, and when it has caught up.
 
 Each run with the change has a twin without it on the same random numbers, so all that differs is due to the change.
-Some tuples wait in the undisturbed run, too: a job has caught up when no more wait than the most that wait there.
+Some tuples wait in the undisturbed run, too: a job has caught up when no more wait than the most that wait there
+before anything else happens to it, or than wait there at the same time.
 """
 
 from __future__ import annotations
@@ -113,7 +114,9 @@ def dry_run(
     with audience.progress("runs") as report:
         outcomes = bench.outcomes(jobs, report)
     without, *changed = (outcomes[kind::kinds] for kind in range(kinds))
-    with_it, pairs = changed[0], [_pairs(without, each, [trial.at_s for trial in tried]) for each in changed]
+    first_s = min((event.at_s for event in given.events), default=math.inf)
+    with_it = changed[0]
+    pairs = [_pairs(without, each, [trial.at_s for trial in tried], first_s) for each in changed]
     keeps_up = [not each.measures["backpressured"] for each in without]
     measures, *rival = [_all_known(each, given.run.period_s) for each in pairs]
     return DryRunAnswer(
@@ -128,16 +131,26 @@ def dry_run(
         full=rival[0] if rival else None,
         saved=_saved(pairs[0], pairs[1], given.run.period_s) if rival else None,
         course={"without": _mean_course(without), "with": _mean_course(with_it)},
-        warnings=with_it[0].warnings,
+        warnings=(*with_it[0].warnings, *_beside(given)),
     )
 
 
+def _beside(given: Scenario) -> Iterable[str]:
+    """What else happens to the job."""
+    if given.events:
+        events = ", ".join(f"{event.kind} at {event.at_s:g} s" for event in given.events)
+        yield (
+            f"the scenario has events of its own ({events}); the answer is what the change adds to them, and "
+            "--set events=[] leaves them out"
+        )
+
+
 def _pairs(
-    without: Sequence[RunOutcome], with_it: Sequence[RunOutcome], at_s: Sequence[float]
+    without: Sequence[RunOutcome], with_it: Sequence[RunOutcome], at_s: Sequence[float], first_s: float
 ) -> list[dict[str, float]]:
-    """For each pair of runs, the measures in MEANINGS."""
+    """For each pair of runs, the measures in MEANINGS. first_s: when something else happens to the job."""
     triples = zip(without, with_it, at_s, strict=True)
-    return [_compared(one.course or {}, other.course or {}, when_s) for one, other, when_s in triples]
+    return [_compared(one.course or {}, other.course or {}, when_s, first_s) for one, other, when_s in triples]
 
 
 def _all_known(
@@ -199,18 +212,19 @@ def _waiting(rows: Sequence[Row]) -> list[float]:
     return [by_period[period] for period in sorted(by_period)]
 
 
-def _compared(without: Courses, with_it: Courses, at_s: float) -> dict[str, float]:
+def _compared(without: Courses, with_it: Courses, at_s: float, first_s: float) -> dict[str, float]:
     """The measures in MEANINGS of one pair of runs; catch_up_s is inf if the run ends first."""
     ends = np.array(with_it["at_s"])
     after = ends > at_s
     normal, now = np.array(without["waiting"]), np.array(with_it["waiting"])
+    usual = np.maximum(normal[ends <= first_s].max(initial=0.0), normal)
     more = np.where(after, now - normal, -math.inf)
     highest = max(without["bucket"], default=-math.inf)
     late = sum(n for bucket, n in zip(with_it["bucket"], with_it["results"], strict=True) if bucket > highest)
     return {
         "pause_s": max(with_it["paused_s"], default=0.0),
         "lag": max(0.0, float(more.max())),
-        "catch_up_s": _caught_up_s(after & (now > normal.max()), int(more.argmax()), ends, at_s),
+        "catch_up_s": _caught_up_s(after & (now > usual), int(more.argmax()), ends, at_s),
         "latency_s": representative_s(int(with_it["bucket"][-1])) if with_it["bucket"] else math.inf,
         "late": float(late),
         "twice": with_it["twice"][0] - without["twice"][0],

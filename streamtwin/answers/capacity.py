@@ -39,18 +39,22 @@ def told(answer: CapacityAnswer) -> Presentation:
 def predicted(answer: CapacityAnswer) -> str:
     """The prediction of the rate model in a sentence."""
     limit = answer.predicted
-    ignored = f" (it ignores {'; '.join(limit.ignores)})" if limit.ignores else ""
     binds = f"; what binds: {limit.binds}" if limit.binds else ""
     if limit.value is None:
         where = "holds at all values" if limit.status == "always" else "holds at no value"
-        return f"predicted by rates: {answer.while_} {where} of {_of(answer)}{binds}{ignored}"
+        return f"predicted by rates: {answer.while_} {where} of {_of(answer)}{binds}{_ignored(answer)}"
     value = f"{_of(answer)} {_predicted_value(answer)}"
-    return f"predicted by rates: {value}, the {_end(answer)} while {answer.while_}{binds}{ignored}"
+    return f"predicted by rates: {value}, the {_end(answer)} while {answer.while_}{binds}{_ignored(answer)}"
 
 
 def _of(answer: CapacityAnswer) -> str:
     """What is varied, with the operators that follow."""
     return f"{answer.of} (and of {', '.join(answer.as_many)} alike)" if answer.as_many else answer.of
+
+
+def _ignored(answer: CapacityAnswer) -> str:
+    ignores = answer.predicted.ignores
+    return f" (it ignores {'; '.join(ignores)})" if ignores else ""
 
 
 def _predicted_value(answer: CapacityAnswer) -> str:
@@ -89,7 +93,7 @@ def _limit(answer: CapacityAnswer) -> Iterator[str]:
         length = f" of {answer.run_s:g} s"
         yield f"in every one of the {runs} runs{length} it holds {side} {cell(answer.holds_in_all)}"
         if answer.predicted.value is not None:
-            yield f"predicted by rates: {_predicted_value(answer)}"
+            yield f"predicted by rates: {_predicted_value(answer)}{_ignored(answer)}"
 
 
 def _end(answer: CapacityAnswer) -> str:

@@ -40,10 +40,12 @@ def told(answer: DryRunAnswer) -> Presentation:
 
 def _effect(answer: DryRunAnswer) -> str:
     means = {name: _value(name, known.mean, None) for name, known in answer.measures.items()}
+    twice = answer.measures["twice"].mean or 0.0
+    again = f"{number(-twice)} fewer come twice" if twice < 0.0 else f"{means['twice']} come twice"
     return (
         f"{answer.change}: the longest pause is {means['pause_s']}; the backlog grows by up to {means['lag']} tuples, "
         f"and the job has caught up after {means['catch_up_s']}; {means['late']} results come later than any without "
-        f"the change, and {means['twice']} come twice"
+        f"the change, and {again}"
     )
 
 

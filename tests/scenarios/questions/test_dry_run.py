@@ -55,6 +55,15 @@ def test_a_failure_costs_what_arithmetic_says(down_s, since_s, rate_per_s):
     assert answer.keeps_up_without == 2
 
 
+def test_what_else_happens_to_the_job_does_not_hide_a_change():
+    """A longer failure of its own, later: what waits for it is no measure of what usually waits."""
+    own = {"kind": "failure", "at_s": 40, "host": "big", "recover_after_s": 6.0}
+    job = set_value(steady(horizon_s=80, checkpoint_interval_s=10), f"events=[{own}]")
+    answer = tried(job, ChangeOptions(fail=["big"], at_s=11, recover_after_s=2.0))
+    assert answer.measures["catch_up_s"].mean == pytest.approx(2.0 + 500 * 3.0 / 500, abs=2 * answer.period_s)
+    assert "events of its own (failure at 40 s)" in " ".join(answer.warnings)
+
+
 def test_a_lost_host_is_replaced_or_waited_for():
     """Down for 2 s, and back to a checkpoint 1 s before; or down to the end."""
     job = steady(horizon_s=20, checkpoint_interval_s=10)
