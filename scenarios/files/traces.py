@@ -21,7 +21,7 @@ RESULT = "result.json"
 def check_free(out: Path) -> None:
     """Raises BadInput if the output cannot be made there; called before any work is done."""
     if out.exists():
-        raise BadInput(f"{out} exists; remove it or name another folder")
+        raise BadInput(f"{out} exists; remove it or give another name")
     above = next(folder for folder in (out.parent, *out.parent.parents) if folder.exists())
     if not above.is_dir():
         raise BadInput(f"{out} cannot be made: {above} is a file; name another folder")

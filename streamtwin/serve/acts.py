@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from scenarios.files.scenario_file import dump
-from scenarios.files.traces import check_free, write_text
+from scenarios.files.traces import write_text
 from streamtwin.serve.controls import turned
 from streamtwin.serve.desk import Desk
 from streamtwin.serve.happenings import cancelled, happening, moved
@@ -52,7 +52,6 @@ def _save(hub: Hub, inquiry: Inquiry, file: str) -> str:
     if not _FILE.fullmatch(file):
         raise BadInput(f"file {file!r}: write a plain name that ends in .yaml, such as mine.yaml")
     out = hub.jobs.folder / file
-    check_free(out)
     write_text(dump(inquiry.scenario()), out)
     return f"saved as {out}; twin run {out} gives these numbers"
 

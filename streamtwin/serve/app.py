@@ -34,7 +34,7 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
         try:
             yield
         finally:
-            hub.close()
+            await hub.close()
 
     async def refused(_request: Request, error: Exception) -> Response:
         return PlainTextResponse(f"{error}\n", 422)
@@ -60,7 +60,7 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
             asked = await request.json()
             if not isinstance(asked, dict) or not all(isinstance(each, str) for each in asked.values()):
                 raise ValueError
-        except ValueError:
+        except (ValueError, RecursionError):
             return JSONResponse({"wrong": "a request is an object of texts, with an act"}, 400)
         try:
             said = act(hub, name, asked)

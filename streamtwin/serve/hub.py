@@ -122,10 +122,11 @@ class Hub:
         for each in self.listeners:
             each.put_nowait("")
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Ends all that was started."""
-        for work in self.works.values():
-            work.kill()
+        for going in self._going:
+            going.cancel()
+        await asyncio.gather(*self._going, return_exceptions=True)
         self.workers.close()
 
 

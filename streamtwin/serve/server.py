@@ -21,7 +21,10 @@ HOST, PORT = "127.0.0.1", 8377
 
 
 def serve(jobs: Jobs, state: Path, port: int | None, count: int, ready: Callable[[str], None]) -> None:
-    """Serves until it is interrupted. ready: called with the address. Raises BadInput if the port is taken."""
+    """Serves until it is interrupted, which raises KeyboardInterrupt. ready: called with the address.
+
+    Raises BadInput if the port is taken.
+    """
     bound = _bound(port)
     number = bound.getsockname()[1]
     token = _token(state)
@@ -39,6 +42,7 @@ def serve(jobs: Jobs, state: Path, port: int | None, count: int, ready: Callable
         await _Server(settings, hub).serve(sockets=[bound])
 
     asyncio.run(run())
+    raise KeyboardInterrupt  # a shell that starts it in the background has it ignore the signal that uvicorn hears
 
 
 class _Server(uvicorn.Server):

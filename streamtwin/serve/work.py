@@ -100,7 +100,7 @@ class LongQuestion:
             status = await self._process.wait()
         finally:
             late.cancel()
-            self.kill()
+            await self._end()
         last = self.lines[-1].removeprefix("twin: ") if self.lines else ""
         kept: dict[str, Any] = {"question": self.question, "command": self.command, "of": self.of, "plan": ""}
         kept |= {"took_s": time.monotonic() - self.began_s, "refused": "" if document else last or f"status {status}"}
@@ -118,10 +118,12 @@ class LongQuestion:
             os.killpg(self._process.pid, signal.SIGKILL if self.stopping else signal.SIGINT)
         self.stopping = True
 
-    def kill(self) -> None:
-        """At once, with all that it has started."""
-        if self._process is not None and self._process.returncode is None:
+    async def _end(self) -> None:
+        """At once, with all that it has started; its pipes are closed when this returns."""
+        assert self._process is not None
+        if self._process.returncode is None:
             os.killpg(self._process.pid, signal.SIGKILL)
+        await self._process.communicate()
 
 
 def _hears_ctrl_c() -> None:

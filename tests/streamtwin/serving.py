@@ -6,13 +6,14 @@ import http.client
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from tests.commands import ROOT, hears_ctrl_c
+from tests.commands import ROOT
 
 JOB = "edge-filter"
 Answered = tuple[int, str, dict[str, str]]
@@ -21,11 +22,12 @@ Answered = tuple[int, str, dict[str, str]]
 class Served:
     """A server of its own process, and what pages would send to it."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, heeds: Any = signal.default_int_handler) -> None:
+        """heeds: what it begins with as the handler of Ctrl-C."""
         command = [sys.executable, "-m", "streamtwin.cli.app", "serve", *arguments, "--json", "--workers", "1"]
         self.process = subprocess.Popen(
-            command, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True, preexec_fn=hears_ctrl_c,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            command, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, heeds),
         )  # fmt: skip
         assert self.process.stdout is not None
         line = self.process.stdout.readline()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from html import escape, unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,7 +90,7 @@ def test_nothing_else_is_served(served: Served, path: str) -> None:
 
 def test_large_and_senseless_requests_are_refused(served: Served) -> None:
     assert served.send(f"/job/{JOB}/act", "POST", "x" * 1_000_001)[0] == 413
-    for body in ("", "[]", "{", '{"act": 1}', "\0", '{"act": "fly"}', '{"act": "undo", "at": "x"}'):
+    for body in ("", "[]", "[" * 200_000, "{", '{"act": 1}', "\0", '{"act": "fly"}', '{"act": "undo", "at": "x"}'):
         status, found, _ = served.send(f"/job/{JOB}/act", "POST", body)
         assert status in (400, 422), body
         assert "internal" not in found
@@ -104,6 +105,9 @@ def test_large_and_senseless_requests_are_refused(served: Served) -> None:
         {"act": "knob", "control": "no such", "value": "1"},
         {"act": "knob", "control": "load", "value": "-1"},
         {"act": "knob", "control": "load", "value": EVIL},
+        {"act": "knob", "control": "replicas hot", "value": "1e12"},
+        {"act": "event", "kind": "scale", "operator": "hot", "at_s": "10", "replicas": "1000000000000"},
+        {"act": "event", "kind": "scale", "operator": "hot", "at_s": "10", "replicas": "9" * 5000},
         {"act": "event", "kind": "failure", "host": "moon", "at_s": "10"},
         {"act": "event", "kind": "earthquake"},
         {"act": "move", "operators": "sensors", "end": "moon"},
@@ -218,7 +222,8 @@ def test_a_scenario_is_never_markup(served: Served) -> None:
     assert escape(EVIL, quote=False) in page
     assert served.act("evil", act="save", file="mine.yaml")[0] == 200
     assert load(str(served.state.parent / "mine.yaml")).description == EVIL
-    assert served.act("evil", act="save", file="mine.yaml")[0] == 422
+    status, told = served.act("evil", act="save", file="mine.yaml")
+    assert status == 422 and told["wrong"].endswith("mine.yaml exists; remove it or give another name")
 
 
 def test_what_is_far_too_large_is_said_and_can_be_turned_back(served: Served) -> None:
@@ -233,9 +238,12 @@ def test_what_is_far_too_large_is_said_and_can_be_turned_back(served: Served) ->
 # the end -------------------------------------------------------------------------------------------------------------
 
 
-def test_ctrl_c_ends_all_but_the_changes(tmp_path: Path) -> None:
-    served = Served(tmp_path, JOB, "--state", "kept")
+@pytest.mark.parametrize("heeds", [signal.default_int_handler, signal.SIG_IGN])
+def test_ctrl_c_ends_all_but_the_changes(tmp_path: Path, heeds: Any) -> None:
+    """A shell that starts it in the background has it ignore Ctrl-C before it comes to hear it."""
+    served = Served(tmp_path, JOB, "--state", "kept", heeds=heeds)
     assert served.act(act="set", text="run.seed=3")[0] == 200
+    assert served.act(act="ask", question="capacity", **{"find-max": "load"})[0] == 200
     listening = http.client.HTTPConnection("127.0.0.1", served.port)
     listening.request("GET", "/events", headers={"Host": served.host, "Cookie": f"twin-{served.port}={served.token}"})
     assert listening.getresponse().status == 200

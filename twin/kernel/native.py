@@ -92,7 +92,7 @@ READY = None if PLAIN else cached()
 """The object code, if it need not be compiled."""
 
 if not PLAIN and READY is None:
-    print("compiling the simulator's kernel, once (some 20 s) ...", file=sys.stderr, flush=True)
+    print("compiling the simulator's kernel, once (some 20 s on an idle machine) ...", file=sys.stderr, flush=True)
     import numba
     from numba import types
     from numba.extending import intrinsic
