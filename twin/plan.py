@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, Field, PlainSerializer, field_validator
 
+from twin.errors import BadInput
 from twin.spec import Spec
 
 MOST_REPLICAS = 400_000
@@ -31,6 +32,17 @@ class Location(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.host}/{self.socket}" if self.socket else self.host
+
+
+def dealt(places: Sequence[str], count: int, where: str) -> tuple[str, ...]:
+    """So many replicas, dealt to the places in turn. Raises BadInput if no plan has so many."""
+    if count > MOST_REPLICAS:
+        raise BadInput(f"{where}: {_too_many(count)}")
+    return tuple(places[index % len(places)] for index in range(count))
+
+
+def _too_many(count: int) -> str:
+    return f"{count:,} replicas, of {MOST_REPLICAS:,} at most in a plan; use fewer"
 
 
 def _replicas(value: Any) -> Any:
@@ -97,7 +109,7 @@ class ExecutionPlan(Spec):
         """Counts replicas before a list of them is made."""
         total = sum(map(_counted, placement.values())) if isinstance(placement, Mapping) else 0
         if total > MOST_REPLICAS:
-            raise ValueError(f"{total:,} replicas, of {MOST_REPLICAS:,} at most in a plan; use fewer")
+            raise ValueError(_too_many(total))
         return placement
 
     def locations(self, operator: str) -> tuple[Location, ...]:

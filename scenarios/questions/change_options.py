@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from twin.errors import BadInput, suggest
-from twin.plan import Location
+from twin.plan import Location, dealt
 from twin.scenario import Scenario
 from twin.spec import parse
 
 _REPLICA = re.compile(r"^(?P<operator>[^\[\]]+)(\[(?P<replica>\d+)\])?$")
+_COUNT = re.compile(r"-?[0-9]{1,18}")
 FAILOVERS = ("region", "full", "both")
 LOST = ("spread", "wait")
 USUAL_RECOVERY_S = 10.0
@@ -111,11 +112,11 @@ def _rescales(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, A
     for text in change.rescale:
         name, wanted = _parted(text, "--rescale", "OPERATOR=4 or OPERATOR=HOST,HOST")
         _known(name, given, f"--rescale {text}")
-        if wanted.lstrip("-").isdigit() and int(wanted) < 1:
-            raise BadInput(f"--rescale {text}: {wanted} replicas; give a whole number from 1, or places")
-        if wanted.isdigit():
+        if _COUNT.fullmatch(wanted):
+            if int(wanted) < 1:
+                raise BadInput(f"--rescale {text}: {wanted} replicas; give a whole number from 1, or places")
             has = list(dict.fromkeys(given.plan.placement[name]))
-            yield {"kind": "scale", "operator": name, "placement": [has[k % len(has)] for k in range(int(wanted))]}
+            yield {"kind": "scale", "operator": name, "placement": dealt(has, int(wanted), f"--rescale {text}")}
         else:
             places = [_place(each, given, f"--rescale {text}") for each in wanted.split(",")]
             yield {"kind": "scale", "operator": name, "placement": places}

@@ -15,6 +15,7 @@ from optimizers.requirements import at_rate
 from optimizers.space import tied
 from twin.errors import BadInput, suggest
 from twin.overrides import put, value_at
+from twin.plan import dealt
 from twin.scenario import Scenario
 
 REPLICAS = "replicas of "
@@ -95,19 +96,20 @@ class ReplicasKnob:
     def turned(self, scenario: Scenario, value: Any) -> Scenario:
         """Raises BadInput if there is no such operator, or it cannot have so many replicas."""
         self.given(scenario)
+        where = f"{self.flag} {self.name}"
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise BadInput(f"{self.flag} {self.name}: {value!r} replicas; give whole numbers from 1")
+            raise BadInput(f"{where}: {value!r} replicas; give whole numbers from 1")
         placement = scenario.plan.placement
         alike = self._alike(scenario)
         own = set(placement[self.operator])
-        dealt = {}
+        placed = {}
         for name in alike:
             there = set(placement[name]) == own  # as chains are
             places = self.places if self.places and there else tuple(dict.fromkeys(placement[name]))
-            dealt[name] = [places[index % len(places)] for index in range(value)]
+            placed[name] = dealt(places, value, where)
         groups = {name: owners for name, owners in scenario.plan.key_groups.items() if name not in alike}
-        plan = {**scenario.plan.model_dump(), "placement": {**placement, **dealt}, "key_groups": groups}
-        return put(scenario, "plan", plan, f"{self.flag} {self.name}={value}")
+        plan = {**scenario.plan.model_dump(), "placement": {**placement, **placed}, "key_groups": groups}
+        return put(scenario, "plan", plan, f"{where}={value}")
 
     def _alike(self, scenario: Scenario) -> list[str]:
         operators = [operator.name for operator in scenario.query.topological]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenarios.files import scenario_file
+from scenarios.questions.change_options import ChangeOptions, planned
 from scenarios.questions.kept import said_once
 from scenarios.questions.knobs import knob
 from scenarios.questions.ranges import bounds, values
@@ -14,6 +15,7 @@ from scenarios.questions.single_run import key
 from scenarios.questions.variants import GIVEN, VariantsQuestion, variants
 from tests.scenarios.questions.jobs import shop
 from twin.errors import BadInput
+from twin.plan import MOST_REPLICAS
 
 RATE = "workload.arrivals.clicks.rate_per_s"
 
@@ -64,6 +66,15 @@ def test_a_warning_is_said_once_with_where_it_comes_from():
     said = said_once([("a", "1,200 tuples wait"), ("b", "3.5 tuples wait"), ("b", "other"), ("c", "7 tuples wait")])
     assert said == ["1,200 tuples wait (a, b and c)", "other (b)"]
     assert said_once([(name, "x") for name in "abcdefg"]) == ["x (a, b, c, d and 3 others)"]
+
+
+@pytest.mark.parametrize("count", [MOST_REPLICAS + 1, 10**12])
+def test_no_list_is_made_of_more_replicas_than_a_plan_may_have(count):
+    """The larger one would take more memory than any machine has."""
+    with pytest.raises(BadInput, match=f"--vary replicas of human: {count:,} replicas, of {MOST_REPLICAS:,} at most"):
+        knob("replicas of human", "--vary").turned(shop(), count)
+    with pytest.raises(BadInput, match=f"--rescale human={count}: {count:,} replicas, of {MOST_REPLICAS:,} at most"):
+        planned(shop(), ChangeOptions(rescale=[f"human={count}"], at_s=5.0))
 
 
 @pytest.mark.parametrize("text", ["5", "1..2:3", "a..b", "3..3", ""])
