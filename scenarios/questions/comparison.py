@@ -16,6 +16,8 @@ from scenarios.files.documents import Number
 from scenarios.questions.intervals import of_difference, p_value
 
 LEVEL = 0.05
+LEAST_SHARE = 0.0005
+"""A smaller change is 0.0 % in all tables, so it is not called significant, however well it is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +36,11 @@ class Change:
     p_adjusted: Number = None
 
     def certain(self) -> bool:
-        """Whether it is significant, adjusted for all comparisons."""
-        return self.p_adjusted is not None and self.p_adjusted < LEVEL
+        """Whether it is significant, adjusted for all comparisons, and not too small to be shown."""
+        return self.p_adjusted is not None and self.p_adjusted < LEVEL and not self._tiny()
+
+    def _tiny(self) -> bool:
+        return self.share is not None and abs(self.share) < LEAST_SHARE
 
     def in_words(self, comparisons: int) -> str:
         """The change as a part of a sentence."""
@@ -45,6 +50,8 @@ class Change:
             return "the same"
         if self.certain():
             return f"significantly {'higher' if self.difference > 0 else 'lower'}"
+        if self._tiny():
+            return "less than 0.1 % apart"
         if self.p_value < LEVEL:
             return f"not significant among {comparisons} comparisons"
         return "not significant"

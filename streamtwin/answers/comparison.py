@@ -94,7 +94,7 @@ def change(metric: str, cell: ComparedMetric) -> str:
     digits = 1 if max(abs(share), half or 0.0) < 0.1 or (half is not None and half < 0.005) else 0
     if not share and not half:
         return "0 %"
-    return f"{100 * share:+,.{digits}f}" + (f" ± {100 * half:,.{digits}f} %" if half is not None else " %")
+    return f"{100 * share:+z,.{digits}f}" + (f" ± {100 * half:,.{digits}f} %" if half is not None else " %")
 
 
 def keeps_up(row: ComparedVariant) -> str:

@@ -21,7 +21,7 @@ from scenarios.questions.policies_compared import PoliciesCompared
 from scenarios.questions.replications import MOST, Wanted, replicate
 from scenarios.questions.resources import without_spare
 from scenarios.questions.variants import Variant
-from scenarios.questions.whatif import compared
+from scenarios.questions.whatif import ComparedMetric, compared
 from streamtwin.answers import comparison, policies
 from tests.scenarios.questions.jobs import queue, shop
 from twin.errors import BadInput
@@ -107,12 +107,19 @@ def test_words_say_what_is_known():
         (few - 5 + noise, "significantly lower"),
         (few, "the same"),
         (few + 10 * noise, "not significant"),
+        (few * (1 - 4e-4) + noise / 1e3, "less than 0.1 % apart"),
+        (few * (1 - 6e-4) + noise / 1e3, "significantly lower"),
         (np.array([1.0, math.inf, 1.0, 1.0]), "not comparable: runs without results"),
     ):
         assert adjusted([changed(values, few, RATE)])[0].in_words(1) == words
     crowd = adjusted([changed(few + 0.03 + noise, few, RATE)] + [changed(few, few, RATE)] * 30)
     assert crowd[0].p_value < LEVEL
     assert crowd[0].in_words(31) == "not significant among 31 comparisons"
+
+
+def test_no_change_is_minus_zero():
+    cell = ComparedMetric(mean=1.0, half_width95=0.0, values=(1.0, 1.0), difference=-1e-9, share=-1e-9, share95=0.0)
+    assert comparison.change(RATE, cell) == "+0.0 ± 0.0 %"
 
 
 def test_quantiles_are_no_better_known_than_their_histogram():
