@@ -39,6 +39,8 @@ SENT = 0.3
 """Services that it costs to send a tuple."""
 VISIT = 0.1
 """Services that it costs to look at one record of a window's content."""
+DEALT, HELD = 0.5, 1.5
+"""Of the kernel's services, what it costs to deal a record by its key, and to put it into a window and out of it."""
 ENDING, PANE = 2.0, 0.9
 """... for a replica to end a window over event time, and to put it together from each of its panes."""
 SESSION, KEPT = 0.3, 0.05
@@ -156,7 +158,8 @@ def _estimate(scenario: Scenario, job: Job, answer: RateAnswer) -> Effort:
 def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[ServiceLoad]:
     """The tuples that each operator takes in, reads in windows, and sends from them."""
     horizon_s, nominal = scenario.run.horizon_s, job.apart.rates
-    each_s = KERNEL_S if native(job, scenario) else ENGINE_S
+    in_kernel = native(job, scenario)
+    each_s = KERNEL_S if in_kernel else ENGINE_S
     within = {each.name for component in job.components for each in component.operators[1:]}
     sends = {component.operators[-1].name for component in job.components}
     usually = sum(law.mean_rate_per_s for law in scenario.workload.arrivals.values()) * horizon_s
@@ -176,15 +179,19 @@ def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Service
             share = float(answer.in_per_s[0, number]) / max(usual.in_per_s, 1e-300)
             fires = usual.fires_per_s * horizon_s
             why = f"the {fires:.1e} evaluations of the window of {name!r}, of {content * share:.1e} tuples each"
+            held = HELD * taken if in_kernel else 0.0
             yield ServiceLoad(
-                fires * (1.0 + VISIT * content * share), why, "make it shorter or its slide longer", each_s
+                fires * (1.0 + VISIT * content * share) + held, why, "make it shorter or its slide longer", each_s
             )
             sent = float(answer.out_per_s[0, number]) * horizon_s * more
         else:  # what full channels drop was sent, too
             sent = taken * usual.out_per_s / max(usual.in_per_s, 1e-300)
         if name in sends:
             why = f"the {sent:.1e} tuples that {name!r} sends"
-            yield ServiceLoad(SENT * sent, why, "lower rates, selectivities or run.horizon_s", each_s)
+            by_key = sum(edge.how.by_key for edge in job.outputs(name)) if in_kernel else 0
+            yield ServiceLoad(
+                (SENT + DEALT * by_key) * sent, why, "lower rates, selectivities or run.horizon_s", each_s
+            )
 
 
 # state ---------------------------------------------------------------------------------------------------------------
