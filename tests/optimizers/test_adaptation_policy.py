@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optimizers.policies.adaptation import AdaptationSpec
-from tests.optimizers.test_balance_policy import moved, restarting, skewed
+from tests.optimizers.skewed_jobs import moved, restarting, skewed
 from twin.control import PolicySpec, policy_spec
 from twin.deployment import Deployment
 from twin.errors import BadInput

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,88 +13,24 @@ from hypothesis import strategies as st
 from optimizers.balancing.interface import Status
 from optimizers.policies.balance import BalanceSpec, FluxSpec
 from optimizers.policies.group_map import GroupMap, MigrationBudget
-from optimizers.policies.restarts import RestartAccount
+from tests.optimizers.skewed_jobs import (
+    WORKERS,
+    Watching,
+    distances,
+    placed,
+    require_sums_of_hosts,
+    run,
+    skewed,
+)
 from tests.twin.worlds import deployment, sink, source
 from twin.control import KeyGroupStatistics, PeriodStatistics, PolicySpec, Reconfiguration, policy_spec
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import Failure, Migration, Move
-from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
-WORKERS = ("w0", "w1", "w2", "w3")
-
-
-def skewed(rate: float = 600, zipf: float = 0.8, cores: tuple[float, ...] = (1, 1, 1, 1), **keys: Any) -> Deployment:
-    """source -> m (a map) -> a (a count), both keyed, on four workers; the source on a host of its own."""
-    hosts = [{"name": "in", "cpu_percent": 400, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1}]
-    hosts += [hosts[0] | {"name": name, "cpu_percent": 100 * each} for name, each in zip(WORKERS, cores, strict=True)]
-    window = {"policy": "time", "size_s": 2, "slide_s": 2}
-    counted = {"group_by": "int", "groups": 200, "key_groups": 40, "window": window, "service_time_s": 1e-3}
-    job = deployment(
-        [
-            source(service_time_s=1e-5),
-            {"kind": "map", "name": "m", "key_groups": 40, "service_time_s": 2e-3},
-            {"kind": "aggregate", "name": "a", **counted},
-            sink(),
-        ],
-        [("source", "m"), ("m", "a"), ("a", "sink")],
-        {"source": rate},
-        hosts=hosts,
-        placement={"source": "in", "m": list(WORKERS), "a": list(WORKERS), "sink": "in"},
-    )
-    given = job.model_dump(mode="json", exclude_none=True)
-    given["workload"]["keys"] = {"m": {"zipf": zipf, **keys}}
-    return Deployment.model_validate(given)
-
-
-def placed(job: Deployment, **places: list[str]) -> Deployment:
-    """The same elsewhere."""
-    placement = {**job.plan.placement, **{name: tuple(each) for name, each in places.items()}}
-    return job.with_plan(job.plan.model_copy(update={"placement": placement}))
-
-
-def run(job: Deployment, policy: Any, *events: Any, horizon_s: float = 60, **more: Any) -> Run:
-    settings_ = RunSettings(horizon_s=horizon_s, period_s=10, **more)
-    scenario = Scenario.of(job, settings_, events)
-    return simulate(scenario.with_policy(policy)) if isinstance(policy, PolicySpec) else simulate(scenario, policy)
-
-
-def distances(result: Run) -> list[float]:
-    """By period, of the workers' utilisation, in percentage points."""
-    found: dict[int, list[float]] = {}
-    for row in result.host_rows:
-        if row["host"] in WORKERS:
-            found.setdefault(row["period"], []).append(100 * row["cpuUtilisation"])
-    return [float(np.abs(np.array(each) - np.mean(each)).max()) for each in found.values()]
-
-
-@dataclass
-class Watching:
-    """Keeps what it sees, and decides what it was told to."""
-
-    script: dict[int, Reconfiguration] = field(default_factory=dict)
-    seen: list[PeriodStatistics] = field(default_factory=list)
-    name: str = "watching"
-
-    def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
-        self.seen.append(statistics)
-        return self.script.get(len(self.seen))
-
-
 # statistics ----------------------------------------------------------------------------------------------------------
-
-
-def require_sums_of_hosts(seen: list[PeriodStatistics]) -> None:
-    """What key groups are said to take of each worker is all that it did, where nothing else runs on it."""
-    for period in seen:
-        percent = dict.fromkeys(WORKERS, 0.0)
-        for operator, groups in period.key_groups.items():
-            for each in groups:
-                percent[period.placement[operator][each.replica]] += each.cpu_percent
-        for host, total in percent.items():
-            assert total == pytest.approx(100 * period.hosts[host]["cpuUtilisation"], rel=1e-9)
 
 
 def test_percentages_of_groups_sum_to_what_their_host_did() -> None:
@@ -334,72 +270,3 @@ def test_a_budget_of_state_counts_bytes() -> None:
     assert balance.costs_g[:80].sum() == pytest.approx(
         sum(each.state_bytes for _, each in here.groups) * job.engine.memory.object_overhead / 1e6
     )
-
-
-# what a restart costs ------------------------------------------------------------------------------------------------
-
-STOP_S = 4.0
-
-
-def restarting(job: Deployment, how: str = "restart") -> Deployment:
-    engine = job.engine.model_dump(mode="json") | {"rescaling": {"how": how, "redeploy_s": STOP_S, "state_mbps": 1e9}}
-    return Deployment.model_validate(job.model_dump(mode="json", exclude_none=True) | {"engine": engine})
-
-
-def waited(result: Run) -> list[float]:
-    """Records that wait at the end of each period."""
-    periods = sorted({row["period"] for row in result.operator_rows})
-    rows = [[row for row in result.operator_rows if row["period"] == period] for period in periods]
-    return [sum(row["queueLength"] + (row["backlog"] or 0) for row in each) for each in rows]
-
-
-@pytest.mark.parametrize("rate", [300.0, 600.0])
-def test_a_restart_costs_its_stop_and_catching_up(rate: float) -> None:
-    """r R^2 / (2 (1 - u)) more waits than without it, where u is the load of the busiest; here all are alike."""
-    job = restarting(skewed(rate, zipf=0.0))
-    settings_ = RunSettings(horizon_s=60, period_s=0.25)
-    move = Migration(at_s=20.0, operator="m", key_groups=(0,), to_replica=0)
-    without, with_it = (simulate(Scenario.of(job, settings_, events)) for events in ((), (move,)))
-    more = 0.25 * (sum(waited(with_it)) - sum(waited(without)))
-    busy = [row["cpuUtilisation"] for row in without.host_rows if row["host"] in WORKERS and row["start_s"] >= 10.0]
-    assert more == pytest.approx(rate * STOP_S**2 / 2.0 / (1.0 - np.mean(busy)), rel=0.15)
-
-
-@pytest.mark.parametrize("how", ["restart", "reactive"])
-def test_what_keeps_up_is_not_restarted_to_be_even(how: str) -> None:
-    uneven = skewed(200)
-    assert moved(run(uneven, BalanceSpec()))
-    still = run(restarting(uneven, how), BalanceSpec())
-    assert not moved(still)
-    (row,) = [row for row in still.event_rows if row["kind"] == "decision"]
-    assert "records would wait longer" in row["detail"]["reason"]
-
-
-def test_what_falls_behind_is_restarted_once_as_much_was_waited_for() -> None:
-    """The account of waiting at the first move: as much as the restart costs, and not so a round before."""
-    job = restarting(skewed(1000))
-    asked: list[tuple[float, float]] = []
-    cost = RestartAccount.cost
-
-    def noted(account: RestartAccount, last: PeriodStatistics, load: float) -> float:
-        asked.append((last.end_s, cost(account, last, load)))
-        return asked[-1][1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RestartAccount, "cost", noted)
-        result = run(job, BalanceSpec(), horizon_s=300)
-    first_s = min(row["at_s"] for row in moved(result))
-    account = {10.0 * (k + 1): 10.0 * sum(waited(result)[: k + 1]) for k in range(30)}
-    before = [(at_s, price) for at_s, price in asked if at_s < first_s]
-    assert before and all(account[at_s] < price for at_s, price in before)
-    assert account[first_s] >= dict(asked)[first_s]
-    assert waited(run(job, None, horizon_s=300))[-1] > 10 * waited(result)[-1]
-    assert len({row["at_s"] for row in moved(result)}) <= 2
-
-
-def test_where_even_balanced_hosts_fall_behind_nothing_is_restarted() -> None:
-    assert not moved(run(restarting(skewed(1600)), BalanceSpec()))
-
-
-def moved(result: Run) -> list[dict[str, Any]]:
-    return [dict(row) for row in result.event_rows if row["kind"] == "migration"]

@@ -14,7 +14,7 @@ from optimizers.balancing.objective import relieved
 from optimizers.balancing.traffic import KeyGroupTraffic
 from optimizers.policies.balance import AlbicSpec, JointSpec
 from optimizers.policies.group_map import GroupMap, MigrationBudget
-from tests.optimizers.test_balance_policy import Watching, require_sums_of_hosts
+from tests.optimizers.skewed_jobs import Watching, require_sums_of_hosts
 from tests.twin.test_alignment import BYTES, WORKERS, job
 from twin.change.observation import attributed, remote_cores
 from twin.control import PolicySpec, Reconfiguration, policy_spec

@@ -9,7 +9,7 @@ from typing import Any
 
 from optimizers.policies.relieve import Relieve
 from optimizers.policies.restarts import TOO_DEAR
-from tests.optimizers.test_balance_policy import STOP_S, restarting
+from tests.optimizers.skewed_jobs import STOP_S, restarting
 from tests.twin.worlds import deployment, sink, source
 from twin.control import PeriodStatistics
 from twin.deployment import Deployment

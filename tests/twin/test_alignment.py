@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.optimizers.test_balance_policy import Watching
+from tests.optimizers.skewed_jobs import Watching
 from tests.twin.worlds import chain
 from twin.deployment import Deployment
 from twin.engine.record import Record
