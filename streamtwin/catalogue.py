@@ -41,9 +41,10 @@ def policies() -> dict[str, str]:
 
 def spaces() -> dict[str, str]:
     """Name and summary of every parameter space that `twin corpus --space` takes."""
-    from scenarios.spaces.registry import SPACES, WIDE, WIDE_SUMMARY
+    from scenarios.spaces.registry import DRAWN, SPACES
 
-    return {**{name: _space(space) for name, space in sorted(SPACES.items())}, WIDE: WIDE_SUMMARY}
+    drawn = {name: space.summary for name, space in DRAWN.items()}
+    return {**{name: _space(space) for name, space in sorted(SPACES.items())}, **drawn}
 
 
 def families() -> dict[str, str]:

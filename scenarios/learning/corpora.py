@@ -10,9 +10,15 @@ from typing import Any
 from scenarios.files import scenario_file
 from scenarios.files.documents import CLOSED
 from scenarios.files.overrides import set_values
-from scenarios.spaces.families import FamilyAmongOthers, OneQuery, RandomScenarios, Replicated, ScenarioFamily
-from scenarios.spaces.registry import WIDE
-from scenarios.spaces.wide import WideScenarios
+from scenarios.spaces.families import (
+    DrawnScenarios,
+    FamilyAmongOthers,
+    OneQuery,
+    RandomScenarios,
+    Replicated,
+    ScenarioFamily,
+)
+from scenarios.spaces.registry import DRAWN
 from twin.corpus.chunks import CorpusSummary
 from twin.corpus.manifest import CorpusSpec
 from twin.errors import BadInput
@@ -20,7 +26,7 @@ from twin.scenario import RunSettings, Scenario, config_hash
 
 DEFAULT_SPACE = "costream"
 
-Distinct = RandomScenarios | WideScenarios | OneQuery | FamilyAmongOthers
+Distinct = RandomScenarios | DrawnScenarios | OneQuery | FamilyAmongOthers
 Make = Distinct | Replicated
 
 
@@ -89,9 +95,10 @@ class CorpusRecipe:
         if self.scenario is None:
             if self.set_:
                 raise BadInput(f"--set {self.set_[0]} changes a scenario; name one with --scenario")
-            if space == WIDE:
-                wide: dict[str, Any] = {"horizon_s": horizon_s, "warmup_s": 0.0}
-                return WideScenarios(seed, horizon_s), CorpusSpec(runs=runs, seed=seed, space=WIDE, settings=wide)
+            if space is not None and space in DRAWN:
+                drawn: dict[str, Any] = {"horizon_s": horizon_s, "warmup_s": 0.0}
+                make = DrawnScenarios(space, seed, horizon_s)
+                return make, CorpusSpec(runs=runs, seed=seed, space=space, settings=drawn)
             settings = RunSettings() if horizon_s is None else _settings(RunSettings(), horizon_s)
             maker = RandomScenarios(space or DEFAULT_SPACE, seed, settings)
             return maker, CorpusSpec(runs=runs, seed=seed, space=maker.space, settings=settings.model_dump(mode="json"))

@@ -9,8 +9,7 @@ import numpy as np
 from optimizers.enumeration import PlacementSpace
 from optimizers.interface import plan_on
 from scenarios.spaces.generator import on_random_hardware, random_scenario
-from scenarios.spaces.registry import SPACES, WIDE
-from scenarios.spaces.wide import WideScenarios
+from scenarios.spaces.registry import DRAWN, SPACES
 from twin.cluster import Host
 from twin.errors import BadInput, suggest
 from twin.randomness import child_seed, stream
@@ -39,6 +38,19 @@ class RandomScenarios:
     def __call__(self, index: int) -> Scenario:
         """Scenario `index`; the same for the same space, seed and index."""
         return random_scenario(SPACES[self.space], child_seed(self.seed, index), self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnScenarios:
+    """Random scenarios of a space that draws engines, too. horizon_s: of every run; None: as the space draws it."""
+
+    space: str
+    seed: int
+    horizon_s: float | None = None
+
+    def __call__(self, index: int) -> Scenario:
+        """Scenario `index`; the same for the same space, seed and index."""
+        return DRAWN[self.space].scenario(child_seed(self.seed, index), self.horizon_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +135,7 @@ class Replicated:
     A corpus gives every run a seed of its own, so the second run of a scenario differs in nothing but the seed.
     """
 
-    make: RandomScenarios | WideScenarios | OneQuery | FamilyAmongOthers
+    make: RandomScenarios | DrawnScenarios | OneQuery | FamilyAmongOthers
     distinct: int
 
     def __call__(self, index: int) -> Scenario:
@@ -144,10 +156,10 @@ def _refuse_unseen(scenario: Scenario) -> None:
 
 
 def _check_space(name: str) -> None:
-    if name == WIDE:
-        raise BadInput(f"space {WIDE!r} draws its own queries and engines; leave --scenario out, or take costream")
+    if name in DRAWN:
+        raise BadInput(f"space {name!r} draws its own queries and engines; leave --scenario out, or take costream")
     if name not in SPACES:
-        raise BadInput(f"unknown space {name!r}; {suggest(name, SPACES)}")
+        raise BadInput(f"unknown space {name!r}; {suggest(name, (*SPACES, *DRAWN))}")
 
 
 def _factor(rng: np.random.Generator, most: float) -> float:

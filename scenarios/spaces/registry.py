@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING
 
 from scenarios.spaces.parameter_space import COSTREAM, ParameterSpace, chains
 from scenarios.spaces.unseen_hardware import UNSEEN_HARDWARE
+
+if TYPE_CHECKING:
+    from twin.scenario import Scenario
 
 SPACES: Mapping[str, ParameterSpace] = {
     "costream": COSTREAM,
@@ -16,6 +22,29 @@ SPACES: Mapping[str, ParameterSpace] = {
     **UNSEEN_HARDWARE,
 }
 
-WIDE = "wide"
-WIDE_SUMMARY = "random engines, queries with maps and measured joins, replicas and sockets; for models used as they are"
-"""A space that is no `ParameterSpace` but draws engines, too: `scenarios.spaces.wide`."""
+
+@dataclass(frozen=True, slots=True)
+class DrawnSpace:
+    """A space that draws engines, too. draws: `module:function` from a seed and the seconds of a run,
+    or None, to a scenario; it is imported where it is used."""
+
+    summary: str
+    draws: str
+
+    def scenario(self, seed: int, horizon_s: float | None) -> Scenario:
+        """One draw."""
+        drawn: Scenario = resolve_name(self.draws)(seed, horizon_s)
+        return drawn
+
+
+DRAWN: Mapping[str, DrawnSpace] = {
+    "wide": DrawnSpace(
+        "random engines, queries with maps and measured joins, replicas and sockets; for models used as they are",
+        "scenarios.spaces.wide:wide_scenario",
+    ),
+    "demanding": DrawnSpace(
+        "bursts, skewed and drifting keys, calls, links in a row, crowded hosts near their limits; likewise",
+        "scenarios.spaces.demanding:demanding_scenario",
+    ),
+}
+"""Spaces that are no `ParameterSpace`. A new one is a file and a line here."""

@@ -9,7 +9,7 @@ such are what optimizers ask about.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,10 @@ from optimizers.space_plans import SpacePlans
 from scenarios.spaces.generator import random_cluster, random_query
 from scenarios.spaces.parameter_space import COSTREAM
 from scenarios.spaces.random_engine import log_uniform, random_engine
-from scenarios.spaces.registry import WIDE
 from twin.cluster import Cluster, Host, Numa, Socket
 from twin.plan import ExecutionPlan
 from twin.query import AnyOperator, Map, Query, TimeWindow, Window, Windowed
-from twin.randomness import child_seed, stream
+from twin.randomness import stream
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.workload import Poisson, Workload
@@ -47,37 +46,25 @@ ROUNDS = 4
 """Rounds of scaling rates to a utilisation, as joins make it grow faster than rates."""
 
 
-@dataclass(frozen=True, slots=True)
-class WideScenarios:
-    """The scenario of a run by its index. horizon_s: of every run; None: log-uniform."""
-
-    seed: int
-    horizon_s: float | None = None
-
-    def __call__(self, index: int) -> Scenario:
-        """Scenario `index`; the same for the same seed and index."""
-        return wide_scenario(child_seed(self.seed, index), self.horizon_s)
-
-
 def wide_scenario(seed: int, horizon_s: float | None = None) -> Scenario:
-    """One draw; the run uses `seed` as well."""
-    rng = stream(seed, WIDE)
+    """One draw; the run uses `seed` as well. horizon_s: of the run; None: log-uniform."""
+    rng = stream(seed, "wide")
     length_s = log_uniform(rng, SHORTEST_S, LONGEST_S) if horizon_s is None else horizon_s
     query, rates = random_query(SPACE, rng)
-    query = Query(operators=tuple(_changed(each, rng, length_s) for each in query.operators), streams=query.streams)
+    query = Query(operators=tuple(changed(each, rng, length_s) for each in query.operators), streams=query.streams)
     base = Scenario(
-        name=f"{WIDE}-{seed}",
+        name=f"wide-{seed}",
         query=query,
-        cluster=(cluster := _cluster(rng)),
-        plan=_somewhere(query, cluster, rng),
+        cluster=(cluster := drawn_cluster(rng)),
+        plan=somewhere(query, cluster, rng),
         workload=Workload(arrivals={name: Poisson(rate_per_s=rate) for name, rate in rates.items()}),
         engine=random_engine(rng),
         run=RunSettings(horizon_s=length_s, period_s=length_s / PERIODS, seed=seed),
     )
-    return _loaded(base.with_plan(_plan(base, rng)), _utilisation(rng))
+    return loaded(base.with_plan(chosen_plan(base, rng)), _utilisation(rng))
 
 
-def _changed(operator: AnyOperator, rng: np.random.Generator, length_s: float) -> AnyOperator:
+def changed(operator: AnyOperator, rng: np.random.Generator, length_s: float) -> AnyOperator:
     """A filter may become a map, a join one that is measured; time windows keep their share of the run."""
     if operator.thins and rng.random() < MAPS:
         return Map(name=operator.name, selectivity=log_uniform(rng, 0.2, 3.0))
@@ -97,7 +84,7 @@ def _window(window: Window, length_s: float) -> Window:
     return TimeWindow(size_s=window.size_s * share, slide_s=slide_s)
 
 
-def _cluster(rng: np.random.Generator) -> Cluster:
+def drawn_cluster(rng: np.random.Generator) -> Cluster:
     cluster = random_cluster(SPACE, rng)
     if rng.random() >= SOCKETS:
         return cluster
@@ -112,20 +99,20 @@ def _parted(host: Host, count: int, latency_ns: float) -> Host:
     return host.model_copy(update={"sockets": (socket,) * count, "numa": Numa(latency_ns=far)})
 
 
-def _somewhere(query: Query, cluster: Cluster, rng: np.random.Generator) -> ExecutionPlan:
+def somewhere(query: Query, cluster: Cluster, rng: np.random.Generator) -> ExecutionPlan:
     """All on the first host, with the replicas that the scenario has."""
     spread = rng.random() < SPREAD
     replicas = {each.name: 1 + int(rng.integers(4)) * int(spread and rng.random() < 0.5) for each in query.operators}
     return ExecutionPlan(placement={name: (cluster.hosts[0].name,) * count for name, count in replicas.items()})
 
 
-def _plan(base: Scenario, rng: np.random.Generator) -> ExecutionPlan:
+def chosen_plan(base: Scenario, rng: np.random.Generator) -> ExecutionPlan:
     """A random one, or the best of a few at an ordinary load."""
     drawn = SpacePlans(base, Space(spread=bool(rng.random() < 0.5))).sample(rng, CANDIDATES)
     plans: Sequence[ExecutionPlan] = as_plans(base, drawn)
     if rng.random() < 0.5:
         return plans[0]
-    ordinary = _loaded(base.with_plan(plans[0]), 0.5)
+    ordinary = loaded(base.with_plan(plans[0]), 0.5)
     costs = RateModel().predict(ordinary, plans)
     return plans[int(np.lexsort((costs["processing_latency_s"], np.round(costs["backpressured"], 1)))[0])]
 
@@ -135,7 +122,7 @@ def _utilisation(rng: np.random.Generator) -> float:
     return log_uniform(rng, 0.02, 0.8) if rng.random() < 0.6 else log_uniform(rng, 0.8, 3.0)
 
 
-def _loaded(scenario: Scenario, wanted: float) -> Scenario:
+def loaded(scenario: Scenario, wanted: float) -> Scenario:
     """The same at rates that make about this utilisation."""
     for _ in range(ROUNDS):
         found = float(RateModel().answer(scenario, [scenario.plan]).offered_pressure.max())

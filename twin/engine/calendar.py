@@ -86,7 +86,7 @@ def once(env: simpy.Environment, at_s: float, callback: Callable[[Any], None], v
 
 
 class Look(simpy.Event):
-    """When somebody looks at counters, or sets what work costs, and changes nothing else.
+    """When somebody looks at counters, or sets what work costs or how frequent keys are, and changes nothing else.
 
     heaps: only at what waits in queues, and is held in windows. first: before all else of its time, as the end of a run
     is: what windows then evaluate comes after it.

@@ -60,7 +60,7 @@ PHASES_READ = 20_000
 
 def native(job: Job, scenario: Scenario) -> bool:
     """Whether the kernel runs a job, and not the engine: it knows neither event time nor sinks that commit. It leaves
-    barriers and drifts to the engine, and goes on after them, with its channels made anew."""
+    barriers to the engine, and goes on after them, with its channels made anew."""
     commits = scenario.checkpoints is not None and scenario.checkpoints.sinks == "exactly-once"
     return not (commits or any(operator.needs_event_time for operator in job.query.operators))
 
@@ -286,7 +286,7 @@ def _clocks(job: Job, scenario: Scenario, channels: float) -> Iterator[ServiceLo
         if skew.drift_every_s is not None:
             drifts, groups = settings.horizon_s / skew.drift_every_s, job.component(name).key_groups or 1
             cause = f"the {drifts:.1e} drifts of {groups:,} key groups in workload.keys.{name}"
-            yield ServiceLoad(drifts * (DRIFT + DRIFTING_GROUP * groups + anew), cause, "make drift_every_s longer")
+            yield ServiceLoad(drifts * (DRIFT + DRIFTING_GROUP * groups), cause, "make drift_every_s longer")
     if settings.noise and noise.gc_interval_s is not None:
         pauses = settings.horizon_s / (noise.gc_interval_s + noise.gc_pause_s)
         yield ServiceLoad(pauses * tasks, f"the {pauses:.1e} pauses a host", "make engine.noise.gc_interval_s longer")

@@ -10,6 +10,7 @@ import numpy as np
 
 from twin.engine.calendar import Alarm
 from twin.engine.draws import BLOCK, Draws
+from twin.engine.keys.groups import KeyGroups
 from twin.engine.logic import Logic
 from twin.engine.logics.remember import RememberLogic
 from twin.engine.station.task import Task
@@ -105,6 +106,7 @@ class Lowered:
         self.streams: list[Draws] = []
         self.leg_addresses: set[int] = set()
         self.jitters: list[Jitter] = []
+        self.keyed: list[KeyGroups] = []
         self.logics: list[tuple[Logic, Any]] = []
         self.logic_at: dict[int, Logic] = {}
         self.stores: list[tuple[RememberLogic | SessionLogic, Any]] = []

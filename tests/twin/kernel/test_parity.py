@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from scenarios.spaces.wide import wide_scenario
 from tests.twin.kernel.both import differences, in_engine, in_kernel
 from tests.twin.kernel.random_jobs import HORIZON_S, scenario
+from tests.twin.worlds import chain
 from twin.engine.measure.meters import SUMMED, Row
+from twin.key_skew import KeySkew
 from twin.run import Run
-from twin.scenario import Scenario
+from twin.scenario import RunSettings, Scenario
 
 SEEDS = st.integers(0, 2**32 - 1)
 WORTH = st.sampled_from([0, 5, 1000])
@@ -88,6 +90,27 @@ def test_on_any_job_to_which_something_happens(seed: int, worth: int) -> None:
 @given(SEEDS)
 def test_on_what_models_are_trained_with(seed: int) -> None:
     require_same(wide_scenario(seed, 1.0), 0)
+
+
+def test_keys_that_drift_leave_a_run_to_the_kernel() -> None:
+    """What producers pay for sending changes with them, as one of the replicas is on another host."""
+    window = {"policy": "time", "size_s": 0.1}
+    sums = {"kind": "aggregate", "name": "sums", "window": window, "group_by": "int", "groups": 50, "key_groups": 20}
+    deployment = chain(
+        [sums],
+        800.0,
+        hosts=[
+            {"name": name, "cpu_percent": 200, "ram_mb": 1000, "bandwidth_mbps": 50, "latency_ms": 1} for name in "ab"
+        ],
+        placement={"source": "a", "sums": ["a", "b"], "sink": "a"},
+        engine="storm",
+    )
+    drifting = KeySkew(zipf=1.5, drift_every_s=0.05, drift_share=0.5)
+    workload = deployment.workload.model_copy(update={"keys": {"sums": drifting}})
+    fields = {**dict(deployment), "workload": workload, "run": RunSettings(horizon_s=2.0, period_s=0.5)}
+    job = Scenario(**fields)
+    found = in_kernel(job)
+    assert found.stretches == 1 and differences(in_engine(job), found) == []
 
 
 @pytest.mark.slow

@@ -46,6 +46,7 @@ class AlignedKeys:
         self._version = -1
         self._receivers: dict[int, tuple[list[int], list[float]]] = {}  # of key groups; cumulative parts of each
         self._rows: list[list[float]] = []
+        producer.alone = consumer.alone = False
         consumer.follow(self, per_s)
         producer.watch(lambda _shares: consumer.reweigh(consumer.own))
 

@@ -15,6 +15,7 @@ from twin.engine.keys.two_choice import second_choice, settled_shares
 from twin.key_skew import KeySkew, zipf_shares
 
 if TYPE_CHECKING:
+    from twin.engine.calendar import Calendar
     from twin.engine.keys.aligned import AlignedKeys
 
 
@@ -68,6 +69,7 @@ class KeyGroups:
         self.places = len(tasks)
         self.own = self.weights = (distinct > 0) / np.count_nonzero(distinct)
         self._followed: list[tuple[AlignedKeys, float]] = []  # with the tuples a second that come by it
+        self.alone = True  # whether no others are aligned with them
         self.version = 0
         self._shares: list[float] = []
         self.group_steps: list[float] = []  # cumulative weights of the key groups
@@ -239,12 +241,13 @@ def skewed(groups: KeyGroups, skew: KeySkew, rng: np.random.Generator) -> np.nda
 
 
 def drift(
-    env: simpy.Environment, groups: KeyGroups, order: np.ndarray, skew: KeySkew, rng: np.random.Generator
+    env: Calendar, groups: KeyGroups, order: np.ndarray, skew: KeySkew, rng: np.random.Generator
 ) -> Generator[simpy.Event, object, None]:
     """A SimPy process: at each step a random share of the key groups exchange their ranks."""
-    assert skew.drift_every_s is not None
+    every_s = skew.drift_every_s
+    assert every_s is not None
     while True:
-        yield env.timeout(skew.drift_every_s)
+        yield env.look(every_s) if groups.alone else env.timeout(every_s)
         places = rng.permutation(len(order))[: max(2, round(skew.drift_share * len(order)))]
         order[np.sort(places)] = order[places]
         _rank(groups, order, skew.zipf)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from twin.engine.keys.two_choice import Chooser
-from twin.engine.partitioners.partitioner import Partitioner
+from twin.engine.partitioners.partitioner import Partitioner, live
 from twin.engine.record import Record
 
 if TYPE_CHECKING:
@@ -33,8 +33,10 @@ class HashPartitioner(Partitioner):
 
     @property
     def stale(self) -> bool:
-        """Whether key groups have moved since the last record."""
-        return self._version != self._groups.version
+        """Whether other replicas have keys than at the last record; which keys are frequent may have changed."""
+        if self._version == self._groups.version:
+            return False
+        return live(self.due(self._groups.shares())) != self.live
 
     def parts(self, record: Record) -> Iterable[tuple[int, Record]]:
         """See Partitioner."""

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from twin.engine.draws import Draws
 
 
+def live(weights: Sequence[float]) -> list[int]:
+    """The replicas that have a share."""
+    return [index for index, weight in enumerate(weights) if weight > 0.0]
+
+
 class Partitioner:
     """Shares of a stream's records by consumer replica; `weights` sum to 1 (a broadcast's are all 1).
 
@@ -34,7 +39,7 @@ class Partitioner:
     def reweigh(self, weights: Sequence[float]) -> None:
         """Deals by these weights from now on."""
         self.weights = weights
-        self.live = [index for index, weight in enumerate(weights) if weight > 0.0]
+        self.live = live(weights)
         self.turn = next((place for place, index in enumerate(self.live) if index >= self.first), 0)
 
     def due(self, shares: Sequence[float]) -> Sequence[float]:

@@ -223,6 +223,7 @@ def _keys(low: Lowered, groups: KeyGroups) -> int:
     if id(groups) not in low.here:
         row = low.make(k.KEYS, [groups])[0]
         here = int(row["here"])
+        low.keyed.append(groups)
         row["groups"] = len(groups)
         row["steps"] = low.block(here, "steps", groups.group_steps, len(groups))
         row["owners"] = low.block(here, "owners", groups.owner, len(groups), np.int64)

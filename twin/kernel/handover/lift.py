@@ -17,7 +17,7 @@ from twin.kernel import layout as k
 from twin.kernel.advance import count_pooled, count_waiting, expire
 from twin.kernel.arena import view, write_back
 from twin.kernel.handover.channels import lift_hops, lift_ports
-from twin.kernel.handover.logics import lift_logics
+from twin.kernel.handover.logics import lift_logics, send_s
 from twin.kernel.handover.stations import lift_brokers, lift_pools, lift_tasks
 
 if TYPE_CHECKING:
@@ -81,10 +81,16 @@ def _jobs(low: Lowered, row: Any) -> list[tuple[float, int, Worker, Any]]:
 
 
 def heed(low: Lowered) -> None:
-    """What somebody who looked has set: what work costs."""
+    """What somebody who looked has set: what work costs, and how frequent keys are."""
     low.processor_rows["slowdown"] = [each.slowdown for each in low.processors]
     low.task_rows["service_s"] = [each.service_s for each in low.tasks]
     low.task_rows["halted"] = [each.halted for each in low.tasks]
+    low.task_rows["send_s"] = [each.output.send_s for each in low.tasks]
+    low.port_rows["send_s"] = [each.send_s for each in low.ports]
+    for logic, row in low.logics:
+        row["send_s"] = send_s(logic)
+    for groups in low.keyed:
+        low.blocks[low.here[id(groups)], "steps"][:] = groups.group_steps
 
 
 def heed_counters(low: Lowered) -> None:

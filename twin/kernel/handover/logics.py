@@ -28,11 +28,17 @@ if TYPE_CHECKING:
     from twin.kernel.lower import Lowered
 
 
+def send_s(logic: Logic) -> float:
+    """CPU seconds that it takes to hand over a record; of calls, what follows from an answer."""
+    if not isinstance(logic, CallLogic):
+        return logic.out.send_s
+    return logic.selectivity * logic.out.send_s if logic.end is None else 0.0
+
+
 def lower_calls(low: Lowered, logic: CallLogic, place: Any, owner: Any) -> int:
     """The structure of a task's calls; what flies is known from the calendar."""
     row, calls, gate = low.make(k.CALLING, [logic], held="answered last_s")[0], logic.calls, logic.gate
     here = int(row["here"])
-    place["send_s"] = logic.selectivity * logic.out.send_s if logic.end is None else 0.0
     row["task"], row["logic"], row["answers"] = owner["here"], place["here"], low.stream(logic.answers)
     row["slot"], row["turn"] = low.slot(k.ANSWERS, here), low.slot(k.TURNS, here)
     low.pending[id(logic.turn)] = int(row["turn"])
@@ -99,7 +105,7 @@ def lower_logics(low: Lowered, task: Task, owner: Any) -> None:
     for logic, row, place in zip(logics, rows, places, strict=True):
         low.logics.append((logic, row))
         low.logic_at[place] = logic
-        row["kind"], row["send_s"] = LOGICS[type(logic)], logic.out.send_s
+        row["kind"], row["send_s"] = LOGICS[type(logic)], send_s(logic)
         for field in ("selectivity", "thins", "side"):
             row[field] = getattr(logic, field, k.NONE)
         row["results"] = getattr(logic, "n_out", 0)

@@ -1,0 +1,194 @@
+"""Random scenarios over what people run and steady rates do not foresee: the part of the twin's space worth learning.
+
+Queries and hosts are those of `wide`, made harder: arrivals come in bursts, spikes and waves; keys are skewed and
+drift; hosts are few, far apart behind links in a row, and mostly used to 70 to 105 %; answers of systems outside are
+waited for; operators have up to eight replicas. A third of the engines each is Flink, Storm, and drawn at random. Times
+of bursts, windows and drifts are shares of the run, whose length is set by how many records it takes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from scenarios.spaces.generator import random_query
+from scenarios.spaces.random_engine import log_uniform, random_engine
+from scenarios.spaces.wide import PERIODS, SPACE, changed, chosen_plan, drawn_cluster, loaded
+from twin.arrivals.bursty import BurstState, Bursty
+from twin.arrivals.diurnal import Diurnal
+from twin.arrivals.spikes import Spikes
+from twin.arrivals.steady import Poisson
+from twin.cluster import Cluster, Link
+from twin.key_skew import KeySkew
+from twin.kinds.async_io import AsyncIO
+from twin.plan import ExecutionPlan
+from twin.profiles import FLINK, STORM, EngineProfile, PerKind
+from twin.query import AnyOperator, Query
+from twin.randomness import stream
+from twin.rates.model import RateModel
+from twin.scenario import RunSettings, Scenario
+from twin.workload import Arrivals, Workload
+
+RECORDS = (2e4, 2e5)
+"""Least and most records that all operators of a run take, log-uniform, so that a run takes some tenths of a second."""
+LENGTHS_S = (2.0, 240.0)
+CALLS, SKEWS, DRIFTS, LINKED, CROWDED, STEADY = 0.25, 0.6, 0.35, 0.3, 0.5, 0.25
+"""Shares of the scenarios with a call, of keyed operators whose keys are skewed, of these that drift, of clusters with
+links, of clusters of at most three hosts, and of sources whose rate is steady."""
+REPLICAS = (1, 1, 1, 2, 2, 3, 4, 6, 8)
+OWN_WORK = (1.0, 100.0)
+"""How many times Flink's own microseconds a record costs with what users' functions do with it."""
+MOST_KEY_GROUPS = 128
+
+
+def demanding_scenario(seed: int, horizon_s: float | None = None) -> Scenario:
+    """One draw; the run uses `seed` as well. horizon_s: of the run; None: by the number of its records."""
+    rng = stream(seed, "demanding")
+    drawn, rates = random_query(SPACE, rng)
+    length_s = log_uniform(rng, 10.0, 100.0) if horizon_s is None else horizon_s
+    query = _harder(drawn, rng, length_s)
+    cluster = _cluster(rng)
+    base = Scenario(
+        name=f"demanding-{seed}",
+        query=query,
+        cluster=cluster,
+        plan=_replicated(query, cluster, rng),
+        workload=Workload(arrivals={name: Poisson(rate_per_s=rate) for name, rate in rates.items()}),
+        engine=_engine(rng),
+        run=RunSettings(horizon_s=length_s, period_s=length_s / PERIODS, seed=seed),
+    )
+    wanted, records = _utilisation(rng), log_uniform(rng, *RECORDS)
+    steady = loaded(base.with_plan(chosen_plan(base, rng)), wanted)
+    if horizon_s is None:
+        steady = _long_enough(steady, records, wanted)
+    return _varying(steady, rng)
+
+
+def _harder(query: Query, rng: np.random.Generator, length_s: float) -> Query:
+    """Maps, measured joins and windows as in `wide`; one operator may wait for answers, and groups get key groups."""
+    operators = [changed(each, rng, length_s) for each in query.operators]
+    thinning = [number for number, each in enumerate(operators) if each.thins or each.kind == "map"]
+    if thinning and rng.random() < CALLS:
+        number = int(rng.choice(thinning))
+        operators[number] = _call(operators[number].name, rng, length_s)
+    return Query(operators=tuple(_keyed(each, rng) for each in operators), streams=query.streams)
+
+
+def _call(name: str, rng: np.random.Generator, length_s: float) -> AsyncIO:
+    return AsyncIO(
+        name=name,
+        latency_s=length_s * log_uniform(rng, 1e-5, 3e-3),
+        latency_scv=log_uniform(rng, 0.05, 4.0),
+        capacity=round(log_uniform(rng, 2, 500)),
+        ordered=bool(rng.random() < 0.5),
+    )
+
+
+def _keyed(operator: AnyOperator, rng: np.random.Generator) -> AnyOperator:
+    """Joins, and aggregates of enough groups, may take their records by key group."""
+    groups = MOST_KEY_GROUPS if operator.joins else getattr(operator, "groups", 1)
+    if groups < max(REPLICAS) or rng.random() >= SKEWS:
+        return operator
+    return operator.model_copy(update={"key_groups": min(groups, MOST_KEY_GROUPS)})
+
+
+def _cluster(rng: np.random.Generator) -> Cluster:
+    """Of `wide`; few hosts are crowded ones. Links join each host to the one before it, or to an earlier one."""
+    cluster = drawn_cluster(rng)
+    hosts = cluster.hosts[: int(rng.integers(1, 4))] if rng.random() < CROWDED else cluster.hosts
+    if len(hosts) < 3 or rng.random() >= LINKED:
+        return Cluster(hosts=hosts)
+    joined = [number - 1 if rng.random() < 0.7 else int(rng.integers(number)) for number in range(1, len(hosts))]
+    links = tuple(
+        Link(
+            between=(hosts[earlier].name, hosts[number].name),
+            bandwidth_mbps=float(rng.choice(SPACE.bandwidth_mbps)),
+            latency_ms=float(rng.choice(SPACE.latency_ms)),
+        )
+        for number, earlier in enumerate(joined, start=1)
+    )
+    return Cluster(hosts=hosts, links=links)
+
+
+def _replicated(query: Query, cluster: Cluster, rng: np.random.Generator) -> ExecutionPlan:
+    """All on the first host, with the replicas that the scenario has."""
+    replicas = {each.name: int(rng.choice(REPLICAS)) for each in query.operators}
+    return ExecutionPlan(placement={name: (cluster.hosts[0].name,) * count for name, count in replicas.items()})
+
+
+def _engine(rng: np.random.Generator) -> EngineProfile:
+    which = int(rng.integers(3))
+    if which == 0:
+        return STORM
+    if which == 1:
+        return random_engine(rng)
+    work = log_uniform(rng, *OWN_WORK)
+    tuple_us = {kind: work * micros for kind, micros in FLINK.tuple_us.model_dump(exclude_none=True).items()}
+    return FLINK.model_copy(update={"name": "worked-flink", "tuple_us": PerKind(**tuple_us)})
+
+
+def _utilisation(rng: np.random.Generator) -> float:
+    """Of the most loaded resource at mean rates: seven in ten around what it bears, the others with room."""
+    return float(rng.uniform(0.7, 1.05)) if rng.random() < 0.7 else log_uniform(rng, 0.15, 0.7)
+
+
+def _long_enough(scenario: Scenario, records: float, wanted: float) -> Scenario:
+    """The same in a run that takes about so many records; its times are the same shares of it."""
+    per_s = float(RateModel().answer(scenario, [scenario.plan]).in_per_s.sum())
+    length_s = float(np.clip(records / per_s, *LENGTHS_S))
+    share = length_s / scenario.run.horizon_s
+    operators = tuple(_stretched(each, share) for each in scenario.query.operators)
+    run = scenario.run.model_copy(update={"horizon_s": length_s, "period_s": length_s / PERIODS})
+    query = scenario.query.model_copy(update={"operators": operators})
+    return loaded(Scenario(**{**dict(scenario), "query": query, "run": run}), wanted)
+
+
+def _stretched(operator: AnyOperator, share: float) -> AnyOperator:
+    """With its window, and its wait for answers, so many times as long."""
+    update: dict[str, Any] = {}
+    if (window := getattr(operator, "window", None)) is not None and window.policy == "time":
+        slide_s = None if window.slide_s is None else window.slide_s * share
+        update["window"] = window.model_copy(update={"size_s": window.size_s * share, "slide_s": slide_s})
+    if isinstance(operator, AsyncIO):
+        update["latency_s"] = operator.latency_s * share
+    return operator.model_copy(update=update)
+
+
+def _varying(scenario: Scenario, rng: np.random.Generator) -> Scenario:
+    """Arrivals that keep their means, and keys that are not alike."""
+    length_s = scenario.run.horizon_s
+    arrivals = {name: _arrivals(law.mean_rate_per_s, length_s, rng) for name, law in scenario.workload.arrivals.items()}
+    keyed = [each.name for each in scenario.query.operators if getattr(each, "key_groups", None)]
+    workload = Workload(arrivals=arrivals, keys={name: _skew(length_s, rng) for name in keyed})
+    return Scenario(**{**dict(scenario), "workload": workload})
+
+
+def _skew(length_s: float, rng: np.random.Generator) -> KeySkew:
+    drift_every_s = length_s * log_uniform(rng, 0.02, 0.3) if rng.random() < DRIFTS else None
+    return KeySkew(zipf=float(rng.uniform(0.1, 1.6)), drift_every_s=drift_every_s)
+
+
+def _arrivals(rate_per_s: float, length_s: float, rng: np.random.Generator) -> Arrivals:
+    """Peaks of up to eight times the mean, that take 5 to 50 % of the time and last up to 5 % of the run."""
+    kind = rng.random()
+    if kind < STEADY:
+        return Poisson(rate_per_s=rate_per_s)
+    if kind < STEADY + 0.15:
+        amplitude, period_s = float(rng.uniform(0.2, 1.0)), length_s * log_uniform(rng, 0.05, 0.5)
+        return Diurnal(rate_per_s=rate_per_s, amplitude=amplitude, period_s=period_s, phase=float(rng.random()))
+    share = log_uniform(rng, 0.05, 0.5)
+    peak = log_uniform(rng, 1.2, min(8.0, 0.98 / share))
+    burst_s = max(1e-3, length_s * min(log_uniform(rng, 3e-4, 0.05), share / 10))
+    quiet_s = max(1e-3, burst_s * (1 - share) / share)
+    low = rate_per_s * (1 - share * peak) / (1 - share)
+    if kind < STEADY + 0.3:
+        return Spikes(
+            rate_per_s=low,
+            factor=peak * rate_per_s / low,
+            every_s=burst_s + quiet_s,
+            duration_s=burst_s,
+            random=bool(rng.random() < 0.5),
+        )
+    states = (BurstState(rate_per_s=low, mean_s=quiet_s), BurstState(rate_per_s=peak * rate_per_s, mean_s=burst_s))
+    return Bursty(states=states)
