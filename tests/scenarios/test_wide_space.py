@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from scenarios.learning import corpora
+from scenarios.spaces.families import DrawnScenarios
 from scenarios.spaces.random_engine import random_engine
-from scenarios.spaces.wide import LONGEST_S, SHORTEST_S, WideScenarios
+from scenarios.spaces.wide import LONGEST_S, SHORTEST_S
 from twin.errors import BadInput
 from twin.profiles import BRISK, FLINK, STORM
 from twin.randomness import stream
@@ -18,14 +19,14 @@ from twin.rates.model import RateModel
 
 @pytest.fixture(scope="module")
 def drawn():
-    return [WideScenarios(7)(index) for index in range(80)]
+    return [DrawnScenarios("wide", 7)(index) for index in range(80)]
 
 
 def test_the_same_index_is_the_same_scenario_and_another_is_another(drawn):
-    again = WideScenarios(7)(3)
+    again = DrawnScenarios("wide", 7)(3)
     assert again == drawn[3]
     assert len({each.model_dump_json() for each in drawn}) == len(drawn)
-    assert WideScenarios(8)(3) != again
+    assert DrawnScenarios("wide", 8)(3) != again
 
 
 def test_it_holds_what_it_says(drawn):
@@ -60,7 +61,7 @@ def test_engines_span_three_decades_and_hold_the_known_ones():
 
 def test_a_corpus_of_it_has_a_specification_and_its_own_words_for_what_cannot_be():
     make, spec = corpora.CorpusRecipe(5, seed=2, space="wide").plan()
-    assert make(4) == WideScenarios(2)(4)
+    assert make(4) == DrawnScenarios("wide", 2)(4)
     assert spec.space == "wide"
     shorter, other = corpora.CorpusRecipe(5, seed=2, space="wide", horizon_s=9.0).plan()
     assert shorter(0).run.horizon_s == 9.0

@@ -9,7 +9,7 @@ from optimizers.policies import POLICIES
 from optimizers.policies import registry as policies
 from optimizers.registry import ALIASES, OPTIMIZERS, WORDS
 from papers.registry import EXPERIMENTS
-from scenarios.spaces.registry import SPACES, WIDE
+from scenarios.spaces.registry import DRAWN, SPACES
 from scenarios.suite.members import MEMBERS
 from streamtwin import catalogue
 from streamtwin.sources import assigned_calls, summary
@@ -20,7 +20,7 @@ def test_everything_that_can_be_named_is_listed_in_its_own_words() -> None:
     assert catalogue.experiments() == {name: f"{each.summary} ({each.source})" for name, each in EXPERIMENTS.items()}
     assert set(catalogue.optimizers()) == set(OPTIMIZERS)
     assert set(catalogue.policies()) == set(POLICIES)
-    assert set(catalogue.spaces()) == {*SPACES, WIDE}
+    assert set(catalogue.spaces()) == {*SPACES, *DRAWN}
     assert set(catalogue.families()) == set(MEMBERS)
     for name, optimizer in OPTIMIZERS.items():
         module = sys.modules[type(optimizer).__module__]

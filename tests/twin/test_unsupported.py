@@ -227,9 +227,9 @@ def test_batches_that_keep_the_sides_of_a_count_window_apart_are_named(batch: in
     assert (ratio > 2.0) == said and ratio > 0.8
 
 
-@pytest.mark.parametrize(("evaluations", "said"), [(1, True), (3, True), (8, False)])
-def test_few_evaluations_of_a_window_are_named(evaluations: int, said: bool) -> None:
-    """The model takes them as independent chances of a result; a window over time is evaluated for sure."""
+@pytest.mark.parametrize("evaluations", [1, 3, 8])
+def test_few_evaluations_of_a_window_are_no_matter_of_chance(evaluations: int) -> None:
+    """A window over time is evaluated for sure, however few times."""
     window = {
         "kind": "aggregate",
         "name": "n",
@@ -238,6 +238,5 @@ def test_few_evaluations_of_a_window_are_named(evaluations: int, said: bool) -> 
         "window": {"policy": "time", "size_s": 2},
     }
     job = Scenario.of(chain([window], 500)).with_run(horizon_s=2 + 2 * evaluations, warmup_s=2)
-    assert any("sure to be evaluated" in each for each in RateModel().blind_to(job)) == said
-    ratio = estimates(job)[0] / simulate(job).metrics.throughput_per_s
-    assert ratio == pytest.approx(1.0 / (1.0 - 0.5**evaluations), rel=0.03)
+    assert RateModel().blind_to(job) == ()
+    assert estimates(job)[0] / simulate(job).metrics.throughput_per_s == pytest.approx(1.0, rel=0.03)

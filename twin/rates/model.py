@@ -9,7 +9,6 @@ Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). No
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,7 +30,7 @@ from twin.rates.network import used_hops
 from twin.rates.placements import CountedPlans, Placements
 from twin.rates.transient import Reached, Results, results
 from twin.scenario import RunSettings, Scenario
-from twin.steadiness import measured_from_s, slides_s
+from twin.steadiness import measured_from_s
 from twin.unsupported import unsupported_features
 
 CHUNK = 16_384
@@ -48,8 +47,6 @@ SEEN = frozenset(
 """The features beyond a plain job that the model sees (names of `twin.unsupported`)."""
 LASTING_S = 86_400.0
 """Length in seconds of a long run: a day."""
-MISSED = 0.05
-"""Chance that a window is evaluated in no measured part, by `_chances`, from which on it is said; it is sure to be."""
 SHARPNESS = 20.0
 """Steepness of the probability of backpressure in the log of the utilisation: 12 % at 0.9, 50 % at 1, 87 % at 1.1."""
 
@@ -72,11 +69,6 @@ class RateModel:
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
         """What the model ignores of the scenario, in words."""
         horizon_s, words = self.run_s(scenario), unsupported_features(scenario, SEEN)
-        measured_s = self.measured(scenario).length_s
-        missed = 0.5 ** min([measured_s / slide_s for slide_s in slides_s(scenario)], default=math.inf)  # see `_costs`
-        if missed > MISSED:
-            ignored = f"that windows are sure to be evaluated (rates are up to {missed / (1.0 - missed):.0%} too high)"
-            words = (*words, ignored)
         same = horizon_s == scenario.run.horizon_s
         return words if same else (*words, f"the horizon (it answers for runs of {horizon_s:g} s)")
 
@@ -220,9 +212,11 @@ def _seen(share: np.ndarray, filling_rn: np.ndarray, measured: MeasuredSpan) -> 
 
 
 def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float | np.ndarray) -> np.ndarray:
-    """Expected outputs of the run, but no more than evaluations of any window: results of one come together."""
+    """Expected outputs of the run; where a window may be evaluated in none of it, as results of an evaluation come
+    together, no more than its evaluations."""
     windowed = fires_on[(fires_on > 0).any(axis=1)]
-    return np.minimum(np.minimum(throughput, windowed.min(axis=0, initial=np.inf)) * horizon_s, 1000.0)
+    results, evaluations = throughput * horizon_s, windowed.min(axis=0, initial=np.inf) * horizon_s
+    return np.minimum(np.where(evaluations < 1.0, np.minimum(results, evaluations), results), 1000.0)
 
 
 def _loads(layout: Layout, slowdown_on: np.ndarray) -> Reached:
