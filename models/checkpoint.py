@@ -43,6 +43,7 @@ class ManifestBody(Spec):
     model_config = ConfigDict(extra="allow")
 
     seen: dict[str, int]
+    demands: tuple[str, ...] = ()
     seed: int = 0
     horizon_s: Annotated[float, Field(gt=0)] = 1.0
     horizons_s: tuple[Annotated[float, Field(gt=0)], ...] = ()

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-Group = Literal["operator", "data", "plan", "hardware", "rate", "cost", "physics"]
+Group = Literal["operator", "data", "plan", "hardware", "rate", "cost", "demand", "physics"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,8 @@ class Feature:
     """The meaning, unit and encoding of a column of `models.job_columns`.
 
     group: operator, data and hardware are Costream's Table I; plan adds the replicas; rate is derived from arrival
-    rates and selectivities, cost from the engine profile as well; physics are predictions of the rate model.
+    rates and selectivities, cost from the engine profile as well; demand is how arrivals and keys vary; physics are
+    predictions of the rate model.
     """
 
     name: str

@@ -21,12 +21,12 @@ FEATURE_SETS: Mapping[str, frozenset[str]] = {
     "placement": frozenset({"operator", "data", "plan"}),
     "table1": frozenset({"operator", "data", "plan", "hardware"}),
     "rates": frozenset({"operator", "data", "plan", "hardware", "rate"}),
-    "costs": frozenset({"operator", "data", "plan", "hardware", "rate", "cost"}),
-    "physics": frozenset({"operator", "data", "plan", "hardware", "rate", "cost", "physics"}),
+    "costs": frozenset({"operator", "data", "plan", "hardware", "rate", "cost", "demand"}),
+    "physics": frozenset({"operator", "data", "plan", "hardware", "rate", "cost", "demand", "physics"}),
 }
 """Which groups of features a model sees. The first three are the ablation of Costream, Fig. 12 (`table1` is the paper's
-model; `operators` has no host nodes at all); `rates` adds propagated rates, `costs` the engine profile, and `physics`
-what the analytic rate model finds, by operator, by host, and of the plan as a whole."""
+model; `operators` has no host nodes at all); `rates` adds propagated rates, `costs` the engine profile and how arrivals
+and keys vary, and `physics` what the analytic rate model finds, by operator, by host, and of the plan as a whole."""
 
 _SELECTIVITY = Log(1e-4, 1.0, floor=1e-9)
 _RATE = Log(1.0, 1e5, floor=1e-3)
@@ -48,6 +48,10 @@ _EVERY_OPERATOR = (
     Feature("batch", "tuples", "cost", Log(1, 512), "that leave together"),
     Feature("flush", "s", "cost", Log(1e-3, 0.2, 1e-4), "after which incomplete batches leave"),
     Feature("context_switch", "share", "cost", Log(1e-3, 0.2, 1e-4), "extra work of a task beyond one a core"),
+    Feature("peak", "1", "demand", Log(1, 10), "input while it is above its mean, over the mean"),
+    Feature("peak_s", "s", "demand", _SECONDS, "for which it stays there"),
+    Feature("hottest", "share", "demand", Log(1e-3, 1, 1e-6), "of the input in the most frequent key group"),
+    Feature("drifts_per_s", "1/s", "demand", Log(1e-3, 10, 1e-6), "changes of which keys are frequent"),
     Feature("in_per_s", "tuples/s", "physics", _RATE, "input rate that the sources' backpressure allows"),
     Feature("out_per_s", "tuples/s", "physics", _RATE, "output rate, likewise"),
     Feature("offered_pressure", "share", "physics", _UTILISATION, "highest utilisation it depends on, nominal"),
@@ -99,6 +103,12 @@ CONTEXT: tuple[Feature, ...] = (
     Feature("chances", "1", "physics", Log(1e-1, 1e3, 1e-4), "expected independent chances of a result in the run"),
     Feature("lag_share", "1", "physics", Log(1e-3, 1, 1e-6), "of the run that the empty start costs"),
     Feature("blocked", "share", "physics", Linear(0, 1), "operators whose input channels are full"),
+    Feature("peak_pressure", "share", "physics", _UTILISATION, "highest utilisation while inputs are at their peaks"),
+    Feature("peak_left_s", "s", "physics", _SECONDS, "of work that a peak leaves"),
+    Feature("cpu", "share", "physics", _UTILISATION, "of the cores of the host that is used most, nominal"),
+    Feature("nic", "share", "physics", Log(1e-4, 1e2), "of the bandwidth of the host that is used most, nominal"),
+    Feature("links", "share", "physics", Log(1e-4, 1e2), "of the link that is used most"),
+    Feature("busiest", "1", "physics", Log(1, 10), "input of the busiest replica over the mean"),
     Feature("channel_s", "s", "physics", _SECONDS, "on the way, summed over the operators"),
     Feature("queue_s", "s", "physics", _SECONDS, "in service and waiting for it, likewise"),
     Feature("window_s", "s", "physics", _SECONDS, "in windows, likewise"),
@@ -109,6 +119,7 @@ FEATURES: Mapping[str, tuple[Feature, ...]] = {
     "source": (
         Feature("event_rate", "tuples/s", "data", Log(20, 25600), "arriving at the broker"),
         *(Feature(f"{name}s", "values", "data", Linear(0, 10), "in a tuple") for name in _TYPES),
+        Feature("peak_share", "share", "demand", Linear(0, 1), "of the time for which arrivals are above their mean"),
         *_EVERY_OPERATOR,
     ),
     "filter": (
@@ -137,6 +148,14 @@ FEATURES: Mapping[str, tuple[Feature, ...]] = {
         *_WINDOW,
         *_EVERY_OPERATOR,
     ),
+    "async": (
+        Feature("selectivity", "1", "data", Log(1e-2, 1e2), "output per answer"),
+        Feature("call_s", "s", "cost", _SECONDS, "mean time to an answer"),
+        Feature("call_scv", "1", "cost", Log(1e-2, 2, 1e-3), "variability of that"),
+        Feature("call_load", "share", "cost", _UTILISATION, "of its places for calls, nominal"),
+        Feature("ordered", "0 or 1", "operator", _FLAG, "answers leave in the order of their tuples"),
+        *_EVERY_OPERATOR,
+    ),
     "sink": _EVERY_OPERATOR,
     "host": _HOST,
 }
@@ -159,13 +178,13 @@ _ALL: tuple[tuple[str, Feature], ...] = (
     *(("plan", feature) for feature in CONTEXT),
 )
 
-REVISION = 7
+REVISION = 8
 """Raised where a feature of the same name has other values. 2: each tuple of a join costs by its own stream.
 3: the rate model knows waits for batches, and how long channels take to fill.
 4: each replica has a count window of its own, and channels of streams that meet fill together.
 5: the rate model knows what comes together or unevenly, copies, and waits of tasks that share cores.
 6: one heavy task among light ones gets less than fluids would. 7: every run is exact; results leave when an evaluation
-ends, and copies of a record meet."""
+ends, and copies of a record meet. 8: a window over time is evaluated for sure."""
 
 FEATURE_VERSION: str = hashlib.sha256(
     "\n".join([*(f"{node}|{feature.identity}" for node, feature in _ALL), f"revision {REVISION}"]).encode()

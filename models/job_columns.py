@@ -7,13 +7,15 @@ Columns are called as the features that are made of them (`models.features`); so
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from models.demand import Demand, demands
 from twin.deployment import Deployment
 from twin.job import Component, Job, compile
+from twin.kinds.async_io import Calling
 from twin.kinds.flow import OperatorRates
 from twin.kinds.windowed import Windowed
 from twin.metrics import METRICS
@@ -106,7 +108,8 @@ def job_columns(deployment: Deployment) -> JobColumns:
     """Reads a job, of operators of any kind. Raises KeyError for an unplaced operator or an unknown host."""
     job = compile(deployment).apart
     sent_per_s = {name: rates.out_per_s for name, rates in job.rates.items()}
-    rows = [_operator(job, component, sent_per_s) for component in job.components]
+    demand = demands(job)
+    rows = [_operator(job, each, sent_per_s, demand[each.operator.name]) for each in job.components]
     names = tuple(component.operator.name for component in job.components)
     number = {name: index for index, name in enumerate(names)}
     streams = tuple((number[stream.producer], number[stream.consumer]) for stream in deployment.query.streams)
@@ -121,8 +124,9 @@ def job_columns(deployment: Deployment) -> JobColumns:
     )
 
 
-def _operator(job: Job, component: Component, sent_per_s: Mapping[str, float]) -> dict[str, Any]:
-    """An operator: its spec, its tuples, its steady flow if all sources keep up, and what the engine charges."""
+def _operator(job: Job, component: Component, sent_per_s: Mapping[str, float], demand: Demand) -> dict[str, Any]:
+    """An operator: its spec, its tuples, its steady flow if all sources keep up, how that varies, and what the engine
+    charges."""
     query, engine, spec, rates = job.query, job.engine, component.operator, job.rates[component.operator.name]
     inputs, outputs = [query.columns_out[name] for name in query.feeds(spec.name)], query.columns_out[spec.name]
     service_s, bytes_in = engine.service_s(query, spec, sent_per_s), engine.input_bytes(query, spec.name, sent_per_s)
@@ -151,8 +155,19 @@ def _operator(job: Job, component: Component, sent_per_s: Mapping[str, float]) -
         "results_per_fire": rates.out_per_s / rates.fires_per_s if rates.fires_per_s else 0.0,
         "groups": rates.groups_per_fire,
         "state": rates.state_tuples * bytes_in * engine.memory.object_overhead / 1e6,
+        **asdict(demand),
+        **_of_calls(spec, rates.in_per_s / component.replicas),
         **_of_spec(spec, rates),
     }
+
+
+def _of_calls(spec: AnyOperator, per_s: float) -> dict[str, float]:
+    """What it asks of outside, if it does. per_s: tuples into a replica. call_load: share of its places in use."""
+    if not isinstance(spec, Calling):
+        return {"call_s": 0.0, "call_scv": 0.0, "call_load": 0.0, "ordered": 0.0}
+    calls = spec.calls
+    load = 0.0 if calls.capacity is None else per_s * calls.mean_s / calls.capacity
+    return {"call_s": calls.mean_s, "call_scv": calls.scv, "call_load": load, "ordered": float(calls.ordered)}
 
 
 def _of_spec(spec: AnyOperator, rates: OperatorRates) -> dict[str, Any]:
@@ -221,14 +236,28 @@ def host_physics(answer: RateAnswer) -> Columns:
     return {name: getattr(answer, field) for name, field in HOST_PHYSICS.items()}
 
 
-def plan_physics(answer: RateAnswer, horizon_s: float) -> Columns:
+def plan_physics(answer: RateAnswer, job: JobColumns, horizon_s: float) -> Columns:
     """[P] each: the rate model's estimates as if channels took no time to fill, and what they rest on.
 
     utilisation: highest offered pressure. ingested: smallest share of a source's rate. chances: expected independent
     chances of a result. lag_share: what the run's empty start costs, as a share of `horizon_s`, its length. blocked:
-    share of the operators whose input is full. Seconds are since ingestion, summed over all operators.
+    share of the operators whose input is full. Seconds are since ingestion, summed over all operators. peak_pressure:
+    highest offered pressure, or use of a host's cores, at peaks; peak_left_s: seconds of work that a peak leaves.
+    cpu, nic, links: highest use of a host's cores, of its bandwidth, and of a link. busiest: input of the busiest
+    replica over the mean.
     """
+    peak_O, work_O = job.operators["peak"], job.operators["cpu_demand"]
+    cpu = answer.offered_cpu.max(axis=1)
+    at_peak_PxO = np.maximum(
+        answer.offered_pressure * peak_O, cpu[:, None] * np.average(peak_O, weights=work_O + 1e-12)
+    )
     return {
+        "peak_pressure": at_peak_PxO.max(axis=1),
+        "peak_left_s": (np.maximum(at_peak_PxO - 1.0, 0.0) * job.operators["peak_s"]).max(axis=1),
+        "cpu": cpu,
+        "nic": answer.offered_nic.max(axis=1),
+        "links": answer.links.max(axis=1, initial=0.0),
+        "busiest": answer.busiest.max(axis=1),
         **{metric: answer.lasting[metric] for metric in METRICS},
         "utilisation": answer.offered_pressure.max(axis=1),
         "ingested": answer.ingested.min(axis=1),

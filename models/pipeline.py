@@ -12,7 +12,7 @@ from pydantic import Field
 
 from models.calibration import Judged, gated, intervals
 from models.checkpoint import Ensemble
-from models.coverage import coverage_of, ranges_of, together
+from models.coverage import coverage_of, demands_of, ranges_of, together
 from models.dataset import Dataset, RowSplit, join
 from models.features import FEATURE_VERSION
 from models.labels import LabelScale, Scaling, binary, scaled, scaling_of, targets
@@ -111,6 +111,7 @@ def _ensemble(
         "horizon_s": float(np.median(dataset.horizon_s)),
         "horizons_s": [float(dataset.horizon_s.min()), float(dataset.horizon_s.max())],
         "seen": dict(seen),
+        "demands": demands_of(dataset.about, parts.train) if config.sees("demand") else [],
         "ranges": _wider(ranges_of(dataset.graphs, parts.train), start),
         "interval": intervals(metrics, scaling, judged, unsaid),
     }

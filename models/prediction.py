@@ -29,7 +29,7 @@ from twin.errors import BadInput
 from twin.metrics import METRICS, REGRESSION_METRICS, Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer
-from twin.rates.model import RateModel
+from twin.rates.model import SEEN, RateModel
 from twin.scenario import Scenario
 from twin.unsupported import unsupported_features
 
@@ -85,13 +85,13 @@ class LearnedCostModel:
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
         """What the model ignores of the scenario, in words.
 
-        If every network has the rate model's predictions as inputs, the model ignores only what the rate model ignores.
+        A network that has the rate model's predictions as inputs sees what that sees, and each what it learned from.
         """
         length_s = self.run_s(scenario)
         same = length_s == scenario.run.horizon_s
         other = () if same else (f"the horizon (it answers for runs of {length_s:g} s, as in its training)",)
-        asks = all(_asks_rates(each) for each in self.ensembles)
-        return (*(RateModel().blind_to(scenario) if asks else unsupported_features(scenario, ())), *other)
+        sees = [{*(SEEN if _asks_rates(each) else ()), *each.manifest.get("demands", ())} for each in self.ensembles]
+        return (*unsupported_features(scenario, set.intersection(*sees)), *other)
 
     def predict_plans(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> Predictions:
         """All members' predictions for plans of one job, for the metrics that the model has."""

@@ -90,7 +90,7 @@ def _inputs(config: NetworkConfig, kind: int, columns: Columns, rows: Sequence[i
 
 
 def _context(config: NetworkConfig, side: PlanSide) -> np.ndarray:
-    columns, plans = plan_physics(side.answer(), side.horizon_s), range(len(side.replicas_PxOxH))
+    columns, plans = plan_physics(side.answer(), side.job, side.horizon_s), range(len(side.replicas_PxOxH))
     return np.asarray(encode(CONTEXT, raw_rows(CONTEXT, columns, plans))[:, config.context])
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from models.feature import selected
+from models.feature import Group, selected
 from models.features import CONTEXT, FEATURE_SETS, FEATURES, NODE_TYPES, FeatureSet
 from models.labels import LabelScale
 from twin.errors import BadInput, suggest
@@ -47,6 +47,10 @@ class NetworkConfig(Spec):
     def context(self) -> np.ndarray:
         """Indices of the inputs of the plan as a whole that the network sees."""
         return selected(CONTEXT, FEATURE_SETS["physics"] if self.estimates else frozenset())
+
+    def sees(self, group: Group) -> bool:
+        """Whether nodes tell it the features of a group."""
+        return group in FEATURE_SETS[self.features]
 
     def columns(self, kind: int) -> np.ndarray:
         """Indices of the inputs of a node type that the network sees."""

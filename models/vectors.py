@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.features import LEARNED, require_learned
-from models.job_columns import HARDWARE, JobColumns, operator_physics
+from models.job_columns import HARDWARE, JobColumns, operator_physics, plan_physics
 from twin.kinds.registry import SINKS, SOURCES
 from twin.metrics import METRICS
 from twin.rates.answer import RateAnswer
@@ -46,7 +46,8 @@ class View:
     """A job under its own plan as derived entries are read from it.
 
     answer: the rate model's, for that plan alone and a run of `horizon_s`. operators: columns [O], with what the rate
-    model says of them. hosts: columns of those in use. leaving: of each stream, the share of tuples between hosts.
+    model says of them. plan: columns of the plan. hosts: columns of those in use. leaving: of each stream, the share of
+    tuples between hosts.
     bottleneck: the operator of highest pressure; upstream: a mask of it and all that feed it.
     """
 
@@ -54,6 +55,7 @@ class View:
         self.job, self.answer, self.horizon_s = job, answer, horizon_s
         self.kinds, self.levels = np.array(job.kinds), job.levels_O
         self.operators = {**job.operators, **{name: of_PxO[0] for name, of_PxO in operator_physics(answer).items()}}
+        self.plan = plan_physics(answer, job, horizon_s)
         self.hosts = job.hosts()
         share_OxH = job.replicas_OxH / job.replicas_OxH.sum(axis=1, keepdims=True)
         self.leaving = np.array([1.0 - float(share_OxH[u] @ share_OxH[v]) for u, v in job.streams])
@@ -239,13 +241,46 @@ def _answer() -> list[VectorEntry]:
     ]
 
 
+def _demand() -> list[VectorEntry]:
+    def of_plan(name: str) -> Read:
+        return lambda view: float(view.plan[name][0])
+
+    return [
+        VectorEntry("peak_max", "1", "highest peak of an input over its mean", _over("max", "peak")),
+        VectorEntry("peak_share", "share", "of the time above the mean, least", _over("min", "peak_share")),
+        VectorEntry("peak_s_max", "s", "longest peak", _over("max", "peak_s")),
+        VectorEntry("peaks", "1", "of the longest kind in a run", _peaks),
+        VectorEntry("hottest", "share", "of an input in one key group", _over("max", "hottest")),
+        VectorEntry("drifts_per_s", "1/s", "changes of which keys are frequent", _over("max", "drifts_per_s")),
+        VectorEntry("call_load", "share", "of places for calls", _over("max", "call_load")),
+        VectorEntry("call_s", "s", "to an answer, all calls", _total("call_s")),
+        *(
+            VectorEntry(name, unit, meaning, of_plan(name))
+            for name, unit, meaning in (
+                ("peak_pressure", "share", "highest utilisation at peaks"),
+                ("peak_left_s", "s", "of work that a peak leaves"),
+                ("cpu", "share", "of the cores of the host used most"),
+                ("nic", "share", "of the bandwidth of the host used most"),
+                ("links", "share", "of the link used most"),
+                ("busiest", "1", "input of the busiest replica over the mean"),
+            )
+        ),
+    ]
+
+
+def _peaks(view: View) -> float:
+    longest_s = float(view.operators["peak_s"].max())
+    share = float(view.operators["peak_share"].min())
+    return view.horizon_s * share / longest_s if longest_s else float("nan")
+
+
 def _evaluations(view: View) -> float:
     fires = view.operators["fires"][view.operators["windowed"]]
     return float(fires.min()) * view.horizon_s if len(fires) else float("nan")
 
 
 DERIVED: tuple[VectorEntry, ...] = (
-    *_counts(), *_rates(), *_windows(), *_data(), *_hosts(), *_costs(), *_bottleneck(), *_answer(),
+    *_counts(), *_rates(), *_windows(), *_data(), *_hosts(), *_costs(), *_bottleneck(), *_answer(), *_demand(),
 )  # fmt: skip
 """The entries of the derived vector, in order."""
 
@@ -260,10 +295,11 @@ FLAT: tuple[str, ...] = (
 ABOUT: tuple[str, ...] = (
     *("sources", "filters", "aggregates", "joins", "operators", "filter_chain", "hosts"),
     *_EXTREMES,
-    "utilisation",
+    *("utilisation", "peak", "hottest", "drifts_per_s", "calls", "links"),
 )
 """operators: all of them. filter_chain: the most filters in a row. hosts: those that carry an operator; the mean,
-smallest and largest of their features. utilisation: the highest nominal one, by the rate model."""
+smallest and largest of their features. utilisation: the highest nominal one, by the rate model. peak, hottest,
+drifts_per_s: the highest of an operator (models.demand). calls: operators that call; links: of the cluster."""
 
 
 def _version(lines: Iterable[str], between: str) -> str:
@@ -322,6 +358,9 @@ def about(job: JobColumns, utilisation: float) -> list[float]:
         float(len(job.used)),
         *(float(over(values)) for values in hardware for over in (np.mean, min, max)),
         utilisation,
+        *(float(job.operators[name].max()) for name in ("peak", "hottest", "drifts_per_s")),
+        float((job.operators["call_s"] > 0.0).sum()),
+        float(len(job.deployment.cluster.links)),
     ]
 
 

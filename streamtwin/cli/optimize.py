@@ -92,6 +92,7 @@ def optimize(
         solve,
     )
     from streamtwin.tables import chosen_plan
+    from twin.metrics import Unsure
 
     space, requirements = rules.space(), rules.requirements()
     if out is not None:
@@ -139,6 +140,8 @@ def optimize(
         told.append(
             f"by {optimizer}, nine runs of ten should be between {low} and {high}, by the model's errors on other runs"
         )
+    elif not prove and isinstance(costs, Unsure) and (blind or other):
+        told.append(f"how far off {model} may be is not known, as it has not learned from such jobs; --prove 5 tells")
     price = before = None
     if priced(loaded, requirements.prices):
         price, before = (price_of(loaded, plan, requirements.prices) for plan in (solution.plan, loaded.plan))

@@ -1,0 +1,110 @@
+"""What steady rates leave out: how rates of sources vary, and how unevenly keys are spread, as numbers of operators.
+
+An arrival law is taken as two states, above its mean rate and below, whatever it is (as a Markov-modulated Poisson
+process has; Fischer and Meier-Hellstern, Performance Evaluation 18, 1993). Peaks of several sources come independently.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+
+from twin.arrivals.law import ArrivalLaw
+from twin.job import Job
+from twin.key_skew import KeySkew, zipf_shares
+from twin.randomness import stream
+
+PHASES = 4096
+"""Of a law, at most, that are read."""
+SAME = 1.0 + 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """Of an arrival law: mean rate above its mean, over the mean; share of the time for which it is above; mean seconds
+    for which it stays there. Of a steady one 1, 1 and 0."""
+
+    height: float = 1.0
+    share: float = 1.0
+    mean_s: float = 0.0
+
+
+@lru_cache(maxsize=4096)
+def peaks_of(law: ArrivalLaw) -> Peaks:
+    """How a law's rate varies, by its first PHASES phases; one without end counts as long as the others on average."""
+    given = list(islice(law.phases(stream(0, "peaks")), PHASES))
+    ending_s = [length_s for length_s, _ in given if math.isfinite(length_s)]
+    usual_s = sum(ending_s) / len(ending_s) if ending_s else 1.0
+    phases = [(length_s if math.isfinite(length_s) else usual_s, rate_per_s) for length_s, rate_per_s in given]
+    time_s = sum(length_s for length_s, _ in phases)
+    mean_per_s = sum(length_s * rate_per_s for length_s, rate_per_s in phases) / time_s
+    above = [rate_per_s > SAME * mean_per_s for _, rate_per_s in phases]
+    if not any(above):
+        return Peaks()
+    high = [phase for phase, is_above in zip(phases, above, strict=True) if is_above]
+    high_s = sum(length_s for length_s, _ in high)
+    times = sum(now and not before for before, now in zip([False, *above], above, strict=False))
+    tuples = sum(length_s * rate_per_s for length_s, rate_per_s in high)
+    return Peaks(tuples / high_s / mean_per_s, high_s / time_s, high_s / times)
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Of one operator. peak, peak_share, peak_s: its input, as of `Peaks`. hottest: share of its input in its most
+    frequent key group. drifts_per_s: how often other keys become frequent."""
+
+    peak: float
+    peak_share: float
+    peak_s: float
+    hottest: float
+    drifts_per_s: float
+
+
+def demands(job: Job) -> dict[str, Demand]:
+    """Of all components of a job, by name."""
+    workload = job.deployment.workload
+    parts: dict[str, dict[str, float]] = {}
+    found = {}
+    for component in job.components:
+        name = component.operator.name
+        if name in workload.arrivals:
+            parts[name] = {name: 1.0}
+        else:
+            sent = [(job.rates[u].out_per_s, parts[u]) for u in job.query.feeds(name)]
+            parts[name] = _mixed(sent)
+        peaks = {source: peaks_of(workload.arrivals[source]) for source in parts[name]}
+        found[name] = Demand(*_together(parts[name], peaks), *_keys(workload.keys.get(name), component.key_groups))
+    return found
+
+
+def _mixed(sent: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
+    """Shares of the sources in what several operators send, by the rates of these."""
+    total = sum(per_s for per_s, _ in sent)
+    mixed: dict[str, float] = {}
+    for per_s, part in sent:
+        for source, share in part.items():
+            mixed[source] = mixed.get(source, 0.0) + share * (per_s / total if total else 1.0 / len(sent))
+    return mixed
+
+
+def _together(part: Mapping[str, float], peaks: Mapping[str, Peaks]) -> tuple[float, float, float]:
+    """Peak, share of the time and seconds of a mix of sources: the last two by how much each peak adds."""
+    excess = {source: share * (peaks[source].height - 1.0) for source, share in part.items()}
+    total = sum(excess.values())
+    if total <= 0.0:
+        return 1.0, 1.0, 0.0
+    share = sum(excess[source] * peaks[source].share for source in part) / total
+    mean_s = sum(excess[source] * peaks[source].mean_s for source in part) / total
+    return 1.0 + math.sqrt(sum(each**2 for each in excess.values())), share, mean_s
+
+
+def _keys(skew: KeySkew | None, key_groups: int | None) -> tuple[float, float]:
+    if key_groups is None:
+        return 0.0, 0.0
+    if skew is None:
+        return 1.0 / key_groups, 0.0
+    shares = skew.by_group(key_groups) if skew.placed else zipf_shares(key_groups, skew.zipf)
+    return float(shares.max()), 1.0 / skew.drift_every_s if skew.drift_every_s else 0.0

@@ -1,0 +1,79 @@
+"""How the rates of sources vary, and how uneven keys are: what models are told beyond steady rates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.demand import Peaks, demands, peaks_of
+from models.job_columns import job_columns, plan_physics
+from scenarios.spaces.families import DrawnScenarios
+from tests.twin.worlds import chain, deployment, sink, source
+from twin.job import compile
+from twin.key_skew import KeySkew
+from twin.rates.model import RateModel
+from twin.workload import BurstState, Bursty, Constant, Diurnal, Poisson, Spikes, Step, Steps
+
+GIVEN = Spikes(rate_per_s=10, factor=5, every_s=10, duration_s=2).model_dump()  # a mean of 18
+
+
+@pytest.mark.parametrize("law", [Poisson(rate_per_s=7), Constant(rate_per_s=7)])
+def test_a_steady_law_has_no_peaks(law) -> None:
+    assert peaks_of(law) == Peaks(1.0, 1.0, 0.0)
+
+
+@given(st.floats(1.1, 20), st.floats(0.05, 0.5), st.floats(0.1, 50))
+def test_of_spikes_and_of_random_bursts_they_are_what_the_law_says(factor: float, share: float, every_s: float) -> None:
+    spikes = Spikes(rate_per_s=10, factor=factor, every_s=every_s, duration_s=share * every_s)
+    found, mean = peaks_of(spikes), 1.0 + (factor - 1.0) * share
+    assert (found.height, found.share, found.mean_s) == pytest.approx((factor / mean, share, share * every_s))
+    states = (
+        BurstState(rate_per_s=10, mean_s=(1 - share) * every_s),
+        BurstState(rate_per_s=10 * factor, mean_s=share * every_s),
+    )
+    drawn = peaks_of(Bursty(states=states))
+    assert (drawn.height, drawn.share, drawn.mean_s) == pytest.approx((factor / mean, share, share * every_s), rel=0.15)
+
+
+def test_of_a_wave_and_of_a_staircase() -> None:
+    wave = peaks_of(Diurnal(rate_per_s=100, amplitude=0.5, period_s=60))
+    assert (wave.height, wave.share, wave.mean_s) == pytest.approx((1 + 0.5 * 2 / np.pi, 0.5, 30), rel=0.01)
+    stairs = Steps(steps=(Step(at_s=0, rate_per_s=10), Step(at_s=5, rate_per_s=30)))  # the last as long as the first
+    assert peaks_of(stairs) == Peaks(1.5, 0.5, 5.0)
+
+
+def test_a_mix_of_sources_has_lower_peaks_than_each() -> None:
+    operators = [source("a"), source("b"), {"kind": "filter", "name": "f", "selectivity": 1}, sink()]
+    job = deployment(operators, [("a", "f"), ("b", "f"), ("f", "sink")], {"a": GIVEN, "b": GIVEN})
+    found = demands(compile(job).apart)
+    assert found["a"].peak == pytest.approx(50 / 18)
+    assert found["sink"].peak == found["f"].peak == pytest.approx(1 + (50 / 18 - 1) / np.sqrt(2))
+    assert found["f"].peak_s == pytest.approx(2.0)
+    one = deployment(operators, [("a", "f"), ("b", "f"), ("f", "sink")], {"a": GIVEN, "b": 18})
+    assert demands(compile(one).apart)["f"].peak == pytest.approx(1 + (50 / 18 - 1) / 2)
+
+
+def test_the_hottest_key_group_and_its_drift() -> None:
+    window = {"policy": "time", "size_s": 1}
+    sums = {"kind": "aggregate", "name": "sums", "window": window, "group_by": "int", "groups": 40, "key_groups": 4}
+    job = chain([sums], 100.0)
+    assert demands(compile(job).apart)["sums"].hottest == 0.25
+    keys = {"sums": KeySkew(zipf=1.0, drift_every_s=5.0)}
+    skewed = demands(compile(job.model_copy(update={"workload": job.workload.model_copy(update={"keys": keys})})).apart)
+    assert skewed["sums"].hottest == pytest.approx(1 / (1 + 1 / 2 + 1 / 3 + 1 / 4))
+    assert (skewed["sums"].drifts_per_s, skewed["sink"].hottest) == (0.2, 0.0)
+
+
+@pytest.mark.parametrize("index", range(6))
+def test_what_is_used_at_peaks_is_no_less_than_on_average(index: int) -> None:
+    job = DrawnScenarios("demanding", 11)(index)
+    answer = RateModel().answer(job, [job.plan])
+    found = {name: float(of_P[0]) for name, of_P in plan_physics(answer, job_columns(job), job.run.horizon_s).items()}
+    assert found["peak_pressure"] >= found["utilisation"] > 0
+    assert (found["peak_left_s"] > 0) == (
+        found["peak_pressure"] > 1
+        and any(law.peak_rate_per_s > law.mean_rate_per_s for law in job.workload.arrivals.values())
+    )
+    assert found["busiest"] >= 1
