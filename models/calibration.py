@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from models.labels import KINDS, LABEL_FLOOR, RELATIVE, Scaling, in_units, kinds_of_plans
+from models.labels import KINDS, LABEL_FLOOR, RELATIVE, Scaling, in_units
 from twin.metrics import BINARY_METRICS, METRICS
 
 GATES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -31,15 +31,17 @@ FEW = 30
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Rows with what the networks say of them: labels [G, A], the rate model's answers [G, A], outputs [K, G, M]."""
+    """Rows with what the networks say of them: labels [G, A], the rate model's answers [G, A], the kinds of plans [G],
+    outputs [K, G, M]."""
 
     labels_GxA: np.ndarray
     rates_GxA: np.ndarray
+    kind_G: np.ndarray
     outputs_KxGxM: np.ndarray
 
     def values_KxGxM(self, metrics: Sequence[str], scaling: Scaling) -> np.ndarray:
         """Log costs and probabilities, by member."""
-        return np.stack([in_units(metrics, each, self.rates_GxA, scaling) for each in self.outputs_KxGxM])
+        return np.stack([in_units(metrics, each, self.rates_GxA, self.kind_G, scaling) for each in self.outputs_KxGxM])
 
 
 def gated(metrics: Sequence[str], scaling: Scaling, held: Judged) -> Scaling:
@@ -48,8 +50,8 @@ def gated(metrics: Sequence[str], scaling: Scaling, held: Judged) -> Scaling:
         return scaling
     bare = replace(scaling, gate=())
     outputs_GxM = held.outputs_KxGxM.mean(axis=0)
-    values = [in_units(metrics, gate * outputs_GxM, held.rates_GxA, bare) for gate in GATES]
-    kind_G = kinds_of_plans(held.rates_GxA)
+    values = [in_units(metrics, gate * outputs_GxM, held.rates_GxA, held.kind_G, bare) for gate in GATES]
+    kind_G = held.kind_G
     gates = [
         tuple(
             _best([_Loss.of(metric, held.labels_GxA[kind_G == kind], each[kind_G == kind, m]) for each in values])
@@ -118,7 +120,7 @@ def _errors(metrics: Sequence[str], m: int, scaling: Scaling, rows: Judged) -> t
     values_KxG = rows.values_KxGxM(metrics, scaling)[:, :, m]
     label_G = rows.labels_GxA[:, METRICS.index(metrics[m])]
     error_G = np.abs(values_KxG.mean(axis=0) - np.log(np.maximum(label_G, LABEL_FLOOR)))
-    return error_G, values_KxG.std(axis=0), kinds_of_plans(rows.rates_GxA)
+    return error_G, values_KxG.std(axis=0), rows.kind_G
 
 
 def _shut(scaling: Scaling, m: int) -> np.ndarray:
@@ -144,7 +146,7 @@ def _factor(error_G: np.ndarray, spread_G: np.ndarray) -> list[float]:
     return [usual, float(np.quantile(error_G / (usual + spread_G), rank))]
 
 
-def half_width(interval: Mapping[str, Any], metric: str, spread_N: np.ndarray, rates_NxA: np.ndarray) -> np.ndarray:
-    """[N]: of the log of a regression. Raises KeyError for a metric without factors."""
-    usual_N, factor_N = np.array(interval[metric])[kinds_of_plans(rates_NxA)].T
+def half_width(interval: Mapping[str, Any], metric: str, spread_N: np.ndarray, kind_N: np.ndarray) -> np.ndarray:
+    """[N]: of the log of a regression, by the kind of plan. Raises KeyError for a metric without factors."""
+    usual_N, factor_N = np.array(interval[metric])[kind_N].T
     return np.asarray(factor_N * (usual_N + spread_N))

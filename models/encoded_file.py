@@ -22,7 +22,16 @@ from twin import kinds, rates
 from twin.atomic import new_file
 
 _HERE, _RATES, _KINDS = Path(__file__).parent, Path(rates.__path__[0]), Path(kinds.__path__[0])
-_FILES: tuple[str, ...] = ("encoding", "feature", "features", "graph", "job_columns", "perturbed_costs", "vectors")
+_FILES: tuple[str, ...] = (
+    "demand",
+    "encoding",
+    "feature",
+    "features",
+    "graph",
+    "job_columns",
+    "perturbed_costs",
+    "vectors",
+)
 """Source files that decide the encoding, beside files of `twin`: profiles, query, kinds and the rate model."""
 
 _OF_ZIP = (struct.error, zlib.error, zipfile.BadZipFile)

@@ -11,6 +11,7 @@ import numpy as np
 from models.feature import encode, raw_rows
 from models.features import CONTEXT, FEATURES, HOST, NODE_TYPES, SINK, WIDTHS, require_learned
 from models.job_columns import JobColumns, base_costs, host_physics, job_columns, operator_physics, plan_physics
+from models.labels import kinds_of_plans
 from twin.deployment import Deployment
 from twin.metrics import METRICS
 from twin.rates.answer import RateAnswer
@@ -19,6 +20,8 @@ from twin.scenario import RunSettings
 
 HORIZON_S: float = RunSettings().horizon_s
 UTILISATION = [feature.name for feature in CONTEXT].index("utilisation")
+PEAK_COLUMN = [feature.name for feature in CONTEXT].index("peak_pressure")
+PEAK = CONTEXT[PEAK_COLUMN]
 
 
 class JointGraph(NamedTuple):
@@ -123,6 +126,13 @@ class GraphTable:
 
     def __len__(self) -> int:
         return len(self.streams.start) - 1
+
+    @property
+    def kind_G(self) -> np.ndarray:
+        """The kind of each plan, an index into models.labels.KINDS."""
+        column = PEAK.encoding.encode(np.ones(1))
+        above_G = self.context_GxC[:, PEAK_COLUMN] > column.astype(np.float32)[0, 0]
+        return kinds_of_plans(self.rates_GxA, np.where(above_G, np.inf, 0.0))
 
     def take(self, graphs_G: np.ndarray) -> GraphTable:
         """Some of the graphs, in that order."""

@@ -138,10 +138,15 @@ def logits(metrics: Sequence[str], rates_GxA: np.ndarray, scale: LabelScale) -> 
     return np.where(binary(metrics), np.log(probability / (1.0 - probability)), 0.0)
 
 
-def in_units(metrics: Sequence[str], outputs_GxM: np.ndarray, rates_GxA: np.ndarray, scaling: Scaling) -> np.ndarray:
-    """Network outputs as log cost (regressions) or probability (binaries), [G, M]; of several networks [..., G, M]."""
+def in_units(
+    metrics: Sequence[str], outputs_GxM: np.ndarray, rates_GxA: np.ndarray, kind_G: np.ndarray, scaling: Scaling
+) -> np.ndarray:
+    """Network outputs as log cost (regressions) or probability (binaries), [G, M]; of several networks [..., G, M].
+
+    kind_G: `kinds_of_plans`, for gates.
+    """
     if scaling.gate:
-        outputs_GxM = outputs_GxM * np.array(scaling.gate)[kinds_of_plans(rates_GxA)]
+        outputs_GxM = outputs_GxM * np.array(scaling.gate)[kind_G]
     values = outputs_GxM * np.array(scaling.deviation) + np.array(scaling.mean)
     log_cost = log_costs(values, rates_GxA[:, [METRICS.index(metric) for metric in metrics]], scaling.scale)
     logits_GxM = outputs_GxM + logits(metrics, rates_GxA, scaling.scale)
@@ -155,10 +160,12 @@ def _log(cost: np.ndarray) -> np.ndarray:
 
 CONGESTED, RARE = 0.05, 0.98
 """Probabilities of backpressure above which, and of a result below which, plans are of a kind of their own."""
-KINDS = ("calm", "rare results", "congested")
+KINDS = ("calm", "rare results", "congested", "overloaded at peaks")
 
 
-def kinds_of_plans(rates_NxA: np.ndarray) -> np.ndarray:
-    """[N]: index into KINDS, by the rate model's answers in the order of METRICS."""
+def kinds_of_plans(rates_NxA: np.ndarray, peaks_N: np.ndarray) -> np.ndarray:
+    """[N]: index into KINDS, by the rate model's answers in the order of METRICS, and the use of what is used most
+    while arrivals are at their peaks (`peak_pressure`)."""
     backpressured, success = (rates_NxA[:, METRICS.index(name)] for name in BINARY_METRICS)
-    return np.where(backpressured > CONGESTED, 2, np.where(success < RARE, 1, 0))
+    calm = np.where(peaks_N > 1.0, 3, 0)
+    return np.where(backpressured > CONGESTED, 2, np.where(success < RARE, 1, calm))

@@ -19,8 +19,8 @@ from models.checkpoint import Ensemble, read_all
 from models.coverage import found_in, kinds_of, outside, refuse_unseen, unseen
 from models.gnn import CostNetwork, Parameters
 from models.graph import HORIZON_S, GraphTable, graph_table
-from models.job_columns import base_costs, job_columns, replica_counts
-from models.labels import RELATIVE, in_units
+from models.job_columns import base_costs, job_columns, plan_physics, replica_counts
+from models.labels import RELATIVE, in_units, kinds_of_plans
 from models.scoring import PlanSide, score, scoring_job
 from models.settings import NetworkConfig
 from models.sharing import groups
@@ -39,11 +39,11 @@ AHEAD = 2
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predictions of the members. values: by metric [members, N], log cost or probability. rates_NxA: predictions of
-    the rate model, in the order of METRICS; ones if no member uses them."""
+    """Predictions of the members. values: by metric [members, N], log cost or probability. kind_N: of plans, indices
+    into models.labels.KINDS; 0 if no member uses the rate model."""
 
     values: Mapping[str, np.ndarray]
-    rates_NxA: np.ndarray
+    kind_N: np.ndarray
 
     def cost(self, metric: str) -> np.ndarray:
         """[N]: mean over the members in log space, in the metric's unit; of a binary metric the members' median
@@ -99,23 +99,26 @@ class LearnedCostModel:
         for ensemble in self.ensembles:
             refuse_unseen(self.name, ensemble.seen, needed)
         values = {metric: np.zeros((len(e.members), len(plans))) for e in self.ensembles for metric in e.metrics}
-        rates_NxA = np.ones((len(plans), len(METRICS)))
+        kind_N = np.zeros(len(plans), np.int64)
         for rows, group in groups(deployment, plans):
             found = self._predict_group(deployment, group)
-            rates_NxA[rows] = found.rates_NxA
+            kind_N[rows] = found.kind_N
             for metric, value_KxN in found.values.items():
                 values[metric][:, rows] = value_KxN
-        return Predictions(values, rates_NxA)
+        return Predictions(values, kind_N)
 
     def interval(self, scenario: Scenario, plans: Sequence[ExecutionPlan], metric: str) -> np.ndarray | None:
         """[2, N]: the interval of the metric in a simulated run with probability `models.calibration.SHARE`; None for a
         yes-or-no metric, or if its errors are unknown."""
+        return self.around(self.predict_plans(scenario, plans), metric)
+
+    def around(self, found: Predictions, metric: str) -> np.ndarray | None:
+        """The same of predictions that it has made."""
         ensemble = next((each for each in self.ensembles if metric in each.metrics), None)
         known = {} if ensemble is None else ensemble.manifest.get("interval", {})
         if metric not in known:
             return None
-        found = self.predict_plans(scenario, plans)
-        half_N = half_width(known, metric, found.spread(metric), found.rates_NxA)
+        half_N = half_width(known, metric, found.spread(metric), found.kind_N)
         return np.asarray(found.cost(metric) * np.exp([-half_N, half_N]))
 
     def beyond(self, scenario: Scenario) -> list[str]:
@@ -134,8 +137,8 @@ class LearnedCostModel:
         values: dict[str, np.ndarray] = {}
         for ensemble in self.ensembles:
             outputs = [forward(ensemble.config, member, graphs) for member in ensemble.members]
-            values |= _by_metric(ensemble, np.stack(outputs), graphs.rates_GxA)
-        return Predictions(values, graphs.rates_GxA)
+            values |= _by_metric(ensemble, np.stack(outputs), graphs.rates_GxA, graphs.kind_G)
+        return Predictions(values, graphs.kind_G)
 
     def knows(self, graphs: GraphTable) -> bool:
         """Whether `predict_graphs` can predict them."""
@@ -178,13 +181,15 @@ class LearnedCostModel:
                 [pool.submit(score, ensemble.config, weights, jobs[ensemble.config]) for weights in ensemble.weights]
                 for ensemble in self.ensembles
             ]
-            rates_PxA = np.ones((len(plans), len(METRICS)))
+            rates_PxA, kind_P = np.ones((len(plans), len(METRICS))), np.zeros(len(plans), np.int64)
             if answer is not None:
                 rates_PxA = base_costs(answer.result())
+                kind_P = kinds_of_plans(rates_PxA, plan_physics(answer.result(), job, length_s)["peak_pressure"])
             values: dict[str, np.ndarray] = {}
             for ensemble, futures in zip(self.ensembles, outputs, strict=True):
-                values |= _by_metric(ensemble, np.stack([future.result() for future in futures]), rates_PxA)
-        return Predictions(values, rates_PxA)
+                outputs_KxPxM = np.stack([future.result() for future in futures])
+                values |= _by_metric(ensemble, outputs_KxPxM, rates_PxA, kind_P)
+        return Predictions(values, kind_P)
 
     @property
     def _sees_rates(self) -> bool:
@@ -225,6 +230,8 @@ def _apply(parameters: Parameters, batch: Batch, *, config: NetworkConfig, capac
     return jnp.asarray(CostNetwork(config, capacity).apply({"params": parameters}, batch))
 
 
-def _by_metric(ensemble: Ensemble, outputs_KxNxM: np.ndarray, rates_NxA: np.ndarray) -> dict[str, np.ndarray]:
-    values_KxNxM = in_units(ensemble.metrics, outputs_KxNxM, rates_NxA, ensemble.scaling)
+def _by_metric(
+    ensemble: Ensemble, outputs_KxNxM: np.ndarray, rates_NxA: np.ndarray, kind_N: np.ndarray
+) -> dict[str, np.ndarray]:
+    values_KxNxM = in_units(ensemble.metrics, outputs_KxNxM, rates_NxA, kind_N, ensemble.scaling)
     return {metric: values_KxNxM[:, :, m] for m, metric in enumerate(ensemble.metrics)}

@@ -27,7 +27,7 @@ def test_targets_come_back_in_units(rows: list[tuple[float, ...]], scale: LabelS
     values = scaled(METRICS, labels_GxA, rates_GxA, scale)
     scaling = scaling_of(METRICS, values, scale)
     found = targets(METRICS, values, rates_GxA, scaling, every)
-    logs = in_units(METRICS, found.values_GxM, rates_GxA, scaling)[:, :3]
+    logs = in_units(METRICS, found.values_GxM, rates_GxA, every, scaling)[:, :3]
     known = ~np.isnan(labels_GxA[:, :3])
     near = known & (np.abs(np.log(labels_GxA[:, :3] / rates_GxA[:, :3])) < RATIO_LIMIT)
     back = near if scale == "ratio" else known
@@ -55,7 +55,7 @@ def test_both_classes_weigh_the_same_and_one_on_average(success: list[bool]) -> 
 def test_probability_of_any_logit_is_finite_and_ordered() -> None:
     logits = np.array([[-1e9], [-1.0], [0.0], [1.0], [1e9]])
     scaling = scaling_of(("success",), np.array([[0.0], [1.0]]), "ratio")
-    probability = in_units(("success",), logits, np.ones((5, 5)), scaling)[:, 0]
+    probability = in_units(("success",), logits, np.ones((5, 5)), np.zeros(5, int), scaling)[:, 0]
     assert np.all(np.diff(probability) > 0)
     assert probability[2] == 0.5
 

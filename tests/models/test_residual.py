@@ -17,7 +17,7 @@ from models.coverage import coverage_of, outside, ranges_of
 from models.dataset import of_deployments, split
 from models.gnn import initial, silent
 from models.job_columns import job_columns
-from models.labels import Scaling, in_units, kinds_of_plans, scaled, scaling_of, targets
+from models.labels import KINDS, Scaling, in_units, kinds_of_plans, scaled, scaling_of, targets
 from models.prediction import LearnedCostModel, forward
 from models.settings import NetworkConfig, TrainingSettings
 from scenarios.spaces.generator import random_scenario
@@ -49,7 +49,7 @@ def test_a_silent_network_is_the_rate_model():
     table = rows(count=20)
     scaling = Scaling((0.0,) * 5, (2.0, 3.0, 0.5, 1.0, 1.0), "residual")
     outputs = forward(CONFIG, silent(initial(CONFIG, 3)), table.graphs)
-    found = in_units(METRICS, outputs, table.rates_GxA, scaling)
+    found = in_units(METRICS, outputs, table.rates_GxA, table.graphs.kind_G, scaling)
     np.testing.assert_allclose(np.exp(found[:, :3]), np.maximum(table.rates_GxA[:, :3], 1e-6), rtol=1e-5)
     np.testing.assert_allclose(found[:, 3:], np.clip(table.rates_GxA[:, 3:], 0.00247, 0.99753), atol=1e-4)
 
@@ -82,13 +82,13 @@ def test_a_correction_that_is_noise_is_not_believed(seed):
     rates[:, 3:] = rng.random((200, 2))
     labels = rates.copy()
     labels[:, 3:] = rng.random((200, 2)) < rates[:, 3:]
-    scaling = Scaling((0.0,) * 5, (1.0,) * 5, "residual")
-    shut = gated(METRICS, scaling, Judged(labels, rates, rng.normal(size=(2, 200, 5)) * 3))
+    scaling, kinds = Scaling((0.0,) * 5, (1.0,) * 5, "residual"), kinds_of_plans(rates, rng.uniform(0.5, 2.0, 200))
+    shut = gated(METRICS, scaling, Judged(labels, rates, kinds, rng.normal(size=(2, 200, 5)) * 3))
     assert {gate for gates in shut.gate for gate in gates[:3]} == {0.0}
     right = np.zeros((2, 200, 5))
     right[:, :, :3] = 0.4
     labels[:, :3] *= np.exp(0.4)
-    assert gated(METRICS, scaling, Judged(labels, rates, right)).gate[2][:3] == (
+    assert gated(METRICS, scaling, Judged(labels, rates, kinds, right)).gate[2][:3] == (
         1.0,
         1.0,
         1.0,
@@ -99,15 +99,15 @@ def test_intervals_hold_nine_in_ten_of_rows_that_they_were_not_fitted_to():
     rng = np.random.default_rng(5)
     rates = np.ones((4000, 5))
     rates[:, 3] = rng.choice([0.0, 0.5], 4000)
-    kinds = kinds_of_plans(rates)
-    spread = np.where(kinds == 2, 0.5, 0.1)
+    kinds = kinds_of_plans(rates, rng.choice([0.5, 2.0], 4000))
+    spread = np.array([0.1, 0.1, 0.5, 0.3])[kinds]
     labels = rates * np.exp(rng.normal(size=(4000, 1)) * spread[:, None])
     scaling, outputs = Scaling((0.0,) * 5, (1.0,) * 5, "residual"), np.zeros((3, 2000, 5))
-    far = Judged(labels[:50] * 100, rates[:50], outputs[:, :50])  # what was learned by heart says nothing
-    found = intervals(METRICS, scaling, Judged(labels[:2000], rates[:2000], outputs), far)
-    half = half_width(found, "processing_latency_s", np.zeros(2000), rates[2000:])
+    far = Judged(labels[:50] * 100, rates[:50], kinds[:50], outputs[:, :50])  # what was learned by heart says nothing
+    found = intervals(METRICS, scaling, Judged(labels[:2000], rates[:2000], kinds[:2000], outputs), far)
+    half = half_width(found, "processing_latency_s", np.zeros(2000), kinds[2000:])
     inside = np.abs(np.log(labels[2000:, 1])) <= half
-    for kind in (0, 2):
+    for kind in (0, 2, 3):
         assert inside[kinds[2000:] == kind].mean() == pytest.approx(0.9, abs=0.03)
     assert half[kinds[2000:] == 2].mean() > 3 * half[kinds[2000:] == 0].mean()
 
@@ -117,15 +117,16 @@ def test_where_gates_are_shut_all_rows_say_how_far_the_rate_model_is_off():
     rates = np.ones((1000, 5))
     rates[:, 3] = 0.0
     labels = rates * np.exp(rng.normal(size=(1000, 1)))
-    shut = Scaling((0.0,) * 5, (1.0,) * 5, "residual", gate=((0.0,) * 5,) * 3)
-    held = Judged(labels[:40], rates[:40], rng.normal(size=(3, 40, 5)))
-    learned = Judged(labels[40:], rates[40:], np.zeros((1, 960, 5)))
+    shut = Scaling((0.0,) * 5, (1.0,) * 5, "residual", gate=((0.0,) * 5,) * len(KINDS))
+    kinds = np.zeros(1000, int)
+    held = Judged(labels[:40], rates[:40], kinds[:40], rng.normal(size=(3, 40, 5)))
+    learned = Judged(labels[40:], rates[40:], kinds[40:], np.zeros((1, 960, 5)))
     usual, factor = intervals(METRICS, shut, held, learned)["throughput_per_s"][0]
     error = np.abs(np.log(labels[:, 0]))
     assert usual == pytest.approx(np.median(error))
     assert usual * factor == pytest.approx(np.quantile(error, 0.9), rel=0.01)
-    open_ = Scaling((0.0,) * 5, (1.0,) * 5, "residual", gate=((1.0,) * 5,) * 3)
-    nobody = Judged(labels[:0], rates[:0], np.zeros((1, 0, 5)))
+    open_ = Scaling((0.0,) * 5, (1.0,) * 5, "residual", gate=((1.0,) * 5,) * len(KINDS))
+    nobody = Judged(labels[:0], rates[:0], kinds[:0], np.zeros((1, 0, 5)))
     assert intervals(METRICS, open_, held, learned) == intervals(METRICS, open_, held, nobody)
 
 
