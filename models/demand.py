@@ -12,14 +12,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
-from twin.arrivals.law import ArrivalLaw
+from twin.arrivals.bursty import Bursty
+from twin.arrivals.diurnal import SLICES, Diurnal
+from twin.arrivals.law import ArrivalLaw, Phase
+from twin.arrivals.spikes import Spikes
 from twin.job import Job
 from twin.key_skew import KeySkew, zipf_shares
 from twin.randomness import stream
 
 PHASES = 4096
-"""Of a law, at most, that are read."""
+"""Of a law, at most, that are read: of recordings, which take many."""
 SAME = 1.0 + 1e-9
+UNUSED = stream(0, "peaks")
+"""Random numbers, for laws whose phases are not random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ class Peaks:
 @lru_cache(maxsize=4096)
 def peaks_of(law: ArrivalLaw) -> Peaks:
     """How a law's rate varies, by its first PHASES phases; one without end counts as long as the others on average."""
-    given = list(islice(law.phases(stream(0, "peaks")), PHASES))
+    given = _phases(law)
     ending_s = [length_s for length_s, _ in given if math.isfinite(length_s)]
     usual_s = sum(ending_s) / len(ending_s) if ending_s else 1.0
     phases = [(length_s if math.isfinite(length_s) else usual_s, rate_per_s) for length_s, rate_per_s in given]
@@ -49,6 +54,18 @@ def peaks_of(law: ArrivalLaw) -> Peaks:
     times = sum(now and not before for before, now in zip([False, *above], above, strict=False))
     tuples = sum(length_s * rate_per_s for length_s, rate_per_s in high)
     return Peaks(tuples / high_s / mean_per_s, high_s / time_s, high_s / times)
+
+
+def _phases(law: ArrivalLaw) -> list[Phase]:
+    """Those of one cycle, where a law has cycles; random lengths count as their means."""
+    match law:
+        case Bursty():
+            return [(state.mean_s, state.rate_per_s) for state in law.states]
+        case Spikes():
+            return list(islice(law.model_copy(update={"random": False}).phases(UNUSED), 2))
+        case Diurnal():
+            return list(islice(law.model_copy(update={"phase": 0.0}).phases(UNUSED), SLICES))
+    return list(islice(law.phases(UNUSED), PHASES))
 
 
 @dataclass(frozen=True, slots=True)

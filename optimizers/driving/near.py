@@ -2,7 +2,9 @@
 
 The harder one searches under a learned model, the more one finds its errors. Within one per cent of the analytic
 optimum, of what placement can change, are plans that the rate model calls ties; what a learned model knows beyond it,
-it says of these, and it can never lose more than that one per cent of what the physics says. Nothing is proved.
+it says of these, and it can never lose more than that one per cent of what the physics says. Where the job has what
+the rate model does not see and the learned one does, such as bursts, ties by rates say nothing: then the learned model
+chooses among all plans that keep up by rates. Nothing is proved.
 
 What the physics knows of plans as features (`terms`) is the rate model's own coefficients: the age that each operator
 alone on a socket, and each stream on its way out of a host, adds, in seconds.
@@ -144,19 +146,25 @@ WIDER = (1.0, 10.0, 100.0, 1e9)
 FEWER = "of {count:,} plans {within} by rates, {model} chose"
 
 
+def sees_more(problem: Problem) -> bool:
+    """Whether the problem's cost model sees all of a job of which the rate model does not."""
+    return bool(RateModel().blind_to(problem.scenario)) and not problem.cost_model.blind_to(problem.scenario)
+
+
 def near(problem: Problem, propose: Propose, traits: Traits) -> Solution:
     """What is proposed under the rate model, then the problem's cost model on what is near. The budget is of plans that
-    the cost model is asked about."""
+    the cost model is asked about, where it sees no more than the rate model."""
     started_s = time.perf_counter()
     weighed = weigh(problem, propose, traits)
     settled = replace(weighed.problem, cost_model=problem.cost_model, alternatives=problem.alternatives)
+    wider, most = (WIDER[-1:], max(problem.budget, ASKED)) if sees_more(problem) else (WIDER, problem.budget)
     rows = np.zeros(0, int)
-    for wider in WIDER:
-        share, before = wider * SHARE, len(rows)
-        rows = weighed.near(share)[: problem.budget]
+    for factor in wider:
+        share, before = factor * SHARE, len(rows)
+        rows = weighed.near(share)[:most]
         if len(rows) > before:
             found = estimate(settled, as_plans(problem.deployment, weighed.counts_nol[rows]))
-        if found.sane.any() or len(rows) == problem.budget:
+        if found.sane.any() or len(rows) == most:
             break
     chosen = choose(settled, found, evaluations=len(rows), started_s=started_s, complete=False)
     within = "that keep up" if share > 1.0 else f"within {share:.0%} of the best"

@@ -1,8 +1,8 @@
 """The families of the suite: from a seed to a scenario. To change what one gives is a new version of the suite.
 
 Costream's queries by their number of sources; the same jobs behind links, with sources pinned to gateways; replicas
-that may part; hosts with sockets; one host of many sockets. Rates are set so that the best placement by linear loads
-has a utilisation of LOAD: there placement decides, but a good plan keeps up.
+that may part; hosts with sockets; one host of many sockets; arrivals in bursts. Rates are set so that the best
+placement by linear loads has a utilisation of LOAD: there placement decides, but a good plan keeps up.
 """
 
 from __future__ import annotations
@@ -10,16 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.program import ProgramLimits
 from optimizers.requirements import at_rate
 from optimizers.space import ALL_PLANS, Space
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM, ParameterSpace
+from scenarios.spaces.wide import loaded as at_utilisation
+from twin.arrivals.bursty import BurstState, Bursty
 from twin.cluster import Cluster, Host, Link, Numa, Socket
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
 from twin.scenario import RunSettings, Scenario
+from twin.workload import Workload
 
 TOGETHER = Space(spread=False)
 LOAD = 0.7
@@ -113,6 +118,30 @@ def sockets(hosts: int, count: int) -> Callable[[int], Scenario]:
         return loaded(_changed(base, cluster=Cluster(hosts=made), placement=placement))
 
     return make
+
+
+def demanding(seed: int) -> Scenario:
+    """Three or four hosts of a core each, one of which bears all operators at the mean rate, and not in bursts of 1.5
+    to 4 times that."""
+    base = _drawn(replace(COSTREAM, sources={1: 2.0, 2: 1.0}, window_sizes_s=(0.25, 0.5, 1, 2, 4)), seed)
+    rng = stream(seed, "suite")
+    count, latency_ms = int(rng.integers(3, 5)), float(rng.choice([1.0, 5.0, 20.0]))
+    hosts = tuple(_host(f"host-{n}", 100, 16_000, 1000, latency_ms) for n in range(1, count + 1))
+    placement = {each.name: ("host-1",) for each in base.query.operators}
+    steady = at_utilisation(
+        _changed(base, cluster=Cluster(hosts=hosts), placement=placement), float(rng.uniform(0.5, 0.9))
+    )
+    arrivals = {name: _bursts(law.mean_rate_per_s, rng) for name, law in steady.workload.arrivals.items()}
+    run = RunSettings(horizon_s=130.0, warmup_s=10.0, period_s=20.0)
+    return Scenario(**{**dict(steady), "workload": Workload(arrivals=dict(arrivals)), "run": run})
+
+
+def _bursts(mean_per_s: float, rng: np.random.Generator) -> Bursty:
+    share, burst_s = float(rng.uniform(0.1, 0.35)), float(rng.uniform(0.5, 3.0))
+    peak = float(rng.uniform(1.5, min(4.0, 0.9 / share)))
+    low = (1.0 - share * peak) / (1.0 - share)
+    states = ((low, burst_s * (1.0 - share) / share), (peak, burst_s))
+    return Bursty(states=tuple(BurstState(rate_per_s=factor * mean_per_s, mean_s=mean_s) for factor, mean_s in states))
 
 
 def loaded(scenario: Scenario, space: Space = TOGETHER) -> Scenario:

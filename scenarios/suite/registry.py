@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from optimizers.space import ALL_PLANS
-from scenarios.suite.families import TOGETHER, Family, behind_links, edge, rented, replicated, sockets
+from scenarios.suite.families import TOGETHER, Family, behind_links, demanding, edge, rented, replicated, sockets
 from scenarios.suite.members import MEMBERS
 from twin.errors import BadInput, suggest
 
@@ -21,6 +21,7 @@ FAMILIES: Mapping[str, Family] = {
         ("replicas", replicated, ALL_PLANS),
         ("hosts-and-sockets", sockets(3, 2), TOGETHER),
         ("numa", sockets(1, 4), TOGETHER),
+        ("demanding", demanding, TOGETHER),
         ("cheapest-hosts", rented, ALL_PLANS),
     )
 }

@@ -34,7 +34,7 @@ def test_of_spikes_and_of_random_bursts_they_are_what_the_law_says(factor: float
         BurstState(rate_per_s=10 * factor, mean_s=share * every_s),
     )
     drawn = peaks_of(Bursty(states=states))
-    assert (drawn.height, drawn.share, drawn.mean_s) == pytest.approx((factor / mean, share, share * every_s), rel=0.15)
+    assert (drawn.height, drawn.share, drawn.mean_s) == pytest.approx((factor / mean, share, share * every_s))
 
 
 def test_of_a_wave_and_of_a_staircase() -> None:
