@@ -1,9 +1,9 @@
 """What the suite holds, by family: a line about it, and the seeds of its members. It says so without making any.
 
 Members of families that ask for a placement are those of the first seeds that have fifty plans or more, one of which
-keeps up by the rate model, and in a run brings twenty results or more; of `demanding`, those also whose best plan by the
-rate model is overloaded in bursts; of those that ask for the cheapest hosts, the first that have a plan which bears them
-with head room by the rate model.
+keeps up by the rate model, and in a run brings twenty results or more; of `demanding`, those also whose best plan by
+the rate model is overloaded in bursts; of those that ask for the cheapest hosts, the first that have a plan which bears
+them with head room by the rate model.
 """
 
 from __future__ import annotations
