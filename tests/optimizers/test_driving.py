@@ -27,7 +27,8 @@ from tests.optimizers.judged_jobs import edge
 from twin.errors import BadInput
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
+from twin.workload import BurstState, Bursty, Workload
 
 RULED = Space(costream_rules=True)
 JOBS = (7, 11, 12, 19)
@@ -61,6 +62,28 @@ class Biased:
 def asked(seed, **more):
     job = random_scenario(COSTREAM, seed, RunSettings())
     return Problem(scenario=job, cost_model=Biased(), space=RULED, **more)
+
+
+@dataclass(frozen=True)
+class Blinder(Biased):
+    """The same, which does not see bursts either."""
+
+    def blind_to(self, scenario):
+        return RateModel().blind_to(scenario)
+
+
+def test_of_bursts_which_rates_do_not_see_ties_by_rates_say_nothing():
+    states = (BurstState(rate_per_s=100, mean_s=3), BurstState(rate_per_s=900, mean_s=1))
+    job = random_scenario(COSTREAM, 11, RunSettings())
+    arrivals = {name: Bursty(states=states) for name in job.workload.arrivals}
+    job = Scenario(**{**dict(job), "workload": Workload(arrivals=arrivals)})
+    found = {}
+    for model in (Biased(), Blinder()):
+        problem = Problem(scenario=job, cost_model=model, space=RULED, budget=2000)
+        found[type(model)] = Planner(Milp(), keeps=False, drive="near").solve(problem)
+    every = estimate(problem, as_plans(job, SpacePlans(job, RULED).all()))
+    assert found[Biased].objective == pytest.approx(float(every.objective[every.sane].min()))
+    assert found[Biased].evaluations > 5 * found[Blinder].evaluations
 
 
 @pytest.mark.parametrize("seed", JOBS)

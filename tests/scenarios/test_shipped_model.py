@@ -10,6 +10,7 @@ import pytest
 from models import shipped
 from models.calibration import SHARE
 from models.features import FEATURE_VERSION
+from models.labels import KINDS
 from optimizers.counted import as_plans
 from optimizers.interface import Problem, Status
 from optimizers.milp.ages import fixed_s
@@ -19,6 +20,7 @@ from optimizers.space_plans import SpacePlans
 from scenarios.planning import planner
 from scenarios.planning.cost_models import StagedCostModel, cost_model, cost_models, learns
 from scenarios.planning.planner import optimize
+from scenarios.suite.families import demanding
 from tests.twin import worlds
 from tests.twin.worlds import sink, source
 from twin.errors import BadInput
@@ -87,7 +89,8 @@ def test_its_file_is_small_and_of_todays_features():
     assert file.stat().st_size < MOST_BYTES
     (ensemble,) = shipped.model().ensembles
     assert ensemble.manifest["feature_version"] == FEATURE_VERSION
-    assert len(ensemble.scaling.gate) == 3
+    assert len(ensemble.scaling.gate) == len(KINDS)
+    assert set(ensemble.manifest["demands"]) == {"arrivals", "drift"}
     assert "simulated" in (shipped.FOLDER / "card.md").read_text(encoding="utf-8")
 
 
@@ -119,6 +122,18 @@ def test_most_runs_are_where_it_says():
         assert low < said < high
         inside.append(low <= simulate(scenario).metrics.value("processing_latency_s") <= high)
     assert np.mean(inside) >= SHARE - 0.3  # of five
+
+
+def test_of_bursts_it_says_how_far_off_it_may_be_and_of_what_it_never_saw_it_does_not():
+    scenario, latency = demanding(10001), "processing_latency_s"
+    learned, plan = cost_model("learned"), scenario.plan
+    assert "bursty arrivals" in "; ".join(RateModel().blind_to(scenario))
+    assert learned.blind_to(scenario) == ()
+    low, high = planner.interval(scenario, learned, plan, latency)
+    runs = [simulate(scenario.with_run(seed=seed)).metrics.value(latency) for seed in range(3)]
+    assert low < np.median(runs) < high
+    failing = Scenario(**{**dict(scenario), "events": [{"kind": "failure", "at_s": 20, "host": "host-2"}]})
+    assert planner.interval(failing, learned, plan, latency) is None
 
 
 def test_staged_is_decided_by_the_simulator():
