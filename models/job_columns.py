@@ -243,20 +243,14 @@ def plan_physics(answer: RateAnswer, job: JobColumns, horizon_s: float) -> Colum
     chances of a result. lag_share: what the run's empty start costs, as a share of `horizon_s`, its length. blocked:
     share of the operators whose input is full. Seconds are since ingestion, summed over all operators. peak_pressure:
     highest offered pressure, or use of a host's cores, at peaks; peak_left_s: seconds of work that a peak leaves.
-    cpu, nic, links: highest use of a host's cores, of its bandwidth, and of a link. busiest: input of the busiest
-    replica over the mean.
+    busiest: input of the busiest replica over the mean.
     """
     peak_O, work_O = job.operators["peak"], job.operators["cpu_demand"]
-    cpu = answer.offered_cpu.max(axis=1)
-    at_peak_PxO = np.maximum(
-        answer.offered_pressure * peak_O, cpu[:, None] * np.average(peak_O, weights=work_O + 1e-12)
-    )
+    cores_P = answer.offered_cpu.max(axis=1) * np.average(peak_O, weights=work_O + 1e-12)
+    at_peak_PxO = np.maximum(answer.offered_pressure * peak_O, cores_P[:, None])
     return {
         "peak_pressure": at_peak_PxO.max(axis=1),
         "peak_left_s": (np.maximum(at_peak_PxO - 1.0, 0.0) * job.operators["peak_s"]).max(axis=1),
-        "cpu": cpu,
-        "nic": answer.offered_nic.max(axis=1),
-        "links": answer.links.max(axis=1, initial=0.0),
         "busiest": answer.busiest.max(axis=1),
         **{metric: answer.lasting[metric] for metric in METRICS},
         "utilisation": answer.offered_pressure.max(axis=1),

@@ -252,16 +252,11 @@ def _demand() -> list[VectorEntry]:
         VectorEntry("peaks", "1", "of the longest kind in a run", _peaks),
         VectorEntry("hottest", "share", "of an input in one key group", _over("max", "hottest")),
         VectorEntry("drifts_per_s", "1/s", "changes of which keys are frequent", _over("max", "drifts_per_s")),
-        VectorEntry("call_load", "share", "of places for calls", _over("max", "call_load")),
-        VectorEntry("call_s", "s", "to an answer, all calls", _total("call_s")),
         *(
             VectorEntry(name, unit, meaning, of_plan(name))
             for name, unit, meaning in (
                 ("peak_pressure", "share", "highest utilisation at peaks"),
                 ("peak_left_s", "s", "of work that a peak leaves"),
-                ("cpu", "share", "of the cores of the host used most"),
-                ("nic", "share", "of the bandwidth of the host used most"),
-                ("links", "share", "of the link used most"),
                 ("busiest", "1", "input of the busiest replica over the mean"),
             )
         ),
