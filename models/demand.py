@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
 
 from twin.arrivals.bursty import Bursty
@@ -37,7 +36,6 @@ class Peaks:
     mean_s: float = 0.0
 
 
-@lru_cache(maxsize=4096)
 def peaks_of(law: ArrivalLaw) -> Peaks:
     """How a law's rate varies, by its first PHASES phases; one without end counts as long as the others on average."""
     given = _phases(law)

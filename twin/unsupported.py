@@ -25,9 +25,9 @@ BATCH_SHARE = 0.1
 def unsupported_features(scenario: Scenario, seen: Collection[str]) -> tuple[str, ...]:
     """In words, what the scenario has and whoever sees only that much does not see.
 
-    seen: of `events`, `policy`, `checkpoints`, `commits` (for which results wait), `arrivals`, `pauses`, `jitter`,
-    `batches`, `sockets`, `links`, `skew`, `drift`, `assignment` (of key groups), `alignment`, `fusion`, `partitions`
-    (read unevenly), `counting` (in windows of several replicas), `sides` (of joins, unmixed),
+    seen: of `events`, `policy`, `checkpoints`, `commits` (for which results wait), `arrivals`, `recordings` (of them),
+    `pauses`, `jitter`, `batches`, `sockets`, `links`, `skew`, `drift`, `assignment` (of key groups), `alignment`,
+    `fusion`, `partitions` (read unevenly), `counting` (in windows of several replicas), `sides` (of joins, unmixed),
     `unlike` (keys, where a law takes them as alike and random), `apart` (tuples of a key, of joins and sessions),
     `merges` (of partial results), `late` (records), `drops`, and partitionings by name.
     """
@@ -47,7 +47,8 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
             yield "commits", "results that wait for checkpoints"
     for source, law in scenario.workload.arrivals.items():
         if law.law not in PLAIN_LAWS:
-            yield "arrivals", f"how {law.law} arrivals of {source} vary around their mean"
+            name = "recordings" if law.law == "replay" else "arrivals"
+            yield name, f"how {law.law} arrivals of {source} vary around their mean"
     yield from _of_engine(scenario)
     yield from _of_cluster(scenario)
     yield from _of_keys(scenario)
