@@ -82,6 +82,13 @@ def law_table(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
     return rows
 
 
+def farthest(laws: Sequence[tuple[str, ...]], count: int) -> list[tuple[str, ...]]:
+    """Header and the rows of a law table that are farthest off, those whose limit is not kept first."""
+    header, *rows = laws
+    off, kept = header.index("off by s.e."), header.index("kept")
+    return [header, *sorted(rows, key=lambda row: (row[kept] == "yes", -abs(float(row[off]))))[:count]]
+
+
 NUMBERS = ("theory", "simulated", "off by s.e.", "kept")
 
 
