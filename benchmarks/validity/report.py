@@ -38,16 +38,14 @@ class Report:
         }
         figure = theory_ratios(columns), "Simulated over theoretical means, shares of time apart"
         laws = law_table(findings)
-        self._verdict("Theory", laws)
-        self._section("Theory", "theory", farthest(laws, words.LAWS), words.THEORY, figure)
+        self._section("Theory", "theory", laws, words.THEORY, figure)
+        self._parts[-1] = _markdown(farthest(laws, words.LAWS))  # its verdict is over all laws
         with (self._figures / "theory.csv").open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows(theory_table(findings))
 
     def kernel(self, table: Table) -> None:
         """The kernel against the engine."""
-        title = "The kernel against the engine"
-        self._verdict(title, table)
-        self._section(title, "kernel", table, words.KERNEL)
+        self._section("The kernel against the engine", "kernel", table, words.KERNEL)
 
     def distances(self, found: Sequence[Distance]) -> None:
         """Published figures."""
@@ -55,15 +53,11 @@ class Report:
         columns = {name: [getattr(each, name) for each in found] for name in names}
         figure = numa_times(columns), "Time per tuple by NUMA distance"
         title = "BriskStream's Table 3: time per tuple by NUMA distance"
-        table = distance_table(found)
-        self._verdict(title, table)
-        self._section(title, "numa", table, words.DISTANCES, figure)
+        self._section(title, "numa", distance_table(found), words.DISTANCES, figure)
 
     def invariants(self, determinism: Table, runs: int) -> None:
         """Conservation, determinism, progress."""
-        title = "Conservation, determinism, progress"
-        self._verdict(title, determinism)
-        self._section(title, "", determinism, words.invariants(runs))
+        self._section("Conservation, determinism, progress", "", determinism, words.invariants(runs))
 
     def write(self) -> None:
         """The page, with the verdicts first."""
@@ -76,13 +70,10 @@ class Report:
         head = ["# Validity", about, _markdown(self._verdicts)]
         self._path.write_text("\n\n".join([*head, *self._parts]) + "\n", encoding="utf-8")
 
-    def _verdict(self, title: str, table: Table) -> None:
-        """How many limits of the table are kept."""
-        kept = [row[table[0].index("kept")] for row in table[1:]]
-        self._verdicts.append((title, str(kept.count("yes")), str(len(kept))))
-
     def _section(self, title: str, name: str, table: Table, text: str, drawn: tuple[Figure, str] | None = None) -> None:
-        """Words, a figure of that name if there is one, and a table."""
+        """A verdict, words, a figure of that name if there is one, and a table."""
+        verdicts = [row[table[0].index("kept")] for row in table[1:]]
+        self._verdicts.append((title, str(verdicts.count("yes")), str(len(verdicts))))
         self._parts += [f"## {title}", text]
         if drawn is not None:
             figure, alt = drawn
