@@ -67,7 +67,7 @@ def _phases(law: ArrivalLaw) -> list[Phase]:
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class InputVariation:
     """Of one operator. peak, peak_share, peak_s: its input, as of `Peaks`. hottest: share of its input in its most
     frequent key group. drifts_per_s: how often other keys become frequent."""
 
@@ -78,7 +78,7 @@ class Demand:
     drifts_per_s: float
 
 
-def demands(job: Job) -> dict[str, Demand]:
+def demands(job: Job) -> dict[str, InputVariation]:
     """Of all components of a job, by name."""
     workload = job.deployment.workload
     parts: dict[str, dict[str, float]] = {}
@@ -91,7 +91,9 @@ def demands(job: Job) -> dict[str, Demand]:
             sent = [(job.rates[u].out_per_s, parts[u]) for u in job.query.feeds(name)]
             parts[name] = _mixed(sent)
         peaks = {source: peaks_of(workload.arrivals[source]) for source in parts[name]}
-        found[name] = Demand(*_together(parts[name], peaks), *_keys(workload.keys.get(name), component.key_groups))
+        found[name] = InputVariation(
+            *_together(parts[name], peaks), *_keys(workload.keys.get(name), component.key_groups)
+        )
     return found
 
 
