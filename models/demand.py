@@ -67,7 +67,7 @@ def _phases(law: ArrivalLaw) -> list[Phase]:
 
 
 @dataclass(frozen=True, slots=True)
-class InputVariation:
+class Variation:
     """Of one operator. peak, peak_share, peak_s: its input, as of `Peaks`. hottest: share of its input in its most
     frequent key group. drifts_per_s: how often other keys become frequent."""
 
@@ -78,7 +78,7 @@ class InputVariation:
     drifts_per_s: float
 
 
-def demands(job: Job) -> dict[str, InputVariation]:
+def demands(job: Job) -> dict[str, Variation]:
     """Of all components of a job, by name."""
     workload = job.deployment.workload
     parts: dict[str, dict[str, float]] = {}
@@ -91,9 +91,7 @@ def demands(job: Job) -> dict[str, InputVariation]:
             sent = [(job.rates[u].out_per_s, parts[u]) for u in job.query.feeds(name)]
             parts[name] = _mixed(sent)
         peaks = {source: peaks_of(workload.arrivals[source]) for source in parts[name]}
-        found[name] = InputVariation(
-            *_together(parts[name], peaks), *_keys(workload.keys.get(name), component.key_groups)
-        )
+        found[name] = Variation(*_together(parts[name], peaks), *_keys(workload.keys.get(name), component.key_groups))
     return found
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from models.demand import InputVariation, demands
+from models.demand import Variation, demands
 from twin.deployment import Deployment
 from twin.job import Component, Job, compile
 from twin.kinds.async_io import Calling
@@ -124,9 +124,7 @@ def job_columns(deployment: Deployment) -> JobColumns:
     )
 
 
-def _operator(
-    job: Job, component: Component, sent_per_s: Mapping[str, float], demand: InputVariation
-) -> dict[str, Any]:
+def _operator(job: Job, component: Component, sent_per_s: Mapping[str, float], demand: Variation) -> dict[str, Any]:
     """An operator: its spec, its tuples, its steady flow if all sources keep up, how that varies, and what the engine
     charges."""
     query, engine, spec, rates = job.query, job.engine, component.operator, job.rates[component.operator.name]
