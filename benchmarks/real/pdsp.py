@@ -6,7 +6,8 @@ DIR holds dev.csv: one row a run. The data have no licence, so no row of them is
 left out is seen by a few runs of its own, a machine by none: its applications are calibrated on the other one. All
 predictors see the same runs; LightGBM also those of all other applications, as it has no other way to know of them.
 What is found is kept in FOLDER, so that a run can be resumed. Whether an application's sources read on another machine
-what they read on this one is for these folds to say.
+what they read on this one is for these folds to say. `corrected` is a twin of an application and what LightGBM learned
+of how far the twins of all others are off on runs that they had not seen.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from benchmarks.real.pdsp_predictors import (
     Twin,
     application,
     calibrated,
+    corrected,
     measured,
     naive,
     reading,
@@ -37,7 +39,7 @@ from benchmarks.table import print_table
 from scenarios.calibration.intervals import LEVEL, reach
 from twin.randomness import stream
 
-TWIN, CARRIED = "calibrated twin", "the same, readings carried"
+TWIN, CARRIED, CORRECTED = "calibrated twin", "the same, readings carried", "the same, corrected"
 QUANTITIES = ("share of the offer", "latency")
 
 
@@ -141,15 +143,22 @@ def main() -> None:
     leave = machines if given.machines else applications
     lines: list[list[object]] = []
     splits, total = [], dict[str, tuple[list[Row], list[Said]]]()
+
+    def judge(split: Split, who: str, predictor: Predictor) -> None:
+        said = [predictor(row) for row in split.judged]
+        lines.append(line(split.name, who, split.judged, said))
+        print(*lines[-1], flush=True)
+        kept = total.setdefault(who, ([], []))
+        kept[0].extend(split.judged)
+        kept[1].extend(said)
+
     for split in leave(rows(given.data), given.own, given.judged, given.kept):
         splits.append(split)
         for who, predictor in split.predictors.items():
-            said = [predictor(row) for row in split.judged]
-            lines.append(line(split.name, who, split.judged, said))
-            print(*lines[-1], flush=True)
-            kept = total.setdefault(who, ([], []))
-            kept[0].extend(split.judged)
-            kept[1].extend(said)
+            judge(split, who, predictor)
+    for split in splits if leave is applications else ():
+        others = [(row, _twin(each)) for each in splits if each is not split for row in each.judged]
+        judge(split, CORRECTED, corrected(_twin(split), others))
     lines += [line("all", who, *kept) for who, kept in total.items()]
     header = ("left out", "predictor", "runs", "source rate", "mean", "latency", "mean ", "keeps up")
     print_table(f"{leave.__name__} left out: q-errors (median/95 %, geometric mean)", header, lines)

@@ -212,5 +212,28 @@ def trees(seen: Sequence[Row]) -> Predictor:
     return predicted
 
 
+def corrected(twin: Predictor, others: Sequence[tuple[Row, Predictor]]) -> Predictor:
+    """A twin, and what LightGBM learned of how far twins of other applications are off. others: runs that these had not
+    seen."""
+    judged = [row for row, _ in others]
+    said = [predictor(row) for row, predictor in others]
+    off = np.log([measured(row) for row in judged]) - np.log(said)
+    table = np.array([_beside(row, each) for row, each in zip(judged, said, strict=True)])
+    models = [_trained(table, each) for each in off.T]
+
+    def predicted(row: Row) -> Said:
+        base = twin(row)
+        seen = np.array([_beside(row, base)])
+        share, latency = (each * float(np.exp(m.predict(seen)[0])) for each, m in zip(base, models, strict=True))
+        return share, latency
+
+    return predicted
+
+
+def _beside(row: Row, said: Said) -> list[float]:
+    """What is known before a run but the application, and what the twin says."""
+    return [0.0, *features(row)[1:], *np.log(said)]
+
+
 def _trained(table: np.ndarray, label: np.ndarray) -> lightgbm.Booster:
     return lightgbm.train(TREES, lightgbm.Dataset(table, label, categorical_feature=[0]), ROUNDS)
