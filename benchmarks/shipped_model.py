@@ -45,7 +45,7 @@ class Part:
     again: int = 0
 
 
-TRAINED = (Part("demanding", "demanding", 12_000, 1), Part("wide", "wide", 2_400, 1))
+TRAINED = (Part("demanding", "demanding", 8_000, 1), Part("wide", "wide", 1_200, 1))
 HELD = (
     Part("demanding-held", "demanding", 500, 2, 500),
     Part("wide-held", "wide", 300, 2),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.feature import encode, raw_rows
+from models.feature import Feature, encode, raw_rows, width
 from models.features import CONTEXT, FEATURES, HOST, NODE_TYPES, SINK, WIDTHS, require_learned
 from models.job_columns import JobColumns, base_costs, host_physics, job_columns, operator_physics, plan_physics
 from models.labels import kinds_of_plans
@@ -20,8 +20,24 @@ from twin.scenario import RunSettings
 
 HORIZON_S: float = RunSettings().horizon_s
 UTILISATION = [feature.name for feature in CONTEXT].index("utilisation")
-PEAK_COLUMN = [feature.name for feature in CONTEXT].index("peak_pressure")
-PEAK = CONTEXT[PEAK_COLUMN]
+SOURCE = NODE_TYPES.index("source")
+
+
+class Input(NamedTuple):
+    """A feature among the inputs of a node or plan: its column, and what stands there for a value of 1."""
+
+    column: int
+    at_one: float
+
+    @classmethod
+    def of(cls, features: Sequence[Feature], name: str) -> Input:
+        """By name."""
+        place = [feature.name for feature in features].index(name)
+        (at_one,) = features[place].encoding.encode(np.ones(1)).astype(np.float32)[0].tolist()
+        return cls(width(features[:place]), at_one)
+
+
+PEAK, PEAK_PRESSURE = Input.of(FEATURES["source"], "peak"), Input.of(CONTEXT, "peak_pressure")
 
 
 class JointGraph(NamedTuple):
@@ -130,9 +146,11 @@ class GraphTable:
     @property
     def kind_G(self) -> np.ndarray:
         """The kind of each plan, an index into models.labels.KINDS."""
-        column = PEAK.encoding.encode(np.ones(1))
-        above_G = self.context_GxC[:, PEAK_COLUMN] > column.astype(np.float32)[0, 0]
-        return kinds_of_plans(self.rates_GxA, np.where(above_G, np.inf, 0.0))
+        sources = self.nodes[SOURCE]
+        peaks_G = np.maximum.reduceat(sources.rows[:, PEAK.column], sources.start[:-1])
+        return kinds_of_plans(
+            self.rates_GxA, peaks_G > PEAK.at_one, self.context_GxC[:, PEAK_PRESSURE.column] > PEAK_PRESSURE.at_one
+        )
 
     def take(self, graphs_G: np.ndarray) -> GraphTable:
         """Some of the graphs, in that order."""

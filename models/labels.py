@@ -160,12 +160,12 @@ def _log(cost: np.ndarray) -> np.ndarray:
 
 CONGESTED, RARE = 0.05, 0.98
 """Probabilities of backpressure above which, and of a result below which, plans are of a kind of their own."""
-KINDS = ("calm", "rare results", "congested", "overloaded at peaks")
+KINDS = ("calm", "rare results", "congested", "calm, with peaks", "overloaded at peaks", "congested, with peaks")
 
 
-def kinds_of_plans(rates_NxA: np.ndarray, peaks_N: np.ndarray) -> np.ndarray:
-    """[N]: index into KINDS, by the rate model's answers in the order of METRICS, and the use of what is used most
-    while arrivals are at their peaks (`peak_pressure`)."""
+def kinds_of_plans(rates_NxA: np.ndarray, vary_N: np.ndarray | bool, over_N: np.ndarray) -> np.ndarray:
+    """[N]: index into KINDS, by the rate model's answers in the order of METRICS, whether rates of arrivals vary, and
+    whether more is offered at their peaks than something bears (`peak_pressure` above 1)."""
     backpressured, success = (rates_NxA[:, METRICS.index(name)] for name in BINARY_METRICS)
-    calm = np.where(peaks_N > 1.0, 3, 0)
-    return np.where(backpressured > CONGESTED, 2, np.where(success < RARE, 1, calm))
+    calm = np.where(vary_N, np.where(over_N, 4, 3), 0)
+    return np.where(backpressured > CONGESTED, np.where(vary_N, 5, 2), np.where(success < RARE, 1, calm))

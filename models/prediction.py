@@ -184,7 +184,8 @@ class LearnedCostModel:
             rates_PxA, kind_P = np.ones((len(plans), len(METRICS))), np.zeros(len(plans), np.int64)
             if answer is not None:
                 rates_PxA = base_costs(answer.result())
-                kind_P = kinds_of_plans(rates_PxA, plan_physics(answer.result(), job, length_s)["peak_pressure"])
+                over_P = plan_physics(answer.result(), job, length_s)["peak_pressure"] > 1.0
+                kind_P = kinds_of_plans(rates_PxA, bool(job.operators["peak"].max() > 1.0), over_P)
             values: dict[str, np.ndarray] = {}
             for ensemble, futures in zip(self.ensembles, outputs, strict=True):
                 outputs_KxPxM = np.stack([future.result() for future in futures])

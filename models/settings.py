@@ -100,7 +100,7 @@ PHYSICS = OURS.model_copy(update={"network": OURS.network.model_copy(update={"fe
 """And what the rate model finds at every operator and host. It is no more exact, and scores plans far more slowly."""
 
 RESIDUAL = OURS.model_copy(
-    update={"scale": "residual", "huber": 0.05, "network": OURS.network.model_copy(update={"hidden": 48})}
+    update={"scale": "residual", "huber": 0.2, "network": OURS.network.model_copy(update={"hidden": 48})}
 )
 """As ours, but a correction of the rate model that begins at none, is held back where it does not help, and leaves
 probabilities as frequent as in the corpus: the one that is shipped."""

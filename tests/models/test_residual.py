@@ -82,7 +82,10 @@ def test_a_correction_that_is_noise_is_not_believed(seed):
     rates[:, 3:] = rng.random((200, 2))
     labels = rates.copy()
     labels[:, 3:] = rng.random((200, 2)) < rates[:, 3:]
-    scaling, kinds = Scaling((0.0,) * 5, (1.0,) * 5, "residual"), kinds_of_plans(rates, rng.uniform(0.5, 2.0, 200))
+    scaling, kinds = (
+        Scaling((0.0,) * 5, (1.0,) * 5, "residual"),
+        kinds_of_plans(rates, rng.random(200) < 0.5, rng.random(200) < 0.5),
+    )
     shut = gated(METRICS, scaling, Judged(labels, rates, kinds, rng.normal(size=(2, 200, 5)) * 3))
     assert {gate for gates in shut.gate for gate in gates[:3]} == {0.0}
     right = np.zeros((2, 200, 5))
@@ -97,19 +100,19 @@ def test_a_correction_that_is_noise_is_not_believed(seed):
 
 def test_intervals_hold_nine_in_ten_of_rows_that_they_were_not_fitted_to():
     rng = np.random.default_rng(5)
-    rates = np.ones((4000, 5))
-    rates[:, 3] = rng.choice([0.0, 0.5], 4000)
-    kinds = kinds_of_plans(rates, rng.choice([0.5, 2.0], 4000))
-    spread = np.array([0.1, 0.1, 0.5, 0.3])[kinds]
-    labels = rates * np.exp(rng.normal(size=(4000, 1)) * spread[:, None])
-    scaling, outputs = Scaling((0.0,) * 5, (1.0,) * 5, "residual"), np.zeros((3, 2000, 5))
+    rates = np.ones((20_000, 5))
+    rates[:, 3] = rng.choice([0.0, 0.5], 20_000)
+    kinds = kinds_of_plans(rates, rng.random(20_000) < 0.5, rng.random(20_000) < 0.5)
+    spread = np.array([0.1, 0.1, 0.5, 0.2, 0.3, 0.7])[kinds]
+    labels = rates * np.exp(rng.normal(size=(20_000, 1)) * spread[:, None])
+    scaling, outputs = Scaling((0.0,) * 5, (1.0,) * 5, "residual"), np.zeros((3, 10_000, 5))
     far = Judged(labels[:50] * 100, rates[:50], kinds[:50], outputs[:, :50])  # what was learned by heart says nothing
-    found = intervals(METRICS, scaling, Judged(labels[:2000], rates[:2000], kinds[:2000], outputs), far)
-    half = half_width(found, "processing_latency_s", np.zeros(2000), kinds[2000:])
-    inside = np.abs(np.log(labels[2000:, 1])) <= half
-    for kind in (0, 2, 3):
-        assert inside[kinds[2000:] == kind].mean() == pytest.approx(0.9, abs=0.03)
-    assert half[kinds[2000:] == 2].mean() > 3 * half[kinds[2000:] == 0].mean()
+    found = intervals(METRICS, scaling, Judged(labels[:10_000], rates[:10_000], kinds[:10_000], outputs), far)
+    half = half_width(found, "processing_latency_s", np.zeros(10_000), kinds[10_000:])
+    inside = np.abs(np.log(labels[10_000:, 1])) <= half
+    for kind in (0, 2, 3, 4, 5):
+        assert inside[kinds[10_000:] == kind].mean() == pytest.approx(0.9, abs=0.03)
+    assert half[kinds[10_000:] == 2].mean() > 3 * half[kinds[10_000:] == 0].mean()
 
 
 def test_where_gates_are_shut_all_rows_say_how_far_the_rate_model_is_off():
