@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from scenarios.calibration import host_cpu
 from scenarios.calibration.calibrate import Calibration, calibrate_as
 from scenarios.calibration.intervals import WORK, Intervals, of_loads, outside, pairs, with_beyond
 from scenarios.calibration.point import KEEPS_UP, Point
@@ -65,6 +66,7 @@ def held_out(points: Sequence[Point], found: Calibration, report: Progress | Non
 
     Of several jobs one is left out at a time, else one point; more at once where that makes more than FOLDS parts.
     """
+    points = host_cpu.without(points, found.base)
     works = Works(points) if found.tried else None
     predictors: dict[str, list[tuple[Point, Predicted]]] = {name: [] for name in (ALWAYS, CAP, BEFORE, CALIBRATED)}
     fits: list[tuple[Point, Calibration]] = []
