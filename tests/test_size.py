@@ -11,15 +11,15 @@ SLACK = 0.02
 """A limit is lowered as soon as its package is smaller by this part."""
 
 MOST_LINES = {
-    "benchmarks": 6_740,
+    "benchmarks": 6_840,
     "figures": 1_440,
     "models": 4_770,
     "optimizers": 11_880,
     "papers": 7_400,
-    "scenarios": 10_340,
+    "scenarios": 10_860,
     "spark": 1_200,
-    "streamtwin": 14_380,
-    "tests": 40_600,
+    "streamtwin": 14_400,
+    "tests": 40_980,
     "twin": 33_440,
 }
 

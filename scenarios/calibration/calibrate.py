@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import stats
 
-from scenarios.calibration import newton
+from scenarios.calibration import host_cpu, newton
 from scenarios.calibration.design import work_of
-from scenarios.calibration.estimate import Estimate, from_linear, from_logs
+from scenarios.calibration.estimate import Estimate, from_bases, from_linear, from_logs
 from scenarios.calibration.intervals import Intervals
 from scenarios.calibration.point import KEEPS_UP, Point, check
 from scenarios.calibration.structures import By, Explained, Structure, Works, candidates, explain, with_power
@@ -39,7 +39,8 @@ APART, LEAST_CORES = 1.3, 0.05
 class Calibration:
     """What the points say of a job's engine. costs: unit costs by name; hidden: other constants by name.
 
-    tried: all structures, best first; none where there is no CPU time. odd: rows that contradict the others.
+    tried: all structures, best first; none where there is no CPU time. odd: rows that contradict the others. base:
+    cores of hosts that the engine uses without records; others_percent: what records do not find of these, with it.
     """
 
     structure: Structure
@@ -49,6 +50,8 @@ class Calibration:
     estimates: tuple[Estimate, ...]
     tried: tuple[Explained, ...]
     odd: tuple[str, ...]
+    base: Mapping[str, float] = field(default_factory=dict)
+    others_percent: Mapping[str, float] = field(default_factory=dict)
 
     def applied(self, scenario: Scenario) -> Scenario:
         """The scenario under these constants."""
@@ -87,9 +90,18 @@ def calibrate(points: Sequence[Point], by: By | None = None, report: Progress | 
     check(points)
     if len(points) < LEAST_POINTS:
         raise BadInput(f"too few points: {LEAST_POINTS - len(points)} more is needed; one point fits any constants")
-    if any(point.busy or point.cpu for point in points):
-        return _from_cpu(points, candidates(points, by), Works(points), report)
-    return _from_rates(points, report)
+    if not any(point.busy or point.cpu for point in points):
+        return _from_rates(points, report)
+    found = host_cpu.bases(points)
+    base = {host: each.cores for host, each in found.items()}
+    told = host_cpu.without(points, base)
+    fit = _from_cpu(told, candidates(told, by), Works(told), report)
+    return replace(
+        fit,
+        base=base,
+        others_percent=host_cpu.others_percent(told, base),
+        estimates=(*fit.estimates, *from_bases(found, len(points))),
+    )
 
 
 def calibrate_as(points: Sequence[Point], like: Calibration, works: Works | None) -> Calibration:

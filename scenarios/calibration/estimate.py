@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
+from scenarios.calibration.host_cpu import Base
 from scenarios.calibration.newton import NewtonFit
 from scenarios.calibration.structures import Explained
 from scenarios.calibration.unit_costs import UnitCost
@@ -57,6 +58,18 @@ def from_logs(found: NewtonFit, costs: Sequence[UnitCost]) -> tuple[Estimate, ..
         reach = float(np.exp(min(NORMAL_95 * spread, 20.0)))
         off = _growth(float(np.log(2.0)), spread, rows)
         estimates.append(_estimate(cost, value, value / reach, value * reach, off, off, spread < KNOWN))
+    return tuple(estimates)
+
+
+def from_bases(found: Mapping[str, Base], points: int) -> tuple[Estimate, ...]:
+    """Estimates of what the engine uses of hosts without records."""
+    estimates = []
+    for host, base in found.items():
+        value, spread = 100.0 * base.cores, 100.0 * base.spread
+        low, high = max(0.0, value - NORMAL_95 * spread), value + NORMAL_95 * spread
+        halved, doubled = (_growth(value * share, spread, points) for share in (0.5, 1.0))
+        cost = UnitCost(f"base {host}", "% of a core", 0.0)
+        estimates.append(_estimate(cost, value, low, high, halved, doubled, spread < KNOWN * value))
     return tuple(estimates)
 
 

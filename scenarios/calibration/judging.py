@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from scenarios.calibration import host_cpu
 from scenarios.calibration.calibrate import Calibration, calibrate_as
 from scenarios.calibration.intervals import WORK, Intervals, of_loads, outside, pairs, with_beyond
 from scenarios.calibration.point import KEEPS_UP, Point
@@ -65,15 +66,18 @@ def held_out(points: Sequence[Point], found: Calibration, report: Progress | Non
 
     Of several jobs one is left out at a time, else one point; more at once where that makes more than FOLDS parts.
     """
-    works = Works(points) if found.tried else None
+    told, parts = host_cpu.without(points, found.base), _parts(points)
+    works = Works(told) if found.tried else None
     predictors: dict[str, list[tuple[Point, Predicted]]] = {name: [] for name in (ALWAYS, CAP, BEFORE, CALIBRATED)}
     fits: list[tuple[Point, Calibration]] = []
-    parts = _parts(points)
     for done, part in enumerate(parts):
         if report is not None:
             report(done, len(parts))
-        unseen = [points[number] for number in part]
-        seen = [points[number] for number in range(len(points)) if number not in part]
+        if found.base:
+            told = host_cpu.without(points, _base(points, part, found))
+            works = Works(told)
+        unseen = [told[number] for number in part]
+        seen = [told[number] for number in range(len(told)) if number not in part]
         for name, predictor in _baselines(seen).items():
             predictors[name] += [(point, predictor(point)) for point in unseen]
         with suppress(BadInput):  # what is left is too little to fit
@@ -90,6 +94,12 @@ def held_out(points: Sequence[Point], found: Calibration, report: Progress | Non
         report(len(parts), len(parts))
     judged = tuple(figures(name, each) for name, each in predictors.items() if each)
     return HeldOut(judged, with_beyond(intervals, off))
+
+
+def _base(points: Sequence[Point], part: Sequence[int], found: Calibration) -> dict[str, float]:
+    """What the points that are not left out say of it; that of all where these are too few, or at about one rate."""
+    seen = host_cpu.bases([point for number, point in enumerate(points) if number not in part])
+    return {host: seen[host].cores if host in seen else cores for host, cores in found.base.items()}
 
 
 def _parts(points: Sequence[Point]) -> list[list[int]]:

@@ -12,6 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from scenarios.calibration import host_cpu
 from scenarios.calibration.calibrate import Calibration, under
 from scenarios.calibration.estimate import Estimate
 from scenarios.calibration.intervals import Intervals, Prediction
@@ -55,6 +56,10 @@ class CalibratedProfile(Spec):
     engine: EngineProfile
     costs: dict[str, Annotated[float, Field(ge=0)]]
     hidden: dict[str, Annotated[float, Field(ge=0)]]
+    base: Annotated[Mapping[str, float], Field(description="cores by host that the engine uses without records")] = {}
+    others_percent: Annotated[
+        Mapping[str, float], Field(description="of hosts with a base: what records did not find of them, at least")
+    ] = {}
     estimates: tuple[Estimate, ...]
     held_out: tuple[Figures, ...]
     intervals: Annotated[Intervals, Field(description="how far off predictions of points held out were")] = Intervals()
@@ -77,6 +82,8 @@ def profile_of(
         engine=scenario.engine,
         costs=dict(found.costs),
         hidden=dict(found.hidden),
+        base=dict(found.base),
+        others_percent=dict(found.others_percent),
         estimates=found.estimates,
         held_out=held_out.figures,
         intervals=held_out.intervals,
@@ -171,7 +178,7 @@ def tells_most(profile: CalibratedProfile, scenario: Scenario) -> NextPoint | No
 def _under(
     profile: CalibratedProfile, scenario: Scenario, costs: Mapping[str, float], hidden: Mapping[str, float]
 ) -> Scenario:
-    as_before = scenario.model_copy(update={"engine": profile.engine})
+    as_before = host_cpu.beside(scenario, profile.others_percent).model_copy(update={"engine": profile.engine})
     structure = Structure(profile.by, profile.exponent, profile.own_cores)
     return under(as_before, structure, profile.exponent, costs, hidden)
 

@@ -86,7 +86,7 @@ def candidates(points: Sequence[Point], by: By | None) -> list[Structure]:
     if by == "operator" and not one_job:
         raise BadInput("--by operator is for points of one job, and these are of several; use --by kind or function")
     found: list[By] = [by] if by else ["operator", "kind"] if one_job and busy else ["kind", "function"]
-    sizes = {host.left_percent for point in points for host in point.scenario.cluster.hosts if host.name in point.cpu}
+    sizes = {host.cpu_percent for point in points for host in point.scenario.cluster.hosts if host.name in point.cpu}
     structures = [Structure(each) for each in found]
     if hosts and max(sizes) > 1.5 * min(sizes):
         structures += [replace(each, exponent=None) for each in structures]

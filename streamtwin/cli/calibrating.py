@@ -46,7 +46,7 @@ def calibrate(
     Examples: `twin calibrate job.yaml points.csv --out measured.yaml`, then
     `twin use-profile job.yaml measured.yaml --out calibrated.yaml` · `twin calibrate smart-grid runs --by kind`
     """
-    from scenarios.calibration import profile_file
+    from scenarios.calibration import host_cpu, profile_file
     from scenarios.calibration.calibrate import calibrate as fitted
     from scenarios.calibration.judging import held_out
     from scenarios.calibration.point_files import read_points
@@ -73,6 +73,11 @@ def calibrate(
             terminal.note(
                 f"point {point.name}: {source} {words}; its offer is unknown, so this is the most it can take"
             )
+    for host in host_cpu.untold(read):
+        terminal.note(
+            f"host {host}: its points are at about one rate, so what is used of it without records counts as costs; "
+            "one more, at half or twice the rate, would tell"
+        )
     for odd in fit.odd:
         terminal.note(f"contradicts the other points: {odd}")
     profile = profile_file.profile_of(loaded, fit, judged, len(read), read[0].machine)

@@ -8,7 +8,7 @@ from streamtwin.connect.shadow import tables
 from streamtwin.connect.shadow.belief import believed
 from streamtwin.connect.shadow.shadow import AlertRow, ForecastRow, Shadow
 from streamtwin.connect.shadow.trend import trend
-from streamtwin.connect.shadow.window import of_rows, parsed, rows_of, windows_of
+from streamtwin.connect.shadow.window import Window, of_rows, parsed, rows_of, windows_of
 from streamtwin.export.metric_samples import MetricSample
 from tests.commands import done, refused
 from tests.streamtwin.shadow_jobs import (
@@ -22,7 +22,9 @@ from tests.streamtwin.shadow_jobs import (
     write_metrics,
 )
 from twin.errors import BadInput
+from twin.scenario import Scenario
 from twin.simulation import simulate
+from twin.spec import parse
 
 FULL_AT_S = (1 / (2 * SERVICE_S) - FROM_PER_S) / BY_PER_S2
 
@@ -72,6 +74,20 @@ def test_windows_that_are_told_again_leave_the_same_files(followed, tmp_path):
     assert {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*.jsonl")} == {
         path.relative_to(out): content for path, content in before.items()
     }
+
+
+def test_a_call_that_keeps_its_subtask_busy_is_no_cpu():
+    given = steady(200).model_dump(mode="json")
+    law = {"kind": "async", "latency_s": 0.004, "capacity": 1, "ordered": True}
+    given["query"]["operators"][2] = {"name": "rate", "service_time_s": 1e-4, **law}
+    read = {
+        "in": {"out_per_s": 200.0},
+        "parse": {"in_per_s": 200.0, "busy": 0.2},
+        "rate": {"in_per_s": 200.0, "busy": 0.8},
+    }
+    belief = believed(parse(Scenario, given), [Window(0.0, 10.0, 5.0, operators=read)])
+    assert belief is not None and belief.scenario.query.operator("rate").service_time_s == pytest.approx(1e-4)
+    assert "rate" not in belief.costs_s and "parse" in belief.costs_s
 
 
 def test_costs_are_those_of_the_job_and_not_of_its_description(tmp_path):

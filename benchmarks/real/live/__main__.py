@@ -22,6 +22,7 @@ from benchmarks.real.live.jobs import FIRST, SETS, Jobs, Shape
 from benchmarks.real.live.measuring import Measured, measure, measure_event, read
 from benchmarks.table import print_table
 from scenarios.calibration.calibrate import own_cores
+from scenarios.calibration.host_cpu import beside
 from twin.errors import BadInput
 from twin.overrides import put_all
 from twin.scenario import Scenario
@@ -101,7 +102,8 @@ def calibrated(shape: Shape, run: Measured, alike: Shape, points: Sequence[Measu
     and with a core for each subtask, those that come among them, as work that sleeps takes none."""
     job = run.job.scenario
     if alike.shape == shape.shape:
-        job = judging.calibrated(points[: len(alike.fitted)]).applied(job)
+        found = judging.calibrated(points[: len(alike.fitted)])
+        job = found.applied(beside(job, found.others_percent))
     places = [(f"plan.placement.{name}", 2 * list(job.plan.placement[name])) for name in shape.slow]
     return job.model_copy(update={"cluster": own_cores(put_all(job, places, shape.name)).cluster})
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from benchmarks.real.live.measuring import Measured
 from scenarios.calibration.calibrate import Calibration, calibrate
+from scenarios.calibration.host_cpu import beside
 from scenarios.calibration.judging import cap_per_replica
 from scenarios.calibration.point import KEEPS_UP, Point
 from scenarios.calibration.point_files import points_of
@@ -59,7 +60,7 @@ def judged(fitted: Sequence[Measured], unseen: Sequence[Measured]) -> list[Line]
     """All points of one shape. The job is the one imported at the first point."""
     job, found = fitted[0].job.scenario, calibrated(fitted)
     cap = cap_per_replica([_point(each, job) for each in fitted])
-    knee_per_s = fitted[0].rate_per_s * _bears(found.applied(job))
+    knee_per_s = fitted[0].rate_per_s * _bears(found.applied(beside(job, found.others_percent)))
     lines = []
     for each in (*fitted, *unseen):
         was = _was(each)
@@ -69,7 +70,7 @@ def judged(fitted: Sequence[Measured], unseen: Sequence[Measured]) -> list[Line]
             ALWAYS: Said(1.0, busy=np.nan),
             CAP: Said(min(1.0, cap / each.rate_per_s)),
             IMPORTED: _simulated(at_rate, told),
-            CALIBRATED: _simulated(found.applied(at_rate), told),
+            CALIBRATED: _simulated(found.applied(beside(at_rate, found.others_percent)), told),
         }
         lines.append(Line(each, any(each is seen for seen in fitted), was, said, knee_per_s))
     return lines

@@ -15,6 +15,7 @@ from streamtwin.connect.shadow.speeds import speeds_of
 from streamtwin.connect.shadow.trend import Trend, trend
 from streamtwin.connect.shadow.window import Window
 from twin.arrivals.law import MIN_RATE_PER_S
+from twin.kinds.async_io import Calling
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.spec import parse
@@ -97,6 +98,8 @@ def _more_s(scenario: Scenario, window: Window) -> dict[str, float]:
     speeds = speeds_of(scenario, window, {name: float(answer.speed[0, n]) for name, n in columns.items()})
     found = {}
     for name, speed in speeds.items():
+        if isinstance(scenario.query.operator(name), Calling):
+            continue  # its busy time holds waits for answers
         readings, predicted_per_s = window.operators[name], float(answer.in_per_s[0, columns[name]])
         tuples_per_s = readings.get("in_per_s") or taken.get(name)
         if not tuples_per_s or not predicted_per_s:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -11,14 +12,21 @@ from typing import Any
 
 import pytest
 
+from scenarios.calibration import profile_file
+from scenarios.calibration.calibrate import calibrate
+from scenarios.calibration.host_cpu import cores_left, in_use, untold, without
+from scenarios.calibration.judging import held_out
+from scenarios.calibration.point import Point
 from scenarios.calibration.point_files import points_of
+from streamtwin import capacity
 from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, from_folder
-from streamtwin.connect.importers.flink_cpu import cores_left, in_use
 from streamtwin.connect.importers.flink_job import read_job
 from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
 from tests.streamtwin.importers.flink_cluster import MANAGERS, VERTICES, Cluster, serving
+from twin.kinds.async_io import AsyncIO
 from twin.rates.model import RateModel
 from twin.run import Run
+from twin.scenario import Scenario
 from twin.simulation import simulate
 
 HOST = "127.0.0.1"
@@ -26,12 +34,20 @@ S = 100.0
 
 
 def answers_of(
-    folder: Path, rate: float, busy: float, replicas: int = 1, used: float | None = None, **threads: int
+    folder: Path,
+    rate: float,
+    busy: float,
+    replicas: int = 1,
+    used: float | None = None,
+    writer: float = 0.0,
+    of: int = 1,
+    **threads: int,
 ) -> Answers:
-    """A source, `work` and a writer on one machine of two cores, watched for S seconds. used: cores, by its JVM."""
+    """A source, `work` and a writer on one machine of two cores, watched for S seconds. busy, writer: of the last two.
+    used: cores, by its JVM. threads: of vertex `of`."""
 
     def job(second: float) -> dict[str, Any]:
-        cost = {"source": 0.0, "work": busy, "Writer": 0.0}
+        cost = {"source": 0.0, "work": busy, "Writer": writer}
         vertices = []
         for number, (name, share) in enumerate(cost.items()):
             count, full = (replicas if name == "work" else 1), busy > 0.99 and name == "source"
@@ -67,7 +83,7 @@ def answers_of(
         for when, time_ns in times_ns.items():
             files[f"j_taskmanager_0_metrics{when}.json"] = [{"id": "Status.JVM.CPU.Time", "value": f"{time_ns:.0f}"}]
     if threads:
-        files["j_v1_threads.json"] = threads
+        files[f"j_v{of}_threads.json"] = threads
     folder.mkdir()
     for name, answer in files.items():
         (folder / name).write_text(json.dumps(answer))
@@ -138,25 +154,126 @@ def test_cores_that_others_use_follow_from_busy_times_and_cpu(
 def test_busy_times_that_the_cpu_confirms_are_costs(tmp_path: Path) -> None:
     job = imported(tmp_path / "a", rate=500.0, busy=0.4, used=0.41)
     assert job.scenario.query.operator("work").service_time_s == pytest.approx(0.4 / 500)
-    assert job.scenario.cluster.host(HOST).others_percent == 0 and not job.notes
-    assert {"host": HOST, "cpu": pytest.approx(0.205)} in job.readings
+    assert job.scenario.cluster.host(HOST).others_percent == 0
+    assert {"host": HOST, "cpu": pytest.approx(0.205), "others_percent": 0.0} in job.readings
+    (note,) = job.notes
+    assert "one point cannot tell it; a second one in --points, at half or twice the rate" in note
 
 
-def test_what_a_jvm_uses_beside_records_is_no_reading(tmp_path: Path) -> None:
+def test_cpu_far_above_busy_times_is_not_of_records(tmp_path: Path) -> None:
     job = imported(tmp_path / "a", rate=10.0, busy=0.01, used=0.3)
     assert job.scenario.query.operator("work").service_time_s == pytest.approx(0.01 / 10)
-    assert not [row for row in job.readings if "host" in row]
+    points = points_at(job)
+    assert points[0].cpu and not without(points, {})[0].cpu and untold(points) == [HOST]
 
 
-@pytest.mark.parametrize("replicas", [1, 3])
-def test_subtasks_that_sleep_wait_for_nobody(replicas: int, tmp_path: Path) -> None:
-    """Their threads are seen asleep: they are as slow with more cores, and need none."""
-    asleep = {"asleep": 40, "computing": 0}
-    job = imported(tmp_path / "a", 6000.0, rate=900.0 * replicas, busy=1.0, replicas=replicas, used=0.1, **asleep)
-    assert job.scenario.query.operator("work").service_time_s == pytest.approx(1 / 900)
-    assert run(job).metrics.throughput_per_s == pytest.approx(900 * replicas, rel=0.02)
-    assert any("work: it sleeps or waits for answers for 100%" in note for note in job.notes)
-    assert not any("wait for cores" in note for note in job.notes)
+def points_at(*jobs: ImportedJob) -> list[Point]:
+    """The operating points of one job, the first of which is the scenario's."""
+    rows = [{"point": str(number), **row} for number, each in enumerate(jobs) for row in each.readings]
+    return points_of(rows, jobs[0].scenario, "a table")
+
+
+COST_S = {"work": 322e-6, "writer": 100e-6}
+
+
+@pytest.mark.parametrize(("rates", "left"), [((150, 800), 2.0), ((500, 1000), 2.0), ((900, 300, 100), 2.0)])
+def test_two_rates_tell_what_jvms_use_without_records(rates: tuple[float, ...], left: float, tmp_path: Path) -> None:
+    """CPU = base + cost x rate, on a machine that nothing else uses; busy times are CPU there."""
+    jobs = []
+    for rate in rates:
+        work, writer = (each_s * rate for each_s in COST_S.values())
+        jobs.append(imported(tmp_path / f"{rate}", rate=rate, busy=work, writer=writer, used=0.08 + work + writer))
+    found = calibrate(points_at(*jobs))
+    assert found.base[HOST] == pytest.approx(0.08, rel=0.05)
+    assert found.others_percent[HOST] == pytest.approx(8.0, rel=0.05)
+    for name, each_s in zip(("work", "Writer"), COST_S.values(), strict=True):
+        assert found.costs[f"operator {name}"] == pytest.approx(1e6 * each_s, rel=0.02)
+    (estimate,) = (each for each in found.estimates if each.name == f"base {HOST}")
+    assert estimate.known and estimate.low <= 8.0 <= estimate.high
+
+
+@pytest.mark.parametrize("base", [0.0, 0.08, 0.3])
+@pytest.mark.parametrize("count", [2, 4])
+def test_on_a_crowded_machine_costs_are_cpu_without_what_jvms_use(base: float, count: int, tmp_path: Path) -> None:
+    """Busy times and CPU of a thread as they were measured on one, to which each JVM adds its base. The most that the
+    job bears, on what others leave, was 1,090 records a second."""
+    read = ((150, 0.12, 322e-6), (400, 0.707, 314e-6), (800, 0.771, 308e-6), (1090, 1.0, 310e-6))[:count]
+    jobs = []
+    for rate, busy, each_s in read:
+        offered = 5000.0 if busy == 1.0 else None
+        jobs.append(imported(tmp_path / f"{rate}", offered, rate=rate, busy=busy, used=base + rate * each_s))
+    points = points_at(*jobs)
+    found = calibrate(points)
+    assert found.costs["operator work"] == pytest.approx(310, rel=0.03)
+    if not base:
+        assert not found.base
+        return
+    assert found.base[HOST] == pytest.approx(base, rel=0.05)
+    profile = profile_file.profile_of(jobs[0].scenario, found, held_out(points, found), count, "")
+    (tmp_path / "p.yaml").write_text(profile_file.dump(profile))
+    done = profile_file.applied(profile_file.load(tmp_path / "p.yaml"), jobs[0].scenario)
+    assert profile_file.applied(profile, done) == done, "a second time changes nothing"
+    assert knee_per_s(done) == pytest.approx(1090, rel=0.2 if count == 2 else 0.03), "others took more at first"
+
+
+def knee_per_s(job: Scenario) -> float:
+    found = capacity(job, "load", prove=False).result.predicted
+    return job.workload.arrivals["source"].mean_rate_per_s * float(found.in_long_runs or found.value or 0.0)
+
+
+@pytest.mark.parametrize("used", [(0.2, 0.15), (0.1, 0.9), (0.3, 0.3)])
+def test_points_that_contradict_each_other_tell_no_base(used: tuple[float, float], tmp_path: Path) -> None:
+    """CPU that falls with the rate, or grows faster than it."""
+    jobs = [
+        imported(tmp_path / f"{rate}", rate=rate, busy=5e-4 * rate, used=cores)
+        for rate, cores in zip((200, 800), used, strict=True)
+    ]
+    found = calibrate(points_at(*jobs))
+    assert not found.base and not found.others_percent
+    assert found.costs["operator work"] > 0.0
+
+
+@pytest.mark.parametrize(("replicas", "asleep", "each_s"), [(1, 40, 0.0), (4, 40, 0.0), (2, 32, 0.2 / 900)])
+def test_subtasks_that_sleep_need_no_core_and_twice_as_many_bear_twice_the_rate(
+    replicas: int, asleep: int, each_s: float, tmp_path: Path
+) -> None:
+    """Their threads are seen asleep. Each is a call, one at a time by subtask, on as many cores as there are."""
+    threads = {"asleep": asleep, "computing": 40 - asleep}
+    rate = 900.0 * replicas
+    job = imported(
+        tmp_path / "a", 2 * rate, rate=rate, busy=1.0, replicas=replicas, used=0.05 + each_s * rate, **threads
+    )
+    work, host = job.scenario.query.operator("work"), job.scenario.cluster.host(HOST)
+    assert isinstance(work, AsyncIO) and work.capacity == 1 and work.latency_s == pytest.approx(1 / 900)
+    assert work.service_time_s == pytest.approx(each_s) and host.cpu_percent == 200
+    assert next(row["busy"] for row in job.readings if row.get("operator") == "work") == pytest.approx(900 * each_s)
+    for times in (1, 2):
+        more = replace(job, scenario=job.scenario.with_set("plan.placement.work", {HOST: times * replicas}))
+        assert run(more).metrics.throughput_per_s == pytest.approx(times * rate, rel=0.02)
+        assert knee_per_s(more.scenario) == pytest.approx(times * rate, rel=0.05)
+    assert any(f"work: it sleeps or waits for answers for {asleep / 40:.0%}" in note for note in job.notes)
+    assert not any("wait for cores" in note or "cpu_percent" in note for note in job.notes)
+
+
+def test_a_calibration_keeps_cpu_and_sleep_apart(tmp_path: Path) -> None:
+    threads = {"asleep": 36, "computing": 4}
+    jobs = [
+        imported(tmp_path / f"{rate}", offered, rate=rate, busy=rate / 900, used=0.08 + rate / 9000, **threads)
+        for rate, offered in ((200, None), (500, None), (900, 1500.0))
+    ]
+    found = calibrate(points_at(*jobs))
+    assert found.costs["operator work"] == pytest.approx(1e6 / 9000, rel=0.02)
+    assert found.base[HOST] == pytest.approx(0.08, rel=0.05)
+    assert found.hidden["call_s.work"] == pytest.approx(1 / 900, rel=0.05)
+
+
+def test_a_sink_that_sleeps_keeps_its_cores(tmp_path: Path) -> None:
+    job = imported(tmp_path / "a", rate=500.0, busy=0.1, writer=0.8, used=0.3, of=2, asleep=40)
+    assert job.scenario.query.operator("Writer").service_time_s == pytest.approx(0.8 / 500)
+    assert job.scenario.cluster.host(HOST).cpu_percent == pytest.approx(300)
+    assert any(
+        "is of kind sink, which cannot be a call" in note and "give its host another one" in note for note in job.notes
+    )
 
 
 def test_a_few_sightings_tell_nothing(tmp_path: Path) -> None:
@@ -202,6 +319,10 @@ def test_a_live_job_says_its_cpu_and_what_its_threads_do(tmp_path: Path) -> None
     assert {each.name: each.asleep for each in job.vertices} == {
         "Source: gen": 0.0, "parse -> clean": 1.0, "window": 0.5, "sink: Writer": 0.0
     }  # fmt: skip
+    imported_job = scenario_of(job, {})
+    chain = imported_job.scenario.query.operator("parse-clean")
+    assert isinstance(chain, AsyncIO) and chain.selectivity == pytest.approx(0.9), "a chain is one task, which sleeps"
+    assert any("window: it sleeps" in note and "of kind aggregate" in note for note in imported_job.notes)
     folder = tmp_path / "saved"
     folder.mkdir()
     for name, answer in answers.saved().items():

@@ -83,7 +83,8 @@ def test_import_calibrate_ask(version: str, tmp_path: Path) -> None:
     for name, load, out in (("a", 1.0, yaml), ("b", 1.6, tmp_path / "again.yaml")):
         folder = recorded(tmp_path / name, version, load)
         found = twin("import", "flink", folder, "--out", out, "--points", points, "--point", name)
-        assert found.returncode == 0 and "note" not in found.stderr, found.stderr
+        (said,) = found.stderr.splitlines()
+        assert found.returncode == 0 and "one point cannot tell it" in said
     assert scenario_file.load(str(yaml)).query.operator("parse-clean").service_time_s == pytest.approx(COST_S, rel=0.01)
     found = twin("calibrate", yaml, points, "--out", engine)
     assert found.returncode == 0 and "contradicts" not in found.stderr, found.stderr
@@ -131,3 +132,14 @@ def test_a_point_at_which_a_record_cost_more_is_named(cpu_is_known: bool, tmp_pa
     assert found.returncode == 0, found.stderr
     said = [line for line in found.stderr.splitlines() if "contradicts" in line and "parse-clean" in line]
     assert len(said) == 1 - cpu_is_known and all("c: busy share of parse-clean" in line for line in said)
+
+
+def test_points_at_one_rate_do_not_tell_what_is_used_without_records(tmp_path: Path) -> None:
+    points, yaml = tmp_path / "p.csv", tmp_path / "job.yaml"
+    for name, load, out in (("a", 1.0, yaml), ("b", 1.1, tmp_path / "again.yaml")):
+        folder = recorded(tmp_path / name, "2.3.0", load)
+        assert twin("import", "flink", folder, "--out", out, "--points", points, "--point", name).returncode == 0
+    found = twin("calibrate", yaml, points)
+    assert found.returncode == 0, found.stderr
+    said = [line for line in found.stderr.splitlines() if "its points are at about one rate" in line]
+    assert len(said) == 2 and all("one more, at half or twice the rate, would tell" in line for line in said)
