@@ -58,6 +58,7 @@ def placements(family: str, number: int, request: BenchmarkRequest) -> Sequence[
         run,
         request.replications,
         request.seed,
+        objective=made.objective,
         budget=request.budget,
         references=request.references,
         space=made.space,

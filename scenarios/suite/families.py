@@ -15,6 +15,7 @@ import numpy as np
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.program import ProgramLimits
 from optimizers.requirements import at_rate
+from optimizers.selection import USUAL
 from optimizers.space import ALL_PLANS, Space
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM, ParameterSpace
@@ -35,12 +36,14 @@ NODES = 200
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """make: from a seed. space: of the plans that may be chosen. seeds: its members."""
+    """make: from a seed. space: of the plans that may be chosen. seeds: its members. objective: by which these are
+    judged; of bursts the end-to-end latency, as records wait before they are ingested."""
 
     name: str
     make: Callable[[int], Scenario]
     space: Space
     seeds: tuple[int, ...]
+    objective: str = USUAL
 
     def scenarios(self, most: int | None = None) -> list[Scenario]:
         """Its members, or the first `most` of them, in order, named after the family."""
