@@ -45,7 +45,8 @@ class Search:
         """Never worse than Flux."""
         bound = counting_bound(balance)
         best = _Climb(self, balance, max(bound, self.band)).best()
-        best = pruned(balance, best, self.band)
+        most = max(self.band, balance.distance(best))
+        best = pruned(balance, best, most, most)
         return assignment(balance, drained(balance, best, max(self.band, balance.distance(best))), bound)
 
 
