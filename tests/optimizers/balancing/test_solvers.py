@@ -180,7 +180,7 @@ def test_a_band_and_a_price_save_migrations():
 
 
 def test_what_is_optimal_is_so_in_the_weighted_objective_too():
-    """One group makes it 10 points; with 1 on the other node it is 5 points below instead of 6, at the same distance."""
+    """One group makes it 10 points; with 1 on the other node it is 5 points below, not 6, at the same distance."""
     problem = balance(((40, 24, 1, 25),), (0, 1, 2, 2), 3, budget=1)
     found = BalanceMilp().solve(problem)
     assert found.status is Status.OPTIMAL
