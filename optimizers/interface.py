@@ -190,8 +190,8 @@ class Traits:
     the given plan too. goal: the objective that this is, if it is one. costream_rules: whether its plans obey them
     whatever the space says. head_room: that its answer must have unless something else is required. baseline: whether
     others are compared with it, so that it is not to keep a better plan that it was given. drivable: whether any cost
-    model may drive it. analytic: whether it plans by the rate model's physics, so that a learned model usually chooses
-    among what is near by that.
+    model may drive it. every_plan: whether it estimates all plans of the space, whatever the budget. analytic: whether
+    it plans by the rate model's physics, so that a learned model usually chooses among what is near by that.
     """
 
     objective: str | None = None
@@ -201,6 +201,7 @@ class Traits:
     head_room: float | None = None
     baseline: bool = False
     drivable: bool = False
+    every_plan: bool = False
     analytic: bool = False
 
     def required(self, problem: Problem) -> Requirements:

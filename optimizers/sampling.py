@@ -55,7 +55,7 @@ class Exhaustive:
     """Ignores the budget, and proves nothing where it is stopped. max_plans: refuses problems with more plans (at most
     MAX_LISTED)."""
 
-    traits: ClassVar = Traits(drivable=True)
+    traits: ClassVar = Traits(drivable=True, every_plan=True)
     max_plans: int = MAX_LISTED
     name: str = "exhaustive"
 

@@ -6,15 +6,19 @@ import os
 import signal
 import sys
 
-from streamtwin import house
-
-house.claim()  # here, so that processes which are spawned, and import this file, have it too
-
 
 def _begun_in_vain(*_signal: object) -> None:
     """Ctrl-C while modules are imported: nothing can be half-made yet, and no module can swallow it."""
     os.write(2, b"twin: interrupted; nothing half-made is left, the same command begins anew\n")
     os._exit(130)
+
+
+try:
+    from streamtwin import house
+
+    house.claim()  # here, so that processes which are spawned, and import this file, have it too
+except KeyboardInterrupt:
+    _begun_in_vain()
 
 
 def main() -> None:

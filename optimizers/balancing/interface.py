@@ -16,7 +16,7 @@ class Assignment:
     """Where each key group goes.
 
     status: OPTIMAL if proved that no assignment within the budget is better: has a smaller load distance or, of the
-    MILP, a smaller weighted objective. node_g: [G]. moves: the groups that
+    MILP, a smaller weighted objective, but for what empties marked nodes. node_g: [G]. moves: the groups that
     migrate. cost: of the migrations. distance: load distance in percentage points; bound: no assignment within the
     budget has a smaller one. index: predicted average load in percent of that before (load index). collocation:
     percent of the traffic that stays on a node; None if it is not known. message: what a person should know.

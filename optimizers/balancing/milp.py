@@ -61,7 +61,8 @@ class BalanceMilp:
             return assignment(balance, started.node_g, bound, message)
         best_g = min(found_g, started.node_g, key=lambda node_g: self._objective(balance, node_g))
         proved = self._objective(balance, best_g) - dual <= GAP * max(1.0, abs(dual))
-        best_g = pruned(balance, best_g)
+        off_h = balance.deviation_h(best_g)
+        best_g = pruned(balance, best_g, max(0.0, -float(off_h.min())), max(0.0, float(off_h.max())))
         return assignment(balance, drained(balance, best_g, balance.distance(best_g)), bound, proved=proved)
 
     def _objective(self, balance: Balance, node_g: np.ndarray) -> float:

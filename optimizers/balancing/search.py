@@ -45,7 +45,8 @@ class Search:
         """Never worse than Flux."""
         bound = counting_bound(balance)
         best = _Climb(self, balance, max(bound, self.band)).best()
-        best = pruned(balance, best, self.band)
+        most = max(self.band, balance.distance(best))
+        best = pruned(balance, best, most, most)
         return assignment(balance, drained(balance, best, max(self.band, balance.distance(best))), bound)
 
 
@@ -122,10 +123,18 @@ class _Climb:
         return order[order != node]
 
     def _kicked(self, node_g: np.ndarray) -> np.ndarray:
-        """Some migrations are taken back."""
-        moved = np.flatnonzero(node_g != self.balance.home_g)
+        """Some migrations are taken back. Where all are few, which would always end at home, it is any number of them,
+        and others are begun at random, as far as the budget pays."""
+        balance, rng = self.balance, self.rng
+        moved = np.flatnonzero(node_g != balance.home_g)
+        few = len(moved) <= KICKED
+        back = rng.choice(moved, int(rng.integers(len(moved) + 1)) if few else KICKED, replace=False)
         kicked = node_g.copy()
-        if len(moved):
-            back = self.rng.choice(moved, min(KICKED, len(moved)), replace=False)
-            kicked[back] = self.balance.home_g[back]
-        return kicked if not self.balance.violation(kicked) else node_g.copy()
+        kicked[back] = balance.home_g[back]
+        if balance.violation(kicked):
+            return node_g.copy()
+        for group in rng.permutation(len(node_g))[: rng.integers(KICKED)] if few else ():
+            begun = kicked.copy()
+            begun[group] = rng.choice(np.flatnonzero(~balance.marked_h))
+            kicked = kicked if balance.violation(begun) else begun
+        return kicked

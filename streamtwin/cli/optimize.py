@@ -100,7 +100,8 @@ def optimize(
     loaded = scenario_of(scenario, set_, event, seed=seed)
     space.check(loaded)
     optimizer, objective = _buying(optimizer, searching.objective)
-    objective = purpose([optimizer_by_name(optimizer)], objective)
+    chosen = optimizer_by_name(optimizer)
+    objective, budget = purpose([chosen], objective), searching.plans([chosen])
     prices_h(loaded, requirements.prices)
     costs = cost_model(model)
     prove = proofs(costs, requirements, searching.prove or 0)
@@ -115,7 +116,7 @@ def optimize(
             optimizer,
             costs,
             objective=objective,
-            budget=searching.budget,
+            budget=budget,
             prove=prove,
             drive=searching.drive,
             seconds=searching.seconds,

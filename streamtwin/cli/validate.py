@@ -62,12 +62,12 @@ def validate(
     terminal = answering.terminal
     space, requirements = rules.space(), rules.requirements()
     chosen = planner.optimizers(optimizers)
-    objective = planner.purpose(chosen, searching.objective)
+    objective, budget = planner.purpose(chosen, searching.objective), searching.plans(chosen)
     costs = list(cost_models(models).values())
     loaded = [scenario_of(name, set_, event) for name in scenarios]
     hashes = [config_hash(scenario) for scenario in loaded]
     question = {"scenarios": hashes, "optimizers": optimizers, "cost_models": models}
-    asked = {name: getattr(searching, name) for name in ("budget", "seconds", "prove", "drive")}
+    asked = {"budget": budget} | {name: getattr(searching, name) for name in ("seconds", "prove", "drive")}
     asked |= {"replications": replications, "references": references, "objective": objective, "seed": seed}
     runner = executor(answering.workers, answering.master, terminal.stage)
     folder.opened(answering.out, {"command": "validate", **question, **asked})
@@ -86,7 +86,7 @@ def validate(
                 replications,
                 seed,
                 objective=objective,
-                budget=searching.budget,
+                budget=budget,
                 references=references,
                 space=space,
                 requirements=requirements,

@@ -60,6 +60,7 @@ def test_every_row_of_validate_keeps_to_the_space() -> None:
     [
         (["--pin", "metres"], "did you mean 'meters'"),
         (["--replicas", "free"], "rlas or milp-hosts"),
+        (["--optimizer", "exhaustive", "--budget", "12"], "exhaustive estimates every plan; leave out --budget"),
         (["--optimizer", "governor", "--allow", "parse=edge-3"], "governor cannot keep to the space"),
     ],
 )

@@ -52,21 +52,23 @@ def test_what_is_kept_is_told() -> None:
 
 IMPORTING = """
 import builtins, signal
-from streamtwin import command
 
 def interrupted(name, *more, real=builtins.__import__):
-    if name == "streamtwin.cli.app":
+    if name == WHILE:
         signal.raise_signal(signal.SIGINT)
     return real(name, *more)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 builtins.__import__ = interrupted
-command.main()
+from streamtwin.command import main
+main()
 """
 
 
-def test_while_modules_are_imported_an_interruption_is_one_line_as_well() -> None:
-    ended = subprocess.run([sys.executable, "-c", IMPORTING], cwd=ROOT, capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("module", ["importlib.util", "streamtwin.cli.app"])
+def test_while_modules_are_imported_an_interruption_is_one_line_as_well(module: str) -> None:
+    program = f"WHILE = {module!r}\n{IMPORTING}"
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (130, f"twin: {in_words(None)}\n")
 
 

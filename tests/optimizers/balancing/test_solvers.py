@@ -177,3 +177,33 @@ def test_a_band_and_a_price_save_migrations():
     assert len(band.moves) < len(every.moves)
     dear = BalanceMilp(w3=1e6).solve(balance())
     assert dear.moves.size == 0 < BalanceMilp().solve(balance()).moves.size
+
+
+def test_what_is_optimal_is_so_in_the_weighted_objective_too():
+    """One group makes it 10 points; with 1 on the other node it is 5 points below, not 6, at the same distance."""
+    problem = balance(((40, 24, 1, 25),), (0, 1, 2, 2), 3, budget=1)
+    found = BalanceMilp().solve(problem)
+    assert found.status is Status.OPTIMAL
+    assert problem.objective(found.node_g) == best(problem) == (10.0, 15.0)
+
+
+@pytest.mark.parametrize(
+    ("loads", "homes", "capacity", "costs", "budget", "killed"),
+    [
+        (
+            (1, 12, 5, 3, 18, 22, 0, 3, 6),
+            (0, 2, 2, 2, 2, 0, 0, 0, 2),
+            (1, 1, 4),
+            (6, 19, 6, 11, 16, 15, 9, 7, 18),
+            54,
+            2,
+        ),
+        ((14, 14, 2, 2, 1, 10), (0, 2, 3, 0, 1, 1), (2, 1.5, 1, 2), (19, 3, 18, 5, 13, 18), 33, None),
+        ((0, 2, 6, 3, 7, 3), (2, 2, 0, 0, 0, 0), (1.5, 1, 1.5), (5, 19, 13, 13, 3, 4), 30, None),
+    ],
+)
+def test_the_search_finds_the_best_where_nodes_and_costs_are_unlike(loads, homes, capacity, costs, budget, killed):
+    """Few migrations are paid for: a kick that takes them all back ends at home, and the same descent follows."""
+    marked = [node == killed for node in range(len(capacity))]
+    problem = balance((loads,), homes, len(capacity), budget, capacity_h=capacity, cost_g=costs, kill_h=marked)
+    assert Search().solve(problem).distance == pytest.approx(best(problem)[0])
