@@ -95,6 +95,12 @@ def _columns(parts: Sequence[Estimated]) -> list[list[Any]]:
     return [[getattr(part, field.name) for part in parts] for field in fields(Estimated) if field.name != "plans"]
 
 
+def sees_more(problem: Problem) -> bool:
+    """Whether the problem's cost model sees all of a job of which the rate model does not: what is near the best by
+    rates says nothing of the best then."""
+    return bool(RateModel().blind_to(problem.scenario)) and not problem.cost_model.blind_to(problem.scenario)
+
+
 def estimate(problem: Problem, plans: Sequence[ExecutionPlan]) -> Estimated:
     """The plans with what the cost model says of them. Raises ValueError if it says NaN."""
     return estimate_with(problem, plans)[0]

@@ -24,7 +24,7 @@ from optimizers.interface import Problem, Solution, Status, Traits
 from optimizers.milp.ages import TOLERATED, fixed_s
 from optimizers.milp.proof import CLOSE, admissible, missed
 from optimizers.requirements import LATENCIES
-from optimizers.selection import dealt_anew, estimate, said
+from optimizers.selection import dealt_anew, estimate, said, sees_more
 from optimizers.space import counts_of
 from twin.errors import BadInput
 from twin.rates.coefficients import PlacementCoefficients
@@ -66,7 +66,8 @@ class BranchAndBound:
 
 @dataclass(slots=True)
 class _Tree:
-    """The open nodes, and what is known. latency: whether less is better. by_rates: whether bounds are of rates."""
+    """The open nodes, and what is known. latency: whether less is better. by_rates: whether bounds are of rates.
+    unbound: whether rates say nothing of what the cost model sees, nor their bounds."""
 
     problem: Problem
     job: PlacementCoefficients
@@ -74,6 +75,7 @@ class _Tree:
     relaxation: Relaxation = field(init=False)
     latency: bool = field(init=False)
     by_rates: bool = field(init=False)
+    unbound: bool = field(init=False)
     best_s: float = np.inf
     nodes: int = 0
     refuted: bool = False
@@ -87,6 +89,7 @@ class _Tree:
         self.relaxation = Relaxation.of(self.job, self.problem.space, end_to_end=end_to_end)
         self.latency = self.problem.objective in LATENCIES
         self.by_rates = self.latency and isinstance(self.problem.cost_model, RateModel)
+        self.unbound = not self.latency or sees_more(self.problem)
 
     @property
     def _rates(self) -> Problem:
@@ -94,8 +97,8 @@ class _Tree:
 
     @property
     def worth_s(self) -> float:
-        """Bound from which a node is dropped; none, where the objective is no latency or bounds are refuted."""
-        if not self.latency or self.refuted:
+        """Bound from which a node is dropped; none, where the objective is no latency or bounds say nothing."""
+        if self.unbound or self.refuted:
             return np.inf
         if self.by_rates:
             return self.best_s * (1.0 - CLOSE)
@@ -181,7 +184,7 @@ class _Tree:
 
     def _near(self) -> set[int] | None:
         """Rows that are near the best by rates and sane by the cost model, where that is another; None if none is."""
-        if self.by_rates or not self.latency:
+        if self.by_rates or self.unbound:
             return None
         most = self.best_s + SHARE * max(0.0, self.best_s - fixed_s(self.job))
         near = {row for row, cost in enumerate(self.rates_s) if cost <= most}

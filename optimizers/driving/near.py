@@ -22,9 +22,10 @@ from optimizers.counted import as_plans
 from optimizers.interface import Problem, Propose, Solution, Traits
 from optimizers.milp.ages import alone_s, fixed_s
 from optimizers.requirements import LATENCIES
-from optimizers.selection import PREMIUM, SURE, Estimated, choose, estimate, goodness, said
+from optimizers.selection import PREMIUM, SURE, Estimated, choose, estimate, goodness, said, sees_more
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
+from twin.metrics import Slow
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 
@@ -146,18 +147,15 @@ WIDER = (1.0, 10.0, 100.0, 1e9)
 FEWER = "of {count:,} plans {within} by rates, {model} chose"
 
 
-def sees_more(problem: Problem) -> bool:
-    """Whether the problem's cost model sees all of a job of which the rate model does not."""
-    return bool(RateModel().blind_to(problem.scenario)) and not problem.cost_model.blind_to(problem.scenario)
-
-
 def near(problem: Problem, propose: Propose, traits: Traits) -> Solution:
     """What is proposed under the rate model, then the problem's cost model on what is near. The budget is of plans that
-    the cost model is asked about, where it sees no more than the rate model."""
+    the cost model is asked about; one that is fast and sees more than the rate model is asked about more."""
     started_s = time.perf_counter()
     weighed = weigh(problem, propose, traits)
     settled = replace(weighed.problem, cost_model=problem.cost_model, alternatives=problem.alternatives)
-    wider, most = (WIDER[-1:], max(problem.budget, ASKED)) if sees_more(problem) else (WIDER, problem.budget)
+    wider, most = WIDER[-1:] if sees_more(problem) else WIDER, problem.budget
+    if sees_more(problem) and not isinstance(problem.cost_model, Slow):
+        most = max(most, ASKED)
     rows = np.zeros(0, int)
     for factor in wider:
         share, before = factor * SHARE, len(rows)

@@ -125,13 +125,15 @@ def test_most_runs_are_where_it_says():
 
 
 def test_of_bursts_it_says_how_far_off_it_may_be_and_of_what_it_never_saw_it_does_not():
-    scenario, latency = demanding(10001), "processing_latency_s"
-    learned, plan = cost_model("learned"), scenario.plan
-    assert "bursty arrivals" in "; ".join(RateModel().blind_to(scenario))
-    assert learned.blind_to(scenario) == ()
-    low, high = planner.interval(scenario, learned, plan, latency)
-    runs = [simulate(scenario.with_run(seed=seed)).metrics.value(latency) for seed in range(3)]
-    assert low < np.median(runs) < high
+    learned, latency, inside = cost_model("learned"), "e2e_latency_s", []
+    for seed in range(10000, 10008):
+        scenario = demanding(seed)
+        plan = scenario.plan
+        assert "bursty arrivals" in "; ".join(RateModel().blind_to(scenario))
+        assert learned.blind_to(scenario) == ()
+        low, high = planner.interval(scenario, learned, plan, latency)
+        inside.append(low <= simulate(scenario).metrics.value(latency) <= high)
+    assert np.mean(inside) >= SHARE - 0.3  # of eight
     failing = Scenario(**{**dict(scenario), "events": [{"kind": "failure", "at_s": 20, "host": "host-2"}]})
     assert planner.interval(failing, learned, plan, latency) is None
 
