@@ -20,11 +20,12 @@ from optimizers.space_plans import SpacePlans
 from scenarios.planning import planner
 from scenarios.planning.cost_models import StagedCostModel, cost_model, cost_models, learns
 from scenarios.planning.planner import optimize
-from scenarios.suite.families import demanding
+from scenarios.suite.families import TOGETHER, demanding
 from tests.twin import worlds
 from tests.twin.worlds import sink, source
 from twin.errors import BadInput
 from twin.metrics import Ranged, Unsure
+from twin.randomness import stream
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
@@ -128,14 +129,15 @@ def test_of_bursts_it_says_how_far_off_it_may_be_and_of_what_it_never_saw_it_doe
     learned, latency, inside = cost_model("learned"), "e2e_latency_s", []
     for seed in range(10000, 10008):
         scenario = demanding(seed)
-        plan = scenario.plan
+        drawn = SpacePlans(scenario, TOGETHER).sample(stream(seed, "drawn"), 2)
         assert "bursty arrivals" in "; ".join(RateModel().blind_to(scenario))
         assert learned.blind_to(scenario) == ()
-        low, high = planner.interval(scenario, learned, plan, latency)
-        inside.append(low <= simulate(scenario).metrics.value(latency) <= high)
-    assert np.mean(inside) >= SHARE - 0.3  # of eight
+        for plan in as_plans(scenario, drawn):
+            low, high = planner.interval(scenario, learned, plan, latency)
+            inside.append(low <= simulate(scenario.with_plan(plan)).metrics.value(latency) <= high)
+    assert np.mean(inside) >= SHARE - 0.2  # of sixteen
     failing = Scenario(**{**dict(scenario), "events": [{"kind": "failure", "at_s": 20, "host": "host-2"}]})
-    assert planner.interval(failing, learned, plan, latency) is None
+    assert planner.interval(failing, learned, failing.plan, latency) is None
 
 
 def test_staged_is_decided_by_the_simulator():
