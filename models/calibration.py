@@ -31,8 +31,8 @@ FEW = 30
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Rows with what the networks say of them: labels [G, A], the rate model's answers [G, A], the kinds of plans [G],
-    outputs [K, G, M]."""
+    """Rows with what the networks say of them: labels [G, A], the rate model's answers [G, A], the kinds of plans [G]
+    (indices into KINDS), and outputs [K, G, M]."""
 
     labels_GxA: np.ndarray
     rates_GxA: np.ndarray
@@ -50,8 +50,8 @@ def gated(metrics: Sequence[str], scaling: Scaling, held: Judged) -> Scaling:
         return scaling
     bare = replace(scaling, gate=())
     outputs_GxM = held.outputs_KxGxM.mean(axis=0)
-    values = [in_units(metrics, gate * outputs_GxM, held.rates_GxA, held.kind_G, bare) for gate in GATES]
     kind_G = held.kind_G
+    values = [in_units(metrics, gate * outputs_GxM, held.rates_GxA, kind_G, bare) for gate in GATES]
     gates = [
         tuple(
             _best([_Loss.of(metric, held.labels_GxA[kind_G == kind], each[kind_G == kind, m]) for each in values])
@@ -147,6 +147,7 @@ def _factor(error_G: np.ndarray, spread_G: np.ndarray) -> list[float]:
 
 
 def half_width(interval: Mapping[str, Any], metric: str, spread_N: np.ndarray, kind_N: np.ndarray) -> np.ndarray:
-    """[N]: of the log of a regression, by the kind of plan. Raises KeyError for a metric without factors."""
+    """[N]: of the log of a regression. interval: see `intervals`. spread_N: of the members, in logs. kind_N: of plans,
+    indices into KINDS. Raises KeyError for a metric without factors."""
     usual_N, factor_N = np.array(interval[metric])[kind_N].T
     return np.asarray(factor_N * (usual_N + spread_N))

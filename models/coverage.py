@@ -26,9 +26,9 @@ MARGIN = 0.1
 """Beyond the range, as a share of what is -1 to 1 once encoded."""
 DEMANDS: Mapping[str, tuple[str, float]] = {"arrivals": ("peak", 1.0), "drift": ("drifts_per_s", 0.0)}
 """What steady rates leave out and models can learn, by its name in `twin.unsupported`: the column of `Dataset.about`
-that tells it, and the value that this has without it."""
-FEW = 30
-"""Rows of a demand below which nothing was learned of it."""
+that tells it, and the value of that column in a job without it."""
+FEWEST = 30
+"""Rows that have a demand from which on it counts as learned."""
 
 
 def _is_flag(feature: Feature) -> bool:
@@ -58,9 +58,9 @@ def _nodes(graphs: GraphTable, rows: np.ndarray | None) -> Iterator[tuple[str, n
 
 
 def demands_of(about: Columns, rows: np.ndarray) -> list[str]:
-    """The names of DEMANDS that enough of these rows have. about: of all rows, as `Dataset.about`."""
-    counts = {name: np.sum(about[column][rows] > none * (1.0 + 1e-9)) for name, (column, none) in DEMANDS.items()}
-    return [name for name, count in counts.items() if count >= FEW]
+    """The names of DEMANDS that at least FEWEST of these rows have. about: of all rows, as `Dataset.about`."""
+    counts = {name: np.sum(about[column][rows] > without * (1 + 1e-9)) for name, (column, without) in DEMANDS.items()}
+    return [name for name, count in counts.items() if count >= FEWEST]
 
 
 def together(one: Coverage, other: Coverage) -> Coverage:

@@ -1,7 +1,7 @@
-"""What steady rates leave out: how rates of sources vary, and how unevenly keys are spread, as numbers of operators.
+"""What steady rates leave out, as a few numbers of each operator: how its input varies, and how uneven its keys are.
 
-An arrival law is taken as two states, above its mean rate and below, whatever it is (as a Markov-modulated Poisson
-process has; Fischer and Meier-Hellstern, Performance Evaluation 18, 1993). Peaks of several sources come independently.
+Any arrival law is taken as one of two states, above its mean rate and below (like a Markov-modulated Poisson process;
+Fischer and Meier-Hellstern, Performance Evaluation 18, 1993). Peaks of several sources are taken as independent.
 """
 
 from __future__ import annotations
@@ -20,16 +20,20 @@ from twin.key_skew import KeySkew, zipf_shares
 from twin.randomness import stream
 
 PHASES = 4096
-"""Of a law, at most, that are read: of recordings, which take many."""
-SAME = 1.0 + 1e-9
+"""How many phases of a law are read at most; only recordings and long staircases have more."""
+ABOVE = 1.0 + 1e-9
+"""How many times the mean rate counts as above it: sums are not exact."""
 UNUSED = stream(0, "peaks")
-"""Random numbers, for laws whose phases are not random."""
+"""Laws ask for random numbers even where their phases are not random."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """Of an arrival law: mean rate above its mean, over the mean; share of the time for which it is above; mean seconds
-    for which it stays there. Of a steady one 1, 1 and 0."""
+    """Of an arrival law: when its rate is above its mean. A steady law has 1, 1 and 0.
+
+    height: mean rate while it is above, over the mean. share: of the time for which it is. mean_s: mean seconds for
+    which it stays there.
+    """
 
     height: float = 1.0
     share: float = 1.0
@@ -44,18 +48,18 @@ def peaks_of(law: ArrivalLaw) -> Peaks:
     phases = [(length_s if math.isfinite(length_s) else usual_s, rate_per_s) for length_s, rate_per_s in given]
     time_s = sum(length_s for length_s, _ in phases)
     mean_per_s = sum(length_s * rate_per_s for length_s, rate_per_s in phases) / time_s
-    above = [rate_per_s > SAME * mean_per_s for _, rate_per_s in phases]
+    above = [rate_per_s > ABOVE * mean_per_s for _, rate_per_s in phases]
     if not any(above):
         return Peaks()
     high = [phase for phase, is_above in zip(phases, above, strict=True) if is_above]
     high_s = sum(length_s for length_s, _ in high)
-    times = sum(now and not before for before, now in zip([False, *above], above, strict=False))
+    peaks = sum(now and not before for before, now in zip([False, *above], above, strict=False))
     tuples = sum(length_s * rate_per_s for length_s, rate_per_s in high)
-    return Peaks(tuples / high_s / mean_per_s, high_s / time_s, high_s / times)
+    return Peaks(tuples / high_s / mean_per_s, high_s / time_s, high_s / peaks)
 
 
 def _phases(law: ArrivalLaw) -> list[Phase]:
-    """Those of one cycle, where a law has cycles; random lengths count as their means."""
+    """Of one cycle, where a law has cycles, or the first PHASES; random lengths count as their means."""
     match law:
         case Bursty():
             return [(state.mean_s, state.rate_per_s) for state in law.states]
@@ -68,8 +72,11 @@ def _phases(law: ArrivalLaw) -> list[Phase]:
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """Of one operator. peak, peak_share, peak_s: its input, as of `Peaks`. hottest: share of its input in its most
-    frequent key group. drifts_per_s: how often other keys become frequent."""
+    """How the input of one operator varies; the fields are called as the features that are made of them.
+
+    peak, peak_share, peak_s: height, share and mean seconds of its `Peaks`. hottest: share of the input in the most
+    frequent key group; 0 without key groups. drifts_per_s: how often a second other keys become frequent.
+    """
 
     peak: float
     peak_share: float
@@ -78,10 +85,10 @@ class Variation:
     drifts_per_s: float
 
 
-def demands(job: Job) -> dict[str, Variation]:
-    """Of all components of a job, by name."""
+def variations(job: Job) -> dict[str, Variation]:
+    """How the input of each operator of a job varies, by the operator's name."""
     workload = job.deployment.workload
-    parts: dict[str, dict[str, float]] = {}
+    parts: dict[str, dict[str, float]] = {}  # of each operator's input, the share that each source is the origin of
     found = {}
     for component in job.components:
         name = component.operator.name
@@ -106,7 +113,11 @@ def _mixed(sent: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, float
 
 
 def _together(part: Mapping[str, float], peaks: Mapping[str, Peaks]) -> tuple[float, float, float]:
-    """Peak, share of the time and seconds of a mix of sources: the last two by how much each peak adds."""
+    """Peak, share of the time and seconds of a mix of sources.
+
+    What independent peaks add to the mean adds up by squares, as deviations do; shares and seconds are means, weighted
+    by how much each source's peak adds.
+    """
     excess = {source: share * (peaks[source].height - 1.0) for source, share in part.items()}
     total = sum(excess.values())
     if total <= 0.0:
@@ -117,6 +128,7 @@ def _together(part: Mapping[str, float], peaks: Mapping[str, Peaks]) -> tuple[fl
 
 
 def _keys(skew: KeySkew | None, key_groups: int | None) -> tuple[float, float]:
+    """`hottest` and `drifts_per_s` of a Variation."""
     if key_groups is None:
         return 0.0, 0.0
     if skew is None:

@@ -23,21 +23,28 @@ UTILISATION = [feature.name for feature in CONTEXT].index("utilisation")
 SOURCE = NODE_TYPES.index("source")
 
 
-class Input(NamedTuple):
-    """A feature among the inputs of a node or plan: its column, and what stands there for a value of 1."""
+class EncodedInput(NamedTuple):
+    """Where a feature stands among the encoded inputs of a node or plan, and the code of the value 1 there.
+
+    Tables hold codes alone; as they grow with values, whether a value is above 1 is told by them.
+    """
 
     column: int
-    at_one: float
+    code_of_1: float
 
     @classmethod
-    def of(cls, features: Sequence[Feature], name: str) -> Input:
-        """By name."""
+    def of(cls, features: Sequence[Feature], name: str) -> EncodedInput:
+        """The feature of that name, which is encoded in one column. Raises ValueError if there is none."""
         place = [feature.name for feature in features].index(name)
-        (at_one,) = features[place].encoding.encode(np.ones(1)).astype(np.float32)[0].tolist()
-        return cls(width(features[:place]), at_one)
+        (code,) = features[place].encoding.encode(np.ones(1)).astype(np.float32)[0].tolist()
+        return cls(width(features[:place]), code)
+
+    def above_1(self, inputs_NxC: np.ndarray) -> np.ndarray:
+        """[N]: whether the value is above 1."""
+        return np.asarray(inputs_NxC[:, self.column] > self.code_of_1)
 
 
-PEAK, PEAK_PRESSURE = Input.of(FEATURES["source"], "peak"), Input.of(CONTEXT, "peak_pressure")
+PEAK, PEAK_PRESSURE = EncodedInput.of(FEATURES["source"], "peak"), EncodedInput.of(CONTEXT, "peak_pressure")
 
 
 class JointGraph(NamedTuple):
@@ -147,10 +154,8 @@ class GraphTable:
     def kind_G(self) -> np.ndarray:
         """The kind of each plan, an index into models.labels.KINDS."""
         sources = self.nodes[SOURCE]
-        peaks_G = np.maximum.reduceat(sources.rows[:, PEAK.column], sources.start[:-1])
-        return kinds_of_plans(
-            self.rates_GxA, peaks_G > PEAK.at_one, self.context_GxC[:, PEAK_PRESSURE.column] > PEAK_PRESSURE.at_one
-        )
+        varying_G = np.logical_or.reduceat(PEAK.above_1(sources.rows), sources.start[:-1])
+        return kinds_of_plans(self.rates_GxA, varying_G, PEAK_PRESSURE.above_1(self.context_GxC))
 
     def take(self, graphs_G: np.ndarray) -> GraphTable:
         """Some of the graphs, in that order."""

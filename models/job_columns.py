@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from models.demand import Variation, demands
+from models.demand import Variation, variations
 from twin.deployment import Deployment
 from twin.job import Component, Job, compile
 from twin.kinds.async_io import Calling
@@ -108,8 +108,8 @@ def job_columns(deployment: Deployment) -> JobColumns:
     """Reads a job, of operators of any kind. Raises KeyError for an unplaced operator or an unknown host."""
     job = compile(deployment).apart
     sent_per_s = {name: rates.out_per_s for name, rates in job.rates.items()}
-    demand = demands(job)
-    rows = [_operator(job, each, sent_per_s, demand[each.operator.name]) for each in job.components]
+    varying = variations(job)
+    rows = [_operator(job, each, sent_per_s, varying[each.operator.name]) for each in job.components]
     names = tuple(component.operator.name for component in job.components)
     number = {name: index for index, name in enumerate(names)}
     streams = tuple((number[stream.producer], number[stream.consumer]) for stream in deployment.query.streams)
@@ -124,7 +124,7 @@ def job_columns(deployment: Deployment) -> JobColumns:
     )
 
 
-def _operator(job: Job, component: Component, sent_per_s: Mapping[str, float], demand: Variation) -> dict[str, Any]:
+def _operator(job: Job, component: Component, sent_per_s: Mapping[str, float], varying: Variation) -> dict[str, Any]:
     """An operator: its spec, its tuples, its steady flow if all sources keep up, how that varies, and what the engine
     charges."""
     query, engine, spec, rates = job.query, job.engine, component.operator, job.rates[component.operator.name]
@@ -155,14 +155,15 @@ def _operator(job: Job, component: Component, sent_per_s: Mapping[str, float], d
         "results_per_fire": rates.out_per_s / rates.fires_per_s if rates.fires_per_s else 0.0,
         "groups": rates.groups_per_fire,
         "state": rates.state_tuples * bytes_in * engine.memory.object_overhead / 1e6,
-        **asdict(demand),
+        **asdict(varying),
         **_of_calls(spec, rates.in_per_s / component.replicas),
         **_of_spec(spec, rates),
     }
 
 
 def _of_calls(spec: AnyOperator, per_s: float) -> dict[str, float]:
-    """What it asks of outside, if it does. per_s: tuples into a replica. call_load: share of its places in use."""
+    """The calls of an operator to systems outside; all 0 of one that makes none. per_s: tuples into a replica.
+    call_load: share of its places for calls that are in use on average."""
     if not isinstance(spec, Calling):
         return {"call_s": 0.0, "call_scv": 0.0, "call_load": 0.0, "ordered": 0.0}
     calls = spec.calls
@@ -242,12 +243,13 @@ def plan_physics(answer: RateAnswer, job: JobColumns, horizon_s: float) -> Colum
     utilisation: highest offered pressure. ingested: smallest share of a source's rate. chances: expected independent
     chances of a result. lag_share: what the run's empty start costs, as a share of `horizon_s`, its length. blocked:
     share of the operators whose input is full. Seconds are since ingestion, summed over all operators. peak_pressure:
-    highest offered pressure, or use of a host's cores, at peaks; peak_left_s: seconds of work that a peak leaves.
-    busiest: input of the busiest replica over the mean.
+    highest offered pressure, or use of a host's cores, at peaks (of cores at the mean of the operators' peaks, weighted
+    by their work). peak_left_s: seconds of work that a peak leaves. busiest: the busiest replica's input over the mean.
     """
-    peak_O, work_O = job.operators["peak"], job.operators["cpu_demand"]
-    cores_P = answer.offered_cpu.max(axis=1) * np.average(peak_O, weights=work_O + 1e-12)
-    at_peak_PxO = np.maximum(answer.offered_pressure * peak_O, cores_P[:, None])
+    peak_O = job.operators["peak"]
+    work_O = job.operators["cpu_demand"] + 1e-12  # an average over none would fail where nothing takes any work
+    cores_at_peak_P = answer.offered_cpu.max(axis=1) * np.average(peak_O, weights=work_O)
+    at_peak_PxO = np.maximum(answer.offered_pressure * peak_O, cores_at_peak_P[:, None])
     return {
         "peak_pressure": at_peak_PxO.max(axis=1),
         "peak_left_s": (np.maximum(at_peak_PxO - 1.0, 0.0) * job.operators["peak_s"]).max(axis=1),

@@ -143,7 +143,7 @@ def in_units(
 ) -> np.ndarray:
     """Network outputs as log cost (regressions) or probability (binaries), [G, M]; of several networks [..., G, M].
 
-    kind_G: `kinds_of_plans`, for gates.
+    kind_G: of each plan, see `kinds_of_plans`; by it gates hold outputs back.
     """
     if scaling.gate:
         outputs_GxM = outputs_GxM * np.array(scaling.gate)[kind_G]
@@ -161,11 +161,19 @@ def _log(cost: np.ndarray) -> np.ndarray:
 CONGESTED, RARE = 0.05, 0.98
 """Probabilities of backpressure above which, and of a result below which, plans are of a kind of their own."""
 KINDS = ("calm", "rare results", "congested", "calm, with peaks", "overloaded at peaks", "congested, with peaks")
+"""Of plans, each with gates and intervals of its own. Gates and intervals of models are kept in this order."""
 
 
-def kinds_of_plans(rates_NxA: np.ndarray, vary_N: np.ndarray | bool, over_N: np.ndarray) -> np.ndarray:
-    """[N]: index into KINDS, by the rate model's answers in the order of METRICS, whether rates of arrivals vary, and
-    whether more is offered at their peaks than something bears (`peak_pressure` above 1)."""
+def kinds_of_plans(rates_NxA: np.ndarray, varying_N: np.ndarray | bool, overloaded_N: np.ndarray) -> np.ndarray:
+    """[N]: index into KINDS. rates_NxA: the rate model's answers, in the order of METRICS. varying_N: whether rates of
+    arrivals vary. overloaded_N: whether peaks offer more than something bears (`peak_pressure` above 1)."""
     backpressured, success = (rates_NxA[:, METRICS.index(name)] for name in BINARY_METRICS)
-    calm = np.where(vary_N, np.where(over_N, 4, 3), 0)
-    return np.where(backpressured > CONGESTED, np.where(vary_N, 5, 2), np.where(success < RARE, 1, calm))
+    congested_N, rare_N = backpressured > CONGESTED, success < RARE
+    first_that_holds = {
+        "congested, with peaks": congested_N & varying_N,
+        "congested": congested_N,
+        "rare results": rare_N,
+        "overloaded at peaks": overloaded_N & varying_N,
+        "calm, with peaks": np.broadcast_to(varying_N, congested_N.shape),
+    }
+    return np.select(list(first_that_holds.values()), [*map(KINDS.index, first_that_holds)], KINDS.index("calm"))

@@ -102,10 +102,10 @@ def _ensemble(
         seen = together(seen, start.seen or {})
     parameters = tuple(member.parameters for member in members)
     held, learned = dataset.take(parts.valid), dataset.take(parts.train)
-    outputs = np.stack([forward(config, each, held.graphs) for each in parameters])
-    judged = Judged(held.labels_GxA, held.rates_GxA, held.graphs.kind_G, outputs)
-    unsaid = np.zeros((1, len(learned), len(metrics)))
-    heard = Judged(learned.labels_GxA, learned.rates_GxA, learned.graphs.kind_G, unsaid)
+    outputs_KxGxM = np.stack([forward(config, each, held.graphs) for each in parameters])
+    judged = Judged(held.labels_GxA, held.rates_GxA, held.graphs.kind_G, outputs_KxGxM)
+    no_outputs = np.zeros((1, len(learned), len(metrics)))
+    uncorrected = Judged(learned.labels_GxA, learned.rates_GxA, learned.graphs.kind_G, no_outputs)
     scaling = gated(metrics, scaling, judged)
     about = {
         "horizon_s": float(np.median(dataset.horizon_s)),
@@ -113,7 +113,7 @@ def _ensemble(
         "seen": dict(seen),
         "demands": demands_of(dataset.about, parts.train) if config.sees("demand") else [],
         "ranges": _wider(ranges_of(dataset.graphs, parts.train), start),
-        "interval": intervals(metrics, scaling, judged, heard),
+        "interval": intervals(metrics, scaling, judged, uncorrected),
     }
     manifest = {**_manifest(parts, settings, seed, members, start), **about}
     return Ensemble(metrics, config, scaling, parameters, manifest)

@@ -85,7 +85,8 @@ class LearnedCostModel:
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
         """What the model ignores of the scenario, in words.
 
-        A network that has the rate model's predictions as inputs sees what that sees, and each what it learned from.
+        Each network sees what enough of its training rows had (`models.coverage.DEMANDS`) and, if the rate model's
+        predictions are among its inputs, what that sees. What one of them does not see is ignored.
         """
         length_s = self.run_s(scenario)
         same = length_s == scenario.run.horizon_s
@@ -113,7 +114,7 @@ class LearnedCostModel:
         return self.around(self.predict_plans(scenario, plans), metric)
 
     def around(self, found: Predictions, metric: str) -> np.ndarray | None:
-        """The same of predictions that it has made."""
+        """[2, N]: the interval of the metric around this model's own predictions; None as of `interval`."""
         ensemble = next((each for each in self.ensembles if metric in each.metrics), None)
         known = {} if ensemble is None else ensemble.manifest.get("interval", {})
         if metric not in known:
@@ -184,8 +185,8 @@ class LearnedCostModel:
             rates_PxA, kind_P = np.ones((len(plans), len(METRICS))), np.zeros(len(plans), np.int64)
             if answer is not None:
                 rates_PxA = base_costs(answer.result())
-                over_P = plan_physics(answer.result(), job, length_s)["peak_pressure"] > 1.0
-                kind_P = kinds_of_plans(rates_PxA, bool(job.operators["peak"].max() > 1.0), over_P)
+                overloaded_P = plan_physics(answer.result(), job, length_s)["peak_pressure"] > 1.0
+                kind_P = kinds_of_plans(rates_PxA, bool(job.operators["peak"].max() > 1.0), overloaded_P)
             values: dict[str, np.ndarray] = {}
             for ensemble, futures in zip(self.ensembles, outputs, strict=True):
                 outputs_KxPxM = np.stack([future.result() for future in futures])

@@ -95,9 +95,11 @@ def _columns(parts: Sequence[Estimated]) -> list[list[Any]]:
     return [[getattr(part, field.name) for part in parts] for field in fields(Estimated) if field.name != "plans"]
 
 
-def sees_more(problem: Problem) -> bool:
-    """Whether the problem's cost model sees all of a job of which the rate model does not: what is near the best by
-    rates says nothing of the best then."""
+def sees_beyond_rates(problem: Problem) -> bool:
+    """Whether the rate model ignores something of the job, and the problem's cost model ignores nothing.
+
+    That a plan is good or bad by rates then says nothing of it.
+    """
     return bool(RateModel().blind_to(problem.scenario)) and not problem.cost_model.blind_to(problem.scenario)
 
 

@@ -3,7 +3,8 @@
 The relaxation (`relaxation`) bounds a partial placement from below and completes it; the problem's cost model
 estimates the completions, many at a time. Under the rate model the tree is searched by bounds, until nothing left can
 be better: a proof. Under any other model the analytic bound alone prunes, to a per cent of what placement can change,
-and the model's own estimates say which branch comes next and which leaf is best; nothing is proved then.
+and the model's own estimates say which branch comes next and which leaf is best; nothing is proved then. Nothing is
+pruned for a model that sees what the rate model ignores, nor for an objective that is no latency.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from optimizers.interface import Problem, Solution, Status, Traits
 from optimizers.milp.ages import TOLERATED, fixed_s
 from optimizers.milp.proof import CLOSE, admissible, missed
 from optimizers.requirements import LATENCIES
-from optimizers.selection import dealt_anew, estimate, said, sees_more
+from optimizers.selection import dealt_anew, estimate, said, sees_beyond_rates
 from optimizers.space import counts_of
 from twin.errors import BadInput
 from twin.rates.coefficients import PlacementCoefficients
@@ -38,7 +39,7 @@ NODES = 20_000
 """After which the search stops, whatever the budget."""
 SHARE = 0.01
 """Of what placement can change; a branch that is further from the best by the physics is dropped, whatever a learned
-model says of it."""
+model says of it, unless that sees what the physics ignores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class BranchAndBound:
 @dataclass(slots=True)
 class _Tree:
     """The open nodes, and what is known. latency: whether less is better. by_rates: whether bounds are of rates.
-    unbound: whether rates say nothing of what the cost model sees, nor their bounds."""
+    prunes: whether nodes are dropped by bounds: of a latency, if the cost model sees no more than rates do."""
 
     problem: Problem
     job: PlacementCoefficients
@@ -75,7 +76,7 @@ class _Tree:
     relaxation: Relaxation = field(init=False)
     latency: bool = field(init=False)
     by_rates: bool = field(init=False)
-    unbound: bool = field(init=False)
+    prunes: bool = field(init=False)
     best_s: float = np.inf
     nodes: int = 0
     refuted: bool = False
@@ -89,7 +90,7 @@ class _Tree:
         self.relaxation = Relaxation.of(self.job, self.problem.space, end_to_end=end_to_end)
         self.latency = self.problem.objective in LATENCIES
         self.by_rates = self.latency and isinstance(self.problem.cost_model, RateModel)
-        self.unbound = not self.latency or sees_more(self.problem)
+        self.prunes = self.latency and not sees_beyond_rates(self.problem)
 
     @property
     def _rates(self) -> Problem:
@@ -97,8 +98,8 @@ class _Tree:
 
     @property
     def worth_s(self) -> float:
-        """Bound from which a node is dropped; none, where the objective is no latency or bounds say nothing."""
-        if self.unbound or self.refuted:
+        """Bound in seconds from which a node is dropped; infinite where nothing is pruned, or a bound was refuted."""
+        if not self.prunes or self.refuted:
             return np.inf
         if self.by_rates:
             return self.best_s * (1.0 - CLOSE)
@@ -183,8 +184,9 @@ class _Tree:
         return bool((found.sane & (found.objective < bound_n * (1.0 - CLOSE))).any())
 
     def _near(self) -> set[int] | None:
-        """Rows that are near the best by rates and sane by the cost model, where that is another; None if none is."""
-        if self.by_rates or self.unbound:
+        """Rows that are near the best by rates and sane by the cost model; None, for all rows, if no row is, under the
+        rate model itself, and where nothing is pruned."""
+        if self.by_rates or not self.prunes:
             return None
         most = self.best_s + SHARE * max(0.0, self.best_s - fixed_s(self.job))
         near = {row for row, cost in enumerate(self.rates_s) if cost <= most}

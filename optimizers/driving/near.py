@@ -3,8 +3,8 @@
 The harder one searches under a learned model, the more one finds its errors. Within one per cent of the analytic
 optimum, of what placement can change, are plans that the rate model calls ties; what a learned model knows beyond it,
 it says of these, and it can never lose more than that one per cent of what the physics says. Where the job has what
-the rate model does not see and the learned one does, such as bursts, ties by rates say nothing: then the learned model
-chooses among all plans that keep up by rates. Nothing is proved.
+the rate model ignores and the learned one sees, such as bursts, that plans are ties by rates says nothing: then the
+learned model chooses among all plans that keep up by rates. Nothing is proved.
 
 What the physics knows of plans as features (`terms`) is the rate model's own coefficients: the age that each operator
 alone on a socket, and each stream on its way out of a host, adds, in seconds.
@@ -22,7 +22,7 @@ from optimizers.counted import as_plans
 from optimizers.interface import Problem, Propose, Solution, Traits
 from optimizers.milp.ages import alone_s, fixed_s
 from optimizers.requirements import LATENCIES
-from optimizers.selection import PREMIUM, SURE, Estimated, choose, estimate, goodness, said, sees_more
+from optimizers.selection import PREMIUM, SURE, Estimated, choose, estimate, goodness, said, sees_beyond_rates
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
 from twin.metrics import Slow
@@ -143,21 +143,25 @@ def _weighed(problem: Problem, counts_nol: np.ndarray, unchanged_s: float) -> We
 SHARE = 0.01
 """How near, of what placement can change."""
 WIDER = (1.0, 10.0, 100.0, 1e9)
-"""Times the share, one after the other while the black box calls no plan sane."""
+"""Times the share, one after the other while the cost model calls no plan sane; the last takes all that keep up."""
 FEWER = "of {count:,} plans {within} by rates, {model} chose"
 
 
 def near(problem: Problem, propose: Propose, traits: Traits) -> Solution:
-    """What is proposed under the rate model, then the problem's cost model on what is near. The budget is of plans that
-    the cost model is asked about; one that is fast and sees more than the rate model is asked about more."""
+    """What is proposed under the rate model, then the problem's cost model on what is near.
+
+    The budget is of plans that the cost model is asked about. One that is fast and sees what the rate model ignores is
+    asked about ASKED plans, if the budget is smaller.
+    """
     started_s = time.perf_counter()
     weighed = weigh(problem, propose, traits)
     settled = replace(weighed.problem, cost_model=problem.cost_model, alternatives=problem.alternatives)
-    wider, most = WIDER[-1:] if sees_more(problem) else WIDER, problem.budget
-    if sees_more(problem) and not isinstance(problem.cost_model, Slow):
-        most = max(most, ASKED)
+    factors, most = WIDER, problem.budget
+    if sees_beyond_rates(problem):
+        factors = WIDER[-1:]
+        most = most if isinstance(problem.cost_model, Slow) else max(most, ASKED)
     rows = np.zeros(0, int)
-    for factor in wider:
+    for factor in factors:
         share, before = factor * SHARE, len(rows)
         rows = weighed.near(share)[:most]
         if len(rows) > before:

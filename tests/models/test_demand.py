@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.demand import Peaks, demands, peaks_of
+from models.demand import Peaks, peaks_of, variations
 from models.job_columns import job_columns, plan_physics
 from scenarios.spaces.families import DrawnScenarios
 from tests.twin.worlds import chain, deployment, sink, source
@@ -16,7 +16,7 @@ from twin.key_skew import KeySkew
 from twin.rates.model import RateModel
 from twin.workload import BurstState, Bursty, Constant, Diurnal, Poisson, Spikes, Step, Steps
 
-GIVEN = Spikes(rate_per_s=10, factor=5, every_s=10, duration_s=2).model_dump()  # a mean of 18
+SPIKES = Spikes(rate_per_s=10, factor=5, every_s=10, duration_s=2).model_dump()  # 18 a second on average
 
 
 @pytest.mark.parametrize("law", [Poisson(rate_per_s=7), Constant(rate_per_s=7)])
@@ -46,22 +46,23 @@ def test_of_a_wave_and_of_a_staircase() -> None:
 
 def test_a_mix_of_sources_has_lower_peaks_than_each() -> None:
     operators = [source("a"), source("b"), {"kind": "filter", "name": "f", "selectivity": 1}, sink()]
-    job = deployment(operators, [("a", "f"), ("b", "f"), ("f", "sink")], {"a": GIVEN, "b": GIVEN})
-    found = demands(compile(job).apart)
+    job = deployment(operators, [("a", "f"), ("b", "f"), ("f", "sink")], {"a": SPIKES, "b": SPIKES})
+    found = variations(compile(job).apart)
     assert found["a"].peak == pytest.approx(50 / 18)
     assert found["sink"].peak == found["f"].peak == pytest.approx(1 + (50 / 18 - 1) / np.sqrt(2))
     assert found["f"].peak_s == pytest.approx(2.0)
-    one = deployment(operators, [("a", "f"), ("b", "f"), ("f", "sink")], {"a": GIVEN, "b": 18})
-    assert demands(compile(one).apart)["f"].peak == pytest.approx(1 + (50 / 18 - 1) / 2)
+    one = deployment(operators, [("a", "f"), ("b", "f"), ("f", "sink")], {"a": SPIKES, "b": 18})
+    assert variations(compile(one).apart)["f"].peak == pytest.approx(1 + (50 / 18 - 1) / 2)
 
 
 def test_the_hottest_key_group_and_its_drift() -> None:
     window = {"policy": "time", "size_s": 1}
     sums = {"kind": "aggregate", "name": "sums", "window": window, "group_by": "int", "groups": 40, "key_groups": 4}
     job = chain([sums], 100.0)
-    assert demands(compile(job).apart)["sums"].hottest == 0.25
+    assert variations(compile(job).apart)["sums"].hottest == 0.25
     keys = {"sums": KeySkew(zipf=1.0, drift_every_s=5.0)}
-    skewed = demands(compile(job.model_copy(update={"workload": job.workload.model_copy(update={"keys": keys})})).apart)
+    job = job.model_copy(update={"workload": job.workload.model_copy(update={"keys": keys})})
+    skewed = variations(compile(job).apart)
     assert skewed["sums"].hottest == pytest.approx(1 / (1 + 1 / 2 + 1 / 3 + 1 / 4))
     assert (skewed["sums"].drifts_per_s, skewed["sink"].hottest) == (0.2, 0.0)
 
