@@ -36,7 +36,8 @@ SEED = 0
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A corpus. runs: distinct ones. seed: of the corpus. again: how many are simulated twice, for the noise."""
+    """A corpus. runs: distinct ones. seed: of the corpus. again: how many of them are simulated a second time under
+    another seed, which tells how noisy runs are."""
 
     name: str
     space: str
@@ -72,7 +73,7 @@ utilisations of 0.02 to 3. Not in them: events, policies, broadcasts and other p
 
 
 def made(part: Part, folder: Path) -> Dataset:
-    """The rows of a corpus, which is simulated as far as it is not there yet."""
+    """The rows of a corpus, which is kept in `folder` and simulated as far as it is not there yet."""
     corpus, rows = folder / part.name, folder / f"{part.name}-rows"
     options = {"--runs": part.runs, "--replicates": part.again, "--space": part.space, "--seed": part.seed}
     _twin("corpus", corpus, *(str(each) for option in options.items() for each in option))
@@ -86,7 +87,7 @@ def _twin(*arguments: str | Path) -> None:
 
 
 def trained(rows: Dataset, out: Path) -> prediction.LearnedCostModel:
-    """The networks, by what is there of them."""
+    """The model in file `out`, trained as far as it is not there yet."""
     if not out.exists():
         kept = under_way(out, rows, RESIDUAL, METRICS, SEED)
         ensembles = pipeline.train(rows, split(rows, SEED, test=0.0), RESIDUAL, SEED, METRICS, _told, kept)
@@ -100,7 +101,7 @@ def _told(_name: str, member: int, step: int, steps: int, loss: float) -> None:
 
 
 def card(model: prediction.LearnedCostModel, rivals: Sequence[Fitted], held: Mapping[str, Dataset]) -> str:
-    """The text of card.md. held: by space, rows that no network saw."""
+    """The text of card.md. rivals: what the model is compared with. held: by space, rows that no network saw."""
     (ensemble,) = model.ensembles
     low_s, high_s = ensemble.manifest["horizons_s"]
     size = sum(leaf.size for member in ensemble.members for leaf in _leaves(member)) * 4 / 1000
@@ -154,7 +155,7 @@ def _words(row: evaluation.ErrorRow) -> str:
 
 
 def _kinds(fitted: Sequence[Fitted], held: Dataset) -> list[str]:
-    """The processing latency's q-error, by what the rate model says of a plan."""
+    """The processing latency's q-error, median and 95 %, by kind of plan."""
     name, kinds = "processing_latency_s", held.graphs.kind_G
     found = [each.predict(held)[name] for each in fitted]
     truth, rows = held.label_G(name), []
@@ -186,7 +187,7 @@ def _coverage(model: prediction.LearnedCostModel, held: Mapping[str, Dataset]) -
 
 
 def slim(ensemble: Ensemble) -> Ensemble:
-    """Without the curves of its training."""
+    """Without the curves of its training, which take much of a file and which no prediction needs."""
     members = [{**each, "curve": []} for each in ensemble.manifest["members"]]
     return replace(ensemble, manifest={**ensemble.manifest, "members": members})
 

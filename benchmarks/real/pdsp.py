@@ -156,6 +156,7 @@ def main() -> None:
         splits.append(split)
         for who, predictor in split.predictors.items():
             judge(split, who, predictor)
+    # where machines are left out, the other folds hold runs of the same application, so that there is no correction
     for split in splits if leave is applications else ():
         others = [(row, _twin(each)) for each in splits if each is not split for row in each.judged]
         judge(split, CORRECTED, corrected(_twin(split), others))

@@ -213,25 +213,28 @@ def trees(seen: Sequence[Row]) -> Predictor:
 
 
 def corrected(twin: Predictor, others: Sequence[tuple[Row, Predictor]]) -> Predictor:
-    """A twin, and what LightGBM learned of how far twins of other applications are off. others: runs that these had not
-    seen."""
+    """What a twin says, times what LightGBM learned of by which factor twins of other applications are off.
+
+    others: runs of other applications, each with the twin of its own, which had not seen it.
+    """
     judged = [row for row, _ in others]
     said = [predictor(row) for row, predictor in others]
     off = np.log([measured(row) for row in judged]) - np.log(said)
-    table = np.array([_beside(row, each) for row, each in zip(judged, said, strict=True)])
+    table = np.array([_known_before(row, each) for row, each in zip(judged, said, strict=True)])
     models = [_trained(table, each) for each in off.T]
 
     def predicted(row: Row) -> Said:
         base = twin(row)
-        seen = np.array([_beside(row, base)])
+        seen = np.array([_known_before(row, base)])
         share, latency = (each * float(np.exp(m.predict(seen)[0])) for each, m in zip(base, models, strict=True))
         return share, latency
 
     return predicted
 
 
-def _beside(row: Row, said: Said) -> list[float]:
-    """What is known before a run but the application, and what the twin says."""
+def _known_before(row: Row, said: Said) -> list[float]:
+    """What is known before a run, and what the twin says. The application counts as the same for
+    all, as none that is learned from is the one that is judged."""
     return [0.0, *features(row)[1:], *np.log(said)]
 
 

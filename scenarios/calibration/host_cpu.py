@@ -21,9 +21,9 @@ from twin.query import Windowed
 from twin.scenario import Scenario
 
 APART = 1.3
-"""Busy times that say so many times the CPU that was used contradict it: the rest was waiting."""
+"""Busy times that amount to so many times the CPU that was used contradict it: the rest was waiting for a core."""
 RATES_APART = 1.5
-"""Points tell the base of a host if they make it work so many times as much as one another, at least."""
+"""Points tell the base of a host if it works at least so many times as much at one of them as at another."""
 LEAST_ERROR = 0.02
 """Readings of CPU are never taken to be more exact than this, relatively."""
 SURE = 2.0
@@ -35,7 +35,7 @@ Wanted = tuple[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """Cores of a host that the engine uses without records, and their standard error."""
+    """cores: of a host, that the engine uses without records. spread: standard error of that, in cores."""
 
     cores: float
     spread: float
@@ -43,8 +43,9 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class _Host:
-    """Of one point. used: cores. work: what records took, but for a factor that all points share. wanted: by operator
-    that was read. whole: whether that is all of them that cost anything."""
+    """A host at one point. used: cores that were in use, by what was read. cores: that it has. work: cores that records
+    took, but for a factor that all points share. wanted: one for each operator there whose busy time was read. whole:
+    whether those are all operators there that cost anything."""
 
     used: float
     cores: float
@@ -54,11 +55,12 @@ class _Host:
 
     @property
     def demand(self) -> float:
+        """Mean number of cores that subtasks want."""
         return sum(count * share for count, share in self.wanted)
 
 
 def bases(points: Sequence[Point]) -> dict[str, Base]:
-    """By host, where the points tell one above 0. Points that contradict each other tell none."""
+    """The base of each host, by name, of which the points tell one above 0; those that contradict each other do not."""
     found = {name: _intercept(hosts) for name, hosts in _by_host(points).items()}
     return {name: base for name, base in found.items() if base is not None}
 
@@ -69,19 +71,21 @@ def untold(points: Sequence[Point]) -> list[str]:
 
 
 def without(points: Sequence[Point], cores: Mapping[str, float]) -> list[Point]:
-    """The points with the CPU that records took, on hosts of which others use what these do not find. cores: by host,
-    what the engine uses without records. CPU far above all busy times is nothing of the records'."""
+    """The points with the CPU that records took alone; what else is used of hosts counts as others' use.
+
+    cores: by host, what the engine uses without records. CPU far above all busy times is not of records, and left out.
+    """
     return [_without(point, cores) for point in points]
 
 
 def others_percent(points: Sequence[Point], cores: Mapping[str, float]) -> dict[str, float]:
-    """What records do not find of the hosts that have a base: the median over the points."""
+    """Percent of a core that others use, median over the points, by host. cores: the hosts that have a base."""
     hosts = [host for point in points for host in point.scenario.cluster.hosts]
     return {name: median(host.others_percent for host in hosts if host.name == name) for name in cores}
 
 
 def beside(scenario: Scenario, others: Mapping[str, float]) -> Scenario:
-    """The scenario on hosts of which others use as much, at least."""
+    """The scenario with at least that much used by others. others: percent of a core, by host; some of each is left."""
     hosts = tuple(
         host.model_copy(
             update={"others_percent": max(host.others_percent, min(others[host.name], 0.999 * host.cpu_percent))}
@@ -138,6 +142,8 @@ def _each_s(points: Sequence[Point]) -> dict[str, float]:
 
 
 def _host(point: Point, name: str, each_s: Mapping[str, float]) -> _Host:
+    """What a point says of a host. each_s: see `_each_s`; without any, busy times count as work although they also hold
+    waits for a core."""
     host, plan = point.scenario.cluster.host(name), point.scenario.plan
     wanted, crowded, plain, whole = [], 0.0, 0.0, True
     for operator in point.scenario.query.operators:
@@ -158,6 +164,7 @@ def _host(point: Point, name: str, each_s: Mapping[str, float]) -> _Host:
 
 
 def _apart(hosts: Sequence[_Host]) -> bool:
+    """Whether rates are far enough from each other to tell a base."""
     works = [each.work for each in hosts]
     return max(works) >= RATES_APART * min(works)
 
@@ -176,17 +183,17 @@ def _intercept(hosts: Sequence[_Host]) -> Base | None:
 
 
 def waited(wanted: Sequence[Wanted], cores: float, used: float) -> float | None:
-    """How many cores others left if that much CPU was used, where busy times say more; None where they do not."""
+    """How many cores others left to subtasks that used so many; None where busy times do not say that any waited."""
     return cores_left(wanted, used) if in_use(wanted, cores) > APART * used else None
 
 
 def in_use(wanted: Sequence[Wanted], cores: float) -> float:
-    """The mean of how many of these cores are in use."""
+    """Mean number of cores in use, of so many that there are."""
     return float(sum(min(1.0, cores - k) * more for k, more in enumerate(_more(wanted)) if k < cores))
 
 
 def cores_left(wanted: Sequence[Wanted], used: float) -> float:
-    """How many cores there are if so many are in use; at least a thousandth."""
+    """How many cores there are if so many are in use on average: the inverse of `in_use`; at least a thousandth."""
     below, more_k = 0.0, _more(wanted)
     for k, more in enumerate(more_k):
         if below + more >= used:

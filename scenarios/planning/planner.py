@@ -108,8 +108,8 @@ def beyond(scenario: Scenario, model: CostModel) -> list[str]:
 
 
 def interval(scenario: Scenario, model: CostModel, plan: ExecutionPlan, objective: str) -> tuple[float, float] | None:
-    """The interval of the objective in nine of ten runs; None if the cost model does not know it, as of a job that has
-    what it ignores, or numbers beyond those that it learned from."""
+    """Lowest and highest objective, in its unit, of nine in ten runs. None if the cost model does not know them, if it
+    ignores something of the scenario, or if a number of the scenario is beyond those that it learned from."""
     if not isinstance(model, Unsure) or objective not in METRICS:
         return None
     if model.blind_to(scenario) or beyond(scenario, model):

@@ -1,8 +1,8 @@
-"""Random scenarios over what people run and steady rates do not foresee: the part of the twin's space worth learning.
+"""Random scenarios with what people run and steady rates do not tell, so that models can learn it.
 
 Queries and hosts are those of `wide`, made harder: arrivals come in bursts, spikes and waves; keys are skewed and
-drift; hosts are few, far apart behind links in a row, and mostly used to 70 to 105 %; answers of systems outside are
-waited for; operators have up to eight replicas. A third of the engines each is Flink, Storm, and drawn at random. Times
+drift; hosts are few, far apart behind links, and mostly used to 70 to 105 %; calls wait for systems outside; operators
+have up to eight replicas. A third of the scenarios run on Flink, a third on Storm, the others on a random engine. Times
 of bursts, windows and drifts are shares of the run, whose length is set by how many records it takes.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from scenarios.spaces.generator import random_query
 from scenarios.spaces.random_engine import log_uniform, random_engine
-from scenarios.spaces.wide import PERIODS, SPACE, changed, chosen_plan, drawn_cluster, loaded
+from scenarios.spaces.wide import PERIODS, SPACE, at_utilisation, changed, chosen_plan, drawn_cluster
 from twin.arrivals.bursty import BurstState, Bursty
 from twin.arrivals.diurnal import Diurnal
 from twin.arrivals.spikes import Spikes
@@ -31,19 +31,20 @@ from twin.scenario import RunSettings, Scenario
 from twin.workload import Arrivals, Workload
 
 RECORDS = (2e4, 2e5)
-"""Least and most records that all operators of a run take, log-uniform, so that a run takes some tenths of a second."""
+"""Least and most records that all operators of a run take, log-uniform: it is simulated in some tenths of a second."""
 LENGTHS_S = (2.0, 240.0)
+"""Shortest and longest run, whatever number of records was drawn."""
 CALLS, SKEWS, DRIFTS, LINKED, CROWDED, STEADY = 0.25, 0.6, 0.35, 0.3, 0.5, 0.25
-"""Shares of the scenarios with a call, of keyed operators whose keys are skewed, of these that drift, of clusters with
-links, of clusters of at most three hosts, and of sources whose rate is steady."""
+"""Shares of the scenarios with a call, of operators by key whose keys are skewed, of these that drift, of clusters of
+three hosts or more with links, of clusters cut to at most three hosts, and of sources whose rate is steady."""
 REPLICAS = (1, 1, 1, 2, 2, 3, 4, 6, 8)
 OWN_WORK = (1.0, 100.0)
-"""How many times Flink's own microseconds a record costs with what users' functions do with it."""
+"""By how much users' functions make a record dearer than Flink alone: least and most factor, log-uniform."""
 MOST_KEY_GROUPS = 128
 
 
 def demanding_scenario(seed: int, horizon_s: float | None = None) -> Scenario:
-    """One draw; the run uses `seed` as well. horizon_s: of the run; None: by the number of its records."""
+    """One draw; the run uses `seed` as well. horizon_s: of the run; None: by the number of its records (RECORDS)."""
     rng = stream(seed, "demanding")
     drawn, rates = random_query(SPACE, rng)
     length_s = log_uniform(rng, 10.0, 100.0) if horizon_s is None else horizon_s
@@ -59,18 +60,18 @@ def demanding_scenario(seed: int, horizon_s: float | None = None) -> Scenario:
         run=RunSettings(horizon_s=length_s, period_s=length_s / PERIODS, seed=seed),
     )
     wanted, records = _utilisation(rng), log_uniform(rng, *RECORDS)
-    steady = loaded(base.with_plan(chosen_plan(base, rng)), wanted)
+    steady = at_utilisation(base.with_plan(chosen_plan(base, rng)), wanted)
     if horizon_s is None:
-        steady = _long_enough(steady, records, wanted)
+        steady = _taking(steady, records, wanted)
     return _varying(steady, rng)
 
 
 def _harder(query: Query, rng: np.random.Generator, length_s: float) -> Query:
-    """Maps, measured joins and windows as in `wide`; one operator may wait for answers, and groups get key groups."""
+    """Maps, measured joins and windows as in `wide`; a filter or map may become a call, and keys may be grouped."""
     operators = [changed(each, rng, length_s) for each in query.operators]
-    thinning = [number for number, each in enumerate(operators) if each.thins or each.kind == "map"]
-    if thinning and rng.random() < CALLS:
-        number = int(rng.choice(thinning))
+    replaceable = [number for number, each in enumerate(operators) if each.thins or each.kind == "map"]
+    if replaceable and rng.random() < CALLS:
+        number = int(rng.choice(replaceable))
         operators[number] = _call(operators[number].name, rng, length_s)
     return Query(operators=tuple(_keyed(each, rng) for each in operators), streams=query.streams)
 
@@ -86,7 +87,7 @@ def _call(name: str, rng: np.random.Generator, length_s: float) -> AsyncIO:
 
 
 def _keyed(operator: AnyOperator, rng: np.random.Generator) -> AnyOperator:
-    """Joins, and aggregates of enough groups, may take their records by key group."""
+    """Joins, and aggregates of as many groups as there may be replicas, may take their records by key group."""
     groups = MOST_KEY_GROUPS if operator.joins else getattr(operator, "groups", 1)
     if groups < max(REPLICAS) or rng.random() >= SKEWS:
         return operator
@@ -94,7 +95,7 @@ def _keyed(operator: AnyOperator, rng: np.random.Generator) -> AnyOperator:
 
 
 def _cluster(rng: np.random.Generator) -> Cluster:
-    """Of `wide`; few hosts are crowded ones. Links join each host to the one before it, or to an earlier one."""
+    """As of `wide`, maybe cut to few hosts. Links, if any, join each host to the one before it or to an earlier one."""
     cluster = drawn_cluster(rng)
     hosts = cluster.hosts[: int(rng.integers(1, 4))] if rng.random() < CROWDED else cluster.hosts
     if len(hosts) < 3 or rng.random() >= LINKED:
@@ -112,7 +113,7 @@ def _cluster(rng: np.random.Generator) -> Cluster:
 
 
 def _replicated(query: Query, cluster: Cluster, rng: np.random.Generator) -> ExecutionPlan:
-    """All on the first host, with the replicas that the scenario has."""
+    """Says how many replicas each operator has; all are on the first host, as they are placed later."""
     replicas = {each.name: int(rng.choice(REPLICAS)) for each in query.operators}
     return ExecutionPlan(placement={name: (cluster.hosts[0].name,) * count for name, count in replicas.items()})
 
@@ -129,34 +130,35 @@ def _engine(rng: np.random.Generator) -> EngineProfile:
 
 
 def _utilisation(rng: np.random.Generator) -> float:
-    """Of the most loaded resource at mean rates: seven in ten around what it bears, the others with room."""
+    """Of the most loaded resource at mean rates: of seven in ten near what it bears, of the others with room."""
     return float(rng.uniform(0.7, 1.05)) if rng.random() < 0.7 else log_uniform(rng, 0.15, 0.7)
 
 
-def _long_enough(scenario: Scenario, records: float, wanted: float) -> Scenario:
-    """The same in a run that takes about so many records; its times are the same shares of it."""
+def _taking(scenario: Scenario, records: float, wanted: float) -> Scenario:
+    """The same in a run that takes about so many records; windows and waits are as large shares of it as before.
+    wanted: utilisation, which is set anew, as windows cost by their length."""
     per_s = float(RateModel().answer(scenario, [scenario.plan]).in_per_s.sum())
     length_s = float(np.clip(records / per_s, *LENGTHS_S))
-    share = length_s / scenario.run.horizon_s
-    operators = tuple(_stretched(each, share) for each in scenario.query.operators)
+    factor = length_s / scenario.run.horizon_s
+    operators = tuple(_stretched(each, factor) for each in scenario.query.operators)
     run = scenario.run.model_copy(update={"horizon_s": length_s, "period_s": length_s / PERIODS})
     query = scenario.query.model_copy(update={"operators": operators})
-    return loaded(Scenario(**{**dict(scenario), "query": query, "run": run}), wanted)
+    return at_utilisation(Scenario(**{**dict(scenario), "query": query, "run": run}), wanted)
 
 
-def _stretched(operator: AnyOperator, share: float) -> AnyOperator:
-    """With its window, and its wait for answers, so many times as long."""
+def _stretched(operator: AnyOperator, factor: float) -> AnyOperator:
+    """With its window over time, and its wait for answers, so many times as long."""
     update: dict[str, Any] = {}
     if (window := getattr(operator, "window", None)) is not None and window.policy == "time":
-        slide_s = None if window.slide_s is None else window.slide_s * share
-        update["window"] = window.model_copy(update={"size_s": window.size_s * share, "slide_s": slide_s})
+        slide_s = None if window.slide_s is None else window.slide_s * factor
+        update["window"] = window.model_copy(update={"size_s": window.size_s * factor, "slide_s": slide_s})
     if isinstance(operator, AsyncIO):
-        update["latency_s"] = operator.latency_s * share
+        update["latency_s"] = operator.latency_s * factor
     return operator.model_copy(update=update)
 
 
 def _varying(scenario: Scenario, rng: np.random.Generator) -> Scenario:
-    """Arrivals that keep their means, and keys that are not alike."""
+    """The same with arrivals that vary around the same means, and with keys that are not equally frequent."""
     length_s = scenario.run.horizon_s
     arrivals = {name: _arrivals(law.mean_rate_per_s, length_s, rng) for name, law in scenario.workload.arrivals.items()}
     keyed = [each.name for each in scenario.query.operators if getattr(each, "key_groups", None)]
@@ -170,7 +172,8 @@ def _skew(length_s: float, rng: np.random.Generator) -> KeySkew:
 
 
 def _arrivals(rate_per_s: float, length_s: float, rng: np.random.Generator) -> Arrivals:
-    """Peaks of up to eight times the mean, that take 5 to 50 % of the time and last up to 5 % of the run."""
+    """A steady law, a wave, or peaks: of 1.2 to 8 times the mean, which take 5 to 50 % of the time, and last up to 5 %
+    of the run each. rate_per_s: mean of the law."""
     kind = rng.random()
     if kind < STEADY:
         return Poisson(rate_per_s=rate_per_s)

@@ -1,4 +1,4 @@
-"""All parameter spaces by name. A new one is a `ParameterSpace` and a line here."""
+"""All spaces of random scenarios by name: parameter spaces, and those that draw engines, too."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SPACES: Mapping[str, ParameterSpace] = {
 
 @dataclass(frozen=True, slots=True)
 class DrawnSpace:
-    """A space that draws engines, too. draws: `module:function` from a seed and the seconds of a run,
-    or None, to a scenario; it is imported where it is used."""
+    """A space that draws engines, too. draws: `module:function`, from a seed and the length of the run in seconds (or
+    None) to a scenario; it is imported only when it is used, as it imports optimizers."""
 
     summary: str
     draws: str
 
     def scenario(self, seed: int, horizon_s: float | None) -> Scenario:
-        """One draw."""
+        """One draw. horizon_s: length of the run in seconds; None: as the space draws it."""
         drawn: Scenario = resolve_name(self.draws)(seed, horizon_s)
         return drawn
 
@@ -47,4 +47,4 @@ DRAWN: Mapping[str, DrawnSpace] = {
         "scenarios.spaces.demanding:demanding_scenario",
     ),
 }
-"""Spaces that are no `ParameterSpace`. A new one is a file and a line here."""
+"""Spaces that are no `ParameterSpace`. A new one is a file and an entry here."""

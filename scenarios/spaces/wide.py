@@ -56,24 +56,25 @@ def wide_scenario(seed: int, horizon_s: float | None = None) -> Scenario:
         name=f"wide-{seed}",
         query=query,
         cluster=(cluster := drawn_cluster(rng)),
-        plan=somewhere(query, cluster, rng),
+        plan=_replicated(query, cluster, rng),
         workload=Workload(arrivals={name: Poisson(rate_per_s=rate) for name, rate in rates.items()}),
         engine=random_engine(rng),
         run=RunSettings(horizon_s=length_s, period_s=length_s / PERIODS, seed=seed),
     )
-    return loaded(base.with_plan(chosen_plan(base, rng)), _utilisation(rng))
+    return at_utilisation(base.with_plan(chosen_plan(base, rng)), _utilisation(rng))
 
 
 def changed(operator: AnyOperator, rng: np.random.Generator, length_s: float) -> AnyOperator:
-    """A filter may become a map, a join one that is measured; time windows keep their share of the run."""
+    """A filter may become a map, a join one that is measured; time windows are as long a share of the run as those of
+    Costream are of LONGEST_S. length_s: of the run."""
     if operator.thins and rng.random() < MAPS:
         return Map(name=operator.name, selectivity=log_uniform(rng, 0.2, 3.0))
     if not isinstance(operator, Windowed):
         return operator
-    changed: dict[str, Any] = {"window": _window(operator.window, length_s)}
+    update: dict[str, Any] = {"window": _window(operator.window, length_s)}
     if operator.joins and rng.random() < MEASURED:
-        changed |= operator.measured_as(log_uniform(rng, 0.01, 2.0))
-    return operator.model_copy(update=changed)
+        update |= operator.measured_as(log_uniform(rng, 0.01, 2.0))
+    return operator.model_copy(update=update)
 
 
 def _window(window: Window, length_s: float) -> Window:
@@ -85,6 +86,7 @@ def _window(window: Window, length_s: float) -> Window:
 
 
 def drawn_cluster(rng: np.random.Generator) -> Cluster:
+    """Hosts without links; of some clusters all have sockets."""
     cluster = random_cluster(SPACE, rng)
     if rng.random() >= SOCKETS:
         return cluster
@@ -99,20 +101,20 @@ def _parted(host: Host, count: int, latency_ns: float) -> Host:
     return host.model_copy(update={"sockets": (socket,) * count, "numa": Numa(latency_ns=far)})
 
 
-def somewhere(query: Query, cluster: Cluster, rng: np.random.Generator) -> ExecutionPlan:
-    """All on the first host, with the replicas that the scenario has."""
+def _replicated(query: Query, cluster: Cluster, rng: np.random.Generator) -> ExecutionPlan:
+    """Says how many replicas each operator has; all are on the first host, as they are placed later."""
     spread = rng.random() < SPREAD
     replicas = {each.name: 1 + int(rng.integers(4)) * int(spread and rng.random() < 0.5) for each in query.operators}
     return ExecutionPlan(placement={name: (cluster.hosts[0].name,) * count for name, count in replicas.items()})
 
 
 def chosen_plan(base: Scenario, rng: np.random.Generator) -> ExecutionPlan:
-    """A random one, or the best of a few at an ordinary load."""
+    """A random one, or the best of a few by the rate model at an ordinary load; its replicas are the scenario's."""
     drawn = SpacePlans(base, Space(spread=bool(rng.random() < 0.5))).sample(rng, CANDIDATES)
     plans: Sequence[ExecutionPlan] = as_plans(base, drawn)
     if rng.random() < 0.5:
         return plans[0]
-    ordinary = loaded(base.with_plan(plans[0]), 0.5)
+    ordinary = at_utilisation(base.with_plan(plans[0]), 0.5)
     costs = RateModel().predict(ordinary, plans)
     return plans[int(np.lexsort((costs["processing_latency_s"], np.round(costs["backpressured"], 1)))[0])]
 
@@ -122,8 +124,8 @@ def _utilisation(rng: np.random.Generator) -> float:
     return log_uniform(rng, 0.02, 0.8) if rng.random() < 0.6 else log_uniform(rng, 0.8, 3.0)
 
 
-def loaded(scenario: Scenario, wanted: float) -> Scenario:
-    """The same at rates that make about this utilisation."""
+def at_utilisation(scenario: Scenario, wanted: float) -> Scenario:
+    """The same at rates that bring its most loaded resource to about this utilisation, by the rate model."""
     for _ in range(ROUNDS):
         found = float(RateModel().answer(scenario, [scenario.plan]).offered_pressure.max())
         scenario = at_rate(scenario, (wanted / max(found, 1e-9)) ** 0.8)

@@ -19,7 +19,7 @@ from optimizers.selection import USUAL
 from optimizers.space import ALL_PLANS, Space
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM, ParameterSpace
-from scenarios.spaces.wide import loaded as at_utilisation
+from scenarios.spaces.wide import at_utilisation
 from twin.arrivals.bursty import BurstState, Bursty
 from twin.cluster import Cluster, Host, Link, Numa, Socket
 from twin.plan import ExecutionPlan
@@ -124,8 +124,8 @@ def sockets(hosts: int, count: int) -> Callable[[int], Scenario]:
 
 
 def demanding(seed: int) -> Scenario:
-    """Three or four hosts of a core each, one of which bears all operators at the mean rate, and not in bursts of 1.5
-    to 4 times that."""
+    """Three or four hosts of a core each. One of them bears all operators at the mean rates, at 50 to 90 % of its core,
+    and mostly not in bursts of 1.5 to 4 times that."""
     base = _drawn(replace(COSTREAM, sources={1: 2.0, 2: 1.0}, window_sizes_s=(0.25, 0.5, 1, 2, 4)), seed)
     rng = stream(seed, "suite")
     count, latency_ms = int(rng.integers(3, 5)), float(rng.choice([1.0, 5.0, 20.0]))
@@ -140,6 +140,7 @@ def demanding(seed: int) -> Scenario:
 
 
 def _bursts(mean_per_s: float, rng: np.random.Generator) -> Bursty:
+    """Of 0.5 to 3 s on average, in 10 to 35 % of the time; they leave the mean as it is."""
     share, burst_s = float(rng.uniform(0.1, 0.35)), float(rng.uniform(0.5, 3.0))
     peak = float(rng.uniform(1.5, min(4.0, 0.9 / share)))
     low = (1.0 - share * peak) / (1.0 - share)

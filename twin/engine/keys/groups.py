@@ -69,7 +69,7 @@ class KeyGroups:
         self.places = len(tasks)
         self.own = self.weights = (distinct > 0) / np.count_nonzero(distinct)
         self._followed: list[tuple[AlignedKeys, float]] = []  # with the tuples a second that come by it
-        self.alone = True  # whether no others are aligned with them
+        self.alone = True  # whether no other key groups are aligned with these
         self.version = 0
         self._shares: list[float] = []
         self.group_steps: list[float] = []  # cumulative weights of the key groups
@@ -243,7 +243,11 @@ def skewed(groups: KeyGroups, skew: KeySkew, rng: np.random.Generator) -> np.nda
 def drift(
     env: Calendar, groups: KeyGroups, order: np.ndarray, skew: KeySkew, rng: np.random.Generator
 ) -> Generator[simpy.Event, object, None]:
-    """A SimPy process: at each step a random share of the key groups exchange their ranks."""
+    """A SimPy process: at each step a random share of the key groups exchange their ranks.
+
+    That is a look, after which the kernel goes on, as frequencies are all that changes; of groups that are aligned with
+    others, theirs change too, which takes the engine.
+    """
     every_s = skew.drift_every_s
     assert every_s is not None
     while True:

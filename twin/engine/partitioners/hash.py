@@ -33,7 +33,7 @@ class HashPartitioner(Partitioner):
 
     @property
     def stale(self) -> bool:
-        """Whether other replicas have keys than at the last record; which keys are frequent may have changed."""
+        """Whether other replicas have keys than at the last record; that other keys are frequent does not count."""
         if self._version == self._groups.version:
             return False
         return live(self.due(self._groups.shares())) != self.live
