@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def send_s(logic: Logic) -> float:
-    """CPU seconds that sending a record takes; of calls, what it takes on average for an answer: none, where they end."""
+    """CPU seconds that sending a record takes; of calls, what it takes on average for an answer, if any is sent."""
     if not isinstance(logic, CallLogic):
         return logic.out.send_s
     return logic.selectivity * logic.out.send_s if logic.end is None else 0.0
