@@ -13,6 +13,7 @@ alone on a socket, and each stream on its way out of a host, adds, in seconds.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -156,7 +157,8 @@ def near(problem: Problem, propose: Propose, traits: Traits) -> Solution:
     started_s = time.perf_counter()
     weighed = weigh(problem, propose, traits)
     settled = replace(weighed.problem, cost_model=problem.cost_model, alternatives=problem.alternatives)
-    factors, most = WIDER, problem.budget
+    factors: Sequence[float] = WIDER
+    most = problem.budget
     if sees_beyond_rates(problem):
         factors = WIDER[-1:]
         most = most if isinstance(problem.cost_model, Slow) else max(most, ASKED)
