@@ -18,7 +18,7 @@ from optimizers.interface import Candidate, Problem, Solution, Status
 from optimizers.objectives import OBJECTIVES
 from optimizers.requirements import LATENCIES, at_rate
 from twin.errors import BadInput
-from twin.metrics import BINARY_METRICS, QUANTILES, Estimates, Narrowable, Slow
+from twin.metrics import BINARY_METRICS, QUANTILES, Estimates, Narrowable, Ranged, Slow
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 
@@ -96,11 +96,15 @@ def _columns(parts: Sequence[Estimated]) -> list[list[Any]]:
 
 
 def sees_beyond_rates(problem: Problem) -> bool:
-    """Whether the rate model ignores something of the job, and the problem's cost model ignores nothing.
+    """Whether the rate model ignores something of the job, and the problem's cost model ignores nothing, nor has to
+    extrapolate.
 
     That a plan is good or bad by rates then says nothing of it.
     """
-    return bool(RateModel().blind_to(problem.scenario)) and not problem.cost_model.blind_to(problem.scenario)
+    model, scenario = problem.cost_model, problem.scenario
+    if not RateModel().blind_to(scenario) or model.blind_to(scenario):
+        return False
+    return not (isinstance(model, Ranged) and model.beyond(scenario))
 
 
 def estimate(problem: Problem, plans: Sequence[ExecutionPlan]) -> Estimated:

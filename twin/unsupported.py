@@ -18,6 +18,8 @@ from twin.query import AnyOperator
 from twin.scenario import Scenario
 
 PLAIN_LAWS = ("constant", "poisson")
+COURSES = ("steps", "replay")
+"""Laws that say what comes when, and not how it varies; what happens in a run depends on which part of them it has."""
 BATCH_SHARE = 0.1
 """Share of a count window from which on batches change the number of pairs in it."""
 
@@ -25,7 +27,7 @@ BATCH_SHARE = 0.1
 def unsupported_features(scenario: Scenario, seen: Collection[str]) -> tuple[str, ...]:
     """In words, what the scenario has and whoever sees only that much does not see.
 
-    seen: of `events`, `policy`, `checkpoints`, `commits` (for which results wait), `arrivals`, `recordings` (of them),
+    seen: of `events`, `policy`, `checkpoints`, `commits` (for which results wait), `arrivals`, `courses` (of them),
     `pauses`, `jitter`, `batches`, `sockets`, `links`, `skew`, `drift`, `assignment` (of key groups), `alignment`,
     `fusion`, `partitions` (read unevenly), `counting` (in windows of several replicas), `sides` (of joins, unmixed),
     `unlike` (keys, where a law takes them as alike and random), `apart` (tuples of a key, of joins and sessions),
@@ -47,7 +49,7 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
             yield "commits", "results that wait for checkpoints"
     for source, law in scenario.workload.arrivals.items():
         if law.law not in PLAIN_LAWS:
-            name = "recordings" if law.law == "replay" else "arrivals"
+            name = "courses" if law.law in COURSES else "arrivals"
             yield name, f"how {law.law} arrivals of {source} vary around their mean"
     yield from _of_engine(scenario)
     yield from _of_cluster(scenario)

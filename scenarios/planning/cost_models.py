@@ -11,7 +11,7 @@ from pathlib import Path
 
 from scenarios.planning.simulated_cost import SimulatedCostModel
 from twin.errors import BadInput, suggest
-from twin.metrics import CostModel, Estimates
+from twin.metrics import CostModel, Estimates, Ranged
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
@@ -36,6 +36,10 @@ class StagedCostModel:
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
         """What the learned model does not see; the simulator sees it in the end."""
         return self.learned.blind_to(scenario)
+
+    def beyond(self, scenario: Scenario) -> list[str]:
+        """What the learned model extrapolates from."""
+        return self.learned.beyond(scenario) if isinstance(self.learned, Ranged) else []
 
 
 def cost_model(name: str) -> CostModel:

@@ -103,8 +103,7 @@ def in_slots(scenario: Scenario, plan: ExecutionPlan, space: Space) -> SlotDeplo
 
 def beyond(scenario: Scenario, model: CostModel) -> list[str]:
     """What of a scenario's numbers a cost model extrapolates from; empty if nothing is known of that."""
-    learned = model.learned if isinstance(model, StagedCostModel) else model
-    return learned.beyond(scenario) if isinstance(learned, Ranged) else []
+    return model.beyond(scenario) if isinstance(model, Ranged) else []
 
 
 def interval(scenario: Scenario, model: CostModel, plan: ExecutionPlan, objective: str) -> tuple[float, float] | None:

@@ -15,7 +15,7 @@ from optimizers.counted import as_plans
 from optimizers.interface import Problem, Status
 from optimizers.milp.ages import fixed_s
 from optimizers.planner.judging import WORTH
-from optimizers.selection import estimate
+from optimizers.selection import estimate, sees_beyond_rates
 from optimizers.space_plans import SpacePlans
 from scenarios.planning import planner
 from scenarios.planning.cost_models import StagedCostModel, cost_model, cost_models, learns
@@ -30,6 +30,7 @@ from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
+from twin.workload import Diurnal, Step, Steps, Workload
 
 MOST_BYTES = 2_000_000
 RUN = RunSettings(horizon_s=20.0, warmup_s=4.0, period_s=4.0)
@@ -138,6 +139,23 @@ def test_of_bursts_it_says_how_far_off_it_may_be_and_of_what_it_never_saw_it_doe
     assert np.mean(inside) >= SHARE - 0.2  # of sixteen
     failing = Scenario(**{**dict(scenario), "events": [{"kind": "failure", "at_s": 20, "host": "host-2"}]})
     assert planner.interval(failing, learned, failing.plan, latency) is None
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        Diurnal(rate_per_s=100, amplitude=1),  # a day, of which a run sees a minute
+        Steps(steps=(Step(at_s=10, rate_per_s=100),)),  # no model learned from any
+    ],
+)
+def test_of_peaks_unlike_those_that_it_learned_from_rates_say_what_is_near(law):
+    base = jobs()["own plan"]
+    scenario = Scenario(**{**dict(base), "workload": Workload(arrivals={"s": law})})
+    learned = cost_model("learned")
+    assert learned.blind_to(scenario) or planner.beyond(scenario, learned)
+    assert planner.interval(scenario, learned, scenario.plan, "e2e_latency_s") is None
+    assert not sees_beyond_rates(Problem(scenario=scenario, cost_model=learned))
+    assert sees_beyond_rates(Problem(scenario=demanding(10000), cost_model=learned))
 
 
 def test_staged_is_decided_by_the_simulator():
