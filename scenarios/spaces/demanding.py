@@ -69,7 +69,7 @@ def demanding_scenario(seed: int, horizon_s: float | None = None) -> Scenario:
 def _harder(query: Query, rng: np.random.Generator, length_s: float) -> Query:
     """Maps, measured joins and windows as in `wide`; a filter or map may become a call, and keys may be grouped."""
     operators = [changed(each, rng, length_s) for each in query.operators]
-    replaceable = [number for number, each in enumerate(operators) if each.thins or each.kind == "map"]
+    replaceable = [number for number, each in enumerate(query.operators) if each.thins]
     if replaceable and rng.random() < CALLS:
         number = int(rng.choice(replaceable))
         operators[number] = _call(operators[number].name, rng, length_s)
@@ -152,8 +152,8 @@ def _stretched(operator: AnyOperator, factor: float) -> AnyOperator:
     if (window := getattr(operator, "window", None)) is not None and window.policy == "time":
         slide_s = None if window.slide_s is None else window.slide_s * factor
         update["window"] = window.model_copy(update={"size_s": window.size_s * factor, "slide_s": slide_s})
-    if isinstance(operator, AsyncIO):
-        update["latency_s"] = operator.latency_s * factor
+    if (latency_s := getattr(operator, "latency_s", None)) is not None:
+        update["latency_s"] = latency_s * factor
     return operator.model_copy(update=update)
 
 

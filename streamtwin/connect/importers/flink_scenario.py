@@ -38,6 +38,8 @@ SHIPPING = {
 }
 BANDWIDTH_MBPS, LATENCY_MS = 10_000.0, 0.1
 """Between machines. Assumed: the API does not say."""
+RECORD_BY_RECORD = ("map", "filter")
+"""Kinds that a call can stand for."""
 MOSTLY = 2 / 3
 """Who sleeps for more of its busy time is a call, which then is up to 4 % slower than the two one after the other."""
 SLOWED = 0.05
@@ -171,7 +173,7 @@ def _waiting(vertex: Vertex, kind: dict[str, Any], notes: list[str]) -> dict[str
     if not sleeps(vertex):
         return kind
     says = f"{vertex.name}: it sleeps or waits for answers for {vertex.asleep:.0%} of its busy time"
-    plain = kind["kind"] in ("map", "filter") and vertex.in_per_s > 0
+    plain = kind["kind"] in RECORD_BY_RECORD and vertex.in_per_s > 0
     if plain and vertex.busy is not None and vertex.asleep > MOSTLY:
         took_s = vertex.busy * vertex.replicas / vertex.in_per_s
         notes.append(
