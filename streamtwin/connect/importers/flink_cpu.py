@@ -15,15 +15,13 @@ from streamtwin.connect.importers.flink_job import FlinkJob, TaskManagers, Verte
 
 TOLD = 0.1
 """A vertex that is asleep for a larger share of its busy time is named."""
-CALLING = "async"
-"""The kind whose subtasks wait without a core."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostUse:
     """share: of the time for which subtasks want a core, that in which they have one. others: cores that other
-    processes use. asleep: subtasks that need none while they are busy, and are not calls. cpu: share of the other cores
-    that was used, where busy times say which part of it may be the records'."""
+    processes use. asleep: subtasks that need none while they are busy. cpu: share of the other cores that was used,
+    where busy times say which part of it may be the records'."""
 
     share: float = 1.0
     others: float = 0.0
@@ -31,23 +29,23 @@ class HostUse:
     cpu: float | None = None
 
 
-def sleeps(vertex: Vertex) -> bool:
-    """Whether so much of its busy time takes no core that it counts."""
-    return vertex.asleep > TOLD
-
-
 def uses_of(
-    job: FlinkJob, kinds: Mapping[str, str], places: Mapping[str, Sequence[str]], notes: list[str]
+    job: FlinkJob, places: Mapping[str, Sequence[str]], names: Mapping[str, str], notes: list[str]
 ) -> dict[str, HostUse]:
-    """By host. kinds, places: of each vertex what it is in the twin, and where its subtasks are."""
+    """By host. places, names: of the subtasks of each vertex, and its own."""
     wanted: dict[str, list[Wanted]] = defaultdict(list)
     asleep: dict[str, float] = defaultdict(float)
     unread = {host for vertex in job.vertices if vertex.busy is None for host in places[vertex.id]}
     for vertex in job.vertices:
-        needed = vertex.asleep if sleeps(vertex) and kinds[vertex.id] != CALLING else 0.0
         for host, count in Counter(places[vertex.id]).items():
             wanted[host].append((count, min(1.0, vertex.busy or 0.0) * (1.0 - vertex.asleep)))
-            asleep[host] += count * needed
+            asleep[host] += count * vertex.asleep if vertex.asleep > TOLD else 0.0
+        if vertex.asleep > TOLD:
+            notes.append(
+                f"{names[vertex.id]}: it sleeps or waits for answers for {vertex.asleep:.0%} of its busy time; its "
+                "service time holds that, and as it takes no core, its hosts count as many cores more; for each "
+                "subtask that you add to it, give its host another one (cpu_percent)"
+            )
     uses = {
         each.name: _use(each, wanted[each.name], asleep[each.name], each.name in unread, notes) for each in job.machines
     }
@@ -59,12 +57,11 @@ def uses_of(
     return uses
 
 
-def busy_of(vertex: Vertex, places: Sequence[str], uses: Mapping[str, HostUse], asleep: float) -> float | None:
-    """The sum of its subtasks' busy times without waits for a core, a second; None where they were not measured.
-    asleep: the share of them that is sleep, if it is to be in it."""
+def busy_of(vertex: Vertex, places: Sequence[str], uses: Mapping[str, HostUse]) -> float | None:
+    """The sum of its subtasks' busy times without waits for a core, a second; None where they were not measured."""
     if vertex.busy is None:
         return None
-    return sum(vertex.busy * (asleep + (1.0 - vertex.asleep) * uses[host].share) for host in places)
+    return sum(vertex.busy * (vertex.asleep + (1.0 - vertex.asleep) * uses[host].share) for host in places)
 
 
 def _use(machine: TaskManagers, wanted: Sequence[Wanted], asleep: float, unread: bool, notes: list[str]) -> HostUse:

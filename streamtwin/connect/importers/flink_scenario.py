@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.files.documents import CLOSED
-from streamtwin.connect.importers.flink_cpu import CALLING, HostUse, busy_of, sleeps, uses_of
+from streamtwin.connect.importers.flink_cpu import HostUse, busy_of, uses_of
 from streamtwin.connect.importers.flink_job import CALLS, FlinkJob, TaskManagers, Vertex
 from streamtwin.connect.importers.flink_windows import (
     JOINS,
@@ -38,10 +38,6 @@ SHIPPING = {
 }
 BANDWIDTH_MBPS, LATENCY_MS = 10_000.0, 0.1
 """Between machines. Assumed: the API does not say."""
-RECORD_BY_RECORD = ("map", "filter")
-"""Kinds that a call can stand for."""
-MOSTLY = 2 / 3
-"""Who sleeps for more of its busy time is a call, which then is up to 4 % slower than the two one after the other."""
 SLOWED = 0.05
 """A source that is backpressured for more of its time delivers less than it is offered."""
 UNEVEN = 5.0
@@ -75,12 +71,11 @@ def scenario_of(job: FlinkJob, offered_per_s: Mapping[str, float]) -> ImportedJo
     operators, streams, placement, arrivals = [], [], {}, {}
     hosts = [machine.name for machine in job.machines]
     places = {each.id: _places(each, hosts, number, notes) for number, each in enumerate(job.vertices)}
-    kinds = {each.id: _waiting(each, _kind(each, job, not consumers[each.id], notes), notes) for each in job.vertices}
-    uses = uses_of(job, {each: kind["kind"] for each, kind in kinds.items()}, places, notes)
+    uses = uses_of(job, places, names, notes)
     for vertex in job.vertices:
-        name, kind, last = names[vertex.id], kinds[vertex.id], not consumers[vertex.id]
-        busy = busy_of(vertex, places[vertex.id], uses, 0.0 if kind["kind"] == CALLING else vertex.asleep)
-        operators.append({"name": name, **kind, **_cost(vertex, busy)})
+        name, last = names[vertex.id], not consumers[vertex.id]
+        busy = busy_of(vertex, places[vertex.id], uses)
+        operators.append({"name": name, **_kind(vertex, job, last, notes), **_cost(vertex, busy)})
         placement[name] = places[vertex.id]
         streams += [_stream(names[producer], name, how, notes) for producer, how in vertex.inputs]
         if not vertex.inputs:
@@ -102,8 +97,7 @@ def scenario_of(job: FlinkJob, offered_per_s: Mapping[str, float]) -> ImportedJo
         },
         "engine": _engine(job),
     }
-    calling = {each for each, kind in kinds.items() if kind["kind"] == CALLING}
-    rows = [_reading(names[each.id], each, arrivals, each.id in calling) for each in job.vertices]
+    rows = [_reading(names[each.id], each, arrivals) for each in job.vertices]
     rows += [{"host": name, **_of_host(use)} for name, use in uses.items() if _of_host(use)]
     return ImportedJob(parse(Scenario, data, where=job.name), tuple(rows), tuple(notes))
 
@@ -162,33 +156,6 @@ def _kind(vertex: Vertex, job: FlinkJob, last: bool, notes: list[str]) -> dict[s
     if all(how == "HASH" for _, how in vertex.inputs):
         return {"kind": "map", "selectivity": ratio, **state}
     return {"kind": "filter" if ratio < 1.0 else "map", "selectivity": ratio}
-
-
-def _waiting(vertex: Vertex, kind: dict[str, Any], notes: list[str]) -> dict[str, Any]:
-    """The same, of a vertex that sleeps: a map or filter is a call that each subtask makes for one record at a time.
-
-    In the twin a subtask serves the next record while the last one is away, so the call is as long as a record is busy
-    in all: then a subtask gets through as many as it did.
-    """
-    if not sleeps(vertex):
-        return kind
-    says = f"{vertex.name}: it sleeps or waits for answers for {vertex.asleep:.0%} of its busy time"
-    plain = kind["kind"] in RECORD_BY_RECORD and vertex.in_per_s > 0
-    if plain and vertex.busy is not None and vertex.asleep > MOSTLY:
-        took_s = vertex.busy * vertex.replicas / vertex.in_per_s
-        notes.append(
-            f"{says}, which takes no core: taken as a call of {took_s:.3g} s (kind async, latency_s), one at a time by "
-            "subtask; its service time is CPU alone"
-        )
-        law = {"latency_s": took_s, "latency_scv": FLINK.service_scv, "capacity": 1, "ordered": True}
-        return {**kind, "kind": CALLING, **law}
-    what = "computes too much for a call" if plain else f"is of kind {kind['kind']}, which cannot be a call"
-    chained = " with what is chained to it" if len(vertex.steps) > 1 else ""
-    notes.append(
-        f"{says}, and {what}{chained}; its service time holds that, and as it takes no core, its hosts count as many "
-        "cores more; for each subtask that you add to it, give its host another one (cpu_percent)"
-    )
-    return kind
 
 
 def _keys(
@@ -315,12 +282,10 @@ def _description(job: FlinkJob) -> str:
     return f"Imported from {version}." + (f" Chained: {chains}." if chains else "")
 
 
-def _reading(name: str, vertex: Vertex, arrivals: Mapping[str, float], calls: bool) -> dict[str, Any]:
-    """The row of an operator. calls: it is busy as long as it wants a core."""
+def _reading(name: str, vertex: Vertex, arrivals: Mapping[str, float]) -> dict[str, Any]:
     row: dict[str, Any] = {"operator": name, "in_per_s": vertex.in_per_s, "out_per_s": vertex.out_per_s}
     if name in arrivals:
         row = {"operator": name, "offered_per_s": arrivals[name], "out_per_s": vertex.out_per_s}
-    busy = vertex.busy if vertex.busy is None or not calls else vertex.busy * (1.0 - vertex.asleep)
-    shares = {"busy": busy, "backpressured": vertex.backpressured}
+    shares = {"busy": vertex.busy, "backpressured": vertex.backpressured}
     row |= {key: min(1.0, value) for key, value in shares.items() if value is not None}
     return row if vertex.marker_s is None else {**row, "marker_s": vertex.marker_s}
