@@ -197,9 +197,27 @@ def test_the_time_on_shared_cores_is_erlangs(cores):
     assert longer(np.array(float(cores)), busy) == pytest.approx(waits, rel=1e-9)
 
 
-def test_a_part_of_a_core_is_that_much_slower():
-    """M/G/1 under processor sharing on half a core: 2 / (1 - rho) services, of which 2 are its own."""
-    assert longer(np.array(0.5), np.array([0.4]))[0] == pytest.approx(2.0 / 0.2 - 2.0)
+@pytest.mark.parametrize("replicas", [1, 2, 4])
+def test_half_a_core_is_a_core_at_half_the_speed(replicas):
+    """However many subtasks share it, and by exact runs as well."""
+    half, whole = (
+        placed(
+            job(
+                Source(name="in", **FREE),
+                Map(name="work", service_time_s=each_s, service_scv=1.0),
+                Sink(name="out", **FREE),
+                rate_per_s=400.0,
+                engine=STORM,
+                cores=cores,
+            ),
+            work=("h",) * replicas,
+        )
+        for cores, each_s in ((0.5, 1e-3), (1.0, 2e-3))
+    )
+    found_s = predict(half, 200.0)["processing_latency_s"][0]
+    assert found_s == pytest.approx(predict(whole, 200.0)["processing_latency_s"][0], rel=1e-9)
+    runs = [exact(half, seed).processing_latency_s.mean for seed in (1, 2, 3)]
+    assert found_s == pytest.approx(np.mean(runs), rel=0.1)
 
 
 @pytest.mark.parametrize("cores", [1.0, 1.5, 4.0])

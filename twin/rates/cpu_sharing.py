@@ -183,7 +183,8 @@ def sharing(layout: Layout, found: Load) -> Sharing | None:
     if not layout.crowded_cn.any():
         return None
     busy_cn, _ = demands(layout, found)
-    core_cn = np.ones_like(busy_cn) if layout.sockets is None else layout.sockets.speed_cn
+    # a part of a core is a core that is as much slower
+    core_cn = np.minimum(1.0 if layout.sockets is None else layout.sockets.speed_cn, layout.capacity_cn)
     cores_cn, each_cn = layout.capacity_cn / core_cn, busy_cn / core_cn
     total_cn = layout.on_sockets(each_cn * layout.count_cn)
     rows = layout.crowded_cn & (total_cn < FULL * cores_cn) & (total_cn > LEAST)
@@ -194,15 +195,14 @@ def sharing(layout: Layout, found: Load) -> Sharing | None:
     alike = total / usual_cn[rows]  # as how many equal tasks they vary
     scv = found.line_scv_on[layout.operator_c][rows]
     varied = 1.0 + np.minimum(scv - 1.0, 0.0) / 2.0 * np.minimum(1.0, 2.0 * cores / alike)
-    collide = np.clip(alike - np.floor(np.maximum(cores, 1.0)), 0.0, 1.0)
+    collide = np.clip(alike - np.floor(cores), 0.0, 1.0)
     longer_k = collide * varied * longer(cores, total)
-    alone = np.minimum(1.0, cores)
     # where all others keep up, it gets no more than they leave; one that asks for little has as much as any
-    most = np.minimum(np.maximum(cores - (total - each), cores / alike), alone)
+    most = np.minimum(np.maximum(cores - (total - each), cores / alike), 1.0)
     met = np.clip(beside_busy(cores, total - each), np.minimum(each / RHO_MAX, most), most)
-    slower = np.where(collide > 0.0, alone / met, 1.0)
+    slower = np.where(collide > 0.0, 1.0 / met, 1.0)
     larger = _larger(layout, found, rows, Needs(each_cn, cores_cn, usual_cn), core_cn)
-    return Sharing(rows, alone * core_cn[rows], slower, longer_k, longer_k * (1.0 - each / total), larger)
+    return Sharing(rows, core_cn[rows], slower, longer_k, longer_k * (1.0 - each / total), larger)
 
 
 class Needs(NamedTuple):
@@ -225,7 +225,7 @@ def _larger(layout: Layout, found: Load, rows: np.ndarray, needs: Needs, core_cn
     used = np.minimum(each_cn[which] / got.cores, RHO_MAX)
     waits_s = used * got.varied_s / (2.0 * got.cores**2 * (1.0 - used))
     share = apart(others, each_cn[which])
-    return Larger(which[rows], np.minimum(1.0, cores_cn[which]) / got.cores, waits_s, share)
+    return Larger(which[rows], 1.0 / got.cores, waits_s, share)
 
 
 def demands(layout: Layout, found: Load) -> tuple[np.ndarray, np.ndarray]:

@@ -101,7 +101,7 @@ def _normal(each: np.ndarray) -> np.ndarray:
 
 
 def beside_busy(cores: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """The mean of min(1, cores / (1 + K)) where K others are busy, a Poisson number with that mean."""
+    """The mean of min(1, cores / (1 + K)) where K others are busy, a Poisson number with that mean. cores: from 1."""
     cores, others = np.broadcast_arrays(cores, others)
     found = np.empty(others.shape)
     for many in np.unique(cores).tolist():
@@ -111,12 +111,12 @@ def beside_busy(cores: np.ndarray, others: np.ndarray) -> np.ndarray:
         fewer = np.zeros_like(mean)
         for k in range(1, whole + 1):
             fewer, term = fewer + term, term * mean / k
-        found[rows] = fewer * min(1.0, many) + many / mean * np.maximum(1.0 - fewer - term, 0.0)
+        found[rows] = fewer + many / mean * np.maximum(1.0 - fewer - term, 0.0)
     return found
 
 
 def longer(cores: np.ndarray, busy: np.ndarray) -> np.ndarray:
-    """Time beyond the service on a core, or on all there is of it, over that service. busy: cores in use on average.
+    """Time beyond the service on a core, over that service. cores: from 1. busy: of them, in use on average.
 
     Of a birth-death chain with births at rate `busy` and deaths at rate min(k, cores), the mean over `busy`, by Little.
     """
@@ -133,7 +133,7 @@ def longer(cores: np.ndarray, busy: np.ndarray) -> np.ndarray:
             chances, present = chances + term, present + k * term
         beyond = term * rho / (1.0 - rho)
         chances, present = chances + beyond, present + beyond * (whole + 1.0 / (1.0 - rho))
-        found[rows] = present / chances / np.maximum(used, 1e-12) - max(1.0, 1.0 / many)
+        found[rows] = present / chances / np.maximum(used, 1e-12) - 1.0
     return np.maximum(found, 0.0)
 
 
