@@ -98,6 +98,8 @@ CONTEXT: tuple[Feature, ...] = (
     Feature("e2e_latency_s", "s", "physics", Log(1e-2, 1e2, 1e-4), "its Le"),
     Feature("backpressured", "1", "physics", Linear(0, 1), "its probability of RO"),
     Feature("success", "1", "physics", Linear(0, 1), "its probability of S"),
+    Feature("horizon_s", "s", "physics", _SECONDS, "length of the run"),
+    Feature("results", "tuples", "physics", Log(1, 1e5, 1e-3), "of the run, expected"),
     Feature("utilisation", "share", "physics", Log(1e-1, 1e1, 1e-3), "highest nominal utilisation"),
     Feature("ingested", "share", "physics", Log(1e-2, 1, 1e-5), "of the most slowed source"),
     Feature("chances", "1", "physics", Log(1e-1, 1e3, 1e-4), "expected independent chances of a result in the run"),
@@ -105,6 +107,7 @@ CONTEXT: tuple[Feature, ...] = (
     Feature("blocked", "share", "physics", Linear(0, 1), "operators whose input channels are full"),
     Feature("peak_pressure", "share", "physics", _UTILISATION, "highest utilisation while inputs are at their peaks"),
     Feature("peak_left_s", "s", "physics", _SECONDS, "of work that a peak leaves"),
+    Feature("peaks", "1", "physics", Log(1e-1, 1e3, 1e-3), "of the longest kind in the run"),
     Feature("busiest", "1", "physics", Log(1, 10), "input of the busiest replica over the mean"),
     Feature("channel_s", "s", "physics", _SECONDS, "on the way, summed over the operators"),
     Feature("queue_s", "s", "physics", _SECONDS, "in service and waiting for it, likewise"),
@@ -181,7 +184,7 @@ REVISION = 9
 4: each replica has a count window of its own, and channels of streams that meet fill together.
 5: the rate model knows what comes together or unevenly, copies, and waits of tasks that share cores.
 6: one heavy task among light ones gets less than fluids would. 7: every run is exact; results leave when an evaluation
-ends, and copies of a record meet. 8: a window over time is evaluated for sure. 9: a part of a core is a slower core."""
+ends, and copies of a record meet. 8: a window over time is evaluated for sure. 9: a part of a core is a slower core, and networks are told how long a run is."""
 
 FEATURE_VERSION: str = hashlib.sha256(
     "\n".join([*(f"{node}|{feature.identity}" for node, feature in _ALL), f"revision {REVISION}"]).encode()

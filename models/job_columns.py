@@ -245,12 +245,18 @@ def plan_physics(answer: RateAnswer, job: JobColumns, horizon_s: float) -> Colum
     share of the operators whose input is full. Seconds are since ingestion, summed over all operators. peak_pressure:
     highest offered pressure, or use of a host's cores, at peaks (of cores at the mean of the operators' peaks, weighted
     by their work). peak_left_s: seconds of work that a peak leaves. busiest: the busiest replica's input over the mean.
+    peaks: how many of the longest kind are in the run, 0 if arrivals are steady. results: of the run, expected.
     """
     peak_O = job.operators["peak"]
     work_O = job.operators["cpu_demand"] + 1e-12  # an average over none would fail where nothing takes any work
     cores_at_peak_P = answer.offered_cpu.max(axis=1) * np.average(peak_O, weights=work_O)
     at_peak_PxO = np.maximum(answer.offered_pressure * peak_O, cores_at_peak_P[:, None])
+    longest_s, share = float(job.operators["peak_s"].max()), float(job.operators["peak_share"].min())
+    same_P = np.ones(len(answer.results))
     return {
+        "horizon_s": same_P * horizon_s,
+        "peaks": same_P * (horizon_s * share / longest_s if longest_s else 0.0),
+        "results": answer.results,
         "peak_pressure": at_peak_PxO.max(axis=1),
         "peak_left_s": (np.maximum(at_peak_PxO - 1.0, 0.0) * job.operators["peak_s"]).max(axis=1),
         "busiest": answer.busiest.max(axis=1),

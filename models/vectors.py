@@ -234,7 +234,7 @@ def _answer() -> list[VectorEntry]:
         VectorEntry("ingested_min", "1", "share of a source's rate", lambda view: float(view.answer.ingested[0].min())),
         VectorEntry("ingested_max", "1", "share of a source's rate", lambda view: float(view.answer.ingested[0].max())),
         VectorEntry("lag", "s", "of output behind the run's start", lambda view: float(view.answer.lag_s[0])),
-        VectorEntry("results", "tuples", "of the run", lambda view: float(view.answer.results[0])),
+        VectorEntry("results", "tuples", "of the run", lambda view: float(view.plan["results"][0])),
         VectorEntry("chances", "1", "independent ones of a result", lambda view: float(view.answer.chances[0])),
         VectorEntry("evaluations", "1", "of the window that has fewest", _evaluations),
         VectorEntry("horizon", "s", "length of the run", lambda view: view.horizon_s),
@@ -249,7 +249,6 @@ def _demand() -> list[VectorEntry]:
         VectorEntry("peak_max", "1", "highest peak of an input over its mean", _over("max", "peak")),
         VectorEntry("peak_share", "share", "of the time above the mean, least", _over("min", "peak_share")),
         VectorEntry("peak_s_max", "s", "longest peak", _over("max", "peak_s")),
-        VectorEntry("peaks", "1", "of the longest kind in a run", _peaks),
         VectorEntry("hottest", "share", "of an input in one key group", _over("max", "hottest")),
         VectorEntry("drifts_per_s", "1/s", "changes of which keys are frequent", _over("max", "drifts_per_s")),
         *(
@@ -257,16 +256,11 @@ def _demand() -> list[VectorEntry]:
             for name, unit, meaning in (
                 ("peak_pressure", "share", "highest utilisation at peaks"),
                 ("peak_left_s", "s", "of work that a peak leaves"),
+                ("peaks", "1", "of the longest kind in a run"),
                 ("busiest", "1", "input of the busiest replica over the mean"),
             )
         ),
     ]
-
-
-def _peaks(view: View) -> float:
-    longest_s = float(view.operators["peak_s"].max())
-    share = float(view.operators["peak_share"].min())
-    return view.horizon_s * share / longest_s if longest_s else float("nan")
 
 
 def _evaluations(view: View) -> float:

@@ -36,9 +36,8 @@ def test_only_what_does_not_apply_is_missing(seed: int) -> None:
             kind for kind in ("filter", "map", "aggregate", "join", "async") if kind in name and kind not in kinds
         ]
         windowless = name == "evaluations" and not kinds & {"aggregate", "join"}
-        steady = name == "peaks"  # Poisson
         counted = name in {f"{kind}s" for kind in absent}
-        assert np.isnan(value) == ((bool(absent) and not counted) or windowless or steady), name
+        assert np.isnan(value) == ((bool(absent) and not counted) or windowless), name
 
 
 @pytest.mark.parametrize("seed", range(8))
