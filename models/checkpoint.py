@@ -38,7 +38,8 @@ class CurveBody(Spec):
 
 
 class ManifestBody(Spec):
-    """The entries of a manifest that are read. Some are missing if an ensemble was not made by training."""
+    """The entries of a manifest that are read. Some are missing if an ensemble was not made by training. yes: share of
+    the training rows, by metric, where probabilities are those of these rows."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -50,6 +51,7 @@ class ManifestBody(Spec):
     ranges: Mapping[str, tuple[float, float]] = Field(default_factory=dict)
     interval: Mapping[str, float | tuple[tuple[float, float], ...]] = Field(default_factory=dict)
     rows: Mapping[str, int] = Field(default_factory=dict)
+    yes: Mapping[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
     members: tuple[CurveBody, ...] = ()
 
 

@@ -63,6 +63,12 @@ def binary(metrics: Sequence[str]) -> np.ndarray:
     return np.array([metric in BINARY_METRICS for metric in metrics])
 
 
+def yes_of(metrics: Sequence[str], labels_GxA: np.ndarray) -> dict[str, float]:
+    """How often each of the binary metrics is yes."""
+    binaries = [metric for metric in metrics if metric in BINARY_METRICS]
+    return {metric: float(np.nanmean(labels_GxA[:, METRICS.index(metric)])) for metric in binaries}
+
+
 def on_scale(labels: np.ndarray, rates: np.ndarray, scale: LabelScale) -> np.ndarray:
     """Regressions on their scale, beside what the rate model says; NaN where there is no label."""
     floored = np.maximum(labels, LABEL_FLOOR)

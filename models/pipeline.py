@@ -15,7 +15,7 @@ from models.checkpoint import Ensemble
 from models.coverage import coverage_of, demands_of, ranges_of, together
 from models.dataset import Dataset, RowSplit, join
 from models.features import FEATURE_VERSION
-from models.labels import LabelScale, Scaling, binary, scaled, scaling_of, targets
+from models.labels import LabelScale, Scaling, binary, scaled, scaling_of, targets, yes_of
 from models.prediction import forward
 from models.settings import TrainingSettings
 from models.training import TrainedNetwork, TrainingData, train_member
@@ -114,6 +114,7 @@ def _ensemble(
         "demands": demands_of(dataset.about, parts.train) if config.sees("demand") else [],
         "ranges": _wider(ranges_of(dataset.graphs, parts.train), start),
         "interval": intervals(metrics, scaling, judged, uncorrected),
+        "yes": yes_of(metrics, learned.labels_GxA) if scaling.scale == "residual" else {},
     }
     manifest = {**_manifest(parts, settings, seed, members, start), **about}
     return Ensemble(metrics, config, scaling, parameters, manifest)

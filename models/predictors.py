@@ -63,6 +63,11 @@ class Predictor(Protocol):
         """What `Fitted.save` wrote. Raises BadInput if it is missing, damaged or made for other features."""
 
 
+def balanced(value_G: np.ndarray, share: float) -> np.ndarray:
+    """Probabilities that are right where a share of the rows are yes, as they are where half of them are."""
+    return value_G * (1.0 - share) / (value_G * (1.0 - share) + (1.0 - value_G) * share)
+
+
 @dataclass(frozen=True, slots=True)
 class FittedNetworks:
     """Graph neural networks."""
@@ -71,9 +76,10 @@ class FittedNetworks:
     model: LearnedCostModel
 
     def predict(self, dataset: Dataset) -> Mapping[str, np.ndarray]:
-        """The ensembles' costs, and median probabilities."""
+        """The ensembles' costs, and median probabilities as if both classes were equally frequent, as for trees."""
         found = self.model.predict_graphs(dataset.graphs)
-        return {metric: found.cost(metric) for metric in found.values}
+        shares = {name: share for each in self.model.ensembles for name, share in each.manifest.get("yes", {}).items()}
+        return {metric: balanced(found.cost(metric), shares.get(metric, 0.5)) for metric in found.values}
 
     def save(self, folder: Path) -> None:
         """A checkpoint an ensemble."""

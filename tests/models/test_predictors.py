@@ -40,6 +40,14 @@ def dataset() -> Dataset:
     return Dataset(one.encoded, labels, one.config_hash, one.tuples_out, one.horizon_s)
 
 
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
+def test_probabilities_of_rows_of_which_few_are_yes_are_those_of_as_many_of_both(share: float) -> None:
+    """Bayes: of rows that say `x` this often if they are yes, and this often if they are not."""
+    of_yes, of_no = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.3, 0.6])
+    as_frequent = share * of_yes / (share * of_yes + (1.0 - share) * of_no)
+    assert predictors.balanced(as_frequent, share) == pytest.approx(of_yes / (of_yes + of_no))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOME)
 def test_a_contestant_predicts_every_row_and_comes_back_from_its_folder(name: str, tmp_path: Path) -> None:
