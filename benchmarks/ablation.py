@@ -47,12 +47,12 @@ def _poisson(layout: Any, *_: Any) -> np.ndarray:
     return np.ones((len(layout.job.names), layout.size))
 
 
-def _results(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float) -> np.ndarray:
-    return np.minimum(throughput * horizon_s, 1000.0)
+def _like_last(*given: Any) -> np.ndarray:
+    return np.zeros_like(given[-1])
 
 
 LAWS: Mapping[str, Mapping[str, Any]] = {
-    "full channels have filled": {"channels.filled": lambda until, measured: 1.0},
+    "full channels have filled": {"channels.filled": lambda *_: 1.0},
     "bursts of windows block": {"channels.burst_blocking": lambda *_: {}},
     "joins stall by their own bursts": {"channels.stalls": lambda *_: {}},
     "uneven keys in windows": {"skew.spreads": lambda *_: {}},
@@ -60,17 +60,17 @@ LAWS: Mapping[str, Mapping[str, Any]] = {
     "many orders of keys": {"skew.ORDERS": 1},
     "waits for batches, and in them": {"batches.batch_waits_s": _no_batches},
     "what comes at one moment": {"batches.beside_on": lambda *_: None},
-    "answers that leave in order": {"calls.bunched_s": lambda calls, each, load: np.zeros_like(load)},
+    "answers that leave in order": {"calls.bunched_s": _like_last},
     "waits for calls": {"calls._place_s": lambda *_: 0.0, "calls._turn_s": lambda *_: 0.0},
     "regular gaps": {"waiting.gap_scv_on": _poisson},
     "waits for cards and links": {
-        "network._card_waits_sn": lambda layout, found, sent_sn: np.zeros_like(sent_sn),
-        "network.LinkLayout.waits_sn": lambda self, sent_sn: np.zeros_like(sent_sn),
+        "network._card_waits_sn": _like_last,
+        "network.LinkLayout.waits_sn": _like_last,
     },
-    "one queue of several": {"waiting._of_common_queues": lambda layout, found, line, beside, wait_on: wait_on},
+    "one queue of several": {"waiting._of_common_queues": lambda *given: given[-1]},
     "evaluations take time": {"latency._evaluated_s": lambda *_: 0.0},
     "event time waits for slack": {"arrays.disorder_of": lambda *_: Disorder()},
-    "chances of few evaluations": {"model._chances": _results},
+    "chances of few evaluations": {"model._chances": lambda _fires, per_s, run_s: np.minimum(per_s * run_s, 1000.0)},
     "results wait for commits": {"model._exactly_once": lambda *_: None},
 }
 """By law, what is put in its place: names in `twin.rates`."""

@@ -207,8 +207,8 @@ class Layout:
         if engine.network_memory is None:
             found = np.full((len(job.streams), 1), float(engine.channel_tuples or 1))
         else:
-            size_s1, ways_sn = job.costs.buffer_s[:, None], self._channels_sn
-            held = engine.network_memory.held(self._senders_sn, ways_sn, ways_sn, self.remote_sn, size_s1)
+            size_s1 = job.costs.buffer_s[:, None]
+            held = engine.network_memory.held(self._senders_sn, self._channels_sn, self.remote_sn, size_s1)
             found = np.asarray(held)
         return found if self.fusing is None else found * ~self.fusing.inner_sn
 

@@ -149,7 +149,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         cpu_on, speed_on = layout.worst(cpu_cn), -layout.worst(-speed_cn)
         used_on = task_on / speed_on
         if not layout.single:  # neighbours differ, so what replicas get does too
-            cells = Cells(service_on[layout.operator_c], busy_cn, speed_cn, cpu_cn, np.zeros_like(cpu_cn))
+            cells = Cells(service_on[layout.operator_c], busy_cn, speed_cn, cpu_cn)
     else:
         taken_on = in_on / layout.replicas_on
         cells = layout.sockets.cells(layout, taken_on, per_replica_sn, busy_on, service_on, slowdown_on)
