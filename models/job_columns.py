@@ -238,7 +238,7 @@ def host_physics(answer: RateAnswer) -> Columns:
 
 
 def plan_physics(answer: RateAnswer, job: JobColumns, horizon_s: float) -> Columns:
-    """[P] each: the rate model's estimates as if channels took no time to fill, and what they rest on.
+    """[P] each: the rate model's estimates, and what they rest on.
 
     utilisation: highest offered pressure. ingested: smallest share of a source's rate. chances: expected independent
     chances of a result. lag_share: what the run's empty start costs, as a share of `horizon_s`, its length. blocked:
@@ -260,7 +260,7 @@ def plan_physics(answer: RateAnswer, job: JobColumns, horizon_s: float) -> Colum
         "peak_pressure": at_peak_PxO.max(axis=1),
         "peak_left_s": (np.maximum(at_peak_PxO - 1.0, 0.0) * job.operators["peak_s"]).max(axis=1),
         "busiest": answer.busiest.max(axis=1),
-        **{metric: answer.lasting[metric] for metric in METRICS},
+        **{metric: answer.costs[metric] for metric in METRICS},
         "utilisation": answer.offered_pressure.max(axis=1),
         "ingested": answer.ingested.min(axis=1),
         "chances": answer.chances,

@@ -13,7 +13,7 @@ import numpy as np
 
 from twin.kinds.flow import Flow, KeySpread, Mixing, OperatorRates
 from twin.kinds.windowed import Windowed
-from twin.query import AnyOperator, Query
+from twin.query import Query
 from twin.workload import ArrivalLaw
 
 
@@ -47,8 +47,7 @@ class Channels(NamedTuple):
     A burst beyond the credits leaves at the pace of the consumer. services_s: by operator, CPU seconds a tuple of each
     of its inputs.
     stalls_s: by join whose own bursts keep it blocked for longer than the time between evaluations, the time that an
-    input tuple takes it; 0 under plans where it is not so, [N]. horizon_s: length of the run. passes: by operator, or
-    the two ends of a stream, the share of what comes that it works off; absent: all of it, [N]. replicas: of operators
+    input tuple takes it; 0 under plans where it is not so, [N]. horizon_s: length of the run. replicas: of operators
     of whose replicas each has a count window of its own, or all of a stream, or results of the same keys; absent: one
     [N]. spreads: by operator, that of keys that are not all alike.
     """
@@ -57,7 +56,6 @@ class Channels(NamedTuple):
     services_s: Mapping[str, tuple[float, ...]]
     stalls_s: Mapping[str, np.ndarray] = {}
     horizon_s: float = np.inf
-    passes: Mapping[str | tuple[str, str], np.ndarray] = {}
     replicas: Mapping[str, np.ndarray] = {}
     spreads: Mapping[str, KeySpread] = {}
 
@@ -75,10 +73,7 @@ def flows(
     found: dict[str, Flow] = {}
     for operator in query.topological:
         producers = [stream.producer for stream in query.inputs(operator.name)]
-        passes = {} if channels is None else channels.passes
-        inputs = tuple(
-            _sent(query, found, name, operator.name) * passes.get((name, operator.name), 1.0) for name in producers
-        )
+        inputs = tuple(_sent(query, found, name, operator.name) for name in producers)
         inputs = inputs or (source_rate_per_s[operator.name],)
         whole = tuple(query.partitioning(stream).copies for stream in query.inputs(operator.name))
         copies = 1.0 if channels is None or not any(whole) else channels.replicas.get(operator.name, 1.0)
@@ -105,25 +100,11 @@ def flows(
             )
         if isinstance(operator, Windowed) and whole and all(whole):
             mixing = mixing._replace(replicas=1.0)
-        flow = _through(operator, inputs, coming or never, mixing, passes.get(operator.name))
+        flow = operator.through(inputs, coming or never, mixing)
         if isinstance(operator, Windowed) and any(whole):
             flow = _in_copies(operator, flow, whole, copies)
         found[operator.name] = flow
     return found
-
-
-def _through(
-    operator: AnyOperator,
-    inputs: tuple[np.ndarray, ...],
-    bursts: list[np.ndarray],
-    mixing: Mixing,
-    passed: np.ndarray | None,
-) -> Flow:
-    """What goes through, if the operator works off that share of what comes; None: all of it."""
-    if passed is None:
-        return operator.through(inputs, bursts, mixing)
-    flow = operator.through(tuple(stream * passed for stream in inputs), bursts, mixing)
-    return flow._replace(inputs_per_s=inputs, in_per_s=np.asarray(np.sum(inputs, axis=0)))
 
 
 def _copied(

@@ -297,7 +297,7 @@ def _room(deployment: Deployment, each: Stream) -> int:
     remote = 1.0 - sum(starts[host] * ends[host] for host in starts) / (producers * consumers)
     size = engine.batch_of(engine.output_bytes(deployment.query, each.producer))
     channels = 1 if how.paired or how.one_queue else consumers
-    return int(engine.network_memory.held(1 if how.paired else producers, channels, channels, remote, size))
+    return int(engine.network_memory.held(1 if how.paired else producers, channels, remote, size))
 
 
 def _component(

@@ -183,7 +183,6 @@ def test_a_keyed_producer_stops_when_one_channel_is_full() -> None:
     assert run.metrics.throughput_per_s == pytest.approx(100 / 0.7, rel=0.03)
     hot_s = TEN / 100
     assert 0.7 * hot_s < age_s(run) < 0.7 * hot_s + 0.3 * 0.1
-    assert predicted_s(what) == pytest.approx(age_s(run), rel=0.1)
 
 
 @pytest.mark.parametrize("host", ["a", "b"])

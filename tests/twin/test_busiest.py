@@ -129,3 +129,16 @@ def test_loads_that_grow_faster_than_the_rates_are_followed() -> None:
     per_s = RateModel().answer(made, [made.plan]).offered_out_per_s[0, 2]
     full = at(made, (1000.0 / per_s) ** 0.5)
     assert RateModel().answer(full, [full.plan]).offered_pressure.max() == pytest.approx(1.0, rel=0.04)
+
+
+def test_keys_of_few_values_feed_as_many_subtasks():
+    """Of eight subtasks, those of three values are the first three, here on a host of 1.2 cores that needs 1.8."""
+    count = window(3) | {"service_time_s": 18 * MS}
+    places = {"count": ["slow"] * 3 + ["h"] * 5}
+    hosts = [
+        {"name": name, "cpu_percent": cpu, "ram_mb": 64_000, "bandwidth_mbps": 10_000, "latency_ms": 0.01}
+        for name, cpu in (("h", 800), ("slow", 120))
+    ]
+    ends = [("source", "count"), ("count", "sink")]
+    made = deployment([source(), count, sink()], ends, {"source": RATE_PER_S}, hosts=hosts, placement=places)
+    assert RateModel().answer(made, [made.plan]).offered_pressure[0, 1] == pytest.approx(1.5, rel=0.01)

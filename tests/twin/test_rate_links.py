@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twin.job import compile
-from twin.randomness import stream
 from twin.rates.arrays import JobArrays
 from twin.rates.layout import Layout
 from twin.rates.network import LinkLayout
@@ -119,67 +118,16 @@ def wait_s(load: float, service_s: float) -> float:
 
 
 @given(st.lists(st.floats(1.0, 50.0), min_size=1, max_size=5), st.floats(0.05, 0.95))
-def test_links_in_a_row_make_one_wait_that_of_the_slowest_in_any_order(mbps: list[float], load: float) -> None:
+def test_what_goes_over_links_in_a_row_waits_at_each(mbps: list[float], load: float) -> None:
     found = row(mbps)
-    service_s = float(found.bytes_s[0]) * 8e-6 / min(mbps)
-    waited = found.waits_sn(np.array([[load / service_s]]))[0, 0]
-    assert waited == pytest.approx(wait_s(load, service_s), rel=1e-3)
+    services_s = float(found.bytes_s[0]) * 8e-6 / np.array(mbps)
+    rate_per_s = load / services_s.max()
+    waited = found.waits_sn(np.array([[rate_per_s]]))[0, 0]
+    assert waited == pytest.approx(sum(wait_s(rate_per_s * each, each) for each in services_s), rel=1e-3)
 
 
-@given(st.lists(st.floats(0.05, 0.3), min_size=3, max_size=3))
-def test_where_equal_links_join_all_wait_as_long_as_at_the_last_alone(loads: list[float]) -> None:
-    """Friedman: the last is busy whenever there is anything left anywhere that it has to send."""
-    found = row([10.0] * 3, starts=range(3), ints=[10] * 3)
-    service_s = float(found.bytes_s[0]) * 8e-7
-    waits_s = found.waits_sn(np.array(loads)[:, None] / service_s)[:, 0]
-    assert np.average(waits_s, weights=loads) == pytest.approx(wait_s(sum(loads), service_s), rel=1e-3)
-
-
-def test_what_is_spaced_already_is_spared_more_the_slower_it_came() -> None:
-    """Another stream joins; of what came over a nearly full link only the other one's tuples are in the way."""
-    first_s = [row([each, 20.0], starts=(0, 1), ints=[10, 10]) for each in (20.0, 15.0, 11.0)]
-    service_s = float(first_s[0].bytes_s[0]) * 4e-7
-    sent_sn = np.array([[0.5], [0.4]]) / service_s
-    joining_s = [found.waits_sn(sent_sn)[1, 0] for found in first_s]
-    assert joining_s[0] > joining_s[1] > joining_s[2] > wait_s(0.4, service_s)
-    assert joining_s[0] < wait_s(0.9, service_s)
-
-
-def test_small_tuples_wait_again_behind_large_ones_at_each_hop() -> None:
-    """By hand, beside an exact queue of each hop, tuple by tuple."""
-    generator, sent = stream(0, "rows"), np.array([0.3, 0.04])
-    found = row([8.0] * 3, starts=(0, 0), ints=[10, 100])
-    service_s = found.bytes_s * 1e-6
-    n = 200_000
-    large = generator.random(n) < sent[1] / sent.sum()
-    each_s = np.where(large, service_s[1], service_s[0])
-    came_s = np.cumsum(generator.exponential(service_s[0] / sent.sum(), n))
-    waits_s = np.zeros(n)
-    for _ in range(3):
-        begun_s = waits_in_line(came_s, each_s)
-        waits_s += begun_s - came_s
-        came_s = begun_s + each_s
-    predicted = found.waits_sn(sent[:, None] / service_s[0])[:, 0]
-    assert predicted[0] > 1.5 * predicted[1]
-    assert predicted[0] == pytest.approx(waits_s[~large].mean(), rel=0.1)
-
-
-@pytest.mark.parametrize(("slower", "loads"), [(1.5, (0.6, 0.3)), (2.0, (0.4, 0.5)), (1.2, (0.3, 0.1))])
-def test_what_joins_and_what_is_spaced_wait_for_each_other(slower: float, loads: tuple[float, float]) -> None:
-    """The same, of streams of which one has come over a slower link; loads: of the link where they meet."""
-    generator, n = stream(1, "rows"), 400_000
-    found = row([10.0 / slower, 10.0], starts=(0, 1), ints=(10, 10))
-    service_s = float(found.bytes_s[0]) * 8e-7
-    rates = np.array(loads) / service_s
-    first_s, joining_s = (np.cumsum(generator.exponential(1.0 / rate, int(n * rate / rates.sum()))) for rate in rates)
-    spaced_s = waits_in_line(first_s, np.full(len(first_s), slower * service_s))
-    met_s = np.sort(np.concatenate([spaced_s + slower * service_s, joining_s]))
-    total_s = (spaced_s - first_s).sum() + (waits_in_line(met_s, np.full(len(met_s), service_s)) - met_s).sum()
-    predicted = found.waits_sn(rates[:, None])[:, 0]
-    assert np.average(predicted, weights=rates) == pytest.approx(total_s / n, rel=0.1)
-
-
-def waits_in_line(came_s: np.ndarray, each_s: np.ndarray) -> np.ndarray:
-    """When services begin, first come first served."""
-    done_s = np.cumsum(each_s)
-    return done_s - each_s + np.maximum.accumulate(came_s - done_s + each_s)
+def test_small_tuples_wait_for_large_ones_as_pollaczek_and_khinchine_say() -> None:
+    found = row([8.0], starts=(0, 0), ints=(10, 100))
+    services_s, rates_per_s = found.bytes_s * 1e-6, np.array([300.0, 40.0])
+    expected_s = rates_per_s @ services_s**2 / 2.0 / (1.0 - rates_per_s @ services_s)
+    assert found.waits_sn(rates_per_s[:, None])[:, 0] == pytest.approx(expected_s, rel=1e-3)

@@ -32,24 +32,6 @@ def test_a_channel_passes_its_room_in_the_time_on_the_way(room: int, latency_ms:
     assert found.in_per_s[0, 1] == pytest.approx(min(load, 1.0) * most_per_s, rel=0.01)
 
 
-@pytest.mark.parametrize("ints", [(1, 1), (1, 60), (5, 100)])
-def test_tuples_of_unlike_streams_wait_for_each_other_as_pollaczek_and_khinchine_say(ints: tuple[int, int]) -> None:
-    """Those of a stream all take as long, those of the other longer: lambda E[S^2] / (2 (1 - rho))."""
-    rates_per_s = np.array([1500.0, 200.0])
-    service_s = (STORM.tuple_us.map + STORM.value_us.ints * np.array(ints)) * 1e-6
-    unlike = deployment(
-        [source("one", columns={"ints": ints[0]}), source("other", columns={"ints": ints[1]}), MAP, sink()],
-        [("one", "m"), ("other", "m"), ("m", "sink")],
-        {"one": rates_per_s[0], "other": rates_per_s[1]},
-        engine=STORM.model_copy(update={"service_scv": 0.0}).model_dump(mode="json"),
-    )
-    found = RateModel(1e6).answer(unlike, [unlike.plan])
-    place = found.operators.index("m")
-    assert found.busy_cores[0, place] == pytest.approx(rates_per_s @ service_s)
-    waited_s = rates_per_s @ service_s**2 / 2.0 / (1.0 - rates_per_s @ service_s)
-    assert found.line_s[0, place] == pytest.approx(waited_s, rel=1e-6)
-
-
 def test_tuples_of_unlike_sizes_wait_for_one_card_as_pollaczek_and_khinchine_say() -> None:
     """Whatever leaves a host is in one line: lambda E[S^2] / (2 (1 - rho)), the same for small and large tuples."""
     rates_per_s, sizes = np.array([200.0, 100.0]), np.array([1500, 6000])

@@ -44,28 +44,20 @@ class NetworkMemory(Spec):
         """Buffers of a producer replica for a stream with so many channels. A number or an array."""
         return np.maximum(channels * self.buffers_per_channel + self.floating_buffers_per_gate, channels + 1.0)
 
-    def held_by_producer(self, channels: Any, full: Any, size: Any) -> Any:
-        """Tuples in the channels of a producer replica that stands still almost always. Numbers or arrays.
-
-        channels: it has so many, of which `full` are full, alike. size: tuples in a buffer.
-
-        Each of the others has one buffer, which is being filled; the full ones have the rest of the pool, but no
-        channel more than its most. These are full of tuples but for the last one of each channel, which is being
-        filled: the producer stops when it takes one, with the first tuple in it; the others are half full in the mean.
-        """
-        buffers = np.minimum(full * self.max_buffers_per_channel, self.pool(channels) - (channels - full))
-        return size * buffers - (size - 1.0) * (1.0 + (full - 1.0) / 2.0)
-
     def gate(self, channels: Any) -> Any:
         """Buffers for what so many channels bring to a consumer replica from other hosts."""
         return np.where(channels > 0.0, channels * self.buffers_per_channel + self.floating_buffers_per_gate, 0.0)
 
-    def held(self, producers: Any, channels: Any, full: Any, remote: Any, size: Any) -> Any:
-        """Tuples on the way to one consumer replica whose channels are full; see `held_by_producer`.
+    def held(self, producers: Any, channels: Any, remote: Any, size: Any) -> Any:
+        """Tuples on the way to one consumer replica if all channels are full. Numbers or arrays.
 
-        producers: replicas that send to it. remote: share of its channels that come from other hosts. Their buffers at
-        the gate are full too. The replica reads one buffer after the other, which is half read in the mean.
+        producers: replicas that send to it. channels: of each. remote: share of its channels that come from other
+        hosts. size: tuples in a buffer. A producer's channels share its pool, each up to its most. Their buffers are
+        full of tuples but for the last one of each, which is being filled: the producer stops when it takes one, with
+        the first tuple in it; the others are half full in the mean. Buffers at the gate are full too. The replica reads
+        one buffer after the other, which is half read in the mean.
         """
-        each = self.held_by_producer(channels, full, size) / full
+        buffers = np.minimum(channels * self.max_buffers_per_channel, self.pool(channels))
+        each = (size * buffers - (size - 1.0) * (1.0 + (channels - 1.0) / 2.0)) / channels
         held = producers * each + size * self.gate(producers * remote) - (size - 1.0) / 2.0
         return np.maximum(held, 1.0)

@@ -28,8 +28,6 @@ class RateAnswer:
     """Names of the hosts in the cluster's order: the columns H."""
     costs: Estimates
     """What `predict` returns."""
-    lasting: Estimates
-    """The same if channels took no time to fill, so that what is reached were so from the start."""
 
     offered_in_per_s: np.ndarray
     """[P, O] Tuples in (a source: what arrives at its broker), offered."""
@@ -116,7 +114,6 @@ def together(parts: Sequence[RateAnswer]) -> RateAnswer:
         sources=first.sources,
         hosts=first.hosts,
         costs=Estimates.together(part.costs for part in parts),
-        lasting=Estimates.together(part.lasting for part in parts),
         **columns,
     )
 

@@ -59,15 +59,6 @@ class Inputs(NamedTuple):
             mean_on[consumer] += self._share(in_on, sent_sn, s, consumer) * self.beyond_s[s]
         return mean_on
 
-    def spread(self, in_on: np.ndarray, sent_sn: np.ndarray) -> np.ndarray:
-        """Variance of what comes, between streams alone. [O, N]"""
-        square_on, mean_on = np.zeros(in_on.shape), np.zeros(in_on.shape)
-        for s, consumer in self.ends:
-            share = self._share(in_on, sent_sn, s, consumer)
-            mean_on[consumer] += share * self.beyond_s[s]
-            square_on[consumer] += share * self.beyond_s[s] ** 2
-        return np.maximum(square_on - mean_on**2, 0.0)
-
     def _share(self, in_on: np.ndarray, sent_sn: np.ndarray, s: int, consumer: int) -> np.ndarray:
         return np.asarray(sent_sn[s] / np.maximum(in_on[consumer], 1e-12))
 
@@ -140,9 +131,8 @@ class Dealing(NamedTuple):
     Of a stream: broadcast_s: all replicas get all; forward_s: each from its partner; in_turn_s: one after the other;
     drops_s: what finds no room is lost; to_one_s: all that a producer replica sends comes to each place that gets any
     of it; batch_s: tuples that leave together at most. Of an operator: shared_o: its replicas take from one queue;
-    turns_o: they get tuples in turn, one by one; copied_o: each gets some tuples that all get; akin_o: some of its
-    streams stem from the same tuples; fed_o: the most replicas that get any tuples: of keys with few values, as many as
-    values.
+    akin_o: some of its streams stem from the same tuples; fed_o: the most
+    replicas that get any tuples: of keys with few values, as many as values.
     """
 
     broadcast_s: list[bool]
@@ -152,8 +142,6 @@ class Dealing(NamedTuple):
     to_one_s: list[bool]
     batch_s: list[int]
     shared_o: list[bool]
-    turns_o: list[bool]
-    copied_o: list[bool]
     akin_o: list[bool]
     fed_o: np.ndarray
 
@@ -166,7 +154,6 @@ class Dealing(NamedTuple):
         in_turn_s = [each.how.in_turn and not each.how.paired for each in edges]
         flushes = job.engine.flush_s is not None
         batch_s = [job.engine.batch_of(each.bytes_each) if flushes and each.blocks else 1 for each in edges]
-        one_by_one_s = [turn and batch == 1 for turn, batch in zip(in_turn_s, batch_s, strict=True)]
         return cls(
             broadcast_s=[each.how.copies for each in edges],
             forward_s=[each.how.paired for each in edges],
@@ -177,8 +164,6 @@ class Dealing(NamedTuple):
             ],
             batch_s=batch_s,
             shared_o=shared_o,
-            turns_o=[bool(streams) and all(one_by_one_s[s] for s in streams) for streams in streams_o],
-            copied_o=[any(edges[s].how.copies for s in streams) for streams in streams_o],
             akin_o=[_akin(job, [names[edges[s].producer] for s in streams]) for streams in streams_o],
             fed_o=np.array([_most_fed(job, name) for name in names]),
         )
@@ -278,10 +263,6 @@ class JobArrays:
         spread = {name for name, each in self.windows.spreads.items() if each.places > 1.0}
         copied = {consumer for s, consumer in enumerate(self.consumer_s) if self.dealing.broadcast_s[s]}
         return sorted({*self.windows.slides, *copied, *(o for o, name in enumerate(self.names) if name in spread)})
-
-    def answers_in_order(self, o: int) -> bool:
-        """Whether an operator keeps answers back for those before them."""
-        return o in self.calling and self.calling[o].ordered
 
     def _passed(self, o: int) -> np.ndarray | None:
         """Whether the tuples of each input leave in results; None: all do. [K]"""

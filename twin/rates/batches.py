@@ -19,7 +19,6 @@ import numpy as np
 
 from twin.kinds.selective import beside
 from twin.rates.arrays import JobArrays
-from twin.rates.calls import turn_s
 from twin.rates.layout import Layout
 from twin.rates.load import Load
 
@@ -123,8 +122,6 @@ def _longest(job: JobArrays, o: int, bursts: list[Burst], each: np.ndarray) -> t
     """
     sizes, gaps_s, lumps = (np.stack([bursts[s][i] for s in job.inputs[o]]) for i in (0, 1, 2))
     turns_s = np.maximum(sizes - lumps, 0.0) / 2.0 * np.maximum(each - gaps_s, 0.0)
-    if o in job.calling:
-        turns_s = np.maximum(turns_s, turn_s(job.calling[o], sizes))
     longest = turns_s.argmax(axis=0), np.arange(len(each))
     return Burst(sizes[longest], gaps_s[longest], lumps[longest]), turns_s[longest]
 
@@ -157,17 +154,9 @@ def _batched(
     """
     batch, flush_s = job.dealing.batch_s[s], job.deployment.engine.flush_s
     assert flush_s is not None
-    size, gap_s, _ = mine
-    between_s = fill_wait_s(per_s, batch, flush_s)
-    if windowed:  # of several that fill a batch, the last one does not wait
-        between_s = np.where(size > 1.0, 1.0 - size / batch, 1.0) * between_s
-    together_s = np.maximum(np.minimum(size, batch) - 1.0, 0.0) / 2.0 * gap_s
-    left = batch / np.maximum(size, 1e-12)  # of a burst, in an incomplete batch
-    rest_s = np.minimum(flush_s / 2.0, size / np.maximum(per_s, 1e-12))
-    more_s = left / 2.0 * rest_s + together_s * (1.0 - left)
-    wait_s = np.where(per_s * flush_s < batch, flush_s / 2.0, np.where(size < batch, between_s, more_s))
+    wait_s = np.where(per_s * flush_s < batch, flush_s / 2.0, fill_wait_s(per_s, batch, flush_s))
     leaving = np.clip(per_s * flush_s, 1.0, batch)
-    whole = windowed & (size >= batch)  # full batches of one evaluation leave one after another
+    whole = windowed & (mine.size >= batch)  # full batches of one evaluation leave one after another
     return wait_s, Burst.at_once(np.where(whole, theirs.size, leaving))
 
 

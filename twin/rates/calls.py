@@ -21,16 +21,6 @@ def away_s(calls: Calls, in_per_s: np.ndarray, replicas: np.ndarray, blocked: np
     return np.array(found)[back.reshape(-1)]
 
 
-def turn_s(calls: Calls, sizes: np.ndarray) -> np.ndarray:
-    """Mean seconds for which tuples of a batch wait for each other, for a place or for the limit on the rate of calls.
-    sizes: of the batches. [K, N]"""
-    found = np.zeros_like(sizes)
-    if np.isfinite(calls.replica_per_s):
-        more = np.maximum(sizes - calls.servers, 0.0)
-        found = more**2 / (2.0 * sizes * calls.servers) * calls.served_s
-    return found if calls.rate_per_s is None else np.maximum(found, (sizes - 1.0) / 2.0 / calls.rate_per_s)
-
-
 def bunched_s(calls: Calls, each_per_s: np.ndarray, load: np.ndarray) -> np.ndarray:
     """Extra seconds that tuples wait behind a replica whose answers leave in order, and so together. [N]
 

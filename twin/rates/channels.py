@@ -1,10 +1,8 @@
 """Channels with little room: they block producers that send in bursts, add latency when full, and take time to fill.
 
-Where several streams meet, their tuples wait in one line, of which each stream holds at most its room; so the operator
-takes from all streams in proportion to these, but from those that bring less all they bring (weighted max-min
-fairness). Room is the same for all streams where it is given in tuples; in buffers (`twin.profiles.network_memory`),
-streams of more replicas have more. An evaluation of a window hands over all results at once: what finds no room leaves
-at the pace of the slowest operator downstream, and the window's operator is blocked meanwhile.
+Where several streams meet, their tuples wait in one line, of which the operator takes as much of each stream, but from
+those that bring less all they bring (max-min fairness). An evaluation of a window hands over all results at once: what
+finds no room leaves at the pace of the slowest operator downstream, and the window's operator is blocked meanwhile.
 
 A run that starts empty feels a bottleneck when its pressure has come to the source: what an operator cannot take waits
 in its channels, then in those of its producers, and so on up to the sources, each at the rate by which too much is
@@ -14,21 +12,16 @@ sources.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from twin.rates.cpu_sharing import FULL
-from twin.rates.skew import hottest
 
 if TYPE_CHECKING:
     from twin.rates.layout import Layout
     from twin.rates.load import Load
-    from twin.rates.waiting import Queues
 
-ALONE = 1e-9
-"""If more than this above the mean comes to the busiest replica, only its channels fill."""
 PEAK = 1.75
 """Size of a burst, over the mean, that is sure to come."""
 
@@ -95,63 +88,26 @@ def stalls(layout: Layout, offered: Load) -> dict[str, np.ndarray]:
     return found
 
 
-def room_sn(layout: Layout, crowding_on: np.ndarray | None) -> np.ndarray:
-    """Tuples of a stream that wait before its producers stand still. [S, N]
-
-    crowding_on: how much more than the mean comes to the busiest replica of an operator of which only that one's
-    channels fill; 1 for other operators. None: all channels fill.
-    """
-    job = layout.job
-    replicas_sn = layout.replicas_on[job.consumer_s].copy()
-    replicas_sn[[job.dealing.shared_o[o] for o in job.consumer_s]] = 1.0  # of one common queue
-    if crowding_on is None:
-        return np.asarray(replicas_sn * layout.room_sn)
-    crowding_sn = crowding_on[job.consumer_s]
-    each_sn = np.where(crowding_sn > 1.0 + ALONE, layout.alone_room_sn, layout.room_sn)
-    return np.asarray(replicas_sn * each_sn / crowding_sn)
-
-
-def filling_s(
-    layout: Layout, offered: Load, reached: Load, full_sn: np.ndarray, alone_sn: np.ndarray | None = None
-) -> np.ndarray:
+def filling_s(layout: Layout, offered: Load, reached: Load, full_sn: np.ndarray) -> np.ndarray:
     """Time from an empty start until the channels between a source and what slows it are full; of others 0. [R, N]
 
-    full_sn: which streams' channels will be full; alone_sn: whatever is behind them, as their network is; None: it
-    waits for all behind.
+    full_sn: which streams' channels will be full.
     """
     job = layout.job
     if not full_sn.any():
         return np.zeros((len(job.sources), layout.size))
-    excess_sn = _excess_sn(layout, offered, reached)
-    crowding_on = layout.crowding_on
-    if crowding_on is not None:
-        crowding_on = np.where(reached.cpu_on > FULL, crowding_on, 1.0)
-    each_sn = np.where(full_sn, room_sn(layout, crowding_on) / np.maximum(excess_sn, 1e-9), np.inf)
+    excess_sn = layout.carried_sn(offered.out_on - reached.out_on)
+    queues_sn = layout.replicas_on[job.consumer_s].copy()
+    queues_sn[[job.dealing.shared_o[o] for o in job.consumer_s]] = 1.0  # of one common queue
+    if layout.crowding_on is not None:  # only the busiest replica's fill
+        queues_sn /= np.where(reached.cpu_on > FULL, layout.crowding_on, 1.0)[job.consumer_s]
+    each_sn = np.where(full_sn, queues_sn * layout.room_sn / np.maximum(excess_sn, 1e-9), np.inf)
     until_on = np.zeros((len(job.names), layout.size))
     for o in reversed(range(len(job.names))):
         if job.outputs[o]:
-            behind = [until_on[job.consumer_s[s]] for s in job.outputs[o]]
-            if alone_sn is not None:
-                behind = [np.where(alone_sn[s], 0.0, each) for s, each in zip(job.outputs[o], behind, strict=True)]
-            onward = np.min([each_sn[s] + each for s, each in zip(job.outputs[o], behind, strict=True)], axis=0)
+            onward = np.min([each_sn[s] + until_on[job.consumer_s[s]] for s in job.outputs[o]], axis=0)
             until_on[o] = np.where(np.isfinite(onward), onward, 0.0)
     return until_on[job.sources]
-
-
-def _excess_sn(layout: Layout, offered: Load, reached: Load) -> np.ndarray:
-    """Tuples a second that a stream's channels gain, until they hold what they will. Where streams meet, those of all
-    wait in one line. Credits are as many for each stream, which gains its share of what comes, whichever will be slowed
-    in the end. Buffers differ in number: each stream's share of the line, and of the excess, is its share of what is
-    taken. [S, N]"""
-    job = layout.job
-    excess_sn = layout.carried_sn(offered.out_on - reached.out_on)
-    by_buffers = job.deployment.engine.network_memory is not None
-    parts_sn = layout.carried_sn((reached if by_buffers else offered).out_on) + np.zeros(layout.size)
-    for streams in job.inputs:
-        if len(streams) > 1:
-            whole = np.maximum(parts_sn[streams].sum(axis=0), 1e-300)
-            excess_sn[streams] = excess_sn[streams].sum(axis=0) * parts_sn[streams] / whole
-    return excess_sn
 
 
 class MeasuredSpan(NamedTuple):
@@ -198,32 +154,21 @@ def felt(layout: Layout, now: Load) -> tuple[np.ndarray, np.ndarray]:
             felt_sn[job.inputs[o][0]] = felt_on[o]
         elif job.inputs[o]:
             rates = sent_sn[job.inputs[o]]
-            weights = _weights(layout, job.inputs[o])
-            felt_sn[job.inputs[o]] = rates / np.maximum(fair_rates(rates, felt_on[o], weights), 1e-12)
+            felt_sn[job.inputs[o]] = rates / np.maximum(fair_rates(rates, felt_on[o]), 1e-12)
     return felt_on, felt_sn
 
 
-def _weights(layout: Layout, streams: Sequence[int]) -> np.ndarray:
-    """Room of some streams in the line of one operator, over the most of any of them. [K, 1 or N]"""
-    if layout.job.deployment.engine.network_memory is None:
-        return np.ones((len(streams), 1))
-    room_kn = np.maximum(layout.line_room_sn[streams], 1.0)
-    return np.asarray(room_kn / room_kn.max(axis=0))
+def fair_rates(rates: np.ndarray, over: np.ndarray) -> np.ndarray:
+    """Rate up to which streams are let through, so that all together make the sum of their rates over `over`. [N]
 
-
-def fair_rates(rates: np.ndarray, over: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Rates up to which streams are let through, so that all together make the sum of their rates over `over`. [K, N]
-
-    rates, weights: [K, N]. Those that bring more than their share by weight are slowed to it. Where over < 1, all that
-    the streams bring: for the one that is fastest beside its weight its rate over `over`.
+    rates: [K, N]. Those that bring more than their share are slowed to it. Where over < 1, all that the streams bring:
+    the rate of the fastest over `over`.
     """
     over = np.maximum(over, 1e-12)
-    levels = rates / weights
-    slower = levels[None] < levels[:, None]
+    slower = rates[None] < rates[:, None]
     capacity = rates.sum(axis=0) / over
-    heavy = weights.sum(axis=0) - (slower * weights[None]).sum(axis=1)
-    shared = (capacity - (slower * rates[None]).sum(axis=1)) / heavy
-    return np.asarray(weights * np.where(over >= 1.0, shared.max(axis=0), levels.max(axis=0) / over))
+    shared = (capacity - (slower * rates[None]).sum(axis=1)) / (len(rates) - slower.sum(axis=1))
+    return np.asarray(np.where(over >= 1.0, shared.max(axis=0), rates.max(axis=0) / over))
 
 
 class Full(NamedTuple):
@@ -259,24 +204,18 @@ def full_channels(layout: Layout, found: Load, share: np.ndarray) -> Full:
     return Full(blocked_on, full_sn, jam_on)
 
 
-def channel_waits_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray, lines: Queues) -> np.ndarray:
+def channel_waits_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray) -> np.ndarray:
     """From leaving the producer to the head of the consumer's queue, as far as channels are full; else the link. [S, N]
 
     A full channel holds what it has room for, the way included: by Little's law a tuple spends room over rate in it. A
     stream that is not full but meets a full one waits in the same line.
     """
-    job, (blocked_on, full_sn, jam_on), hot = layout.job, full, hottest(layout, found)
+    job, (blocked_on, full_sn, jam_on) = layout.job, full
     if not full_sn.any():
         return link_sn
     sent_sn = layout.carried_sn(found.out_on)
     per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
-    inside_sn, alone_sn = (room / np.maximum(per_replica_sn, 1e-9) for room in (layout.room_sn, layout.alone_room_sn))
-    if hot is not None:  # the busiest replica's are full; what comes to the others waits for their own work alone
-        others_on = lines.at_load(found.line_scv_on, np.minimum(hot.less / hot.more, 1.0 - 1e-9))
-        each = hot.of(job.consumer_s)
-        alone = (found.cpu_on > FULL)[job.consumer_s] & (each.more > 1.0 + ALONE)
-        others_sn = np.minimum(inside_sn / np.maximum(each.less, 1e-9), link_sn + others_on[job.consumer_s])
-        inside_sn = np.where(alone, each.share * alone_sn / each.more + (1.0 - each.share) * others_sn, inside_sn)
+    inside_sn = layout.room_sn / np.maximum(per_replica_sn, 1e-9)
     if jam_on is not None:
         jam_sn = np.where(blocked_on[job.consumer_s], jam_on[job.consumer_s], 1.0)
         inside_sn = link_sn + (inside_sn - link_sn) * jam_sn

@@ -25,8 +25,8 @@ from twin.rates.layout import Layout
 from twin.rates.load import Load, windows_on
 from twin.rates.network import Hops, used_hops
 from twin.rates.queueing import RHO_MAX
+from twin.rates.reached import Reached, Results
 from twin.rates.skew import key_shares
-from twin.rates.transient import Reached, Results
 
 
 class Uploads(NamedTuple):

@@ -24,8 +24,8 @@ from twin.kinds.ages import HeldTuples, group_age_s, length_s
 from twin.kinds.flow import Flow
 from twin.kinds.windowed import Windowed
 from twin.rates.arrays import JobArrays
-from twin.rates.load import flow_at, held_bytes_on, scanned_on, service_scv_on, stacked
-from twin.rates.queueing import RHO_MAX, irregularity, mmc_wait_s, superposed
+from twin.rates.load import flow_at, held_bytes_on, scanned_on, stacked
+from twin.rates.queueing import RHO_MAX, mmc_wait_s, superposed
 from twin.rates.skew import crowding
 from twin.rates.sockets import MEGA, Places
 
@@ -177,8 +177,8 @@ class PlacementCoefficients:
         for o in np.flatnonzero(each.shared):
             queues = zip(rho_ol[o], service_ol[o], strict=True)
             wait_ol[o] = [mmc_wait_s(int(each.replicas[o]), float(rho), float(time_s)) for rho, time_s in queues]
-        irregular_ol = irregularity(each.gap_scv[:, None], each.scv[:, None], rho_ol)
-        return service_ol * (0.5 + each.batch[:, None] / 2.0), wait_ol * irregular_ol
+        irregular_o1 = (each.gap_scv[:, None] + each.scv[:, None]) / 2.0
+        return service_ol * (0.5 + each.batch[:, None] / 2.0), wait_ol * irregular_o1
 
 
 def _least_gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
@@ -218,10 +218,10 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
     return OperatorCoefficients(
         work=(near_on + looks_on)[:, 0],
         service_s=np.where(in_on > 0, near_on / np.maximum(in_on, 1e-12), job.costs.service.mean_o[:, None])[:, 0],
-        scv=service_scv_on(job, in_on, sent_sn, near_on)[:, 0],
+        scv=job.costs.scv_o,
         gap_scv=_least_gap_scv(job, replicas_o),
         replicas=replicas_o,
-        skew=np.ones(len(replicas_o)) if crowded is None else crowded.more_on[:, 0],
+        skew=np.ones(len(replicas_o)) if crowded is None else crowded[:, 0],
         held_mb=held_o * job.deployment.engine.memory.object_overhead / MEGA,
         in_per_s=in_on[:, 0],
         batch=np.array(batch_o),

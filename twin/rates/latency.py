@@ -3,8 +3,7 @@
 Ages are kept as [3, N]: since ingestion (row 0), since generation at the broker (row 1), and the lag of the results
 behind a run that starts empty (row 2): what a run of H seconds lacks of H seconds' steady output.
 
-* An operator adds its service time, and the wait in its line (`twin.rates.waiting`); where its keys are uneven, of its
-  busiest replica and of all others, by what leaves these (`twin.rates.skew`).
+* An operator adds its service time, and the wait in its line (`twin.rates.waiting`).
 * What waits for a system outside takes no CPU; the wait for a place there is that of M/G/c (`twin.rates.calls`).
 * A saturated operator, and all upstream of it, wait in full channels: credits over the rate of the stream, the way
   there included. Of streams that meet, only those above the fair rate fill theirs; the others wait in the same line.
@@ -17,7 +16,7 @@ behind a run that starts empty (row 2): what a run of H seconds lacks of H secon
   Over event time, the same of a Poisson number, without the slack of the source.
   Joins: of the oldest of tuples drawn at random from the window, one a side, plus the older side's age.
 * An evaluation takes its operator, and all of its results leave at its end: half of them wait at the operator after it.
-* Copies of a tuple that come by several ways, or from several replicas, wait for each other (`twin.rates.copies`).
+* Calls whose answers leave in order make bursts (`twin.rates.calls`).
 * The lag grows by all of these but full channels, and by the windows only as they start: a tumbling time window by
   its length (the last one ends with the run), others by half a slide, and joins by what sliding windows lack until
   they are first full.
@@ -34,13 +33,13 @@ import numpy as np
 
 from twin.kinds.ages import HeldTuples
 from twin.rates.batches import batch_waits_s
-from twin.rates.calls import away_s
+from twin.rates.calls import away_s, bunched_s
 from twin.rates.channels import Full, MeasuredSpan, behind_s, channel_waits_s, filled, filling_s, full_channels
-from twin.rates.copies import again_s
 from twin.rates.layout import Layout
 from twin.rates.load import Load
 from twin.rates.network import links_s
-from twin.rates.waiting import Queues, queues_s
+from twin.rates.queueing import RHO_MAX
+from twin.rates.waiting import queues_s
 
 
 class Ages(NamedTuple):
@@ -65,27 +64,24 @@ class Ages(NamedTuple):
     link_sn: np.ndarray
 
 
-def result_ages_s(
-    layout: Layout, offered: Load, found: Load, share: np.ndarray, measured: MeasuredSpan, queues: Queues | None = None
-) -> Ages:
+def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray, measured: MeasuredSpan) -> Ages:
     """Ages along the streams, at most the horizon at the sinks.
 
-    found: the load after throttling; share: the ingested share of each source's offered rate [sources, N]. queues: in
-    front of operators; None: those that last.
+    found: the load after throttling; share: the ingested share of each source's offered rate [sources, N].
     """
     job = layout.job
     blocked_on, full_sn, jam_on = full_channels(layout, found, share)
     filling_rn = filling_s(layout, offered, found, full_sn)
-    link_sn, lines = links_s(layout, found), queues or queues_s(layout, found)
+    link_sn, lines = links_s(layout, found), queues_s(layout, found)
     service_on, wait_on = lines.service_on, lines.wait_on
-    channel_sn = channel_waits_s(layout, found, Full(blocked_on, full_sn, jam_on), link_sn, lines)
+    channel_sn = channel_waits_s(layout, found, Full(blocked_on, full_sn, jam_on), link_sn)
     felt_rn = filling_rn / share  # what leaves then came in long before
     channel_sn = link_sn + (channel_sn - link_sn) * filled(felt_rn.max(axis=0), measured)
     size = (len(job.names), layout.size)
     ages, (channel_on, queue_on, waited_on, window_on) = np.zeros((3, *size)), np.zeros((4, *size))
     sent_sn = layout.carried_sn(found.out_on)
     burst_on = np.where(np.isfinite(found.bursts_on), found.out_on / np.maximum(found.bursts_on, 1e-12), 1.0)
-    batch_sn, turn_on = batch_waits_s(layout, found, burst_on, lines.pace_on)
+    batch_sn, turn_on = batch_waits_s(layout, found, burst_on, lines.line_on)
     if job.deployment.engine.network_memory is not None:  # a full channel's buffer that is being filled is in its room
         batch_sn = np.where(full_sn, 0.0, batch_sn)
     for o in range(len(job.names)):
@@ -100,7 +96,7 @@ def result_ages_s(
             continue
         producers = [job.producer_s[s] for s in streams]
         arriving = ages[:, producers] + channel_sn[None, streams] + batch_sn[streams]
-        waits_s = wait_on[o] + turn_on[o] + again_s(layout, found, lines, o, arriving[0])
+        waits_s = wait_on[o] + turn_on[o] + _behind_answers_s(layout, found, o)
         waited_on[o] = np.where(blocked_on[o], 0.0, waits_s)
         queue_on[o] += waited_on[o]
         if o in job.calling:
@@ -127,6 +123,22 @@ def result_ages_s(
     results = np.where(total > 1e-12, _mixed(weights, ages[:, job.sinks]), ages[:, job.sinks[0]])
     parts = channel_on, queue_on, waited_on, window_on
     return Ages(np.minimum(results, measured.end_s), ages, *parts, blocked_on, filling_rn, full_sn, channel_sn, link_sn)
+
+
+def _behind_answers_s(layout: Layout, found: Load, o: int) -> np.ndarray | float:
+    """How much longer the tuples of an operator wait behind answers that leave in order. [N]"""
+    job, extra_s = layout.job, np.zeros(layout.size)
+    rho = np.minimum(found.used_on[o], RHO_MAX)
+    for s in job.inputs[o]:
+        producer = job.producer_s[s]
+        if producer not in job.calling or not job.calling[producer].ordered or job.dealing.batch_s[s] > 1:
+            continue
+        share = found.out_on[producer] * job.share_s[s] / np.maximum(found.in_on[o], 1e-12)
+        own = share / (1.0 if job.dealing.forward_s[s] else layout.replicas_on[producer])
+        load = rho * own / (1.0 - rho * (1.0 - own))  # of the time that the others leave
+        each_per_s = found.in_on[producer] / layout.replicas_on[producer]
+        extra_s = extra_s + share * bunched_s(job.calling[producer], each_per_s, load)
+    return extra_s if layout.fusing is None else np.where(layout.fusing.behind_on[o], 0.0, extra_s)
 
 
 def _evaluated_s(layout: Layout, found: Load, o: int) -> np.ndarray:

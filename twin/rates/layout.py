@@ -8,7 +8,7 @@ plans, one after the other; cells that a plan does not need hold no replicas.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -18,8 +18,7 @@ from twin.rates import chaining
 from twin.rates.arrays import JobArrays
 from twin.rates.chaining import Fusing
 from twin.rates.network import LinkLayout
-from twin.rates.queueing import gap_scv
-from twin.rates.skew import Crowding, UnevenCells, crowding
+from twin.rates.skew import crowding
 from twin.rates.sockets import SocketLayout
 
 
@@ -43,8 +42,8 @@ class Layout:
         self.operator_c = np.repeat(np.arange(len(job.names)), np.diff([*self.first_c, len(sockets)]))
         self.socket_cn = np.array(sockets).reshape(len(sockets), self.size)
         self.count_cn: np.ndarray = np.array(replicas).reshape(len(sockets), self.size)
-        self.crowding: Crowding | None = None
-        self.uneven: UnevenCells | None = None
+        self.crowding_on: np.ndarray | None = None
+        """Input of an operator's busiest replica over the mean of all, >= 1 [O, N]; None if all are alike."""
         self.fusing: Fusing | None = None
         self._place()
 
@@ -62,8 +61,7 @@ class Layout:
             counts.append(count_vl)
         layout = cls(job, counts, codes)
         owners_n = {number: plan.key_groups for number, plan in enumerate(plans) if plan.key_groups}
-        layout.crowding = crowding(job, layout.replicas_on, owners_n, layout.at_hosts)
-        layout._add_up(lambda o: _sockets_of(job, [plan.placement[job.names[o]] for plan in plans]))
+        layout.crowding_on = crowding(job, layout.replicas_on, owners_n, layout.at_hosts)
         layout.fusing = chaining.of_plans(job, plans)
         return layout
 
@@ -72,8 +70,7 @@ class Layout:
         """The layout of plans from numbers of replicas by plan, operator in data-flow order, and socket [P, O, L]."""
         counts = [_fed(np.asarray(counts_pol[:, o], dtype=float), fed) for o, fed in enumerate(job.dealing.fed_o)]
         layout = cls(job, counts, [np.arange(len(counts_pol))] * len(counts))
-        layout.crowding = crowding(job, layout.replicas_on, {}, layout.at_hosts)
-        layout._add_up(lambda o: _in_order(counts[o]))
+        layout.crowding_on = crowding(job, layout.replicas_on, {}, layout.at_hosts)
         layout.fusing = chaining.of_counts(job, counts_pol)
         return layout
 
@@ -83,8 +80,7 @@ class Layout:
         part.job, part.single, part.first_c, part.operator_c = self.job, self.single, self.first_c, self.operator_c
         part.size = int(rows.sum())
         part.socket_cn, part.count_cn = self.socket_cn[:, rows], self.count_cn[:, rows]
-        part.crowding = None if self.crowding is None else self.crowding.select(rows)
-        part.uneven = None if self.uneven is None else self.uneven.select(rows)
+        part.crowding_on = None if self.crowding_on is None else self.crowding_on[:, rows]
         part.fusing = None if self.fusing is None else self.fusing.select(rows)
         part._place()
         return part
@@ -98,28 +94,6 @@ class Layout:
         self.capacity_cn = job.places.capacity_l[self.socket_cn]
         self._at_socket = (self.socket_cn * self.size + plans).ravel()
         self._at_host = (self.host_cn * self.size + plans).ravel()
-
-    def _add_up(self, sockets_rn: Callable[[int], np.ndarray]) -> None:
-        """Finds what subtasks in each cell take. sockets_rn: the socket of each subtask of an operator. [R, N]"""
-        if self.crowding is None or not self.crowding.taken:
-            return
-        self.uneven = UnevenCells(np.ones(self.socket_cn.shape), np.ones(self.socket_cn.shape))
-        plans = np.arange(self.size)
-        for o, taken_rn in self.crowding.taken.items():
-            total_ln, most_ln = np.zeros((2, len(self.job.places.capacity_l), self.size))
-            for socket_n, taken_n in zip(sockets_rn(o), taken_rn, strict=False):  # those that get tuples
-                total_ln[socket_n, plans] += taken_n
-                most_ln[socket_n, plans] = np.maximum(most_ln[socket_n, plans], taken_n)
-            cells = self.cells(o)
-            here = self.socket_cn[cells], plans
-            count_cn = self.count_cn[cells]
-            self.uneven.mean_cn[cells] = total_ln[here] * self.replicas_on[o] / np.maximum(count_cn, 1.0)
-            self.uneven.most_cn[cells] = most_ln[here] * self.replicas_on[o]
-
-    @property
-    def crowding_on(self) -> np.ndarray | None:
-        """Input of an operator's busiest replica over the mean of all, >= 1 [O, N]; None if all are alike."""
-        return None if self.crowding is None else self.crowding.more_on
 
     # sums and maxima -------------------------------------------------------------------------------------------------
 
@@ -217,32 +191,6 @@ class Layout:
         ends = zip(self.leaving, self.job.producer_s, strict=True)
         return np.stack([(share * each_h[self.host_cn[self.cells(o)]]).sum(axis=0) for share, o in ends])
 
-    @property
-    def load_cn(self) -> np.ndarray:
-        """How many replicas that take the mean of all a cell is worth. [C, N]"""
-        return self.count_cn if self.uneven is None else self.count_cn * self.uneven.mean_cn
-
-    @cached_property
-    def crowded_cn(self) -> np.ndarray:
-        """Whether more tasks sit on its socket than that has cores. [C, N]"""
-        return np.asarray(self.tasks_cn > np.maximum(self.capacity_cn, 1.0))
-
-    @cached_property
-    def tasks_cn(self) -> np.ndarray:
-        """Tasks on its socket. [C, N]"""
-        each_cn = self.count_cn if self.fusing is None else self.count_cn * ~self.fusing.behind_on[self.operator_c]
-        return self.on_sockets(each_cn)
-
-    @cached_property
-    def chance_on(self) -> np.ndarray | None:
-        """In how far a tuple finds its replica busy by chance: 1, and less where they are dealt in turn [O, N]; None:
-        all by chance."""
-        found = np.ones(self.replicas_on.shape)
-        for o in np.flatnonzero(self.job.dealing.turns_o).tolist():
-            producers = sum(self.replicas_on[self.job.producer_s[s]] for s in self.job.inputs[o])
-            found[o] = gap_scv(self.replicas_on[o], np.asarray(producers))
-        return found if (found < 1.0).any() else None
-
     @cached_property
     def copies_sn(self) -> np.ndarray:
         """How many consumer replicas get each tuple of a stream: 1, or all of them for a broadcast. [S, 1 or N]"""
@@ -255,12 +203,14 @@ class Layout:
     def room_sn(self) -> np.ndarray:
         """Tuples that the channels of a stream into one replica of its consumer hold if all channels are full, none
         within a task. [S, N], or [S, 1] where the plan does not matter."""
-        return self._held_sn(self._channels_sn)
-
-    @cached_property
-    def alone_room_sn(self) -> np.ndarray:
-        """The same if no other channels are full, which then leave that replica's channels more of their pool."""
-        return self._held_sn(np.ones((len(self.job.streams), 1)))
+        job, engine = self.job, self.job.deployment.engine
+        if engine.network_memory is None:
+            found = np.full((len(job.streams), 1), float(engine.channel_tuples or 1))
+        else:
+            size_s1 = job.costs.buffer_s[:, None]
+            held = engine.network_memory.held(self._senders_sn, self._channels_sn, self.remote_sn, size_s1)
+            found = np.asarray(held)
+        return found if self.fusing is None else found * ~self.fusing.inner_sn
 
     @cached_property
     def window_sn(self) -> np.ndarray:
@@ -269,27 +219,6 @@ class Layout:
         if memory is None:
             return self.room_sn
         return np.asarray(memory.gate(self._senders_sn * self.remote_sn) * self.job.costs.buffer_s[:, None])
-
-    @cached_property
-    def line_room_sn(self) -> np.ndarray:
-        """Tuples in full channels to a replica, without those that wait at other hosts."""
-        memory = self.job.deployment.engine.network_memory
-        if memory is None:
-            return self.room_sn
-        ways_sn, size_s1 = self._channels_sn, self.job.costs.buffer_s[:, None]
-        each_sn = memory.held_by_producer(ways_sn, ways_sn, size_s1) / ways_sn
-        return np.asarray(self._senders_sn * (1.0 - self.remote_sn) * each_sn + self.window_sn)
-
-    def _held_sn(self, full_sn: np.ndarray) -> np.ndarray:
-        """full_sn: channels of a producer replica that are full, where it has buffers."""
-        job, engine = self.job, self.job.deployment.engine
-        if engine.network_memory is None:
-            found = np.full((len(job.streams), 1), float(engine.channel_tuples or 1))
-        else:
-            size_s1 = job.costs.buffer_s[:, None]
-            held = engine.network_memory.held(self._senders_sn, self._channels_sn, full_sn, self.remote_sn, size_s1)
-            found = np.asarray(held)
-        return found if self.fusing is None else found * ~self.fusing.inner_sn
 
     @cached_property
     def _channels_sn(self) -> np.ndarray:
@@ -353,22 +282,6 @@ class Layout:
         for cell in range(*self.cells(operator).indices(len(self.operator_c))):
             share[np.arange(self.size), self.host_cn[cell]] += share_cn[cell]
         return share
-
-
-def _sockets_of(job: JobArrays, placements: Sequence[Sequence[str]]) -> np.ndarray:
-    """The socket of each subtask under each plan; 0 beyond the last one. [R, N]"""
-    found = np.zeros((max(map(len, placements)), len(placements)), dtype=int)
-    for n, places in enumerate(placements):
-        found[: len(places), n] = [job.places.column[Location.parse(place)] for place in places]
-    return found
-
-
-def _in_order(counts_nl: np.ndarray) -> np.ndarray:
-    """The same for subtasks in the order of the sockets, each of which has so many. [R, N]"""
-    ends_nl = np.cumsum(counts_nl, axis=1)
-    number_r = np.arange(int(ends_nl[:, -1].max()))
-    socket_rn = (number_r[:, None, None] >= ends_nl[None]).sum(axis=2)
-    return np.where(socket_rn < counts_nl.shape[1], socket_rn, 0)
 
 
 def _fed(counts_pl: np.ndarray, most: float) -> np.ndarray:

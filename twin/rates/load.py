@@ -28,8 +28,8 @@ from twin.rates.sockets import MEGA, Cells
 class Load:
     """The state of N plans at some source rates. The first six are those of `twin.flow.Flow`, [O, N].
 
-    service_on: CPU time of an input tuple, window evaluations apart; scv_on: its squared coefficient of variation, also
-    between streams; line_s_on and line_scv_on: of all operators that run as one, from this one on. busy_on: demand of
+    service_on: CPU time of an input tuple, window evaluations apart; scv_on: its squared coefficient of variation;
+    line_s_on and line_scv_on: of all operators that run as one, from this one on. busy_on: demand of
     one replica, in cores. used_on: share of its time that a replica works, on its worst socket. speed_on: cores that a
     replica can get beside the others there. cpu_on: utilisation of what an operator computes on, or
     of what it asks outside; nic_sn: of the network cards and links that a stream crosses; credits_sn: of a channel's
@@ -109,12 +109,11 @@ def flow_at(
     job: JobArrays,
     rates: Mapping[str, np.ndarray],
     stalls_s: Mapping[str, np.ndarray] | None = None,
-    passes: Passes | None = None,
     counted: Mapping[str, np.ndarray] | None = None,
 ) -> dict[str, Flow]:
-    """What flows at given rates of the sources. stalls_s, passes, counted: see `twin.flow.Channels`, of which the last
+    """What flows at given rates of the sources. stalls_s, counted: see `twin.flow.Channels`, of which the last
     are the replicas."""
-    channels = job.channels._replace(stalls_s=stalls_s or {}, passes=passes or {}, replicas=counted or {})
+    channels = job.channels._replace(stalls_s=stalls_s or {}, replicas=counted or {})
     return flows(job.deployment.query, rates, True, channels)
 
 
@@ -133,7 +132,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
     for s, (producer, consumer) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
         work_on[producer] += written_sn[s]
         work_on[consumer] += read_sn[s]
-    scv_on = service_scv_on(job, in_on, sent_sn, work_on)
+    scv_on = np.broadcast_to(job.costs.scv_o[:, None], work_on.shape)
     work_on *= slowdown_on
     idle_on = job.costs.service.mean_o[:, None] * slowdown_on
     service_on = np.where(in_on > 0, work_on / np.maximum(in_on, 1e-12), idle_on)
@@ -150,7 +149,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         cpu_on, speed_on = layout.worst(cpu_cn), -layout.worst(-speed_cn)
         used_on = task_on / speed_on
         if not layout.single:  # neighbours differ, so what replicas get does too
-            cells = Cells(service_on[layout.operator_c], busy_cn, speed_cn, cpu_cn, np.zeros_like(cpu_cn))
+            cells = Cells(service_on[layout.operator_c], busy_cn, speed_cn, cpu_cn)
     else:
         taken_on = in_on / layout.replicas_on
         cells = layout.sockets.cells(layout, taken_on, per_replica_sn, busy_on, service_on, slowdown_on)
@@ -160,7 +159,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
     line_s_on, line_scv_on = service_on, scv_on
     if fusing is not None:
         cpu_on, speed_on, used_on = map(fusing.spread, (cpu_on, speed_on, used_on))
-        line_s_on, line_scv_on = fusing.served(service_on, scv_on + 0.0 * service_on, in_on, out_on, fires_on)
+        line_s_on, line_scv_on = fusing.served(service_on, scv_on, in_on, out_on, fires_on)
     for o, calls in job.calling.items():
         crowding = 1.0 if layout.crowding_on is None else layout.crowding_on[o]
         cpu_on[o] = np.maximum(cpu_on[o], calls.used(in_on[o], in_on[o] / layout.replicas_on[o] * crowding))
@@ -187,27 +186,18 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         cpu_on=cpu_on,
         nic_sn=nic_sn,
         credits_sn=credits_sn,
-        cpu_hn=layout.by_host(busy_cn * layout.load_cn) / job.places.capacity_h[:, None],
+        cpu_hn=layout.by_host(busy_cn * layout.count_cn) / job.places.capacity_h[:, None],
         nic_hn=nic_hn,
         cells=cells,
     )
 
 
-Passes = Mapping[str | tuple[str, str], np.ndarray]
 FLOW_FIELDS = ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "groups_per_fire", "bursts_per_s")
 
 
 def stacked(job: JobArrays, flow: Mapping[str, Flow]) -> list[np.ndarray]:
     """What flows through operators, by FLOW_FIELDS. [O, 1 or N] each"""
     return [np.stack([getattr(flow[name], field) for name in job.names]) for field in FLOW_FIELDS]
-
-
-def service_scv_on(job: JobArrays, in_on: np.ndarray, sent_sn: np.ndarray, work_on: np.ndarray) -> np.ndarray:
-    """Squared variation of services: c + (1 + c) v, where c is that of one stream's, and v that of the means of
-    streams. work_on: cores that input tuples need. [O, N]"""
-    scv_o1 = job.costs.scv_o[:, None]
-    varied_on = job.costs.service.spread(in_on, sent_sn) * (in_on / np.maximum(work_on, 1e-12)) ** 2
-    return np.asarray(scv_o1 + (1.0 + scv_o1) * varied_on)
 
 
 def scanned_on(job: JobArrays, fires_on: np.ndarray, window_on: np.ndarray, out_on: np.ndarray) -> np.ndarray:

@@ -2,8 +2,7 @@
 
 In order: (1) nominal rates and loads; (2) every source is slowed by the most loaded resource that its tuples meet,
 until nothing is overloaded (`twin.rates.backpressure`); (3) the age of results is added up along the streams
-(`twin.rates.latency`); (4) until channels have filled, sources are not slowed and queues grow (`twin.rates.transient`);
-(5) results of exactly-once sinks wait for their checkpoint (`twin.rates.checkpoints`).
+(`twin.rates.latency`); (4) results of exactly-once sinks wait for their checkpoint (`twin.rates.checkpoints`).
 Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). Not in it: noise and `context_switch`.
 """
 
@@ -24,11 +23,12 @@ from twin.rates.arrays import JobArrays
 from twin.rates.backpressure import throttle
 from twin.rates.channels import MeasuredSpan, held_back, stalls
 from twin.rates.checkpoints import commits
+from twin.rates.latency import result_ages_s
 from twin.rates.layout import Layout
 from twin.rates.load import Load, flow_at, load, memory, offered_flow
 from twin.rates.network import used_hops
 from twin.rates.placements import CountedPlans, Placements
-from twin.rates.transient import Reached, Results, results
+from twin.rates.reached import Reached, Results, results
 from twin.scenario import RunSettings, Scenario
 from twin.steadiness import measured_from_s
 from twin.unsupported import unsupported_features
@@ -124,23 +124,19 @@ class RateModel:
         slowdown_on, memory_hn, crashed = memory(layout, offered_flow(job, layout.counted))
         state = _loads(layout, slowdown_on)
         offered, reached, share = state.offered, state.reached, state.share
-        ages = state.ages(measured)
-        of_run, lasting = results(state, ages, measured)
+        ages = result_ages_s(layout, offered, reached, share, measured)
+        found = results(state, ages, measured)
         if (spec := _exactly_once(job.deployment)) is not None:
-            waiting = commits(state, ages, spec)
-            of_run, lasting = waiting.seen(of_run, measured), waiting.seen(lasting, measured)
+            found = commits(state, ages, spec).seen(found, measured)
         offered_on = offered.pressure(job)
         tolerated = (1.0 + BACKPRESSURE_SHARE) ** SHARPNESS
-        seen = np.minimum(offered_on.max(axis=0), _seen(share, ages.filling_rn, measured))
-        backpressured = 1.0 - 1.0 / (1.0 + np.minimum(seen, 100.0) ** SHARPNESS / tolerated)
-        costs, chances = _costs(of_run, crashed, backpressured, reached, measured)
-        known = (costs, chances) if lasting is of_run else _costs(lasting, crashed, backpressured, reached, measured)
+        backpressured = 1.0 - 1.0 / (1.0 + np.minimum(offered_on.max(axis=0), 100.0) ** SHARPNESS / tolerated)
+        costs, chances = _costs(found, crashed, backpressured, reached, measured)
         return RateAnswer(
             operators=job.names,
             sources=tuple(job.names[o] for o in job.sources),
             hosts=tuple(host.name for host in job.deployment.cluster.hosts),
             costs=costs,
-            lasting=known[0],
             offered_in_per_s=_plans_first(offered.in_on, layout.size),
             offered_out_per_s=_plans_first(offered.out_on, layout.size),
             offered_pressure=offered_on.T,
@@ -167,8 +163,8 @@ class RateModel:
             ingested=share.T,
             delivered=_delivered(share, ages.filling_rn, measured).T,
             lag_s=ages.results_s[2],
-            results=np.where(crashed, 0.0, lasting.per_s) * measured.length_s,
-            chances=known[1],
+            results=np.where(crashed, 0.0, found.per_s) * measured.length_s,
+            chances=chances,
         )
 
 
@@ -200,17 +196,6 @@ def _delivered(share: np.ndarray, filling_rn: np.ndarray, measured: MeasuredSpan
     return np.asarray(1.0 - (1.0 - share) * held_back(filling_rn, measured))
 
 
-def _seen(share: np.ndarray, filling_rn: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
-    """The highest pressure that sources show in a run: what is offered over what is ingested from an empty start.
-
-    Below 1 where channels would not fill in the run. [N]
-    """
-    ingested = _delivered(share, filling_rn, measured)
-    late = measured.end_s / np.maximum(filling_rn, 1e-9)
-    shown = np.where(filling_rn < measured.end_s, 1.0 / np.maximum(ingested, 1e-9), late)
-    return np.asarray(np.where((share < 1.0).any(axis=0), shown.max(axis=0), np.inf))
-
-
 def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float | np.ndarray) -> np.ndarray:
     """Expected outputs of the run; where a window may be evaluated in none of it, as results of an evaluation come
     together, no more than its evaluations."""
@@ -230,13 +215,13 @@ def _loads(layout: Layout, slowdown_on: np.ndarray) -> Reached:
     share = throttle(layout, slowdown_on, offered, stalls_s)
     slowed = np.asarray((share < 1.0).any(axis=0))
     if not slowed.any():
-        return Reached(layout, slowdown_on, stalls_s, offered, offered, share)
+        return Reached(layout, slowdown_on, offered, offered, share)
     names = [job.names[o] for o in job.sources]
     rates = {name: job.offered_per_s[name] * each[slowed] for name, each in zip(names, share, strict=True)}
     part = layout.select(slowed)
     flow = flow_at(job, rates, {name: each[slowed] for name, each in stalls_s.items()}, counted=part.counted)
     reached = offered.with_part(slowed, load(part, flow, slowdown_on[:, slowed]))
-    return Reached(layout, slowdown_on, stalls_s, offered, reached, share)
+    return Reached(layout, slowdown_on, offered, reached, share)
 
 
 def _plans_first(each_on: np.ndarray, plans: int) -> np.ndarray:

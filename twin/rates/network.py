@@ -1,24 +1,15 @@
-"""How loaded the links of a cluster's network are under N plans at once, and how long tuples take over them.
+"""How loaded cards and links of the network are under N plans at once, and how long tuples take over them.
 
-Only for clusters with links. A route is a row of hops, each a queue of deterministic service: the card of the host
-where it begins, where tuples wait as in clusters without links, then its links. At a link wait
+A route is a row of hops: the card of the host where it begins, then its links, if the cluster has any. Each is an M/G/1
+queue of deterministic services, of all that crosses it; waits in a row add up.
 
-* what is new there, as in an M/G/1 queue of all that crosses it;
-* what comes from another hop, by so much less as it is spaced already. Equal hops in a row make one wait, unequal
-  ones that of the slowest, in whatever order (Friedman, "Reduction methods for tandem queuing systems", 1965). So what
-  is spared is at least the stream's wait in a queue of its own, of the slowest service on its way or of this hop's, the
-  faster of both, which is exact where equal hops join; at most that at the slowest; and between these as the gaps of
-  departures vary less, by the square of the utilisation (Marshall 1968);
-* small tuples behind larger ones, again at each hop, as these take longer to come in: of a busy period none is over a
-  hop sooner than the largest so far (Boxma, "On a tandem queueing model with identical service times", 1979).
-
-Letters at the end of a name are its axes: s streams, n plans, p pairs of hosts, k hops, t turns from hop to hop.
+Letters at the end of a name are its axes: s streams, n plans, p pairs of hosts, k hops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise, permutations
+from collections.abc import Callable
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,16 +54,15 @@ class LinkLayout:
     def __init__(self, layout: Layout) -> None:
         job = layout.job
         hops = Hops(job.deployment.cluster)
-        self.bytes_s, self._slow_k, self._cards = job.costs.bytes_s, hops.slow_k, len(job.places.bandwidth_h)
-        pairs, self._of = (_of_hosts if layout.single else _of_shares)(layout)
+        self.bytes_s, self._slow_k = job.costs.bytes_s, hops.slow_k
+        pairs, of = (_of_hosts if layout.single else _of_shares)(layout)
         routes = [hops.route(*pair) for pair in pairs]
-        self._slow_pk = np.zeros((len(pairs), len(self._slow_k)))
+        slow_pk = np.zeros((len(pairs), len(self._slow_k)))
         for p, route in enumerate(routes):
-            self._slow_pk[p, route] = self._slow_k[route]
-        self._turns_t2, self._slowest_pt = _turns(routes, self._slow_k)
+            slow_pk[p, route] = self._slow_k[route]
         rows = range(len(job.streams))
-        self._slow_snk = np.stack([self._of(s, self._slow_pk) for s in rows])
-        self._share_snk = np.stack([self._of(s, np.sign(self._slow_pk)) for s in rows])
+        self._slow_snk = np.stack([of(s, slow_pk) for s in rows])
+        self._share_snk = np.stack([of(s, np.sign(slow_pk)) for s in rows])
         self.latency_sn = self._share_snk @ hops.latency_k
         """Mean over a stream's tuples of the latency of their links, 0 within a host. [S, N]"""
         self.send_sn = self._slow_snk.sum(axis=2) * self.bytes_s[:, None]
@@ -88,43 +78,12 @@ class LinkLayout:
 
     def waits_sn(self, sent_sn: np.ndarray) -> np.ndarray:
         """Mean time for which a stream's tuples wait at all hops. sent_sn: tuples a second. [S, N]"""
-        before_t, after_t = self._turns_t2.T
-        into_tk = np.eye(len(self._slow_k))[after_t]
-        rate_nk, used_nk, alone_nk = self._queues(sent_sn, self._slow_pk)
-        rate_nt, _, least_nt = self._queues(sent_sn, np.minimum(self._slowest_pt, self._slow_k[after_t]))
-        _, spaced_nt, most_nt = self._queues(sent_sn, self._slowest_pt)
-        spared_nt = np.clip(spaced_nt**2 * alone_nk[:, after_t], least_nt, most_nt)
-        fresh_nk = np.maximum(alone_nk - (rate_nt * spared_nt) @ into_tk / np.maximum(rate_nk, 1e-12), 0.0)
-        behind = self._behind(sent_sn, 1.0 - np.minimum(used_nk, RHO_MAX)[:, before_t])
-        waits_sn = np.empty(self.send_sn.shape)
-        for s, size in enumerate(self.bytes_s):
-            behind_nt = self._of(s, np.sign(self._slowest_pt)) * behind[size]
-            waits_sn[s] = (self._share_snk[s] * fresh_nk).sum(axis=1) + behind_nt.sum(axis=1)
-        return waits_sn
-
-    def _behind(self, sent_sn: np.ndarray, idle_nt: np.ndarray) -> dict[float, np.ndarray]:
-        """By a tuple's bytes, for how long larger ones that turned before it hold it up. [N, T]
-
-        They do so for as long as it is busy since they came, and half of what longer they take over the next hop.
-        idle_nt: share of time in which the hop before the turn has nothing to send.
-        """
-        before_t, after_t = self._turns_t2.T
-        slow_pt, sizes = np.sign(self._slowest_pt) * self._slow_k[before_t], np.unique(self.bytes_s)
-        found = {sizes[-1]: np.zeros_like(idle_nt)}
-        for size, larger in reversed(list(pairwise(sizes))):
-            larger_nt, used_nt, _ = self._queues(np.where(self.bytes_s[:, None] > size, sent_sn, 0.0), slow_pt)
-            odds_nt = (used_nt + (used_nt - larger_nt * size * self._slow_k[before_t]) / 2.0) / idle_nt
-            found[size] = found[larger] + odds_nt / (1.0 + odds_nt) * (larger - size) * self._slow_k[after_t]
-        return found
-
-    def _queues(self, sent_sn: np.ndarray, slow_px: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Tuples a second, utilisation and mean wait of M/G/1 queues which take so many seconds a byte. [N, X] each"""
-        rate_nx, used_nx, squares_nx = np.zeros((3, self.send_sn.shape[1], slow_px.shape[1]))
-        for s, sent_n in enumerate(sent_sn):
-            rate_nx += sent_n[:, None] * self._of(s, np.sign(slow_px))
-            used_nx += sent_n[:, None] * self._of(s, slow_px * self.bytes_s[s])
-            squares_nx += sent_n[:, None] * self._of(s, (slow_px * self.bytes_s[s]) ** 2)
-        return rate_nx, used_nx, squares_nx / 2.0 / (1.0 - np.minimum(used_nx, RHO_MAX))
+        used_nk, squares_nk = np.zeros((2, *self._slow_snk.shape[1:]))
+        for s, sent_n in enumerate(sent_sn * self.bytes_s[:, None]):
+            used_nk += sent_n[:, None] * self._slow_snk[s]
+            squares_nk += sent_n[:, None] * self._slow_snk[s] * self._slow_k * self.bytes_s[s]
+        each_nk = squares_nk / 2.0 / (1.0 - np.minimum(used_nk, RHO_MAX))
+        return np.asarray((self._share_snk * each_nk).sum(axis=2))
 
 
 def _of_hosts(layout: Layout) -> tuple[list[tuple[int, int]], Of]:
@@ -153,17 +112,6 @@ def _of_shares(layout: Layout) -> tuple[list[tuple[int, int]], Of]:
         return crossed_nx if layout.fusing is None else crossed_nx * ~layout.fusing.inner_sn[s][:, None]
 
     return pairs, of
-
-
-def _turns(routes: Sequence[Sequence[int]], slow_k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Every hop that any route takes after another, with that one before it [T, 2]; by route, seconds a byte of the
-    slowest hop before the turn, 0 if it has no such turn [P, T]."""
-    turns = sorted({turn for route in routes for turn in pairwise(route)})
-    slowest_pt = np.zeros((len(routes), len(turns)))
-    for p, route in enumerate(routes):
-        for place, turn in enumerate(pairwise(route)):
-            slowest_pt[p, turns.index(turn)] = slow_k[route[: place + 1]].max()
-    return np.array(turns, dtype=int).reshape(-1, 2), slowest_pt
 
 
 def used_cards(layout: Layout, sent_sn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

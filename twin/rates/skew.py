@@ -1,15 +1,12 @@
 """What the rate model knows of key groups, and of partitions of sources: how much more than its share the busiest
-replica gets, beside all others, which are taken as alike.
-
-Where it can't keep up it holds sources back for all of them: its channels are full, and the others' hardly ever hold a
-tuple. Of a window's results it has fewer than of the tuples, as these are of few groups. Letters at the end of a name
-are the axes of `twin.rates.layout`.
+replica gets. Where it can't keep up it holds sources back for all of them. Letters at the end of a name are the axes of
+`twin.rates.layout`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,46 +22,16 @@ from twin.rates.placements import distinct_rows
 
 if TYPE_CHECKING:
     from twin.rates.arrays import JobArrays
-    from twin.rates.layout import Layout
-    from twin.rates.load import Load
 
 ORDERS = 16
 """Random orders of frequency averaged over: which key groups are frequent is known to a run's seed alone."""
 
 
-class Crowding(NamedTuple):
-    """more_on: input of an operator's busiest subtask over the mean of all, >= 1. [O, N] placed: by operator, the share
-    of each stratum of its `KeySpread` that is on the busiest subtask. [K, N] taken: by operator of which it is known
-    which subtasks take more, as partitions are uneven, the share of each subtask; 0 beyond the last one. [R, N]"""
-
-    more_on: np.ndarray
-    placed: Mapping[int, np.ndarray]
-    taken: Mapping[int, np.ndarray]
-
-    def select(self, rows: np.ndarray) -> Crowding:
-        """The crowding under some of the plans. rows: a boolean mask [N]."""
-        parts = ({o: each[:, rows] for o, each in mine.items()} for mine in (self.placed, self.taken))
-        return Crowding(self.more_on[:, rows], *parts)
-
-
-class UnevenCells(NamedTuple):
-    """What the subtasks in a cell take over the mean of all of their operator: mean_cn of them, most_cn the busiest one
-    there; 1 where it is not known which subtasks take more. [C, N] each"""
-
-    mean_cn: np.ndarray
-    most_cn: np.ndarray
-
-    def select(self, rows: np.ndarray) -> UnevenCells:
-        """Those under some of the plans. rows: a boolean mask [N]."""
-        return UnevenCells(self.mean_cn[:, rows], self.most_cn[:, rows])
-
-
 class SubtaskShares(NamedTuple):
-    """Each subtask's share of the operator's input and output. [R] placed: see `Crowding`. [K]"""
+    """Each subtask's share of the operator's input and output. [R]"""
 
     taken: np.ndarray
     emitted: np.ndarray
-    placed: np.ndarray | None = None
 
 
 def crowding(
@@ -72,14 +39,14 @@ def crowding(
     replicas_on: np.ndarray,
     owners_n: Mapping[int, Mapping[str, tuple[int, ...]]],
     at_hosts: Callable[[int], np.ndarray] | None = None,
-) -> Crowding | None:
-    """How unevenly subtasks share their operator's input; None if they share it evenly.
+) -> np.ndarray | None:
+    """Input of an operator's busiest subtask over the mean of all, >= 1; None if all share it evenly. [O, N]
 
     Input is uneven by partitions of sources, by key groups, by few values of a key, and by forward streams from uneven
     subtasks. owners_n: by plan and operator, the subtask of each key group, unless they are in contiguous ranges.
     at_hosts: number of an operator's subtasks on each host [H, N]; None: local streams are taken as even.
     """
-    more_on, placed, taken = np.ones_like(replicas_on), dict[int, np.ndarray](), dict[int, np.ndarray]()
+    more_on = np.ones_like(replicas_on)
     shares: dict[int, list[SubtaskShares]] = {}
     kind_on: dict[int, np.ndarray] = {}  # which of these an operator has under each plan
     for o, name in enumerate(job.names):
@@ -108,15 +75,8 @@ def crowding(
             hosts = {p: np.repeat(np.arange(len(each)), each[:, n]) for p, each in placed_ohn.items()}
             shares[o].append(_of_inputs(job, o, count, upstream, hosts))
         more_on[o] = np.array([len(each.taken) * each.taken.max() for each in shares[o]])[kind_on[o]]
-        if not (keyed or near or _few_values(job, o)) and all(p in taken for p in before):
-            table = np.zeros((int(replicas_on[o].max()), len(shares[o])))
-            for u, each in enumerate(shares[o]):
-                table[: len(each.taken), u] = each.taken
-            taken[o] = table[:, kind_on[o]]
-        if keyed:
-            placed[o] = np.stack([np.asarray(each.placed) for each in shares[o]], axis=1)[:, kind_on[o]]
     more_on = np.maximum(more_on, 1.0)
-    return Crowding(more_on, placed, taken) if (more_on > 1.0 + 1e-9).any() else None
+    return more_on if (more_on > 1.0 + 1e-9).any() else None
 
 
 def _few_values(job: JobArrays, o: int) -> bool:
@@ -208,7 +168,7 @@ def _of_key_groups(job: JobArrays, o: int, count: int, owners: tuple[int, ...]) 
         # even, but for what the most frequent key group alone brings to its two candidates
         most = max(1.0 / count, float(shares[0]) / min(2, count))
         taken = np.array([most, *[(1.0 - most) / max(count - 1, 1)] * (count - 1)])
-        return SubtaskShares(taken, taken, np.full(1, 1.0 / count))
+        return SubtaskShares(taken, taken)
     owner = np.array(owners or contiguous(groups, count))
     if skew.placed:
         order = np.argsort(-skew.by_group(groups), kind="stable")[: np.count_nonzero(shares)]
@@ -218,53 +178,16 @@ def _of_key_groups(job: JobArrays, o: int, count: int, owners: tuple[int, ...]) 
         ranks = [rng.permutation(len(populated)) for _ in range(ORDERS)]
         orders = [populated[np.argsort(each)] for each in ranks]
     loads = [np.bincount(owner[order], shares, minlength=count) for order in orders]
-    edges = _edges(len(shares))
-    on_it = np.mean([owner[order] == load.argmax() for order, load in zip(orders, loads, strict=True)], axis=0)
-    placed = np.add.reduceat(on_it, edges) / np.diff([*edges, len(shares)])
     ranked = [np.arange(count) if skew.placed else np.argsort(-load, kind="stable") for load in loads]
     taken = np.mean([load[rank] for load, rank in zip(loads, ranked, strict=True)], axis=0)
     if operator.hands_over == "tuples":
-        return SubtaskShares(taken, taken, placed)
+        return SubtaskShares(taken, taken)
     held = np.bincount(owner, values, minlength=count) / values.sum()  # a window gives one result for each group
-    return SubtaskShares(taken, np.mean([held[rank] for rank in ranked], axis=0), placed)
-
-
-class Hottest(NamedTuple):
-    """more, less: input of the busiest replica, and of each other, over the mean of all. share: of what leaves the
-    operator, what comes from the busiest. [O, N] each"""
-
-    more: np.ndarray
-    less: np.ndarray
-    share: np.ndarray
-
-    def of(self, rows: np.ndarray | list[int]) -> Self:
-        """The values of some operators."""
-        return self._replace(more=self.more[rows], less=self.less[rows], share=self.share[rows])
-
-    def mean(self, load: np.ndarray, law: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Over what leaves, of what follows from a replica's load. load: of all."""
-        return self.share * law(load * self.more) + (1.0 - self.share) * law(load * self.less)
+    return SubtaskShares(taken, np.mean([held[rank] for rank in ranked], axis=0))
 
 
 def busiest_and_others(more_on: np.ndarray, replicas_on: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The busiest subtask's share of what comes to its operator; what comes to one of the others, over the mean of all
-    subtasks. more_on: see `Crowding`. [O, N] each"""
-    share_on = more_on / replicas_on
+    subtasks. more_on: see `crowding`. [O, N] each"""
+    share_on = np.minimum(more_on / replicas_on, 1.0)
     return share_on, (1.0 - share_on) * replicas_on / np.maximum(replicas_on - 1.0, 1.0)
-
-
-def hottest(layout: Layout, found: Load) -> Hottest | None:
-    """The busiest replicas of all operators; None if keys are even."""
-    more = layout.crowding_on
-    if more is None:
-        return None
-    share, less = busiest_and_others(more, layout.replicas_on)
-    share = np.minimum(share, 1.0)
-    assert layout.crowding is not None
-    for o, placed in layout.crowding.placed.items():
-        spread = layout.job.windows.spreads.get(layout.job.names[o])
-        if spread is None or o in layout.job.windows.slides:
-            continue
-        groups = spread.by_stratum(found.window_on[o], layout.replicas_on[o])
-        share[o] = (groups * placed).sum(axis=0) / np.maximum(groups.sum(axis=0), 1e-12)
-    return Hottest(more, less, share)

@@ -98,14 +98,12 @@ class Places(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """An operator's replicas on one socket: the fields of `twin.rates.load.Load` by cell, and what it feels of limits
-    of memory bandwidth. [C, N] each"""
+    """An operator's replicas on one socket: the fields of `twin.rates.load.Load` by cell. [C, N] each"""
 
     service_cn: np.ndarray
     busy_cn: np.ndarray
     speed_cn: np.ndarray
     cpu_cn: np.ndarray
-    moving_cn: np.ndarray
 
 
 class SocketLayout:
@@ -158,7 +156,7 @@ class SocketLayout:
         felt_cn, waiting_cn = self._limits(layout, busy_cn, speed_cn, taken_on, per_replica_sn)
         each_cn = (fetching_cn + waiting_cn) / np.maximum(taken_on[operator_c], 1e-12)
         cpu_cn = np.where(layout.here_cn, np.maximum(cpu_cn, felt_cn), 0.0)
-        return Cells(service_on[operator_c] + each_cn, busy_cn + waiting_cn, speed_cn, cpu_cn, felt_cn)
+        return Cells(service_on[operator_c] + each_cn, busy_cn + waiting_cn, speed_cn, cpu_cn)
 
     def _fetching(self, layout: Layout, per_replica_sn: np.ndarray) -> np.ndarray:
         """Cores that a replica spends on fetching, given the tuples a second that it takes of each stream. [C, N]"""

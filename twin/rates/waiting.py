@@ -1,8 +1,8 @@
 """How long tuples wait in line for an operator that keeps up.
 
-The wait of an M/G/1 queue (Pollaczek-Khinchine) at the speed that the socket gives its task beside the others; of gaps
-that are more regular, that of GI/G/1 (`twin.rates.queueing`); of what comes at one moment, M^[b]/G/1
-(`twin.rates.batches`); of replicas with a shared queue, M/M/c by Allen and Cunneen.
+The wait of a GI/G/1 queue (Kingman 1961; of Poisson arrivals that of Pollaczek and Khinchine) at the speed that the
+socket gives its task beside the others; of what comes at one moment, M^[b]/G/1 (`twin.rates.batches`); of replicas with
+a shared queue, M/M/c by Allen and Cunneen.
 
 How regular gaps are is followed along the streams. What leaves a station is as regular as what came where it is idle,
 and as its services where it is busy (Whitt, "The queueing network analyzer", 1983, eq. 38). A part of it, chosen at
@@ -17,11 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from twin.rates.batches import beside_on
-from twin.rates.cpu_sharing import Sharing, demands, sharing
+from twin.rates.cpu_sharing import collisions, demands
 from twin.rates.layout import Layout
 from twin.rates.load import Load
-from twin.rates.queueing import RHO_MAX, irregularity, mmc_wait_s, superposed
-from twin.rates.skew import hottest
+from twin.rates.queueing import RHO_MAX, mmc_wait_s, superposed
+from twin.rates.skew import busiest_and_others
 
 
 def gap_scv_on(layout: Layout, found: Load) -> np.ndarray:
@@ -70,43 +70,12 @@ def _dealt(layout: Layout, s: int, scv: np.ndarray) -> np.ndarray:
 
 
 class Queues(NamedTuple):
-    """By operator and plan [O, N]: service of a tuple; service of the whole chain from there on; mean wait of a tuple;
-    squared variation of the gaps; time from one tuple to the next of a batch. Times in seconds."""
+    """By operator and plan [O, N], in seconds: service of a tuple; service of the whole chain from there on; mean wait
+    of a tuple."""
 
     service_on: np.ndarray
     line_on: np.ndarray
     wait_on: np.ndarray
-    gap_on: np.ndarray
-    pace_on: np.ndarray
-
-    def at_load(self, scv_on: np.ndarray, load_on: np.ndarray) -> np.ndarray:
-        """Waits of the same services at other loads, if no tuples come together. scv_on: of services. [O, N]"""
-        return Line(self.line_on, self.gap_on, scv_on, None).wait_s(load_on)
-
-
-class Line(NamedTuple):
-    """Queues of replicas: service of a tuple, squared variation of gaps and of services, others that come with it."""
-
-    service_s: np.ndarray
-    gap_scv: np.ndarray
-    scv: np.ndarray
-    beside: np.ndarray | None
-
-    def wait_s(self, load: np.ndarray) -> np.ndarray:
-        """The mean wait in the steady state. A load above RHO_MAX counts as RHO_MAX."""
-        rho = np.minimum(load, RHO_MAX)
-        wait_s = rho / (1.0 - rho) * self.service_s * irregularity(self.gap_scv, self.scv, rho)
-        return wait_s if self.beside is None else wait_s + self.beside * self.service_s / (2.0 * (1.0 - rho))
-
-    def slowed_s(self, load: np.ndarray, slower: np.ndarray) -> np.ndarray:
-        """The mean wait, and the extra time of a service, if services take `slower` times as long."""
-        wait_s = self._replace(service_s=self.service_s * slower).wait_s(load * slower)
-        return np.asarray(wait_s + self.service_s * (slower - 1.0))
-
-    def select(self, rows: np.ndarray) -> Line:
-        """The queues of some replicas. rows: a mask."""
-        beside = None if self.beside is None else self.beside[rows]
-        return Line(self.service_s[rows], self.gap_scv[rows], self.scv[rows], beside)
 
 
 def queues_s(layout: Layout, found: Load) -> Queues:
@@ -115,45 +84,38 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     Where sockets differ, these are means over them. Only the first of chained operators has a queue.
     """
     fusing, rows, cells = layout.fusing, layout.operator_c, found.cells
-    shared = sharing(layout, found)
-    gap_on = gap_scv_on(layout, found)
-    beside, hot = beside_on(layout, found), hottest(layout, found)
-    busy_cn, fair_cn = demands(layout, found)
-    speed_cn = fair_cn if shared is None else shared.placed(shared.alone_k, fair_cn)
+    beside = beside_on(layout, found)
+    busy_cn, speed_cn = demands(layout, found)
     service_cn = (found.service_on if cells is None else cells.service_cn) / speed_cn
     line_cn = service_cn if fusing is None else found.line_s_on[rows] / speed_cn
-    line = Line(line_cn, gap_on[rows], found.line_scv_on[rows], None if beside is None else beside[rows])
+    irregular_cn = ((gap_scv_on(layout, found) + found.line_scv_on) / 2.0)[rows]
+
+    def wait_s(load_cn: np.ndarray) -> np.ndarray:
+        """Over the service."""
+        rho_cn = np.minimum(load_cn, RHO_MAX)
+        lumps_cn = 0.0 if beside is None else beside[rows] / 2.0
+        return np.asarray((rho_cn * irregular_cn + lumps_cn) / (1.0 - rho_cn))
+
     load_cn = busy_cn / speed_cn
-    wait_cn = line.wait_s(load_cn) if hot is None else hot.of(rows).mean(load_cn, line.wait_s)
-    pace_cn = line_cn
-    if shared is not None:
-        wait_cn = shared.placed(_colliding_s(shared, line, load_cn, wait_cn), wait_cn)
-        pace_cn = shared.placed(line_cn[shared.rows] * (1.0 + shared.others_k), line_cn)
-    service_on, line_on, wait_on, pace_on = map(layout.mean, (service_cn, line_cn, wait_cn, pace_cn))
+    if (more_on := layout.crowding_on) is None:
+        wait_cn = wait_s(load_cn)
+    else:  # of the busiest subtask, and of the others, which are taken as alike
+        share_on, less_on = busiest_and_others(more_on, layout.replicas_on)
+        waits = wait_s(load_cn * more_on[rows]), wait_s(load_cn * less_on[rows])
+        wait_cn = share_on[rows] * waits[0] + (1.0 - share_on[rows]) * waits[1]
+    wait_cn = line_cn * wait_cn
+    core_cn, longer_cn = collisions(layout, busy_cn, found.line_scv_on[rows])
+    alone_cn = line_cn * np.minimum(speed_cn, core_cn) / core_cn
+    crowded_cn = alone_cn * (1.0 + wait_s(busy_cn / core_cn) + longer_cn) - line_cn
+    wait_cn = np.where(longer_cn > 0.0, np.maximum(wait_cn, crowded_cn), wait_cn)
+    service_on, line_on, wait_on = map(layout.mean, (service_cn, line_cn, wait_cn))
     if fusing is not None:  # those behind the first get what it gets
         slow_on = fusing.spread(line_on / np.maximum(found.line_s_on, 1e-300))
-        longer_on = pace_on / np.maximum(line_on, 1e-300)
         service_on, line_on = found.service_on * slow_on, found.line_s_on * slow_on
-        pace_on = line_on * fusing.spread(longer_on)
     wait_on = _of_common_queues(layout, found, line_on, beside, wait_on)
     if fusing is not None:
         wait_on = np.where(fusing.behind_on, 0.0, wait_on)
-    return Queues(service_on, line_on, wait_on, gap_on, pace_on)
-
-
-def _colliding_s(shared: Sharing, line: Line, load_cn: np.ndarray, wait_cn: np.ndarray) -> np.ndarray:
-    """Waits of tasks that collide, [K], where wait_cn is what they were alone: longer by what others take, but of one
-    that needs nearly a core at least what follows from its having no time to make up for what it loses; of those that
-    need more than the others what they wait while busy all the time, as far as these are not alike."""
-    rows = shared.rows
-    mine, load = line.select(rows), load_cn[rows]
-    waits_s = wait_cn[rows] + shared.longer_k * mine.service_s
-    waits_s = np.asarray(np.maximum(waits_s, mine.slowed_s(load, shared.slower_k)))
-    if shared.larger is not None:
-        here, slower, more_s, share = shared.larger
-        busy_s = mine.select(here).slowed_s(load[here], slower) + more_s
-        waits_s[here] += share * np.maximum(busy_s - waits_s[here], 0.0)
-    return waits_s
+    return Queues(service_on, line_on, wait_on)
 
 
 def _of_common_queues(

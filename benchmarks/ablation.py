@@ -1,0 +1,177 @@
+"""What each law of the rate model moves by itself: its errors on exact runs, with the law and without it.
+
+Run: python -m benchmarks.ablation FOLDER [LAW ...]
+
+FOLDER has rows of held-out corpora, `*-rows` (`twin dataset`), and keeps the means of runs of the ordinary jobs. A law
+is taken out by putting a plain one in its place. A line a law and set shows at how many jobs answers differ, and the
+errors without it: q-errors as median / 95 %, and balanced accuracies in percent. A law that moves no median by 2 %, no
+95 % quantile by 10 % and no accuracy by a point on any set has to say what else it is for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from benchmarks.ordinary.comparing import PREDICTED, simulated
+from benchmarks.ordinary.jobs import load, scenario
+from benchmarks.table import print_table
+from models.evaluation import row
+from twin.atomic import write_text
+from twin.deployment import Deployment
+from twin.kinds.ages import Disorder
+from twin.metrics import METRICS, REGRESSION_METRICS
+from twin.rates.model import RateModel
+
+SEEDS = 12
+"""Runs of each ordinary job, as many as its own benchmark has."""
+TOUCHED = 1e-3
+"""Answers that differ by no more count as the same, as a share."""
+
+
+def _no_batches(layout: Any, *_: Any) -> tuple[np.ndarray, np.ndarray]:
+    return np.zeros((len(layout.job.streams), layout.size)), np.zeros((len(layout.job.names), layout.size))
+
+
+def _poisson(layout: Any, *_: Any) -> np.ndarray:
+    return np.ones((len(layout.job.names), layout.size))
+
+
+def _like_last(*given: Any) -> np.ndarray:
+    return np.zeros_like(given[-1])
+
+
+LAWS: Mapping[str, Mapping[str, Any]] = {
+    "full channels have filled": {"channels.filled": lambda *_: 1.0},
+    "bursts of windows block": {"channels.burst_blocking": lambda *_: {}},
+    "joins stall by their own bursts": {"channels.stalls": lambda *_: {}},
+    "uneven keys in windows": {"skew.spreads": lambda *_: {}},
+    "uneven keys and partitions": {"skew.crowding": lambda *_: None},
+    "many orders of keys": {"skew.ORDERS": 1},
+    "waits for batches, and in them": {"batches.batch_waits_s": _no_batches},
+    "what comes at one moment": {"batches.beside_on": lambda *_: None},
+    "answers that leave in order": {"calls.bunched_s": _like_last},
+    "waits for calls": {"calls._place_s": lambda *_: 0.0, "calls._turn_s": lambda *_: 0.0},
+    "regular gaps": {"waiting.gap_scv_on": _poisson},
+    "waits for cards and links": {
+        "network._card_waits_sn": _like_last,
+        "network.LinkLayout.waits_sn": _like_last,
+    },
+    "collisions on shared cores": {
+        "cpu_sharing.collisions": lambda layout, busy_cn, _: (np.ones_like(busy_cn), np.zeros_like(busy_cn))
+    },
+    "one queue of several": {"waiting._of_common_queues": lambda *given: given[-1]},
+    "evaluations take time": {"latency._evaluated_s": lambda *_: 0.0},
+    "event time waits for slack": {"arrays.disorder_of": lambda *_: Disorder()},
+    "chances of few evaluations": {"model._chances": lambda _fires, per_s, run_s: np.minimum(per_s * run_s, 1000.0)},
+    "results wait for commits": {"model._exactly_once": lambda *_: None},
+}
+"""By law, what is put in its place: names in `twin.rates`."""
+
+
+@contextmanager
+def without(plain: Mapping[str, Any]) -> Iterator[None]:
+    """The rate model with plain laws, in every module that has the proper ones."""
+    kept: list[tuple[Any, str, Any]] = []
+    for path, law in plain.items():
+        first, *inner, name = path.split(".")
+        owner = import_module(f"twin.rates.{first}")
+        owners = [each for key, each in sys.modules.items() if key.startswith("twin.rates.")]
+        if inner:
+            owners = [getattr(owner, *inner)]
+        proper = vars(owners[0] if inner else owner)[name]
+        found = [(each, name, proper) for each in owners if vars(each).get(name) is proper]
+        kept += found
+        for each, _, _ in found:
+            setattr(each, name, law)
+    try:
+        yield
+    finally:
+        for each, name, proper in kept:
+            setattr(each, name, proper)
+
+
+class Runs(NamedTuple):
+    """A set of exact runs. ask: for the rate model's answer to each. truth: by metric, NaN where there is none."""
+
+    name: str
+    ask: Sequence[Callable[[], Mapping[str, float]]]
+    truth: Mapping[str, np.ndarray]
+
+    def answers(self) -> dict[str, np.ndarray]:
+        """What the rate model says now, by metric."""
+        found = [ask() for ask in self.ask]
+        return {metric: np.array([each[metric] for each in found]) for metric in self.truth}
+
+    def errors(self, said: Mapping[str, np.ndarray]) -> list[str]:
+        """Of answers, by metric, as words."""
+        rows = [row(metric, "", self.truth[metric], said[metric]) for metric in METRICS if metric in self.truth]
+        words = ["-" if r.accuracy is None else f"{r.accuracy:.1%}" for r in rows if r.q50 is None]
+        return [f"{r.q50:.3f} / {r.q95:.3f}" for r in rows if r.q50 is not None] + (words or ["", ""])
+
+
+def ordinary(folder: Path) -> Runs:
+    """The jobs of `benchmarks.ordinary` of which the rate model sees all, beside means of SEEDS runs."""
+    kept, jobs = folder / "ordinary.json", load()
+    if not kept.exists():
+        runs = {name: [simulated(name, job, seed + 1) for seed in range(SEEDS)] for name, job in jobs.items()}
+        write_text(
+            kept, json.dumps({n: {k: np.mean([r[k] for r in each]) for k in PREDICTED} for n, each in runs.items()})
+        )
+    means, seen = json.loads(kept.read_text()), {name: scenario(name, job, seed=1) for name, job in jobs.items()}
+    seen = {name: job for name, job in seen.items() if not RateModel().blind_to(job)}
+    truth = {metric: np.array([means[name][k] for name in seen]) for k, metric in PREDICTED.items()}
+    return Runs("ordinary", [_asking(RateModel(), job) for job in seen.values()], truth)
+
+
+def corpus(rows: Path) -> Runs:
+    """The runs of a dataset, one a configuration."""
+    columns = ["config_hash", "deployment", "horizon_s", *METRICS]
+    table = pq.read_table(rows / "rows.parquet", columns=columns).to_pydict()
+    first = np.unique(table["config_hash"], return_index=True)[1].tolist()
+    truth = {metric: np.array([table[metric][g] for g in first], dtype=float) for metric in METRICS}
+    for metric in REGRESSION_METRICS:
+        truth[metric][truth["success"] == 0.0] = np.nan
+    jobs = [Deployment.model_validate_json(table["deployment"][g]) for g in first]
+    models = [RateModel(table["horizon_s"][g]) for g in first]
+    return Runs(rows.name.removesuffix("-rows"), list(map(_asking, models, jobs)), truth)
+
+
+def _asking(model: RateModel, job: Any) -> Callable[[], Mapping[str, float]]:
+    def ask() -> dict[str, float]:
+        return {metric: float(each[0]) for metric, each in model.answer(job, [job.plan]).costs.by_metric.items()}
+
+    return ask
+
+
+def main() -> None:
+    """Parses the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("laws", nargs="*", default=["*"], help="some of them; * and ? stand for others")
+    options = parser.parse_args()
+    parts = [ordinary(options.folder), *map(corpus, sorted(options.folder.glob("*-rows")))]
+    known = {part.name: part.answers() for part in parts}
+    table = [("all", part.name, len(part.ask), *part.errors(known[part.name])) for part in parts]
+    for law in (law for law in LAWS if any(fnmatch(law, each) for each in options.laws)):
+        for part in parts:
+            with without(LAWS[law]):
+                said = part.answers()
+            off = [np.abs(said[each] - all_) > TOUCHED * np.abs(all_) for each, all_ in known[part.name].items()]
+            if (touched := int(np.any(off, axis=0).sum())) > 0:
+                table.append((law, part.name, touched, *part.errors(said)))
+    print_table("Without a law", ("law", "set", "jobs", "T", "Lp", "Le", "backpressure", "success"), table)
+
+
+if __name__ == "__main__":
+    main()
