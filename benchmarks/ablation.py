@@ -73,6 +73,7 @@ LAWS: Mapping[str, Mapping[str, Any]] = {
     "one queue of several": {"waiting._of_common_queues": lambda *given: given[-1]},
     "evaluations take time": {"latency._evaluated_s": lambda *_: 0.0},
     "event time waits for slack": {"arrays.disorder_of": lambda *_: Disorder()},
+    "pressure that a run shows": {"model._seen": lambda share, *_: np.full(share.shape[1], np.inf)},
     "chances of few evaluations": {"model._chances": lambda _fires, per_s, run_s: np.minimum(per_s * run_s, 1000.0)},
     "results wait for commits": {"model._exactly_once": lambda *_: None},
 }

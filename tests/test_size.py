@@ -11,7 +11,7 @@ SLACK = 0.02
 """A limit is lowered as soon as its package is smaller by this part."""
 
 MOST_LINES = {
-    "benchmarks": 6_840,
+    "benchmarks": 7_010,
     "figures": 1_440,
     "models": 5_070,
     "optimizers": 11_920,
@@ -19,8 +19,8 @@ MOST_LINES = {
     "scenarios": 10_900,
     "spark": 1_200,
     "streamtwin": 14_440,
-    "tests": 41_050,
-    "twin": 33_460,
+    "tests": 40_420,
+    "twin": 32_380,
 }
 
 

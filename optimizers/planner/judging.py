@@ -122,7 +122,7 @@ def with_fewest_moves(problem: Problem, found: Solution, best: Candidate, most: 
     """The solution with an equally good plan that moves fewer subtasks: an alternative, or the plan with the moves of
     an operator or of both ends of a stream taken back. best: the solution's plan. most: plans to estimate at most."""
     given = problem.deployment.plan
-    equals = [best, *(each for each in found.alternatives if _as_good(problem, each, best))]
+    equals = [best, *(each for each in found.alternatives if _as_good(problem, found, each, best))]
     here = min(equals, key=lambda each: _disturbance(problem, each.plan))
     asked = 0
     while (left := most - asked) > 0 and here.sane:
@@ -137,7 +137,7 @@ def with_fewest_moves(problem: Problem, found: Solution, best: Candidate, most: 
         if not plans:
             break
         judged, asked = estimate(problem, plans), asked + len(plans)
-        equals = [each for each in map(judged.candidate, range(len(plans))) if _as_good(problem, each, best)]
+        equals = [each for each in map(judged.candidate, range(len(plans))) if _as_good(problem, found, each, best)]
         if not equals:
             break
         here = min(equals, key=lambda each: _disturbance(problem, each.plan))
@@ -153,12 +153,13 @@ def _valid(problem: Problem, plan: ExecutionPlan) -> bool:
     return problem.space.includes(problem.deployment, plan)
 
 
-def _as_good(problem: Problem, one: Candidate, best: Candidate) -> bool:
+def _as_good(problem: Problem, found: Solution, one: Candidate, best: Candidate) -> bool:
     """Whether `one` is sane, keeps up as surely as `best`, is no worse within the tolerance of proofs, and no worse in
-    what decides among equals by more than a move is worth."""
-    behind = problem.sign * (one.objective - best.objective)
+    what decides among equals by more than a move is worth; nor better than what is proved to be the best."""
+    behind = problem.sign * (one.objective - best.objective) / max(abs(best.objective), 1e-300)
     sure = one.backpressured < SURE or one.backpressured <= best.backpressured
-    as_good = behind <= CLOSE * abs(best.objective) and one.second <= (1.0 + WORTH) * best.second
+    as_good = behind <= CLOSE and one.second <= (1.0 + WORTH) * best.second
+    as_good &= behind >= -CLOSE or found.status is not Status.OPTIMAL
     return one.sane and sure and as_good
 
 

@@ -130,7 +130,8 @@ class RateModel:
             found = commits(state, ages, spec).seen(found, measured)
         offered_on = offered.pressure(job)
         tolerated = (1.0 + BACKPRESSURE_SHARE) ** SHARPNESS
-        backpressured = 1.0 - 1.0 / (1.0 + np.minimum(offered_on.max(axis=0), 100.0) ** SHARPNESS / tolerated)
+        seen = np.minimum(offered_on.max(axis=0), _seen(share, ages.filling_rn, measured))
+        backpressured = 1.0 - 1.0 / (1.0 + np.minimum(seen, 100.0) ** SHARPNESS / tolerated)
         costs, chances = _costs(found, crashed, backpressured, reached, measured)
         return RateAnswer(
             operators=job.names,
@@ -194,6 +195,17 @@ def _costs(
 def _delivered(share: np.ndarray, filling_rn: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
     """Share of the offered tuples that sources ingest from an empty start. [S, N]"""
     return np.asarray(1.0 - (1.0 - share) * held_back(filling_rn, measured))
+
+
+def _seen(share: np.ndarray, filling_rn: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
+    """The highest pressure that sources show in a run: what is offered over what is ingested from an empty start.
+
+    Below 1 where channels would not fill in the run. [N]
+    """
+    ingested = _delivered(share, filling_rn, measured)
+    late = measured.end_s / np.maximum(filling_rn, 1e-9)
+    shown = np.where(filling_rn < measured.end_s, 1.0 / np.maximum(ingested, 1e-9), late)
+    return np.asarray(np.where((share < 1.0).any(axis=0), shown.max(axis=0), np.inf))
 
 
 def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float | np.ndarray) -> np.ndarray:
