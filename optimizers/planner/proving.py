@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 
 from optimizers.deadline import Deadline
+from optimizers.equal_hosts import copies, distinct
 from optimizers.interface import Problem, Propose, Solution, Status, Traits
 from optimizers.planner.judging import STOPPED, better, with_room
 from optimizers.requirements import price_of
@@ -39,7 +40,7 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
     if not traits.by_objective:
         return _cheapest(problem, replace(asked, requirements=traits.required(asked)), propose, count)
     deadline, searching = Deadline.of(None, problem.stopped), problem.deadline()
-    first = propose(replace(problem, alternatives=max(problem.alternatives, count - 1)))
+    first = _proposed(problem, propose, count)
     plans = [first.plan, *(each.plan for each in first.alternatives)][:count]
     given = None if first.given is None else first.given.plan
     if given is not None and given not in plans and problem.space.includes(problem.deployment, given):
@@ -62,12 +63,22 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
     return replace(chosen, message=said(early, chosen.message, _told(asked, found, chosen.plan)))
 
 
+def _proposed(problem: Problem, propose: Propose, count: int) -> Solution:
+    """What is proposed, and as alternatives what else of it is more than an exchange of equal hosts: with it `count`
+    plans, if there are so many. For that, as many alternatives are asked for as exchanges may make, as far as half of
+    the budget goes: some optimizers estimate theirs again."""
+    asked = min(count * copies(problem.scenario), max(count, problem.budget // 2))
+    found = propose(replace(problem, alternatives=max(problem.alternatives, asked - 1)))
+    rows = distinct(problem.scenario, [found.plan, *(each.plan for each in found.alternatives)])
+    return replace(found, alternatives=tuple(found.alternatives[row - 1] for row in rows[1:]))
+
+
 def _roomier(problem: Problem, propose: Propose, count: int, searching: Deadline) -> tuple[list[ExecutionPlan], int]:
     """Up to `count` plans with head room by the problem's cost model, and the number of its estimates."""
     asked = with_room(problem, REFUTED, searching)
     if asked is None:
         return [], 0
-    found = propose(replace(asked, alternatives=max(problem.alternatives, count - 1)))
+    found = _proposed(asked, propose, count)
     plans = [found.plan, *(each.plan for each in found.alternatives if each.sane)]
     return plans[:count] if found.sane else [], found.evaluations
 
@@ -91,7 +102,7 @@ def _cheapest(problem: Problem, asked: Problem, propose: Propose, count: int) ->
     plans: list[ExecutionPlan] = []
     for _ in range(STEPS if asked.requirements.quantiles else 1):
         required = replace(problem.requirements, head_room=room)
-        proposed = propose(replace(problem, requirements=required, alternatives=max(problem.alternatives, count - 1)))
+        proposed = _proposed(replace(problem, requirements=required), propose, count)
         first = first or proposed
         room = (asked.requirements.head_room or 0.0) if room is None else room
         room = (1.0 + room) * STEP - 1.0
