@@ -14,7 +14,7 @@ from optimizers.planner import Planner, drive_of
 from optimizers.plugins import AnswerError, of_others
 from optimizers.registry import optimizer_by_name
 from optimizers.requirements import NOTHING_MORE, Requirements
-from optimizers.selection import choose, estimate
+from optimizers.selection import choose, estimate, intervals
 from optimizers.slots import SlotDeployment, by_slots, fits, groups_of
 from optimizers.space import ALL_PLANS, Space, counts_of
 from scenarios.files.documents import CLOSED, Number, Seconds
@@ -22,7 +22,7 @@ from scenarios.planning.cost_models import StagedCostModel, learns
 from scenarios.planning.cost_models import cost_model as model_by_name
 from scenarios.planning.simulated_cost import Simulate, SimulatedCostModel
 from twin.errors import BadInput, suggest
-from twin.metrics import METRICS, CostModel, Ranged, Slow, Unsure
+from twin.metrics import METRICS, CostModel, Ranged, Slow
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
 from twin.rates.model import RateModel
@@ -107,13 +107,8 @@ def beyond(scenario: Scenario, model: CostModel) -> list[str]:
 
 
 def interval(scenario: Scenario, model: CostModel, plan: ExecutionPlan, objective: str) -> tuple[float, float] | None:
-    """Lowest and highest objective, in its unit, of nine in ten runs. None if the cost model does not know them, if it
-    ignores something of the scenario, or if a number of the scenario is beyond those that it learned from."""
-    if not isinstance(model, Unsure) or objective not in METRICS:
-        return None
-    if model.blind_to(scenario) or beyond(scenario, model):
-        return None
-    found = model.interval(scenario, [plan], objective)
+    """As `optimizers.selection.intervals`, of one plan."""
+    found = intervals(model, scenario, [plan], objective)
     return None if found is None else (float(found[0, 0]), float(found[1, 0]))
 
 
@@ -168,8 +163,10 @@ def proving(optimizer: Optimizer, seed: int, count: int, run: Simulate = simulat
 
 
 def proofs(model: CostModel, requirements: Requirements, asked: int) -> int:
-    """The number of plans to simulate: `asked`, or if this is 0, a few if the cost model cannot judge quantiles."""
-    return asked or (DECIDED if requirements.quantiles and not isinstance(model, Slow) else 0)
+    """The number of plans to simulate: `asked`, or if this is 0, a few of a staged cost model, or one that cannot judge
+    quantiles that are limited."""
+    cannot = bool(requirements.quantiles) and not isinstance(model, Slow)
+    return asked or (DECIDED if cannot or isinstance(model, StagedCostModel) else 0)
 
 
 def led(
@@ -184,7 +181,7 @@ def led(
     drive = "near" if staged and drive is None and traits_of(optimizer).drivable else drive
     asked = drive is not None and not isinstance(model, RateModel)
     chosen = drive_of(optimizer, drive, learned=learns(model) or asked)
-    return replace(proving(optimizer, seed, prove or (DECIDED if staged else 0), run), drive=chosen)
+    return replace(proving(optimizer, seed, proofs(model, NOTHING_MORE, prove), run), drive=chosen)
 
 
 def fitting(drive: str | None, model: CostModel) -> str | None:
