@@ -201,6 +201,18 @@ def purpose(optimizers: Iterable[Optimizer], asked: str | None = None) -> str:
     return wanted.pop() if len(wanted) == 1 else USUAL
 
 
+def budgeted(optimizers: Iterable[Optimizer], asked: int | None, usual: int = BUDGET) -> int:
+    """How many plans a cost model may estimate: `asked`, or as is usual. Raises BadInput if a number is asked for and
+    one of these optimizers keeps to none."""
+    for optimizer in optimizers if asked is not None else ():
+        if traits_of(optimizer).every_plan:
+            raise BadInput(
+                f"--budget {asked}: {optimizer.name} estimates every plan; leave out --budget, or use "
+                "local-search or costream"
+            )
+    return usual if asked is None else asked
+
+
 def blindness(scenario: Scenario, models: Iterable[CostModel]) -> dict[str, tuple[str, ...]]:
     """What each cost model ignores of the scenario, in words; models that ignore nothing are left out."""
     found = {model.name: model.blind_to(scenario) for model in models}
@@ -213,7 +225,7 @@ def optimize(
     cost_model: str | CostModel = "rates",
     *,
     objective: str | None = None,
-    budget: int = BUDGET,
+    budget: int | None = None,
     prove: int = 0,
     drive: str | None = None,
     seconds: float | None = None,
@@ -223,8 +235,8 @@ def optimize(
     """A plan for a scenario, as `twin optimize` chooses it; `scenario.with_plan(solution.plan)` runs under it.
 
     optimizer, cost_model: names, as on the command line, or objects. objective: default is what the optimizer works
-    towards. budget: plans that the cost model may be asked about. prove, drive, seconds, space, requirements: as in
-    `solve`, which says what is raised.
+    towards. budget: plans that the cost model may be asked about, as in `budgeted`. prove, drive, seconds, space,
+    requirements: as in `solve`, which says what is raised.
     """
     chosen = optimizer_by_name(optimizer) if isinstance(optimizer, str) else optimizer
     model = model_by_name(cost_model) if isinstance(cost_model, str) else cost_model
@@ -234,7 +246,7 @@ def optimize(
         chosen,
         model,
         objective=objective,
-        budget=budget,
+        budget=budgeted([chosen], budget),
         prove=prove,
         drive=drive,
         seconds=seconds,
