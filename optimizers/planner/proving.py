@@ -36,9 +36,9 @@ REFUTED = 0.2
 
 
 def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel, count: int) -> Solution:
-    """What is proposed and its next best, `count` >= 1 plans in all, judged by `truth`; and the given plan, if who
-    proposes looked at it. If none of these keeps up though that said so, as many more are judged that have head room by
-    the problem's cost model.
+    """What is proposed and others, `count` >= 1 plans at most (`_in_order`), judged by `truth`; and the given plan, if
+    who proposes looked at it. If none of these keeps up though that said so, as many more are judged that have head
+    room by the problem's cost model.
 
     An optimizer with a goal of its own (the fewest hosts) keeps its order; the first plan that does is taken.
     `evaluations` counts those of both models. Nothing is proved about other plans: `bound` is None. Limits on quantiles
