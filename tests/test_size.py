@@ -19,7 +19,7 @@ MOST_LINES = {
     "scenarios": 10_900,
     "spark": 1_200,
     "streamtwin": 14_440,
-    "tests": 41_200,
+    "tests": 41_220,
     "twin": 33_460,
 }
 
