@@ -18,9 +18,10 @@ from optimizers.interface import Candidate, Problem, Solution, Status
 from optimizers.objectives import OBJECTIVES
 from optimizers.requirements import LATENCIES, at_rate
 from twin.errors import BadInput
-from twin.metrics import BINARY_METRICS, QUANTILES, Estimates, Narrowable, Ranged, Slow
+from twin.metrics import BINARY_METRICS, METRICS, QUANTILES, CostModel, Estimates, Narrowable, Ranged, Slow, Unsure
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
+from twin.scenario import Scenario
 
 RISK_STEP = 0.05
 """Step of predicted probabilities of failure; smaller differences between two plans say nothing."""
@@ -105,6 +106,17 @@ def sees_beyond_rates(problem: Problem) -> bool:
     if not RateModel().blind_to(scenario) or model.blind_to(scenario):
         return False
     return not (isinstance(model, Ranged) and model.beyond(scenario))
+
+
+def intervals(
+    model: CostModel, scenario: Scenario, plans: Sequence[ExecutionPlan], objective: str
+) -> np.ndarray | None:
+    """[2, N]: lowest and highest objective of each plan, in its unit, of nine in ten runs. None if the cost model does
+    not know them, ignores something of the scenario, or has to extrapolate."""
+    if not isinstance(model, Unsure) or objective not in METRICS or model.blind_to(scenario):
+        return None
+    extrapolates = isinstance(model, Ranged) and model.beyond(scenario)
+    return None if extrapolates else model.interval(scenario, plans, objective)
 
 
 def estimate(problem: Problem, plans: Sequence[ExecutionPlan]) -> Estimated:

@@ -14,7 +14,7 @@ import numpy as np
 from optimizers.balancing.albic import units
 from optimizers.balancing.balance import Balance
 from optimizers.balancing.bounds import counting_bound
-from optimizers.balancing.interface import Assignment, Solver, assignment
+from optimizers.balancing.interface import TOLERANCE, Assignment, Solver, assignment
 from optimizers.balancing.objective import relieved
 from optimizers.balancing.search import Search
 from optimizers.balancing.state import drained
@@ -60,12 +60,14 @@ class Joint:
         after = relieved(balance, node_g)
         node_g = self._balanced(after, traffic, unit_g, hot_e, node_g)
         node_g = drained(after, node_g, max(self.band, after.distance(node_g)))
+        distance = relieved(balance, node_g).distance(node_g)
+        if distance > self.band + TOLERANCE:  # if that is not to be had with this budget, what is most even comes first
+            even = self.inner.solve(balance)
+            if even.distance < distance - TOLERANCE:
+                return even
         if not balance.serialising:
             return assignment(balance, node_g, counting_bound(balance))
-        distance = relieved(balance, node_g).distance(node_g)  # of which no bound is known, as loads change
-        if distance > max(self.band, balance.distance(balance.home_g)):  # not to be had with this budget
-            return self.inner.solve(balance)
-        return replace(assignment(balance, node_g, 0.0), distance=distance)
+        return replace(assignment(balance, node_g, 0.0), distance=distance)  # loads change, so no bound is known
 
     def _balanced(
         self, balance: Balance, traffic: KeyGroupTraffic, unit_g: np.ndarray, hot_e: np.ndarray, node_g: np.ndarray

@@ -15,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 
+from optimizers.equal_hosts import kinds
 from optimizers.milp.ages import AgeColumns, minimise_age
 from optimizers.milp.assignment import assign, exclude, obey_costream, stay
 from optimizers.milp.crowding import crowd
@@ -53,8 +54,8 @@ def _twins(job: PlacementCoefficients, prices_h: np.ndarray) -> list[tuple[int, 
     """Pairs of neighbours among hosts that are equal in everything but their names."""
     last: dict[str, int] = {}
     pairs = []
-    for h, host in enumerate(job.deployment.cluster.hosts):
-        kind = host.model_copy(update={"name": "host"}).model_dump_json() + repr(prices_h[h])
+    for h, equal in enumerate(kinds(job.deployment).values()):
+        kind = equal + repr(prices_h[h])
         if kind in last:
             pairs.append((last[kind], h))
         last[kind] = h

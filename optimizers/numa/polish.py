@@ -44,7 +44,7 @@ def polished(
 
     bound: on the objective, to be told. Those are at most the problem's budget less what the answer needs. The starts
     themselves where there is no time or budget."""
-    kept = 1 + problem.alternatives
+    kept = 1 + min(problem.alternatives, problem.budget // 2)
     if problem.budget <= kept + len(starts) or deadline.left_s < SOON_S:
         return list(starts[:kept]), 0
     left_s = None if deadline.left_s == math.inf else deadline.left_s

@@ -2,33 +2,43 @@
 
 The harder one searches under one imperfect model, the more one finds its errors: the plan that it likes best is likely
 one that it underestimates. Among the best few, the truer model finds out.
+
+A cost model that says how far off it may be (`twin.metrics.Unsure`) is followed where it is unsure: beside its best
+plan, those are simulated that could be the best of all, by the better ends of its intervals, until none of what is left
+could be better than the best one simulated (optimism in the face of uncertainty: Lai and Robbins, 1985; Auer, 2002).
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import repeat
 
 from optimizers.deadline import Deadline
+from optimizers.driving.near import ASKED
+from optimizers.equal_hosts import copies, distinct
 from optimizers.interface import Problem, Propose, Solution, Status, Traits
 from optimizers.planner.judging import STOPPED, better, with_room
 from optimizers.requirements import price_of
-from optimizers.selection import Estimated, choose, estimate, said
-from twin.metrics import CostModel
+from optimizers.selection import Estimated, choose, estimate, intervals, said
+from twin.metrics import CostModel, Unsure
 from twin.plan import ExecutionPlan
 
 UNPROVED = "not simulated"
 STEP, STEPS = 1.15, 16
 """Factor on the rates by which head room is raised until dearer hosts are proposed, and the number of such steps."""
+WIDER = 5
+"""Times as many plans as may be simulated, the best predicted, are those among which hopes choose."""
 REFUTED = 0.2
 """Head room, as a share of the offered rates, of the plans that are simulated next if none of the best keeps up."""
 
 
 def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel, count: int) -> Solution:
-    """What is proposed and its next best, `count` >= 1 plans in all, judged by `truth`; and the given plan, if who
-    proposes looked at it. If none of these keeps up though that said so, as many more are judged that have head room by
-    the problem's cost model.
+    """What is proposed and others, `count` >= 1 plans at most (`_in_order`), judged by `truth`; and the given plan, if
+    who proposes looked at it. If none of these keeps up though that said so, as many more are judged that have head
+    room by the problem's cost model.
 
     An optimizer with a goal of its own (the fewest hosts) keeps its order; the first plan that does is taken.
     `evaluations` counts those of both models. Nothing is proved about other plans: `bound` is None. Limits on quantiles
@@ -39,14 +49,12 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
     if not traits.by_objective:
         return _cheapest(problem, replace(asked, requirements=traits.required(asked)), propose, count)
     deadline, searching = Deadline.of(None, problem.stopped), problem.deadline()
-    first = propose(replace(problem, alternatives=max(problem.alternatives, count - 1)))
-    plans = [first.plan, *(each.plan for each in first.alternatives)][:count]
+    first = _proposed(problem, propose, count)
     given = None if first.given is None else first.given.plan
-    if given is not None and given not in plans and problem.space.includes(problem.deployment, given):
-        plans.append(given)
+    hopes, plans = _in_order(problem, first, given, count)
     if deadline.over:
         return replace(first, message=said(first.message, UNPROVED))
-    found, estimated_again = _simulated(asked, plans, deadline), 0
+    found, estimated_again = _simulated(asked, plans, deadline, hopes), 0
     if first.sane and not found.sane.any() and not deadline.over:
         roomier, estimated_again = _roomier(problem, propose, count, searching)
         plans += [plan for plan in roomier if plan not in plans]
@@ -58,8 +66,38 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
     if given is not None and given in found.plans:
         rows = [plans.index(given), plans.index(chosen.plan)]
         chosen = replace(better(asked, chosen, found.part(rows)), given=found.candidate(rows[0]))
-    early = STOPPED if len(found.plans) < len(plans) else ""
+    early = STOPPED if len(found.plans) < len(plans) and deadline.over else ""
     return replace(chosen, message=said(early, chosen.message, _told(asked, found, chosen.plan)))
+
+
+def _proposed(problem: Problem, propose: Propose, count: int) -> Solution:
+    """What is proposed, and as alternatives what else of it is more than an exchange of equal hosts: with it `count`
+    plans, and times WIDER if the cost model says how far off it may be, if there are so many."""
+    wanted = count * (WIDER if isinstance(problem.cost_model, Unsure) else 1)
+    asked = min(wanted * copies(problem.scenario), max(count, ASKED))
+    found = propose(replace(problem, alternatives=max(problem.alternatives, asked - 1)))
+    rows = distinct(problem.scenario, [found.plan, *(each.plan for each in found.alternatives)])
+    return replace(found, alternatives=tuple(found.alternatives[row - 1] for row in rows[1:wanted]))
+
+
+def _in_order(
+    problem: Problem, found: Solution, given: ExecutionPlan | None, count: int
+) -> tuple[list[float], list[ExecutionPlan]]:
+    """What to simulate of what was found, `count` plans and the given one, in order; and what each is hoped to reach,
+    times the problem's sign: the better end of its interval, and -inf of what is simulated in any case."""
+    plans = [found.plan, *(each.plan for each in found.alternatives)]
+    between = intervals(problem.cost_model, problem.scenario, plans, problem.objective) if found.sane else None
+    hopes = [-math.inf] * len(plans)
+    if between is not None:
+        ends = (problem.sign * between).min(axis=0)[1:].tolist()
+        hopes[1:] = [end if each.sane else math.inf for end, each in zip(ends, found.alternatives, strict=True)]
+    rows = sorted(range(len(plans)), key=hopes.__getitem__)[:count]
+    if given is not None and problem.space.includes(problem.deployment, given):
+        place = plans.index(given) if given in plans else len(plans)
+        plans, hopes = [*plans, given], [*hopes, -math.inf]
+        hopes[place] = -math.inf
+        rows = sorted({*rows, place}, key=lambda row: (hopes[row], row))
+    return [hopes[row] for row in rows], [plans[row] for row in rows]
 
 
 def _roomier(problem: Problem, propose: Propose, count: int, searching: Deadline) -> tuple[list[ExecutionPlan], int]:
@@ -67,7 +105,7 @@ def _roomier(problem: Problem, propose: Propose, count: int, searching: Deadline
     asked = with_room(problem, REFUTED, searching)
     if asked is None:
         return [], 0
-    found = propose(replace(asked, alternatives=max(problem.alternatives, count - 1)))
+    found = _proposed(asked, propose, count)
     plans = [found.plan, *(each.plan for each in found.alternatives if each.sane)]
     return plans[:count] if found.sane else [], found.evaluations
 
@@ -91,7 +129,7 @@ def _cheapest(problem: Problem, asked: Problem, propose: Propose, count: int) ->
     plans: list[ExecutionPlan] = []
     for _ in range(STEPS if asked.requirements.quantiles else 1):
         required = replace(problem.requirements, head_room=room)
-        proposed = propose(replace(problem, requirements=required, alternatives=max(problem.alternatives, count - 1)))
+        proposed = _proposed(replace(problem, requirements=required), propose, count)
         first = first or proposed
         room = (asked.requirements.head_room or 0.0) if room is None else room
         room = (1.0 + room) * STEP - 1.0
@@ -130,12 +168,16 @@ def _first_that_holds(asked: Problem, first: Solution, found: Estimated) -> Solu
     )
 
 
-def _simulated(problem: Problem, plans: list[ExecutionPlan], deadline: Deadline) -> Estimated:
-    """One after the other, until somebody stops."""
-    parts: list[Estimated] = []
-    for plan in plans:
-        if parts and deadline.over:
+def _simulated(
+    problem: Problem, plans: list[ExecutionPlan], deadline: Deadline, hopes: Sequence[float] = ()
+) -> Estimated:
+    """One after the other, until somebody stops, or none that is left is hoped to be better than the best. hopes: as of
+    `_in_order`, ascending."""
+    parts, best = list[Estimated](), math.inf
+    for plan, hope in zip(plans, hopes or repeat(-math.inf), strict=False):
+        if parts and (deadline.over or hope >= best):
             break
         parts.append(estimate(problem, [plan]))
+        best = min(best, problem.sign * float(parts[-1].objective[0])) if parts[-1].sane[0] else best
         problem.tell("plans simulated", len(parts), len(plans))
     return Estimated.joined(parts, plans[: len(parts)])

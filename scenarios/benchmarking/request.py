@@ -10,6 +10,9 @@ from scenarios.files.documents import CLOSED
 from scenarios.planning.leader_board import Standing
 from scenarios.planning.validation import ValidationRow
 
+BUDGET = 300
+"""Plans that a cost model may estimate of a problem of the suite, unless something is said."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkRequest:
@@ -20,7 +23,7 @@ class BenchmarkRequest:
     optimizers: str | None
     cost_models: str
     drive: str | None = None
-    budget: int = 300
+    budget: int = BUDGET
     seconds: float | None = None
     replications: int = 3
     references: int = 30

@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from scenarios.planning.simulated_cost import SimulatedCostModel
 from twin.errors import BadInput, suggest
-from twin.metrics import CostModel, Estimates, Ranged
+from twin.metrics import CostModel, Estimates, Ranged, Unsure
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
@@ -40,6 +42,10 @@ class StagedCostModel:
     def beyond(self, scenario: Scenario) -> list[str]:
         """What the learned model extrapolates from."""
         return self.learned.beyond(scenario) if isinstance(self.learned, Ranged) else []
+
+    def interval(self, scenario: Scenario, plans: Sequence[ExecutionPlan], metric: str) -> np.ndarray | None:
+        """How far off the learned model may be."""
+        return self.learned.interval(scenario, plans, metric) if isinstance(self.learned, Unsure) else None
 
 
 def cost_model(name: str) -> CostModel:

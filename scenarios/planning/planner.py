@@ -14,7 +14,7 @@ from optimizers.planner import Planner, drive_of
 from optimizers.plugins import AnswerError, of_others
 from optimizers.registry import optimizer_by_name
 from optimizers.requirements import NOTHING_MORE, Requirements
-from optimizers.selection import choose, estimate
+from optimizers.selection import choose, estimate, intervals
 from optimizers.slots import SlotDeployment, by_slots, fits, groups_of
 from optimizers.space import ALL_PLANS, Space, counts_of
 from scenarios.files.documents import CLOSED, Number, Seconds
@@ -22,7 +22,7 @@ from scenarios.planning.cost_models import StagedCostModel, learns
 from scenarios.planning.cost_models import cost_model as model_by_name
 from scenarios.planning.simulated_cost import Simulate, SimulatedCostModel
 from twin.errors import BadInput, suggest
-from twin.metrics import METRICS, CostModel, Ranged, Slow, Unsure
+from twin.metrics import METRICS, CostModel, Ranged, Slow
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
 from twin.rates.model import RateModel
@@ -107,13 +107,8 @@ def beyond(scenario: Scenario, model: CostModel) -> list[str]:
 
 
 def interval(scenario: Scenario, model: CostModel, plan: ExecutionPlan, objective: str) -> tuple[float, float] | None:
-    """Lowest and highest objective, in its unit, of nine in ten runs. None if the cost model does not know them, if it
-    ignores something of the scenario, or if a number of the scenario is beyond those that it learned from."""
-    if not isinstance(model, Unsure) or objective not in METRICS:
-        return None
-    if model.blind_to(scenario) or beyond(scenario, model):
-        return None
-    found = model.interval(scenario, [plan], objective)
+    """As `optimizers.selection.intervals`, of one plan."""
+    found = intervals(model, scenario, [plan], objective)
     return None if found is None else (float(found[0, 0]), float(found[1, 0]))
 
 
@@ -168,8 +163,10 @@ def proving(optimizer: Optimizer, seed: int, count: int, run: Simulate = simulat
 
 
 def proofs(model: CostModel, requirements: Requirements, asked: int) -> int:
-    """The number of plans to simulate: `asked`, or if this is 0, a few if the cost model cannot judge quantiles."""
-    return asked or (DECIDED if requirements.quantiles and not isinstance(model, Slow) else 0)
+    """The number of plans to simulate: `asked`, or if this is 0, a few of a staged cost model, or one that cannot judge
+    quantiles that are limited."""
+    cannot = bool(requirements.quantiles) and not isinstance(model, Slow)
+    return asked or (DECIDED if cannot or isinstance(model, StagedCostModel) else 0)
 
 
 def led(
@@ -184,7 +181,7 @@ def led(
     drive = "near" if staged and drive is None and traits_of(optimizer).drivable else drive
     asked = drive is not None and not isinstance(model, RateModel)
     chosen = drive_of(optimizer, drive, learned=learns(model) or asked)
-    return replace(proving(optimizer, seed, prove or (DECIDED if staged else 0), run), drive=chosen)
+    return replace(proving(optimizer, seed, proofs(model, NOTHING_MORE, prove), run), drive=chosen)
 
 
 def fitting(drive: str | None, model: CostModel) -> str | None:
@@ -204,6 +201,18 @@ def purpose(optimizers: Iterable[Optimizer], asked: str | None = None) -> str:
     return wanted.pop() if len(wanted) == 1 else USUAL
 
 
+def budgeted(optimizers: Iterable[Optimizer], asked: int | None, usual: int = BUDGET) -> int:
+    """How many plans a cost model may estimate: `asked`, or as is usual. Raises BadInput if a number is asked for and
+    one of these optimizers keeps to none."""
+    for optimizer in optimizers if asked is not None else ():
+        if traits_of(optimizer).every_plan:
+            raise BadInput(
+                f"--budget {asked}: {optimizer.name} estimates every plan; leave out --budget, or use "
+                "local-search or costream"
+            )
+    return usual if asked is None else asked
+
+
 def blindness(scenario: Scenario, models: Iterable[CostModel]) -> dict[str, tuple[str, ...]]:
     """What each cost model ignores of the scenario, in words; models that ignore nothing are left out."""
     found = {model.name: model.blind_to(scenario) for model in models}
@@ -216,7 +225,7 @@ def optimize(
     cost_model: str | CostModel = "rates",
     *,
     objective: str | None = None,
-    budget: int = BUDGET,
+    budget: int | None = None,
     prove: int = 0,
     drive: str | None = None,
     seconds: float | None = None,
@@ -226,8 +235,8 @@ def optimize(
     """A plan for a scenario, as `twin optimize` chooses it; `scenario.with_plan(solution.plan)` runs under it.
 
     optimizer, cost_model: names, as on the command line, or objects. objective: default is what the optimizer works
-    towards. budget: plans that the cost model may be asked about. prove, drive, seconds, space, requirements: as in
-    `solve`, which says what is raised.
+    towards. budget: plans that the cost model may be asked about, as in `budgeted`. prove, drive, seconds, space,
+    requirements: as in `solve`, which says what is raised.
     """
     chosen = optimizer_by_name(optimizer) if isinstance(optimizer, str) else optimizer
     model = model_by_name(cost_model) if isinstance(cost_model, str) else cost_model
@@ -237,7 +246,7 @@ def optimize(
         chosen,
         model,
         objective=objective,
-        budget=budget,
+        budget=budgeted([chosen], budget),
         prove=prove,
         drive=drive,
         seconds=seconds,

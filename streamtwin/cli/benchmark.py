@@ -30,7 +30,9 @@ def benchmark(
     most: Annotated[
         int | None, typer.Option("--most", min=1, metavar="N", help="Problems of each family. Default: all.")
     ] = None,
-    budget: Annotated[int, typer.Option("--budget", min=1, help="Plans that a cost model may estimate.")] = 300,
+    budget: Annotated[
+        int | None, typer.Option("--budget", min=1, help="Plans that a cost model may estimate. Default: 300.")
+    ] = None,
     seconds: Seconds = None,
     replications: Annotated[int, typer.Option("--replications", min=1, help="Simulated runs of each plan.")] = 3,
     references: Annotated[int, typer.Option("--references", min=0, help="Random plans simulated for comparison.")] = 30,
@@ -46,7 +48,7 @@ def benchmark(
     """
     from scenarios.benchmarking.pieces import pieces
     from scenarios.benchmarking.pieces import rows as rows_of
-    from scenarios.benchmarking.request import BenchmarkRequest, SuiteJudged
+    from scenarios.benchmarking.request import BUDGET, BenchmarkRequest, SuiteJudged
     from scenarios.executing.chosen import executor
     from scenarios.planning import leader_board, planner
     from scenarios.planning.cost_models import cost_models, learns
@@ -57,14 +59,13 @@ def benchmark(
     from twin.errors import BadInput
 
     terminal, out, master = answering.terminal, answering.out, answering.master
-    if optimizers is not None:
-        planner.optimizers(optimizers)
+    named = [] if optimizers is None else planner.optimizers(optimizers)
     costs = cost_models(models)  # raises for wrong names before anything is judged
     request = BenchmarkRequest(
         optimizers=optimizers,
         cost_models=models,
         drive=drive,
-        budget=budget,
+        budget=planner.budgeted(named, budget, BUDGET),
         seconds=seconds,
         replications=replications,
         references=references,

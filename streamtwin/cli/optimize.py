@@ -84,6 +84,7 @@ def optimize(
         PlanChosen,
         beyond,
         blindness,
+        budgeted,
         in_slots,
         interval,
         proofs,
@@ -101,7 +102,7 @@ def optimize(
     space.check(loaded)
     optimizer, objective = _buying(optimizer, searching.objective)
     chosen = optimizer_by_name(optimizer)
-    objective, budget = purpose([chosen], objective), searching.plans([chosen])
+    objective, budget = purpose([chosen], objective), budgeted([chosen], searching.budget)
     prices_h(loaded, requirements.prices)
     costs = cost_model(model)
     prove = proofs(costs, requirements, searching.prove or 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,6 @@ from streamtwin.cli.options import Options
 from streamtwin.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from optimizers.interface import Optimizer
     from optimizers.requirements import Requirements
     from optimizers.space import Space
 
@@ -72,20 +71,6 @@ class Searching(Options):
         int | None,
         typer.Option("--prove", min=1, metavar="K", help="Simulate the K best plans, and take the best of them."),
     ] = None
-
-    def plans(self, optimizers: Iterable[Optimizer]) -> int:
-        """How many a cost model may estimate. Raises BadInput if a number was given and one of these keeps to none."""
-        from optimizers.interface import traits_of
-        from scenarios.planning.planner import BUDGET
-        from twin.errors import BadInput
-
-        for optimizer in optimizers if self.budget is not None else ():
-            if traits_of(optimizer).every_plan:
-                raise BadInput(
-                    f"--budget {self.budget}: {optimizer.name} estimates every plan; leave out --budget, or use "
-                    "local-search or costream"
-                )
-        return BUDGET if self.budget is None else self.budget
 
 
 @dataclass(frozen=True)

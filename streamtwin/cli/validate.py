@@ -62,7 +62,8 @@ def validate(
     terminal = answering.terminal
     space, requirements = rules.space(), rules.requirements()
     chosen = planner.optimizers(optimizers)
-    objective, budget = planner.purpose(chosen, searching.objective), searching.plans(chosen)
+    objective = planner.purpose(chosen, searching.objective)
+    budget = planner.budgeted(chosen, searching.budget)
     costs = list(cost_models(models).values())
     loaded = [scenario_of(name, set_, event) for name in scenarios]
     hashes = [config_hash(scenario) for scenario in loaded]

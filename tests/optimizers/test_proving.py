@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pytest
 
 from optimizers.interface import Problem, traits_of
 from optimizers.planner import Planner
+from optimizers.planner.proving import WIDER
 from optimizers.registry import OPTIMIZERS
 from twin.errors import BadInput
 from twin.metrics import CostModel, Estimates
@@ -81,3 +83,101 @@ def test_alternatives_are_as_many_as_asked_for_and_ascend(make_deployment, table
 def test_fewer_than_one_plan_is_refused(table_model):
     with pytest.raises(BadInput, match="must be >= 1, got 0"):
         Planner(OPTIMIZERS["costream"], keeps=False, truth=table_model(), count=0)
+
+
+LATENCY = "processing_latency_s"
+
+
+@dataclass(frozen=True)
+class Guessing:
+    """A model that knows the truth up to a factor of its own for each plan, at most e, and that it may be off so far.
+
+    off: of the exponent. blind, other: what it ignores, and extrapolates from. known: whether it knows how far off."""
+
+    truth: CostModel
+    off: float = 1.0
+    blind: tuple[str, ...] = ()
+    other: tuple[str, ...] = ()
+    known: bool = True
+    name: str = "guessing"
+
+    def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
+        said = self.truth.predict(scenario, plans)
+        factor = np.exp(self.off * (2.0 * said["throughput_per_s"] - 1.0))  # of a table: random, in [0, 1]
+        return Estimates({**said.by_metric, LATENCY: said[LATENCY] * factor}, said.spread)
+
+    def interval(self, scenario: Scenario, plans: Sequence[ExecutionPlan], metric: str) -> np.ndarray | None:
+        said = self.predict(scenario, plans)[metric]
+        return said * np.exp([[-self.off], [self.off]]) if self.known else None
+
+    def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
+        return self.blind
+
+    def beyond(self, scenario: Scenario) -> list[str]:
+        return list(self.other)
+
+
+def simulated_of(problem: Problem, truth: CostModel, count: int, keeps: bool = False):
+    """The solution, and the plans that the truth was asked about, in order."""
+    counting = Counting(truth)
+    return Planner(OPTIMIZERS["exhaustive"], keeps=keeps, truth=counting, count=count).solve(problem), counting.asked
+
+
+def best_first(problem: Problem, count: int) -> list[ExecutionPlan]:
+    found = OPTIMIZERS["exhaustive"].solve(replace(problem, alternatives=count - 1))
+    return [found.plan, *(each.plan for each in found.alternatives)]
+
+
+@pytest.mark.parametrize("off", [0.0, 0.1, 0.3])
+def test_no_plan_within_its_interval_is_missed_though_runs_are_saved(off, make_deployment, table_model):
+    truth, most = table_model(0.0), 40
+    problem = Problem(scenario=make_deployment(hosts=3), cost_model=Guessing(truth, off))
+    found, asked = simulated_of(problem, truth, most)
+    pool = best_first(problem, WIDER * most)
+    assert found.objective == truth.predict(problem.scenario, pool)[LATENCY].min()
+    assert len(asked) < most
+    if off == 0.0:
+        assert asked == [pool[0]]
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_beside_the_best_predicted_those_that_may_be_best_are_simulated(count, make_deployment, table_model):
+    truth = table_model(0.0)
+    model = Uneven(truth)
+    problem = Problem(scenario=make_deployment(hosts=3), cost_model=model)
+    _, asked = simulated_of(problem, truth, count)
+    first, *others = best_first(problem, WIDER * count)
+    low = model.interval(problem.scenario, others, LATENCY)[0]
+    expected = [first, *(others[row] for row in np.argsort(low)[: count - 1])]
+    assert asked == expected[: len(asked)]
+    left = low[np.argsort(low)][len(asked) - 1 : count - 1]
+    assert (left >= truth.predict(problem.scenario, asked)[LATENCY].min()).all()
+
+
+class Uneven(Guessing):
+    """Surer of some plans than of others."""
+
+    def interval(self, scenario: Scenario, plans: Sequence[ExecutionPlan], metric: str) -> np.ndarray | None:
+        said = self.predict(scenario, plans)
+        width = said["e2e_latency_s"]  # of a table: random, in [0, 1]
+        return said[metric] * np.exp([-width, width])
+
+
+@pytest.mark.parametrize("unknown", [{"blind": ("bursts",)}, {"other": ("rates",)}, {"known": False}])
+def test_where_it_does_not_know_how_far_off_it_is_the_best_predicted_are_simulated(
+    unknown, make_deployment, table_model
+):
+    truth = table_model(0.0)
+    problem = Problem(scenario=make_deployment(hosts=3), cost_model=Guessing(truth, **unknown))
+    _, asked = simulated_of(problem, truth, 5)
+    assert asked == best_first(problem, 5)
+
+
+def test_the_given_plan_is_simulated_whatever_is_hoped_of_it(make_deployment, table_model):
+    truth = table_model(0.0)
+    problem = Problem(scenario=make_deployment(hosts=3), cost_model=Guessing(truth, 0.0))
+    found, asked = simulated_of(problem, truth, 5, keeps=True)
+    best = best_first(problem, 1)[0]
+    assert asked == [best, problem.deployment.plan]
+    assert found.given.plan == problem.deployment.plan
+    assert found.plan == best

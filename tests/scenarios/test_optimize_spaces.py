@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.files import scenario_file
+from scenarios.planning.planner import optimize
 from streamtwin.cli.planning_options import PlanRules
 from tests.commands import answer, done, refused, twin
 from tests.optimizers.judged_jobs import spread
@@ -67,6 +68,15 @@ def test_every_row_of_validate_keeps_to_the_space() -> None:
 def test_what_cannot_be_is_one_line_and_nothing_is_written(options, says, tmp_path: Path) -> None:
     assert says in refused("optimize", "smart-grid", *options, "--out", tmp_path / "plan.yaml")
     assert not (tmp_path / "plan.yaml").exists()
+
+
+def test_a_budget_is_refused_wherever_an_optimizer_keeps_to_none() -> None:
+    says = "exhaustive estimates every plan; leave out --budget"
+    for command in (("validate", "smart-grid"), ("benchmark", "--families", "numa")):
+        assert says in refused(*command, "--optimizers", "milp,exhaustive", "--budget", "12")
+    with pytest.raises(BadInput, match=says):
+        optimize(spread(), "exhaustive", budget=12)
+    assert optimize(spread(), "exhaustive").evaluations > 12
 
 
 @pytest.mark.parametrize(

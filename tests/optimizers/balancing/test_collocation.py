@@ -126,6 +126,21 @@ def test_joint_is_as_good_as_the_best_of_all():
         assert found.collocation >= max(traffic.factor(node_g) for node_g in within) - 1e-9
 
 
+def test_where_its_band_cannot_be_had_joint_is_as_even_as_any_assignment():
+    rng, out_of_reach = np.random.default_rng(0), 0
+    for _ in range(12):
+        traffic = KeyGroupTraffic([0, 0, 1, 1, 1], [0, 1], [2, 3], rng.uniform(1, 3, 2))
+        more = {"capacity_h": rng.choice([1.0, 1.5, 2.0], 3), "cost_g": rng.integers(1, 4, 5)}
+        loads, homes, budget = (rng.uniform(5, 25, 5),), rng.integers(0, 3, 5), float(rng.integers(1, 6))
+        problem = balance(loads, homes, 3, budget=budget, traffic=traffic, **more)
+        least = min(problem.distance(node_g) for node_g in assignments(problem))
+        found = Joint(band=3.0, steps=50, inner=Search(looks=400)).solve(problem)
+        assert found.distance <= max(3.0, least) + 1e-6
+        assert not problem.violation(found.node_g)
+        out_of_reach += least > 3.0
+    assert out_of_reach > 3
+
+
 def test_cola_collocates_everything_and_says_what_it_ignores():
     problem = small_job()
     found = Cola().solve(problem)
