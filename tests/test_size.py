@@ -11,9 +11,9 @@ SLACK = 0.02
 """A limit is lowered as soon as its package is smaller by this part."""
 
 MOST_LINES = {
-    "benchmarks": 7_010,
+    "benchmarks": 7_020,
     "figures": 1_440,
-    "models": 5_070,
+    "models": 5_080,
     "optimizers": 12_020,
     "papers": 7_400,
     "scenarios": 10_900,
