@@ -38,13 +38,14 @@ class Reach(Spec):
 
 
 class Prediction(Spec):
-    """kind: what is said, and of which operator or host. `bears` is what a source could be offered, times its offer."""
+    """kind: what is said, and of which operator or host. `bears` is what a source could be offered, times its offer.
+    low, high: absent where no point tells how far off it may be."""
 
     kind: str
     of: str
-    low: float
     predicted: float
-    high: float
+    low: float | None = None
+    high: float | None = None
 
 
 class Intervals(Spec):

@@ -62,6 +62,11 @@ class Point:
         }
 
     @property
+    def saturated(self) -> bool:
+        """Whether a source takes less than it is offered, or all that it can."""
+        return bool(self.capped) or any(share < KEEPS_UP for share in self.delivered.values())
+
+    @property
     def readings(self) -> dict[str, float]:
         """All that was measured, by a name for people."""
         named = {

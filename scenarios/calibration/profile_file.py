@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from scenarios.calibration.calibrate import Calibration, under
 from scenarios.calibration.estimate import Estimate
 from scenarios.calibration.intervals import Intervals, Prediction
 from scenarios.calibration.judging import Figures, HeldOut
+from scenarios.calibration.point import Point
 from scenarios.calibration.predicting import predict
 from scenarios.calibration.structures import By, Structure
 from scenarios.calibration.unit_costs import OWN
@@ -63,10 +64,11 @@ class CalibratedProfile(Spec):
     estimates: tuple[Estimate, ...]
     held_out: tuple[Figures, ...]
     intervals: Annotated[Intervals, Field(description="how far off predictions of points held out were")] = Intervals()
+    saturated: Annotated[bool, Field(description="a source was slowed at some point")] = True
 
 
 def profile_of(
-    scenario: Scenario, found: Calibration, held_out: HeldOut, points: int, machine: str
+    scenario: Scenario, found: Calibration, held_out: HeldOut, points: Sequence[Point], machine: str
 ) -> CalibratedProfile:
     """The content of a file. scenario: that the points are of."""
     return CalibratedProfile(
@@ -74,7 +76,7 @@ def profile_of(
         scenario=scenario.name,
         config_hash=config_hash(scenario),
         machine=machine,
-        points=points,
+        points=len(points),
         residual=found.tried[0].residual if found.tried else None,
         by=found.structure.by,
         exponent=found.exponent,
@@ -87,6 +89,7 @@ def profile_of(
         estimates=found.estimates,
         held_out=held_out.figures,
         intervals=held_out.intervals,
+        saturated=any(point.saturated for point in points),
     )
 
 
@@ -148,9 +151,15 @@ def ends(profile: CalibratedProfile, scenario: Scenario) -> list[Scenario]:
 
 
 def predictions(profile: CalibratedProfile, scenario: Scenario) -> list[Prediction]:
-    """What the rate model says under a profile, with intervals. Raises BadInput as `applied`."""
+    """What the rate model says under a profile, with intervals. Where no source was slowed at any point, what a source
+    could be offered has none: that a record costs as much at the knee as at a light rate is for costs to say alone, and
+    on a live Flink it cost up to 15 % less. Raises BadInput as `applied`."""
     under_all = (applied(profile, scenario), *ends(profile, scenario))
-    return profile.intervals.around(*map(predict, under_all))
+    found = profile.intervals.around(*map(predict, under_all))
+    if profile.saturated:
+        return found
+    bare = {"low": None, "high": None}
+    return [each.model_copy(update=bare) if each.kind == "bears" else each for each in found]
 
 
 class NextPoint(Spec):
@@ -170,7 +179,7 @@ def tells_most(profile: CalibratedProfile, scenario: Scenario) -> NextPoint | No
         workload = scenario.workload.model_copy(update={"arrivals": laws})
         said = predictions(narrow, scenario.model_copy(update={"workload": workload}))
         results = tuple(each for each in said if each.kind in ("delivered", "latency"))
-        tried.append((sum(math.log(each.high / each.low) for each in results if each.low > 0.0), load, results))
+        tried.append((sum(math.log(each.high / each.low) for each in results if each.low and each.high), load, results))
     width, load, results = max(tried, key=lambda each: each[0])
     return NextPoint(load=load, predictions=results) if width > 0.0 else None
 

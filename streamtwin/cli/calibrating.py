@@ -80,7 +80,7 @@ def calibrate(
         )
     for odd in fit.odd:
         terminal.note(f"contradicts the other points: {odd}")
-    profile = profile_file.profile_of(loaded, fit, judged, len(read), read[0].machine)
+    profile = profile_file.profile_of(loaded, fit, judged, read, read[0].machine)
     best = profile_file.tells_most(profile, loaded)
     if out is not None:
         write_text(profile_file.dump(profile), out)
@@ -137,6 +137,11 @@ def use_profile(
             raise BadInput(f"{profile} has no intervals for --costs {costs}; calibrate on more points")
         calibrated = profile_file.ends(loaded, given)[costs == "high"]
     said = profile_file.predictions(loaded, given)
+    if not loaded.saturated:
+        terminal.note(
+            "note: no source was slowed at any point, so what the job bears follows from costs alone, without an "
+            "interval; one point at a rate that it does not bear would tell"
+        )
     if out is None and not as_json:
         terminal.text(scenario_file.dump(calibrated))
         return
@@ -212,7 +217,10 @@ def _predicted(rows: Sequence[Prediction]) -> Wide:
                 "kind": row.kind,
                 "of": row.of,
                 "unit": units.get(row.kind, "share"),
-                **{key: tables.number(getattr(row, key)) for key in ("predicted", "low", "high")},
+                **{
+                    key: "-" if (value := getattr(row, key)) is None else tables.number(value)
+                    for key in ("predicted", "low", "high")
+                },
             }
             for row in rows
         ),

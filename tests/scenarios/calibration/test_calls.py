@@ -52,7 +52,7 @@ def test_how_long_calls_take_is_told_apart_by_what_a_full_operator_lets_through(
     estimates = {each.name: each for each in found.estimates}
     assert estimates["call_s.ask"].value == pytest.approx(TRUE["ask"], rel=0.06) and estimates["call_s.ask"].known
     assert estimates["call_s.look"].unit == "s" and estimates["call_s.look"].prior == 0.01
-    profile = profile_file.profile_of(KNOWN, found, HeldOut(), len(points), "")
+    profile = profile_file.profile_of(KNOWN, found, HeldOut(), points, "")
     asked = profile_file.applied(profile, KNOWN).query.operator("ask")
     assert asked.latency_s == found.hidden["call_s.ask"] and asked.capacity == 10
     unseen = at_rates(KNOWN, 2.5)

@@ -13,7 +13,7 @@ import pytest
 from scenarios.calibration import profile_file
 from scenarios.calibration.calibrate import calibrate
 from scenarios.calibration.design import Rows
-from scenarios.calibration.intervals import LEVEL, reach
+from scenarios.calibration.intervals import LEVEL, Prediction, reach
 from scenarios.calibration.judging import HeldOut, held_out
 from scenarios.calibration.least_squares import fit
 from scenarios.calibration.point import Point
@@ -27,6 +27,7 @@ from tests.scenarios.calibration.engines import at_rates, formula, job
 from twin.errors import BadInput
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
+from twin.spec import parse
 
 
 def test_intervals_of_few_readings_hold_the_costs_as_often_as_they_say() -> None:
@@ -74,7 +75,7 @@ def read(base: Scenario, noise: float, seed: int = 1, rates: Sequence[float] = (
 
 def profile_of(base: Scenario, points: Sequence[Point]) -> CalibratedProfile:
     found = calibrate(points, by="operator")
-    return profile_file.profile_of(base, found, held_out(points, found), len(points), "")
+    return profile_file.profile_of(base, found, held_out(points, found), points, "")
 
 
 def test_a_profile_is_a_cost_model_whose_spread_is_what_is_not_known(base: Scenario) -> None:
@@ -90,14 +91,30 @@ def test_a_profile_is_a_cost_model_whose_spread_is_what_is_not_known(base: Scena
     assert spreads[0] < 0.2 * spreads[1]
 
 
+def ends(said: Prediction) -> tuple[float, float]:
+    assert said.low is not None and said.high is not None
+    return said.low, said.high
+
+
+def test_what_a_job_bears_has_an_interval_only_where_a_point_tells(base: Scenario) -> None:
+    """Without a slowed source it follows from costs alone, in the file, too."""
+    light = read(base, 0.1)
+    slowed = replace(light[-1], taken_per_s={**light[-1].taken_per_s, "s": 0.9 * light[-1].offered_per_s("s")})
+    for points in (light, [*light, slowed]):
+        profile = parse(CalibratedProfile, profile_of(base, points).model_dump(mode="json"), where="")
+        (bears,) = (each for each in profile_file.predictions(profile, base) if each.kind == "bears")
+        assert profile.saturated == (slowed in points) == (bears.low is not None)
+
+
 def test_intervals_hold_what_new_points_read(base: Scenario) -> None:
     """Thirty points are seen, fifty are new; a noisy operator widens its own readings alone."""
     profile = profile_of(base, read(base, 0.2, rates=np.linspace(0.5, 4.5, 30).tolist()))
     held: list[bool] = []
     for point in read(base, 0.2, seed=2, rates=np.linspace(0.6, 4.0, 50).tolist()):
         said = {(each.kind, each.of): each for each in profile_file.predictions(profile, point.scenario)}
-        assert all(each.low <= each.predicted <= each.high for each in said.values())
-        held += [said["busy", name].low <= share <= said["busy", name].high for name, share in point.busy.items()]
+        known = {key: ends(each) for key, each in said.items() if each.kind != "bears"}
+        assert all(low <= said[key].predicted <= high for key, (low, high) in known.items())
+        held += [low <= point.busy[of] <= high for (kind, of), (low, high) in known.items() if kind == "busy"]
     assert 0.85 < np.mean(held) < 0.97
 
     quiet = [replace(each, busy={**each.busy, "m": predict(each.scenario).busy["m"]}) for each in read(base, 0.3)]
@@ -113,7 +130,8 @@ def test_an_interval_near_the_knee_is_that_of_the_load(base: Scenario) -> None:
         next(each for each in profile_file.predictions(profile, at_rates(base, factor)) if each.kind == "latency")
         for factor in (0.1 * knee_at, 0.98 * knee_at)
     )
-    assert light.high / light.low < 1.1 and knee.high / knee.low > 5.0
+    (low, high), (least, most) = ends(light), ends(knee)
+    assert high / low < 1.1 and most / least > 5.0
     best = profile_file.tells_most(profile, base)
     assert best is not None and 0.7 < best.load / knee_at < 1.5, "the knee is where one more point tells most"
 
@@ -130,8 +148,8 @@ def test_a_profile_is_named_as_a_cost_model_by_its_file(base: Scenario, tmp_path
 def test_rows_are_seen_under_a_profile(base: Scenario) -> None:
     """As `twin use-profile` makes of them; two profiles never share a kept encoding."""
     profiles = [
-        profile_file.profile_of(base, calibrate(read(base, noise), by="operator"), HeldOut(), 4, "")
-        for noise in (0.0, 0.2)
+        profile_file.profile_of(base, calibrate(points, by="operator"), HeldOut(), points, "")
+        for points in (read(base, 0.0), read(base, 0.2))
     ]
     seen = [UnderProfile(each)(base.deployment, "run") for each in profiles]
     assert seen[0] == profile_file.applied(profiles[0], base).deployment != base.deployment
@@ -139,8 +157,9 @@ def test_rows_are_seen_under_a_profile(base: Scenario) -> None:
 
 
 def test_a_profile_that_changes_hosts_is_applied_once(base: Scenario) -> None:
-    found = calibrate(read(base, 0.1), by="operator")
-    profile = profile_file.profile_of(base, found, HeldOut(), 4, "").model_copy(update={"exponent": 0.8})
+    points = read(base, 0.1)
+    found = calibrate(points, by="operator")
+    profile = profile_file.profile_of(base, found, HeldOut(), points, "").model_copy(update={"exponent": 0.8})
     calibrated = profile_file.applied(profile, base)
     assert calibrated.cluster.hosts[0].cpu_percent == pytest.approx(100 * 16**0.8)
     with pytest.raises(BadInput, match="under this profile already"):

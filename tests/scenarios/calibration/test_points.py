@@ -151,7 +151,7 @@ def test_a_profile_of_another_machine_or_job_is_refused(files: tuple[Path, Path]
     files[1].write_text("\n".join(rows))
     points = read_points(files[1], JOB)
     (tmp_path / "profile.yaml").write_text(
-        profile_file.dump(profile_file.profile_of(JOB, calibrate(points), HeldOut(), len(points), points[0].machine))
+        profile_file.dump(profile_file.profile_of(JOB, calibrate(points), HeldOut(), points, points[0].machine))
     )
     loaded = profile_file.load(tmp_path / "profile.yaml")
     assert loaded.machine == "m510" and profile_file.applied(loaded, JOB, "m510").query != JOB.query

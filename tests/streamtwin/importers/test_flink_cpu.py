@@ -207,7 +207,7 @@ def test_on_a_crowded_machine_costs_are_cpu_without_what_jvms_use(base: float, c
         assert not found.base
         return
     assert found.base[HOST] == pytest.approx(base, rel=0.05)
-    profile = profile_file.profile_of(jobs[0].scenario, found, held_out(points, found), count, "")
+    profile = profile_file.profile_of(jobs[0].scenario, found, held_out(points, found), points, "")
     (tmp_path / "p.yaml").write_text(profile_file.dump(profile))
     done = profile_file.applied(profile_file.load(tmp_path / "p.yaml"), jobs[0].scenario)
     assert profile_file.applied(profile, done) == done, "a second time changes nothing"
