@@ -67,9 +67,7 @@ LAWS: Mapping[str, Mapping[str, Any]] = {
         "network._card_waits_sn": _like_last,
         "network.LinkLayout.waits_sn": _like_last,
     },
-    "collisions on shared cores": {
-        "cpu_sharing.collisions": lambda layout, busy_cn, _: (np.ones_like(busy_cn), np.zeros_like(busy_cn))
-    },
+    "collisions on shared cores": {"cpu_sharing.collisions": lambda *_: (1.0, np.zeros(1))},
     "one queue of several": {"waiting._of_common_queues": lambda *given: given[-1]},
     "evaluations take time": {"latency._evaluated_s": lambda *_: 0.0},
     "event time waits for slack": {"arrays.disorder_of": lambda *_: Disorder()},

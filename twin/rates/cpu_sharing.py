@@ -76,9 +76,10 @@ def collisions(layout: Layout, busy_cn: np.ndarray, scv_cn: np.ndarray) -> tuple
     core_cn = np.minimum(1.0 if layout.sockets is None else layout.sockets.speed_cn, capacity_cn)
     cores_cn, each_cn = capacity_cn / core_cn, busy_cn / core_cn
     total_cn = layout.on_sockets(each_cn * layout.count_cn)
-    alike_cn = total_cn**2 / np.maximum(layout.on_sockets(each_cn**2 * layout.count_cn), 1e-12)
+    squares_cn = layout.on_sockets(each_cn**2 * layout.count_cn)
+    alike_cn = np.maximum(total_cn, 1e-12) ** 2 / np.maximum(squares_cn, 1e-24)
     collide_cn = np.clip(alike_cn - np.floor(cores_cn), 0.0, 1.0)
-    varied_cn = 1.0 + np.minimum(scv_cn - 1.0, 0.0) / 2.0 * np.minimum(1.0, 2.0 * cores_cn / np.maximum(alike_cn, 1e-12))
+    varied_cn = 1.0 + np.minimum(scv_cn - 1.0, 0.0) / 2.0 * np.minimum(1.0, 2.0 * cores_cn / alike_cn)
     longer_cn = collide_cn * varied_cn * shared_wait_s(cores_cn, total_cn)
     return core_cn, np.where(total_cn < FULL * cores_cn, longer_cn, 0.0)
 
