@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from papers.albic import said
 from papers.albic.courses import FIRST, Course, course_of, later_mean, later_most, rounds_of
 from papers.drawing import lines
-from papers.interface import CaseTable, Experiment, Row, Rows, grid
-from papers.shapes import apart, shape, span
+from papers.interface import CaseTable, Experiment, Row, grid
 from papers.workspace import Workspace
 from scenarios.files.overrides import set_value
 from scenarios.files.scenario_file import load
@@ -105,61 +105,7 @@ def paused(workspace: Workspace, limit: str) -> Row:
     }
 
 
-def even_shapes(rows: Rows) -> Rows:
-    """Fig. 6: how even each way keeps the job, right after migrations."""
-    by = {row["way"]: row for row in rows}
-    most = {way: by[way]["planned_most"] for way in by}
-    merging = by["two choices"]["cpu"] / by["none"]["cpu"]
-    return [
-        shape("the MILP, highest", f"below {STABLE:g} % at all times", f"{most['MILP']:.2g}", most["MILP"] < STABLE),
-        shape("Flux, highest", "up to 7 %, with significant fluctuations", f"{most['Flux']:.2g}",
-              most["Flux"] > STABLE, f"above {STABLE:g} counts: how fast loads change is our own choice"),
-        shape("two choices, highest", "not consistently good", f"{most['two choices']:.2g}",
-              most["two choices"] > STABLE),
-        shape("two choices, CPU", "a continuous overhead", f"{merging:.2f} times that of none", merging > 1.0,
-              "what merging costs"),
-    ]  # fmt: skip
-
-
-def migration_shapes(rows: Rows) -> Rows:
-    """Fig. 7."""
-    flux, milp = (next(row for row in rows if row["way"] == way) for way in ("Flux", "MILP"))
-    return [
-        shape("migrations, Flux", "may be more than are necessary",
-              f"{flux['mean']:.3g} a round for the MILP's {milp['mean']:.3g}", flux["mean"] > milp["mean"],
-              "both stop within the same band of load distance"),
-        shape("the limit stops Flux", "and so it is less even", f"in {flux['at_limit']:.0f} % of the rounds, the MILP "
-              f"in {milp['at_limit']:.0f} %", flux["at_limit"] > milp["at_limit"]),
-    ]  # fmt: skip
-
-
-def limit_shapes(rows: Rows) -> Rows:
-    """Fig. 8."""
-    means = [row["planned"] for row in rows]
-    ten = next(row["planned_most"] for row in rows if row["limit"] == "10")
-    return [
-        shape("more migrations allowed", "highly correlated with balance; no limit is best",
-              f"{span(means)} points", means == sorted(set(means), reverse=True)),
-        shape("a limit of 10", "significant spikes", f"{ten:.2g} points at most", ten > STABLE,
-              f"above {STABLE:g} counts: our loads change little in a round"),
-    ]  # fmt: skip
-
-
-def pause_shapes(rows: Rows) -> Rows:
-    """Fig. 9."""
-    *limited, free = (row["pauses"] for row in rows)
-    times = free / max(limited)
-    return [
-        shape("pauses together, no limit", "very large: many key groups migrate",
-              f"{times:.2g} times those of the highest limit", times > 2.0, "more than twice counts"),
-        apart("pause of a key group", "2.5 s", f"{span([row['pause'] for row in rows])} ms",
-              "its state and the network are our own choice"),
-    ]  # fmt: skip
-
-
 DISTANCE = "load distance (percentage points)"
-STABLE = 1.0
-"""Percentage points: the paper calls a load distance "stable" that is "consistently below 1 %"."""
 
 FIG6 = Experiment(
     name="albic.fig6",
@@ -176,7 +122,7 @@ FIG6 = Experiment(
             """,
             cases=grid(way=WAYS),
             measure=lambda workspace, way: quality(by_way(workspace, way)),
-            shapes=even_shapes,
+            shapes=said.evenness,
         )
     },
     figures={
@@ -211,7 +157,7 @@ FIG7 = Experiment(
             """,
             cases=grid(way=MOVING),
             measure=migrated,
-            shapes=migration_shapes,
+            shapes=said.migrations,
         )
     },
     figures={
@@ -236,7 +182,7 @@ FIG8 = Experiment(
             """,
             cases=grid(limit=LIMITS),
             measure=lambda workspace, limit: quality(by_limit(workspace, limit)),
-            shapes=limit_shapes,
+            shapes=said.limits,
         )
     },
     figures={"quality": lines("round", DISTANCE, y="_planned_by_round", series="limit")},
@@ -260,7 +206,7 @@ FIG9 = Experiment(
             """,
             cases=grid(limit=LIMITS),
             measure=paused,
-            shapes=pause_shapes,
+            shapes=said.pauses,
         )
     },
     figures={"pauses": lines("round", "pauses together (s)", y="_pauses_by_round", series="limit")},

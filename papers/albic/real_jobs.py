@@ -10,10 +10,10 @@ import numpy as np
 
 from optimizers.policies.group_map import GroupMap, traffic_of
 from optimizers.policies.room import stood_still
+from papers.albic import said
 from papers.albic.courses import FIRST, course_of, later_mean, later_most, rounds_of
 from papers.drawing import lines
 from papers.interface import CaseTable, Experiment, Row, Rows, grid
-from papers.shapes import apart, shape, within
 from papers.workspace import Workspace
 from scenarios.files.scenario_file import load
 from twin.control import PeriodStatistics, Policy, Reconfiguration, policy_spec
@@ -33,13 +33,6 @@ WAYS: Mapping[str, Mapping[str, Any] | None] = {
     "joint (ours), band 3": {"name": "joint", "max_migrations": MIGRATIONS},
     "COLA": {"name": "cola"},
 }
-ALBICS: Mapping[str, str] = {
-    "ALBIC, one pair a round": "so few pairs need more rounds",
-    "ALBIC, pairs for 60 % of the budget": "",
-}
-"""Those that are compared with the paper's, and why they may not have got far."""
-ABOUT = 0.1
-"""Of a number that the paper gives in words, either way."""
 
 
 @dataclass
@@ -108,76 +101,6 @@ def measured(workspace: Workspace, job: str, way: str) -> Row:
     }
 
 
-def about(value: float, published: float) -> bool:
-    """Whether a number of ours counts as one that the paper gives in words."""
-    return within([value / published], 1.0 - ABOUT, 1.0 + ABOUT)
-
-
-def trend(rows: Rows, index: str, so: Callable[[float], bool]) -> list[Row]:
-    """What the paper says of all three jobs: of its ALBIC as published, and with several pairs a round.
-
-    index: what it says of the load index; so: whether that is so.
-    """
-    by, last = {row["way"]: row for row in rows}, last_of(rows)
-    cola, found = by["COLA"], []
-    for way, late in ALBICS.items():
-        row = by[way]
-        found += [
-            shape(f"{way}: collocation", "gradually COLA's", f"{row[last]:.3g} for {cola[last]:.3g} %",
-                  about(row[last], cola[last]), late),
-            shape(f"{way}: load distance", "consistently lower than COLA's",
-                  f"{row['distance']:.3g} for {cola['distance']:.3g}; at most {row['most']:.3g} for {cola['most']:.3g}",
-                  row["distance"] < cola["distance"] and row["most"] < cola["most"],
-                  "while it collocates, ALBIC allows 10 points; COLA has done so after a round"),
-            shape(f"{way}: load index", index, f"to {row['index']:.3g} %", so(row["index"]), late),
-        ]  # fmt: skip
-    return found
-
-
-def delays(rows: Rows) -> Rows:
-    """Fig. 12."""
-    cola = _cola(rows)
-    few = "ours is told the present nodes, so that few groups move"
-    return [
-        *trend(rows, "from 100 to 50 %", lambda index: about(index, 50.0)),
-        shape("COLA: collocation", "the optimum at once", f"{cola['after_1']:.3g} % after round 1",
-              about(cola["after_1"], max(row[last_of(rows)] for row in rows))),
-        shape("COLA: load index", "to 75 %", f"to {cola['index']:.3g} %", about(cola["index"], 75.0), few),
-        shape("COLA: migrations", "close to 200 a round", f"{cola['migrations']:.3g}", about(cola["migrations"], 200.0),
-              few),
-    ]  # fmt: skip
-
-
-def routes(rows: Rows) -> Rows:
-    """Fig. 13."""
-    most = max(row[last_of(rows)] for row in rows)
-    return [
-        *trend(rows, "falls", lambda index: index < 100.0),
-        shape("collocation", "half that of Real Job 2", f"at most {most:.3g} %", about(most, 50.0)),
-        apart("COLA: load index", "of half of the input", f"to {_cola(rows)['index']:.3g} %", "ours is of all of it"),
-    ]
-
-
-def weather(rows: Rows) -> Rows:
-    """Fig. 14."""
-    cola = _cola(rows)
-    return [
-        *trend(rows, "falls", lambda index: index < 100.0),
-        shape("COLA: collocation", "around 61 %", f"{cola[last_of(rows)]:.3g} %", about(cola[last_of(rows)], 61.0)),
-        apart("COLA in each round", "exceeds the capacity", f"{cola['migrations']:.3g} migrations a round",
-              "what a key group costs to move is our own choice"),
-    ]  # fmt: skip
-
-
-def last_of(rows: Rows) -> str:
-    """The column of the collocation after the last round that is told."""
-    return max((key for key in rows[0] if key.startswith("after_")), key=lambda key: int(key.removeprefix("after_")))
-
-
-def _cola(rows: Rows) -> Row:
-    return next(row for row in rows if row["way"] == "COLA")
-
-
 def ways(job: str, shapes: Callable[[Rows], Rows]) -> CaseTable:
     """All ways on one job, as one figure of the paper has them."""
 
@@ -221,7 +144,7 @@ FIG12 = Experiment(
     name="albic.fig12",
     source="ALBIC, Fig. 12, Section 5.4",
     summary="collocation, load distance and load index of Real Job 2, simulated",
-    tables={"ways": ways("airline-delays", delays)},
+    tables={"ways": ways("airline-delays", said.delays)},
     figures=FIGURES,
     notes=NOTES,
 )
@@ -229,7 +152,7 @@ FIG13 = Experiment(
     name="albic.fig13",
     source="ALBIC, Fig. 13, Section 5.4",
     summary="the same of Real Job 3, half of whose traffic can stay on a host",
-    tables={"ways": ways("airline-routes", routes)},
+    tables={"ways": ways("airline-routes", said.routes)},
     figures=FIGURES,
     notes=NOTES,
 )
@@ -237,7 +160,7 @@ FIG14 = Experiment(
     name="albic.fig14",
     source="ALBIC, Fig. 14, Section 5.4",
     summary="the same of Real Job 4, a join of flights and weather",
-    tables={"ways": ways("airline-weather", weather)},
+    tables={"ways": ways("airline-weather", said.weather)},
     figures=FIGURES,
     notes=NOTES,
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from papers.albic import collocating, fig5, real_job_1, real_jobs
+from papers.albic import collocating, fig5, said
 from papers.albic import grid as balancing
 from papers.briskstream import fig14, planners, scaling
 from papers.costream import fig9, fig10, fig11, generalising, judging
@@ -142,26 +142,24 @@ def test_courses_of_real_job_1_are_judged_by_what_the_paper_calls_stable() -> No
     def even(milp: float, flux: float, two: float, cpu: float) -> list[str]:
         most = {"none": 20.0, "Flux": flux, "MILP": milp, "two choices": two}
         rows = [{"way": way, "planned_most": most[way], "cpu": cpu if way == "two choices" else 40.0} for way in most]
-        return verdicts(real_job_1.even_shapes(rows))
+        return verdicts(said.evenness(rows))
 
-    assert even(0.5, 2.7, 4.7, 50.0) == ["agrees"] * 4 and even(1.5, 0.9, 0.9, 40.0) == ["differs"] * 4
+    for verdict, found in (("agrees", even(0.5, 2.7, 4.7, 50.0)), ("differs", even(1.5, 0.9, 0.9, 40.0))):
+        assert found == [verdict, verdict, "not comparable", verdict, verdict]
 
     def moved(flux: float) -> list[str]:
         ways = {"Flux": flux, "MILP": 10.0}
-        return verdicts(real_job_1.migration_shapes([{"way": k, "mean": v, "at_limit": v} for k, v in ways.items()]))
+        return verdicts(said.migrations([{"way": k, "mean": v, "at_limit": v} for k, v in ways.items()]))
 
     assert moved(11.0) == ["agrees"] * 2 and moved(10.0) == ["differs"] * 2
     rows = [
         {"limit": limit, "planned": mean, "planned_most": 2 * mean, "pauses": 1.0 / mean, "pause": 20.0}
         for limit, mean in (("5", 0.9), ("10", 0.6), ("no limit", 0.1))
     ]
-    assert verdicts(real_job_1.limit_shapes(rows)) == ["agrees"] * 2
-    assert (
-        verdicts(real_job_1.limit_shapes([row | {"planned": 0.4, "planned_most": 0.5} for row in rows]))
-        == ["differs"] * 2
-    )
-    assert verdicts(real_job_1.pause_shapes(rows)) == ["agrees", "not comparable"]
-    assert verdicts(real_job_1.pause_shapes(rows[:2]))[0] == "differs"
+    assert verdicts(said.limits(rows)) == ["agrees"] * 2
+    assert verdicts(said.limits([row | {"planned": 0.4, "planned_most": 0.5} for row in rows])) == ["differs"] * 2
+    assert verdicts(said.pauses(rows)) == ["agrees", "not comparable"]
+    assert verdicts(said.pauses(rows[:2]))[0] == "differs"
 
 
 def test_albic_is_compared_with_cola_job_by_job() -> None:
@@ -183,15 +181,15 @@ def test_albic_is_compared_with_cola_job_by_job() -> None:
 def test_real_jobs_are_compared_with_cola_and_with_what_the_paper_gives_in_words() -> None:
     def rows(**albic: float) -> list[dict[str, object]]:
         cola = {"after_1": 60.0, "after_40": 60.0, "distance": 5.0, "most": 9.0, "index": 75.0, "migrations": 190.0}
-        ways = {way: {"distance": 3.0, "most": 8.0, "index": 50.0} | albic for way in real_jobs.ALBICS}
+        ways = {way: {"distance": 3.0, "most": 8.0, "index": 50.0} | albic for way in said.ALBICS}
         return [{"way": way} | cola | changed for way, changed in (ways | {"COLA": {}}).items()]
 
-    trend = 3 * len(real_jobs.ALBICS)
-    for figure in (real_jobs.delays, real_jobs.weather):
+    trend = 3 * len(said.ALBICS)
+    for figure in (said.delays, said.weather):
         assert set(verdicts(figure(rows()))) <= {"agrees", "not comparable"}
         assert verdicts(figure(rows(after_40=30.0, most=10.0, index=101.0)))[:trend] == ["differs"] * trend
-    assert verdicts(real_jobs.delays(rows(after_40=90.0)))[trend] == "differs"
-    assert verdicts(real_jobs.routes(rows()))[trend:] == ["differs", "not comparable"]
+    assert verdicts(said.delays(rows(after_40=90.0)))[trend] == "differs"
+    assert verdicts(said.routes(rows()))[trend:] == ["differs", "not comparable"]
 
 
 def test_enorms_pauses_and_operations_are_judged_size_by_size() -> None:
