@@ -15,7 +15,7 @@ MOST_LINES = {
     "figures": 1_440,
     "models": 5_070,
     "optimizers": 11_920,
-    "papers": 7_670,
+    "papers": 7_700,
     "scenarios": 10_900,
     "spark": 1_200,
     "streamtwin": 14_440,
