@@ -28,7 +28,7 @@ def run(experiment: Experiment, workspace: Workspace) -> ExperimentResult:
             continue
         tables[name] = filled[name]
         if spec.shapes is not None:
-            tables["against"] = shapes.against(spec.shapes(filled[name].rows))
+            tables["against"] = shapes.against(spec.shapes(filled[name].rows), simulated=not experiment.about)
     by_table = {name: table.rows for name, table in tables.items()}
     first = next(iter(by_table.values()))
     notes = tuple(items(experiment.notes if isinstance(experiment.notes, str) else experiment.notes(first)))

@@ -25,9 +25,9 @@ def apart(what: str, paper: str, ours: str, why: str) -> Row:
     return {"what": what, "paper": paper, "ours": ours, "verdict": "not comparable", "why": why}
 
 
-def against(rows: Rows) -> Table:
-    """The table of a page."""
-    return Table("Against the paper, by simulated runs", COLUMNS, tuple(rows))
+def against(rows: Rows, *, simulated: bool) -> Table:
+    """The table of a page. simulated: whether figures are of simulated runs."""
+    return Table("Against the paper" + (", by simulated runs" if simulated else ""), COLUMNS, tuple(rows))
 
 
 def within(values: Sequence[float], low: float, high: float) -> bool:
@@ -37,4 +37,4 @@ def within(values: Sequence[float], low: float, high: float) -> bool:
 
 def span(values: Sequence[float], form: str = ".2g") -> str:
     """From the least to the most, as text."""
-    return f"{min(values):{form}} to {max(values):{form}}" if values else "none"
+    return " to ".join(dict.fromkeys(f"{end:{form}}" for end in (min(values), max(values)))) if values else "none"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,8 @@ from optimizers.balancing.state import drained
 from papers.albic.clusters import PLANNED, SIZES, cluster
 from papers.albic.jobs import moved
 from papers.drawing import lines
-from papers.interface import CaseTable, Experiment, Row, grid
+from papers.interface import CaseTable, Experiment, Row, Rows, grid
+from papers.shapes import shape, span
 from papers.workspace import Workspace
 from twin.randomness import stream
 
@@ -24,6 +26,9 @@ BAND = 2.0
 OVERLOADED = (1, 5)
 SEARCH = Search(looks=800, band=BAND)
 KINDS = {"integrated": "integrated", "separate": "scale-in first"}
+MUCH, SIMILAR = 0.5, 1.5
+"""Shares of scale-in first that count as "much" less load distance, and "a similar time period": the paper's figure has
+no numbers."""
 
 
 def start(overloaded: int, seed: int) -> Balance:
@@ -86,6 +91,28 @@ def _first(there: np.ndarray) -> int | None:
     return int(last) if last < len(there) else None
 
 
+def shapes(rows: Rows) -> Rows:
+    """How fast the load is even, and how long scale-in takes. What is never reached takes endlessly."""
+
+    def both(key: str) -> list[list[float]]:
+        return [
+            [math.inf if row[key] is None else row[key] for row in rows if row["kind"] == kind]
+            for kind in KINDS.values()
+        ]
+
+    even, mean, done = both("tolerable"), both("mean"), both("rounds")
+    shares = [one / other for one, other in zip(*mean, strict=True)]
+    sooner = all(one < other for one, other in zip(*even, strict=True))
+    similar = all(one <= SIMILAR * other for one, other in zip(*done, strict=True))
+    return [
+        shape("integrated: a good load distance", "much faster than scale-in first",
+              f"after {span(even[0])} rounds for {span(even[1])}; {span(shares)} of its load distance till the end",
+              sooner and max(shares) <= MUCH, "good: below 5 points"),
+        shape("integrated: scaled in", "within a similar time", f"after {span(done[0])} rounds for {span(done[1])}",
+              similar, f"up to {SIMILAR:g} times counts: migrations that balance empty no node"),
+    ]  # fmt: skip
+
+
 FIG5 = Experiment(
     name="albic.fig5",
     source="ALBIC, Fig. 5, Section 5.1",
@@ -100,6 +127,7 @@ FIG5 = Experiment(
             """,
             cases=grid(overloaded=OVERLOADED, kind=KINDS),
             measure=measured,
+            shapes=shapes,
         )
     },
     figures={

@@ -55,7 +55,8 @@ def shapes(rows: Rows) -> Rows:
         if shares:
             same = max(shares) > 0.5 if server == "A" else max(shares) < 2.0 / len(shares)
             text = f"at most {max(shares):.0%} from one of {len(shares)}"
-            found.append(shape(f"Server {server}: from where tuples are fetched", paper, text, same))
+            why = "they come from where RLAS puts the splitters, whose words are most of the tuples"
+            found.append(shape(f"Server {server}: from where tuples are fetched", paper, text, same, why))
     return found
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from papers.interface import CaseTable, Experiment, Row, grid
+from papers.interface import CaseTable, Experiment, Row, Rows, grid
+from papers.shapes import shape
 from papers.workspace import Workspace
 from twin.formations import Formation, Keys, expected_keys, formations, naive, one_each
 from twin.panes import Span, ending, panes_of
@@ -47,6 +48,15 @@ def different_keys(_workspace: Workspace | None, keys: int) -> Row:
     return {"merged": merged, "alone": alone, "times": alone / merged}
 
 
+def shapes(rows: Rows) -> Rows:
+    """The paper's example."""
+    hour = next(row for row in rows if row["windows"] == HOUR)
+    merged, alone = hour["merged"], hour["alone"]
+    return [
+        shape("results merged in an hour", "86 against 240", f"{merged} against {alone}", (merged, alone) == (86, 240))
+    ]
+
+
 CONSOLIDATION = Experiment(
     name="enorm.consolidation",
     source="Enorm, Fig. 8, Section 6.1",
@@ -62,6 +72,7 @@ CONSOLIDATION = Experiment(
             measure=pieces,
             published={HOUR: "86 against 240"},
             by=("windows",),
+            shapes=shapes,
         ),
         "keys": CaseTable(
             title="Keys that are merged in the paper's hour",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from papers.drawing import lines
-from papers.enorm.simple_job import COMPUTE, FEWER, notes, ran, simple_job
+from papers.enorm.simple_job import COMPUTE, FEWER, PANE_S, notes, ran, simple_job
 from papers.interface import CaseTable, Experiment, Row, Rows, grid
+from papers.shapes import shape, span
 from papers.workspace import Workspace
 
 STATE_BYTES = (100.0, 300.0, 1_000.0, 3_000.0)
@@ -21,14 +22,15 @@ AT_S = 294.0
 OPERATED_S = 780.0
 """Until the operation that takes longest is over."""
 MINUTES = (5, 10)
+OPERATIONS = ("split", "combine, disruptive", "combine, smooth")
+NEGLIGIBLE = 0.01
+"""Of the shortest disruptive pause, a pause that counts as negligible: the paper's figures have no numbers."""
 
 
-def _notes(shape: str, holds: Callable[[Rows], bool], rows: Rows) -> str:
-    return f"""{notes()}
+NOTES = f"""{notes()}
 - State grows by the bytes of a key; what moves is the open minute of a key group, or, combining, what consolidates
   hold of all key groups that are elsewhere. A pause: from taking the state out to installing it; tuples wait from the
   redirection on.
-- {shape}; {"agrees" if holds(rows) else "differs"}.
 """
 
 
@@ -47,9 +49,18 @@ def pauses(workspace: Workspace, key_bytes: float) -> Row:
     }
 
 
-def _grows(rows: Rows) -> bool:
-    disruptive = [row["disruptive"] for row in rows]
-    return disruptive == sorted(disruptive) and all(row["instant"] == 0.0 for row in rows)
+def pause_shapes(rows: Rows) -> Rows:
+    """Fig. 10. rows: by size of state."""
+    disruptive, instant = ([row[way] for row in rows] for way in ("disruptive", "instant"))
+    return [
+        shape("disruptive: pause", "grows with the state", f"{span(disruptive)} s", grows(disruptive)),
+        shape("instant: pause", "negligible", f"{span(instant)} s", max(instant) < NEGLIGIBLE * min(disruptive)),
+    ]
+
+
+def grows(values: Sequence[float]) -> bool:
+    """From each to the next."""
+    return all(one < other for one, other in pairwise(values))
 
 
 def moved(strategy: str, key_bytes: float, seed: int) -> dict[str, float]:
@@ -88,12 +99,22 @@ def operations(workspace: Workspace, key_bytes: float, what: str) -> Row:
     }
 
 
-def _as_said(rows: Rows) -> bool:
-    by = {what: [row for row in rows if row["what"] == what] for what in dict.fromkeys(row["what"] for row in rows)}
-    disruptive = [row["paused"] for row in by["combine, disruptive"]]
-    still = all(row["paused"] == 0.0 for row in (*by["split"], *by["combine, smooth"]))
-    longest = all(60.0 <= row["completed"] <= 60.0 * max(MINUTES) + 90.0 for row in by["combine, smooth"])
-    return still and longest and disruptive == sorted(disruptive) and disruptive[-1] > disruptive[0]
+def operation_shapes(rows: Rows) -> Rows:
+    """Fig. 11. rows: by size of state."""
+
+    def of(what: str) -> tuple[list[float], list[float], str]:
+        paused, completed = ([row[key] for row in rows if row["what"] == what] for key in ("paused", "completed"))
+        return paused, completed, f"pauses {span(paused)} s, done after {span(completed, '.3g')} s"
+
+    split, disruptive, smooth = (of(what) for what in OPERATIONS)
+    least = NEGLIGIBLE * min(disruptive[0])
+    return [
+        shape("split", "very fast, negligible latency", split[2],
+              max(split[0]) < least and max(split[1]) < PANE_S, "fast: before a partial result is due"),
+        shape("combine, disruptive", "latency relative to the state", disruptive[2], grows(disruptive[0])),
+        shape("combine, smooth", f"no latency, at most the longest window, {60 * max(MINUTES)} s", smooth[2],
+              max(smooth[0]) < least and max(split[1]) < max(smooth[1]) <= 60.0 * max(MINUTES)),
+    ]  # fmt: skip
 
 
 def operated(what: str, key_bytes: float, seed: int) -> dict[str, float]:
@@ -128,6 +149,7 @@ FIG10 = Experiment(
             """,
             cases=grid(key_bytes=STATE_BYTES),
             measure=pauses,
+            shapes=pause_shapes,
             published=dict.fromkeys(STATE_BYTES, "disruptive grows with the state, instant negligible"),
             by=("key_bytes",),
         )
@@ -140,7 +162,7 @@ FIG10 = Experiment(
             y={"disruptive": "disruptive", "instant": "instant"},
         )
     },
-    notes=partial(_notes, "Shape: the disruptive pause grows with the state and the instant one is none", _grows),
+    notes=NOTES,
 )
 FIG11 = Experiment(
     name="enorm.fig11",
@@ -153,8 +175,9 @@ FIG11 = Experiment(
                 state_mb: state of a key group (MB) | what: operation | paused: pause (s) |
                 completed: completed after (s) | copies: partial results sent twice | paper
             """,
-            cases=grid(key_bytes=STATE_BYTES, what=("split", "combine, disruptive", "combine, smooth")),
+            cases=grid(key_bytes=STATE_BYTES, what=OPERATIONS),
             measure=operations,
+            shapes=operation_shapes,
             published={
                 "split": "at once, no latency",
                 "combine, disruptive": "latency by state",
@@ -168,10 +191,5 @@ FIG11 = Experiment(
             "state of a key group (MB)", "completed after (s)", x="state_mb", y="completed", series="what"
         )
     },
-    notes=partial(
-        _notes,
-        "Shapes: split and smooth without a pause, a disruptive combination that pauses with the state, smooth done "
-        "with the longest window",
-        _as_said,
-    ),
+    notes=NOTES,
 )

@@ -13,8 +13,8 @@ from papers.enorm.simple_job import (
     simple_job,
     taken_per_s,
 )
-from papers.interface import CaseTable, DerivedTable, Experiment, Row, Rows, grid
-from papers.shapes import shape
+from papers.interface import CaseTable, Experiment, Row, Rows, grid
+from papers.shapes import shape, within
 from papers.workspace import Workspace
 
 KEYS = (20_000, 100_000, 500_000, 1_000_000, 2_000_000)
@@ -22,6 +22,8 @@ OFFERED_PER_S = 44_000.0
 """A bit more than the job can take."""
 TUPLES = 18e6
 FITTED_KEYS = 2_000_000
+FITTED_TO = 0.02
+"""Costs are whole microseconds, and a run's first partial result is short."""
 SHORT_S, STEADY_S = 480.0, 3600.0
 """As long as the paper's 18 million tuples last; and an hour, of which all windows get their share."""
 
@@ -66,14 +68,14 @@ def measured(keys: int, combined: bool, minutes: tuple[int, ...], seconds: float
 
 
 def shapes(rows: Rows) -> Rows:
-    """What the paper says of its figure, and whether it is so here. Six windows count if there are any rows of them."""
+    """What the paper says of its figure. Six windows count if there are any rows of them."""
     by = {(row["windows"], row["keys"]): row for row in rows}
     most, least = KEYS[-1], KEYS[0]
     falls = {form: 1.0 - by[2, most][form] / by[2, least][form] for form in ("combined", "split")}
     doubled = 1.0 - by[2, most]["combined"] / by[2, KEYS[-2]]["combined"]
     found = [
         shape("split is slower", "everywhere", f"{sum(row['ratio'] > 1.0 for row in rows)} of {len(rows)}",
-               all(row["ratio"] > 1.0 for row in rows if row["keys"] >= KEYS[1])),
+               all(row["ratio"] > 1.0 for row in rows)),
         shape("twice the keys, combined", "very little", f"{doubled:.1%} less", doubled < 0.05),
         shape("more keys: split falls more", "yes", f"{falls['split']:.1%} against {falls['combined']:.1%}",
                falls["split"] > falls["combined"]),
@@ -91,6 +93,16 @@ def fitted(workspace: Workspace) -> Rows:
     return [{"form": form, "time_s": time_s} for form, time_s in times.items()]
 
 
+def fit_shapes(rows: Rows) -> Rows:
+    """Against the seconds that costs are fitted to."""
+    return [
+        shape(row["form"], f"{row['paper_s']:.3g}", f"{row['time_s']:.3g}",
+              within([row["time_s"] / row["paper_s"]], 1.0 - FITTED_TO, 1.0 + FITTED_TO),
+              f"{FITTED_TO:.0%} counts: costs are fitted to it, so that it checks the simulator, not the costs")
+        for row in rows
+    ]  # fmt: skip
+
+
 FIG9 = Experiment(
     name="enorm.fig9",
     source="Enorm, Fig. 9, Section 7.1",
@@ -104,13 +116,8 @@ FIG9 = Experiment(
             """,
             cases=pairs,
             measure=both_forms,
-        ),
-        "shapes": DerivedTable(
-            title="Shapes",
-            columns="what: shape | paper | ours | verdict",
-            of="throughput",
-            rows=shapes,
-        ),
+            shapes=shapes,
+        )
     },
     figures={
         "throughput": lines(
@@ -133,6 +140,7 @@ COMPONENTS = Experiment(
             title=f"{FITTED_KEYS:,} keys a partial result, a window of 5 minutes",
             columns="form | time_s: seconds for 18 million tuples | paper_s: paper (s)",
             measure=fitted,
+            shapes=fit_shapes,
             published={
                 "one component (combined)": {"paper_s": 456},
                 "two components (split)": {"paper_s": 512},
@@ -141,6 +149,5 @@ COMPONENTS = Experiment(
             by=("form",),
         )
     },
-    notes=notes()
-    + "- The costs were chosen for this ratio: that the simulated job has it checks the simulator, not the costs.",
+    notes=notes(),
 )
