@@ -23,6 +23,8 @@ from twin.metrics import BINARY_METRICS, METRICS
 GATES = (0.0, 0.25, 0.5, 0.75, 1.0)
 SHARE = 0.9
 """Share of the rows that an interval should hold."""
+SURE = 2.0
+"""Standard errors by which what a gate gains has to differ from nothing."""
 FEWEST = 10
 """Rows of a kind that open a gate."""
 FEW = 30
@@ -89,14 +91,15 @@ class _Loss:
 
 def _best(judged: Sequence[_Loss]) -> float:
     """The gate of least mean loss among those that make nothing worse; the first, which is shut, unless another is
-    better by more than a standard error."""
+    better with some 95 % confidence: by SURE standard errors. With one, corrections by chance were believed, and made
+    congested plans of other spaces worse."""
     shut = judged[0]
     if len(shut.loss) < FEWEST:
         return GATES[0]
     able = [index for index, each in enumerate(judged) if each.no_worse_than(shut)]
     best = min(able, key=lambda index: float(judged[index].loss.mean()))
     gain = shut.loss - judged[best].loss
-    return GATES[best] if gain.mean() > gain.std() / math.sqrt(len(gain)) else GATES[0]
+    return GATES[best] if gain.mean() > SURE * gain.std() / math.sqrt(len(gain)) else GATES[0]
 
 
 def intervals(metrics: Sequence[str], scaling: Scaling, held: Judged, learned: Judged) -> dict[str, Any]:
