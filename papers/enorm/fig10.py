@@ -104,7 +104,7 @@ def operation_shapes(rows: Rows) -> Rows:
 
     def of(what: str) -> tuple[list[float], list[float], str]:
         paused, completed = ([row[key] for row in rows if row["what"] == what] for key in ("paused", "completed"))
-        return paused, completed, f"pauses {span(paused)} s, done after {span(completed, '.3g')} s"
+        return paused, completed, f"pauses {span(paused, '.3g')} s, done after {span(completed, '.3g')} s"
 
     split, disruptive, smooth = (of(what) for what in OPERATIONS)
     least = NEGLIGIBLE * min(disruptive[0])
