@@ -63,6 +63,7 @@ class Joint:
         distance = relieved(balance, node_g).distance(node_g)
         if distance > self.band + TOLERANCE:  # if that is not to be had with this budget, what is most even comes first
             even = self.inner.solve(balance)
+            even = replace(even, distance=relieved(balance, even.node_g).distance(even.node_g))
             if even.distance < distance - TOLERANCE:
                 return even
         if not balance.serialising:
