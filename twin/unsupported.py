@@ -6,8 +6,9 @@ one by one, hosts of one socket each that reach each other directly, and nothing
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from twin.chaining import fused
 from twin.event_time import in_time
@@ -31,9 +32,30 @@ def unsupported_features(scenario: Scenario, seen: Collection[str]) -> tuple[str
     `pauses`, `jitter`, `batches`, `sockets`, `links`, `skew`, `drift`, `assignment` (of key groups), `alignment`,
     `fusion`, `partitions` (read unevenly), `counting` (in windows of several replicas), `sides` (of joins, unmixed),
     `unlike` (keys, where a law takes them as alike and random), `apart` (tuples of a key, of joins and sessions),
-    `merges` (of partial results), `late` (records), `drops`, and partitionings by name.
+    `merges` (of partial results), `late` (records), `copies` (of a record, that meet), `drops`, and partitionings by
+    name.
     """
     return tuple(dict.fromkeys(words for name, words in _beyond(scenario) if name not in seen))
+
+
+def _meeting(scenario: Scenario) -> set[str]:
+    """The operators that get copies of a record, as it came: on several ways, or from subtasks that all got it."""
+    query, plan, found = scenario.query, scenario.plan, set[str]()
+    ways = Counter(stream.producer for stream in query.streams)
+    stems: dict[str, set[str]] = {}  # of what leaves an operator as it came: where it was sent on several ways
+    for operator in query.topological:
+        name, inputs = operator.name, query.inputs(operator.name)
+        before = [stems[stream.producer] for stream in inputs]
+        copied = plan.replicas(name) > 1 and any(query.partitioning(stream).copies for stream in inputs)
+        if any(one & other for one, other in combinations(before, 2)):
+            found.add(name)
+        stems[name] = set()
+        if operator.hands_over == "tuples":
+            own = {name} if ways[name] > 1 and not operator.exclusive else set[str]()
+            stems[name] = own.union(*before)
+            if copied:
+                found.update(stream.consumer for stream in query.streams if stream.producer == name)
+    return found
 
 
 def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
@@ -54,7 +76,7 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
     yield from _of_engine(scenario)
     yield from _of_cluster(scenario)
     yield from _of_keys(scenario)
-    chains = fused(scenario.query, scenario.plan, scenario.engine)
+    chains, meeting = fused(scenario.query, scenario.plan, scenario.engine), _meeting(scenario)
     for group in chains:
         yield "fusion", f"chained operators ({' + '.join(group)})"
     for operator in scenario.query.operators:
@@ -77,6 +99,8 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
         counts = isinstance(operator, Windowed) and operator.window.policy == "count"
         if counts and scenario.plan.replicas(operator.name) > 1:
             yield "counting", f"that each replica of {operator.name} has count windows of its own"
+        if operator.name in meeting:
+            yield "copies", f"that copies of a record meet again at {operator.name}, and wait for each other"
     within = {pair for chain in chains for pair in pairwise(chain)}
     for stream in scenario.query.streams:
         if (stream.producer, stream.consumer) in within:  # nothing is sent

@@ -10,7 +10,7 @@ import pytest
 
 import optimizers.policies  # noqa: F401  # so that scenarios can name them
 from tests.twin.changing import job
-from tests.twin.worlds import chain, deployment, sink, source
+from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.cluster import Link, Numa, Socket
 from twin.events import Failure
 from twin.key_skew import KeySkew
@@ -106,7 +106,7 @@ CHANGES: dict[str, tuple[Change, Change]] = {
         placed(source=("h1",), m=("h1",)),
         with_(plan=lambda base: base.plan.model_copy(update={"fused": (("source", "m"),)})),
     ),
-    "broadcast": (placed(m=("h0", "h1")), dealt("m", partitioning="broadcast")),
+    "broadcast": (placed(sink=("h2", "h3")), dealt("sink", partitioning="broadcast")),
     "shared": (placed(m=("h0", "h0")), dealt("m", partitioning="shared")),
     "two-choice": (
         with_(workload=lambda base: base.workload.model_copy(update={"keys": {"a": KeySkew(zipf=1)}})),
@@ -240,3 +240,29 @@ def test_few_evaluations_of_a_window_are_no_matter_of_chance(evaluations: int) -
     job = Scenario.of(chain([window], 500)).with_run(horizon_s=2 + 2 * evaluations, warmup_s=2)
     assert RateModel().blind_to(job) == ()
     assert estimates(job)[0] / simulate(job).metrics.throughput_per_s == pytest.approx(1.0, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("split", "way", "meet"),
+    [
+        ({"kind": "map"}, {"kind": "map"}, True),
+        ({"kind": "router", "shares": {"a": 0.5, "b": 0.5}}, {"kind": "map"}, False),
+        ({"kind": "map"}, {"kind": "aggregate", "window": {"policy": "time", "size_s": 1.0}, "groups": 1}, False),
+    ],
+)
+def test_copies_of_a_record_meet_where_its_ways_join(split: dict[str, Any], way: dict[str, Any], meet: bool) -> None:
+    """Not if a record goes one way alone, or a window makes something else of it."""
+    names = {"s": {"kind": "source"}, "split": split, "a": way, "b": {"kind": "map"}, "end": {"kind": "sink"}}
+    ways = [("s", "split"), ("split", "a"), ("split", "b"), ("a", "end"), ("b", "end")]
+    data = {
+        "name": "diamond",
+        "query": {
+            "operators": [{"name": name, **each} for name, each in names.items()],
+            "streams": [{"producer": one, "consumer": other} for one, other in ways],
+        },
+        "cluster": {"hosts": [HOST]},
+        "plan": {"placement": dict.fromkeys(names, HOST["name"])},
+        "workload": {"arrivals": {"s": {"law": "poisson", "rate_per_s": 100}}},
+    }
+    words = RateModel().blind_to(parse(Scenario, data, where="here"))
+    assert any("copies of a record meet again at end" in each for each in words) == meet
