@@ -24,7 +24,8 @@ GATES = (0.0, 0.25, 0.5, 0.75, 1.0)
 SHARE = 0.9
 """Share of the rows that an interval should hold."""
 SURE = 2.0
-"""Standard errors by which what a gate gains has to differ from nothing."""
+"""Standard errors of its gain by which a gate has to be better than none: about 95 % confidence. With one, corrections
+by chance were believed, and made congested plans of other spaces worse."""
 FEWEST = 10
 """Rows of a kind that open a gate."""
 FEW = 30
@@ -91,8 +92,7 @@ class _Loss:
 
 def _best(judged: Sequence[_Loss]) -> float:
     """The gate of least mean loss among those that make nothing worse; the first, which is shut, unless another is
-    better with some 95 % confidence: by SURE standard errors. With one, corrections by chance were believed, and made
-    congested plans of other spaces worse."""
+    better by SURE standard errors."""
     shut = judged[0]
     if len(shut.loss) < FEWEST:
         return GATES[0]

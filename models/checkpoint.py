@@ -38,8 +38,10 @@ class CurveBody(Spec):
 
 
 class ManifestBody(Spec):
-    """The entries of a manifest that are read. Some are missing if an ensemble was not made by training. yes: share of
-    the training rows, by metric, where probabilities are those of these rows."""
+    """The entries of a manifest that are read. Some are missing if an ensemble was not made by training.
+
+    yes: by binary metric, the share of the training rows that are yes, if its probabilities are for such rows.
+    """
 
     model_config = ConfigDict(extra="allow")
 

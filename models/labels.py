@@ -64,7 +64,7 @@ def binary(metrics: Sequence[str]) -> np.ndarray:
 
 
 def yes_of(metrics: Sequence[str], labels_GxA: np.ndarray) -> dict[str, float]:
-    """How often each of the binary metrics is yes."""
+    """By binary metric, the share of the labelled rows that are yes."""
     binaries = [metric for metric in metrics if metric in BINARY_METRICS]
     return {metric: float(np.nanmean(labels_GxA[:, METRICS.index(metric)])) for metric in binaries}
 

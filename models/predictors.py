@@ -64,7 +64,7 @@ class Predictor(Protocol):
 
 
 def balanced(value_G: np.ndarray, share: float) -> np.ndarray:
-    """Probabilities that are right where a share of the rows are yes, as they are where half of them are."""
+    """Probabilities fitted to rows of which `share` are yes, as they would be if half of them were (Bayes)."""
     return value_G * (1.0 - share) / (value_G * (1.0 - share) + (1.0 - value_G) * share)
 
 

@@ -30,7 +30,7 @@ UNPROVED = "not simulated"
 STEP, STEPS = 1.15, 16
 """Factor on the rates by which head room is raised until dearer hosts are proposed, and the number of such steps."""
 WIDER = 5
-"""Times as many plans as may be simulated, the best predicted, are those among which hopes choose."""
+"""Plans that are proposed, the best predicted, for each that may be simulated: intervals choose among them."""
 REFUTED = 0.2
 """Head room, as a share of the offered rates, of the plans that are simulated next if none of the best keeps up."""
 
@@ -71,8 +71,8 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
 
 
 def _proposed(problem: Problem, propose: Propose, count: int) -> Solution:
-    """What is proposed, and as alternatives what else of it is more than an exchange of equal hosts: with it `count`
-    plans, and times WIDER if the cost model says how far off it may be, if there are so many."""
+    """What is proposed, without alternatives that only exchange equal hosts. At most `count` plans in all; WIDER times
+    as many if the cost model says how far off it may be."""
     wanted = count * (WIDER if isinstance(problem.cost_model, Unsure) else 1)
     asked = min(wanted * copies(problem.scenario), max(count, ASKED))
     found = propose(replace(problem, alternatives=max(problem.alternatives, asked - 1)))
@@ -83,8 +83,9 @@ def _proposed(problem: Problem, propose: Propose, count: int) -> Solution:
 def _in_order(
     problem: Problem, found: Solution, given: ExecutionPlan | None, count: int
 ) -> tuple[list[float], list[ExecutionPlan]]:
-    """What to simulate of what was found, `count` plans and the given one, in order; and what each is hoped to reach,
-    times the problem's sign: the better end of its interval, and -inf of what is simulated in any case."""
+    """What each plan is hoped to reach, and the plans to simulate: `count` of those found, and the given one, in order.
+
+    A hope is the better end of a plan's interval times the problem's sign; -inf: it is simulated in any case."""
     plans = [found.plan, *(each.plan for each in found.alternatives)]
     between = intervals(problem.cost_model, problem.scenario, plans, problem.objective) if found.sane else None
     hopes = [-math.inf] * len(plans)
@@ -171,8 +172,8 @@ def _first_that_holds(asked: Problem, first: Solution, found: Estimated) -> Solu
 def _simulated(
     problem: Problem, plans: list[ExecutionPlan], deadline: Deadline, hopes: Sequence[float] = ()
 ) -> Estimated:
-    """One after the other, until somebody stops, or none that is left is hoped to be better than the best. hopes: as of
-    `_in_order`, ascending."""
+    """The plans simulated one after the other, until somebody stops, or none that is left is hoped to be better than the
+    best so far. hopes: see `_in_order`; ascending."""
     parts, best = list[Estimated](), math.inf
     for plan, hope in zip(plans, hopes or repeat(-math.inf), strict=False):
         if parts and (deadline.over or hope >= best):

@@ -13,9 +13,9 @@ ALBICS: Mapping[str, str] = {
     "ALBIC, one pair a round": "so few pairs need more rounds",
     "ALBIC, pairs for 60 % of the budget": "",
 }
-"""Those that are compared with the paper's, and why they may not have got far."""
+"""The ways that are compared with the paper's ALBIC, and why one may not have got as far in our rounds."""
 ABOUT = 0.1
-"""Of a number that the paper gives in words, either way."""
+"""How far off, as a share, a number may be that the paper gives in words."""
 
 
 def evenness(rows: Rows) -> Rows:
@@ -79,7 +79,7 @@ def about(value: float, published: float) -> bool:
 def trend(rows: Rows, index: str, so: Callable[[float], bool]) -> list[Row]:
     """What the paper says of all three jobs: of its ALBIC as published, and with several pairs a round.
 
-    index: what it says of the load index; so: whether that is so.
+    index: what it says of the load index. so: whether a load index of ours agrees.
     """
     by, last = {row["way"]: row for row in rows}, last_of(rows)
     cola, found = by["COLA"], []

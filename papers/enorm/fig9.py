@@ -23,7 +23,8 @@ OFFERED_PER_S = 44_000.0
 TUPLES = 18e6
 FITTED_KEYS = 2_000_000
 FITTED_TO = 0.02
-"""Costs are whole microseconds, and a run's first partial result is short."""
+"""How far off, as a share, fitted times may be: costs are whole microseconds, and a run's first partial result is
+short."""
 SHORT_S, STEADY_S = 480.0, 3600.0
 """As long as the paper's 18 million tuples last; and an hour, of which all windows get their share."""
 

@@ -151,15 +151,17 @@ def ends(profile: CalibratedProfile, scenario: Scenario) -> list[Scenario]:
 
 
 def predictions(profile: CalibratedProfile, scenario: Scenario) -> list[Prediction]:
-    """What the rate model says under a profile, with intervals. Where no source was slowed at any point, what a source
-    could be offered has none: that a record costs as much at the knee as at a light rate is for costs to say alone, and
-    on a live Flink it cost up to 15 % less. Raises BadInput as `applied`."""
+    """What the rate model says under a profile, with intervals. Raises BadInput as `applied`.
+
+    What a source could be offered has no interval where no source was slowed at any point: then nothing tells whether a
+    record costs as much at the knee as at a light rate. On a live Flink it cost up to 15 % less.
+    """
     under_all = (applied(profile, scenario), *ends(profile, scenario))
     found = profile.intervals.around(*map(predict, under_all))
     if profile.saturated:
         return found
-    bare = {"low": None, "high": None}
-    return [each.model_copy(update=bare) if each.kind == "bears" else each for each in found]
+    without = {"low": None, "high": None}
+    return [each.model_copy(update=without) if each.kind == "bears" else each for each in found]
 
 
 class NextPoint(Spec):

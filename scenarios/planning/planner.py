@@ -163,8 +163,8 @@ def proving(optimizer: Optimizer, seed: int, count: int, run: Simulate = simulat
 
 
 def proofs(model: CostModel, requirements: Requirements, asked: int) -> int:
-    """The number of plans to simulate: `asked`, or if this is 0, a few of a staged cost model, or one that cannot judge
-    quantiles that are limited."""
+    """The number of plans to simulate: `asked`, or if this is 0, a few where the cost model is staged, or where
+    quantiles are limited and it cannot judge them."""
     cannot = bool(requirements.quantiles) and not isinstance(model, Slow)
     return asked or (DECIDED if cannot or isinstance(model, StagedCostModel) else 0)
 

@@ -131,8 +131,8 @@ class Dealing(NamedTuple):
     Of a stream: broadcast_s: all replicas get all; forward_s: each from its partner; in_turn_s: one after the other;
     drops_s: what finds no room is lost; to_one_s: all that a producer replica sends comes to each place that gets any
     of it; batch_s: tuples that leave together at most. Of an operator: shared_o: its replicas take from one queue;
-    akin_o: some of its streams stem from the same tuples; fed_o: the most
-    replicas that get any tuples: of keys with few values, as many as values.
+    akin_o: some of its streams stem from the same tuples; fed_o: the most replicas that get any tuples: of keys with
+    few values, as many as values.
     """
 
     broadcast_s: list[bool]

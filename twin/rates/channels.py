@@ -111,30 +111,33 @@ def filling_s(layout: Layout, offered: Load, reached: Load, full_sn: np.ndarray)
 
 
 class MeasuredSpan(NamedTuple):
-    """The part of a run, from an empty start at 0, over which means are taken; of each plan its own where arrays."""
+    """The part of a run, from an empty start at 0, over which means are taken."""
 
-    start_s: float | np.ndarray
-    end_s: float | np.ndarray
+    start_s: float
+    end_s: float
 
     @property
-    def length_s(self) -> float | np.ndarray:
+    def length_s(self) -> float:
         """Length of the measured part in seconds."""
         return self.end_s - self.start_s
 
 
 def held_back(until: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
-    """Share of the time in which a source is held back that is so from then on."""
+    """Share of the measured time that comes after `until`, from when on a source is held back."""
     return np.clip((measured.end_s - until) / measured.length_s, 0.0, 1.0)
 
 
 def behind_s(until: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
-    """The mean of the time since then, 0 before."""
+    """How long `until` is past, as a mean over the measured time; 0 before it."""
     ends = (np.maximum(each - until, 0.0) ** 2 for each in (measured.end_s, measured.start_s))
     return np.asarray((next(ends) - next(ends)) / 2.0 / measured.length_s)
 
 
 def filled(until: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
-    """How long a full channel's wait is on average, of the longest: it grows evenly until then."""
+    """The mean wait in a channel over the measured time, as a share of the wait once it is full.
+
+    It grows evenly until then.
+    """
     growing = np.clip(until, measured.start_s, measured.end_s)
     grown_s = (growing**2 - measured.start_s**2) / 2.0 / np.maximum(until, 1e-9)
     return np.asarray((grown_s + measured.end_s - growing) / measured.length_s)

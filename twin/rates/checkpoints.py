@@ -103,7 +103,7 @@ class Commits:
         share = (self._before(measured.end_s) - self._before(measured.start_s)) * self.period_s / measured.length_s
         return Results(found.per_s * np.minimum(share, 1.0), np.minimum(found.ages_s + self.wait_s, measured.end_s))
 
-    def _before(self, at_s: float | np.ndarray) -> np.ndarray:
+    def _before(self, at_s: float) -> np.ndarray:
         """Checkpoints that are complete by then. [N]"""
         first_s = self.spec.interval_s + self.duration_s
         complete = np.maximum(np.ceil((at_s - first_s) / self.period_s), 0.0)

@@ -65,12 +65,13 @@ def _level(own_cn: np.ndarray, neighbours: np.ndarray, capacity_cn: np.ndarray) 
 
 
 def collisions(layout: Layout, busy_cn: np.ndarray, scv_cn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What a replica gets while no other needs it, in cores, and how many of its services then the others on its socket
-    take beyond what it waits for its own; none on a full socket, where what fluids get holds. [C, N] each. busy_cn:
-    cores that it needs. scv_cn: of its services.
+    """Cores that a replica gets while no other on its socket needs them; and how much longer a tuple is there
+    because of the others, in services on these cores. 0 on a full socket, where max-min shares hold. [C, N] each
 
-    As each serves one tuple at a time, fewer collide of services that hardly vary, the fewer tasks there are for the
-    cores; as how many equal ones tasks vary decides that.
+    busy_cn: cores that a replica needs. scv_cn: squared coefficient of variation of its services.
+
+    A replica serves one tuple at a time. So where services hardly vary, the fewer tasks there are for each core, the
+    fewer collide. Unequal tasks count as the number of equal ones whose demands have the same sum and sum of squares.
     """
     capacity_cn = layout.capacity_cn
     core_cn = np.minimum(1.0 if layout.sockets is None else layout.sockets.speed_cn, capacity_cn)

@@ -46,9 +46,9 @@ class Ages(NamedTuple):
     """In seconds. results_s: processing, end-to-end and lag of the results over the sinks, [3, N].
 
     ages_s: of what operators emit, [3, O, N]; of that, channel_s, queue_s, line_s and window_s [O, N] (see RateAnswer).
-    blocked_on: whether an operator's input channels are full, and jam_on those of which share of its replicas. [O, N]
-    filling_rn: how long that takes, by source [R, N]. full_sn: whether a stream's channels are; way_sn: how long tuples
-    are on them, and link_sn how long of that on the network. [S, N]
+    blocked_on: whether an operator's input channels are full. [O, N] filling_rn: how long it takes until all before a
+    source's bottleneck are. [R, N] way_sn: how long a stream's tuples are on their way; link_sn: of that, on the
+    network and waiting for it. [S, N]
     """
 
     results_s: np.ndarray
@@ -59,7 +59,6 @@ class Ages(NamedTuple):
     window_s: np.ndarray
     blocked_on: np.ndarray
     filling_rn: np.ndarray
-    full_sn: np.ndarray
     way_sn: np.ndarray
     link_sn: np.ndarray
 
@@ -122,7 +121,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
     total = weights.sum(axis=0)
     results = np.where(total > 1e-12, _mixed(weights, ages[:, job.sinks]), ages[:, job.sinks[0]])
     parts = channel_on, queue_on, waited_on, window_on
-    return Ages(np.minimum(results, measured.end_s), ages, *parts, blocked_on, filling_rn, full_sn, channel_sn, link_sn)
+    return Ages(np.minimum(results, measured.end_s), ages, *parts, blocked_on, filling_rn, channel_sn, link_sn)
 
 
 def _behind_answers_s(layout: Layout, found: Load, o: int) -> np.ndarray | float:

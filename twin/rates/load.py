@@ -28,13 +28,12 @@ from twin.rates.sockets import MEGA, Cells
 class Load:
     """The state of N plans at some source rates. The first six are those of `twin.flow.Flow`, [O, N].
 
-    service_on: CPU time of an input tuple, window evaluations apart; scv_on: its squared coefficient of variation;
-    line_s_on and line_scv_on: of all operators that run as one, from this one on. busy_on: demand of
-    one replica, in cores. used_on: share of its time that a replica works, on its worst socket. speed_on: cores that a
-    replica can get beside the others there. cpu_on: utilisation of what an operator computes on, or
-    of what it asks outside; nic_sn: of the network cards and links that a stream crosses; credits_sn: of a channel's
-    credits by tuples in flight. cpu_hn, nic_hn: utilisation of a host's cores and of its network card. cells: the same
-    by socket, where sockets differ.
+    service_on: CPU time of an input tuple, window evaluations apart. line_s_on, line_scv_on: the same of all operators
+    that run as one, from this one on, and its squared coefficient of variation. busy_on: demand of one replica, in
+    cores. used_on: share of its time that a replica works, on its worst socket. speed_on: cores that a replica can get
+    beside the others there. cpu_on: utilisation of what an operator computes on, or of what it asks outside; nic_sn: of
+    the network cards and links that a stream crosses; credits_sn: of a channel's credits by tuples in flight. cpu_hn,
+    nic_hn: utilisation of a host's cores and of its network card. cells: the same by socket, where sockets differ.
     """
 
     in_on: np.ndarray
@@ -44,7 +43,6 @@ class Load:
     groups_on: np.ndarray
     bursts_on: np.ndarray
     service_on: np.ndarray
-    scv_on: np.ndarray
     line_s_on: np.ndarray
     line_scv_on: np.ndarray
     busy_on: np.ndarray
@@ -69,15 +67,6 @@ class Load:
             np.maximum(worst_on[producer], stream_sn[s], out=worst_on[producer])
         return worst_on
 
-    def select(self, rows: np.ndarray) -> Load:
-        """The same for some of the plans (a mask [N])."""
-        columns: dict[str, Any] = {
-            field.name: _part(getattr(self, field.name), rows) for field in fields(Load) if field.name != "cells"
-        }
-        if self.cells is not None:
-            columns["cells"] = Cells(*(_part(each, rows) for each in self.cells))
-        return Load(**columns)
-
     def with_part(self, rows: np.ndarray, part: Load) -> Load:
         """The same with the plans in `rows` (a mask [N]) as in another one, which has these alone."""
         names = [field.name for field in fields(Load) if field.name != "cells"]
@@ -86,10 +75,6 @@ class Load:
             pairs = zip(self.cells, part.cells, strict=True)
             columns["cells"] = Cells(*(_with_part(mine, rows, other) for mine, other in pairs))
         return Load(**columns)
-
-
-def _part(whole: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    return np.broadcast_to(whole, (len(whole), len(rows)))[:, rows]
 
 
 def _with_part(mine: np.ndarray, rows: np.ndarray, part: np.ndarray) -> np.ndarray:
@@ -177,7 +162,6 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         groups_on=groups_on,
         bursts_on=bursts_on,
         service_on=service_on,
-        scv_on=scv_on,
         line_s_on=line_s_on,
         line_scv_on=line_scv_on,
         busy_on=busy_on,

@@ -208,7 +208,7 @@ def _seen(share: np.ndarray, filling_rn: np.ndarray, measured: MeasuredSpan) -> 
     return np.asarray(np.where((share < 1.0).any(axis=0), shown.max(axis=0), np.inf))
 
 
-def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float | np.ndarray) -> np.ndarray:
+def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float) -> np.ndarray:
     """Expected outputs of the run; where a window may be evaluated in none of it, as results of an evaluation come
     together, no more than its evaluations."""
     windowed = fires_on[(fires_on > 0).any(axis=1)]

@@ -32,7 +32,7 @@ class HostUse:
 def uses_of(
     job: FlinkJob, places: Mapping[str, Sequence[str]], names: Mapping[str, str], notes: list[str]
 ) -> dict[str, HostUse]:
-    """By host. places, names: of the subtasks of each vertex, and its own."""
+    """By host. places: by vertex, the host of each of its subtasks. names: by vertex, its name in the twin."""
     wanted: dict[str, list[Wanted]] = defaultdict(list)
     asleep: dict[str, float] = defaultdict(float)
     unread = {host for vertex in job.vertices if vertex.busy is None for host in places[vertex.id]}
