@@ -172,8 +172,8 @@ def _first_that_holds(asked: Problem, first: Solution, found: Estimated) -> Solu
 def _simulated(
     problem: Problem, plans: list[ExecutionPlan], deadline: Deadline, hopes: Sequence[float] = ()
 ) -> Estimated:
-    """The plans simulated one after the other, until somebody stops, or none that is left is hoped to be better than the
-    best so far. hopes: see `_in_order`; ascending."""
+    """Simulated one after the other, until somebody stops, or no hope that is left is better than the best so far.
+    hopes: see `_in_order`; ascending."""
     parts, best = list[Estimated](), math.inf
     for plan, hope in zip(plans, hopes or repeat(-math.inf), strict=False):
         if parts and (deadline.over or hope >= best):
