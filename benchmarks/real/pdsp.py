@@ -58,6 +58,8 @@ def applications(everything: Sequence[Row], own: int, judged: int, kept: Path) -
         mine, others = _parted(everything, lambda row, key=key: application(row) == key)
         order = stream(number, "own-runs").permutation(len(mine))
         seen, unseen = ([mine[each] for each in part] for part in (order[:own], order[own:][:judged]))
+        if not unseen:
+            raise SystemExit(f"--own {own}: {key[0]} has {len(mine)} runs, so none is left to judge; give fewer")
         yield Split(" ".join(key).strip(), unseen, _predictors(seen, others, kept))
 
 
