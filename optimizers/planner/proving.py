@@ -84,7 +84,6 @@ def _in_order(
     problem: Problem, found: Solution, given: ExecutionPlan | None, count: int
 ) -> tuple[list[float], list[ExecutionPlan]]:
     """What each plan is hoped to reach, and the plans to simulate: `count` of those found, and the given one, in order.
-
     A hope is the better end of a plan's interval times the problem's sign; -inf: it is simulated in any case."""
     plans = [found.plan, *(each.plan for each in found.alternatives)]
     between = intervals(problem.cost_model, problem.scenario, plans, problem.objective) if found.sane else None
@@ -172,8 +171,8 @@ def _first_that_holds(asked: Problem, first: Solution, found: Estimated) -> Solu
 def _simulated(
     problem: Problem, plans: list[ExecutionPlan], deadline: Deadline, hopes: Sequence[float] = ()
 ) -> Estimated:
-    """The plans simulated one after the other, until somebody stops, or none that is left is hoped to be better than the
-    best so far. hopes: see `_in_order`; ascending."""
+    """The plans simulated one after the other, until somebody stops, or none left is hoped to be better than the best so
+    far. hopes: see `_in_order`; ascending."""
     parts, best = list[Estimated](), math.inf
     for plan, hope in zip(plans, hopes or repeat(-math.inf), strict=False):
         if parts and (deadline.over or hope >= best):
