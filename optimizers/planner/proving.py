@@ -171,7 +171,7 @@ def _first_that_holds(asked: Problem, first: Solution, found: Estimated) -> Solu
 def _simulated(
     problem: Problem, plans: list[ExecutionPlan], deadline: Deadline, hopes: Sequence[float] = ()
 ) -> Estimated:
-    """The plans simulated one after the other, until somebody stops, or none left is hoped to be better than the best so
+    """Plans simulated one after the other, until somebody stops, or none left is hoped to be better than the best so
     far. hopes: see `_in_order`; ascending."""
     parts, best = list[Estimated](), math.inf
     for plan, hope in zip(plans, hopes or repeat(-math.inf), strict=False):
