@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,15 @@ def interrupting(whole: Callable[..., None]) -> Callable[..., None]:
     return interrupted
 
 
+@pytest.fixture
+def heeding() -> Iterator[None]:
+    """Ctrl-C interrupts, also where a shell started the tests in the background, with it ignored."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
+@pytest.mark.usefixtures("heeding")
 def test_an_interruption_is_heeded_and_breaks_nothing(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
