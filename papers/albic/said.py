@@ -9,7 +9,7 @@ from papers.shapes import apart, shape, span, within
 
 STABLE = 1.0
 """Percentage points: the paper calls a load distance "stable" that is "consistently below 1 %"."""
-ALBICS: Mapping[str, str] = {
+COMPARED: Mapping[str, str] = {
     "ALBIC, one pair a round": "so few pairs need more rounds",
     "ALBIC, pairs for 60 % of the budget": "",
 }
@@ -83,7 +83,7 @@ def trend(rows: Rows, index: str, so: Callable[[float], bool]) -> list[Row]:
     """
     by, last = {row["way"]: row for row in rows}, last_of(rows)
     cola, found = by["COLA"], []
-    for way, late in ALBICS.items():
+    for way, late in COMPARED.items():
         row = by[way]
         found += [
             shape(f"{way}: collocation", "gradually COLA's", f"{row[last]:.3g} for {cola[last]:.3g} %",
