@@ -181,10 +181,10 @@ def test_albic_is_compared_with_cola_job_by_job() -> None:
 def test_real_jobs_are_compared_with_cola_and_with_what_the_paper_gives_in_words() -> None:
     def rows(**albic: float) -> list[dict[str, object]]:
         cola = {"after_1": 60.0, "after_40": 60.0, "distance": 5.0, "most": 9.0, "index": 75.0, "migrations": 190.0}
-        ways = {way: {"distance": 3.0, "most": 8.0, "index": 50.0} | albic for way in said.ALBICS}
+        ways = {way: {"distance": 3.0, "most": 8.0, "index": 50.0} | albic for way in said.COMPARED}
         return [{"way": way} | cola | changed for way, changed in (ways | {"COLA": {}}).items()]
 
-    trend = 3 * len(said.ALBICS)
+    trend = 3 * len(said.COMPARED)
     for figure in (said.delays, said.weather):
         assert set(verdicts(figure(rows()))) <= {"agrees", "not comparable"}
         assert verdicts(figure(rows(after_40=30.0, most=10.0, index=101.0)))[:trend] == ["differs"] * trend
