@@ -1,6 +1,7 @@
-"""How the cores of a socket are shared among the replicas on it, under N plans at once: max-min fairly, as fluids.
+"""How the cores of a socket are shared among the replicas on it, under N plans at once: max-min fairly.
 
-A replica can get what the demands of its neighbours leave, at most a core. Beside that, those of a socket collide: all
+A replica can get what the demands of its neighbours leave, at most a core; of several cores some are idle while few
+are busy, so that one which needs much gets less (`twin.rates.queueing`). Beside that, those of a socket collide: all
 that is in service or in line there is served at min(k, cores), so that however services vary, a tuple takes so many
 times as long as on a core of its own (M/G/c under processor sharing). Axes are those of `twin.rates.layout`.
 """
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twin.rates.queueing import shared_wait_s
+from twin.rates.queueing import cores_beside, shared_wait_s
 
 if TYPE_CHECKING:
     from twin.rates.layout import Layout
@@ -31,7 +32,7 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
     what the demands of its neighbours leave.
     """
     capacity_cn = layout.capacity_cn
-    core = 1.0 if layout.sockets is None else layout.sockets.speed_cn
+    core = np.broadcast_to(1.0 if layout.sockets is None else layout.sockets.speed_cn, own_cn.shape)
     total_cn = layout.on_sockets(own_cn * layout.count_cn)
     level_cn = fair_level(own_cn, layout.neighbours, capacity_cn)
     full_cn = total_cn / capacity_cn
@@ -39,6 +40,12 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
     alone_cn = crowded_cn / np.minimum(core, capacity_cn)
     felt_cn = np.where(own_cn >= level_cn * 0.999, full_cn, np.minimum(full_cn, own_cn / level_cn))
     left_cn = np.clip(np.where(full_cn > FULL, level_cn, capacity_cn - (total_cn - own_cn)), 1e-6, core)
+    idle_cn = (core < capacity_cn) & (own_cn * layout.on_sockets(layout.count_cn) > capacity_cn) & layout.here_cn
+    if idle_cn.any():
+        asked_cn = np.minimum(own_cn, level_cn)
+        got_k = beside_lighter(layout, asked_cn / core, capacity_cn / core, idle_cn) * core[idle_cn]
+        left_cn[idle_cn] = np.minimum(left_cn[idle_cn], got_k)
+        felt_cn = np.where(idle_cn, np.maximum(felt_cn, asked_cn / left_cn * np.maximum(full_cn, 1.0)), felt_cn)
     used_cn = np.maximum(alone_cn, felt_cn)
     if not layout.single:
         used_cn, left_cn = np.where(layout.here_cn, used_cn, 0.0), np.where(layout.here_cn, left_cn, np.inf)
@@ -62,6 +69,24 @@ def _level(own_cn: np.ndarray, neighbours: np.ndarray, capacity_cn: np.ndarray) 
     others_cn = np.maximum(neighbours.sum(axis=1) - smaller.sum(axis=1), 1e-9)
     left_cn = np.where(neighbours[cells, cells] > 0, (capacity_cn - taken_cn) / others_cn, 0.0)
     return np.maximum(((neighbours > 0) * left_cn[None]).max(axis=1), 1e-9)
+
+
+ALIKE = 0.999
+"""Share of a task's demand from which on another counts as no lighter: equal demands differ by rounding."""
+
+
+def beside_lighter(layout: Layout, own_cn: np.ndarray, cores_cn: np.ndarray, rows_cn: np.ndarray) -> np.ndarray:
+    """What a replica gets if it and all on its socket that need no less are always busy, and lighter ones as often as
+    they need to be. [K], of the cells in the mask rows_cn. own_cn, cores_cn: what it needs, and what there is, in cores.
+    """
+    cells, plans = np.nonzero(rows_cn)
+    own_k, own_ck = own_cn[rows_cn], own_cn[:, plans]
+    there_ck = layout.count_cn[:, plans] * (layout.socket_cn[:, plans] == layout.socket_cn[cells, plans])
+    lighter_ck = np.where(own_ck < ALIKE * own_k, there_ck, 0.0)
+    demand_k = (lighter_ck * own_ck).sum(axis=0)
+    tasks_k = demand_k**2 / np.maximum((lighter_ck * own_ck**2).sum(axis=0), 1e-24)  # equal ones that vary as much
+    always_k = (there_ck - lighter_ck).sum(axis=0)
+    return cores_beside(cores_cn[rows_cn], always_k, demand_k, tasks_k)
 
 
 def collisions(layout: Layout, busy_cn: np.ndarray, scv_cn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
