@@ -89,7 +89,7 @@ def beside_lighter(layout: Layout, own_cn: np.ndarray, cores_cn: np.ndarray, row
     return cores_beside(cores_cn[rows_cn], always_k, demand_k, tasks_k)
 
 
-def collisions(layout: Layout, busy_cn: np.ndarray, scv_cn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def collisions(layout: Layout, busy_cn: np.ndarray, scv_cn: np.ndarray, gap_scv_cn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Cores that a replica gets while no other on its socket needs them; and how much longer a tuple is there
     because of the others, in services on these cores. 0 on a full socket, where max-min shares hold. [C, N] each
 
@@ -105,7 +105,8 @@ def collisions(layout: Layout, busy_cn: np.ndarray, scv_cn: np.ndarray) -> tuple
     squares_cn = layout.on_sockets(each_cn**2 * layout.count_cn)
     alike_cn = np.maximum(total_cn, 1e-12) ** 2 / np.maximum(squares_cn, 1e-24)
     collide_cn = np.clip(alike_cn - np.floor(cores_cn), 0.0, 1.0)
-    varied_cn = 1.0 + np.minimum(scv_cn - 1.0, 0.0) / 2.0 * np.minimum(1.0, 2.0 * cores_cn / alike_cn)
+    regular_cn = (np.minimum(scv_cn, 1.0) + np.minimum(gap_scv_cn, 1.0)) / 2.0
+    varied_cn = 1.0 - (1.0 - regular_cn) * np.minimum(1.0, 2.0 * cores_cn / alike_cn)
     longer_cn = collide_cn * varied_cn * shared_wait_s(cores_cn, total_cn)
     return core_cn, np.where(total_cn < FULL * cores_cn, longer_cn, 0.0)
 

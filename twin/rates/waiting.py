@@ -88,7 +88,8 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     busy_cn, speed_cn = demands(layout, found)
     service_cn = (found.service_on if cells is None else cells.service_cn) / speed_cn
     line_cn = service_cn if fusing is None else found.line_s_on[rows] / speed_cn
-    irregular_cn = ((gap_scv_on(layout, found) + found.line_scv_on) / 2.0)[rows]
+    gap_scv_cn = gap_scv_on(layout, found)[rows]
+    irregular_cn = (gap_scv_cn + found.line_scv_on[rows]) / 2.0
 
     def wait_s(load_cn: np.ndarray) -> np.ndarray:
         """Over the service."""
@@ -104,7 +105,7 @@ def queues_s(layout: Layout, found: Load) -> Queues:
         waits = wait_s(load_cn * more_on[rows]), wait_s(load_cn * less_on[rows])
         wait_cn = share_on[rows] * waits[0] + (1.0 - share_on[rows]) * waits[1]
     wait_cn = line_cn * wait_cn
-    core_cn, longer_cn = collisions(layout, busy_cn, found.line_scv_on[rows])
+    core_cn, longer_cn = collisions(layout, busy_cn, found.line_scv_on[rows], gap_scv_cn)
     alone_cn = line_cn * np.minimum(speed_cn, core_cn) / core_cn
     crowded_cn = alone_cn * (1.0 + wait_s(busy_cn / core_cn) + longer_cn) - line_cn
     wait_cn = np.where(longer_cn > 0.0, np.maximum(wait_cn, crowded_cn), wait_cn)
