@@ -89,13 +89,13 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     service_cn = (found.service_on if cells is None else cells.service_cn) / speed_cn
     line_cn = service_cn if fusing is None else found.line_s_on[rows] / speed_cn
     gap_scv_cn = gap_scv_on(layout, found)[rows]
-    irregular_cn = (gap_scv_cn + found.line_scv_on[rows]) / 2.0
+    more_cn = 0.0 if beside is None else beside[rows]
+    irregular_cn = (gap_scv_cn * (1.0 + more_cn) + found.line_scv_on[rows]) / 2.0
 
     def wait_s(load_cn: np.ndarray) -> np.ndarray:
         """Over the service."""
         rho_cn = np.minimum(load_cn, RHO_MAX)
-        lumps_cn = 0.0 if beside is None else beside[rows] / 2.0
-        return np.asarray((rho_cn * irregular_cn + lumps_cn) / (1.0 - rho_cn))
+        return np.asarray(rho_cn * irregular_cn / (1.0 - rho_cn) + more_cn / 2.0)
 
     load_cn = busy_cn / speed_cn
     if (more_on := layout.crowding_on) is None:
