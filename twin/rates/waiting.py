@@ -28,45 +28,53 @@ def gap_scv_on(layout: Layout, found: Load) -> np.ndarray:
     """Squared coefficient of variation of the gaps between arrivals at a replica. Batches, results of windows, and
     copies that come by another way count as Poisson. [O, N]"""
     job = layout.job
-    coming = np.ones((len(job.names), layout.size))
-    leaving = np.ones_like(coming)
+    coming, leaving, together = np.ones((3, len(job.names), layout.size))
     for o, streams in enumerate(job.inputs):
+        all_in = np.ones(layout.size)
         if not streams:
-            coming[o] = job.arrival_scv_o[o]
+            coming[o] = all_in = job.arrival_scv_o[o]
         elif not job.dealing.akin_o[o] and not any(job.dealing.batch_s[s] > 1 for s in streams):
-            coming[o] = _met(layout, found, o, leaving)
+            coming[o], all_in = _met(layout, found, o, leaving, together)
         if o in job.windows.all or o in job.calling:
             continue
-        busy = np.minimum(found.used_on[o], 1.0) ** 2
-        servers = layout.replicas_on[o] if job.dealing.shared_o[o] else 1.0
-        leaves = 1.0 + (1.0 - busy) * (coming[o] - 1.0) + busy / np.sqrt(servers) * (found.line_scv_on[o] - 1.0)
-        leaving[o] = 1.0 + np.minimum(job.gain_o[o], 1.0) * (leaves - 1.0)
+        busy, gain = np.minimum(found.used_on[o], 1.0) ** 2, np.minimum(job.gain_o[o], 1.0)
+        varied = found.line_scv_on[o] - 1.0
+        servers = np.sqrt(layout.replicas_on[o])
+        own = servers if job.dealing.shared_o[o] else 1.0
+        leaving[o] = 1.0 + gain * ((1.0 - busy) * (coming[o] - 1.0) + busy / own * varied)
+        together[o] = 1.0 + gain * ((1.0 - busy) * (all_in - 1.0) + busy / servers * varied)
     return coming
 
 
-def _met(layout: Layout, found: Load, o: int, leaving: np.ndarray) -> np.ndarray:
-    """The same where several streams meet at one replica of operator `o`. [N]"""
+def _met(
+    layout: Layout, found: Load, o: int, leaving: np.ndarray, together: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same where streams meet at one replica of operator `o`, and at all its replicas together. leaving, together:
+    of what leaves one replica, and all replicas, of its producers. [N] each"""
     job = layout.job
-    producers, total, weighed = np.zeros(layout.size), np.zeros(layout.size), np.zeros(layout.size)
+    total, one, all_ = np.zeros(layout.size), np.zeros(layout.size), np.zeros(layout.size)
     for s in job.inputs[o]:
-        producer, rate = job.producer_s[s], found.out_on[job.producer_s[s]] * job.share_s[s]
-        producers = producers + (1.0 if job.dealing.forward_s[s] else layout.replicas_on[producer])
-        if job.hows[s].near:
-            producers = producers + layout.replicas_on[producer] * (layout.ways(s) / layout.replicas_on[o] - 1.0)
-        total = total + rate
-        weighed = weighed + rate * _dealt(layout, s, leaving[producer])
-    return superposed(weighed / np.maximum(total, 1e-12), producers)
+        producer, share = job.producer_s[s], job.share_s[s]
+        rate = found.out_on[producer] * share
+        whole = 1.0 + share * (together[producer] - 1.0)
+        alone = 1.0 + share * (leaving[producer] - 1.0) if job.dealing.forward_s[s] else _dealt(layout, s, whole)
+        total, one, all_ = total + rate, one + rate * alone, all_ + rate * whole
+    met, total = len(job.inputs[o]), np.maximum(total, 1e-12)
+    return superposed(one / total, met), superposed(all_ / total, met)
 
 
-def _dealt(layout: Layout, s: int, scv: np.ndarray) -> np.ndarray:
-    """The same for the tuples that one producer replica sends to one consumer replica. [N]"""
+def _dealt(layout: Layout, s: int, whole: np.ndarray) -> np.ndarray:
+    """The same for what comes to one consumer replica of a stream, which as a whole is `whole`. [N]
+
+    Each producer replica deals in turn for itself, so the more of them there are, the more it is as if at random.
+    """
     job, turns = layout.job, layout.ways(s)
-    scv = 1.0 + job.share_s[s] * (scv - 1.0)
     if job.dealing.to_one_s[s]:
-        return scv
+        return whole
     if not job.dealing.in_turn_s[s]:
-        return 1.0 + (scv - 1.0) / turns
-    return scv / np.maximum(turns / max(job.gain_o[job.producer_s[s]], 1.0), 1.0)  # ten at once go to ten replicas
+        return 1.0 + (whole - 1.0) / turns
+    many = np.maximum(turns / max(job.gain_o[job.producer_s[s]], 1.0), 1.0)  # ten at once go to ten replicas
+    return superposed(1.0 / many, layout.replicas_on[job.producer_s[s]]) - (1.0 - whole) / many
 
 
 class Queues(NamedTuple):
