@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twin.rates.queueing import cores_beside, shared_wait_s
+from twin.rates.skew import busiest_and_others
 
 if TYPE_CHECKING:
     from twin.rates.layout import Layout
@@ -36,16 +37,17 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
     total_cn = layout.on_sockets(own_cn * layout.count_cn)
     level_cn = fair_level(own_cn, layout.neighbours, capacity_cn)
     full_cn = total_cn / capacity_cn
-    crowded_cn = own_cn if layout.crowding_on is None else own_cn * layout.crowding_on[layout.operator_c]
-    alone_cn = crowded_cn / np.minimum(core, capacity_cn)
+    most_cn = own_cn if layout.crowding_on is None else own_cn * layout.crowding_on[layout.operator_c]
+    alone_cn = most_cn / np.minimum(core, capacity_cn)
     felt_cn = np.where(own_cn >= level_cn * 0.999, full_cn, np.minimum(full_cn, own_cn / level_cn))
     left_cn = np.clip(np.where(full_cn > FULL, level_cn, capacity_cn - (total_cn - own_cn)), 1e-6, core)
-    idle_cn = (core < capacity_cn) & (own_cn * layout.on_sockets(layout.count_cn) > capacity_cn) & layout.here_cn
+    idle_cn = (core < capacity_cn) & (most_cn * layout.on_sockets(layout.count_cn) > capacity_cn) & layout.here_cn
     if idle_cn.any():
-        asked_cn = np.minimum(own_cn, level_cn)
-        got_k = beside_lighter(layout, asked_cn / core, capacity_cn / core, idle_cn) * core[idle_cn]
-        left_cn[idle_cn] = np.minimum(left_cn[idle_cn], got_k)
-        felt_cn = np.where(idle_cn, np.maximum(felt_cn, asked_cn / left_cn * np.maximum(full_cn, 1.0)), felt_cn)
+        less_cn = siblings_leave(layout, most_cn - own_cn)
+        asked_cn = np.minimum(most_cn, np.minimum(left_cn + less_cn, core))
+        got_k = beside_lighter(layout, asked_cn / core, own_cn / core, capacity_cn / core, idle_cn) * core[idle_cn]
+        felt_cn[idle_cn] = np.maximum(felt_cn[idle_cn], asked_cn[idle_cn] / got_k * np.maximum(full_cn[idle_cn], 1.0))
+        left_cn[idle_cn] = np.clip(got_k - less_cn[idle_cn], 1e-6, left_cn[idle_cn])
     used_cn = np.maximum(alone_cn, felt_cn)
     if not layout.single:
         used_cn, left_cn = np.where(layout.here_cn, used_cn, 0.0), np.where(layout.here_cn, left_cn, np.inf)
@@ -71,21 +73,35 @@ def _level(own_cn: np.ndarray, neighbours: np.ndarray, capacity_cn: np.ndarray) 
     return np.maximum(((neighbours > 0) * left_cn[None]).max(axis=1), 1e-9)
 
 
+def siblings_leave(layout: Layout, more_cn: np.ndarray) -> np.ndarray:
+    """Cores that the others of its operator on its socket leave a replica, beyond what equal ones do, if it needs so
+    many more than the mean of all, and they the less. [C, N]"""
+    others_cn = np.maximum(layout.replicas_on[layout.operator_c] - 1.0, 1.0)
+    return more_cn * np.maximum(layout.count_cn - 1.0, 0.0) / others_cn
+
+
 ALIKE = 0.999
 """Share of a task's demand from which on another counts as no lighter: equal demands differ by rounding."""
 
 
-def beside_lighter(layout: Layout, own_cn: np.ndarray, cores_cn: np.ndarray, rows_cn: np.ndarray) -> np.ndarray:
+def beside_lighter(
+    layout: Layout, asked_cn: np.ndarray, own_cn: np.ndarray, cores_cn: np.ndarray, rows_cn: np.ndarray
+) -> np.ndarray:
     """What a replica gets if it and all on its socket that need no less are always busy, and lighter ones as often as
-    they need to be. [K], of the cells in the mask rows_cn. own_cn, cores_cn: what it needs, and what there is, in cores.
+    they need to be. [K], of the cells in the mask rows_cn. asked_cn, own_cn: what the busiest replica of a cell needs,
+    and a mean one; cores_cn: what there is, in cores.
     """
     cells, plans = np.nonzero(rows_cn)
-    own_k, own_ck = own_cn[rows_cn], own_cn[:, plans]
+    this, asked_k, own_ck = (cells, np.arange(len(cells))), asked_cn[rows_cn], own_cn[:, plans]
     there_ck = layout.count_cn[:, plans] * (layout.socket_cn[:, plans] == layout.socket_cn[cells, plans])
-    lighter_ck = np.where(own_ck < ALIKE * own_k, there_ck, 0.0)
+    there_ck[this] -= 1.0
+    if layout.crowding_on is not None:
+        less_cn = busiest_and_others(layout.crowding_on, layout.replicas_on)[1][layout.operator_c]
+        own_ck[this] *= less_cn[rows_cn]
+    lighter_ck = np.where(own_ck < ALIKE * asked_k, there_ck, 0.0)
     demand_k = (lighter_ck * own_ck).sum(axis=0)
     tasks_k = demand_k**2 / np.maximum((lighter_ck * own_ck**2).sum(axis=0), 1e-24)  # equal ones that vary as much
-    always_k = (there_ck - lighter_ck).sum(axis=0)
+    always_k = 1.0 + (there_ck - lighter_ck).sum(axis=0)
     return cores_beside(cores_cn[rows_cn], always_k, demand_k, tasks_k)
 
 

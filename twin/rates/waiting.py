@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from twin.rates.batches import beside_on
-from twin.rates.cpu_sharing import collisions, demands
+from twin.rates.cpu_sharing import collisions, demands, siblings_leave
 from twin.rates.layout import Layout
 from twin.rates.load import Load
 from twin.rates.queueing import RHO_MAX, mmc_wait_s, superposed
@@ -105,15 +105,18 @@ def queues_s(layout: Layout, found: Load) -> Queues:
         rho_cn = np.minimum(load_cn, RHO_MAX)
         return np.asarray(rho_cn * irregular_cn / (1.0 - rho_cn) + more_cn / 2.0)
 
+    core_cn, longer_cn = collisions(layout, busy_cn, found.line_scv_on[rows], gap_scv_cn)
     load_cn = busy_cn / speed_cn
     if (more_on := layout.crowding_on) is None:
         wait_cn = wait_s(load_cn)
     else:  # of the busiest subtask, and of the others, which are taken as alike
         share_on, less_on = busiest_and_others(more_on, layout.replicas_on)
-        waits = wait_s(load_cn * more_on[rows]), wait_s(load_cn * less_on[rows])
-        wait_cn = share_on[rows] * waits[0] + (1.0 - share_on[rows]) * waits[1]
+        wait_cn = np.zeros_like(load_cn)
+        for share_cn, part_cn in ((share_on[rows], more_on[rows]), (1.0 - share_on[rows], less_on[rows])):
+            left_cn = speed_cn + siblings_leave(layout, busy_cn * (part_cn - 1.0))
+            slower_cn = speed_cn / np.clip(left_cn, 1e-9, core_cn)
+            wait_cn += share_cn * slower_cn * wait_s(load_cn * part_cn * slower_cn)
     wait_cn = line_cn * wait_cn
-    core_cn, longer_cn = collisions(layout, busy_cn, found.line_scv_on[rows], gap_scv_cn)
     alone_cn = line_cn * np.minimum(speed_cn, core_cn) / core_cn
     crowded_cn = alone_cn * (1.0 + wait_s(busy_cn / core_cn) + longer_cn) - line_cn
     wait_cn = np.where(longer_cn > 0.0, np.maximum(wait_cn, crowded_cn), wait_cn)
