@@ -45,7 +45,7 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
     if idle_cn.any():
         less_cn = siblings_leave(layout, most_cn - own_cn)
         asked_cn = np.minimum(most_cn, np.minimum(left_cn + less_cn, core))
-        got_k = beside_lighter(layout, asked_cn / core, own_cn / core, capacity_cn / core, idle_cn) * core[idle_cn]
+        got_k = beside_others(layout, own_cn / core, capacity_cn / core, idle_cn) * core[idle_cn]
         felt_cn[idle_cn] = np.maximum(felt_cn[idle_cn], asked_cn[idle_cn] / got_k * np.maximum(full_cn[idle_cn], 1.0))
         left_cn[idle_cn] = np.clip(got_k - less_cn[idle_cn], 1e-6, left_cn[idle_cn])
     used_cn = np.maximum(alone_cn, felt_cn)
@@ -80,29 +80,20 @@ def siblings_leave(layout: Layout, more_cn: np.ndarray) -> np.ndarray:
     return more_cn * np.maximum(layout.count_cn - 1.0, 0.0) / others_cn
 
 
-ALIKE = 0.999
-"""Share of a task's demand from which on another counts as no lighter: equal demands differ by rounding."""
-
-
-def beside_lighter(
-    layout: Layout, asked_cn: np.ndarray, own_cn: np.ndarray, cores_cn: np.ndarray, rows_cn: np.ndarray
+def beside_others(
+    layout: Layout, own_cn: np.ndarray, cores_cn: np.ndarray, rows_cn: np.ndarray
 ) -> np.ndarray:
-    """What a replica gets if it and all on its socket that need no less are always busy, and lighter ones as often as
-    they need to be. [K], of the cells in the mask rows_cn. asked_cn, own_cn: what the busiest replica of a cell needs,
-    and a mean one; cores_cn: what there is, in cores.
+    """What the busiest replica of a cell gets if it is always busy, and the others on its socket as often as they need
+    to be. [K], of the cells in the mask rows_cn. own_cn: what a mean replica needs; cores_cn: what there is, in cores.
     """
     cells, plans = np.nonzero(rows_cn)
-    this, asked_k, own_ck = (cells, np.arange(len(cells))), asked_cn[rows_cn], own_cn[:, plans]
+    this, own_ck = (cells, np.arange(len(cells))), own_cn[:, plans]
     there_ck = layout.count_cn[:, plans] * (layout.socket_cn[:, plans] == layout.socket_cn[cells, plans])
     there_ck[this] -= 1.0
     if layout.crowding_on is not None:
         less_cn = busiest_and_others(layout.crowding_on, layout.replicas_on)[1][layout.operator_c]
         own_ck[this] *= less_cn[rows_cn]
-    lighter_ck = np.where(own_ck < ALIKE * asked_k, there_ck, 0.0)
-    demand_k = (lighter_ck * own_ck).sum(axis=0)
-    tasks_k = demand_k**2 / np.maximum((lighter_ck * own_ck**2).sum(axis=0), 1e-24)  # equal ones that vary as much
-    always_k = 1.0 + (there_ck - lighter_ck).sum(axis=0)
-    return cores_beside(cores_cn[rows_cn], always_k, demand_k, tasks_k)
+    return cores_beside(cores_cn[rows_cn], own_ck, there_ck)
 
 
 def collisions(layout: Layout, busy_cn: np.ndarray, scv_cn: np.ndarray, gap_scv_cn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -64,28 +64,34 @@ def shared_wait_s(cores: np.ndarray, busy: np.ndarray) -> np.ndarray:
     return np.maximum(found, 0.0)
 
 
-MOST_TASKS = 64
-"""Of tasks that come and go, of which more count as so many: those leave a task almost exactly what a fluid would."""
-NEVER = 1e-3
-"""Least rate at which a task ends to be busy, over that at which it begins to: where it gets less than it needs."""
+ROUNDS = 8
+"""Of finding how often tasks are busy; more of them change no answer by a percent."""
 
 
-def cores_beside(cores: np.ndarray, always: np.ndarray, demand: np.ndarray, tasks: np.ndarray) -> np.ndarray:
-    """Cores, at most one, that a task gets on average if it is always busy, as are `always` tasks together with it.
+def cores_beside(cores: np.ndarray, others: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Cores, at most one, that a task gets on average if it is always busy, beside others that need so many. [K]
 
-    Beside these, of so many equal `tasks` which need `demand` cores together, K are busy, and each that is busy gets
-    s = min(1, cores / (always + K)). A task that is idle begins to be busy at the rate of its tuples, and one that is
-    busy ends at s less that, as the queue of an M/M/1 does: a birth-death chain in which they get what they need.
+    cores: of the processor [K]. others, counts: what each of some tasks needs, and how many such tasks there are [C, K].
+    Of the others J are busy, independently of each other and as often as they need to be, at most always, and each that
+    is busy gets min(1, cores / (1 + J)).
     """
-    k = np.arange(1.0 + np.ceil(min(tasks.max(initial=0.0), MOST_TASKS)))[:, None]
-    each = demand / np.maximum(tasks, 1e-12)
-    speed = np.minimum(1.0, cores / (always + k))
-    births = each * np.maximum(tasks - k, 0.0)
-    deaths = k * np.maximum(speed - each, NEVER * each)
-    steps = np.log(np.maximum(births[:-1], 1e-300) / np.maximum(deaths[1:], 1e-300))
-    chances = np.cumsum(np.concatenate([np.zeros_like(births[:1]), steps]), axis=0)
-    chances = np.exp(chances - chances.max(axis=0))
-    return np.asarray((chances * speed).sum(axis=0) / chances.sum(axis=0))
+    most = int(counts.max(axis=1).sum())
+    busy = np.arange(most + 1.0)[:, None]
+    speed = np.minimum(1.0, cores / (1.0 + busy))
+    got = np.ones(cores.shape)
+    for _ in range(ROUNDS):
+        chances = np.zeros(speed.shape)
+        chances[0] = 1.0
+        reached = 0
+        for part, count in zip(np.minimum(others / got, 1.0), counts, strict=True):
+            for number in range(int(count.max())):
+                one_more = np.where(count > number, part, 0.0)
+                reached += 1
+                chances[1 : reached + 1] += one_more * (chances[:reached] - chances[1 : reached + 1])
+                chances[0] *= 1.0 - one_more
+        got = (chances * busy * speed).sum(axis=0) / np.maximum((chances * busy).sum(axis=0), 1e-300)
+        got = np.where(got > 0.0, got, 1.0)
+    return np.asarray((chances * speed).sum(axis=0))
 
 
 def superposed(scv: np.ndarray, streams: np.ndarray) -> np.ndarray:
