@@ -43,7 +43,7 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
     left_cn = np.clip(np.where(full_cn > FULL, level_cn, capacity_cn - (total_cn - own_cn)), 1e-6, core)
     idle_cn = (core < capacity_cn) & (most_cn * layout.on_sockets(layout.count_cn) > capacity_cn) & layout.here_cn
     if idle_cn.any():
-        less_cn = siblings_leave(layout, most_cn - own_cn)
+        less_cn = (most_cn - own_cn) * siblings_here(layout)  # that siblings need, and leave to the busiest
         asked_cn = np.minimum(most_cn, np.minimum(left_cn + less_cn, core))
         got_k = beside_others(layout, own_cn / core, capacity_cn / core, idle_cn) * core[idle_cn]
         felt_cn[idle_cn] = np.maximum(felt_cn[idle_cn], asked_cn[idle_cn] / got_k * np.maximum(full_cn[idle_cn], 1.0))
@@ -73,16 +73,13 @@ def _level(own_cn: np.ndarray, neighbours: np.ndarray, capacity_cn: np.ndarray) 
     return np.maximum(((neighbours > 0) * left_cn[None]).max(axis=1), 1e-9)
 
 
-def siblings_leave(layout: Layout, more_cn: np.ndarray) -> np.ndarray:
-    """Cores that the others of its operator on its socket leave a replica, beyond what equal ones do, if it needs so
-    many more than the mean of all, and they the less. [C, N]"""
+def siblings_here(layout: Layout) -> np.ndarray:
+    """Share of the other replicas of its operator that are on a replica's socket. [C, N]"""
     others_cn = np.maximum(layout.replicas_on[layout.operator_c] - 1.0, 1.0)
-    return more_cn * np.maximum(layout.count_cn - 1.0, 0.0) / others_cn
+    return np.asarray(np.maximum(layout.count_cn - 1.0, 0.0) / others_cn)
 
 
-def beside_others(
-    layout: Layout, own_cn: np.ndarray, cores_cn: np.ndarray, rows_cn: np.ndarray
-) -> np.ndarray:
+def beside_others(layout: Layout, own_cn: np.ndarray, cores_cn: np.ndarray, rows_cn: np.ndarray) -> np.ndarray:
     """What the busiest replica of a cell gets if it is always busy, and the others on its socket as often as they need
     to be. [K], of the cells in the mask rows_cn. own_cn: what a mean replica needs; cores_cn: what there is, in cores.
     """
@@ -96,7 +93,9 @@ def beside_others(
     return cores_beside(cores_cn[rows_cn], own_ck, there_ck)
 
 
-def collisions(layout: Layout, busy_cn: np.ndarray, scv_cn: np.ndarray, gap_scv_cn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def collisions(
+    layout: Layout, busy_cn: np.ndarray, scv_cn: np.ndarray, gap_scv_cn: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Cores that a replica gets while no other on its socket needs them; and how much longer a tuple is there
     because of the others, in services on these cores. 0 on a full socket, where max-min shares hold. [C, N] each
 

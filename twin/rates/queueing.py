@@ -71,9 +71,9 @@ ROUNDS = 8
 def cores_beside(cores: np.ndarray, others: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Cores, at most one, that a task gets on average if it is always busy, beside others that need so many. [K]
 
-    cores: of the processor [K]. others, counts: what each of some tasks needs, and how many such tasks there are [C, K].
-    Of the others J are busy, independently of each other and as often as they need to be, at most always, and each that
-    is busy gets min(1, cores / (1 + J)).
+    cores: of the processor [K]. others, counts: what each of some tasks needs, and how many such there are [C, K]. J of
+    the others are busy, independently of each other and as often as they need to be, at most always; each that is busy
+    gets min(1, cores / (1 + J)).
     """
     most = int(counts.max(axis=1).sum())
     busy = np.arange(most + 1.0)[:, None]
