@@ -32,6 +32,7 @@ from twin.deployment import Deployment
 from twin.kinds.ages import Disorder
 from twin.metrics import METRICS, REGRESSION_METRICS
 from twin.rates.model import RateModel
+from twin.rates.waiting import Gaps
 
 SEEDS = 12
 """Runs of each ordinary job, as many as its own benchmark has."""
@@ -43,8 +44,8 @@ def _no_batches(layout: Any, *_: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.zeros((len(layout.job.streams), layout.size)), np.zeros((len(layout.job.names), layout.size))
 
 
-def _poisson(layout: Any, *_: Any) -> np.ndarray:
-    return np.ones((len(layout.job.names), layout.size))
+def _poisson(layout: Any, *_: Any) -> Gaps:
+    return Gaps(*np.ones((2, len(layout.job.names), layout.size)))
 
 
 def _like_last(*given: Any) -> np.ndarray:
@@ -62,12 +63,14 @@ LAWS: Mapping[str, Mapping[str, Any]] = {
     "what comes at one moment": {"batches.beside_on": lambda *_: None},
     "answers that leave in order": {"calls.bunched_s": _like_last},
     "waits for calls": {"calls._place_s": lambda *_: 0.0, "calls._turn_s": lambda *_: 0.0},
-    "regular gaps": {"waiting.gap_scv_on": _poisson},
+    "regular gaps": {"waiting.gap_scvs": _poisson},
     "waits for cards and links": {
         "network._card_waits_sn": _like_last,
         "network.LinkLayout.waits_sn": _like_last,
     },
     "collisions on shared cores": {"cpu_sharing.collisions": lambda *_: (1.0, np.zeros(1))},
+    "cores idle beside few tasks": {"cpu_sharing.cores_beside": lambda cores, *_: np.ones(len(cores))},
+    "siblings of the busiest need less": {"cpu_sharing.siblings_here": lambda layout: np.zeros(layout.count_cn.shape)},
     "one queue of several": {"waiting._of_common_queues": lambda *given: given[-1]},
     "evaluations take time": {"latency._evaluated_s": lambda *_: 0.0},
     "event time waits for slack": {"arrays.disorder_of": lambda *_: Disorder()},

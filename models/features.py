@@ -178,14 +178,8 @@ _ALL: tuple[tuple[str, Feature], ...] = (
     *(("plan", feature) for feature in CONTEXT),
 )
 
-REVISION = 9
-"""Raised where a feature of the same name has other values. 2: each tuple of a join costs by its own stream.
-3: the rate model knows waits for batches, and how long channels take to fill.
-4: each replica has a count window of its own, and channels of streams that meet fill together.
-5: the rate model knows what comes together or unevenly, copies, and waits of tasks that share cores.
-6: one heavy task among light ones gets less than fluids would. 7: every run is exact; results leave when an evaluation
-ends, and copies of a record meet. 8: a window over time is evaluated for sure. 9: the rate model has fewer laws, and
-networks are told how long a run is."""
+REVISION = 10
+"""Raised where a feature of the same name has other values: most often, as the rate model says something else."""
 
 FEATURE_VERSION: str = hashlib.sha256(
     "\n".join([*(f"{node}|{feature.identity}" for node, feature in _ALL), f"revision {REVISION}"]).encode()

@@ -19,6 +19,7 @@ class ExperimentScale(StrEnum):
     """A size of `papers.sizes`."""
 
     SMALL = "small"
+    MEDIUM = "medium"
     PAPER = "paper"
 
 
@@ -28,7 +29,7 @@ def reproduce(
         list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Names, or `all`; without any: the list.")
     ] = None,
     scale: Annotated[
-        ExperimentScale, typer.Option("--scale", help="Minutes, or the paper's size: hours.")
+        ExperimentScale, typer.Option("--scale", help="Minutes, hours, or the paper's size: a day.")
     ] = ExperimentScale.SMALL,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Results, a folder each.")] = Path("results"),
     work: Annotated[

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -13,12 +15,12 @@ from twin.kinds.ages import HeldTuples, group_age_s
 from twin.kinds.flow import KeySpread
 from twin.kinds.selective import beside
 from twin.profiles import STORM
-from twin.query import Aggregate, Map, Sink, Source, TimeWindow
+from twin.query import Aggregate, Map, Query, Sink, Source, TimeWindow
 from twin.rates.model import RateModel
-from twin.rates.queueing import mmc_wait_s, shared_wait_s
+from twin.rates.queueing import cores_beside, mmc_wait_s, shared_wait_s
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
-from twin.workload import Constant
+from twin.workload import Constant, Workload
 
 
 def exact(deployment: Deployment, seed: int = 1, horizon_s: float = 15.0) -> object:
@@ -207,6 +209,85 @@ def test_the_time_on_shared_cores_is_erlangs(cores):
     busy = np.array([0.3, 0.8, 0.95]) * cores
     waits = [mmc_wait_s(cores, used / cores, 1.0) for used in busy]
     assert shared_wait_s(np.array(float(cores)), busy) == pytest.approx(waits, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("cores", "others"), [(1.0, [0.3, 0.2]), (1.5, [0.6]), (2.5, [0.7, 0.4, 0.4, 0.1]), (3.0, [0.9] * 3)]
+)
+def test_others_do_what_they_need_beside_one_that_is_always_busy(cores, others):
+    """All subsets of the others, each busy with its own chance: they get what they need, and the one gets the rest."""
+    found = float(cores_beside(np.array([cores]), np.array(others)[:, None], np.ones((len(others), 1)))[0])
+    busy = np.array(list(product([0.0, 1.0], repeat=len(others))))
+
+    def means(speed: float) -> tuple[float, float]:
+        """What all others do, and what the one gets, if they get so much while they are busy."""
+        chance = np.minimum(np.array(others) / speed, 1.0)
+        weight = np.prod(busy * chance + (1 - busy) * (1 - chance), axis=1)
+        each = np.minimum(1.0, cores / (1.0 + busy.sum(axis=1)))
+        return float(weight @ (busy.sum(axis=1) * each)), float(weight @ each)
+
+    speeds = np.linspace(cores / (1.0 + len(others)), 1.0, 4001)
+    short = [means(speed)[0] - sum(others) for speed in speeds]
+    assert found == pytest.approx(means(speeds[int(np.argmin(np.abs(short)))])[1], abs=2e-3)
+    if cores == 1.0:
+        assert found == pytest.approx(1.0 - sum(others), rel=1e-3)
+    if len(others) == 1:
+        assert found == pytest.approx(1.0 - others[0] / 3.0, rel=1e-3)
+
+
+@pytest.mark.parametrize(("light_per_s", "cores"), [(60.0, 1.5), (120.0, 1.5), (60.0, 1.2)])
+def test_a_heavy_subtask_gets_less_than_a_light_one_leaves(light_per_s, cores):
+    """A fluid would get a core, or a fifth more."""
+    heavy, light = (
+        job(
+            Source(name=f"{name}-in", **FREE),
+            Map(name=name, service_time_s=each_s),
+            Sink(name=f"{name}-out", **FREE),
+            rate_per_s=rate,
+            engine=STORM,
+            cores=cores,
+        )
+        for name, each_s, rate in (("heavy", 0.01, 150.0), ("light", 0.005, light_per_s))
+    )
+    both = heavy.model_copy(
+        update={
+            "query": Query(
+                operators=heavy.query.operators + light.query.operators,
+                streams=heavy.query.streams + light.query.streams,
+            ),
+            "plan": heavy.plan.with_placement({**heavy.plan.placement, **light.plan.placement}),
+            "workload": Workload(arrivals={**heavy.workload.arrivals, **light.workload.arrivals}),
+        }
+    )
+    runs = np.array([exact(both, seed, horizon_s=60.0).throughput_per_s for seed in range(4)])
+    said = predict(both, 60.0)["throughput_per_s"][0]
+    assert abs(runs.mean() - said) < 4 * runs.std(ddof=1) / np.sqrt(len(runs)) + 0.02 * said
+    fluid = light_per_s + min(cores - 0.005 * light_per_s, 1.0) / 0.01
+    assert said < 0.97 * fluid
+
+
+def test_what_was_dealt_and_meets_again_is_what_it_was():
+    """Poisson arrivals, dealt in turn to three quick subtasks, wait before one slow one as if they came at once."""
+    ends = Source(name="in", **FREE), Sink(name="out", **FREE)
+    slow = Map(name="slow", service_time_s=2e-3)
+    whole = job(ends[0], slow, ends[1], rate_per_s=400.0, engine=STORM)
+    dealt_first = job(ends[0], Map(name="quick", service_time_s=1e-6), slow, ends[1], rate_per_s=400.0, engine=STORM)
+    dealt_first = placed(dealt_first, quick=("h",) * 3)
+    waits = [RateModel(1e5).answer(each, [each.plan]).queue_s[0, -2] for each in (whole, dealt_first)]
+    assert waits[1] == pytest.approx(waits[0], rel=0.01)
+
+
+@pytest.mark.parametrize("made", [2, 5])
+def test_of_batches_at_regular_gaps_only_those_of_one_wait_for_each_other(made):
+    """D^[b]/D/1: (b - 1) / 2 services."""
+    ends = Source(name="in", **FREE), Sink(name="out", **FREE)
+    each = Map(name="each", service_time_s=1e-3, service_scv=0.0)
+    several = Map(name="several", service_time_s=1e-6, service_scv=0.0, selectivity=made)
+    found = job(ends[0], several, each, ends[1], rate_per_s=700.0 / made, engine=STORM)
+    arrivals = {"in": Constant(rate_per_s=700.0 / made)}
+    found = found.model_copy(update={"workload": found.workload.model_copy(update={"arrivals": arrivals})})
+    answer = RateModel(1e5).answer(found, [found.plan])
+    assert answer.queue_s[0, 2] == pytest.approx((1.0 + (made - 1) / 2.0) * answer.service_s[0, 2], rel=0.01)
 
 
 def test_constant_arrivals_find_nobody_before_them():

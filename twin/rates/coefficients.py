@@ -184,24 +184,32 @@ class PlacementCoefficients:
 def _least_gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
     """What the squared variation of gaps at a replica is at least, wherever operators are and however busy: what leaves
     is as regular as what comes or as the services, whichever is more (`twin.rates.waiting`). [O]"""
-    coming, leaving = np.ones((2, len(job.names)))
+    coming, leaving, together = np.ones((3, len(job.names)))
     fuses = job.deployment.engine.chaining or bool(job.deployment.plan.fused)
     for o, streams in enumerate(job.inputs):
+        all_in = 1.0
         if not streams:
-            coming[o] = job.arrival_scv_o[o]
+            coming[o] = all_in = job.arrival_scv_o[o]
         elif not job.dealing.akin_o[o] and not any(job.dealing.batch_s[s] > 1 for s in streams):
-            producers = sum(1.0 if job.dealing.forward_s[s] else replicas_o[job.producer_s[s]] for s in streams)
-            dealt = [_least_dealt(job, s, leaving[job.producer_s[s]], replicas_o) for s in streams]
-            coming[o] = superposed(np.array(min(dealt)), np.array(producers))
+            wholes = [1.0 + job.share_s[s] * (together[job.producer_s[s]] - 1.0) for s in streams]
+            each = [_least_dealt(job, s, whole, leaving, replicas_o) for s, whole in zip(streams, wholes, strict=True)]
+            coming[o], all_in = superposed(np.array([min(each), min(wholes)]), np.array(len(streams)))
         if o not in job.windows.all and o not in job.calling:
-            steady = 0.0 if fuses else min(coming[o], job.costs.scv_o[o], 1.0)
-            leaving[o] = 1.0 - min(job.gain_o[o], 1.0) * (1.0 - steady)
+            gain, steady = min(job.gain_o[o], 1.0), min(0.0 if fuses else job.costs.scv_o[o], 1.0)
+            leaving[o], together[o] = (1.0 - gain * (1.0 - min(came, steady)) for came in (coming[o], all_in))
     return coming
 
 
-def _least_dealt(job: JobArrays, s: int, scv: float, replicas_o: np.ndarray) -> float:
-    scv = 1.0 + float(job.share_s[s]) * (scv - 1.0)
-    return scv / float(replicas_o[job.consumer_s[s]]) if job.dealing.in_turn_s[s] else scv
+def _least_dealt(job: JobArrays, s: int, whole: float, leaving: np.ndarray, replicas_o: np.ndarray) -> float:
+    producer, consumer = job.producer_s[s], job.consumer_s[s]
+    if job.dealing.forward_s[s]:
+        return 1.0 + float(job.share_s[s]) * (float(leaving[producer]) - 1.0)
+    if job.dealing.to_one_s[s]:
+        return whole
+    if not job.dealing.in_turn_s[s]:
+        return min(whole, 1.0)
+    turns = float(replicas_o[consumer])
+    return min(whole, float(superposed(np.array(1.0 / turns), replicas_o[producer])) - (1.0 - whole) / turns)
 
 
 def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> OperatorCoefficients:

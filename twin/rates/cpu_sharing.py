@@ -1,6 +1,7 @@
-"""How the cores of a socket are shared among the replicas on it, under N plans at once: max-min fairly, as fluids.
+"""How the cores of a socket are shared among the replicas on it, under N plans at once: max-min fairly.
 
-A replica can get what the demands of its neighbours leave, at most a core. Beside that, those of a socket collide: all
+A replica can get what the demands of its neighbours leave, at most a core; of several cores some are idle while few
+are busy, so that one which needs much gets less (`twin.rates.queueing`). Beside that, those of a socket collide: all
 that is in service or in line there is served at min(k, cores), so that however services vary, a tuple takes so many
 times as long as on a core of its own (M/G/c under processor sharing). Axes are those of `twin.rates.layout`.
 """
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twin.rates.queueing import shared_wait_s
+from twin.rates.queueing import cores_beside, shared_wait_s
+from twin.rates.skew import busiest_and_others
 
 if TYPE_CHECKING:
     from twin.rates.layout import Layout
@@ -31,14 +33,21 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
     what the demands of its neighbours leave.
     """
     capacity_cn = layout.capacity_cn
-    core = 1.0 if layout.sockets is None else layout.sockets.speed_cn
+    core = np.broadcast_to(1.0 if layout.sockets is None else layout.sockets.speed_cn, own_cn.shape)
     total_cn = layout.on_sockets(own_cn * layout.count_cn)
     level_cn = fair_level(own_cn, layout.neighbours, capacity_cn)
     full_cn = total_cn / capacity_cn
-    crowded_cn = own_cn if layout.crowding_on is None else own_cn * layout.crowding_on[layout.operator_c]
-    alone_cn = crowded_cn / np.minimum(core, capacity_cn)
+    most_cn = own_cn if layout.crowding_on is None else own_cn * layout.crowding_on[layout.operator_c]
+    alone_cn = most_cn / np.minimum(core, capacity_cn)
     felt_cn = np.where(own_cn >= level_cn * 0.999, full_cn, np.minimum(full_cn, own_cn / level_cn))
     left_cn = np.clip(np.where(full_cn > FULL, level_cn, capacity_cn - (total_cn - own_cn)), 1e-6, core)
+    idle_cn = (core < capacity_cn) & (most_cn * layout.on_sockets(layout.count_cn) > capacity_cn) & layout.here_cn
+    if idle_cn.any():
+        less_cn = (most_cn - own_cn) * siblings_here(layout)  # that siblings need, and leave to the busiest
+        asked_cn = np.minimum(most_cn, np.minimum(left_cn + less_cn, core))
+        got_k = beside_others(layout, own_cn / core, capacity_cn / core, idle_cn) * core[idle_cn]
+        felt_cn[idle_cn] = np.maximum(felt_cn[idle_cn], asked_cn[idle_cn] / got_k * np.maximum(full_cn[idle_cn], 1.0))
+        left_cn[idle_cn] = np.clip(got_k - less_cn[idle_cn], 1e-6, left_cn[idle_cn])
     used_cn = np.maximum(alone_cn, felt_cn)
     if not layout.single:
         used_cn, left_cn = np.where(layout.here_cn, used_cn, 0.0), np.where(layout.here_cn, left_cn, np.inf)
@@ -64,7 +73,29 @@ def _level(own_cn: np.ndarray, neighbours: np.ndarray, capacity_cn: np.ndarray) 
     return np.maximum(((neighbours > 0) * left_cn[None]).max(axis=1), 1e-9)
 
 
-def collisions(layout: Layout, busy_cn: np.ndarray, scv_cn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def siblings_here(layout: Layout) -> np.ndarray:
+    """Share of the other replicas of its operator that are on a replica's socket. [C, N]"""
+    others_cn = np.maximum(layout.replicas_on[layout.operator_c] - 1.0, 1.0)
+    return np.asarray(np.maximum(layout.count_cn - 1.0, 0.0) / others_cn)
+
+
+def beside_others(layout: Layout, own_cn: np.ndarray, cores_cn: np.ndarray, rows_cn: np.ndarray) -> np.ndarray:
+    """What the busiest replica of a cell gets if it is always busy, and the others on its socket as often as they need
+    to be. [K], of the cells in the mask rows_cn. own_cn: what a mean replica needs; cores_cn: what there is, in cores.
+    """
+    cells, plans = np.nonzero(rows_cn)
+    this, own_ck = (cells, np.arange(len(cells))), own_cn[:, plans]
+    there_ck = layout.count_cn[:, plans] * (layout.socket_cn[:, plans] == layout.socket_cn[cells, plans])
+    there_ck[this] -= 1.0
+    if layout.crowding_on is not None:
+        less_cn = busiest_and_others(layout.crowding_on, layout.replicas_on)[1][layout.operator_c]
+        own_ck[this] *= less_cn[rows_cn]
+    return cores_beside(cores_cn[rows_cn], own_ck, there_ck)
+
+
+def collisions(
+    layout: Layout, busy_cn: np.ndarray, scv_cn: np.ndarray, gap_scv_cn: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Cores that a replica gets while no other on its socket needs them; and how much longer a tuple is there
     because of the others, in services on these cores. 0 on a full socket, where max-min shares hold. [C, N] each
 
@@ -80,7 +111,8 @@ def collisions(layout: Layout, busy_cn: np.ndarray, scv_cn: np.ndarray) -> tuple
     squares_cn = layout.on_sockets(each_cn**2 * layout.count_cn)
     alike_cn = np.maximum(total_cn, 1e-12) ** 2 / np.maximum(squares_cn, 1e-24)
     collide_cn = np.clip(alike_cn - np.floor(cores_cn), 0.0, 1.0)
-    varied_cn = 1.0 + np.minimum(scv_cn - 1.0, 0.0) / 2.0 * np.minimum(1.0, 2.0 * cores_cn / alike_cn)
+    regular_cn = (np.minimum(scv_cn, 1.0) + np.minimum(gap_scv_cn, 1.0)) / 2.0
+    varied_cn = 1.0 - (1.0 - regular_cn) * np.minimum(1.0, 2.0 * cores_cn / alike_cn)
     longer_cn = collide_cn * varied_cn * shared_wait_s(cores_cn, total_cn)
     return core_cn, np.where(total_cn < FULL * cores_cn, longer_cn, 0.0)
 

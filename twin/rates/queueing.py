@@ -64,6 +64,36 @@ def shared_wait_s(cores: np.ndarray, busy: np.ndarray) -> np.ndarray:
     return np.maximum(found, 0.0)
 
 
+ROUNDS = 8
+"""Of finding how often tasks are busy; more of them change no answer by a percent."""
+
+
+def cores_beside(cores: np.ndarray, others: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Cores, at most one, that a task gets on average if it is always busy, beside others that need so many. [K]
+
+    cores: of the processor [K]. others, counts: what each of some tasks needs, and how many such there are [C, K]. J of
+    the others are busy, independently of each other and as often as they need to be, at most always; each that is busy
+    gets min(1, cores / (1 + J)).
+    """
+    most = int(counts.max(axis=1).sum())
+    busy = np.arange(most + 1.0)[:, None]
+    speed = np.minimum(1.0, cores / (1.0 + busy))
+    got = np.ones(cores.shape)
+    for _ in range(ROUNDS):
+        chances = np.zeros(speed.shape)
+        chances[0] = 1.0
+        reached = 0
+        for part, count in zip(np.minimum(others / got, 1.0), counts, strict=True):
+            for number in range(int(count.max())):
+                one_more = np.where(count > number, part, 0.0)
+                reached += 1
+                chances[1 : reached + 1] += one_more * (chances[:reached] - chances[1 : reached + 1])
+                chances[0] *= 1.0 - one_more
+        got = (chances * busy * speed).sum(axis=0) / np.maximum((chances * busy).sum(axis=0), 1e-300)
+        got = np.where(got > 0.0, got, 1.0)
+    return np.asarray((chances * speed).sum(axis=0))
+
+
 def superposed(scv: np.ndarray, streams: np.ndarray) -> np.ndarray:
     """Squared variation of the gaps in so many streams together, of each of which it is `scv`.
 

@@ -6,8 +6,10 @@ a shared queue, M/M/c by Allen and Cunneen.
 
 How regular gaps are is followed along the streams. What leaves a station is as regular as what came where it is idle,
 and as its services where it is busy (Whitt, "The queueing network analyzer", 1983, eq. 38). A part of it, chosen at
-random, is the more like Poisson's, the smaller it is; each n-th tuple in turn is n times as regular; and of several
-producers, what is superposed becomes Poisson again. Letters at the end of a name are the axes of `twin.rates.layout`.
+random, is the more like Poisson's, the smaller it is; each n-th tuple in turn is n times as regular, but of several
+producers that each deal for themselves; and what is superposed of several streams becomes Poisson again. What was dealt
+to the subtasks of an operator and meets again is what it was, so streams are followed as wholes. Letters at the end of
+a name are the axes of `twin.rates.layout`.
 """
 
 from __future__ import annotations
@@ -17,56 +19,71 @@ from typing import NamedTuple
 import numpy as np
 
 from twin.rates.batches import beside_on
-from twin.rates.cpu_sharing import collisions, demands
+from twin.rates.cpu_sharing import collisions, demands, siblings_here
 from twin.rates.layout import Layout
 from twin.rates.load import Load
 from twin.rates.queueing import RHO_MAX, mmc_wait_s, superposed
 from twin.rates.skew import busiest_and_others
 
 
-def gap_scv_on(layout: Layout, found: Load) -> np.ndarray:
-    """Squared coefficient of variation of the gaps between arrivals at a replica. Batches, results of windows, and
-    copies that come by another way count as Poisson. [O, N]"""
+class Gaps(NamedTuple):
+    """Squared coefficients of variation of the gaps between arrivals: at one replica of an operator, and at all of them
+    together. [O, N] each"""
+
+    one_on: np.ndarray
+    all_on: np.ndarray
+
+
+def gap_scvs(layout: Layout, found: Load) -> Gaps:
+    """Of all arrivals. Batches, results of windows, and copies that come by another way count as Poisson."""
     job = layout.job
-    coming = np.ones((len(job.names), layout.size))
-    leaving = np.ones_like(coming)
+    coming, all_in, leaving, together = np.ones((4, len(job.names), layout.size))
     for o, streams in enumerate(job.inputs):
         if not streams:
-            coming[o] = job.arrival_scv_o[o]
+            coming[o] = all_in[o] = job.arrival_scv_o[o]
         elif not job.dealing.akin_o[o] and not any(job.dealing.batch_s[s] > 1 for s in streams):
-            coming[o] = _met(layout, found, o, leaving)
+            coming[o], all_in[o] = _met(layout, found, o, leaving, together)
         if o in job.windows.all or o in job.calling:
             continue
-        busy = np.minimum(found.used_on[o], 1.0) ** 2
-        servers = layout.replicas_on[o] if job.dealing.shared_o[o] else 1.0
-        leaves = 1.0 + (1.0 - busy) * (coming[o] - 1.0) + busy / np.sqrt(servers) * (found.line_scv_on[o] - 1.0)
-        leaving[o] = 1.0 + np.minimum(job.gain_o[o], 1.0) * (leaves - 1.0)
-    return coming
+        busy, gain = np.minimum(found.used_on[o], 1.0) ** 2, np.minimum(job.gain_o[o], 1.0)
+        varied = found.line_scv_on[o] - 1.0
+        servers = np.sqrt(layout.replicas_on[o])
+        own = servers if job.dealing.shared_o[o] else 1.0
+        leaving[o] = 1.0 + gain * ((1.0 - busy) * (coming[o] - 1.0) + busy / own * varied)
+        together[o] = 1.0 + gain * ((1.0 - busy) * (all_in[o] - 1.0) + busy / servers * varied)
+    return Gaps(coming, all_in)
 
 
-def _met(layout: Layout, found: Load, o: int, leaving: np.ndarray) -> np.ndarray:
-    """The same where several streams meet at one replica of operator `o`. [N]"""
+def _met(
+    layout: Layout, found: Load, o: int, leaving: np.ndarray, together: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same where streams meet at one replica of operator `o`, and at all its replicas together. leaving, together:
+    of what leaves one replica, and all replicas, of its producers. [N] each"""
     job = layout.job
-    producers, total, weighed = np.zeros(layout.size), np.zeros(layout.size), np.zeros(layout.size)
+    total, one, all_ = np.zeros(layout.size), np.zeros(layout.size), np.zeros(layout.size)
     for s in job.inputs[o]:
-        producer, rate = job.producer_s[s], found.out_on[job.producer_s[s]] * job.share_s[s]
-        producers = producers + (1.0 if job.dealing.forward_s[s] else layout.replicas_on[producer])
-        if job.hows[s].near:
-            producers = producers + layout.replicas_on[producer] * (layout.ways(s) / layout.replicas_on[o] - 1.0)
-        total = total + rate
-        weighed = weighed + rate * _dealt(layout, s, leaving[producer])
-    return superposed(weighed / np.maximum(total, 1e-12), producers)
+        producer, share = job.producer_s[s], job.share_s[s]
+        rate = found.out_on[producer] * share
+        whole = 1.0 + share * (together[producer] - 1.0)
+        alone = 1.0 + share * (leaving[producer] - 1.0) if job.dealing.forward_s[s] else _dealt(layout, s, whole)
+        total, one, all_ = total + rate, one + rate * alone, all_ + rate * whole
+    met, total = np.array(len(job.inputs[o])), np.maximum(total, 1e-12)
+    return superposed(one / total, met), superposed(all_ / total, met)
 
 
-def _dealt(layout: Layout, s: int, scv: np.ndarray) -> np.ndarray:
-    """The same for the tuples that one producer replica sends to one consumer replica. [N]"""
-    job, turns = layout.job, layout.ways(s)
-    scv = 1.0 + job.share_s[s] * (scv - 1.0)
+def _dealt(layout: Layout, s: int, whole: np.ndarray) -> np.ndarray:
+    """The same for what comes to one consumer replica of a stream, which as a whole is `whole`. [N]
+
+    Each producer replica deals in turn for itself, so the more of them there are, the more it is as if at random.
+    """
+    job, replicas_on = layout.job, layout.replicas_on
     if job.dealing.to_one_s[s]:
-        return scv
+        return whole
+    turns = replicas_on[job.consumer_s[s]]
     if not job.dealing.in_turn_s[s]:
-        return 1.0 + (scv - 1.0) / turns
-    return scv / np.maximum(turns / max(job.gain_o[job.producer_s[s]], 1.0), 1.0)  # ten at once go to ten replicas
+        return np.asarray(1.0 + (whole - 1.0) / turns)
+    turns = np.maximum(turns / max(job.gain_o[job.producer_s[s]], 1.0), 1.0)  # ten at once go to ten replicas
+    return superposed(1.0 / turns, replicas_on[job.producer_s[s]]) - (1.0 - whole) / turns
 
 
 class Queues(NamedTuple):
@@ -88,23 +105,29 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     busy_cn, speed_cn = demands(layout, found)
     service_cn = (found.service_on if cells is None else cells.service_cn) / speed_cn
     line_cn = service_cn if fusing is None else found.line_s_on[rows] / speed_cn
-    irregular_cn = ((gap_scv_on(layout, found) + found.line_scv_on) / 2.0)[rows]
+    gaps = gap_scvs(layout, found)
+    more_cn = 0.0 if beside is None else beside[rows]
+    irregular_cn = (gaps.one_on[rows] * (1.0 + more_cn) + found.line_scv_on[rows]) / 2.0
 
     def wait_s(load_cn: np.ndarray) -> np.ndarray:
         """Over the service."""
         rho_cn = np.minimum(load_cn, RHO_MAX)
-        lumps_cn = 0.0 if beside is None else beside[rows] / 2.0
-        return np.asarray((rho_cn * irregular_cn + lumps_cn) / (1.0 - rho_cn))
+        return np.asarray(rho_cn * irregular_cn / (1.0 - rho_cn) + more_cn / 2.0)
 
+    near_cn = siblings_here(layout)
+    here_cn = gaps.one_on[rows] + (gaps.all_on - gaps.one_on)[rows] * near_cn
+    core_cn, longer_cn = collisions(layout, busy_cn, found.line_scv_on[rows], here_cn)
     load_cn = busy_cn / speed_cn
     if (more_on := layout.crowding_on) is None:
         wait_cn = wait_s(load_cn)
     else:  # of the busiest subtask, and of the others, which are taken as alike
         share_on, less_on = busiest_and_others(more_on, layout.replicas_on)
-        waits = wait_s(load_cn * more_on[rows]), wait_s(load_cn * less_on[rows])
-        wait_cn = share_on[rows] * waits[0] + (1.0 - share_on[rows]) * waits[1]
+        wait_cn = np.zeros_like(load_cn)
+        for share_cn, part_cn in ((share_on[rows], more_on[rows]), (1.0 - share_on[rows], less_on[rows])):
+            left_cn = speed_cn + busy_cn * (part_cn - 1.0) * near_cn  # siblings need as much less
+            slower_cn = np.where(layout.here_cn, speed_cn / np.clip(left_cn, 1e-9, core_cn), 1.0)
+            wait_cn += share_cn * slower_cn * wait_s(load_cn * part_cn * slower_cn)
     wait_cn = line_cn * wait_cn
-    core_cn, longer_cn = collisions(layout, busy_cn, found.line_scv_on[rows])
     alone_cn = line_cn * np.minimum(speed_cn, core_cn) / core_cn
     crowded_cn = alone_cn * (1.0 + wait_s(busy_cn / core_cn) + longer_cn) - line_cn
     wait_cn = np.where(longer_cn > 0.0, np.maximum(wait_cn, crowded_cn), wait_cn)
