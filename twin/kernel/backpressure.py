@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from twin.kernel import layout as k
 from twin.kernel.items import append, release
-from twin.kernel.layout import HELD, SHEDDING, inbox_at, item_at, line_at, path_at, port_at, processor_at, task_at
 from twin.kernel.native import call, compiled
 from twin.kernel.processors import advance_clock, relevel
 from twin.kernel.wires import transfer
@@ -14,19 +14,19 @@ from twin.kernel.wires import transfer
 @compiled
 def pass_on(s: Any, port: Any, path: int, here: int) -> None:
     """Sends a record if there is room; else it waits, and its task stands still, or it is dropped."""
-    inbox = inbox_at(path_at(path).inbox)
+    inbox = k.inbox_at(k.path_at(path).inbox)
     if port.held == 0 and inbox.credits >= 1:
         transfer(s, port.task, path, here)
         return
-    if port.kind == SHEDDING:
+    if port.kind == k.SHEDDING:
         port.dropped += 1
         release(s, here)
         return
-    item_at(here).path = path
-    append(line_at(port.here + HELD), here)
+    k.item_at(here).path = path
+    append(k.line_at(port.here + k.HELD), here)
     port.held += 1
     if port.held == 1:
-        block(s, task_at(port.task))
+        block(s, k.task_at(port.task))
         wait_for(inbox, port)
 
 
@@ -37,7 +37,7 @@ def wait_for(inbox: Any, port: Any) -> None:
     if inbox.first_waiting == 0:
         inbox.first_waiting = port.here
     else:
-        port_at(inbox.last_waiting).next_waiting = port.here
+        k.port_at(inbox.last_waiting).next_waiting = port.here
     inbox.last_waiting = port.here
 
 
@@ -48,7 +48,7 @@ def block(s: Any, task: Any) -> None:
     if task.blocked == 1:
         task.blocked_since_s = s.now
         if task.shared:
-            processor = processor_at(task.processor)
+            processor = k.processor_at(task.processor)
             advance_clock(s, processor)
             relevel(s, processor)
 
@@ -61,7 +61,7 @@ def unblock(s: Any, task: Any) -> None:
         return
     task.blocked_s += s.now - task.blocked_since_s
     if task.shared:
-        processor = processor_at(task.processor)
+        processor = k.processor_at(task.processor)
         advance_clock(s, processor)
         relevel(s, processor)
     if not task.busy:
@@ -73,7 +73,7 @@ def unblock(s: Any, task: Any) -> None:
 @compiled
 def held_back(s: Any, port: Any, item: Any) -> None:
     """A record that found no room goes on now."""
-    if task_at(port.task).broker:  # a source takes a record when the one before it has left
+    if k.task_at(port.task).broker:  # a source takes a record when the one before it has left
         item.taken_s += max(item.at_s, s.now) - item.at_s
     item.at_s = max(item.at_s, s.now)
 
@@ -83,21 +83,21 @@ def retry(s: Any, port: Any, inbox: Any) -> bool:
     """Sends what waits for an inbox; whether the port waits there no longer."""
     while port.held > 0:
         here = port.first_held
-        path = item_at(here).path
-        if path_at(path).inbox != inbox.here:
+        path = k.item_at(here).path
+        if k.path_at(path).inbox != inbox.here:
             break
         if inbox.credits < 1:
             return False
-        port.first_held = item_at(here).next
+        port.first_held = k.item_at(here).next
         port.held -= 1
-        held_back(s, port, item_at(here))
+        held_back(s, port, k.item_at(here))
         transfer(s, port.task, path, here)
     inbox.first_waiting = port.next_waiting
     if port.held > 0:
-        other = inbox_at(path_at(item_at(port.first_held).path).inbox)
+        other = k.inbox_at(k.path_at(k.item_at(port.first_held).path).inbox)
         wait_for(other, port)
         if other.credits >= 1:
             call(s.wake_up, s.here, other.here)
     else:
-        unblock(s, task_at(port.task))
+        unblock(s, k.task_at(port.task))
     return True

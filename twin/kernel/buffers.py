@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from twin.kernel import layout as k
 from twin.kernel.backpressure import block
 from twin.kernel.items import append
-from twin.kernel.layout import UNSENT, channel_at, inbox_at, item_at, line_at, path_at, port_at, task_at
 from twin.kernel.native import call, compiled
 from twin.kernel.wires import transfer
 
@@ -28,7 +28,7 @@ def stop(s: Any, port: Any) -> None:
     """The producer stands still until buffers come back."""
     if port.stopped == 0:
         port.stopped = 1
-        block(s, task_at(port.task))
+        block(s, k.task_at(port.task))
 
 
 @compiled
@@ -36,20 +36,20 @@ def is_open(port: Any, channel: Any) -> bool:
     """Whether a record may go over."""
     if channel.remote == 0 or channel.sent % port.batch != 0:
         return True
-    inbox = inbox_at(channel.inbox)
+    inbox = k.inbox_at(channel.inbox)
     return channel.there < inbox.exclusive or inbox.free > 0
 
 
 @compiled
 def forward(s: Any, port: Any, here_path: int, here: int) -> None:
     """Sends what is in a buffer, behind what waits for the gate."""
-    if path_at(here_path).channel == 0:
+    if k.path_at(here_path).channel == 0:
         transfer(s, port.task, here_path, here)
         return
-    channel = channel_at(path_at(here_path).channel)
+    channel = k.channel_at(k.path_at(here_path).channel)
     if channel.unsent > 0 or not is_open(port, channel):
-        item_at(here).path = here_path
-        append(line_at(channel.here + UNSENT), here)
+        k.item_at(here).path = here_path
+        append(k.line_at(channel.here + k.UNSENT), here)
         channel.unsent += 1
         wait_at_gate(channel)
     else:
@@ -61,21 +61,21 @@ def wait_at_gate(channel: Any) -> None:
     """A channel waits, behind those that wait already."""
     if channel.waits:
         return
-    inbox = inbox_at(channel.inbox)
+    inbox = k.inbox_at(channel.inbox)
     channel.waits, channel.next_gated = 1, 0
     if inbox.first_gated == 0:
         inbox.first_gated = channel.here
     else:
-        channel_at(inbox.last_gated).next_gated = channel.here
+        k.channel_at(inbox.last_gated).next_gated = channel.here
     inbox.last_gated = channel.here
 
 
 @compiled
 def pass_over(s: Any, port: Any, here_path: int, here: int) -> None:
     """A record goes over to the consumer."""
-    channel = channel_at(path_at(here_path).channel)
+    channel = k.channel_at(k.path_at(here_path).channel)
     if channel.remote and channel.sent % port.batch == 0:
-        inbox = inbox_at(channel.inbox)
+        inbox = k.inbox_at(channel.inbox)
         if channel.there >= inbox.exclusive:
             inbox.free -= 1
         channel.there += 1
@@ -100,22 +100,22 @@ def give_back(s: Any, port: Any, channel: Any) -> None:
 @compiled
 def go_on(s: Any, channel: Any) -> None:
     """Sends what waits for the gate, as far as that has buffers."""
-    port = port_at(channel.port)
+    port = k.port_at(channel.port)
     while channel.unsent > 0:
         if not is_open(port, channel):
             wait_at_gate(channel)
             return
         here = channel.first_unsent
-        channel.first_unsent = item_at(here).next
+        channel.first_unsent = k.item_at(here).next
         channel.unsent -= 1
-        item_at(here).at_s = max(item_at(here).at_s, s.now)
-        pass_over(s, port, item_at(here).path, here)
+        k.item_at(here).at_s = max(k.item_at(here).at_s, s.now)
+        pass_over(s, port, k.item_at(here).path, here)
 
 
 @compiled
 def take_up(s: Any, channel: Any) -> None:
     """The consumer takes up a record that came by a channel."""
-    port = port_at(channel.port)
+    port = k.port_at(channel.port)
     channel.taken += 1
     if channel.taken % port.batch != 0:
         return
@@ -123,13 +123,13 @@ def take_up(s: Any, channel: Any) -> None:
         give_back(s, port, channel)
         return
     channel.there -= 1
-    inbox = inbox_at(channel.inbox)
+    inbox = k.inbox_at(channel.inbox)
     if channel.there < inbox.exclusive:
         go_on(s, channel)
         return
     inbox.free += 1
     while inbox.first_gated != 0 and inbox.free > 0:
-        first = channel_at(inbox.first_gated)
+        first = k.channel_at(inbox.first_gated)
         inbox.first_gated = first.next_gated
         first.waits = 0
         go_on(s, first)

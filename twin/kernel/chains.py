@@ -8,25 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from twin.kernel import layout as k
 from twin.kernel.channels import send
 from twin.kernel.contents import put_in
 from twin.kernel.draws import service
 from twin.kernel.items import append, collect, copy_of, new_item, release
-from twin.kernel.layout import (
-    COLLECT,
-    ENTERED,
-    PLANNED,
-    REMEMBER,
-    RESULT_BYTES,
-    SELECT,
-    WINDOW_OF,
-    item_at,
-    line_at,
-    logic_at,
-    result_at,
-    store_at,
-    window_at,
-)
 from twin.kernel.logics import plan
 from twin.kernel.native import compiled
 from twin.kernel.stores import remember
@@ -35,7 +21,7 @@ from twin.kernel.stores import remember
 @compiled
 def plan_chain(s: Any, task: Any, here: int) -> float:
     """Takes a record through all logics; CPU seconds beyond the first one's service."""
-    head, passing = logic_at(task.logic), copy_of(s, here)
+    head, passing = k.logic_at(task.logic), copy_of(s, here)
     work_s = plan(s, task, head, passing)
     pass_on(s, task, head, passing)
     return work_s + follow(s, task)
@@ -47,18 +33,18 @@ def follow(s: Any, task: Any) -> float:
     work_s = 0.0
     while task.stack != 0:
         here = task.stack
-        item = item_at(here)
+        item = k.item_at(here)
         task.stack = item.next
         if item.step == 0:
             work_s += task.send_s
-            append(line_at(task.here + PLANNED), here)  # it leaves when the service ends
+            append(k.line_at(task.here + k.PLANNED), here)  # it leaves when the service ends
             continue
-        logic = logic_at(item.step)
+        logic = k.logic_at(item.step)
         logic.came += 1
         each_s = service(s, logic.stream) * logic.service_s if logic.service_s > 0.0 else 0.0
-        if logic.kind == COLLECT:
+        if logic.kind == k.COLLECT:
             work_s += each_s
-            append(line_at(task.here + PLANNED), here)
+            append(k.line_at(task.here + k.PLANNED), here)
         else:
             work_s += each_s + plan(s, task, logic, here)
             pass_on(s, task, logic, here)
@@ -68,7 +54,7 @@ def follow(s: Any, task: Any) -> float:
 @compiled
 def push(task: Any, here: int, step: int) -> None:
     """It comes to that logic next."""
-    item = item_at(here)
+    item = k.item_at(here)
     item.step, item.next = step, task.stack
     task.stack = here
 
@@ -76,19 +62,19 @@ def push(task: Any, here: int, step: int) -> None:
 @compiled
 def pass_on(s: Any, task: Any, logic: Any, here: int) -> None:
     """What a logic made of a record goes on; it enters a window over time when the service ends."""
-    item = item_at(here)
-    if logic.kind == WINDOW_OF:
-        if window_at(logic.window).by_time:
+    item = k.item_at(here)
+    if logic.kind == k.WINDOW_OF:
+        if k.window_at(logic.window).by_time:
             item.step = logic.here
-            append(line_at(task.here + ENTERED), here)
+            append(k.line_at(task.here + k.ENTERED), here)
         else:
             push_results(s, task, logic)
             release(s, here)
         return
     item.at_s = s.now
-    if logic.kind == REMEMBER:
-        remember(s, store_at(logic.store), item.key, s.now)
-    times = logic.results if logic.kind in (SELECT, REMEMBER) else 1
+    if logic.kind == k.REMEMBER:
+        remember(s, k.store_at(logic.store), item.key, s.now)
+    times = logic.results if logic.kind in (k.SELECT, k.REMEMBER) else 1
     for _ in range(times - 1):
         push(task, copy_of(s, here), logic.next)
     if times:
@@ -100,12 +86,12 @@ def pass_on(s: Any, task: Any, logic: Any, here: int) -> None:
 @compiled
 def push_results(s: Any, task: Any, logic: Any) -> None:
     """The results of a window come to the next logic, the first one first."""
-    window = window_at(logic.window)
+    window = k.window_at(logic.window)
     while window.found_count > 0:
         window.found_count -= 1
-        result = result_at(window.found + RESULT_BYTES * window.found_count)
+        result = k.result_at(window.found + k.RESULT_BYTES * window.found_count)
         here = new_item(s)
-        item = item_at(here)
+        item = k.item_at(here)
         item.key, item.born_s, item.taken_s, item.path, item.at_s = result.key, result.born_s, result.taken_s, 0, s.now
         item.left_s, item.sender = 0.0, 0
         push(task, here, logic.next)
@@ -117,14 +103,14 @@ def leave_chain(s: Any, task: Any, at_s: float) -> None:
     planned, entered = task.planned, task.entered
     task.planned, task.entered = 0, 0
     while entered != 0:
-        item = item_at(entered)
-        put_in(s, window_at(logic_at(item.step).window), item, at_s)
+        item = k.item_at(entered)
+        put_in(s, k.window_at(k.logic_at(item.step).window), item, at_s)
         following = item.next
         release(s, entered)
         entered = following
-    sink = logic_at(task.chain_end).sink if task.chain_end != 0 else 0
+    sink = k.logic_at(task.chain_end).sink if task.chain_end != 0 else 0
     while planned != 0:
-        item = item_at(planned)
+        item = k.item_at(planned)
         following, item.at_s = item.next, at_s
         if sink != 0:
             collect(s, sink, planned)
