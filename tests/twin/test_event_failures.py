@@ -9,7 +9,7 @@ import pytest
 
 from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
 from twin.change import checkpoint
-from twin.change.free_checkpoints import NoCheckpoints
+from twin.change.checkpoint import NoCheckpoints
 from twin.change.strategies import instant
 from twin.engine.windows.panes import SpanStore
 from twin.engine.windows.watermark import TimedKept

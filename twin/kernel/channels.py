@@ -7,8 +7,7 @@ from typing import Any
 
 from twin.engine.keys.aligned import BELOW_ONE
 from twin.kernel import layout as k
-from twin.kernel.backpressure import held_back, pass_on, unblock
-from twin.kernel.buffers import forward, has_room, is_available, stop
+from twin.kernel.backpressure import forward, has_room, held_back, is_available, pass_on, stop, unblock
 from twin.kernel.calendar import ring_at
 from twin.kernel.draws import uniform
 from twin.kernel.items import append, copy_of, release

@@ -1,4 +1,9 @@
-"""What a record becomes (twin.engine.logic): decided as its service begins, sent as it ends."""
+"""What a record becomes (twin.engine.logic): decided as its service begins, sent as it ends.
+
+Of several logics at one station it goes through all within one service (twin.engine.logics.chain). What is under way
+from one to the next lies on a stack, so that all that comes of one record is found before the next one's turn, as if
+each logic called the next.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,9 @@ from typing import Any
 from twin.kernel import layout as k
 from twin.kernel.calling import ask
 from twin.kernel.channels import port_of, send, send_on, send_times
-from twin.kernel.draws import rounded, uniform
-from twin.kernel.items import collect, copy_of, release
+from twin.kernel.contents import put_in
+from twin.kernel.draws import rounded, service, uniform
+from twin.kernel.items import append, collect, copy_of, new_item, release
 from twin.kernel.native import compiled, inlined
 from twin.kernel.stores import join_session, plan_session, remember
 from twin.kernel.windows import emit_window, plan_window
@@ -114,3 +120,104 @@ def emit_routed(s: Any, task: Any, logic: Any, here: int) -> None:
         if part:
             send_on(s, port, copy_of(s, here))
     release(s, here)
+
+
+@compiled
+def plan_chain(s: Any, task: Any, here: int) -> float:
+    """Takes a record through all logics; CPU seconds beyond the first one's service."""
+    head, passing = k.logic_at(task.logic), copy_of(s, here)
+    work_s = plan(s, task, head, passing)
+    pass_on(s, task, head, passing)
+    return work_s + follow(s, task)
+
+
+@compiled
+def follow(s: Any, task: Any) -> float:
+    """Takes what is on the stack through the logics that follow; their CPU seconds."""
+    work_s = 0.0
+    while task.stack != 0:
+        here = task.stack
+        item = k.item_at(here)
+        task.stack = item.next
+        if item.step == 0:
+            work_s += task.send_s
+            append(k.line_at(task.here + k.PLANNED), here)  # it leaves when the service ends
+            continue
+        logic = k.logic_at(item.step)
+        logic.came += 1
+        each_s = service(s, logic.stream) * logic.service_s if logic.service_s > 0.0 else 0.0
+        if logic.kind == k.COLLECT:
+            work_s += each_s
+            append(k.line_at(task.here + k.PLANNED), here)
+        else:
+            work_s += each_s + plan(s, task, logic, here)
+            pass_on(s, task, logic, here)
+    return work_s
+
+
+@compiled
+def push(task: Any, here: int, step: int) -> None:
+    """It comes to that logic next."""
+    item = k.item_at(here)
+    item.step, item.next = step, task.stack
+    task.stack = here
+
+
+@compiled
+def pass_on(s: Any, task: Any, logic: Any, here: int) -> None:
+    """What a logic made of a record goes on; it enters a window over time when the service ends."""
+    item = k.item_at(here)
+    if logic.kind == k.WINDOW_OF:
+        if k.window_at(logic.window).by_time:
+            item.step = logic.here
+            append(k.line_at(task.here + k.ENTERED), here)
+        else:
+            push_results(s, task, logic)
+            release(s, here)
+        return
+    item.at_s = s.now
+    if logic.kind == k.REMEMBER:
+        remember(s, k.store_at(logic.store), item.key, s.now)
+    times = logic.results if logic.kind in (k.SELECT, k.REMEMBER) else 1
+    for _ in range(times - 1):
+        push(task, copy_of(s, here), logic.next)
+    if times:
+        push(task, here, logic.next)
+    else:
+        release(s, here)
+
+
+@compiled
+def push_results(s: Any, task: Any, logic: Any) -> None:
+    """The results of a window come to the next logic, the first one first."""
+    window = k.window_at(logic.window)
+    while window.found_count > 0:
+        window.found_count -= 1
+        result = k.result_at(window.found + k.RESULT_BYTES * window.found_count)
+        here = new_item(s)
+        item = k.item_at(here)
+        item.key, item.born_s, item.taken_s, item.path, item.at_s = result.key, result.born_s, result.taken_s, 0, s.now
+        item.left_s, item.sender = 0.0, 0
+        push(task, here, logic.next)
+
+
+@compiled
+def leave_chain(s: Any, task: Any, at_s: float) -> None:
+    """The service, or evaluation, ends: what it has come to leaves."""
+    planned, entered = task.planned, task.entered
+    task.planned, task.entered = 0, 0
+    while entered != 0:
+        item = k.item_at(entered)
+        put_in(s, k.window_at(k.logic_at(item.step).window), item, at_s)
+        following = item.next
+        release(s, entered)
+        entered = following
+    sink = k.logic_at(task.chain_end).sink if task.chain_end != 0 else 0
+    while planned != 0:
+        item = k.item_at(planned)
+        following, item.at_s = item.next, at_s
+        if sink != 0:
+            collect(s, sink, planned)
+        else:
+            send(s, task, planned)
+        planned = following

@@ -9,13 +9,12 @@ import math
 from typing import Any
 
 from twin.kernel import layout as k
-from twin.kernel.buffers import take_up
+from twin.kernel.backpressure import take_up
 from twin.kernel.calendar import cancel, ring_at
-from twin.kernel.chains import follow, leave_chain, plan_chain, push_results
 from twin.kernel.contents import forget
 from twin.kernel.draws import service
 from twin.kernel.items import new_item, release
-from twin.kernel.logics import emit, plan
+from twin.kernel.logics import emit, follow, leave_chain, plan, plan_chain, push_results
 from twin.kernel.native import call, compiled, float_at, inlined, whole_at
 from twin.kernel.processors import start_job
 from twin.kernel.windows import evaluate, leave

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twin.engine.streams.route import KNOT_S
+from twin.engine.streams.network import KNOT_S
 from twin.kernel import layout as k
 from twin.kernel.calendar import cancel, next_sequence, schedule
 from twin.kernel.items import append, first_lane, put, take
