@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -39,3 +40,10 @@ class Columns(Spec):
         return Columns(
             ints=self.ints + other.ints, strings=self.strings + other.strings, doubles=self.doubles + other.doubles
         )
+
+
+def joined_columns(inputs: Sequence[Columns], key_type: DataType) -> Columns:
+    """Those of all inputs, with one copy of the key on which they are joined."""
+    joined = sum(inputs[1:], inputs[0])
+    kept = max(0, joined.count(key_type) - (len(inputs) - 1))
+    return joined.model_copy(update={f"{key_type}s": kept})

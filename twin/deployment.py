@@ -7,13 +7,12 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
-from twin.chaining import check_fused
+from twin.chaining import check_fused, check_partition_attributes
 from twin.cluster import Cluster
 from twin.errors import suggest
 from twin.event_time import check_together
 from twin.keys import check_alignments, check_keys
 from twin.numa import cluster_by_name
-from twin.partition_attributes import check_partition_attributes
 from twin.plan import ExecutionPlan
 from twin.profiles import PROFILES, STORM, EngineProfile, profile_by_name
 from twin.query import Query

@@ -15,6 +15,7 @@ from twin.event_time_events import (
     check_timed_events,
     check_timed_move,
     check_timed_rescale,
+    told_event,
 )
 from twin.events import (
     AnyEvent,
@@ -31,7 +32,6 @@ from twin.events import (
 from twin.partitions import read_shares
 from twin.plan import Location
 from twin.query import AnyOperator, Windowed
-from twin.timed import told_event
 
 LIVE = "set engine.rescaling=live"
 SUBTASKS = ("replica", "to_replica", "owners")

@@ -6,11 +6,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from twin.event_migrations import Strategy
-from twin.event_time_events import Combine, Repartition, Split
+from twin.event_time_events import Combine, Repartition, Split, Strategy, Timed
 from twin.plan import Location, Replicas
 from twin.spec import Spec
-from twin.timed import Timed
 
 Factor = Annotated[float, Field(ge=1e-6, le=10**6)]
 Duration = Annotated[float, Field(ge=1e-6, le=10**7, description="simulated seconds")]

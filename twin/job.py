@@ -73,12 +73,12 @@ class Stage:
 
 
 @dataclass(frozen=True, eq=False)
-class Component:
+class Component(Stage):
     """A node of the job: operators that run as one, in data-flow order; mostly a single one.
 
     places: of its replicas. inputs, outputs: numbers of edges, by the names of their other ends. What is asked of it as
-    of an operator is that of the first, which takes tuples in, but for `bytes_out`. key_groups: their number under the
-    plan; None if tuples are not dealt by key group.
+    of an operator is that of the first, which takes tuples in, but for `bytes_out`, of the last. key_groups: their
+    number under the plan; None if tuples are not dealt by key group.
     """
 
     stages: tuple[Stage, ...]
@@ -93,49 +93,9 @@ class Component:
         return tuple(stage.operator for stage in self.stages)
 
     @property
-    def operator(self) -> AnyOperator:
-        """The one that takes tuples in."""
-        return self.stages[0].operator
-
-    @property
     def name(self) -> str:
         """The name of the operator that takes tuples in."""
-        return self.stages[0].operator.name
-
-    @property
-    def service_s(self) -> float:
-        """See Stage."""
-        return self.stages[0].service_s
-
-    @property
-    def service_scv(self) -> float:
-        """See Stage."""
-        return self.stages[0].service_scv
-
-    @property
-    def scan_s(self) -> float:
-        """See Stage."""
-        return self.stages[0].scan_s
-
-    @property
-    def result_s(self) -> float:
-        """See Stage."""
-        return self.stages[0].result_s
-
-    @property
-    def memory_bytes(self) -> float:
-        """See Stage."""
-        return self.stages[0].memory_bytes
-
-    @property
-    def bytes_in(self) -> float:
-        """See Stage."""
-        return self.stages[0].bytes_in
-
-    @property
-    def bytes_out(self) -> float:
-        """Bytes of a tuple that the last operator emits."""
-        return self.stages[-1].bytes_out
+        return self.operator.name
 
     @property
     def replicas(self) -> int:
@@ -305,7 +265,9 @@ def _component(
 ) -> Component:
     query, places = deployment.query, deployment.plan.locations(names[0])
     stages = tuple(_stage(query, deployment.engine, query.operator(name)) for name in names)
-    return Component(stages, places, inputs, outputs, group_count(query, names[0], len(places)))
+    first = {**vars(stages[0]), "bytes_out": stages[-1].bytes_out}
+    groups = group_count(query, names[0], len(places))
+    return Component(**first, stages=stages, places=places, inputs=inputs, outputs=outputs, key_groups=groups)
 
 
 def _stage(query: Query, engine: EngineProfile, operator: AnyOperator) -> Stage:

@@ -27,8 +27,7 @@ from twin.guards.effort import require_feasible
 from twin.job import Job, compile
 from twin.kernel.bridge import run as advance
 from twin.markers import marker_ages, means_s
-from twin.precision.batches import batches_of
-from twin.precision.enough import Enough, until_the_end
+from twin.precision import Enough, batches_of, until_the_end
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.scenario import RunSettings, Scenario, config_hash
 from twin.steadiness import change, measured_from_s

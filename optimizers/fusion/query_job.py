@@ -13,12 +13,12 @@ from typing import Any
 
 from optimizers.fusion.components import Splits
 from optimizers.fusion.job import FusionJob, Kind
+from twin.chaining import attributes_of
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.flow import nominal_rates
 from twin.keys import key_groups_of
 from twin.kinds.windowed import Windowed
-from twin.partition_attributes import attributes_of
 from twin.query import AnyOperator, Query
 from twin.spec import parse
 

@@ -22,7 +22,7 @@ from optimizers.policies.room import can_move, continues, stood_still
 from twin.control import PeriodStatistics, Reconfiguration
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.event_migrations import Strategy, is_combined
+from twin.event_time_events import Strategy, is_combined
 from twin.events import Move
 from twin.keys import key_groups_of
 from twin.spec import Spec

@@ -81,6 +81,6 @@ def test_a_scenario_and_a_profile_in_each_others_place_are_told_apart(tmp_path):
 
 
 def test_a_long_run_is_announced(monkeypatch):
-    monkeypatch.setattr("twin.guards.limits.LONG_S", 1e-6)
+    monkeypatch.setattr("twin.guards.memory.LONG_S", 1e-6)
     found = twin("run", "edge-filter", "--horizon", 20)
     assert found.returncode == 0 and "a long run: about" in found.stderr.splitlines()[0]

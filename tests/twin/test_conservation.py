@@ -10,7 +10,6 @@ import pytest
 from tests.twin.changing import HOSTS, job, run
 from tests.twin.worlds import chain
 from twin.change import checkpoint as checkpoints
-from twin.change import free_checkpoints
 from twin.change.checkpoint import Checkpoint
 from twin.deployment import Deployment
 from twin.engine.logic import SinkLogic
@@ -127,7 +126,7 @@ def test_a_restart_that_loses_a_queue_is_an_error(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_restart_that_loses_a_window_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    take = free_checkpoints.take_checkpoint
+    take = checkpoints.take_checkpoint
 
     def forgetful(world: World) -> Checkpoint:
         checkpoint = take(world)
@@ -136,6 +135,6 @@ def test_a_restart_that_loses_a_window_is_an_error(monkeypatch: pytest.MonkeyPat
                 snapshot.kept.contents = (Content(),)
         return checkpoint
 
-    monkeypatch.setattr(free_checkpoints, "take_checkpoint", forgetful)
+    monkeypatch.setattr(checkpoints, "take_checkpoint", forgetful)
     with pytest.raises(ConservationError, match="held by checkpoints = restored at windows"):
         run(job(), DOWN, horizon_s=14, checkpoint_interval_s=3)

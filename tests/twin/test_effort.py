@@ -25,7 +25,7 @@ from twin.guards.effort import (
     native,
     require_feasible,
 )
-from twin.guards.limits import MOST_BYTES, MOST_S
+from twin.guards.memory import MOST_BYTES, MOST_S
 from twin.job import compile
 from twin.kernel.traits import strange
 from twin.scenario import RunSettings, Scenario

@@ -9,9 +9,9 @@ import pytest
 
 from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
 from twin.change import checkpoint
-from twin.change.free_checkpoints import NoCheckpoints
+from twin.change.checkpoint import NoCheckpoints
 from twin.change.strategies import instant
-from twin.engine.windows.panes import SpanStore
+from twin.engine.windows.panes import SpanStore, WindowAudit
 from twin.engine.windows.watermark import TimedKept
 from twin.errors import BadInput
 from twin.guards.conservation import ConservationError
@@ -51,13 +51,12 @@ def test_the_books_of_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_window_that_comes_again_and_is_another_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def go_back(world: Any, history: Any) -> None:
-        going_back(world, history)
-        for audit in world.audits.values():
-            audit.keys = {digest: (key + 1) % 12 for digest, key in audit.keys.items()}
+    def become(audit: WindowAudit, kept: WindowAudit) -> None:
+        becoming(audit, kept)
+        audit.keys = {digest: (key + 1) % 12 for digest, key in audit.keys.items()}
 
-    going_back = checkpoint._go_back
-    monkeypatch.setattr(checkpoint, "_go_back", go_back)
+    becoming = WindowAudit.become
+    monkeypatch.setattr(WindowAudit, "become", become)
     chain = [source(), compute(partial_s=0.25), consolidate(windows=[{"length_s": 1, "every_s": 0.25}]), sink()]
     with pytest.raises(ConservationError, match="after a failure"):
         simulate(job(chain, events=[FAILURE], checkpoint_interval_s=2.0))

@@ -14,7 +14,7 @@ from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
 from tests.twin.random_event_jobs import GROUPS, event_time_scenario
 from twin.engine.windows.watermark import TimedLogic
 from twin.errors import BadInput
-from twin.event_migrations import mobility
+from twin.event_time_events import mobility
 from twin.guards.conservation import ConservationError
 from twin.simulation import simulate
 

@@ -16,8 +16,8 @@ from twin.deployment import Deployment
 from twin.engine.draws import Draws
 from twin.engine.keys.likeness import Likeness, keys_for
 from twin.engine.output import Result
+from twin.engine.windows.combiner import ELSEWHERE, MatchCombiner
 from twin.engine.windows.content import Content
-from twin.engine.windows.join import ELSEWHERE, MatchCombiner
 from twin.engine.windows.trigger import Extent
 from twin.key_skew import zipf_shares
 from twin.scenario import RunSettings, Scenario

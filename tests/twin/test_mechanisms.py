@@ -15,8 +15,7 @@ from tests.twin.worlds import chain
 from twin.engine.draws import Draws
 from twin.engine.sketch import GROWTH, bucket, quantile_s, representative_s
 from twin.errors import BadInput
-from twin.partitionings.registry import PARTITIONINGS
-from twin.partitionings.shares import groups_of
+from twin.partitionings.registry import PARTITIONINGS, groups_of
 from twin.partitionings.traits import Ends
 from twin.query import Sink
 from twin.randomness import child_seed, stream

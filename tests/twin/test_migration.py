@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.twin.changing import HOSTS, column, e2e_s, job, run
 from tests.twin.kernel.both import differences, in_engine, in_kernel
 from tests.twin.worlds import chain, placed
-from twin.change.flows import even_flows
+from twin.change.fan import even_flows
 from twin.engine.draws import Draws
 from twin.engine.output import Result
 from twin.engine.state import Every, parted

@@ -9,7 +9,7 @@ import pytest
 
 from tests.twin.worlds import HOST, chain
 from twin.deployment import Deployment
-from twin.engine.streams.route import Jitter
+from twin.engine.streams.network import Jitter
 from twin.errors import BadInput
 from twin.profiles import STORM
 from twin.randomness import stream

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.twin.worlds import HOST, chain
 from twin.deployment import Deployment
 from twin.engine.keys.two_choice import second_choice, settled_shares
-from twin.engine.partitioners.partitioner import Partitioner
+from twin.engine.partitioners import Partitioner
 from twin.engine.record import Record
 from twin.errors import BadInput
 from twin.key_skew import zipf_shares

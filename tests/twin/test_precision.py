@@ -10,7 +10,7 @@ from scipy import stats
 
 from tests.twin.worlds import chain, queue
 from twin.events import SlowDown
-from twin.precision.enough import joined, together
+from twin.precision import joined, together
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate

@@ -1,12 +1,13 @@
 """A checkpoint of a whole job, and how tasks go back to it.
 
-A checkpoint that is taken at once is unaligned and costs nothing: besides window contents it holds what is queued and
-what is on the network. Sources keep positions in their brokers instead, and read again what they took since. Other
-checkpoints are put together from the state of each task when a barrier came (`twin.change.coordinator`).
+A checkpoint that is taken at once is unaligned and costs nothing (`FreeCheckpoints`): besides window contents it holds
+what is queued and what is on the network. Sources keep positions in their brokers instead, and read again what they
+took since. Others are put together from the state of each task when a barrier came (`twin.change.coordinator`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,11 +15,13 @@ from typing import TYPE_CHECKING
 from twin.engine.measure.ledger import Buffer
 from twin.engine.record import Mark, Record
 from twin.engine.station.task import Snapshot, Task
-from twin.engine.streams.route import Leg, destination
+from twin.engine.streams.network import Leg, destination
 from twin.engine.windows.panes import History
 from twin.engine.windows.watermark import RELEASE, TimedLogic
 
 if TYPE_CHECKING:
+    from twin.change.running_job import Process, RunningJob
+    from twin.engine.measure.ledger import EventRecord
     from twin.wiring.world import World
 
 
@@ -50,7 +53,8 @@ def take_checkpoint(world: World) -> Checkpoint:
                 unsent.append(record.copy())
                 path.direct(unsent[-1])
     timed = bool(world.owners)
-    for record in _furthest_first(world.in_flight()) if timed else world.in_flight():
+    flying = world.in_flight()  # in order of arrival at the end of a hop
+    for record in sorted(flying, key=_hops) if timed else flying:  # those with fewest hops to go lead
         inbox = destination(record)
         if inbox is not None and isinstance(inbox.task, Task | Buffer):
             sent.append(record.copy())
@@ -71,7 +75,9 @@ def restore(world: World, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
     """Puts tasks, which are stopped, back to a checkpoint. Returns how many tuples sources will read again."""
     replayed, there = 0, set(tasks)
     if checkpoint.history is not None:
-        _go_back(world, checkpoint.history)
+        world.undone.append(world.history().copy())  # what is undone now is checked as well
+        for name, audit in world.audits.items():
+            audit.become(checkpoint.history.audits[name])
     kept = {task: snapshot for task, snapshot in checkpoint.tasks.items() if task in there}
     for task, snapshot in kept.items():
         again = task.restore(snapshot, checkpoint.reached.get(task, checkpoint.at_s), world.env.now)
@@ -79,7 +85,8 @@ def restore(world: World, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
         replayed += again
     everything = len(kept) == len(checkpoint.tasks)
     flying = [record for record in checkpoint.flying if everything or _home(record) in there]
-    queued = [record for snapshot in kept.values() for record in snapshot.queue if not _holds_back(record)]
+    queue = [record for snapshot in kept.values() for record in snapshot.queue]
+    queued = [record for record in queue if not (isinstance(record, Mark) and record.kind == RELEASE)]  # see _release
     waiting = [*flying, *queued] if checkpoint.history is None else [*queued, *flying]
     for record in waiting:
         _enqueue(world, record)
@@ -130,11 +137,6 @@ def _enqueue(world: World, record: Record) -> None:
 # windows over event time: what was under way is served in the order in which it was sent, punctuations too ------------
 
 
-def _furthest_first(flying: Iterable[Record]) -> list[Record]:
-    """Records on the network, which are in order of arrival at the end of a hop: those with fewest hops to go lead."""
-    return sorted(flying, key=_hops)
-
-
 def _hops(record: Record) -> int:
     """How many hops a record still has to go, beyond the one that it is on."""
     hops, stop = 0, record.inbox
@@ -156,21 +158,76 @@ def _will_wait(record: Record) -> bool:
     return isinstance(receiver, Buffer) and receiver.target is None
 
 
-def _go_back(world: World, history: History) -> None:
-    """Goes back to what was noted then. What is undone by that is kept, so that it can be checked as well."""
-    world.undone.append(world.history().copy())
-    for name, audit in world.audits.items():
-        audit.become(history.audits[name])
-
-
-def _holds_back(record: Record) -> bool:
-    """Whether the record is a mark that ends a hold; these are left out, as `_release` ends all holds."""
-    return isinstance(record, Mark) and record.kind == RELEASE
-
-
 def _release(tasks: Iterable[Task]) -> None:
     """Ends all holds, behind what waits: no disruptive migration is under way any more."""
     for task in tasks:
         if isinstance(task.logic, TimedLogic):
             for held_us in task.logic.held_us:
                 task.logic.release(held_us)
+
+
+class NoCheckpoints:
+    """Is told of changes of a job. This base class takes no checkpoints, for jobs that never fail."""
+
+    def plan_changes(self) -> None:
+        """A change of the plan begins."""
+
+    def plan_changed(self) -> None:
+        """A change of the plan has ended: checkpoints from before it are of no use any more."""
+
+    def joined(self, task: Task) -> None:
+        """A new replica came."""
+
+
+class FreeCheckpoints(NoCheckpoints):
+    """last: the checkpoint to which a failure takes the job back. whole: whether it takes back the whole job.
+
+    Only the last checkpoint before a failure, and those after changes of the plan, are really taken. every_one: takes
+    all of them, for jobs that may go back to the last one at a time that is not known beforehand.
+    """
+
+    whole = True
+
+    def __init__(self, job: RunningJob, interval_s: float, every_one: bool = False) -> None:
+        self.job = job
+        self.wiring = job.wiring
+        self.world = job.world
+        self.env = job.env
+        self.availability = job.availability
+        self.interval_s = interval_s
+        self.every_one = every_one
+        self.last = take_checkpoint(self.world)
+        self.wiring.announced = self.plan_changed
+
+    def run(self) -> Process:
+        """The process that takes checkpoints regularly."""
+        while self.every_one:
+            yield self.env.timeout(self.interval_s)
+            self.plan_changed()
+
+    def plan_changed(self) -> None:
+        """See NoCheckpoints. Takes a checkpoint, if the job is up."""
+        if self.availability.outage is None:
+            self.last = take_checkpoint(self.world)
+            complete(self.last, self.env.now)
+
+    def joined(self, task: Task) -> None:
+        """See NoCheckpoints. If the job fails, the replica goes back to how it came: empty."""
+        self.last.tasks[task] = task.snapshot()
+
+    def before(self, failure_s: float) -> Process:
+        """Waits for the last time before a failure at which a checkpoint is due, and takes that."""
+        due_s = math.floor(failure_s / self.interval_s) * self.interval_s
+        if due_s > self.env.now:
+            yield self.env.timeout(due_s - self.env.now)
+            self.plan_changed()
+
+    def abort(self, why: str) -> None:
+        """Gives up the checkpoint that is under way, if there is one."""
+
+    def fetch(self, tasks: Sequence[Task], record: EventRecord) -> Process:
+        """Each task gets its state back from storage; here this takes no time."""
+        yield from ()
+
+    def went_back(self, tasks: Iterable[Task]) -> None:
+        """Tasks are at the last checkpoint again."""

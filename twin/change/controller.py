@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from operator import attrgetter
 
-from twin.change.availability import Process
 from twin.change.observation import Observer
 from twin.change.reconfiguration import Reconfigurer
+from twin.change.running_job import Process
 from twin.control import Policy, Reconfiguration
 from twin.engine.measure.meters import Row
 from twin.errors import BadInput
 from twin.event_checks import check_move, check_rescale
-from twin.events import Move
 
 
 class Controller:
@@ -86,10 +86,7 @@ class Controller:
     def _moves(self, decision: Reconfiguration) -> list[Process]:
         """Replicas one by one; all key groups of an operator together."""
         whole = [self.change.move(move) for move in decision.moves if move.replica is not None]
-        parts = sorted((move for move in decision.moves if move.replica is None), key=_operator)
-        grouped = [list(moves) for _, moves in groupby(parts, key=_operator)]
+        operator = attrgetter("operator")
+        parts = sorted((move for move in decision.moves if move.replica is None), key=operator)
+        grouped = [list(moves) for _, moves in groupby(parts, key=operator)]
         return whole + [self.change.regroup(moves, retire=decision.retire) for moves in grouped]
-
-
-def _operator(move: Move) -> str:
-    return move.operator

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twin.change.availability import Process
 from twin.change.channels import channels
-from twin.change.checkpoint import complete, counted
-from twin.change.free_checkpoints import FreeCheckpoints
-from twin.change.progress import Progress
+from twin.change.checkpoint import FreeCheckpoints, complete, counted
+from twin.change.progress import CheckpointPart, Progress
+from twin.change.running_job import Process
 from twin.change.storage import Storage
 from twin.engine.measure.ledger import EventRecord
 from twin.engine.station.barriers import Barriers, Way
@@ -109,7 +108,7 @@ class Coordinator(FreeCheckpoints):
             ways[channel.consumer].add((channel.side, channel.producer))
             outs[channel.producer][channel.port].append(channel.replica)
         running = self.running = self._next()
-        running.await_all(outs)
+        running.parts = {task: CheckpointPart() for task in outs}
         gates = [self._gate(task) for task in outs]
         for gate in gates:
             gate.expect(self._number, ways[gate.station], outs[gate.station])

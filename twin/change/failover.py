@@ -12,20 +12,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from twin.change.availability import Process
 from twin.change.channels import regions
 from twin.change.checkpoint import Checkpoint, counted, finish, restore
 from twin.change.replicas import relocate
+from twin.change.running_job import Process
 from twin.engine.measure.ledger import Buffer, EventRecord
 from twin.engine.station.task import Task
 from twin.engine.streams.channel import UNBOUNDED
-from twin.engine.streams.route import destination
+from twin.engine.streams.network import destination
 from twin.events import Failure
 from twin.plan import Location
 from twin.wiring.streams import room_of
 
 if TYPE_CHECKING:
-    from twin.change.free_checkpoints import FreeCheckpoints
+    from twin.change.checkpoint import FreeCheckpoints
     from twin.wiring.wiring import Wiring
 
 

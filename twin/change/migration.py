@@ -12,16 +12,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from twin.change.availability import Process
-from twin.change.flows import KeyFlow, flows_to
-from twin.change.running_job import RunningJob
+from twin.change.fan import KeyFlow, flows_to
+from twin.change.running_job import Process, RunningJob
 from twin.change.strategies.disruptive import disruptive, disruptive_in_event_time
 from twin.change.strategies.instant import instant
 from twin.change.strategies.member import Member, reached
 from twin.change.strategies.smooth import smooth
 from twin.engine.measure.ledger import EventRecord
 from twin.engine.windows.watermark import TimedLogic
-from twin.event_migrations import Strategy, combined_with, mobility, why_not
+from twin.event_time_events import Strategy, combined_with, mobility, why_not
 from twin.wiring.event_time import cut_after
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -63,16 +62,12 @@ class CheckpointPart:
 
 
 class Progress:
-    """The progress of checkpoint `number`. ended: the event that it is complete or given up."""
+    """The progress of checkpoint `number`. parts: of all tasks. ended: the event that it is complete or given up."""
 
     def __init__(self, ledger: Ledger, env: simpy.Environment, number: int) -> None:
         self.parts: dict[Task, CheckpointPart] = {}
         self.ended = env.event()
         self.record = ledger.record(KIND, "job", env.now, number=number, status="under way")
-
-    def await_all(self, tasks: Iterable[Task]) -> None:
-        """Waits for a part of each of these tasks."""
-        self.parts = {task: CheckpointPart() for task in tasks}
 
     def checkpoint(self) -> Checkpoint:
         """The checkpoint that all parts make up."""

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 import simpy
 
-from twin.change.availability import Process
-from twin.change.flows import even_flows, even_group_flows, flows_to
+from twin.change.fan import even_flows, even_group_flows, flows_to
 from twin.change.migration import combine, component, flows_to_replicas, is_together, migrate, split
 from twin.change.replicas import add_replica, dismiss, move_replica
 from twin.change.restarts import Restarts
-from twin.change.running_job import RunningJob
+from twin.change.running_job import Process, RunningJob
 from twin.engine.measure.ledger import EventRecord
 from twin.engine.station.task import Task
 from twin.event_time_events import Combine, Repartition, Split

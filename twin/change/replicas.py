@@ -11,9 +11,8 @@ import math
 
 import simpy
 
-from twin.change.availability import Process
-from twin.change.running_job import RunningJob
-from twin.change.transfer import carry
+from twin.change.running_job import Process, RunningJob
+from twin.change.storage import carry
 from twin.engine.measure.ledger import EventRecord, Ledger
 from twin.engine.record import BarrierAlignment, Mark
 from twin.engine.station.task import Task

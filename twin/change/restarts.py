@@ -15,14 +15,13 @@ from typing import NamedTuple
 
 import simpy
 
-from twin.change.availability import Process
 from twin.change.failover import Failover
-from twin.change.running_job import RunningJob
+from twin.change.running_job import Process, RunningJob
 from twin.change.storage import Storage
 from twin.checkpoints import Checkpoints
 from twin.engine.measure.ledger import EventRecord
 from twin.engine.station.task import Task
-from twin.engine.streams.route import destination
+from twin.engine.streams.network import destination
 from twin.plan import Location
 
 

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from twin.change.availability import Process
+from twin.change.checkpoint import FreeCheckpoints, NoCheckpoints
 from twin.change.coordinator import Coordinator
 from twin.change.failover import Failover
-from twin.change.free_checkpoints import FreeCheckpoints, NoCheckpoints
 from twin.change.reconfiguration import Reconfigurer
 from twin.change.restarts import Restarts
-from twin.change.running_job import RunningJob
+from twin.change.running_job import Process, RunningJob
 from twin.engine.streams.network import Nic
 from twin.event_time_events import Combine, Repartition, Split
 from twin.events import AnyEvent, Failure, LinkDegradation, Migration, RateChange, Scale, Skew, SlowDown

@@ -63,7 +63,7 @@ def audit(folder: Path, chunks: Iterable[Chunk]) -> ChunkAudit:
         runs = 0
         why = damage(folder / CHUNKS / chunk.name)
         if not why:
-            runs = runs_in(folder / CHUNKS / chunk.name)
+            runs = int(pq.read_metadata(folder / CHUNKS / chunk.name / "runs.parquet").num_rows)
             why = f"runs.parquet holds {runs} runs, not {chunk.runs}" if runs > chunk.runs else ""
         if why:
             damaged[chunk] = why
@@ -79,11 +79,6 @@ def keep_whole(folder: Path, chunks: Sequence[Chunk], note: Note) -> frozenset[C
         note(f"{chunk.name} is damaged ({why}); its {chunk.runs} runs are simulated again")
     remove(folder / CHUNKS / chunk.name for chunk in (*there.short, *there.damaged))
     return there.whole
-
-
-def runs_in(chunk: Path) -> int:
-    """The number of runs in a chunk that is not damaged."""
-    return int(pq.read_metadata(chunk / "runs.parquet").num_rows)
 
 
 def complete(folder: Path, spec: CorpusSpec) -> CorpusSummary | None:

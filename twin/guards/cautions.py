@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from twin.control import PolicySpec
 from twin.engine.measure.meters import Row
 from twin.event_time import in_time
+from twin.event_time_events import told_event
 from twin.events import AnyEvent
 from twin.job import Component, Job
 from twin.key_skew import KeySkew
@@ -15,7 +16,6 @@ from twin.partitions import busiest, counts, even
 from twin.query import AnyOperator, Query, Windowed
 from twin.scenario import RunSettings, Scenario
 from twin.steadiness import uneven
-from twin.timed import told_event
 from twin.wiring.world import World
 
 MOST_LATE = 1e-3

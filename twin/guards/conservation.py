@@ -8,7 +8,7 @@ from collections import defaultdict
 from twin.engine.measure.ledger import Buffer
 from twin.engine.processor import Processor
 from twin.engine.station.task import Task
-from twin.engine.streams.route import Leg
+from twin.engine.streams.network import Leg
 from twin.guards import event_windows
 from twin.job import Job
 from twin.wiring.world import World

@@ -16,12 +16,11 @@ import numpy as np
 
 from twin.errors import BadInput
 from twin.event_time import partial_panes
-from twin.guards import limits
-from twin.guards.limits import arriving
-from twin.guards.memory import open_sessions, require_memory
+from twin.guards import memory as limits
+from twin.guards.memory import arriving, open_sessions, require_memory
 from twin.job import Job, compile
 from twin.panes import panes_of
-from twin.query import AnyOperator, Query, Windowed
+from twin.query import AnyOperator, Windowed
 from twin.randomness import stream
 from twin.rates.answer import RateAnswer
 from twin.rates.model import RateModel
@@ -221,8 +220,8 @@ def _event_windows(job: Job, operator: AnyOperator, taken_per_s: float, horizon_
         pane_us = partial_panes(query, name).length_us
         windows = [(pane_us, pane_us)]
     elif windows:
-        partial = [stream.producer for stream in query.inputs(name) if _hands_over_partials(query, stream.producer)]
-        panes = [partial_panes(query, producer) for producer in partial if operator.merges]
+        producers = [stream.producer for stream in query.inputs(name)] if operator.merges else []
+        panes = [partial_panes(query, each) for each in producers if query.operator(each).hands_over == "partials"]
         pane_us = min(panes or [panes_of(own)]).length_us
     for length_us, every_us in windows:
         count = length_us / pane_us
@@ -231,10 +230,6 @@ def _event_windows(job: Job, operator: AnyOperator, taken_per_s: float, horizon_
         ends = replicas * horizon_s * US_PER_S / every_us
         why = f"the {ends:.1e} ends of windows of {name!r}, of {count:.1e} panes each"
         yield ServiceLoad(ends * (ENDING + PANE * count), why, "make what they slide by longer")
-
-
-def _hands_over_partials(query: Query, name: str) -> bool:
-    return query.operator(name).hands_over == "partials"
 
 
 # what comes by itself ------------------------------------------------------------------------------------------------

@@ -5,34 +5,12 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from twin.kernel import layout as k
 from twin.kernel.backpressure import retry
 from twin.kernel.calendar import cancel, pop, schedule
 from twin.kernel.calling import answer, through_gate
 from twin.kernel.channels import flush, refill_port
 from twin.kernel.items import count_came, first_lane, take_first
-from twin.kernel.layout import (
-    ANSWERS,
-    LANES,
-    PORTS,
-    PROCESSORS,
-    SESSIONS,
-    TASKS,
-    TURNS,
-    WINDOWS,
-    broker_at,
-    calling_at,
-    card_at,
-    inbox_at,
-    item_at,
-    job_at,
-    lane_at,
-    port_at,
-    processor_at,
-    state_at,
-    store_at,
-    task_at,
-    window_at,
-)
 from twin.kernel.native import call, compiled, entries, float_at, inlined, whole_at
 from twin.kernel.processors import EPSILON, advance_clock, arm, relevel
 from twin.kernel.stations import await_arrival, begin, boundary, finish, job_done, next_errand, poll
@@ -48,24 +26,24 @@ def ring(s: Any, processor: Any) -> None:
     if processor.jobs == 0:
         return
     advance_clock(s, processor)
-    if job_at(processor.heap).end - processor.clock > EPSILON:
+    if k.job_at(processor.heap).end - processor.clock > EPSILON:
         arm(s, processor)
         return
     # those that are done wait behind the heap, which only shrinks meanwhile
     processor.ringing = 1
     first = 0
     last = 0
-    while processor.jobs > 0 and job_at(processor.heap).end - processor.clock <= EPSILON:
+    while processor.jobs > 0 and k.job_at(processor.heap).end - processor.clock <= EPSILON:
         owner = pop(processor.heap, processor.jobs)
         processor.jobs -= 1
-        task_at(owner).order = 0
+        k.task_at(owner).order = 0
         if first == 0:
             first = owner
         else:
-            task_at(last).order = owner
+            k.task_at(last).order = owner
         last = owner
     while first != 0:
-        task = task_at(first)
+        task = k.task_at(first)
         first = task.order
         job_done(s, task)
     processor.ringing = 0
@@ -74,11 +52,11 @@ def ring(s: Any, processor: Any) -> None:
 
 def _wake_up(state: int, here: int) -> int:
     """Lets waiting producers send what the credits of an inbox now allow."""
-    s, inbox = state_at(state), inbox_at(here)
+    s, inbox = k.state_at(state), k.inbox_at(here)
     if inbox.draining:  # a delivery may give credits back while the loop below runs
         return 0
     inbox.draining = 1
-    while inbox.first_waiting != 0 and retry(s, port_at(inbox.first_waiting), inbox):
+    while inbox.first_waiting != 0 and retry(s, k.port_at(inbox.first_waiting), inbox):
         pass
     inbox.draining = 0
     return 0
@@ -88,7 +66,7 @@ def _wake_up(state: int, here: int) -> int:
 def next_record(s: Any, task: Any) -> int:
     """What came first of what has come; 0 if nothing has: then the task waits for what arrives first."""
     if task.broker:
-        here = poll(s, broker_at(task.broker))
+        here = poll(s, k.broker_at(task.broker))
         if here == 0:
             await_arrival(s, task)
         return here
@@ -98,8 +76,8 @@ def next_record(s: Any, task: Any) -> int:
         if here == 0:
             cancel(s, task.slot)
         return here
-    lane = lane_at(found)
-    head = item_at(lane.head)
+    lane = k.lane_at(found)
+    head = k.item_at(lane.head)
     if head.at_s > s.now or (head.at_s == s.now and head.order > s.event_sequence):
         schedule(s, task.slot, head.at_s, head.order)
         return 0
@@ -108,7 +86,7 @@ def next_record(s: Any, task: Any) -> int:
 
 def _work_on(state: int, here: int) -> int:
     """Serves what is there until a service takes time or the station is blocked."""
-    s, task = state_at(state), task_at(here)
+    s, task = k.state_at(state), k.task_at(here)
     while not task.busy and not task.blocked and not task.halted:
         if task.errands_count:
             next_errand(s, task)
@@ -124,7 +102,7 @@ def _work_on(state: int, here: int) -> int:
 
 def _advance(state: int, until_order: int) -> int:
     """All events before (s.until, until_order); how many there were."""
-    s = state_at(state)
+    s = k.state_at(state)
     events = 0
     while s.stopped == 0:
         slot = whole_at(s.tree + 8).value
@@ -134,47 +112,47 @@ def _advance(state: int, until_order: int) -> int:
         s.now, s.event_sequence = at_s, order
         events += 1
         kind, owner = whole_at(s.kinds + 8 * slot).value, whole_at(s.owners + 8 * slot).value
-        if kind == TASKS:
-            task = task_at(owner)
+        if kind == k.TASKS:
+            task = k.task_at(owner)
             if task.busy:
                 finish(s, task)
             else:
                 call(s.work_on, state, owner)
-        elif kind == PROCESSORS:
-            ring(s, processor_at(owner))
-        elif kind == PORTS:
-            port = port_at(owner)
+        elif kind == k.PROCESSORS:
+            ring(s, k.processor_at(owner))
+        elif kind == k.PORTS:
+            port = k.port_at(owner)
             schedule(s, slot, inf, 0)
             port.armed = 0
             flush(s, port)
-        elif kind == LANES:
-            hop(s, lane_at(owner))
-        elif kind == WINDOWS:
-            window = window_at(owner)
-            boundary(s, window, task_at(window.task))
-        elif kind == SESSIONS:
-            store = store_at(owner)
-            end_sessions(s, store, task_at(store.task))
-        elif kind == ANSWERS:
-            calling = calling_at(owner)
-            answer(s, task_at(calling.task), calling)
-        elif kind == TURNS:
-            calling = calling_at(owner)
-            through_gate(s, task_at(calling.task), calling)
+        elif kind == k.LANES:
+            hop(s, k.lane_at(owner))
+        elif kind == k.WINDOWS:
+            window = k.window_at(owner)
+            boundary(s, window, k.task_at(window.task))
+        elif kind == k.SESSIONS:
+            store = k.store_at(owner)
+            end_sessions(s, store, k.task_at(store.task))
+        elif kind == k.ANSWERS:
+            calling = k.calling_at(owner)
+            answer(s, k.task_at(calling.task), calling)
+        elif kind == k.TURNS:
+            calling = k.calling_at(owner)
+            through_gate(s, k.task_at(calling.task), calling)
     return events
 
 
 def _count_waiting(state: int, here: int) -> int:
     """Adds what lanes hold, from one on, to what their tasks have in their queues, and what is under way on cards."""
-    s = state_at(state)
+    s = k.state_at(state)
     while here != 0:
-        lane = lane_at(here)
+        lane = k.lane_at(here)
         came = 0
         if lane.task != 0:
             came = count_came(s, lane)
-            task_at(lane.task).queued += came
+            k.task_at(lane.task).queued += came
         if lane.card != 0:
-            card_at(lane.card).flying += lane.total - came
+            k.card_at(lane.card).flying += lane.total - came
         here = lane.after
     return 0
 

@@ -1,11 +1,12 @@
-"""Who finds no room waits, and stands still meanwhile: credits of inboxes (twin.engine.streams.channel)."""
+"""Who finds no room waits, and stands still meanwhile: credits of inboxes (twin.engine.streams.channel), and network
+buffers of producers and gates (twin.engine.streams.buffers)."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from twin.kernel import layout as k
 from twin.kernel.items import append, release
-from twin.kernel.layout import HELD, SHEDDING, inbox_at, item_at, line_at, path_at, port_at, processor_at, task_at
 from twin.kernel.native import call, compiled
 from twin.kernel.processors import advance_clock, relevel
 from twin.kernel.wires import transfer
@@ -14,19 +15,19 @@ from twin.kernel.wires import transfer
 @compiled
 def pass_on(s: Any, port: Any, path: int, here: int) -> None:
     """Sends a record if there is room; else it waits, and its task stands still, or it is dropped."""
-    inbox = inbox_at(path_at(path).inbox)
+    inbox = k.inbox_at(k.path_at(path).inbox)
     if port.held == 0 and inbox.credits >= 1:
         transfer(s, port.task, path, here)
         return
-    if port.kind == SHEDDING:
+    if port.kind == k.SHEDDING:
         port.dropped += 1
         release(s, here)
         return
-    item_at(here).path = path
-    append(line_at(port.here + HELD), here)
+    k.item_at(here).path = path
+    append(k.line_at(port.here + k.HELD), here)
     port.held += 1
     if port.held == 1:
-        block(s, task_at(port.task))
+        block(s, k.task_at(port.task))
         wait_for(inbox, port)
 
 
@@ -37,7 +38,7 @@ def wait_for(inbox: Any, port: Any) -> None:
     if inbox.first_waiting == 0:
         inbox.first_waiting = port.here
     else:
-        port_at(inbox.last_waiting).next_waiting = port.here
+        k.port_at(inbox.last_waiting).next_waiting = port.here
     inbox.last_waiting = port.here
 
 
@@ -48,7 +49,7 @@ def block(s: Any, task: Any) -> None:
     if task.blocked == 1:
         task.blocked_since_s = s.now
         if task.shared:
-            processor = processor_at(task.processor)
+            processor = k.processor_at(task.processor)
             advance_clock(s, processor)
             relevel(s, processor)
 
@@ -61,7 +62,7 @@ def unblock(s: Any, task: Any) -> None:
         return
     task.blocked_s += s.now - task.blocked_since_s
     if task.shared:
-        processor = processor_at(task.processor)
+        processor = k.processor_at(task.processor)
         advance_clock(s, processor)
         relevel(s, processor)
     if not task.busy:
@@ -73,7 +74,7 @@ def unblock(s: Any, task: Any) -> None:
 @compiled
 def held_back(s: Any, port: Any, item: Any) -> None:
     """A record that found no room goes on now."""
-    if task_at(port.task).broker:  # a source takes a record when the one before it has left
+    if k.task_at(port.task).broker:  # a source takes a record when the one before it has left
         item.taken_s += max(item.at_s, s.now) - item.at_s
     item.at_s = max(item.at_s, s.now)
 
@@ -83,21 +84,145 @@ def retry(s: Any, port: Any, inbox: Any) -> bool:
     """Sends what waits for an inbox; whether the port waits there no longer."""
     while port.held > 0:
         here = port.first_held
-        path = item_at(here).path
-        if path_at(path).inbox != inbox.here:
+        path = k.item_at(here).path
+        if k.path_at(path).inbox != inbox.here:
             break
         if inbox.credits < 1:
             return False
-        port.first_held = item_at(here).next
+        port.first_held = k.item_at(here).next
         port.held -= 1
-        held_back(s, port, item_at(here))
+        held_back(s, port, k.item_at(here))
         transfer(s, port.task, path, here)
     inbox.first_waiting = port.next_waiting
     if port.held > 0:
-        other = inbox_at(path_at(item_at(port.first_held).path).inbox)
+        other = k.inbox_at(k.path_at(k.item_at(port.first_held).path).inbox)
         wait_for(other, port)
         if other.credits >= 1:
             call(s.wake_up, s.here, other.here)
     else:
-        unblock(s, task_at(port.task))
+        unblock(s, k.task_at(port.task))
     return True
+
+
+@compiled
+def has_room(port: Any, channel: Any) -> bool:
+    """Whether the producer may write a record."""
+    return channel.written % port.batch != 0 or (port.used < port.pool and channel.used < port.most)
+
+
+@compiled
+def is_available(port: Any) -> bool:
+    """Whether the producer may go on."""
+    return port.used < port.pool and port.full == 0
+
+
+@compiled
+def stop(s: Any, port: Any) -> None:
+    """The producer stands still until buffers come back."""
+    if port.stopped == 0:
+        port.stopped = 1
+        block(s, k.task_at(port.task))
+
+
+@compiled
+def is_open(port: Any, channel: Any) -> bool:
+    """Whether a record may go over."""
+    if channel.remote == 0 or channel.sent % port.batch != 0:
+        return True
+    inbox = k.inbox_at(channel.inbox)
+    return channel.there < inbox.exclusive or inbox.free > 0
+
+
+@compiled
+def forward(s: Any, port: Any, here_path: int, here: int) -> None:
+    """Sends what is in a buffer, behind what waits for the gate."""
+    if k.path_at(here_path).channel == 0:
+        transfer(s, port.task, here_path, here)
+        return
+    channel = k.channel_at(k.path_at(here_path).channel)
+    if channel.unsent > 0 or not is_open(port, channel):
+        k.item_at(here).path = here_path
+        append(k.line_at(channel.here + k.UNSENT), here)
+        channel.unsent += 1
+        wait_at_gate(channel)
+    else:
+        pass_over(s, port, here_path, here)
+
+
+@compiled
+def wait_at_gate(channel: Any) -> None:
+    """A channel waits, behind those that wait already."""
+    if channel.waits:
+        return
+    inbox = k.inbox_at(channel.inbox)
+    channel.waits, channel.next_gated = 1, 0
+    if inbox.first_gated == 0:
+        inbox.first_gated = channel.here
+    else:
+        k.channel_at(inbox.last_gated).next_gated = channel.here
+    inbox.last_gated = channel.here
+
+
+@compiled
+def pass_over(s: Any, port: Any, here_path: int, here: int) -> None:
+    """A record goes over to the consumer."""
+    channel = k.channel_at(k.path_at(here_path).channel)
+    if channel.remote and channel.sent % port.batch == 0:
+        inbox = k.inbox_at(channel.inbox)
+        if channel.there >= inbox.exclusive:
+            inbox.free -= 1
+        channel.there += 1
+    channel.sent += 1
+    empty = channel.remote and channel.sent % port.batch == 0
+    transfer(s, port.task, here_path, here)
+    if empty:
+        give_back(s, port, channel)
+
+
+@compiled
+def give_back(s: Any, port: Any, channel: Any) -> None:
+    """A buffer of the producer comes back, which goes on if it can."""
+    port.used -= 1
+    channel.used -= 1
+    if channel.used == port.most - 1:
+        port.full -= 1
+    if port.stopped and not port.draining:
+        call(s.refill, s.here, port.here)
+
+
+@compiled
+def go_on(s: Any, channel: Any) -> None:
+    """Sends what waits for the gate, as far as that has buffers."""
+    port = k.port_at(channel.port)
+    while channel.unsent > 0:
+        if not is_open(port, channel):
+            wait_at_gate(channel)
+            return
+        here = channel.first_unsent
+        channel.first_unsent = k.item_at(here).next
+        channel.unsent -= 1
+        k.item_at(here).at_s = max(k.item_at(here).at_s, s.now)
+        pass_over(s, port, k.item_at(here).path, here)
+
+
+@compiled
+def take_up(s: Any, channel: Any) -> None:
+    """The consumer takes up a record that came by a channel."""
+    port = k.port_at(channel.port)
+    channel.taken += 1
+    if channel.taken % port.batch != 0:
+        return
+    if channel.remote == 0:
+        give_back(s, port, channel)
+        return
+    channel.there -= 1
+    inbox = k.inbox_at(channel.inbox)
+    if channel.there < inbox.exclusive:
+        go_on(s, channel)
+        return
+    inbox.free += 1
+    while inbox.first_gated != 0 and inbox.free > 0:
+        first = k.channel_at(inbox.first_gated)
+        inbox.first_gated = first.next_gated
+        first.waits = 0
+        go_on(s, first)

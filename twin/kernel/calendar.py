@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from twin.kernel.layout import JOB_BYTES, job_at
+from twin.kernel import layout as k
 from twin.kernel.native import compiled, float_at, whole_at
 
 
@@ -64,7 +64,7 @@ def push(heap: int, count: int, end: float, order: int, owner: int) -> None:
     number = count
     while number > 0:  # sifts up
         parent = (number - 1) >> 1
-        above = job_at(heap + JOB_BYTES * parent)
+        above = k.job_at(heap + k.JOB_BYTES * parent)
         if before(above, end, order):
             break
         put_at(heap, number, above.end, above.order, above.task)
@@ -75,18 +75,18 @@ def push(heap: int, count: int, end: float, order: int, owner: int) -> None:
 @compiled
 def pop(heap: int, count: int) -> int:
     """Removes the first of so many; whose it was."""
-    owner = job_at(heap).task
+    owner = k.job_at(heap).task
     left = count - 1
-    last = job_at(heap + JOB_BYTES * left)
+    last = k.job_at(heap + k.JOB_BYTES * left)
     end, order, last_owner = last.end, last.order, last.task
     number = 0
     while True:
         child = 2 * number + 1
         if child >= left:
             break
-        below = job_at(heap + JOB_BYTES * child)
+        below = k.job_at(heap + k.JOB_BYTES * child)
         if child + 1 < left:
-            other = job_at(heap + JOB_BYTES * (child + 1))
+            other = k.job_at(heap + k.JOB_BYTES * (child + 1))
             if before(other, below.end, below.order):
                 child, below = child + 1, other
         if not before(below, end, order):
@@ -107,5 +107,5 @@ def before(job: Any, end: float, order: int) -> bool:
 @compiled
 def put_at(heap: int, number: int, end: float, order: int, owner: int) -> None:
     """Writes one place."""
-    job = job_at(heap + JOB_BYTES * number)
+    job = k.job_at(heap + k.JOB_BYTES * number)
     job.end, job.order, job.task = end, order, owner

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from twin.kernel import layout as k
 from twin.kernel.backpressure import block, unblock
 from twin.kernel.calendar import cancel, next_sequence, pop, push, ring_at, schedule
 from twin.kernel.channels import send_times
 from twin.kernel.draws import rounded, service, uniform
 from twin.kernel.items import collect
-from twin.kernel.layout import CALLS, gate_at, item_at, job_at, logic_at
 from twin.kernel.native import call, compiled
 
 
@@ -21,7 +21,7 @@ def ask(s: Any, task: Any, calling: Any, here: int) -> None:
         hold(s, task, calling, here)
         return
     if calling.gate != 0:
-        gate = gate_at(calling.gate)
+        gate = k.gate_at(calling.gate)
         at_s = max(gate.free_s, at_s)
         gate.free_s = at_s + gate.each_s
     if at_s > s.now:
@@ -60,8 +60,8 @@ def fly(s: Any, calling: Any, here: int) -> None:
         back_s = max(calling.last_s, back_s)
         calling.last_s = back_s
     if calling.flying == calling.room:
-        call(s.call_python, CALLS, calling.here)
-    item_at(here).at_s = back_s
+        call(s.call_python, k.CALLS, calling.here)
+    k.item_at(here).at_s = back_s
     push(calling.heap, calling.flying, back_s, next_sequence(s), here)
     calling.flying += 1
     expect_answer(s, calling)
@@ -73,7 +73,7 @@ def expect_answer(s: Any, calling: Any) -> None:
     if calling.flying == 0:
         cancel(s, calling.slot)
     else:
-        first = job_at(calling.heap)
+        first = k.job_at(calling.heap)
         schedule(s, calling.slot, first.end, first.order)
 
 
@@ -104,5 +104,5 @@ def leave_answered(s: Any, task: Any, calling: Any, here: int) -> None:
     elif calling.selectivity > 1.0:
         results = rounded(s, task.stream, calling.selectivity)
     if results == 0:
-        logic_at(calling.logic).dropped += 1
+        k.logic_at(calling.logic).dropped += 1
     send_times(s, task, results, here)

@@ -6,33 +6,11 @@ import math
 from typing import Any
 
 from twin.engine.keys.aligned import BELOW_ONE
-from twin.kernel.backpressure import held_back, pass_on, unblock
-from twin.kernel.buffers import forward, has_room, is_available, stop
+from twin.kernel import layout as k
+from twin.kernel.backpressure import forward, has_room, held_back, is_available, pass_on, stop, unblock
 from twin.kernel.calendar import ring_at
 from twin.kernel.draws import uniform
 from twin.kernel.items import append, copy_of, release
-from twin.kernel.layout import (
-    ALONG,
-    AT_RANDOM,
-    BUFFER_BYTES,
-    BY_KEY,
-    COPIES,
-    GATHERING,
-    HELD,
-    IN_TURN,
-    PATHS,
-    SHEDDING,
-    aligned_at,
-    buffer_at,
-    channel_at,
-    item_at,
-    keys_at,
-    line_at,
-    path_at,
-    port_at,
-    state_at,
-    task_at,
-)
 from twin.kernel.native import call, compiled, float_at, whole_at
 
 
@@ -40,7 +18,7 @@ from twin.kernel.native import call, compiled, float_at, whole_at
 def send(s: Any, task: Any, here: int) -> None:
     """Sends a record on every stream that leaves a task; the streams after the first get copies."""
     task.tuples_out += 1
-    item = item_at(here)
+    item = k.item_at(here)
     item.left_s = item.at_s - item.taken_s
     for number in range(1, task.ports):
         send_on(s, port_of(task, number), copy_of(s, here))
@@ -61,7 +39,7 @@ def send_times(s: Any, task: Any, times: int, here: int) -> None:
 @compiled
 def port_of(task: Any, number: int) -> Any:
     """A task's port of that number."""
-    return port_at(whole_at(task.port + 8 * number).value)
+    return k.port_at(whole_at(task.port + 8 * number).value)
 
 
 @compiled
@@ -69,29 +47,29 @@ def path_of(s: Any, port: Any, replica: int) -> int:
     """The address of the path from a port to a replica, which Python makes when it is first used."""
     if whole_at(port.paths + 8 * replica).value == 0:
         port.replica = replica
-        call(s.call_python, PATHS, port.here)
+        call(s.call_python, k.PATHS, port.here)
     return whole_at(port.paths + 8 * replica).value
 
 
 @compiled
 def send_on(s: Any, port: Any, here: int) -> None:
     """Deals a record to a replica of the consumer, or to all of them."""
-    item = item_at(here)
-    if port.dealing == COPIES:
+    item = k.item_at(here)
+    if port.dealing == k.COPIES:
         last = port.shares - 1
         for turn in range(last):
             hand_over(s, port, whole_at(port.keys + 8 * turn).value, copy_of(s, here))
         hand_over(s, port, whole_at(port.keys + 8 * last).value, here)
         return
     replica = port.only
-    if port.dealing == IN_TURN:
+    if port.dealing == k.IN_TURN:
         replica = whole_at(port.keys + 8 * port.turn).value  # of those that have a share
         port.turn = port.turn + 1 if port.turn + 1 < port.shares else 0
-    elif port.dealing == AT_RANDOM:
+    elif port.dealing == k.AT_RANDOM:
         replica = place(uniform(s, port.stream), port.keys, port.replicas)
-    elif port.dealing == BY_KEY:
+    elif port.dealing == k.BY_KEY:
         replica = by_key(port, item, uniform(s, port.stream))
-    elif port.dealing == ALONG:
+    elif port.dealing == k.ALONG:
         replica = along(s, port, item)
     hand_over(s, port, replica, here)
 
@@ -119,7 +97,7 @@ def within(value: float, steps: int, number: int) -> float:
 @compiled
 def by_key(port: Any, item: Any, value: float) -> int:
     """The replica that has the key group of the key that a random number falls on."""
-    keys = keys_at(port.keys)
+    keys = k.keys_at(port.keys)
     group = place(value, keys.steps, keys.groups)
     return owner(port, item, group, within(value, keys.steps, group))
 
@@ -127,12 +105,12 @@ def by_key(port: Any, item: Any, value: float) -> int:
 @compiled
 def along(s: Any, port: Any, item: Any) -> int:
     """The same where key groups of the producer and of the consumer belong together."""
-    value, pattern = uniform(s, port.stream), aligned_at(port.aligned)
+    value, pattern = uniform(s, port.stream), k.aligned_at(port.aligned)
     if value >= pattern.share:
         value = min((value - pattern.share) / (1.0 - pattern.share), BELOW_ONE)
-        group = place(value, pattern.own_steps, keys_at(port.keys).groups)
+        group = place(value, pattern.own_steps, k.keys_at(port.keys).groups)
         return owner(port, item, group, within(value, pattern.own_steps, group))
-    producer = keys_at(pattern.producer)
+    producer = k.keys_at(pattern.producer)
     if item.key < 0:  # nobody noted its key
         sent = place(uniform(s, port.stream), port.sends, producer.groups)
     else:
@@ -159,7 +137,7 @@ def group_of(key: int, keys: Any) -> int:
 @compiled
 def owner(port: Any, item: Any, group: int, at: float) -> int:
     """The replica that has a key group; the record's key is at that part of it."""
-    keys = keys_at(port.keys)
+    keys = k.keys_at(port.keys)
     first = whole_at(keys.firsts + 8 * group).value
     if keys.within == 0:
         number, count = int(at * float_at(keys.scales + 8 * group).value), whole_at(keys.counts + 8 * group).value
@@ -182,7 +160,7 @@ def hand_over(s: Any, port: Any, replica: int, here: int) -> None:
     """Passes a record to a replica, or puts it into its batch."""
     if port.pool:
         write(s, port, path_of(s, port, replica), here)
-    elif port.kind == GATHERING:
+    elif port.kind == k.GATHERING:
         gather(s, port, replica, here)
     else:
         pass_on(s, port, path_of(s, port, replica), here)
@@ -191,12 +169,12 @@ def hand_over(s: Any, port: Any, replica: int, here: int) -> None:
 @compiled
 def gather(s: Any, port: Any, replica: int, here: int) -> None:
     """Puts a record into its batch; a full one leaves."""
-    buffer = buffer_at(port.buffers + BUFFER_BYTES * replica)
+    buffer = k.buffer_at(port.buffers + k.BUFFER_BYTES * replica)
     if buffer.count == 0 and buffer.tail == -1:  # never used before
         whole_at(port.open_order + 8 * port.opened).value = replica
         port.opened += 1
         buffer.tail = 0
-    append(line_at(port.buffers + BUFFER_BYTES * replica), here)
+    append(k.line_at(port.buffers + k.BUFFER_BYTES * replica), here)
     buffer.count += 1
     if buffer.count >= port.batch:
         let_go(s, port, replica)
@@ -209,13 +187,13 @@ def gather(s: Any, port: Any, replica: int, here: int) -> None:
 @compiled
 def let_go(s: Any, port: Any, replica: int) -> None:
     """A batch leaves, as single records at one moment."""
-    buffer = buffer_at(port.buffers + BUFFER_BYTES * replica)
+    buffer = k.buffer_at(port.buffers + k.BUFFER_BYTES * replica)
     here = buffer.head
     buffer.head, buffer.tail, buffer.count = 0, 0, 0
     path = path_of(s, port, replica)
     while here != 0:
-        following = item_at(here).next
-        item_at(here).at_s = s.now
+        following = k.item_at(here).next
+        k.item_at(here).at_s = s.now
         if port.pool:
             forward(s, port, path, here)
         else:
@@ -228,42 +206,42 @@ def flush(s: Any, port: Any) -> None:
     """Incomplete batches leave, in the order in which replicas first got a record."""
     for number in range(port.opened):
         replica = whole_at(port.open_order + 8 * number).value
-        if buffer_at(port.buffers + BUFFER_BYTES * replica).count > 0:
+        if k.buffer_at(port.buffers + k.BUFFER_BYTES * replica).count > 0:
             let_go(s, port, replica)
 
 
 @compiled
 def write(s: Any, port: Any, here_path: int, here: int) -> None:
     """Puts a record into a buffer; if there is none it waits, and its task stands still, or it is dropped."""
-    channel = path_at(here_path).channel
-    if port.held > 0 or (channel != 0 and not has_room(port, channel_at(channel))):
-        if port.kind == SHEDDING:
+    channel = k.path_at(here_path).channel
+    if port.held > 0 or (channel != 0 and not has_room(port, k.channel_at(channel))):
+        if port.kind == k.SHEDDING:
             port.dropped += 1
             release(s, here)
             return
-        item_at(here).path = here_path
-        append(line_at(port.here + HELD), here)
+        k.item_at(here).path = here_path
+        append(k.line_at(port.here + k.HELD), here)
         port.held += 1
         stop(s, port)
         return
     fill(s, port, here_path, here)
-    if not is_available(port) and port.kind != SHEDDING:
+    if not is_available(port) and port.kind != k.SHEDDING:
         stop(s, port)
 
 
 @compiled
 def fill(s: Any, port: Any, here_path: int, here: int) -> None:
     """A record comes into a buffer."""
-    path = path_at(here_path)
+    path = k.path_at(here_path)
     if path.channel != 0:
-        channel = channel_at(path.channel)
+        channel = k.channel_at(path.channel)
         if channel.written % port.batch == 0:
             port.used += 1
             channel.used += 1
             if channel.used == port.most:
                 port.full += 1
         channel.written += 1
-    if port.kind == GATHERING:
+    if port.kind == k.GATHERING:
         gather(s, port, path.replica, here)
     else:
         forward(s, port, here_path, here)
@@ -271,19 +249,19 @@ def fill(s: Any, port: Any, here_path: int, here: int) -> None:
 
 def refill_port(state: int, here_port: int) -> int:
     """Lets what waits at a port into buffers; then its producer works again, unless the pool is used up by that."""
-    s, port = state_at(state), port_at(here_port)
+    s, port = k.state_at(state), k.port_at(here_port)
     port.draining = 1
     while port.held > 0:
         here = port.first_held
-        path = item_at(here).path
-        if path_at(path).channel != 0 and not has_room(port, channel_at(path_at(path).channel)):
+        path = k.item_at(here).path
+        if k.path_at(path).channel != 0 and not has_room(port, k.channel_at(k.path_at(path).channel)):
             break
-        port.first_held = item_at(here).next
+        port.first_held = k.item_at(here).next
         port.held -= 1
-        held_back(s, port, item_at(here))
+        held_back(s, port, k.item_at(here))
         fill(s, port, path, here)
     port.draining = 0
     if is_available(port) and port.held == 0:
         port.stopped = 0
-        unblock(s, task_at(port.task))
+        unblock(s, k.task_at(port.task))
     return 0

@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from twin.kernel import layout as k
 from twin.kernel.draws import uniform
-from twin.kernel.layout import (
-    CONTENT_BYTES,
-    ENTRIES,
-    ENTRY_BYTES,
-    ROW_BYTES,
-    ROWS,
-    TABLE_BYTES,
-    content_at,
-    entry_at,
-    inbox_at,
-    path_at,
-    row_at,
-    table_at,
-)
 from twin.kernel.native import call, compiled
 
 ELSEWHERE = -1
@@ -30,7 +17,7 @@ MIX = 2654435761
 @compiled
 def content_of(window: Any, side: int) -> Any:
     """Of one side."""
-    return content_at(window.contents + CONTENT_BYTES * side)
+    return k.content_at(window.contents + k.CONTENT_BYTES * side)
 
 
 @compiled
@@ -39,13 +26,13 @@ def row_of(content: Any, number: int) -> Any:
     place = content.first + number
     if place >= content.room:
         place -= content.room
-    return row_at(content.rows + ROW_BYTES * place)
+    return k.row_at(content.rows + k.ROW_BYTES * place)
 
 
 @compiled
 def side_of(window: Any, item: Any) -> int:
     """The side that a record comes to."""
-    return inbox_at(path_at(item.path).inbox).side if window.sides > 1 else 0
+    return k.inbox_at(k.path_at(item.path).inbox).side if window.sides > 1 else 0
 
 
 @compiled
@@ -53,7 +40,7 @@ def put_in(s: Any, window: Any, item: Any, position: float) -> None:
     """The record is in the window, at that position."""
     content = content_of(window, side_of(window, item))
     if content.count == content.room:
-        call(s.call_python, ROWS, content.here)
+        call(s.call_python, k.ROWS, content.here)
     row = row_of(content, content.count)
     row.position, row.key, row.born_s, row.taken_s = position, item.key, item.born_s, item.taken_s
     content.count += 1
@@ -90,7 +77,7 @@ def entry_of(table: Any, key: int, stamp: int) -> Any:
     mask = table.room - 1
     place = ((key ^ (key >> 15)) * MIX) & mask
     while True:
-        entry = entry_at(table.entries + ENTRY_BYTES * place)
+        entry = k.entry_at(table.entries + k.ENTRY_BYTES * place)
         if entry.stamp != stamp or entry.key == key:
             return entry
         place = (place + 1) & mask
@@ -99,9 +86,9 @@ def entry_of(table: Any, key: int, stamp: int) -> Any:
 @compiled
 def clear(s: Any, window: Any, side: int, records: int) -> Any:
     """A side's table with room for so many keys."""
-    table = table_at(window.tables + TABLE_BYTES * side)
+    table = k.table_at(window.tables + k.TABLE_BYTES * side)
     while table.room < 2 * records:
-        call(s.call_python, ENTRIES, table.here)
+        call(s.call_python, k.ENTRIES, table.here)
     return table
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from twin.kernel.layout import SERVICES, UNIFORMS, stream_at
+from twin.kernel import layout as k
 from twin.kernel.native import call, compiled, float_at
 
 
 @compiled
 def uniform(s: Any, stream_address: int) -> float:
     """Uniform on [0, 1)."""
-    stream = stream_at(stream_address)
+    stream = k.stream_at(stream_address)
     if stream.uniforms_left == 0:
-        call(s.call_python, UNIFORMS, stream_address)
+        call(s.call_python, k.UNIFORMS, stream_address)
     stream.uniforms_left -= 1
     return float_at(stream.uniforms + 8 * stream.uniforms_left).value
 
@@ -22,11 +22,11 @@ def uniform(s: Any, stream_address: int) -> float:
 @compiled
 def service(s: Any, stream_address: int) -> float:
     """A service time of mean 1."""
-    stream = stream_at(stream_address)
+    stream = k.stream_at(stream_address)
     if stream.scv == 0.0:
         return 1.0
     if stream.services_left == 0:
-        call(s.call_python, SERVICES, stream_address)
+        call(s.call_python, k.SERVICES, stream_address)
     stream.services_left -= 1
     return float_at(stream.services + 8 * stream.services_left).value
 

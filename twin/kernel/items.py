@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from twin.kernel import layout as k
 from twin.kernel.calendar import pop, push, put_at
-from twin.kernel.layout import ITEMS, JOB_BYTES, item_at, job_at, sink_at, task_at
 from twin.kernel.native import call, compiled, whole_at
 
 
@@ -20,16 +20,16 @@ from twin.kernel.native import call, compiled, whole_at
 def new_item(s: Any) -> int:
     """The address of one that nobody uses."""
     if s.free == 0:
-        call(s.call_python, ITEMS, 0)
+        call(s.call_python, k.ITEMS, 0)
     here = s.free
-    s.free = item_at(here).next
+    s.free = k.item_at(here).next
     return here
 
 
 @compiled
 def release(s: Any, here: int) -> None:
     """Nobody uses it any more."""
-    item_at(here).next = s.free
+    k.item_at(here).next = s.free
     s.free = here
 
 
@@ -37,7 +37,7 @@ def release(s: Any, here: int) -> None:
 def copy_of(s: Any, here: int) -> int:
     """Another item of the same record."""
     there = new_item(s)
-    item, other = item_at(here), item_at(there)
+    item, other = k.item_at(here), k.item_at(there)
     other.key, other.born_s, other.taken_s, other.left_s = item.key, item.born_s, item.taken_s, item.left_s
     other.path, other.at_s = item.path, item.at_s
     return there
@@ -46,11 +46,11 @@ def copy_of(s: Any, here: int) -> int:
 @compiled
 def append(line: Any, here: int) -> None:
     """Puts an item behind those of a list, of which `line` is the two ends."""
-    item_at(here).next = 0
+    k.item_at(here).next = 0
     if line.head == 0:
         line.head = here
     else:
-        item_at(line.tail).next = here
+        k.item_at(line.tail).next = here
     line.tail = here
 
 
@@ -60,17 +60,17 @@ def put(lane: Any, here: int) -> bool:
 
     On a wire nothing overtakes, but rounding may make what is sent later arrive a little earlier.
     """
-    item = item_at(here)
+    item = k.item_at(here)
     item.next = 0
     lane.total += 1
     if lane.head == 0:
         lane.head = lane.tail = lane.coming = here
         if lane.task != 0:
-            task = task_at(lane.task)
+            task = k.task_at(lane.task)
             push(task.heads, task.coming, item.at_s, item.order, lane.here)
             task.coming += 1
         return True
-    last = item_at(lane.tail)
+    last = k.item_at(lane.tail)
     if last.at_s < item.at_s or (last.at_s == item.at_s and last.order <= item.order):
         last.next = here
         lane.tail = here
@@ -78,20 +78,20 @@ def put(lane: Any, here: int) -> bool:
             lane.coming = here
         return False
     before, after = 0, lane.head
-    while not earlier(item.at_s, item.order, item_at(after)):
-        before, after = after, item_at(after).next
+    while not earlier(item.at_s, item.order, k.item_at(after)):
+        before, after = after, k.item_at(after).next
     item.next = after
     if lane.coming == after:
         lane.coming = here
     if before == 0:
         lane.head = here
         if lane.task != 0:
-            task, place = task_at(lane.task), 0
-            while job_at(task.heads + JOB_BYTES * place).task != lane.here:
+            task, place = k.task_at(lane.task), 0
+            while k.job_at(task.heads + k.JOB_BYTES * place).task != lane.here:
                 place += 1
             push(task.heads, place, item.at_s, item.order, lane.here)
         return True
-    item_at(before).next = here
+    k.item_at(before).next = here
     return False
 
 
@@ -104,7 +104,7 @@ def earlier(at_s: float, order: int, item: Any) -> bool:
 @compiled
 def first_lane(task: Any) -> int:
     """The lane whose first item comes, or came, first to a task; 0 if nothing comes."""
-    return job_at(task.heads).task if task.coming > 0 else 0
+    return k.job_at(task.heads).task if task.coming > 0 else 0
 
 
 @compiled
@@ -115,7 +115,7 @@ def take_first(task: Any, lane: Any) -> int:
         pop(task.heads, task.coming)
         task.coming -= 1
     else:  # its next item stands behind the others, and takes its place
-        item = item_at(lane.head)
+        item = k.item_at(lane.head)
         put_at(task.heads, task.coming, item.at_s, item.order, lane.here)
         pop(task.heads, task.coming + 1)
     return here
@@ -125,7 +125,7 @@ def take_first(task: Any, lane: Any) -> int:
 def take(lane: Any) -> int:
     """Removes the first item of a lane."""
     here = lane.head
-    following = item_at(here).next
+    following = k.item_at(here).next
     lane.head = following
     lane.total -= 1
     if lane.came > 0:
@@ -141,7 +141,7 @@ def take(lane: Any) -> int:
 def count_came(s: Any, lane: Any) -> int:
     """How many items of a lane have arrived; those that are known to have are not looked at again."""
     while lane.coming != 0:
-        item = item_at(lane.coming)
+        item = k.item_at(lane.coming)
         if item.at_s > s.now or (item.at_s == s.now and item.order > s.event_sequence):
             break
         lane.came += 1
@@ -157,7 +157,7 @@ LOG_GROWTH = math.log(1.02)
 @compiled
 def collect(s: Any, here_sink: int, here: int) -> None:
     """A result has arrived: its latencies count."""
-    sink, item = sink_at(here_sink), item_at(here)
+    sink, item = k.sink_at(here_sink), k.item_at(here)
     processing_s, e2e_s = item.at_s - item.taken_s, item.at_s - item.born_s
     if processing_s < 0.0:
         processing_s = 0.0

@@ -16,8 +16,7 @@ from twin.engine.logics.remember import RememberLogic
 from twin.engine.station.task import Task
 from twin.engine.streams.buffers import BufferedChannel
 from twin.engine.streams.channel import Inbox
-from twin.engine.streams.network import Nic
-from twin.engine.streams.route import Jitter, Leg
+from twin.engine.streams.network import Jitter, Leg, Nic
 from twin.engine.windows.content import Content
 from twin.engine.windows.session import SessionLogic
 from twin.kernel import layout as k

@@ -28,7 +28,7 @@ CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 """What machine code calls, and what it is called by: two whole numbers in, one out."""
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 """Whether the source runs as plain Python."""
-CONSTANTS = ("keys/aligned.py", "streams/route.py", "windows/session.py")
+CONSTANTS = ("keys/aligned.py", "streams/network.py", "windows/session.py")
 """Files of the engine from which the kernel's code takes constants."""
 UNREACHABLE = "numba_do_raise numba_gil_ensure numba_gil_release numba_runtime_build_excinfo_struct numba_unpickle"
 """What compiled functions would call to raise errors, which the kernel's never do."""

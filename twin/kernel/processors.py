@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from twin.kernel import layout as k
 from twin.kernel.calendar import push, ring_at
-from twin.kernel.layout import job_at
 from twin.kernel.native import compiled
 
 EPSILON = 1e-11
@@ -44,7 +44,7 @@ def relevel(s: Any, processor: Any) -> None:
 def arm(s: Any, processor: Any) -> None:
     """One pending event, set anew only when the next end moves earlier."""
     at_s = s.now if s.now > processor.since else processor.since
-    left_s = job_at(processor.heap).end - processor.clock
+    left_s = k.job_at(processor.heap).end - processor.clock
     if left_s > 0.0:
         at_s += left_s / processor.level
     if at_s < processor.armed_s - 1e-12:

@@ -8,29 +8,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from twin.kernel.buffers import take_up
+from twin.kernel import layout as k
+from twin.kernel.backpressure import take_up
 from twin.kernel.calendar import cancel, ring_at
-from twin.kernel.chains import follow, leave_chain, plan_chain, push_results
 from twin.kernel.contents import forget
 from twin.kernel.draws import service
 from twin.kernel.items import new_item, release
-from twin.kernel.layout import (
-    ARRIVALS,
-    ERRAND_BYTES,
-    ERRANDS,
-    LOG,
-    broker_at,
-    channel_at,
-    errand_at,
-    inbox_at,
-    item_at,
-    logic_at,
-    path_at,
-    processor_at,
-    way_at,
-    window_at,
-)
-from twin.kernel.logics import emit, plan
+from twin.kernel.logics import emit, follow, leave_chain, plan, plan_chain, push_results
 from twin.kernel.native import call, compiled, float_at, inlined, whole_at
 from twin.kernel.processors import start_job
 from twin.kernel.windows import evaluate, leave
@@ -47,11 +31,11 @@ def boundary(s: Any, window: Any, task: Any) -> None:
     ring_at(s, window.slot, max(window.boundary_s, s.now + 1e-9))
     if task.blocked or task.busy:
         if task.errands_count == task.errands_room:
-            call(s.call_python, ERRANDS, task.here)
+            call(s.call_python, k.ERRANDS, task.here)
         place = task.errands_first + task.errands_count
         if place >= task.errands_room:
             place -= task.errands_room
-        errand = errand_at(task.errands + ERRAND_BYTES * place)
+        errand = k.errand_at(task.errands + k.ERRAND_BYTES * place)
         errand.window, errand.at_s = window.here, at_s
         task.errands_count += 1
     else:
@@ -61,12 +45,12 @@ def boundary(s: Any, window: Any, task: Any) -> None:
 @compiled
 def next_errand(s: Any, task: Any) -> None:
     """The evaluation that has waited longest."""
-    errand = errand_at(task.errands + ERRAND_BYTES * task.errands_first)
+    errand = k.errand_at(task.errands + k.ERRAND_BYTES * task.errands_first)
     task.errands_first += 1
     if task.errands_first == task.errands_room:
         task.errands_first = 0
     task.errands_count -= 1
-    evaluate_due(s, window_at(errand.window), task, errand.at_s)
+    evaluate_due(s, k.window_at(errand.window), task, errand.at_s)
 
 
 @compiled
@@ -75,11 +59,11 @@ def evaluate_due(s: Any, window: Any, task: Any, at_s: float) -> None:
     work_s = evaluate(s, window, at_s, task.stream)
     forget(window, at_s + window.slide - window.length)
     if task.steps > 1:
-        push_results(s, task, logic_at(window.logic))
+        push_results(s, task, k.logic_at(window.logic))
         work_s += follow(s, task)
     else:
         work_s += window.found_count * task.send_s
-    processor = processor_at(task.processor)
+    processor = k.processor_at(task.processor)
     work_s *= processor.slowdown
     processor.work_s += work_s
     task.busy, task.evaluating = 1, 1
@@ -101,8 +85,8 @@ def end_evaluation(s: Any, task: Any) -> None:
     task.free_s = s.now
     if task.steps > 1:
         leave_chain(s, task, s.now)
-    elif logic_at(task.logic).window != 0:
-        leave(s, task, window_at(logic_at(task.logic).window), s.now)
+    elif k.logic_at(task.logic).window != 0:
+        leave(s, task, k.window_at(k.logic_at(task.logic).window), s.now)
     task.busy = 0
 
 
@@ -111,20 +95,20 @@ def begin(s: Any, task: Any, here: int) -> None:
     """Takes a record up."""
     task.busy = 1
     task.tuples_in += 1
-    item = item_at(here)
+    item = k.item_at(here)
     each_s, work_s = task.service_s, 0.0
     if item.path != 0:
-        path = path_at(item.path)
-        inbox = inbox_at(path.inbox)
+        path = k.path_at(item.path)
+        inbox = k.inbox_at(path.inbox)
         each_s += inbox.beyond_s
         work_s = path.fetch_s
         inbox.credits += 1
         if inbox.first_waiting != 0:
             call(s.wake_up, s.here, inbox.here)
         if path.channel != 0:
-            take_up(s, channel_at(path.channel))
-    processor = processor_at(task.processor)
-    work_s += plan(s, task, logic_at(task.logic), here) if task.steps == 1 else plan_chain(s, task, here)
+            take_up(s, k.channel_at(path.channel))
+    processor = k.processor_at(task.processor)
+    work_s += plan(s, task, k.logic_at(task.logic), here) if task.steps == 1 else plan_chain(s, task, here)
     if each_s > 0.0:
         work_s += service(s, task.stream) * each_s
     work_s *= processor.slowdown
@@ -134,7 +118,7 @@ def begin(s: Any, task: Any, here: int) -> None:
     if task.free_s > start_s:  # a pause
         start_s = task.free_s
     if item.path != 0:
-        way = way_at(path_at(item.path).way)
+        way = k.way_at(k.path_at(item.path).way)
         way.tuples += 1
         way.took_s += start_s - item.taken_s - item.left_s
     task.since_s = start_s
@@ -159,7 +143,7 @@ def complete(s: Any, task: Any) -> None:
         task.free_s = task.end_s
     task.busy_s += task.time_s
     if task.steps == 1:
-        emit(s, task, logic_at(task.logic), task.current)
+        emit(s, task, k.logic_at(task.logic), task.current)
     else:
         leave_chain(s, task, task.end_s)
         release(s, task.current)
@@ -194,7 +178,7 @@ def finish(s: Any, task: Any) -> None:
 def next_arrival(s: Any, broker: Any) -> float:
     """When the first record comes, or came, that was not taken."""
     if broker.place == broker.count:
-        call(s.call_python, ARRIVALS, broker.here)
+        call(s.call_python, k.ARRIVALS, broker.here)
     return float_at(broker.times + 8 * broker.place).value
 
 
@@ -212,11 +196,11 @@ def poll(s: Any, broker: Any) -> int:
         broker.taken += 1
     if broker.logs:
         if broker.logged == broker.log_room:
-            call(s.call_python, LOG, broker.here)
+            call(s.call_python, k.LOG, broker.here)
         float_at(broker.log + 8 * broker.logged).value = born_s
         broker.logged += 1
     here = new_item(s)
-    item = item_at(here)
+    item = k.item_at(here)
     item.born_s, item.taken_s, item.path, item.key, item.left_s = born_s, 0.0, 0, -1, 0.0
     return here
 
@@ -227,7 +211,7 @@ def await_arrival(s: Any, task: Any) -> None:
     slot, at_s = task.slot, float_at(s.times + 8 * task.slot).value
     if at_s < math.inf and (at_s > s.now or (at_s == s.now and whole_at(s.orders + 8 * slot).value > s.event_sequence)):
         return
-    next_s = next_arrival(s, broker_at(task.broker))
+    next_s = next_arrival(s, k.broker_at(task.broker))
     if next_s < math.inf:
         ring_at(s, slot, next_s)
     else:

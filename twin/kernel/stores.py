@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from twin.engine.windows.session import SOON
+from twin.kernel import layout as k
 from twin.kernel.calendar import cancel, ring_at
 from twin.kernel.channels import send
 from twin.kernel.contents import MIX
 from twin.kernel.draws import uniform
 from twin.kernel.items import new_item
-from twin.kernel.layout import MEMO_BYTES, MEMOS, item_at, memo_at, state_at, store_at
 from twin.kernel.native import call, compiled, whole_at
 
 
 @compiled
 def memo_of(store: Any, number: int) -> Any:
     """That of a number, from 1 on."""
-    return memo_at(store.entries + MEMO_BYTES * (number - 1))
+    return k.memo_at(store.entries + k.MEMO_BYTES * (number - 1))
 
 
 @compiled
@@ -64,7 +64,7 @@ def touch(s: Any, store: Any, key: int) -> Any:
 def added(s: Any, store: Any, key: int) -> int:
     """The number of a new memo."""
     if store.count == store.room:
-        call(s.call_python, MEMOS, store.here)
+        call(s.call_python, k.MEMOS, store.here)
     number = store.free
     if number != 0:
         store.free = memo_of(store, number).chain
@@ -111,7 +111,7 @@ def forget_oldest(store: Any) -> None:
 
 def chain_all(_: int, here: int) -> int:
     """Makes all memos known by their keys."""
-    store = store_at(here)
+    store = k.store_at(here)
     for number in range(1, store.used + 1):
         chain_up(store, number)
     return 0
@@ -137,7 +137,7 @@ def expire(s: Any, store: Any) -> None:
 
 def expire_now(state: int, here: int) -> int:
     """Before somebody looks."""
-    expire(state_at(state), store_at(here))
+    expire(k.state_at(state), k.store_at(here))
     return 0
 
 
@@ -147,7 +147,7 @@ def expire_now(state: int, here: int) -> int:
 @compiled
 def plan_session(s: Any, task: Any, logic: Any, item: Any) -> float:
     """Whoever begins a session pays for its result. A record without a key gets one."""
-    store = store_at(logic.store)
+    store = k.store_at(logic.store)
     if store.drawn:
         item.key = int(uniform(s, task.stream) * store.keys) if store.keys > 1 else 0
     return 0.0 if find(store, item.key) != 0 else logic.send_s
@@ -185,7 +185,7 @@ def end_sessions(s: Any, store: Any, task: Any) -> None:
         if memo.at_s > s.now + SOON:
             break
         here = new_item(s)
-        item = item_at(here)
+        item = k.item_at(here)
         item.key, item.born_s, item.taken_s, item.path, item.at_s = memo.key, memo.born_s, memo.taken_s, 0, s.now
         forget_oldest(store)
         store.finished += 1

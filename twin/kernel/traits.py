@@ -8,11 +8,9 @@ from twin.engine.logic import Logic, SinkLogic
 from twin.engine.logics.calls import CallLogic
 from twin.engine.logics.chain import Chain
 from twin.engine.logics.remember import RememberLogic
-from twin.engine.logics.route import RouteLogic
-from twin.engine.logics.select import SelectLogic, TableLogic
+from twin.engine.logics.select import RouteLogic, SelectLogic, TableLogic
 from twin.engine.logics.source import ReplayableSource, SourceLogic
-from twin.engine.partitioners.hash import AlignedPartitioner, HashPartitioner
-from twin.engine.partitioners.partitioner import Partitioner, RandomPartitioner, SharedQueue
+from twin.engine.partitioners import AlignedPartitioner, HashPartitioner, Partitioner, RandomPartitioner, SharedQueue
 from twin.engine.record import Record
 from twin.engine.station.task import Task
 from twin.engine.streams.buffers import BufferPort

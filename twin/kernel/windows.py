@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from twin.kernel import layout as k
 from twin.kernel.channels import send
 from twin.kernel.contents import (
     ELSEWHERE,
@@ -20,15 +21,6 @@ from twin.kernel.contents import (
 )
 from twin.kernel.draws import rounded, uniform
 from twin.kernel.items import new_item
-from twin.kernel.layout import (
-    RESULT_BYTES,
-    RESULTS,
-    TABLE_BYTES,
-    item_at,
-    result_at,
-    table_at,
-    window_at,
-)
 from twin.kernel.native import call, compiled
 
 # evaluations ---------------------------------------------------------------------------------------------------------
@@ -38,9 +30,9 @@ from twin.kernel.native import call, compiled
 def add_result(s: Any, window: Any, key: int, born_s: float, taken_s: float) -> int:
     """One more; its place."""
     if window.found_count == window.found_room:
-        call(s.call_python, RESULTS, window.here)
+        call(s.call_python, k.RESULTS, window.here)
     place = window.found_count
-    result = result_at(window.found + RESULT_BYTES * place)
+    result = k.result_at(window.found + k.RESULT_BYTES * place)
     result.key, result.born_s, result.taken_s = key, born_s, taken_s
     window.found_count = place + 1
     return place
@@ -80,7 +72,7 @@ def group(s: Any, window: Any, start: float, position: float) -> None:
             entry.key, entry.stamp = row.key, stamp
             entry.head = add_result(s, window, row.key, row.born_s, row.taken_s)
         else:
-            result = result_at(window.found + RESULT_BYTES * entry.head)
+            result = k.result_at(window.found + k.RESULT_BYTES * entry.head)
             if row.born_s < result.born_s:
                 result.born_s = row.born_s
             if row.taken_s < result.taken_s:
@@ -122,7 +114,7 @@ def match(s: Any, window: Any, start: float, position: float, stream: int) -> No
 @compiled
 def head_of(window: Any, side: int, key: int) -> int:
     """The first record of a key on a side; -1 if there is none."""
-    entry = entry_of(table_at(window.tables + TABLE_BYTES * side), key, window.stamp)
+    entry = entry_of(k.table_at(window.tables + k.TABLE_BYTES * side), key, window.stamp)
     return entry.head if entry.stamp == window.stamp else -1
 
 
@@ -195,7 +187,7 @@ def measure(s: Any, window: Any, start: float, position: float, stream: int) -> 
 @compiled
 def plan_window(s: Any, task: Any, logic: Any, item: Any) -> float:
     """A record is taken up; the CPU seconds of the evaluation that it completes, of a window that counts records."""
-    window = window_at(logic.window)
+    window = k.window_at(logic.window)
     if window.keyed == 0:
         item.key = draw_key(s, window, side_of(window, item), task.stream)
     if window.by_time:
@@ -213,7 +205,7 @@ def plan_window(s: Any, task: Any, logic: Any, item: Any) -> float:
 @compiled
 def emit_window(s: Any, task: Any, logic: Any, item: Any) -> None:
     """The service has ended: the record is in a window over time, results of one that counts leave."""
-    window = window_at(logic.window)
+    window = k.window_at(logic.window)
     if window.by_time:
         put_in(s, window, item, task.end_s)
     leave(s, task, window, task.end_s)
@@ -224,9 +216,9 @@ def leave(s: Any, task: Any, window: Any, at_s: float) -> None:
     """All results leave, one after the other, at this moment."""
     results = window.found_count
     for number in range(results):
-        result = result_at(window.found + RESULT_BYTES * number)
+        result = k.result_at(window.found + k.RESULT_BYTES * number)
         here = new_item(s)
-        item = item_at(here)
+        item = k.item_at(here)
         item.key, item.born_s, item.taken_s, item.path = result.key, result.born_s, result.taken_s, 0
         item.at_s = at_s
         send(s, task, here)

@@ -7,31 +7,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from twin.engine.streams.route import KNOT_S
+from twin.engine.streams.network import KNOT_S
+from twin.kernel import layout as k
 from twin.kernel.calendar import cancel, next_sequence, schedule
 from twin.kernel.items import append, first_lane, put, take
-from twin.kernel.layout import (
-    KNOT,
-    POOLED,
-    card_at,
-    inbox_at,
-    item_at,
-    jitter_at,
-    lane_at,
-    leg_at,
-    line_at,
-    path_at,
-    pool_at,
-    task_at,
-)
 from twin.kernel.native import call, compiled, float_at, inlined, whole_at
 
 
 @inlined
 def transfer(s: Any, sender: int, here_path: int, here: int) -> None:
     """A record goes on its way."""
-    path, item = path_at(here_path), item_at(here)
-    inbox = inbox_at(path.inbox)
+    path, item = k.path_at(here_path), k.item_at(here)
+    inbox = k.inbox_at(path.inbox)
     inbox.credits -= 1
     inbox.sent += 1
     item.path, item.sender = here_path, sender
@@ -40,7 +27,7 @@ def transfer(s: Any, sender: int, here_path: int, here: int) -> None:
     elif path.card != 0:
         transmit(s, path.card, path.lane, path.bytes_each, path.latency_s, here)
     elif inbox.pool != 0:
-        deliver_to_pool(s, pool_at(inbox.pool), here)
+        deliver_to_pool(s, k.pool_at(inbox.pool), here)
     else:
         item.at_s, item.order = s.now, s.event_sequence
         deliver(s, inbox, path.lane, here)
@@ -49,8 +36,8 @@ def transfer(s: Any, sender: int, here_path: int, here: int) -> None:
 @inlined
 def deliver(s: Any, inbox: Any, lane: int, here: int) -> None:
     """A record has arrived, now."""
-    put(lane_at(lane), here)
-    task = task_at(inbox.task)
+    put(k.lane_at(lane), here)
+    task = k.task_at(inbox.task)
     if not task.busy and not task.blocked:
         call(s.work_on, s.here, task.here)
 
@@ -58,7 +45,7 @@ def deliver(s: Any, inbox: Any, lane: int, here: int) -> None:
 @compiled
 def cross(s: Any, here_leg: int, here: int) -> None:
     """A record takes one hop of its route; after the last it is on its way to its inbox."""
-    leg, item = leg_at(here_leg), item_at(here)
+    leg, item = k.leg_at(here_leg), k.item_at(here)
     leg.tuples += 1
     item.path = leg.here if leg.onward != 0 else leg.path
     latency_s = leg.latency_s
@@ -71,9 +58,9 @@ def cross(s: Any, here_leg: int, here: int) -> None:
 @compiled
 def factor(s: Any, here: int) -> float:
     """By which the latency of a card or link is longer now."""
-    jitter = jitter_at(here)
+    jitter = k.jitter_at(here)
     while s.now >= (jitter.knot + 1) * KNOT_S:
-        call(s.call_python, KNOT, here)
+        call(s.call_python, k.KNOT, here)
     share = max(0.0, s.now / KNOT_S - jitter.knot)
     return jitter.low + share * (jitter.high - jitter.low)
 
@@ -81,14 +68,14 @@ def factor(s: Any, here: int) -> float:
 @compiled
 def wait_s(here_card: int, at_s: float) -> float:
     """Time that a record waits before it is sent."""
-    card = card_at(here_card)
+    card = k.card_at(here_card)
     return max(0.0, card.backlog_s - max(0.0, at_s - card.last_s))
 
 
 @compiled
 def transmit(s: Any, here_card: int, here_lane: int, bytes_each: float, latency_s: float, here: int) -> None:
     """A card or link sends a record, behind what waits there; then it is under way for its latency."""
-    card, lane, item = card_at(here_card), lane_at(here_lane), item_at(here)
+    card, lane, item = k.card_at(here_card), k.lane_at(here_lane), k.item_at(here)
     time_s = bytes_each / card.bytes_per_s
     elapsed_s = item.at_s - card.last_s
     backlog_s = card.backlog_s
@@ -107,7 +94,7 @@ def transmit(s: Any, here_card: int, here_lane: int, bytes_each: float, latency_
         if lane.slot >= 0:
             schedule(s, lane.slot, item.at_s, item.order)
         else:
-            expect(s, task_at(lane.task), item)
+            expect(s, k.task_at(lane.task), item)
 
 
 @inlined
@@ -126,55 +113,55 @@ def hop(s: Any, lane: Any) -> None:
     """What has crossed a card or link goes on with its next hop, or to the replica whose turn it is."""
     here = take(lane)
     if lane.head != 0:
-        first = item_at(lane.head)
+        first = k.item_at(lane.head)
         schedule(s, lane.slot, first.at_s, first.order)
     else:
         cancel(s, lane.slot)
     if lane.pool != 0:
-        deliver_to_pool(s, pool_at(lane.pool), here)
+        deliver_to_pool(s, k.pool_at(lane.pool), here)
     else:
-        cross(s, leg_at(item_at(here).path).onward, here)
+        cross(s, k.leg_at(k.item_at(here).path).onward, here)
 
 
 @compiled
 def deliver_to_pool(s: Any, pool: Any, here: int) -> None:
     """Hands a record to the replica that has been idle longest, or lets it wait."""
-    item = item_at(here)
+    item = k.item_at(here)
     while pool.first_idle != 0:
-        member = task_at(pool.first_idle)
+        member = k.task_at(pool.first_idle)
         pool.first_idle = member.next_idle
         member.listed = 0
         if not member.busy and not member.blocked and not member.halted and first_lane(member) == 0:
             item.at_s, item.order = s.now, s.event_sequence
-            put(lane_at(member.lane), here)
+            put(k.lane_at(member.lane), here)
             call(s.work_on, s.here, member.here)
             return
     item.order = whole_at(pool.members + 8 * pool.turn).value
     pool.turn = pool.turn + 1 if pool.turn + 1 < pool.count else 0
-    append(line_at(pool.here + POOLED), here)
+    append(k.line_at(pool.here + k.POOLED), here)
 
 
 @compiled
 def next_of_pool(task: Any) -> int:
     """What has waited longest, for a free replica; if nothing waits, the replica does."""
-    pool = pool_at(task.pool)
+    pool = k.pool_at(task.pool)
     here = pool.head
     if here != 0:
-        pool.head = item_at(here).next
+        pool.head = k.item_at(here).next
     elif task.listed == 0:
         task.listed, task.next_idle = 1, 0
         if pool.first_idle == 0:
             pool.first_idle = task.here
         else:
-            task_at(pool.last_idle).next_idle = task.here
+            k.task_at(pool.last_idle).next_idle = task.here
         pool.last_idle = task.here
     return here
 
 
 def count_pool(_: int, here: int) -> int:
     """Adds what waits in a pool to the queues of those who keep it."""
-    at = pool_at(here).head
+    at = k.pool_at(here).head
     while at != 0:
-        task_at(item_at(at).order).queued += 1
-        at = item_at(at).next
+        k.task_at(k.item_at(at).order).queued += 1
+        at = k.item_at(at).next
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -43,15 +42,6 @@ class AsyncIO(Calling, Selective, KeyedOperator):
     rate_per_s: PerSecond | None = None
     selectivity: Annotated[float, Field(ge=0, le=10**6, description="tuples that leave for each answer")] = 1.0
     columns: Annotated[Columns | None, Field(description="of the output; absent: as the input")] = None
-
-    @property
-    def keyed(self) -> bool:
-        """If it keeps state by key."""
-        return self.key_groups is not None
-
-    def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """The columns that the scenario gives; otherwise those of its input."""
-        return super().columns_out(inputs) if self.columns is None else self.columns
 
     @property
     def calls(self) -> Calls:

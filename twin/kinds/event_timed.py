@@ -68,11 +68,6 @@ class EventTimed(KeyedOperator):
         """Always."""
         return True
 
-    @property
-    def counted(self) -> int:
-        """Its keys."""
-        return self.keys
-
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
         """A key and its value."""
         return Columns(ints=1, doubles=1)

@@ -30,7 +30,7 @@ class KeySpread(NamedTuple):
 
     def by_stratum(self, content: np.ndarray, replicas: np.ndarray | float, *, exactly: bool = False) -> np.ndarray:
         """The same of each stratum. [K, N]"""
-        values = self.values[:, None] * self._copies(replicas)
+        values = self.values[:, None] * np.minimum(np.atleast_1d(replicas), self.places)
         each = self.shares[:, None] / values  # the chance of a group
         if not exactly:
             return np.asarray(-values * np.expm1(-np.asarray(content)[None] * each))
@@ -38,9 +38,6 @@ class KeySpread(NamedTuple):
         with np.errstate(divide="ignore", invalid="ignore"):
             several = -own * np.expm1(content * np.log1p(-np.minimum(each * replicas, 1.0)))
         return np.asarray(np.where(np.asarray(content)[None] > 0, several, 0.0))
-
-    def _copies(self, replicas: np.ndarray | float) -> np.ndarray:
-        return np.minimum(np.atleast_1d(replicas), self.places)
 
 
 @dataclass(frozen=True, slots=True)

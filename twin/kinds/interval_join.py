@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from twin.columns import Columns, DataType
+from twin.columns import Columns, DataType, joined_columns
 from twin.kinds.ages import HeldTuples
 from twin.kinds.event_timed import LateTo
 from twin.kinds.flow import Flow, Mixing
@@ -79,11 +79,6 @@ class IntervalJoin(LateTo, KeyedOperator):
         """See OperatorBase."""
         return f"that frequent keys of {self.name} have more matches"
 
-    @property
-    def counted(self) -> int:
-        """Its keys."""
-        return self.keys
-
     def why_not_from(self, producers: Sequence[str]) -> str:
         """See OperatorBase."""
         if sorted(producers) == sorted((self.left, self.right)):
@@ -94,8 +89,7 @@ class IntervalJoin(LateTo, KeyedOperator):
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
         """The columns of both inputs, with one copy of the key."""
-        joined = sum(inputs[1:], inputs[0])
-        return joined.model_copy(update={f"{self.key_type}s": max(0, joined.count(self.key_type) - 1)})
+        return joined_columns(inputs, self.key_type)
 
     @property
     def held_s(self) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from twin.columns import Columns, DataType
+from twin.columns import Columns, DataType, joined_columns
 from twin.key_skew import zipf_shares
 from twin.kinds.ages import HeldTuples, length_s, oldest_s, start_s
 from twin.kinds.flow import MIXED, Flow, Mixing, OperatorRates
@@ -150,9 +150,7 @@ class Join(Windowed):
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
         """The columns of all inputs, with one copy of the key."""
-        joined = sum(inputs[1:], inputs[0])
-        kept = max(0, joined.count(self.key_type) - (len(inputs) - 1))
-        return joined.model_copy(update={f"{self.key_type}s": kept})
+        return joined_columns(inputs, self.key_type)
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
         """The matches of each evaluation."""

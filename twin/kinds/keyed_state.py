@@ -35,11 +35,6 @@ class KeyedState(Map):
         """See OperatorBase."""
         return f"that of unlike keys fewer live in {self.name}"
 
-    @property
-    def counted(self) -> int:
-        """Its keys."""
-        return self.keys
-
     def state_bytes(self, in_per_s: np.ndarray, horizon_s: float) -> np.ndarray:
         """Keys of which a tuple came within the time to live, or the run: K (1 - exp(-rate ttl / K))."""
         span_s = horizon_s if self.ttl_s is None else min(self.ttl_s, horizon_s)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -25,15 +24,6 @@ class Map(Selective, KeyedOperator):
         tuple[Name, ...],
         Field(exclude_if=lambda names: not names, description="attributes of its input that its output has unchanged"),
     ] = ()
-
-    @property
-    def keyed(self) -> bool:
-        """If it keeps state by key."""
-        return self.key_groups is not None
-
-    def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """The columns that the scenario gives; otherwise those of its input."""
-        return super().columns_out(inputs) if self.columns is None else self.columns
 
     def kept(self, attributes: frozenset[str]) -> frozenset[str]:
         """What it says that it passes."""

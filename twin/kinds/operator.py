@@ -160,8 +160,9 @@ class OperatorBase(Spec):
     # law -------------------------------------------------------------------------------------------------------------
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """The columns of its output, given those of its inputs, whose order does not matter."""
-        return Columns(
+        """The columns of its output: its own `columns` if it has some; else by those of its inputs, in any order."""
+        given: Columns | None = getattr(self, "columns", None)
+        return given or Columns(
             ints=max(each.ints for each in inputs),
             strings=max(each.strings for each in inputs),
             doubles=max(each.doubles for each in inputs),
@@ -242,6 +243,16 @@ class KeyedOperator(OperatorBase):
         if self.state_bytes_per_group and self.key_groups is None:
             raise ValueError(f"{self.name!r}: state_bytes_per_group needs key_groups; give their number")
         return self
+
+    @property
+    def keyed(self) -> bool:
+        """If it keeps state by key."""
+        return self.key_groups is not None
+
+    @property
+    def counted(self) -> int | None:
+        """Its `keys`, if it says how many there are."""
+        return getattr(self, "keys", None)
 
     def require_keys(self, keys: int) -> None:
         """Raises ValueError if there are fewer distinct keys than key groups, so that some groups would be empty."""

@@ -50,11 +50,6 @@ class Session(KeyedOperator):
         """See OperatorBase."""
         return f"that frequent keys of {self.name} have longer sessions"
 
-    @property
-    def counted(self) -> int:
-        """Its keys."""
-        return self.keys
-
     # law -------------------------------------------------------------------------------------------------------------
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -30,10 +29,6 @@ class Source(OperatorBase):
     slack_s: Annotated[
         Seconds0, Field(exclude_if=lambda s: not s, description="how late events may be; later ones are dropped")
     ] = 0.0
-
-    def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """The columns that the scenario gives."""
-        return self.columns
 
     @property
     def mechanism(self) -> Reading:

@@ -28,15 +28,6 @@ class TemporalJoin(KeyedOperator):
     selectivity: Annotated[float, Field(ge=0, le=10**6, description="rows that a tuple of another input finds")] = 1.0
     columns: Annotated[Columns | None, Field(description="of the output; absent: as the widest input")] = None
 
-    @property
-    def keyed(self) -> bool:
-        """If its table is parted by key."""
-        return self.key_groups is not None
-
-    def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """The columns that the scenario gives; otherwise those of its inputs together."""
-        return super().columns_out(inputs) if self.columns is None else self.columns
-
     def passed_from(self, producer: str) -> float:
         """See OperatorBase."""
         return 0.0 if producer == self.side else 1.0

@@ -1,29 +1,63 @@
-"""All partitionings, with their traits. Their names are known nowhere else."""
+"""All partitionings by name, and the shares of what a producer replica sends, by consumer replica."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from twin.partitionings import shares
-from twin.partitionings.traits import Partitioning
+from twin.partitionings.traits import Ends, Partitioning
 
-HASH = Partitioning("hash", shares.by_value, by_key=True, keeps_keys=True, even=True)
-REBALANCE = Partitioning("rebalance", shares.even, in_turn=True, even=True)
+
+def own(ends: Ends) -> list[float]:
+    """All to the replica of the same number."""
+    return [float(k == ends.producer) for k in range(ends.consumers)]
+
+
+def first(ends: Ends) -> list[float]:
+    """All to the first."""
+    return [float(k == 0) for k in range(ends.consumers)]
+
+
+def every(ends: Ends) -> list[float]:
+    """All to each."""
+    return [1.0] * ends.consumers
+
+
+def even(ends: Ends) -> list[float]:
+    """To all alike."""
+    return [1.0 / ends.consumers] * ends.consumers
+
+
+def local(ends: Ends) -> list[float]:
+    """Equal shares to the replicas on the producer's host, or to all replicas if it has none."""
+    near = set(ends.near or range(ends.consumers))
+    return [(k in near) / len(near) for k in range(ends.consumers)]
+
+
+def by_value(ends: Ends) -> list[float]:
+    """Shares by the number of key values on each replica. Values are dealt evenly; some replicas have one more."""
+    return [groups_of(ends.values, k, ends.consumers) / ends.values for k in range(ends.consumers)]
+
+
+def groups_of(groups: int, replica: int, replicas: int) -> int:
+    """How many of an operator's distinct group-by values live on one replica, dealt round robin."""
+    return groups // replicas + (1 if replica < groups % replicas else 0)
+
+
+HASH = Partitioning("hash", by_value, by_key=True, keeps_keys=True, even=True)
+REBALANCE = Partitioning("rebalance", even, in_turn=True, even=True)
 
 PARTITIONINGS: Mapping[str, Partitioning] = {
     each.name: each
     for each in (
-        Partitioning("forward", shares.own, in_turn=True, paired=True, fixes_replicas=True),
+        Partitioning("forward", own, in_turn=True, paired=True, fixes_replicas=True),
         REBALANCE,
-        Partitioning("local", shares.local, in_turn=True, near=True, fixes_replicas=True),
+        Partitioning("local", local, in_turn=True, near=True, fixes_replicas=True),
         HASH,
-        Partitioning("broadcast", shares.every, copies=True, whole=True, fixes_replicas=True),
-        Partitioning("global", shares.first, whole=True, fixes_replicas=True),
-        Partitioning(
-            "two-choice", shares.even, by_key=True, two_choices=True, even=True, fixes_replicas=True, alone=True
-        ),
-        Partitioning("shared", shares.even, even=True, one_queue=True, fixes_replicas=True, alone=True),
+        Partitioning("broadcast", every, copies=True, whole=True, fixes_replicas=True),
+        Partitioning("global", first, whole=True, fixes_replicas=True),
+        Partitioning("two-choice", even, by_key=True, two_choices=True, even=True, fixes_replicas=True, alone=True),
+        Partitioning("shared", even, even=True, one_queue=True, fixes_replicas=True, alone=True),
     )
 }
 

@@ -4,9 +4,8 @@ All can be replaced, number by number, in a scenario file; docs/profiles.md says
 """
 
 from twin.profiles.brisk import BRISK
-from twin.profiles.costs import Memory, Noise, PerKind, PerType, Rescaling
+from twin.profiles.costs import Memory, NetworkMemory, Noise, PerKind, PerType, Rescaling
 from twin.profiles.flink import FLINK
-from twin.profiles.network_memory import NetworkMemory
 from twin.profiles.profile import CACHE_LINE_BYTES, EngineProfile
 from twin.profiles.registry import PROFILES, profile_by_name
 from twin.profiles.storm import STORM

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from twin.profiles.costs import Memory, PerKind, PerType, Rescaling
-from twin.profiles.network_memory import NetworkMemory
+from twin.profiles.costs import Memory, NetworkMemory, PerKind, PerType, Rescaling
 from twin.profiles.profile import EngineProfile
 
 FLINK = EngineProfile(

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from twin.profiles.costs import Memory, Micros, Noise, PerKind, PerType, Rescaling
-from twin.profiles.network_memory import NetworkMemory
+from twin.profiles.costs import Memory, Micros, NetworkMemory, Noise, PerKind, PerType, Rescaling
 from twin.query import AnyOperator, Columns, Query, Windowed
 from twin.spec import Spec
 

@@ -10,7 +10,6 @@ from twin.engine.arrival.clock import ArrivalClock, clock, gone_on, silent
 from twin.engine.measure.meters import HostMeter, LinkMeter, OperatorMeter, WayMeter
 from twin.engine.station.pool import make_pool
 from twin.engine.station.task import Task
-from twin.job import Component
 from twin.partitions import read_shares
 from twin.query import AnyOperator
 from twin.randomness import stream
@@ -46,17 +45,13 @@ def build(wiring: Wiring) -> World:
         for task in tasks:
             task.know_ports()
     for source in wiring.job.sources:
-        world.brokers[source.name] = _brokers(wiring, source)
+        tasks = world.tasks[source.name]
+        clocks = arrival_clocks(wiring, source.operator, tasks)
+        world.brokers[source.name] = [_broker(wiring, *pair) for pair in zip(tasks, clocks, strict=False)]
     limit_sockets(wiring)
     for host in world.nics:
         world.memories[host] = wiring.memory(host)
     return world
-
-
-def _brokers(wiring: Wiring, source: Component) -> list[Broker]:
-    tasks = wiring.world.tasks[source.name]
-    clocks = arrival_clocks(wiring, source.operator, tasks)
-    return [_broker(wiring, task, each) for task, each in zip(tasks, clocks, strict=False)]
 
 
 def _broker(wiring: Wiring, task: Task, arrivals: ArrivalClock) -> Broker:

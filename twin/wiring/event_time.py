@@ -24,7 +24,7 @@ from twin.engine.windows.panes import SpanContent, WindowAudit
 from twin.engine.windows.shipping import Shipping
 from twin.engine.windows.source import TimedSource
 from twin.engine.windows.watermark import TimedLogic
-from twin.event_migrations import combined_with, is_combined
+from twin.event_time_events import combined_with, is_combined
 from twin.panes import Span
 from twin.rates.forms import WindowForm, cost, period_of_job, unit_costs
 from twin.windows import US_PER_S
@@ -82,8 +82,9 @@ def finish(wiring: Wiring) -> None:
         for task in world.tasks[name]:
             assert isinstance(task.logic, TimedLogic)
             task.logic.shippings = shippings(wiring, name, task)
-        if wiring.query.operator(name).hands_over == "partials":
-            _share(wiring, name)
+        operator = wiring.query.operator(name)
+        if operator.hands_over == "partials" and getattr(operator, "sharing", PANES) == "auto":
+            Shared(wiring, name).start()
 
 
 def as_far(_kind: str, _value: float) -> None:
@@ -130,12 +131,6 @@ def _here(world: World, consumer: str, index: int) -> Callable[[Span, SpanConten
     logic = world.tasks[consumer][index].logic
     assert isinstance(logic, ConsolidateLogic)
     return partial(logic.add, 0)
-
-
-def _share(wiring: Wiring, name: str) -> None:
-    """The form in which a compute begins."""
-    if getattr(wiring.query.operator(name), "sharing", PANES) == "auto":
-        Shared(wiring, name).start()
 
 
 class Shared:

@@ -12,16 +12,14 @@ from twin.engine.draws import Draws
 from twin.engine.logic import Logic, SinkLogic
 from twin.engine.logics.calls import CallLogic, Gate
 from twin.engine.logics.remember import RememberLogic
-from twin.engine.logics.route import RouteLogic
-from twin.engine.logics.select import SelectLogic, TableLogic
+from twin.engine.logics.select import RouteLogic, SelectLogic, TableLogic
 from twin.engine.logics.sink import CommittingSink
 from twin.engine.logics.source import ReplayableSource, SourceLogic
-from twin.engine.windows.combiner import GroupCombiner
+from twin.engine.windows.combiner import GroupCombiner, MatchCombiner
 from twin.engine.windows.compute import ComputeLogic
 from twin.engine.windows.consolidate import ConsolidateLogic
 from twin.engine.windows.forms import PANES
 from twin.engine.windows.interval import IntervalLogic, TimedIntervalLogic
-from twin.engine.windows.join import MatchCombiner
 from twin.engine.windows.session import SessionLogic
 from twin.engine.windows.source import TimedSource
 from twin.engine.windows.trigger import CountTrigger, Extent, TimeTrigger, Trigger, extent_of
@@ -43,7 +41,7 @@ from twin.kinds.mechanism import (
     Tabling,
     Writing,
 )
-from twin.partitionings.shares import groups_of
+from twin.partitionings.registry import groups_of
 from twin.randomness import stream
 from twin.windows import US_PER_S
 from twin.wiring.wiring import Wiring
@@ -81,10 +79,6 @@ def _reading(making: Making, _: Reading) -> Logic:
         late_us, slack_us = (round(getattr(spec, field) * US_PER_S) for field in ("disorder_s", "slack_s"))
         return TimedSource(times.finest, late_us, slack_us, making.wiring.replayable)
     return ReplayableSource() if making.wiring.replayable else SourceLogic()
-
-
-def _selecting(_: Making, does: Selecting) -> Logic:
-    return SelectLogic(does.selectivity, does.thins)
 
 
 def _grouping(making: Making, does: Grouping) -> Logic:
@@ -126,10 +120,6 @@ def _collecting(making: Making, _: Collecting) -> Logic:
     return CommittingSink() if checkpoints is not None and checkpoints.sinks == "exactly-once" else SinkLogic()
 
 
-def _sessioning(making: Making, does: Sessioning) -> Logic:
-    return SessionLogic(does.gap_s, making.keys_of(does.keys), making.keyed)
-
-
 def _remembering(_: Making, does: Remembering) -> Logic:
     return RememberLogic(does.selectivity, math.inf if does.ttl_s is None else does.ttl_s, does.bytes_each)
 
@@ -142,14 +132,6 @@ def _tabling(making: Making, does: Tabling) -> Logic:
 def _routing(making: Making, does: Routing) -> Logic:
     outputs = making.wiring.job.outputs(making.component.name)
     return RouteLogic([does.shares[each.stream.consumer] for each in outputs], does.exclusive)
-
-
-def _asking(making: Making, does: Asking) -> Logic:
-    return _calling(making, does.calls, does.selectivity, None)
-
-
-def _writing(making: Making, does: Writing) -> Logic:
-    return _calling(making, does.calls, 1.0, SinkLogic())
 
 
 def _calling(making: Making, calls: Calls, selectivity: float, end: SinkLogic | None) -> Logic:
@@ -198,17 +180,17 @@ def _consolidating(making: Making, does: Consolidating) -> Logic:
 
 MECHANISMS: Mapping[type, Callable[[Making, Any], Logic]] = {
     Reading: _reading,
-    Selecting: _selecting,
+    Selecting: lambda _, does: SelectLogic(does.selectivity, does.thins),
     Grouping: _grouping,
     Matching: _matching,
     Meeting: _meeting,
     Collecting: _collecting,
-    Sessioning: _sessioning,
+    Sessioning: lambda making, does: SessionLogic(does.gap_s, making.keys_of(does.keys), making.keyed),
     Remembering: _remembering,
     Tabling: _tabling,
     Routing: _routing,
-    Asking: _asking,
-    Writing: _writing,
+    Asking: lambda making, does: _calling(making, does.calls, does.selectivity, None),
+    Writing: lambda making, does: _calling(making, does.calls, 1.0, SinkLogic()),
     Computing: _computing,
     Consolidating: _consolidating,
 }

@@ -7,8 +7,7 @@ from statistics import fmean
 
 from twin.deployment import Deployment
 from twin.engine.streams.channel import Inbox, Path, Paths
-from twin.engine.streams.network import Nic
-from twin.engine.streams.route import Jitter, route
+from twin.engine.streams.network import Jitter, Nic, route
 from twin.plan import Location
 from twin.profiles import Noise
 from twin.randomness import stream

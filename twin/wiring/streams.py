@@ -11,8 +11,7 @@ import numpy as np
 from twin.alignment import parts
 from twin.engine.draws import Draws
 from twin.engine.keys.aligned import AlignedKeys
-from twin.engine.partitioners.hash import AlignedPartitioner, HashPartitioner
-from twin.engine.partitioners.partitioner import Partitioner, RandomPartitioner, SharedQueue
+from twin.engine.partitioners import AlignedPartitioner, HashPartitioner, Partitioner, RandomPartitioner, SharedQueue
 from twin.engine.station.pool import Pool
 from twin.engine.station.task import Task
 from twin.engine.streams.buffers import BufferPort, InputGate

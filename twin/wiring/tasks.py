@@ -5,8 +5,7 @@ from __future__ import annotations
 from twin.engine.draws import Draws
 from twin.engine.keys.groups import KeyGroups, drift, skewed
 from twin.engine.logic import ChainStep, Logic
-from twin.engine.logics.chain import Chain
-from twin.engine.logics.tail import Tail
+from twin.engine.logics.chain import Chain, Tail
 from twin.engine.station.task import Task
 from twin.job import Component, Stage
 from twin.keys import contiguous, distinct_values

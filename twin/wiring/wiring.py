@@ -84,18 +84,8 @@ class Wiring:
 
     def memory(self, host: str) -> HostMemory:
         """A host's heap, with the tasks that sit there."""
-        placed = [
-            task
-            for tasks in self.world.tasks.values()
-            for task in tasks
-            if task.place.host == host and not task.polls  # a source's queue is the broker's
-        ]
-        return HostMemory(
-            ram_mb=self.hosts[host].ram_mb,
-            law=self.engine.memory,
-            processors=self.processors_of(host),
-            tasks=placed,
-        )
+        placed = [task for task in self.tasks_on(host) if not task.polls]  # a source's queue is the broker's
+        return HostMemory(self.hosts[host].ram_mb, self.engine.memory, self.processors_of(host), placed)
 
     def tasks_of(self, operator: str) -> list[Task]:
         """The tasks that an operator runs in, perhaps with others."""

@@ -11,12 +11,10 @@ from collections.abc import Callable, Sequence
 
 import simpy
 
-from twin.change.availability import Process
-from twin.change.fan import Fan
-from twin.change.flows import KeyFlow, keys_of
-from twin.change.running_job import RunningJob
+from twin.change.fan import Fan, KeyFlow, keys_of
+from twin.change.running_job import Process, RunningJob
+from twin.change.storage import carry
 from twin.change.strategies.member import Member
-from twin.change.transfer import carry
 from twin.engine.measure.ledger import Buffer, EventRecord
 from twin.engine.state import State
 from twin.engine.station.barriers import occupy
@@ -157,7 +155,8 @@ def disruptive_in_event_time(
 ) -> Process:
     """The same for key groups of a component over event time. Each flow ends in a checkpoint."""
     redirected_s: float = job.env.now
-    far_us = [_far_us(member, flows) for member in members]
+    # all that comes before where the furthest of the owners is has been sent to all of them
+    far_us = [max(logic.watermark_us for logic in member.owning(flows)) for member in members]
     transfers = [
         [TimedTransfer(member, flow, far) for member, far in zip(members, far_us, strict=True)] for flow in flows
     ]
@@ -165,11 +164,6 @@ def disruptive_in_event_time(
     done = yield from job.availability.all_done(works)
     record.detail["held_s"] = float(job.env.now - redirected_s)
     return done
-
-
-def _far_us(member: Member, flows: Sequence[KeyFlow]) -> float:
-    """How far the furthest of the owners is: all that comes before has been sent to all of them."""
-    return max(logic.watermark_us for logic in member.owning(flows))
 
 
 def _carried(

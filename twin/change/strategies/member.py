@@ -6,10 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from twin.change.availability import Process
-from twin.change.fan import Fan
-from twin.change.flows import KeyFlow, keys_of
-from twin.change.running_job import RunningJob
+from twin.change.fan import Fan, KeyFlow, keys_of
+from twin.change.running_job import Process, RunningJob
 from twin.engine.station.task import Task
 from twin.engine.windows.ownership import Cut, Ownership
 from twin.engine.windows.watermark import TimedLogic

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twin.change.availability import Process
-from twin.change.flows import KeyFlow
-from twin.change.running_job import RunningJob
+from twin.change.fan import KeyFlow
+from twin.change.running_job import Process, RunningJob
 from twin.change.strategies.member import Member, change_hands, last_before
 from twin.engine.measure.ledger import EventRecord
 from twin.engine.windows.compute import ComputeLogic

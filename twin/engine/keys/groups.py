@@ -107,7 +107,8 @@ class KeyGroups:
             other[place] = task.window_bytes()
             for keys, size in task.held_keys():
                 other[place] -= len(keys) * size
-                found += size * np.bincount(self._groups_of(keys), minlength=len(self))
+                groups = np.searchsorted(self.first, np.asarray(keys, dtype=np.int64), side="right") - 1
+                found += size * np.bincount(groups, minlength=len(self))
         return np.asarray(found + np.maximum(other, 0.0)[self.owners()] * self.parts())
 
     def owners(self) -> np.ndarray:
@@ -206,9 +207,6 @@ class KeyGroups:
     def group_of(self, key: int) -> int:
         """The key group that a key is in."""
         return bisect_right(self.first, key) - 1
-
-    def _groups_of(self, keys: Sequence[int]) -> np.ndarray:
-        return np.searchsorted(self.first, np.asarray(keys, dtype=np.int64), side="right") - 1
 
 
 def landed(steps: Sequence[float], uniform: float) -> tuple[int, float]:

@@ -1,18 +1,22 @@
-"""Several logics as one, one behind the other: it holds what they hold, and counts what they count."""
+"""Several logics at one station, one behind the other: nothing lies in between.
+
+A chain holds what they hold, and counts what they count. A tail follows a logic that tells those behind it how far it
+is, and sends by itself, not only as services end: what it sends has passed all that follows before the next punctuation
+leaves. What the followers work is the head's (`send_s`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from twin.engine.logic import ChainStep, Logic, SinkLogic
+from twin.engine.logic import ChainStep, Logic, SinkLogic, Station
 from twin.engine.output import EvaluationResult, Outlet, Result, as_record
 from twin.engine.record import Record
 from twin.engine.state import Leaves, State
 
 if TYPE_CHECKING:
     from twin.engine.keys.groups import KeyGroups
-    from twin.engine.logic import Station
 
 
 class ChainSteps(Logic):
@@ -234,3 +238,48 @@ class Chain(ChainSteps):
             if step.logic.law and not (number == last and self.keeps):
                 found.append((step.logic.law, self.taken(number), out))
         return found
+
+
+class Onwards(Outlet):
+    """The outlet from one follower to the next; after the last, to the station's output."""
+
+    def __init__(self, tail: Tail, number: int) -> None:
+        super().__init__()
+        self.tail = tail
+        self.number = number
+
+    def send(self, record: Record) -> None:
+        """Takes a record over."""
+        self.tail.enter(self.number, record)
+
+
+class Tail(Outlet):
+    """each_s: CPU seconds that all of them take of a record which comes to the first; gain: how many leave the last."""
+
+    def __init__(self, station: Station, steps: Sequence[ChainStep], each_s: float, gain: float) -> None:
+        super().__init__()
+        self._station = station
+        self._steps = steps
+        self.each_s = each_s
+        self.gain = gain
+        self.know_send(station.output.send_s)
+        for number, step in enumerate(steps, 1):
+            step.logic.start(station, Onwards(self, number))
+
+    def know_send(self, send_s: float) -> None:
+        """See Outlet."""
+        self.send_s = self.each_s + self.gain * send_s
+
+    def send(self, record: Record) -> None:
+        """Takes a record over."""
+        self.enter(0, record)
+
+    def enter(self, number: int, record: Record) -> None:
+        """A record comes to the follower of that number."""
+        if number == len(self._steps):
+            self._station.output.send(record)
+            return
+        step = self._steps[number]
+        step.came += 1
+        step.logic.plan(record)
+        step.logic.emit(record, record.at_s)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from twin.engine.record import Record
 from twin.engine.streams.channel import Inbox, Receiver
-from twin.engine.streams.route import Leg
+from twin.engine.streams.network import Leg
 
 if TYPE_CHECKING:
     from twin.engine.keys.groups import KeyGroups

@@ -155,8 +155,8 @@ class Barriers:
             if record.value == self.number:
                 self._overtaken(way)
             return True
-        if self.came and way not in self.came:
-            self._fly(record)
+        if self.came and way not in self.came and record.n:
+            self.flying.append(record.copy())
         return False
 
     def _overtaken(self, way: Way) -> None:
@@ -168,10 +168,6 @@ class Barriers:
         if len(self.came) == len(self.ways):
             self.came = set()
             self._end()
-
-    def _fly(self, record: Record) -> None:
-        if record.n:
-            self.flying.append(record.copy())
 
     # both ----------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from twin.engine.partitioners.partitioner import Partitioner, SharedQueue
+from twin.engine.partitioners import Partitioner, SharedQueue
 from twin.engine.record import Record
 from twin.engine.streams.channel import Inbox, Path, Paths, Sender
 from twin.engine.streams.ports import Batching, GatheringPort

@@ -18,11 +18,10 @@ import simpy
 from twin.engine.record import Record
 
 if TYPE_CHECKING:
-    from twin.engine.partitioners.partitioner import Partitioner
+    from twin.engine.partitioners import Partitioner
     from twin.engine.record import Mark
     from twin.engine.streams.buffers import BufferedChannel, InputGate
-    from twin.engine.streams.network import Nic
-    from twin.engine.streams.route import Leg
+    from twin.engine.streams.network import Leg, Nic
 
 
 UNBOUNDED = 10**15

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from twin.engine.calendar import Alarm
-from twin.engine.partitioners.partitioner import Partitioner
+from twin.engine.partitioners import Partitioner
 from twin.engine.record import Record
 from twin.engine.streams.channel import Path, Paths, Port, Sender
 

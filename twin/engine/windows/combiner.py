@@ -1,13 +1,19 @@
-"""What comes out of a window at an evaluation: of an aggregation, one result for each distinct key."""
+"""What comes out of a window at an evaluation: of an aggregation, one result for each distinct key.
+
+Of a join of two or more sides, records of the same key match, one a side.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
 from twin.engine.draws import Draws
+from twin.engine.keys.likeness import Likeness, keys_for
 from twin.engine.output import Result
-from twin.engine.windows.content import Content
+from twin.engine.windows.content import Content, HeldRecords
 from twin.engine.windows.trigger import Extent
 
 if TYPE_CHECKING:
@@ -71,3 +77,105 @@ class GroupCombiner(Combiner):
             if taken_s < oldest_taken_s[key]:
                 oldest_taken_s[key] = taken_s
         return [(key, born_s, oldest_taken_s[key]) for key, born_s in oldest_born_s.items()]
+
+
+ELSEWHERE = -1
+"""The key of a record that matches nothing here: its key lives on another replica."""
+
+
+class MatchCombiner(Combiner):
+    """All records of a key match; or each record that came since the last evaluation brings `amplification` results.
+
+    Without key groups there are as many keys as let `selectivity` of all combinations match, and a share of them is
+    here. whole: by side, whether all of its records come here, also those of other replicas' keys.
+    """
+
+    def __init__(
+        self,
+        extent: Extent,
+        scan_s: float,
+        result_s: float,
+        whole: Sequence[bool],
+        selectivity: float | None,
+        amplification: float | None,
+        share: float = 1.0,
+    ) -> None:
+        super().__init__(extent, scan_s, result_s)
+        self.whole = tuple(whole)
+        self.selectivity = selectivity
+        self.amplification = amplification
+        self._know(share)
+
+    def know_share(self, share: float, values: list[int]) -> None:
+        """See Logic."""
+        self._know(share)
+
+    def _know(self, share: float) -> None:
+        """Notes the share of keys on this replica; if all sides are whole, it has all keys."""
+        self.here = 1.0 if all(self.whole) else share
+        sides, selectivity = len(self.whole), self.selectivity
+        self.likeness = Likeness.of(keys_for(selectivity, sides) * self.here, sides) if selectivity else None
+
+    def draw_key(self, side: int, draws: Draws) -> int:
+        """See Combiner."""
+        likeness = self.likeness
+        if likeness is None:
+            return 0
+        if not self.whole[side] or self.here == 1.0:
+            return likeness.key(draws.uniform()) if likeness.keys > 1 else 0
+        at = draws.uniform() / self.here
+        return likeness.key(at) if at < 1.0 else ELSEWHERE
+
+    # evaluations -----------------------------------------------------------------------------------------------------
+
+    def results(self, contents: Sequence[Content], position: float, draws: Draws) -> list[Result]:
+        """See Combiner. A match is as old as the oldest of its records."""
+        sides = [each.between(position - self.extent.size, position) for each in contents]
+        if self.amplification is not None:
+            fresh = self.extent.slide
+            if self.extent.by_time:
+                fresh = sum([each.count(position - fresh, position) for each in contents])
+            return _measured(sides, draws.rounded(self.amplification * fresh), draws)
+        likeness = self.likeness if self.groups is None else self.groups.likeness
+        found = _matches(sides)
+        if likeness is None or likeness.repeats == 1.0:
+            return list(found)
+        return [match for match in found for _ in range(draws.rounded(likeness.repeats))]
+
+
+def _matches(sides: Sequence[HeldRecords]) -> Iterator[Result]:
+    """The matches, in the order of the first side's records, then of the second's, and so on."""
+    first, *others = sides
+    by_key = [_by_key(side) for side in others]
+    for key, born_s, taken_s in zip(*first, strict=True):
+        found = [side.get(key, ()) for side in by_key]
+        if key == ELSEWHERE or not all(found):
+            continue
+        for partners in product(*found):
+            yield (
+                key,
+                min(born_s, *[each[0] for each in partners]),
+                min(taken_s, *[each[1] for each in partners]),
+            )
+
+
+def _by_key(side: HeldRecords) -> dict[int, list[tuple[float, float]]]:
+    """When records of each key were born and taken in."""
+    found: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
+    for key, born_s, taken_s in zip(*side, strict=True):
+        found[key].append((born_s, taken_s))
+    return found
+
+
+def _measured(sides: Sequence[HeldRecords], n: int, draws: Draws) -> list[Result]:
+    """`n` results, each of a random record of each side. Short windows may lack a side, as the rate is measured."""
+    present = [side for side in sides if side.keys]
+    if not present:
+        return []
+    results = []
+    for _ in range(n):
+        drawn = [(side, int(draws.uniform() * len(side.keys))) for side in present]
+        born_s = min([side.born_s[place] for side, place in drawn])
+        taken_s = min([side.taken_s[place] for side, place in drawn])
+        results.append((ELSEWHERE, born_s, taken_s))
+    return results

@@ -6,6 +6,7 @@ from bisect import insort
 from collections import defaultdict
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
+from operator import itemgetter
 
 from twin.engine.keys.groups import KeyGroups
 from twin.engine.logic import KeyedLogic, SinkLogic
@@ -46,7 +47,7 @@ class Sides:
         """Stores a record."""
         side = self.side(record)
         heappush(self.due[side], (at, record.key))
-        insort(self.by_key[side][record.key], (at, record.key, record.born_s, record.taken_s), key=_time)
+        insort(self.by_key[side][record.key], (at, record.key, record.born_s, record.taken_s), key=itemgetter(0))
 
     def expire(self, now: float) -> None:
         """Removes what no record from now on can meet."""
@@ -83,10 +84,6 @@ class Sides:
 
     def __len__(self) -> int:
         return sum(map(len, self.due))
-
-
-def _time(item: Item) -> float:
-    return item[0]
 
 
 class IntervalLogic(KeyedLogic):

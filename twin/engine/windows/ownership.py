@@ -15,7 +15,7 @@ import numpy as np
 from twin.engine.draws import Draws
 from twin.engine.keys.groups import KeyGroups
 from twin.engine.keys.likeness import cumulative
-from twin.engine.partitioners.partitioner import Partitioner
+from twin.engine.partitioners import Partitioner
 from twin.engine.record import Record
 from twin.engine.windows.panes import DIGEST_BITS, Dated, WindowAudit
 from twin.panes import Span

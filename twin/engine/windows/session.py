@@ -11,7 +11,7 @@ from twin.engine.calendar import Alarm
 from twin.engine.logic import KeyedLogic
 from twin.engine.output import as_record
 from twin.engine.record import Record
-from twin.engine.state import Every, Item, Leaves, State, parted
+from twin.engine.state import Every, Leaves, State, parted
 
 if TYPE_CHECKING:
     from twin.engine.logic import Station
@@ -133,7 +133,7 @@ class SessionLogic(KeyedLogic):
         """See Logic."""
         items = [(each.ends_s, key, each.born_s, each.taken_s) for key, each in self.open.items()]
         gone, kept = parted(items, leaves or Every(share))
-        self._become(_sessions(kept))
+        self._become({key: OpenSession(ends_s, born_s, taken_s) for ends_s, key, born_s, taken_s in kept})
         return State([gone], len(gone) * self.tuple_bytes())
 
     def give(self, state: State) -> None:
@@ -168,7 +168,3 @@ class SessionLogic(KeyedLogic):
             ("sessions begun = ended + open", self.begun, self.finished + len(self.open)),
             ("sessions ended = results", self.finished, self.station.output.tuples_out),
         ]
-
-
-def _sessions(items: list[Item]) -> dict[int, OpenSession]:
-    return {key: OpenSession(ends_s, born_s, taken_s) for ends_s, key, born_s, taken_s in items}

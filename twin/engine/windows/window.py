@@ -3,6 +3,7 @@ out."""
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from twin.engine.logic import Logic
@@ -148,7 +149,7 @@ class WindowLogic(Logic):
         for side, (content, items) in enumerate(zip(self.contents, state.stores, strict=True)):
             if combiner.groups is None:
                 items = self._drawn_anew(side, items)
-            content.become(sorted([*content.items(), *_shifted(items, origin)], key=_position))
+            content.become(sorted([*content.items(), *_shifted(items, origin)], key=itemgetter(0)))
 
     def stores(self) -> int:
         """See Logic."""
@@ -172,10 +173,6 @@ class WindowLogic(Logic):
         """With other keys."""
         drawn, draws = self.combiner.draw_key, self.station.draws
         return [(at, drawn(side, draws), born_s, taken_s) for at, _, born_s, taken_s in items]
-
-
-def _position(item: Item) -> float:
-    return item[0]
 
 
 def _shifted(items: list[Item], by: float) -> list[Item]:

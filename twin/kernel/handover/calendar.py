@@ -11,11 +11,10 @@ import numpy as np
 
 from twin.engine.calendar import Alarm
 from twin.engine.logics.calls import CallLogic
-from twin.engine.partitioners.partitioner import SharedQueue
+from twin.engine.partitioners import SharedQueue
 from twin.engine.record import Record
 from twin.engine.station.task import Task
-from twin.engine.streams.network import Nic
-from twin.engine.streams.route import Leg
+from twin.engine.streams.network import Leg, Nic
 from twin.kernel import layout as k
 from twin.kernel.arena import view
 from twin.kernel.handover.channels import lane

@@ -10,16 +10,14 @@ import numpy as np
 
 from twin.engine.keys.aligned import AlignedKeys
 from twin.engine.keys.groups import KeyGroups
-from twin.engine.partitioners.hash import AlignedPartitioner, HashPartitioner
-from twin.engine.partitioners.partitioner import RandomPartitioner, SharedQueue
+from twin.engine.partitioners import AlignedPartitioner, HashPartitioner, RandomPartitioner, SharedQueue
 from twin.engine.record import Record
 from twin.engine.station.pool import Pool
 from twin.engine.station.task import Task
 from twin.engine.streams.buffers import BufferPort
 from twin.engine.streams.channel import UNBOUNDED, Path, Port, Receiver
-from twin.engine.streams.network import Nic
+from twin.engine.streams.network import Jitter, JitteredLeg, Leg, Nic
 from twin.engine.streams.ports import GatheringPort, SheddingPort
-from twin.engine.streams.route import Jitter, JitteredLeg, Leg
 from twin.kernel import layout as k
 from twin.kernel.arena import LEG, addresses, view
 from twin.kernel.handover.records import arrive_at, chain, channel, ends, items, lower_items, record
@@ -121,15 +119,11 @@ def read_jitter(jitter: Jitter, row: Any) -> None:
     row["knot"], row["low"], row["high"] = jitter.knot, jitter.low, jitter.high
 
 
-def write_jitter(row: Any, jitter: Jitter) -> None:
-    """The same, back."""
-    jitter.knot, jitter.low, jitter.high = int(row["knot"]), float(row["low"]), float(row["high"])
-
-
 def lift_hops(low: Lowered) -> None:
     """What hops remember."""
     for jitter in low.jitters:
-        write_jitter(view(k.JITTER, low.here[id(jitter)]), jitter)
+        row = view(k.JITTER, low.here[id(jitter)])
+        jitter.knot, jitter.low, jitter.high = int(row["knot"]), float(row["low"]), float(row["high"])
 
 
 def lower_ports(low: Lowered) -> None:

@@ -13,7 +13,7 @@ from twin.engine.logic import Logic
 from twin.engine.logics.calls import CallLogic
 from twin.engine.logics.chain import Chain
 from twin.engine.logics.remember import RememberLogic
-from twin.engine.logics.route import RouteLogic
+from twin.engine.logics.select import RouteLogic
 from twin.engine.output import EvaluationResult, as_record
 from twin.engine.station.task import Task
 from twin.engine.windows.session import SessionLogic

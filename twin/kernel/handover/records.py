@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from twin.engine.record import Record
 from twin.engine.streams.buffers import BufferedChannel
 from twin.engine.streams.channel import Inbox
-from twin.engine.streams.route import Leg
+from twin.engine.streams.network import Leg
 from twin.kernel import layout as k
 from twin.kernel.arena import CHANNEL, addresses, view
 

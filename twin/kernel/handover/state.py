@@ -11,7 +11,7 @@ import numpy as np
 from twin.engine.logics.remember import RememberLogic
 from twin.engine.output import Result
 from twin.engine.state import Item
-from twin.engine.windows.join import MatchCombiner
+from twin.engine.windows.combiner import MatchCombiner
 from twin.engine.windows.session import OpenSession, SessionLogic
 from twin.engine.windows.trigger import CountTrigger, TimeTrigger
 from twin.engine.windows.window import WindowLogic

@@ -1,1 +1,0 @@
-"""How producers send records to the subtasks of a consumer."""
