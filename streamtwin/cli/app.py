@@ -25,9 +25,9 @@ from streamtwin.cli import (
     dry_run,
     export,
     importing,
-    importing_flink,  # noqa: F401  # adds to `twin import`, as the next two do
-    importing_hardware,  # noqa: F401
-    importing_metrics,  # noqa: F401
+    importing_flink,
+    importing_hardware,
+    importing_metrics,
     improve,
     learning,
     library,
@@ -102,10 +102,22 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     "Other": {"version": library.version},
 }
 """The commands, by their heading in the help."""
+IMPORTERS: Mapping[str, Callable[..., None]] = {
+    "run-graph": importing.run_graph,
+    "flink": importing_flink.flink,
+    "lstopo": importing_hardware.lstopo,
+    "numactl": importing_hardware.numactl,
+    "mlc": importing_hardware.mlc_alone,
+    "metrics": importing_metrics.metrics,
+}
+"""The commands of `twin import`."""
+imports = typer.Typer(no_args_is_help=True, help="Turns what another tool wrote into a scenario file.")
 for panel, commands in COMMANDS.items():
     for name, function in commands.items():
         options.add(app, name, panel, function)
-app.add_typer(importing.imports, name="import", rich_help_panel=REAL_SYSTEMS)
+for name, function in IMPORTERS.items():
+    options.add(imports, name, None, function)
+app.add_typer(imports, name="import", rich_help_panel=REAL_SYSTEMS)
 
 
 @app.callback(invoke_without_command=True)

@@ -120,18 +120,16 @@ class Comparing(Options):
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            "--metric",
             metavar="NAME",
             help="What to compare, such as e2e_latency_s.p99 or hosts.HOST.cpu. Repeatable. "
             "Default: throughput, latency and its p99.",
         ),
     ] = None
     replications: Annotated[
-        int, typer.Option("--replications", metavar="N", help="Runs of each variant; with --precision, the first ones.")
+        int, typer.Option(metavar="N", help="Runs of each variant; with --precision, the first ones.")
     ] = 10
     precision: Annotated[
-        str | None,
-        typer.Option("--precision", metavar="SHARE", help="Add runs until every 95 % interval is this narrow: 2%."),
+        str | None, typer.Option(metavar="SHARE", help="Add runs until every 95 % interval is this narrow: 2%.")
     ] = None
 
     def wanted(self) -> Wanted:

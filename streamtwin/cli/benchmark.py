@@ -16,26 +16,22 @@ from streamtwin.cli.terminal import Seed
 def benchmark(
     answering: Answering,
     families: Annotated[
-        str | None, typer.Option("--families", metavar="A,B,...", help="Families of `twin list`. Default: all.")
+        str | None, typer.Option(metavar="A,B,...", help="Families of `twin list`. Default: all.")
     ] = None,
     optimizers: Annotated[
-        str | None,
-        typer.Option("--optimizers", metavar="A,B,...", help="Optimizers by name, or FILE.py:CLASS for your own."),
+        str | None, typer.Option(metavar="A,B,...", help="Optimizers by name, or FILE.py:CLASS for your own.")
     ] = None,
     models: Annotated[
-        str,
-        typer.Option("--cost-model", metavar="A,B,...", help="Cost models: rates, sim, learned, staged, folders."),
+        str, typer.Option("--cost-model", metavar="A,B,...", help="Cost models: rates, sim, learned, staged, folders.")
     ] = "rates,learned,staged",
     drive: Drive = None,
-    most: Annotated[
-        int | None, typer.Option("--most", min=1, metavar="N", help="Problems of each family. Default: all.")
-    ] = None,
+    most: Annotated[int | None, typer.Option(min=1, metavar="N", help="Problems of each family. Default: all.")] = None,
     budget: Annotated[
-        int | None, typer.Option("--budget", min=1, help="Plans that a cost model may estimate. Default: 300.")
+        int | None, typer.Option(min=1, help="Plans that a cost model may estimate. Default: 300.")
     ] = None,
     seconds: Seconds = None,
-    replications: Annotated[int, typer.Option("--replications", min=1, help="Simulated runs of each plan.")] = 3,
-    references: Annotated[int, typer.Option("--references", min=0, help="Random plans simulated for comparison.")] = 30,
+    replications: Annotated[int, typer.Option(min=1, help="Simulated runs of each plan.")] = 3,
+    references: Annotated[int, typer.Option(min=0, help="Random plans simulated for comparison.")] = 30,
     seed: Seed = 0,
 ) -> None:
     """Compares optimizers and cost models on the fixed suite, by simulated regret against the best plan known.

@@ -18,9 +18,9 @@ WHAT = "A path such as workload.arrivals.clicks.rate_per_s, load (all sources), 
 def capacity(
     scenario: ScenarioName,
     asking: AskingOne,
-    find_max: Annotated[str | None, typer.Option("--find-max", metavar="WHAT", help=WHAT)] = None,
+    find_max: Annotated[str | None, typer.Option(metavar="WHAT", help=WHAT)] = None,
     find_min: Annotated[
-        str | None, typer.Option("--find-min", metavar="WHAT", help="The same, for the smallest value that holds.")
+        str | None, typer.Option(metavar="WHAT", help="The same, for the smallest value that holds.")
     ] = None,
     while_: Annotated[
         str,
@@ -29,19 +29,17 @@ def capacity(
         ),
     ] = "not backpressured",
     between: Annotated[
-        str | None,
-        typer.Option("--between", metavar="LOW..HIGH", help="Range to search. Default: around the prediction."),
+        str | None, typer.Option(metavar="LOW..HIGH", help="Range to search. Default: around the prediction.")
     ] = None,
     on: Annotated[
-        str | None, typer.Option("--on", metavar="HOST,...", help="Hosts that replicas take in turn. Default: as now.")
+        str | None, typer.Option(metavar="HOST,...", help="Hosts that replicas take in turn. Default: as now.")
     ] = None,
     policy: PolicyName = None,
     replications: Annotated[
-        int | None,
-        typer.Option("--replications", metavar="N", help="Runs at each value. Default: 3 to 10, for the precision."),
+        int | None, typer.Option(metavar="N", help="Runs at each value. Default: 3 to 10, for the precision.")
     ] = None,
     precision: Annotated[
-        str, typer.Option("--precision", metavar="SHARE", help="Relative precision of the limit in each run.")
+        str, typer.Option(metavar="SHARE", help="Relative precision of the limit in each run.")
     ] = "1%",
     predict_only: Annotated[
         bool, typer.Option("--predict-only", help="Answer at once by the rate model, without a run.")

@@ -13,10 +13,8 @@ from streamtwin.cli.terminal import Seed, Terminal
 
 def demo(
     terminal: Terminal,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Folder; an earlier demo in it is replaced.")
-    ] = Path("demo"),
-    runs: Annotated[int, typer.Option("--runs", metavar="N", min=100, help="Runs to learn from.")] = 500,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder; an earlier demo in it is replaced.")] = Path("demo"),
+    runs: Annotated[int, typer.Option(metavar="N", min=100, help="Runs to learn from.")] = 500,
     seed: Seed = 0,
 ) -> None:
     """Simulate, learn, plan, prove: the whole loop on one query, in a few minutes.

@@ -15,45 +15,34 @@ def dry_run(
     asking: AskingOne,
     rescale: Annotated[
         list[str] | None,
-        typer.Option(
-            "--rescale", metavar="OPERATOR=N", help="Replicas, or their places: OPERATOR=HOST,HOST. Repeatable."
-        ),
+        typer.Option(metavar="OPERATOR=N", help="Replicas, or their places: OPERATOR=HOST,HOST. Repeatable."),
     ] = None,
     migrate: Annotated[
         list[str] | None,
-        typer.Option("--migrate", metavar="OPERATOR=HOST", help="To a host or socket; OPERATOR[1]=HOST: one replica."),
+        typer.Option(metavar="OPERATOR=HOST", help="To a host or socket; OPERATOR[1]=HOST: one replica."),
     ] = None,
     fail: Annotated[
-        list[str] | None, typer.Option("--fail", metavar="HOST", help="This host fails, and the job restarts.")
+        list[str] | None, typer.Option(metavar="HOST", help="This host fails, and the job restarts.")
     ] = None,
     at: Annotated[
         float | None,
-        typer.Option(
-            "--at", metavar="S", parser=seconds, help="Simulated time of the change. Default: a third of the run."
-        ),
+        typer.Option(metavar="S", parser=seconds, help="Simulated time of the change. Default: a third of the run."),
     ] = None,
     recover_after: Annotated[
         float | None,
-        typer.Option(
-            "--recover-after",
-            metavar="S",
-            parser=seconds,
-            help="With --fail: seconds until the job runs again. Default: 10.",
-        ),
+        typer.Option(metavar="S", parser=seconds, help="With --fail: seconds until the job runs again. Default: 10."),
     ] = None,
     failover: Annotated[
-        str | None,
-        typer.Option("--failover", metavar="region|full|both", help="With --fail: what restarts; both: a comparison."),
+        str | None, typer.Option(metavar="region|full|both", help="With --fail: what restarts; both: a comparison.")
     ] = None,
     lost: Annotated[
         str | None,
         typer.Option(
-            "--lost",
             metavar="spread|wait",
             help="With --fail: the host stays lost; its subtasks spread over others, or the job waits.",
         ),
     ] = None,
-    replications: Annotated[int, typer.Option("--replications", metavar="N", help="Pairs of runs.")] = 5,
+    replications: Annotated[int, typer.Option(metavar="N", help="Pairs of runs.")] = 5,
 ) -> None:
     """Tries a change of a running job: how long it pauses, lags and catches up, and which results come late or twice.
 

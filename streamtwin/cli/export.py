@@ -23,7 +23,7 @@ def export(
         ),
     ] = "perfetto",
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="PATH", help="A new file (perfetto) or folder. Default: by name.")
+        Path | None, typer.Option(metavar="PATH", help="A new file (perfetto) or folder. Default: by name.")
     ] = None,
     set_: Set = None,
     event: Events = None,

@@ -8,23 +8,19 @@ from typing import Annotated
 import typer
 
 from streamtwin.cli.given import ScenarioName, Set, scenario_of
-from streamtwin.cli.importing import imports
-from streamtwin.cli.terminal import AsJson, Quiet, Terminal
+from streamtwin.cli.importing import Points
+from streamtwin.cli.terminal import Terminal
 
 
-@imports.command("metrics")
 def metrics(
     scenario: ScenarioName,
     source: Annotated[
         Path, typer.Argument(metavar="FILE", help="Samples (CSV, Parquet): time, metric, value, and labels.")
     ],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder of training rows.")],
-    points: Annotated[
-        Path | None, typer.Option("--points", metavar="CSV", help="Add the readings to a table for `twin calibrate`.")
-    ] = None,
+    terminal: Terminal,
+    points: Points = None,
     set_: Set = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Metrics of measured runs of one scenario, as a time-series database exports them: a training row a run.
 
@@ -40,7 +36,6 @@ def metrics(
     from streamtwin.connect.importers.prometheus import read_metrics
     from twin.atomic import write_bytes
 
-    terminal = Terminal(as_json=as_json, quiet=quiet)
     check_free(out)
     loaded, runs = scenario_of(scenario, set_), read_metrics(source)
     rows = []

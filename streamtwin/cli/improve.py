@@ -23,35 +23,31 @@ SHIPPED = "learned"
 class Improving(Answering):
     """The options of every question, but --out has a default: there is always a folder."""
 
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Keep runs, models, table and figure; resume there.")
-    ] = Path("improved")
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Keep runs, models, table and figure; resume there.")] = Path(
+        "improved"
+    )
 
 
 def improve(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A folder that `twin train` wrote, or `learned`: the shipped one.")
     ],
-    on: Annotated[
-        str, typer.Option("--on", metavar="FAMILY", help="A family of `twin list`, or a scenario, which is varied.")
-    ],
+    on: Annotated[str, typer.Option(metavar="FAMILY", help="A family of `twin list`, or a scenario, which is varied.")],
     answering: Improving,
-    rounds: Annotated[
-        int, typer.Option("--rounds", min=1, metavar="K", help="Rounds of choosing, simulating and learning.")
-    ] = 3,
+    rounds: Annotated[int, typer.Option(min=1, metavar="K", help="Rounds of choosing, simulating and learning.")] = 3,
     by: Annotated[
-        str, typer.Option("--by", metavar="NAME", help="Which plans are simulated: active, disputed, favoured, random.")
+        str, typer.Option(metavar="NAME", help="Which plans are simulated: active, disputed, favoured, random.")
     ] = "active",
     against: Annotated[
-        str | None, typer.Option("--against", metavar="NAME", help="A second way to compare with, such as random.")
+        str | None, typer.Option(metavar="NAME", help="A second way to compare with, such as random.")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="New jobs of each round.")] = 8,
-    runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="Runs of each new job.")] = 6,
-    pool: Annotated[int, typer.Option("--pool", min=1, metavar="N", help="Candidate plans of each job.")] = 200,
-    judges: Annotated[int, typer.Option("--judges", min=1, metavar="N", help="Jobs that the model is tested on.")] = 8,
-    plans: Annotated[int, typer.Option("--plans", min=2, metavar="N", help="Simulated plans of each test job.")] = 30,
+    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="New jobs of each round.")] = 8,
+    runs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs of each new job.")] = 6,
+    pool: Annotated[int, typer.Option(min=1, metavar="N", help="Candidate plans of each job.")] = 200,
+    judges: Annotated[int, typer.Option(min=1, metavar="N", help="Jobs that the model is tested on.")] = 8,
+    plans: Annotated[int, typer.Option(min=2, metavar="N", help="Simulated plans of each test job.")] = 30,
     rehearse: Annotated[
-        Path | None, typer.Option("--rehearse", metavar="OLD", help="The dataset of MODEL, so that it forgets less.")
+        Path | None, typer.Option(metavar="OLD", help="The dataset of MODEL, so that it forgets less.")
     ] = None,
     seed: Seed = 0,
 ) -> None:

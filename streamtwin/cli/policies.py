@@ -16,17 +16,15 @@ def compare_policies(
     policies: Annotated[
         list[str] | None,
         typer.Option(
-            "--policies",
             metavar="NAMES",
             help="Two or more, 'none' among them if wanted; with options: '{name: ds2, margin: 0.1}'. The first is "
             "what the others are compared with. Repeatable.",
         ),
     ] = None,
     slo: Annotated[
-        str | None,
-        typer.Option("--slo", metavar="DURATION", help="Highest end-to-end latency for 99 % of results: 500ms."),
+        str | None, typer.Option(metavar="DURATION", help="Highest end-to-end latency for 99 % of results: 500ms.")
     ] = None,
-    replications: Annotated[int, typer.Option("--replications", metavar="N", help="Runs of each policy.")] = 5,
+    replications: Annotated[int, typer.Option(metavar="N", help="Runs of each policy.")] = 5,
 ) -> None:
     """Compares policies on one load: backlog, latency, SLO, replicas, migrations, oscillations, all with intervals.
 

@@ -22,10 +22,10 @@ def report(
     ],
     terminal: Terminal,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="The page. Default: NAME.html in the current folder.")
+        Path | None, typer.Option(metavar="FILE", help="The page. Default: NAME.html in the current folder.")
     ] = None,
     plan: Annotated[
-        str | None, typer.Option("--plan", metavar="FILE", help="Run the scenario under the plan of this file.")
+        str | None, typer.Option(metavar="FILE", help="Run the scenario under the plan of this file.")
     ] = None,
     policy: PolicyName = None,
     set_: Set = None,
@@ -52,12 +52,7 @@ def report(
 
 
 def _html(
-    target: str,
-    plan: str | None,
-    policy: str | None,
-    set_: list[str] | None,
-    event: list[str] | None,
-    seed: int | None,
+    target: str, plan: str | None, policy: str | None, set_: list[str] | None, event: list[str] | None, seed: int | None
 ) -> str:
     from streamtwin.report.answer_page import answer_page, holds_answer
     from streamtwin.report.run_page import run_page

@@ -27,14 +27,11 @@ def run(
     horizon: Horizon = None,
     policy: PolicyName = None,
     precision: Annotated[
-        str | None,
-        typer.Option("--precision", metavar="SHARE", help="End once throughput and latencies are this precise: 1%."),
+        str | None, typer.Option(metavar="SHARE", help="End once throughput and latencies are this precise: 1%.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Write the trace to this new folder.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the trace to this new folder.")] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the run over time: a .png, .pdf or .svg.")
+        Path | None, typer.Option(metavar="FILE", help="Draw the run over time: a .png, .pdf or .svg.")
     ] = None,
     seed: ScenarioSeed = None,
 ) -> None:

@@ -24,19 +24,15 @@ def serve(
         ),
     ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", metavar="N", min=1, max=65535, help="Default: 8377, or any that is free.")
+        int | None, typer.Option(metavar="N", min=1, max=65535, help="Default: 8377, or any that is free.")
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option(
-            "--state", metavar="DIR", help="Where changes are kept. Default: .twin-serve beside the scenarios."
-        ),
+        typer.Option(metavar="DIR", help="Where changes are kept. Default: .twin-serve beside the scenarios."),
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(
-            "--workers", metavar="N", min=1, help="Processes, beside one for first answers. Default: one a core."
-        ),
+        typer.Option(metavar="N", min=1, help="Processes, beside one for first answers. Default: one a core."),
     ] = None,
     _seed: Seed = 0,
 ) -> None:

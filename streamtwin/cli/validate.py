@@ -26,17 +26,13 @@ def validate(
     event: Events = None,
     seed: Seed = 0,
     optimizers: Annotated[
-        str, typer.Option("--optimizers", metavar="A,B,...", help="See `twin list`; as-given keeps the plan.")
+        str, typer.Option(metavar="A,B,...", help="See `twin list`; as-given keeps the plan.")
     ] = "as-given,random,governor,local-search",
     models: Annotated[
-        str,
-        typer.Option("--cost-model", metavar="A,B,...", help="Cost models: rates, sim, learned, staged, folders."),
+        str, typer.Option("--cost-model", metavar="A,B,...", help="Cost models: rates, sim, learned, staged, folders.")
     ] = "rates",
-    replications: Annotated[int, typer.Option("--replications", min=1, help="Simulated runs of each plan.")] = 5,
-    references: Annotated[
-        int,
-        typer.Option("--references", min=0, help="Random plans simulated for comparison."),
-    ] = 30,
+    replications: Annotated[int, typer.Option(min=1, help="Simulated runs of each plan.")] = 5,
+    references: Annotated[int, typer.Option(min=0, help="Random plans simulated for comparison.")] = 30,
     race: Annotated[
         bool, typer.Option("--race/--no-race", help="Stop simulating references that are clearly beaten.")
     ] = True,

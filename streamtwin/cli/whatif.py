@@ -21,24 +21,20 @@ def whatif(
     vary: Annotated[
         list[str] | None,
         typer.Option(
-            "--vary",
             metavar="PATH=V1,V2",
             help="Values that a path, or 'replicas of OPERATOR', takes: a list, 1k..50k:10, 1k..50k:10:log or 1..8. "
             "Several make a grid.",
         ),
     ] = None,
     plan: Annotated[
-        list[str] | None, typer.Option("--plan", metavar="FILE", help="A scenario file with another plan. Repeatable.")
+        list[str] | None, typer.Option(metavar="FILE", help="A scenario file with another plan. Repeatable.")
     ] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option(
-            "--policy", metavar="NAME", help="A policy that reconfigures the job; see `twin list`. Repeatable."
-        ),
+        typer.Option(metavar="NAME", help="A policy that reconfigures the job; see `twin list`. Repeatable."),
     ] = None,
     event: Annotated[
-        list[str] | None,
-        typer.Option("--event", metavar="EVENT", help="A variant with one more event, in YAML. Repeatable."),
+        list[str] | None, typer.Option(metavar="EVENT", help="A variant with one more event, in YAML. Repeatable.")
     ] = None,
 ) -> None:
     """What would happen if: variants of a scenario on the same random numbers, and whether they differ.
