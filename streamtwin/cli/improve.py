@@ -10,13 +10,12 @@ import typer
 
 from streamtwin.cli.asking import Answering, bench
 from streamtwin.cli.interruption import kept
+from streamtwin.cli.learning import model_of
 from streamtwin.cli.terminal import Seed
 
 if TYPE_CHECKING:
     from models.dataset import Dataset, RowSplit
     from models.prediction import LearnedCostModel
-
-SHIPPED = "learned"
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def improve(
     """
     terminal, out = answering.terminal, answering.out
     from scenarios.improving.choosing import strategy
-    from scenarios.improving.history import ModelImproved, history
+    from scenarios.improving.history import ModelImproved, history, require_ensemble
     from scenarios.improving.pool import job_pool
     from scenarios.improving.rounds import LearningPlan
     from scenarios.questions import folder
@@ -74,7 +73,8 @@ def improve(
         strategy(name, option)
     if runs > pool:
         raise BadInput(f"--runs {runs} of a job cannot be chosen from --pool {pool} plans; give a larger pool")
-    start = _loaded(model)
+    start = model_of(model)
+    require_ensemble(start)
     old = None if rehearse is None else _rehearsed(start, rehearse)
     where = job_pool(on, seed)
     if judges > where.most:
@@ -103,15 +103,6 @@ def improve(
         )
     answer = ModelImproved(**asked, rounds=rounds, rows=rows, compared=words)
     answering.answered(answer, told)
-
-
-def _loaded(model: str) -> LearnedCostModel:
-    from models import prediction, shipped
-    from scenarios.improving.history import require_ensemble
-
-    loaded = shipped.model() if model == SHIPPED else prediction.load(Path(model))
-    require_ensemble(loaded)
-    return loaded
 
 
 def _rehearsed(model: LearnedCostModel, rows: Path) -> tuple[Dataset, RowSplit]:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 SHIPPED = "learned"
 DatasetFolder = Annotated[Path, typer.Argument(metavar="DATASET", help="A folder that `twin dataset` wrote.")]
-
-
 Profile = Annotated[
     Path | None,
     typer.Option("--profile", metavar="PROFILE", help="Read the rows with the constants that `twin calibrate` wrote."),
@@ -110,10 +108,11 @@ def _lens(profile: Path | None) -> UnderProfile | None:
     return None if profile is None else UnderProfile(profile_file.load(profile))
 
 
-def _model(name: Path) -> LearnedCostModel:
+def model_of(name: str | Path) -> LearnedCostModel:
+    """The cost model in a folder, or the shipped one. Raises BadInput if there is none."""
     from models import prediction, shipped
 
-    return shipped.model() if str(name) == SHIPPED else prediction.load(name)
+    return shipped.model() if str(name) == SHIPPED else prediction.load(Path(name))
 
 
 def _fine_tune(
@@ -131,7 +130,7 @@ def _fine_tune(
     from scenarios.learning.learner import rows_of, write_model
     from streamtwin.tables import tables
 
-    model = _model(start)
+    model = model_of(start)
     with terminal.progress("rows") as report:
         new = rows_of(dataset, report, _lens(profile))
         old = None if rehearse is None else rows_of(rehearse, report)
@@ -164,7 +163,7 @@ def evaluate(
     from scenarios.learning import learner
     from streamtwin.tables import tables
 
-    loaded = _model(model)
+    loaded = model_of(model)
     with terminal.progress("rows encoded") as report:
         rows = learner.rows_of(dataset, report, _lens(profile))
     terminal.stage("predicting" if every_row else "predicting, and training the baselines")
