@@ -32,7 +32,7 @@ ADDED = {
     },
     "streamtwin/cli/importing_rate.py": {
         "streamtwin/cli/app.py": [
-            ("    importing_metrics,", "    importing_metrics,\n    importing_rate,"),
+            ("    importing_hardware,", "    importing_hardware,\n    importing_rate,"),
             ('    "metrics": ', '    "rate": importing_rate.rate,\n    "metrics": '),
         ]
     },

@@ -17,32 +17,24 @@ from typing import Annotated, Any
 import typer
 
 from streamtwin.cli import (
-    benchmark,
     calibrating,
-    capacity,
+    comparing,
     corpus,
-    demo,
-    dry_run,
-    export,
     importing,
     importing_flink,
     importing_hardware,
-    importing_metrics,
     improve,
+    judging,
     learning,
     library,
     optimize,
     options,
-    policies,
     profiling,
-    report,
+    questions,
     reproduce,
-    run,
-    sensitivity,
-    serve,
+    runs,
     shadow,
-    validate,
-    whatif,
+    starting,
 )
 from streamtwin.cli.interruption import INTERRUPTED, Interrupted, ended_as_interrupted, in_words, leave
 from streamtwin.house import PACKAGES
@@ -62,23 +54,23 @@ app = typer.Typer(
 )
 REAL_SYSTEMS = "Real systems"
 COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
-    "Start here": {"demo": demo.demo, "serve": serve.serve},
+    "Start here": {"demo": starting.demo, "serve": starting.serve},
     "Scenarios": {
         "list": library.list_all,
         "show": library.show,
         "schema": library.schema,
-        "run": run.run,
-        "export": export.export,
+        "run": runs.run,
+        "export": runs.export,
     },
     "Questions": {
-        "whatif": whatif.whatif,
-        "compare": whatif.compare,
-        "compare-policies": policies.compare_policies,
-        "capacity": capacity.capacity,
-        "sensitivity": sensitivity.sensitivity,
-        "dry-run": dry_run.dry_run,
+        "whatif": comparing.whatif,
+        "compare": comparing.compare,
+        "compare-policies": comparing.compare_policies,
+        "capacity": questions.capacity,
+        "sensitivity": questions.sensitivity,
+        "dry-run": questions.dry_run,
         "shadow": shadow.shadow,
-        "report": report.report,
+        "report": runs.report,
     },
     "Cost model": {
         "corpus": corpus.corpus,
@@ -90,8 +82,8 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     "Plans": {
         "profile": profiling.profile,
         "optimize": optimize.optimize,
-        "validate": validate.validate,
-        "benchmark": benchmark.benchmark,
+        "validate": judging.validate,
+        "benchmark": judging.benchmark,
     },
     "Published experiments": {"reproduce": reproduce.reproduce},
     REAL_SYSTEMS: {
@@ -108,7 +100,7 @@ IMPORTERS: Mapping[str, Callable[..., None]] = {
     "lstopo": importing_hardware.lstopo,
     "numactl": importing_hardware.numactl,
     "mlc": importing_hardware.mlc_alone,
-    "metrics": importing_metrics.metrics,
+    "metrics": importing.metrics,
 }
 """The commands of `twin import`."""
 imports = typer.Typer(no_args_is_help=True, help="Turns what another tool wrote into a scenario file.")
