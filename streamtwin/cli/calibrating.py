@@ -171,9 +171,9 @@ def _tables(profile: CalibratedProfile, fit: Calibration) -> list[Wide]:
             for estimate in profile.estimates
         ),
     )
-    structure = tables.of_rows(
-        "what explains the CPU time", {"structure": "structure", "residual": "residual"}, _percent(_tried(fit))
-    )
+    tried = ({**row, "residual": f"{row['residual']:.1%}"} for row in _tried(fit))
+    explains = {"structure": "structure", "residual": "residual"}
+    structure = tables.of_rows("what explains the CPU time", explains, tried)
     structures, within = [structure] * bool(fit.tried), [_within(profile)] * bool(profile.intervals.load)
     return [constants, *structures, _judged(profile), *within]
 
@@ -245,10 +245,6 @@ def _next(best: NextPoint | None) -> str:
     ranges = ", ".join(f"{each.kind} {each.of} {each.low:.3g} to {each.high:.3g}" for each in best.predictions)
     where = f"at {best.load:.3g} times the scenario's rates"
     return f"one more point would tell most {where}, where predictions are widest: {ranges}"
-
-
-def _percent(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**row, "residual": f"{row['residual']:.1%}"} for row in rows]
 
 
 def _verdict(profile: CalibratedProfile) -> str:
