@@ -13,6 +13,7 @@ Names are imported when they are first used. What each is, its own module says.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -135,52 +136,29 @@ __all__ = [
     "whatif",
 ]
 
-_HOMES = {
-    "optimizers.interface": "Optimizer Problem Solution Status",
-    "optimizers.policies.registry": "POLICIES",
-    "optimizers.registry": "OPTIMIZERS",
-    "optimizers.requirements": "Requirements",
-    "optimizers.space": "Space",
-    "scenarios.files.scenario_file": "load dump",
-    "streamtwin.notebook.answer": "Answer",
-    "streamtwin.notebook.frames": "frame",
-    "streamtwin.notebook.html": "Html picture",
-    "streamtwin.notebook.questions": "capacity compare compare_policies dry_run sensitivity whatif",
-    "streamtwin.notebook.result": "Result read_run run",
-    "scenarios.planning.cost_models": "cost_model",
-    "scenarios.planning.planner": "optimize",
-    "scenarios.planning.simulated_cost": "SimulatedCostModel replicate",
-    "scenarios.planning.validation": "validate",
-    "twin.cluster": "Cluster Host Link Numa Socket",
-    "twin.control": "PeriodStatistics Policy PolicySpec Reconfiguration",
-    "twin.deployment": "Deployment",
-    "twin.errors": "BadInput",
-    "twin.events": "Failure LinkDegradation Migration Move RateChange Rescale Scale SlowDown",
-    "twin.key_skew": "KeySkew",
-    "twin.metrics": "CostModel Estimates Latency Metric Metrics",
-    "twin.plan": "ExecutionPlan Location",
-    "twin.profiles": "PROFILES EngineProfile Noise",
-    "twin.query": "Aggregate Columns CountWindow Filter Join Map Query Sink Source Stream TimeWindow",
-    "twin.rates.model": "RateModel",
-    "twin.run": "Run",
-    "twin.scenario": "RunSettings Scenario",
-    "twin.simulation": "simulate",
-    "twin.version": "VERSION",
-    "twin.workload": "Bursty Constant Diurnal Poisson Replay Spikes Steps Workload",
-}
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 _NEEDS = {"twin": ("twin",), "optimizers": ("twin", "optimizers"), "scenarios": ("twin", "optimizers", "scenarios")}
 _NEEDS["streamtwin"] = _NEEDS["scenarios"]
 """What a package imports besides itself as soon as it is imported."""
 
 
+@cache
+def _home_of() -> dict[str, str]:
+    """The module of each public name, as the imports above say: read off them, as they are for type checkers alone."""
+    import ast
+    from pathlib import Path
+
+    nodes = ast.walk(ast.parse(Path(__file__).read_text(encoding="utf-8")))
+    imports = (node for node in nodes if isinstance(node, ast.ImportFrom))
+    return {each.name: str(node.module) for node in imports for each in node.names if each.name in __all__}
+
+
 def __getattr__(name: str) -> Any:
     """Imports it. Raises AttributeError for an unknown name, ImportError (a line) if a foreign module is in the way."""
-    if name not in _HOME_OF:
+    if name not in __all__:
         raise AttributeError(f"module 'streamtwin' has no attribute {name!r}")
     from streamtwin.house import foreign
 
-    module = _HOME_OF[name]
+    module = _home_of()[name]
     if told := foreign(_NEEDS[module.partition(".")[0]]):
         raise ImportError(told)
     if name == "Scenario" and not foreign(["optimizers"]):

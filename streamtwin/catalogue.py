@@ -1,16 +1,130 @@
 """What can be named on the command line besides scenarios, a line each for `twin list`.
 
-Everything describes itself: the line is the first sentence of its documentation.
+Everything describes itself: the line is the first sentence of its documentation, or what its file says of it. Files are
+read as text, as importing what they import takes far longer.
 """
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from streamtwin.house import PAPERS
-from streamtwin.sources import assigned_calls, assigned_texts, registered, specs, summary
+from streamtwin.house import PAPERS, ROOT
+
+_SENTENCE = re.compile(r'(?<!\bFig)(?<!\bSec)(?<!\bEq)(?<!\bvs)\.\s+(?=[A-Z"(`])')
+
+
+def summary(module: str) -> str:
+    """The first sentence of a module's docstring, without its full stop."""
+    text = " ".join((ast.get_docstring(_tree(_file(module))) or "").split())
+    return _SENTENCE.split(text)[0].rstrip(".")
+
+
+def assigned_calls(path: Path, called: str, fields: Sequence[str]) -> Iterator[dict[str, str]]:
+    """The texts that a file gives where it says `X = called(...)`, by keyword or, as `fields`, by position; call by
+    call, of those that give a text for each of the fields."""
+    for node in _tree(path).body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _is_name(node.value.func, called):
+            given = [*zip(fields, node.value.args, strict=False)]
+            given += [(str(each.arg), each.value) for each in node.value.keywords]
+            texts = {name: text for name, value in given if (text := _text(value)) is not None}
+            if set(fields) <= set(texts):
+                yield texts
+
+
+def assigned_texts(module: str, name: str) -> dict[str, str]:
+    """The texts by text that a module says `NAME: ... = {...}` of; raises ValueError if they are not written out."""
+    for node in _tree(_file(module)).body:
+        if isinstance(node, ast.AnnAssign) and _is_name(node.target, name) and node.value is not None:
+            return dict(ast.literal_eval(node.value))
+    return {}
+
+
+def registered(module: str) -> Iterator[tuple[str, str]]:
+    """Name and module of each object that a registry makes of an imported class.
+
+    The name is the call's first argument, or what the class says of `name`.
+    """
+    tree = _tree(_file(module))
+    imports = {each.name: node.module for node in tree.body if isinstance(node, ast.ImportFrom) for each in node.names}
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in imports:
+            home = str(imports[call.func.id])
+            name = _text(call.args[0]) if call.args else _default_name(home, call.func.id)
+            if name is not None:
+                yield name, home
+
+
+def specs(module: str, base: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Home and fields with their defaults, `name` among them, of each class of that base which a registry imports."""
+    for node in _tree(_file(module)).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                found = _class(node.module, alias.name)
+                if found is not None and any(_is_name(each, base) for each in found.bases):
+                    yield node.module, _with_inherited(node.module, found, base)
+
+
+def _with_inherited(module: str, of_class: ast.ClassDef, base: str) -> dict[str, str]:
+    """Fields of a class and of those that it inherits from, but for `base`; its own last."""
+    others = (each.id for each in of_class.bases if isinstance(each, ast.Name) and each.id != base)
+    found = (_class(_home(module, name), name) for name in others)
+    inherited = [_defaults(each) for each in found if each is not None]
+    return {key: value for fields in (*inherited, _defaults(of_class)) for key, value in fields.items()}
+
+
+def _home(module: str, name: str) -> str:
+    """The module that a name of this module comes from: itself, or one that it imports."""
+    imports = (node for node in _tree(_file(module)).body if isinstance(node, ast.ImportFrom))
+    return next((node.module for node in imports if node.module and name in {a.name for a in node.names}), module)
+
+
+def _default_name(module: str, of_class: str) -> str | None:
+    """What a class says of `name` in its body; None if it is nothing there."""
+    found = _class(module, of_class)
+    return None if found is None else _defaults(found).get("name")
+
+
+def _class(module: str, name: str) -> ast.ClassDef | None:
+    if not _file(module).exists():
+        return None
+    classes = (node for node in _tree(_file(module)).body if isinstance(node, ast.ClassDef))
+    return next((node for node in classes if node.name == name), None)
+
+
+def _defaults(of_class: ast.ClassDef) -> dict[str, str]:
+    """What the body of a class gives its fields."""
+    given = [node for node in of_class.body if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None]
+    targets = (node.target if isinstance(node, ast.AnnAssign) else node.targets[0] for node in given)
+    pairs = zip(targets, given, strict=True)
+    return {target.id: _shown(node.value) for target, node in pairs if isinstance(target, ast.Name) and node.value}
+
+
+def _is_name(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _text(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def _shown(node: ast.expr) -> str:
+    return _text(node) or ast.unparse(node)
+
+
+def _file(module: str) -> Path:
+    path = ROOT / module.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
 
 COST_MODELS: Mapping[str, str] = {
     "rates": "analytic: steady rates, utilisations and queueing formulas; milliseconds a plan",

@@ -31,7 +31,10 @@ ADDED = {
         ]
     },
     "streamtwin/cli/importing_rate.py": {
-        "streamtwin/cli/app.py": [("    importing_metrics,", "    importing_rate,\n    importing_metrics,")]
+        "streamtwin/cli/app.py": [
+            ("    importing_hardware,", "    importing_hardware,\n    importing_rate,"),
+            ('    "metrics": ', '    "rate": importing_rate.rate,\n    "metrics": '),
+        ]
     },
 }
 """By new file: in which file which text becomes which, the import and the line that makes it known."""
@@ -74,5 +77,5 @@ def test_a_policy_is_a_file_and_a_name(found: dict[str, Any]) -> None:
     assert "once" in found["policies"]
 
 
-def test_an_importer_is_a_file_and_an_import(found: dict[str, Any]) -> None:
+def test_an_importer_is_a_file_and_a_name(found: dict[str, Any]) -> None:
     assert found["imported"] == 70.0

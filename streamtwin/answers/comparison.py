@@ -84,17 +84,20 @@ def notes(answer: VariantsCompared) -> Iterator[str]:
 
 
 def change(metric: str, cell: ComparedMetric) -> str:
-    """The change in percent of the first variant's mean, with its interval; in the metric's unit where that mean is 0,
-    and empty where nothing is compared."""
-    share, half = cell.share, cell.share95
-    if share is None:
-        apart = cell.difference
-        sign = "+" if apart and apart > 0.0 else ""
-        return "" if apart is None else sign + rounding.metric(metric, apart, cell.difference95, difference=True)
-    digits = 1 if max(abs(share), half or 0.0) < 0.1 or (half is not None and half < 0.005) else 0
-    if not share and not half:
-        return "0 %"
-    return f"{100 * share:+z,.{digits}f}" + (f" ± {100 * half:,.{digits}f} %" if half is not None else " %")
+    """The change in percent of the first variant's mean, with its interval; empty where nothing is compared. It is in
+    the metric's unit where that mean is 0, and where the interval goes beyond -100 %, as no metric falls below 0."""
+    apart, share, half = cell.difference, cell.share, cell.share95 or 0.0
+    if apart is None:
+        return ""
+    if share is not None:
+        digits = 1 if max(abs(share), half) < 0.1 or (cell.share95 is not None and half < 0.005) else 0
+        if not share and not half:
+            return "0 %"
+        if round(100 * share, digits) - round(100 * half, digits) >= -100.0:
+            interval = "" if cell.share95 is None else f" ± {100 * half:,.{digits}f}"
+            return f"{100 * share:+z,.{digits}f}{interval} %"
+    sign = "+" if apart > 0.0 else ""
+    return sign + rounding.metric(metric, apart, cell.difference95, difference=True)
 
 
 def keeps_up(row: ComparedVariant) -> str:

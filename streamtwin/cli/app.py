@@ -17,32 +17,24 @@ from typing import Annotated, Any
 import typer
 
 from streamtwin.cli import (
-    benchmark,
     calibrating,
-    capacity,
+    comparing,
     corpus,
-    demo,
-    dry_run,
-    export,
     importing,
-    importing_flink,  # noqa: F401  # adds to `twin import`, as the next two do
-    importing_hardware,  # noqa: F401
-    importing_metrics,  # noqa: F401
+    importing_flink,
+    importing_hardware,
     improve,
+    judging,
     learning,
     library,
     optimize,
     options,
-    policies,
     profiling,
-    report,
+    questions,
     reproduce,
-    run,
-    sensitivity,
-    serve,
+    runs,
     shadow,
-    validate,
-    whatif,
+    starting,
 )
 from streamtwin.cli.interruption import INTERRUPTED, Interrupted, ended_as_interrupted, in_words, leave
 from streamtwin.house import PACKAGES
@@ -62,23 +54,23 @@ app = typer.Typer(
 )
 REAL_SYSTEMS = "Real systems"
 COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
-    "Start here": {"demo": demo.demo, "serve": serve.serve},
+    "Start here": {"demo": starting.demo, "serve": starting.serve},
     "Scenarios": {
         "list": library.list_all,
         "show": library.show,
         "schema": library.schema,
-        "run": run.run,
-        "export": export.export,
+        "run": runs.run,
+        "export": runs.export,
     },
     "Questions": {
-        "whatif": whatif.whatif,
-        "compare": whatif.compare,
-        "compare-policies": policies.compare_policies,
-        "capacity": capacity.capacity,
-        "sensitivity": sensitivity.sensitivity,
-        "dry-run": dry_run.dry_run,
+        "whatif": comparing.whatif,
+        "compare": comparing.compare,
+        "compare-policies": comparing.compare_policies,
+        "capacity": questions.capacity,
+        "sensitivity": questions.sensitivity,
+        "dry-run": questions.dry_run,
         "shadow": shadow.shadow,
-        "report": report.report,
+        "report": runs.report,
     },
     "Cost model": {
         "corpus": corpus.corpus,
@@ -90,8 +82,8 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     "Plans": {
         "profile": profiling.profile,
         "optimize": optimize.optimize,
-        "validate": validate.validate,
-        "benchmark": benchmark.benchmark,
+        "validate": judging.validate,
+        "benchmark": judging.benchmark,
     },
     "Published experiments": {"reproduce": reproduce.reproduce},
     REAL_SYSTEMS: {
@@ -102,10 +94,22 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     "Other": {"version": library.version},
 }
 """The commands, by their heading in the help."""
+IMPORTERS: Mapping[str, Callable[..., None]] = {
+    "run-graph": importing.run_graph,
+    "flink": importing_flink.flink,
+    "lstopo": importing_hardware.lstopo,
+    "numactl": importing_hardware.numactl,
+    "mlc": importing_hardware.mlc_alone,
+    "metrics": importing.metrics,
+}
+"""The commands of `twin import`."""
+imports = typer.Typer(no_args_is_help=True, help="Turns what another tool wrote into a scenario file.")
 for panel, commands in COMMANDS.items():
     for name, function in commands.items():
         options.add(app, name, panel, function)
-app.add_typer(importing.imports, name="import", rich_help_panel=REAL_SYSTEMS)
+for name, function in IMPORTERS.items():
+    options.add(imports, name, None, function)
+app.add_typer(imports, name="import", rich_help_panel=REAL_SYSTEMS)
 
 
 @app.callback(invoke_without_command=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from scenarios.files.documents import document
-from streamtwin.cli.given import Events, Set
+from streamtwin.cli.given import Events, Set, scenario_of
 from streamtwin.cli.interruption import kept
 from streamtwin.cli.options import Options
 from streamtwin.cli.terminal import AsJson, Quiet, ScenarioSeed, Terminal
@@ -93,11 +93,7 @@ class AskingGiven(Answering):
     def scenario(self, name: str, question: str) -> Scenario:
         """The scenario of that name or file, with the values of --set and --seed. question: for progress messages."""
         self.terminal.stage(f"{question}: reading {name}")
-        from scenarios.files import scenario_file
-        from scenarios.files.overrides import set_values
-
-        seeds = [] if self.seed is None else [f"run.seed={self.seed}"]
-        return set_values(scenario_file.load(name), [*(self.set_ or []), *seeds])
+        return scenario_of(name, self.set_, seed=self.seed)
 
 
 @dataclass(frozen=True)
@@ -120,18 +116,16 @@ class Comparing(Options):
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            "--metric",
             metavar="NAME",
             help="What to compare, such as e2e_latency_s.p99 or hosts.HOST.cpu. Repeatable. "
             "Default: throughput, latency and its p99.",
         ),
     ] = None
     replications: Annotated[
-        int, typer.Option("--replications", metavar="N", help="Runs of each variant; with --precision, the first ones.")
+        int, typer.Option(metavar="N", help="Runs of each variant; with --precision, the first ones.")
     ] = 10
     precision: Annotated[
-        str | None,
-        typer.Option("--precision", metavar="SHARE", help="Add runs until every 95 % interval is this narrow: 2%."),
+        str | None, typer.Option(metavar="SHARE", help="Add runs until every 95 % interval is this narrow: 2%.")
     ] = None
 
     def wanted(self) -> Wanted:

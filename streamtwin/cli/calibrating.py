@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from streamtwin.cli.given import ScenarioName, Set, scenario_of
-from streamtwin.cli.terminal import AsJson, Quiet, Terminal
+from streamtwin.cli.given import NewYaml, ScenarioName, Set, scenario_of
+from streamtwin.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,14 +29,11 @@ def calibrate(
     points: Annotated[
         Path, typer.Argument(metavar="POINTS", help="A table (CSV, YAML, Parquet) of readings, or a folder of runs.")
     ],
-    out: Annotated[Path | None, typer.Option("--out", metavar="PROFILE", help="Write the profile (YAML).")] = None,
-    by: Annotated[
-        By | None, typer.Option("--by", help="Fit a cost for each of these. Default: what explains most.")
-    ] = None,
+    terminal: Terminal,
+    out: Annotated[Path | None, typer.Option(metavar="PROFILE", help="Write the profile (YAML).")] = None,
+    by: Annotated[By | None, typer.Option(help="Fit a cost for each of these. Default: what explains most.")] = None,
     machine: Machine = None,
     set_: Set = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Fits an engine's constants to measured operating points: busy times, host CPU, rates, latencies; any of these.
 
@@ -54,7 +51,6 @@ def calibrate(
     from scenarios.files.traces import check_free, write_text
     from twin.errors import BadInput
 
-    terminal = Terminal(as_json=as_json, quiet=quiet)
     if out is not None:
         check_free(out)
     loaded = scenario_of(scenario, set_)
@@ -102,16 +98,11 @@ def calibrate(
 def use_profile(
     scenario: ScenarioName,
     profile: Annotated[Path, typer.Argument(metavar="PROFILE", help="Written by `twin calibrate --out`.")],
-    out: Annotated[Path | None, typer.Option("--out", metavar="YAML", help="New file. Default: stdout.")] = None,
-    machine: Annotated[
-        str | None, typer.Option("--machine", metavar="NAME", help="Refuse a profile of another machine.")
-    ] = None,
-    costs: Annotated[
-        Literal["low", "high"] | None, typer.Option("--costs", help="Take an end of the costs' intervals.")
-    ] = None,
+    terminal: Terminal,
+    out: NewYaml = None,
+    machine: Annotated[str | None, typer.Option(metavar="NAME", help="Refuse a profile of another machine.")] = None,
+    costs: Annotated[Literal["low", "high"] | None, typer.Option(help="Take an end of the costs' intervals.")] = None,
     set_: Set = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """A scenario with the constants of a calibrated profile, to be used with every other command.
 
@@ -121,10 +112,9 @@ def use_profile(
     """
     from scenarios.calibration import profile_file
     from scenarios.files import scenario_file
-    from scenarios.files.traces import check_free, write_text
+    from scenarios.files.traces import check_free
     from twin.errors import BadInput
 
-    terminal = Terminal(as_json=as_json, quiet=quiet)
     if out is not None:
         check_free(out)
     loaded = profile_file.load(profile)
@@ -142,16 +132,12 @@ def use_profile(
             "note: no source was slowed at any point, so what the job bears follows from costs alone, without an "
             "interval; one point at a rate that it does not bear would tell"
         )
-    if out is None and not as_json:
-        terminal.text(scenario_file.dump(calibrated))
-        return
-    if out is not None:
-        write_text(scenario_file.dump(calibrated), out)
     document = {
         "scenario": calibrated.model_dump(mode="json"),
         "predictions": [each.model_dump(mode="json") for each in said],
     }
-    terminal.result(document, _predicted(said), f"scenario in {out}; run it with: twin run {out}")
+    words = f"scenario in {out}; run it with: twin run {out}"
+    terminal.file(scenario_file.dump(calibrated), out, document, _predicted(said), words)
 
 
 def _tried(fit: Calibration) -> list[dict[str, Any]]:
@@ -185,9 +171,9 @@ def _tables(profile: CalibratedProfile, fit: Calibration) -> list[Wide]:
             for estimate in profile.estimates
         ),
     )
-    structure = tables.of_rows(
-        "what explains the CPU time", {"structure": "structure", "residual": "residual"}, _percent(_tried(fit))
-    )
+    tried = ({**row, "residual": f"{row['residual']:.1%}"} for row in _tried(fit))
+    explains = {"structure": "structure", "residual": "residual"}
+    structure = tables.of_rows("what explains the CPU time", explains, tried)
     structures, within = [structure] * bool(fit.tried), [_within(profile)] * bool(profile.intervals.load)
     return [constants, *structures, _judged(profile), *within]
 
@@ -259,10 +245,6 @@ def _next(best: NextPoint | None) -> str:
     ranges = ", ".join(f"{each.kind} {each.of} {each.low:.3g} to {each.high:.3g}" for each in best.predictions)
     where = f"at {best.load:.3g} times the scenario's rates"
     return f"one more point would tell most {where}, where predictions are widest: {ranges}"
-
-
-def _percent(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**row, "residual": f"{row['residual']:.1%}"} for row in rows]
 
 
 def _verdict(profile: CalibratedProfile) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from streamtwin.cli.given import Set
 from streamtwin.cli.interruption import kept
-from streamtwin.cli.terminal import AsJson, Quiet, Seed, Terminal
+from streamtwin.cli.terminal import Seed, Terminal
 
 if TYPE_CHECKING:
     from scenarios.learning.corpora import CorpusRecipe, Make
@@ -27,25 +27,23 @@ def corpus(
     out: Annotated[
         Path, typer.Argument(metavar="OUT", help="Folder; the same command resumes it, more --runs let it grow.")
     ],
-    runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, help="How many runs.")],
-    space: Annotated[str | None, typer.Option("--space", help="Random scenarios from this parameter space.")] = None,
+    runs: Annotated[int, typer.Option(metavar="N", min=1, help="How many runs.")],
+    terminal: Terminal,
+    space: Annotated[str | None, typer.Option(help="Random scenarios from this parameter space.")] = None,
     scenario: Annotated[
         str | None,
         typer.Option(
-            "--scenario",
             metavar="SCENARIO",
             help="This scenario with other plans, rates and hardware. With --space: drawn from that space.",
         ),
     ] = None,
     set_: Set = None,
     master: Master = "local[*]",
-    horizon: Annotated[float | None, typer.Option("--horizon", metavar="S", help="Simulated seconds a run.")] = None,
+    horizon: Annotated[float | None, typer.Option(metavar="S", help="Simulated seconds a run.")] = None,
     replicates: Annotated[
-        int, typer.Option("--replicates", metavar="N", min=0, help="Simulate the first N runs again, with other seeds.")
+        int, typer.Option(metavar="N", min=0, help="Simulate the first N runs again, with other seeds.")
     ] = 0,
     seed: Seed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Simulates many scenarios and writes their traces, resumable at any moment, and a data card (OUT/card.md).
 
@@ -58,7 +56,6 @@ def corpus(
     from twin.corpus.chunks import CARD, complete
     from twin.corpus.manifest import check_corpus
 
-    terminal = Terminal(as_json=as_json, quiet=quiet)
     recipe = corpora.CorpusRecipe(
         runs=runs,
         seed=seed,
@@ -100,10 +97,9 @@ def _simulated(
 def dataset(
     corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="A folder that `twin corpus` wrote.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder of training rows.")],
+    terminal: Terminal,
     master: Master = "local[*]",
     _seed: Seed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Aggregates a corpus to training rows: one a run, with its labels.
 
@@ -112,7 +108,6 @@ def dataset(
     from spark.pipeline import check_dataset, write_dataset
     from spark.session import session
 
-    terminal = Terminal(as_json=as_json, quiet=quiet)
     check_dataset(corpus, out)  # before a JVM is started for nothing
     terminal.stage("starting Spark")
     with session(master) as spark:

@@ -66,6 +66,7 @@ Target = Annotated[
         autocompletion=known_scenarios,
     ),
 ]
+NewYaml = Annotated[Path | None, typer.Option("--out", metavar="YAML", help="New file. Default: stdout.")]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Replace one value; operators and hosts by name. Repeatable."),

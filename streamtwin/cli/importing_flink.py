@@ -7,37 +7,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamtwin.cli.importing import imports
-from streamtwin.cli.terminal import AsJson, Quiet, Terminal
+from streamtwin.cli.given import NewYaml
+from streamtwin.cli.importing import Points
+from streamtwin.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from streamtwin.connect.importers.flink_answers import Answers
 
 
-@imports.command("flink")
 def flink(
     source: Annotated[
         str, typer.Argument(metavar="URL|DIR", help="The REST endpoint of a cluster, or a folder of saved answers.")
     ],
-    out: Annotated[Path | None, typer.Option("--out", metavar="YAML", help="New file. Default: stdout.")] = None,
-    job: Annotated[str | None, typer.Option("--job", help="Name or id of the job, where there are several.")] = None,
-    window: Annotated[
-        float, typer.Option("--window", min=1.0, metavar="S", help="How long a live job is watched.")
-    ] = 20.0,
+    terminal: Terminal,
+    out: NewYaml = None,
+    job: Annotated[str | None, typer.Option(help="Name or id of the job, where there are several.")] = None,
+    window: Annotated[float, typer.Option(min=1.0, metavar="S", help="How long a live job is watched.")] = 20.0,
     offered: Annotated[
-        list[str] | None, typer.Option("--offered", metavar="SOURCE=RATE", help="What arrives at a source. Repeatable.")
+        list[str] | None, typer.Option(metavar="SOURCE=RATE", help="What arrives at a source. Repeatable.")
     ] = None,
-    points: Annotated[
-        Path | None, typer.Option("--points", metavar="CSV", help="Add the readings to a table for `twin calibrate`.")
-    ] = None,
-    point: Annotated[
-        str | None, typer.Option("--point", help="Name of the readings in that table. Default: the job's.")
-    ] = None,
-    save: Annotated[
-        Path | None, typer.Option("--save", metavar="DIR", help="Keep the answers, to import them again.")
-    ] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    points: Points = None,
+    point: Annotated[str | None, typer.Option(help="Name of the readings in that table. Default: the job's.")] = None,
+    save: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the answers, to import them again.")] = None,
 ) -> None:
     """A running Flink job as a scenario: its plan, rates, selectivities, service times, sizes, state and machines.
 
@@ -46,12 +37,11 @@ def flink(
     """
     from scenarios.calibration.point_files import with_point
     from scenarios.files import scenario_file
-    from scenarios.files.traces import check_free, write_text
+    from scenarios.files.traces import check_free
     from streamtwin.connect.importers.flink_job import read_job
     from streamtwin.connect.importers.flink_scenario import scenario_of
     from twin.atomic import write_bytes
 
-    terminal = Terminal(as_json=as_json, quiet=quiet)
     for path in (out, save):
         if path is not None:
             check_free(path)
@@ -60,17 +50,12 @@ def flink(
     imported = scenario_of(read_job(answers), rates)
     for note in imported.notes:
         terminal.note(f"note: {note}")
-    text = scenario_file.dump(imported.scenario)
     if points is not None:
         write_bytes(points, with_point(points, point or imported.scenario.name, imported.readings).encode())
     if save is not None:
         _save(answers, save)
-    if out is not None:
-        write_text(text, out)
-    elif not as_json:
-        terminal.text(text)
-        return
-    terminal.result(imported, f"scenario {imported.scenario.name!r} in {out}; run it with: twin run {out}")
+    words = f"scenario {imported.scenario.name!r} in {out}; run it with: twin run {out}"
+    terminal.file(scenario_file.dump(imported.scenario), out, imported, words)
 
 
 def _answers(terminal: Terminal, source: str, job: str | None, window_s: float) -> Answers:

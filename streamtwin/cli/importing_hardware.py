@@ -2,36 +2,53 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamtwin.cli.importing import imports
-from streamtwin.cli.terminal import AsJson, Quiet, Terminal
+from streamtwin.cli.given import NewYaml
+from streamtwin.cli.options import Options
+from streamtwin.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from streamtwin.connect.importers.hardware import Machine, MemoryDistances
 
-Out = Annotated[Path | None, typer.Option("--out", metavar="YAML", help="New file. Default: stdout.")]
-HostName = Annotated[str, typer.Option("--name", help="Name of the host.")]
-CorePercent = Annotated[
-    float, typer.Option("--core-percent", min=1e-3, help="Speed of one core; 100: a reference core.")
-]
 Mlc = Annotated[
     Path | None, typer.Option("--mlc", metavar="FILE", help="What mlc measured there: latencies and bandwidths.")
 ]
 
 
-@imports.command("lstopo")
+@dataclass(frozen=True)
+class AsHost(Options):
+    """The options that say how the machine is written down as a host, and where."""
+
+    name: Annotated[str, typer.Option(help="Name of the host.")] = "host"
+    core_percent: Annotated[float, typer.Option(min=1e-3, help="Speed of one core; 100: a reference core.")] = 100.0
+    out: NewYaml = None
+
+    def tell(self, machine: Machine, memory: MemoryDistances | None, terminal: Terminal) -> None:
+        """Writes a cluster of that one host."""
+        from scenarios.files.traces import check_free
+        from scenarios.files.yaml_text import to_text
+        from streamtwin.connect.importers.hardware import cluster_of
+
+        if self.out is not None:
+            check_free(self.out)
+        cluster, notes = cluster_of(machine, memory, self.name, self.core_percent)
+        for note in notes:
+            terminal.note(f"note: {note}")
+        document = cluster.model_dump(mode="json", exclude_defaults=True)
+        words = f"cluster of one host in {self.out}"
+        terminal.file(to_text(document), self.out, {"cluster": document, "notes": notes}, words)
+
+
 def lstopo(
     source: Annotated[Path, typer.Argument(metavar="XML", help="Written by `lstopo --of xml FILE` (hwloc).")],
+    host: AsHost,
+    terminal: Terminal,
     mlc: Mlc = None,
-    name: HostName = "host",
-    core_percent: CorePercent = 100.0,
-    out: Out = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """A machine as hwloc sees it, as a cluster of one host.
 
@@ -40,22 +57,15 @@ def lstopo(
     from scenarios.files.scenario_file import read_text
     from streamtwin.connect.importers.lstopo import read_lstopo
 
-    machine = read_lstopo(read_text(source), str(source))
-    _tell(Terminal(as_json=as_json, quiet=quiet), machine, _measured(mlc), name, core_percent, out)
+    host.tell(read_lstopo(read_text(source), str(source)), None if mlc is None else _measured(mlc), terminal)
 
 
-@imports.command("numactl")
 def numactl(
     source: Annotated[Path, typer.Argument(metavar="FILE", help="What `numactl --hardware` printed.")],
-    threads_per_core: Annotated[
-        int, typer.Option("--threads-per-core", min=1, help="numactl lists processing units, not cores.")
-    ] = 1,
+    host: AsHost,
+    terminal: Terminal,
+    threads_per_core: Annotated[int, typer.Option(min=1, help="numactl lists processing units, not cores.")] = 1,
     mlc: Mlc = None,
-    name: HostName = "host",
-    core_percent: CorePercent = 100.0,
-    out: Out = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """A machine as numactl sees it, as a cluster of one host.
 
@@ -65,19 +75,15 @@ def numactl(
     from streamtwin.connect.importers.numa_text import read_numactl
 
     machine = read_numactl(read_text(source), str(source), threads_per_core)
-    _tell(Terminal(as_json=as_json, quiet=quiet), machine, _measured(mlc), name, core_percent, out)
+    host.tell(machine, None if mlc is None else _measured(mlc), terminal)
 
 
-@imports.command("mlc")
 def mlc_alone(
     source: Annotated[Path, typer.Argument(metavar="FILE", help="Latencies or bandwidths that Intel's mlc printed.")],
-    cores: Annotated[int, typer.Option("--cores", min=1, help="Cores of each socket; mlc does not say.")],
-    ram_mb: Annotated[float, typer.Option("--ram-mb", min=1e-3, help="Memory of the machine; mlc does not say.")],
-    name: HostName = "host",
-    core_percent: CorePercent = 100.0,
-    out: Out = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    cores: Annotated[int, typer.Option(min=1, help="Cores of each socket; mlc does not say.")],
+    ram_mb: Annotated[float, typer.Option(min=1e-3, help="Memory of the machine; mlc does not say.")],
+    host: AsHost,
+    terminal: Terminal,
 ) -> None:
     """Measured latencies and bandwidths between sockets, as a cluster of one host.
 
@@ -87,40 +93,12 @@ def mlc_alone(
     from streamtwin.connect.importers.hardware import Machine
 
     memory = _measured(source)
-    assert memory is not None
     nodes = len(memory.latency_ns or memory.bandwidth_gbps or ())
-    machine = Machine(cores=(cores,) * nodes, ram_mb=ram_mb, distances=None)
-    _tell(Terminal(as_json=as_json, quiet=quiet), machine, memory, name, core_percent, out)
+    host.tell(Machine(cores=(cores,) * nodes, ram_mb=ram_mb, distances=None), memory, terminal)
 
 
-def _measured(path: Path | None) -> MemoryDistances | None:
+def _measured(path: Path) -> MemoryDistances:
     from scenarios.files.scenario_file import read_text
     from streamtwin.connect.importers.numa_text import read_mlc
 
-    return None if path is None else read_mlc(read_text(path), str(path))
-
-
-def _tell(
-    terminal: Terminal,
-    machine: Machine,
-    memory: MemoryDistances | None,
-    name: str,
-    core_percent: float,
-    out: Path | None,
-) -> None:
-    from scenarios.files.traces import check_free, write_text
-    from scenarios.files.yaml_text import to_text
-    from streamtwin.connect.importers.hardware import cluster_of
-
-    if out is not None:
-        check_free(out)
-    cluster, notes = cluster_of(machine, memory, name, core_percent)
-    for note in notes:
-        terminal.note(f"note: {note}")
-    document = cluster.model_dump(mode="json", exclude_defaults=True)
-    if out is None and not terminal.as_json:
-        terminal.text(to_text(document))
-        return
-    if out is not None:
-        write_text(to_text(document), out)
-    terminal.result({"cluster": document, "notes": notes}, f"cluster of one host in {out}")
+    return read_mlc(read_text(path), str(path))

@@ -10,48 +10,43 @@ import typer
 
 from streamtwin.cli.asking import Answering, bench
 from streamtwin.cli.interruption import kept
+from streamtwin.cli.learning import model_of
 from streamtwin.cli.terminal import Seed
 
 if TYPE_CHECKING:
     from models.dataset import Dataset, RowSplit
     from models.prediction import LearnedCostModel
 
-SHIPPED = "learned"
-
 
 @dataclass(frozen=True)
 class Improving(Answering):
     """The options of every question, but --out has a default: there is always a folder."""
 
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Keep runs, models, table and figure; resume there.")
-    ] = Path("improved")
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Keep runs, models, table and figure; resume there.")] = Path(
+        "improved"
+    )
 
 
 def improve(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A folder that `twin train` wrote, or `learned`: the shipped one.")
     ],
-    on: Annotated[
-        str, typer.Option("--on", metavar="FAMILY", help="A family of `twin list`, or a scenario, which is varied.")
-    ],
+    on: Annotated[str, typer.Option(metavar="FAMILY", help="A family of `twin list`, or a scenario, which is varied.")],
     answering: Improving,
-    rounds: Annotated[
-        int, typer.Option("--rounds", min=1, metavar="K", help="Rounds of choosing, simulating and learning.")
-    ] = 3,
+    rounds: Annotated[int, typer.Option(min=1, metavar="K", help="Rounds of choosing, simulating and learning.")] = 3,
     by: Annotated[
-        str, typer.Option("--by", metavar="NAME", help="Which plans are simulated: active, disputed, favoured, random.")
+        str, typer.Option(metavar="NAME", help="Which plans are simulated: active, disputed, favoured, random.")
     ] = "active",
     against: Annotated[
-        str | None, typer.Option("--against", metavar="NAME", help="A second way to compare with, such as random.")
+        str | None, typer.Option(metavar="NAME", help="A second way to compare with, such as random.")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="New jobs of each round.")] = 8,
-    runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="Runs of each new job.")] = 6,
-    pool: Annotated[int, typer.Option("--pool", min=1, metavar="N", help="Candidate plans of each job.")] = 200,
-    judges: Annotated[int, typer.Option("--judges", min=1, metavar="N", help="Jobs that the model is tested on.")] = 8,
-    plans: Annotated[int, typer.Option("--plans", min=2, metavar="N", help="Simulated plans of each test job.")] = 30,
+    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="New jobs of each round.")] = 8,
+    runs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs of each new job.")] = 6,
+    pool: Annotated[int, typer.Option(min=1, metavar="N", help="Candidate plans of each job.")] = 200,
+    judges: Annotated[int, typer.Option(min=1, metavar="N", help="Jobs that the model is tested on.")] = 8,
+    plans: Annotated[int, typer.Option(min=2, metavar="N", help="Simulated plans of each test job.")] = 30,
     rehearse: Annotated[
-        Path | None, typer.Option("--rehearse", metavar="OLD", help="The dataset of MODEL, so that it forgets less.")
+        Path | None, typer.Option(metavar="OLD", help="The dataset of MODEL, so that it forgets less.")
     ] = None,
     seed: Seed = 0,
 ) -> None:
@@ -66,7 +61,7 @@ def improve(
     """
     terminal, out = answering.terminal, answering.out
     from scenarios.improving.choosing import strategy
-    from scenarios.improving.history import ModelImproved, history
+    from scenarios.improving.history import ModelImproved, history, require_ensemble
     from scenarios.improving.pool import job_pool
     from scenarios.improving.rounds import LearningPlan
     from scenarios.questions import folder
@@ -78,7 +73,8 @@ def improve(
         strategy(name, option)
     if runs > pool:
         raise BadInput(f"--runs {runs} of a job cannot be chosen from --pool {pool} plans; give a larger pool")
-    start = _loaded(model)
+    start = model_of(model)
+    require_ensemble(start)
     old = None if rehearse is None else _rehearsed(start, rehearse)
     where = job_pool(on, seed)
     if judges > where.most:
@@ -107,15 +103,6 @@ def improve(
         )
     answer = ModelImproved(**asked, rounds=rounds, rows=rows, compared=words)
     answering.answered(answer, told)
-
-
-def _loaded(model: str) -> LearnedCostModel:
-    from models import prediction, shipped
-    from scenarios.improving.history import require_ensemble
-
-    loaded = shipped.model() if model == SHIPPED else prediction.load(Path(model))
-    require_ensemble(loaded)
-    return loaded
 
 
 def _rehearsed(model: LearnedCostModel, rows: Path) -> tuple[Dataset, RowSplit]:

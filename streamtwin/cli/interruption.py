@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import NoReturn
 
@@ -28,18 +28,22 @@ def kept(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def ended_as_interrupted() -> Iterator[None]:
-    """Whoever ends the command from outside (SIGTERM: timeout, a batch system, a shut-down) interrupts it, too. Not in
-    a thread, nor where that is ignored."""
-    before = signal.getsignal(signal.SIGTERM)
+def _handled(number: signal.Signals, by: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """A signal is handled so meanwhile. Not in a thread, nor where it is ignored."""
+    before = signal.getsignal(number)
     if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
         yield
         return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(number, by)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(number, before)
+
+
+def ended_as_interrupted() -> AbstractContextManager[None]:
+    """Whoever ends the command from outside (SIGTERM: timeout, a batch system, a shut-down) interrupts it, too."""
+    return _handled(signal.SIGTERM, signal.default_int_handler)
 
 
 class BestSoFar(Interrupted):
@@ -65,17 +69,10 @@ class Heard:
 
 @contextmanager
 def hearing(say: Callable[[str], None]) -> Iterator[Heard]:
-    """The first Ctrl-C is heard by whoever asks, instead of ending the command. Not in a thread, nor where it is
-    ignored."""
-    heard, before = Heard(say), signal.getsignal(signal.SIGINT)
-    if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
+    """The first Ctrl-C is heard by whoever asks, instead of ending the command."""
+    heard = Heard(say)
+    with _handled(signal.SIGINT, heard.press):
         yield heard
-        return
-    signal.signal(signal.SIGINT, heard.press)
-    try:
-        yield heard
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def in_words(interrupted: Interrupted | None) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamtwin.cli.interruption import kept
-from streamtwin.cli.terminal import AsJson, Quiet, Seed, Terminal
+from streamtwin.cli.terminal import Seed, Terminal
 from twin.errors import BadInput
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 SHIPPED = "learned"
 DatasetFolder = Annotated[Path, typer.Argument(metavar="DATASET", help="A folder that `twin dataset` wrote.")]
-
-
 Profile = Annotated[
     Path | None,
     typer.Option("--profile", metavar="PROFILE", help="Read the rows with the constants that `twin calibrate` wrote."),
@@ -32,19 +30,15 @@ TrainingSeed = Annotated[
 def train(
     dataset: DatasetFolder,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder of the model.")],
+    terminal: Terminal,
     metrics: Annotated[
-        str | None, typer.Option("--metrics", metavar="A,B,...", help="Metrics to predict. Default: all five.")
+        str | None, typer.Option(metavar="A,B,...", help="Metrics to predict. Default: all five.")
     ] = None,
-    members: Annotated[
-        int | None, typer.Option("--members", min=1, max=100, help="Networks in the ensemble. Default: 3.")
-    ] = None,
+    members: Annotated[int | None, typer.Option(min=1, max=100, help="Networks in the ensemble. Default: 3.")] = None,
     preset: Annotated[
-        str | None,
-        typer.Option("--preset", metavar="NAME", help="ours (default), or paper: Costream as published, 15 networks."),
+        str | None, typer.Option(metavar="NAME", help="ours (default), or paper: Costream as published, 15 networks.")
     ] = None,
-    epochs: Annotated[
-        int | None, typer.Option("--epochs", min=1, help="Passes over the rows. Default: by their number.")
-    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the rows. Default: by their number.")] = None,
     start: Annotated[
         Path | None,
         typer.Option(
@@ -52,13 +46,10 @@ def train(
         ),
     ] = None,
     rehearse: Annotated[
-        Path | None,
-        typer.Option("--rehearse", metavar="OLD", help="With --from: the dataset of MODEL, so that it forgets less."),
+        Path | None, typer.Option(metavar="OLD", help="With --from: the dataset of MODEL, so that it forgets less.")
     ] = None,
     profile: Profile = None,
     seed: TrainingSeed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Trains an ensemble of graph neural networks on simulated runs.
 
@@ -68,7 +59,6 @@ def train(
     `twin train dataset costream --preset paper` · `twin train chains better --from model --rehearse dataset` ·
     `twin train measured mine --from learned --profile engine.yaml`
     """
-    terminal = Terminal(as_json=as_json, quiet=quiet)
     from scenarios.files.traces import check_free
 
     check_free(out)
@@ -118,10 +108,11 @@ def _lens(profile: Path | None) -> UnderProfile | None:
     return None if profile is None else UnderProfile(profile_file.load(profile))
 
 
-def _model(name: Path) -> LearnedCostModel:
+def model_of(name: str | Path) -> LearnedCostModel:
+    """The cost model in a folder, or the shipped one. Raises BadInput if there is none."""
     from models import prediction, shipped
 
-    return shipped.model() if str(name) == SHIPPED else prediction.load(name)
+    return shipped.model() if str(name) == SHIPPED else prediction.load(Path(name))
 
 
 def _fine_tune(
@@ -139,7 +130,7 @@ def _fine_tune(
     from scenarios.learning.learner import rows_of, write_model
     from streamtwin.tables import tables
 
-    model = _model(start)
+    model = model_of(start)
     with terminal.progress("rows") as report:
         new = rows_of(dataset, report, _lens(profile))
         old = None if rehearse is None else rows_of(rehearse, report)
@@ -156,14 +147,13 @@ def _fine_tune(
 def evaluate(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that `twin train` wrote.")],
     dataset: DatasetFolder,
+    terminal: Terminal,
     every_row: Annotated[bool, typer.Option("--all", help="Every row: for a dataset it was not trained on.")] = False,
     by_stratum: Annotated[
         bool, typer.Option("--strata", help="Also where the model's error sits: by query type, results and load.")
     ] = False,
     profile: Profile = None,
     seed: Seed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Predicted against simulated on held-out runs: q-errors and accuracy, beside baselines and the limit.
 
@@ -173,8 +163,7 @@ def evaluate(
     from scenarios.learning import learner
     from streamtwin.tables import tables
 
-    terminal = Terminal(as_json=as_json, quiet=quiet)
-    loaded = _model(model)
+    loaded = model_of(model)
     with terminal.progress("rows encoded") as report:
         rows = learner.rows_of(dataset, report, _lens(profile))
     terminal.stage("predicting" if every_row else "predicting, and training the baselines")

@@ -57,10 +57,7 @@ def show(scenario: ScenarioName, terminal: Terminal, set_: Set = None, _seed: Se
     from scenarios.files import scenario_file
 
     loaded = scenario_of(scenario, set_)
-    if terminal.as_json:
-        terminal.result(loaded.model_dump(mode="json"))
-    else:
-        terminal.text(scenario_file.dump(loaded))
+    terminal.file(scenario_file.dump(loaded), None, loaded.model_dump(mode="json"))
 
 
 def schema(
@@ -85,10 +82,7 @@ def schema(
     from streamtwin.schemas.registry import schema_of
 
     found = scenario_file.json_schema() if not command else schema_of(" ".join(command))
-    if terminal.as_json:
-        terminal.result(found)
-    else:
-        terminal.text(json.dumps(found, indent=2))
+    terminal.file(json.dumps(found, indent=2), None, found)
 
 
 def version(terminal: Terminal, _seed: Seed = 0) -> None:

@@ -39,16 +39,10 @@ def optimize(
     event: Events = None,
     optimizer: Annotated[
         str | None,
-        typer.Option(
-            "--optimizer",
-            metavar="NAME",
-            help="See `twin list`. Default: local-search.",
-            autocompletion=known_optimizers,
-        ),
+        typer.Option(metavar="NAME", help="See `twin list`. Default: local-search.", autocompletion=known_optimizers),
     ] = None,
     model: Annotated[
-        str,
-        typer.Option("--cost-model", metavar="rates|sim|learned|staged|MODEL_DIR", help="The cost model."),
+        str, typer.Option("--cost-model", metavar="rates|sim|learned|staged|MODEL_DIR", help="The cost model.")
     ] = "rates",
     profiled: Profiled = False,
     profile: ProfileFile = None,

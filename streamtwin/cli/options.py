@@ -15,7 +15,7 @@ class Options:
     """The base class of groups of options. Each argument of the constructor is annotated as an option."""
 
 
-def add(app: typer.Typer, name: str, panel: str, function: Callable[..., None]) -> None:
+def add(app: typer.Typer, name: str, panel: str | None, function: Callable[..., None]) -> None:
     """Adds a command, with an option for each field of its groups of options. panel: its heading in the help."""
     app.command(name, rich_help_panel=panel)(ungrouped(function))
 

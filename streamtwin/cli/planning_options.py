@@ -57,19 +57,17 @@ class Searching(Options):
     objective: Annotated[
         str | None,
         typer.Option(
-            "--objective",
             help="processing_latency_s, e2e_latency_s, throughput_per_s, traffic_bytes_per_s or price; "
-            "default: the optimizer's.",
+            "default: the optimizer's."
         ),
     ] = None
     budget: Annotated[
         int | None,
-        typer.Option("--budget", min=1, help="Plans that a cost model may estimate. Default: 1000."),
+        typer.Option(min=1, help="Plans that a cost model may estimate. Default: 1000."),
     ] = None
     seconds: Seconds = None
     prove: Annotated[
-        int | None,
-        typer.Option("--prove", min=1, metavar="K", help="Simulate the K best plans, and take the best of them."),
+        int | None, typer.Option(min=1, metavar="K", help="Simulate the K best plans, and take the best of them.")
     ] = None
 
 
@@ -78,20 +76,16 @@ class PlanRules(Options):
     """The options that say which plans may be chosen, and what they must fulfil besides keeping up."""
 
     pin: Annotated[
-        list[str] | None,
-        typer.Option("--pin", metavar="OP,...", help="Operators that stay where they are, such as sensors."),
+        list[str] | None, typer.Option(metavar="OP,...", help="Operators that stay where they are, such as sensors.")
     ] = None
     allow: Annotated[
-        list[str] | None,
-        typer.Option("--allow", metavar="OP=HOST,...", help="Hosts on which an operator may run. Repeatable."),
+        list[str] | None, typer.Option(metavar="OP=HOST,...", help="Hosts on which an operator may run. Repeatable.")
     ] = None
     replicas: Annotated[
-        Numbers | None,
-        typer.Option("--replicas", help="Whether numbers of replicas may change. Default: the optimizer's."),
+        Numbers | None, typer.Option(help="Whether numbers of replicas may change. Default: the optimizer's.")
     ] = None
     rules: Annotated[
-        Rules,
-        typer.Option("--rules", help="costream: data never flow to a weaker kind of host, and never return to one."),
+        Rules, typer.Option(help="costream: data never flow to a weaker kind of host, and never return to one.")
     ] = Rules.NONE
     together: Annotated[
         bool, typer.Option("--together", help="All replicas of an operator on one socket, unless it is pinned.")
@@ -106,7 +100,6 @@ class PlanRules(Options):
     head_room: Annotated[
         float | None,
         typer.Option(
-            "--head-room",
             metavar="H",
             parser=share,
             help="The plan must bear 1 + H times the rates, H as in 0.2 or 20%. Default of milp-hosts: 0.2.",
@@ -115,7 +108,6 @@ class PlanRules(Options):
     at_most: Annotated[
         list[str] | None,
         typer.Option(
-            "--at-most",
             metavar="LATENCY=DURATION",
             help="Highest mean or quantile of a latency, such as e2e_latency_s.p99=500ms. Repeatable.",
         ),

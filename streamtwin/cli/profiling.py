@@ -9,34 +9,28 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamtwin.cli.given import ScenarioName, Set, scenario_of
-from streamtwin.cli.terminal import AsJson, Quiet, ScenarioSeed, Terminal
+from streamtwin.cli.terminal import ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
     from streamtwin.connect.profiling.measuring import OperatorProfile
     from streamtwin.tables.wide import Wide
 
 Percentile = Annotated[
-    float | None,
-    typer.Option("--percentile", metavar="P", help="Percentile of execution times to use. Default: 50."),
+    float | None, typer.Option("--percentile", metavar="P", help="Percentile of execution times to use. Default: 50.")
 ]
 
 
 def profile(
     scenario: ScenarioName,
+    terminal: Terminal,
     set_: Set = None,
-    samples: Annotated[
-        int, typer.Option("--samples", min=1, help="Tuples that each operator is measured on.")
-    ] = 10_000,
+    samples: Annotated[int, typer.Option(min=1, help="Tuples that each operator is measured on.")] = 10_000,
     percentile: Percentile = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write the profiles, for `twin optimize --profile`.")
+        Path | None, typer.Option(metavar="FILE", help="Write the profiles, for `twin optimize --profile`.")
     ] = None,
-    figure: Annotated[
-        Path | None, typer.Option("--figure", metavar="FILE", help="Draw the distributions of times (PNG).")
-    ] = None,
+    figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the distributions of times (PNG).")] = None,
     seed: ScenarioSeed = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Runs each operator alone, always busy, on a core of its own: the distribution of its time per tuple, and more.
 
@@ -48,7 +42,6 @@ def profile(
     from streamtwin.connect.profiling.measuring import MEDIAN, check_percentile
     from streamtwin.connect.profiling.measuring import profile as measured
 
-    terminal = Terminal(as_json=as_json, quiet=quiet)
     for each in (out, figure):
         if each is not None:
             check_free(each)

@@ -29,14 +29,14 @@ def reproduce(
         list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Names, or `all`; without any: the list.")
     ] = None,
     scale: Annotated[
-        ExperimentScale, typer.Option("--scale", help="Minutes, hours, or the paper's size: a day.")
+        ExperimentScale, typer.Option(help="Minutes, hours, or the paper's size: a day.")
     ] = ExperimentScale.SMALL,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Results, a folder each.")] = Path("results"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Results, a folder each.")] = Path("results"),
     work: Annotated[
-        Path, typer.Option("--work", metavar="DIR", help="Corpora and models, which later commands use again.")
+        Path, typer.Option(metavar="DIR", help="Corpora and models, which later commands use again.")
     ] = Path("reproduce"),
     master: Master = "local[*]",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of corpora, splits and networks.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of corpora, splits and networks.")] = 1,
 ) -> None:
     """Runs published experiments: tables and figures with ours beside the paper's.
 

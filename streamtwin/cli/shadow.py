@@ -9,7 +9,7 @@ import typer
 
 from streamtwin.cli.given import ScenarioName, Set, scenario_of
 from streamtwin.cli.interruption import kept
-from streamtwin.cli.terminal import AsJson, Quiet, Terminal
+from streamtwin.cli.terminal import Terminal
 
 
 def shadow(
@@ -17,23 +17,17 @@ def shadow(
     samples: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="Where files of metric samples arrive; see `twin import metrics`.")
     ],
-    out: Annotated[
-        Path,
-        typer.Option("--out", metavar="DIR", help="Write statistics, forecasts, alerts; resume there."),
-    ] = Path("shadow"),
-    window: Annotated[
-        float, typer.Option("--window", metavar="S", min=0.001, help="Length of a window in seconds.")
-    ] = 60,
-    ahead: Annotated[float, typer.Option("--ahead", metavar="S", min=0.001, help="Seconds to look ahead.")] = 600,
-    trend: Annotated[int, typer.Option("--trend", metavar="N", min=2, help="Windows to fit a trend to.")] = 10,
-    late: Annotated[
-        float, typer.Option("--late", metavar="S", min=0, help="How long a window waits for late samples.")
-    ] = 10,
+    terminal: Terminal,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Write statistics, forecasts, alerts; resume there.")] = Path(
+        "shadow"
+    ),
+    window: Annotated[float, typer.Option(metavar="S", min=0.001, help="Length of a window in seconds.")] = 60,
+    ahead: Annotated[float, typer.Option(metavar="S", min=0.001, help="Seconds to look ahead.")] = 600,
+    trend: Annotated[int, typer.Option(metavar="N", min=2, help="Windows to fit a trend to.")] = 10,
+    late: Annotated[float, typer.Option(metavar="S", min=0, help="How long a window waits for late samples.")] = 10,
     once: Annotated[bool, typer.Option("--once", help="End when all files have been read.")] = False,
-    master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark master that reads.")] = "local[2]",
+    master: Annotated[str, typer.Option(metavar="URL", help="Spark master that reads.")] = "local[2]",
     set_: Set = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Follows a running job: its rates, costs and trends, when it will not keep up, and which move avoids that.
 
@@ -52,7 +46,6 @@ def shadow(
     from streamtwin.connect.shadow.window import parsed
     from twin.errors import BadInput
 
-    terminal = Terminal(as_json=as_json, quiet=quiet)
     loaded = scenario_of(scenario, set_)
     if not samples.is_dir():
         raise BadInput(f"{samples} is no folder; name the one in which files of metric samples arrive")

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -88,10 +89,18 @@ class Terminal(Options):
             console.print(renderable)
         self._out.flush()
 
-    def text(self, text: str) -> None:
-        """Plain text on stdout, unwrapped and uncoloured, for results that are files (YAML, schemas)."""
-        self._out.write(text if text.endswith("\n") else f"{text}\n")
-        self._out.flush()
+    def file(self, text: str, out: Path | None, found: Any, *renderables: RenderableType) -> None:
+        """A result that is a file (YAML, a schema): written to `out` and told as `result` does; without `out`, the text
+        is on stdout, unwrapped and uncoloured. Raises BadInput if `out` exists or cannot be written."""
+        if out is not None:
+            from scenarios.files.traces import write_text
+
+            write_text(text, out)
+        elif not self.as_json:
+            self._out.write(text if text.endswith("\n") else f"{text}\n")
+            self._out.flush()
+            return
+        self.result(found, *renderables)
 
 
 def _claim_stdout() -> IO[str]:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from scenarios.files.documents import document
 from streamtwin.answers.presentation import Presentation
 from streamtwin.notebook.frames import frame
-from streamtwin.report.html_tables import tables
-from streamtwin.report.page import paragraph
+from streamtwin.report.page import paragraph, tables
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -14,8 +14,7 @@ from scenarios.files.scenario_file import load
 from scenarios.files.traces import write_run
 from streamtwin.notebook.frames import frame
 from streamtwin.notebook.html import Html, picture
-from streamtwin.report.html_tables import tables
-from streamtwin.report.page import check_ours, paragraph
+from streamtwin.report.page import check_ours, paragraph, tables
 from streamtwin.report.run_page import run_page, shortened
 from streamtwin.report.verdict import good, verdict
 from streamtwin.tables import run_tables

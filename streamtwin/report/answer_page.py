@@ -12,8 +12,7 @@ from scenarios.files.documents import read
 from scenarios.questions.folder import QUESTION
 from streamtwin.answers.presentation import Presentation
 from streamtwin.answers.registry import ANSWERS
-from streamtwin.report.html_tables import tables
-from streamtwin.report.page import page, paragraph, section
+from streamtwin.report.page import page, paragraph, section, tables
 from twin.checksums import altered
 from twin.errors import BadInput
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from figures.svg import element, text
 from scenarios.files.traces import check_free
+from streamtwin.tables.wide import Column, Wide
 from twin.errors import BadInput
 from twin.version import VERSION
 
@@ -71,3 +72,25 @@ def check_ours(out: Path) -> None:
         check_free(out)
     elif OURS not in out.read_text(encoding="utf-8", errors="replace")[:1000]:
         raise BadInput(f"{out} exists and is no report; name another file with --out")
+
+
+def table(shown: Wide) -> str:
+    """One table under its title, in a frame that scrolls."""
+    head = element("tr", *(_cell("th", " ".join(column.heading), column) for column in shown.columns))
+    rows = zip(*(column.cells for column in shown.columns), strict=True)
+    body = (
+        element("tr", *(_cell("td", cell, column) for cell, column in zip(row, shown.columns, strict=True)))
+        for row in rows
+    )
+    return scrolling(
+        element("table", element("caption", text(shown.title)), element("thead", head), element("tbody", *body, ""))
+    )
+
+
+def tables(several: Iterable[Wide]) -> list[str]:
+    """The tables as HTML, in order."""
+    return [table(each) for each in several]
+
+
+def _cell(kind: str, words: str, column: Column) -> str:
+    return element(kind, text(words), class_="number" if column.number else None)

@@ -11,8 +11,7 @@ from figures.job_map import job_map
 from figures.svg import element, text
 from figures.time_line import time_line
 from scenarios.files.scenario_file import dump
-from streamtwin.report.html_tables import tables
-from streamtwin.report.page import cards, folded, page, paragraph, scrolling, section
+from streamtwin.report.page import cards, folded, page, paragraph, scrolling, section, tables
 from streamtwin.report.verdict import good, verdict
 from streamtwin.tables import rounding, run_tables
 from streamtwin.tables.checkpoint_table import apart

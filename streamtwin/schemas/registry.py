@@ -27,11 +27,11 @@ from streamtwin.schemas.documents import (
     ReportDocument,
     ReproduceDocument,
     RowsDocument,
+    RunDocument,
     ScenarioDocument,
     ServeDocument,
     VersionDocument,
 )
-from streamtwin.schemas.run import RunDocument
 from twin.errors import BadInput, suggest
 from twin.scenario import Scenario
 

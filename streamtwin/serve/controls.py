@@ -83,10 +83,7 @@ def _rates(given: Scenario, now: Scenario) -> Iterator[Control]:
         return f"workload.arrivals={flow({name: _law(law) for name, law in scaled.items()})}"
 
     yield Control("Rates", "load", "all sources", factor, 1.0, load, "times", 1 / WIDE, WIDE, True)
-    for name, law in laws.items() if len(laws) > 1 or not _plain(next(iter(laws.values()))) else ():
-        yield _rate(name, first[name], law)
-    if len(laws) == 1 and _plain(next(iter(laws.values()))):
-        yield from (_rate(name, first[name], law) for name, law in laws.items())
+    yield from (_rate(name, first[name], law) for name, law in laws.items())
 
 
 def _rate(name: str, first: ArrivalLaw, law: ArrivalLaw) -> Control:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from figures.job_map import job_map
 from figures.svg import element, text
 from streamtwin import catalogue
-from streamtwin.report.html_tables import tables
-from streamtwin.report.page import folded, paragraph, scrolling
+from streamtwin.report.page import folded, paragraph, scrolling, tables
 from streamtwin.serve.asking import choice, command_told, field
 from streamtwin.serve.desk import Asked, Desk
 from streamtwin.serve.seeing import compared

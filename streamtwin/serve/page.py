@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from figures.svg import element, text
 from figures.time_line import time_line
-from streamtwin.report.html_tables import tables
-from streamtwin.report.page import folded, paragraph, section
+from streamtwin.report.page import folded, paragraph, section, tables
 from streamtwin.report.run_page import shortened
 from streamtwin.serve.asking import changes, events, knobs
 from streamtwin.serve.deciding import long_question, questions

@@ -11,8 +11,7 @@ from figures.time_line import FOOT_PX, LEFT_PX, PLOT_PX, RIGHT_PX, WIDTH_PX
 from scenarios.questions.whatif import VariantsCompared
 from streamtwin.answers.comparison import change as shown_change
 from streamtwin.answers.comparison import keeps_up
-from streamtwin.report.html_tables import table
-from streamtwin.report.page import cards, paragraph
+from streamtwin.report.page import cards, paragraph, table
 from streamtwin.report.run_page import headline
 from streamtwin.report.verdict import good, verdict
 from streamtwin.serve.desk import Asked, Desk

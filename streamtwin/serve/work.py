@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from scenarios.files.documents import read
@@ -41,13 +41,11 @@ NAMED: Mapping[str, Mapping[str, Callable[[], Collection[str]]]] = {
     "compare-policies": {"policies": lambda: ("none", *catalogue.policies())},
 }
 """Fields that take only these, by question: other values name files, and some of these would be run as code."""
-FLAGS: Mapping[str, Mapping[str, str]] = {
-    "capacity": {"find-max": "--find-max", "find-min": "--find-min", "while": "--while"},
-    "optimize": {"objective": "--objective", "optimizer": "--optimizer", "head-hub": "--head-hub"},
-    "compare-policies": {"policies": "--policies", "slo": "--slo"},
-    "dry-run": {
-        **{name: f"--{name}" for name in ("fail", "rescale", "migrate", "at", "recover-after", "lost")},
-    },
+OPTIONS: Mapping[str, Sequence[str]] = {
+    "capacity": ("find-max", "find-min", "while"),
+    "optimize": ("objective", "optimizer"),
+    "compare-policies": ("policies", "slo"),
+    "dry-run": ("fail", "rescale", "migrate", "at", "recover-after", "lost"),
 }
 """The options that each question has on the page."""
 
@@ -55,11 +53,11 @@ FLAGS: Mapping[str, Mapping[str, str]] = {
 def words(inquiry: Inquiry, question: str, fields: Mapping[str, str]) -> list[str]:
     """The command's words after `twin`. Fields that are empty are left out. Raises BadInput for an unknown question or
     name."""
-    if question not in FLAGS:
-        raise BadInput(f"question {question!r}: {suggest(question, FLAGS)}")
+    if question not in OPTIONS:
+        raise BadInput(f"question {question!r}: {suggest(question, OPTIONS)}")
     found = [question, inquiry.name, *inquiry.options()]
-    for name, flag in FLAGS[question].items():
-        value = fields.get(name, "").strip()
+    for name in OPTIONS[question]:
+        flag, value = f"--{name}", fields.get(name, "").strip()
         if len(value) > MOST_FIELD:
             raise BadInput(f"{flag}: {len(value)} characters; {MOST_FIELD} are the most")
         known = NAMED.get(question, {}).get(name, tuple)()

@@ -60,27 +60,18 @@ def claim(solution: Solution) -> str:
     return words
 
 
-def displaced(query: Query, before: ExecutionPlan, after: ExecutionPlan) -> list[str]:
-    """Names of the sources and sinks that would run on other hosts than now."""
+def moved_ends(query: Query, before: ExecutionPlan, after: ExecutionPlan) -> str | None:
+    """What to say of the sources and sinks that would run on other hosts than now; None if they stay."""
 
     def hosts(plan: ExecutionPlan, name: str) -> set[str]:
         return {location.host for location in plan.locations(name)}
 
     ends = (each.name for each in (*query.sources, *query.sinks))
-    return [name for name in ends if hosts(after, name) != hosts(before, name)]
-
-
-def moved_ends(query: Query, before: ExecutionPlan, after: ExecutionPlan) -> str | None:
-    """What to say of them; None if they stay."""
-    moved = displaced(query, before, after)
+    moved = [name for name in ends if hosts(after, name) != hosts(before, name)]
     if not moved:
         return None
-    names = ",".join(moved)
-    return f"{', '.join(moved)} would run elsewhere; if a device or a place binds {_them(moved)}: --pin {names}"
-
-
-def _them(names: list[str]) -> str:
-    return "it" if len(names) == 1 else "them"
+    them = "it" if len(moved) == 1 else "them"
+    return f"{', '.join(moved)} would run elsewhere; if a device or a place binds {them}: --pin {','.join(moved)}"
 
 
 def quantity(objective: str) -> Callable[[float], str]:

@@ -9,8 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from figures.job_map import Box, JobMap, Lane, Wire
-from streamtwin.tables.backpressure import OperatorLoad, held_up, loads
-from streamtwin.tables.job_groups import Groups, LaneGroup, groups
+from streamtwin.tables.job_groups import Groups, LaneGroup, OperatorLoad, groups, held_up, loads
 from streamtwin.tables.tables import number, seconds
 from twin.deployment import Deployment
 from twin.plan import Location

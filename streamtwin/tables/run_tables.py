@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import zip_longest
 from typing import Any
-
-from rich.table import Table
 
 from figures import units
 from streamtwin.tables import checkpoint_table, rounding
 from streamtwin.tables.tables import cell, number, of_rows, seconds
-from streamtwin.tables.wide import Wide, empty
+from streamtwin.tables.wide import Column, Wide
 from twin import markers
 from twin.engine.measure.standard_errors import ERRORS
 from twin.kinds.registry import SINKS
@@ -26,9 +25,9 @@ NUMBERED = frozenset({"replica", "to_replica"})
 """Details of events in which 0 is the first one, not none of them."""
 
 
-def of_run(name: str, run: Run) -> list[Table | Wide]:
+def of_run(name: str, run: Run) -> list[Wide]:
     """Metrics, operators, hosts and, if there were any, links, events, checkpoints."""
-    tables: list[Table | Wide] = [_metrics(name, run), _operators(run), _hosts(run)]
+    tables = [_metrics(name, run), _operators(run), _hosts(run)]
     if any("->" in link.link for link in run.links):  # hosts' cards are above
         tables.append(_links(run))
     changes, taken = checkpoint_table.apart(run.event_rows)
@@ -39,30 +38,31 @@ def of_run(name: str, run: Run) -> list[Table | Wide]:
     return tables
 
 
-def _metrics(name: str, run: Run) -> Table:
+def _metrics(name: str, run: Run) -> Wide:
     metrics, about = run.metrics, run.manifest
     errors = {metric: error and ERRORS * error for metric, error in asdict(run.standard_errors).items()}
-    table = empty(f"{name}: simulated metrics")
     mean = f"mean ± {ERRORS:g} standard errors" if any(errors.values()) else "mean"
-    for heading in ("metric", mean, *QUANTILES):
-        table.add_column(heading, justify="left" if heading == "metric" else "right")
     rate, error = metrics.throughput_per_s, errors["throughput_per_s"]
-    table.add_row("throughput (results/s)", rounding.number(rate, error) or number(rate))
     processing, e2e = metrics.processing_latency_s, metrics.e2e_latency_s
-    table.add_row("processing latency", *_latency(processing, errors["processing_latency_s"]))
-    table.add_row("end-to-end latency", *_latency(e2e, errors["e2e_latency_s"]))
+    rows: list[tuple[str, ...]] = [
+        ("throughput (results/s)", rounding.number(rate, error) or number(rate)),
+        ("processing latency", *_latency(processing, errors["processing_latency_s"])),
+        ("end-to-end latency", *_latency(e2e, errors["e2e_latency_s"])),
+    ]
     precise = about["simulated_s"] < about["horizon_s"]
     if about["warmup_s"] or precise:
         span = f"{seconds(about['warmup_s'])} to {seconds(about['simulated_s'])}"
-        table.add_row("measured from", f"{span}, when it was precise enough" if precise else span)
+        rows.append(("measured from", f"{span}, when it was precise enough" if precise else span))
     grows = "yes" if metrics.backpressured else "no"
-    table.add_row("backpressured", f"{grows} ({number(metrics.backpressure_per_s)}/s unread)")
+    rows.append(("backpressured", f"{grows} ({number(metrics.backpressure_per_s)}/s unread)"))
     results = "results came, no crash" if metrics.success else "it crashed" if run.crashed else "no results"
-    table.add_row("success", f"{'yes' if metrics.success else 'no'} ({results})")
+    rows.append(("success", f"{'yes' if metrics.success else 'no'} ({results})"))
     out = metrics.tuples_out
     results = rounding.number(out, out * error / rate) if error and rate else ""
-    table.add_row("tuples in / out", f"{metrics.tuples_in:,} / {results or format(out, ',')}")
-    return table
+    rows.append(("tuples in / out", f"{metrics.tuples_in:,} / {results or format(out, ',')}"))
+    columns = zip(("metric", mean, *QUANTILES), zip_longest(*rows, fillvalue=""), strict=True)
+    shown = tuple(Column((heading,), cells, number=heading != "metric") for heading, cells in columns)
+    return Wide(f"{name}: simulated metrics", shown)
 
 
 def _latency(latency: Latency | None, error_s: float | None) -> Iterator[str]:

@@ -73,7 +73,7 @@ def of_regrets(rows: Sequence[ValidationRow]) -> list[Wide]:
 def _regret_row(row: ValidationRow) -> dict[str, Any]:
     if row.regret is None:
         return {"optimizer": row.optimizer, "cost_model": row.cost_model, "state": row.message}
-    show = _rate if row.objective.endswith("per_s") else seconds
+    show = cell if row.objective.endswith("per_s") else seconds
     state = "keeps up" if row.success and not row.backpressured else "backpressured" if row.success else "fails"
     regret = f"{row.regret:+.1%}" if math.isfinite(row.regret) else "not comparable"
     return {
@@ -84,10 +84,6 @@ def _regret_row(row: ValidationRow) -> dict[str, Any]:
         "state": state,
         "plan_s": seconds(row.plan_s),
     }
-
-
-def _rate(value: float | None) -> str:
-    return cell(value)
 
 
 def of_standings(rows: Sequence[Standing], title: str = "regret in the simulator, over all scenarios") -> Wide:

@@ -74,18 +74,12 @@ def parts(columns: Sequence[Column], width: int) -> list[list[Column]]:
     return groups
 
 
-def empty(title: str) -> Table:
-    """A table without columns, as all are drawn."""
-    look = {"title_justify": "left", "title_style": "bold", "pad_edge": False, "show_edge": False}
-    return Table(title=title or None, box=box.SIMPLE_HEAD, **look)  # type: ignore[arg-type]
-
-
 def _needed(columns: Sequence[Column]) -> int:
     return sum(column.least for column in columns) + GAP * (len(columns) - 1)
 
 
 def _table(columns: Sequence[Column]) -> Table:
-    table = empty("")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
         heading, side = "\n".join(column.heading), "right" if column.number else "left"
         table.add_column(heading, justify=side, no_wrap=column.number, min_width=column.least)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from typing import Any
 
 from spark.metric_windows import Series, WindowSample
 from streamtwin.connect.shadow.window import parsed
-from streamtwin.export.metric_samples import files_of
+from streamtwin.export.files import files_of
 from tests.scenarios.questions.jobs import host
 from twin.scenario import Scenario
 from twin.simulation import simulate

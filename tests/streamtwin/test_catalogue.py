@@ -12,7 +12,7 @@ from papers.registry import EXPERIMENTS
 from scenarios.spaces.registry import DRAWN, SPACES
 from scenarios.suite.members import MEMBERS
 from streamtwin import catalogue
-from streamtwin.sources import assigned_calls, summary
+from streamtwin.catalogue import assigned_calls, summary
 
 
 def test_everything_that_can_be_named_is_listed_in_its_own_words() -> None:

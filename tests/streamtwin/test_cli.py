@@ -241,6 +241,16 @@ def test_what_cannot_be_written_is_refused_before_the_work(command, monkeypatch)
     assert "cannot be" in refused(command, "edge-filter", "--out", f"{NOWHERE}.yaml")
 
 
+@pytest.mark.parametrize("command", ["optimize", "run", "export", "profile"])
+def test_what_is_there_is_refused_before_the_work_and_left_alone(command, monkeypatch, tmp_path):
+    there = tmp_path / "there.yaml"
+    there.write_text("mine")
+    monkeypatch.setattr("twin.simulation.simulate", None)
+    monkeypatch.setattr("scenarios.planning.planner.solve", None)
+    assert f"{there} exists; remove it" in refused(command, "edge-filter", "--out", there)
+    assert there.read_text() == "mine"
+
+
 def test_a_list_is_short_and_its_parts_say_more():
     short = done("list")
     assert "smart-grid" in short and "milp-hosts" in short and short.count("\n") < 70

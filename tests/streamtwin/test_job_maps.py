@@ -12,8 +12,7 @@ import pytest
 
 from figures.job_map import BOX_PX, WAITING, job_map
 from scenarios.files import registry, scenario_file
-from streamtwin.tables.backpressure import OperatorLoad, held_up
-from streamtwin.tables.job_groups import MOST_BOXES, MOST_COLUMNS, MOST_LANES, depths
+from streamtwin.tables.job_groups import MOST_BOXES, MOST_COLUMNS, MOST_LANES, OperatorLoad, depths, held_up
 from streamtwin.tables.job_maps import FREE, drawn
 from tests.scenarios.questions.jobs import host, queue, shop
 from twin.scenario import Scenario

@@ -3,79 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-import typer
 from pydantic import ValidationError
 
-from scenarios.executing.processes import Processes
-from scenarios.executing.progress import Lines
+import streamtwin as st
 from scenarios.files.documents import check, document, plain, read
-from scenarios.questions import capacity as capacities
-from scenarios.questions import dry_run as dry_runs
-from scenarios.questions import sensitivity as sensitivities
-from scenarios.questions.bench import Bench
-from scenarios.questions.change_options import ChangeOptions, planned
-from scenarios.questions.condition import condition
-from scenarios.questions.control_measures import judge
-from scenarios.questions.knobs import knob
-from scenarios.questions.policies_compared import compared
-from scenarios.questions.policies_compared import variants as of_policies
-from scenarios.questions.replications import Wanted
 from streamtwin.answers.registry import ANSWERS
-from streamtwin.cli import app as cli
-from streamtwin.notebook.questions import whatif
 from streamtwin.schemas.registry import DOCUMENTS, schema_of
 from tests.commands import answer, in_a_shell, refused
 from tests.scenarios.questions.jobs import queue
+from tests.streamtwin.test_cli import commands
+from tests.streamtwin.test_notebook import QUESTIONS
 from twin.events import SlowDown
 from twin.simulation import simulate
 
-SILENT = Lines(lambda _text: None)
 JOB = queue(horizon_s=2, warmup_s=0.5)
-
-
-def run() -> Any:
-    return simulate(JOB.with_events(SlowDown(at_s=1, host="big", factor=2))).to_dict()
-
-
-def silent_run() -> Any:
-    return simulate(queue(rate_per_s=1e-3, horizon_s=2, warmup_s=0)).to_dict()
-
-
-def capacity() -> Any:
-    asked = capacities.CapacityQuestion("max", knob("workload.arrivals.in.rate_per_s", "--find-max"),
-                                condition("not backpressured", JOB), None, 0.2, 2)  # fmt: skip
-    with Bench(Processes(1)) as bench:
-        return capacities.capacity(JOB, asked, bench, 1, SILENT)
-
-
-def sensitivity() -> Any:
-    texts = ["workload.arrivals.in.rate_per_s=400..600", "cluster.hosts.big.cpu_percent=1000..1600"]
-    with Bench(Processes(1)) as bench:
-        model = sensitivities.Model(JOB, sensitivities.inputs(texts, JOB), "e2e_latency_s.mean", 1, 1)
-        return sensitivities.sensitivity(model, sensitivities.SampleBudget(2, 8, 1), bench, SILENT)
-
-
-def policies() -> Any:
-    with Bench(Processes(1), of=judge(0.01)) as bench:
-        return compared(bench, of_policies(JOB, ["none,ds2"]), 0.01, Wanted(2), 1, SILENT)
-
-
-def dry_run() -> Any:
-    change = planned(JOB, ChangeOptions(fail=["big"], recover_after_s=5))
-    with Bench(Processes(1), of=dry_runs.look(change.at_s)) as bench:
-        return dry_runs.dry_run(bench, JOB, change, 2, 1, SILENT)
-
-
-MADE = {
-    "run": run,
-    "whatif": lambda: whatif(JOB, {"replicas of work": [1, 2]}, replications=2).result,
-    "compare-policies": policies,
-    "capacity": capacity,
-    "sensitivity": sensitivity,
-    "dry-run": dry_run,
+MADE: dict[str, Callable[[], Any]] = {
+    **{command: lambda ask=ask: ask(JOB).result for command, (ask, _) in QUESTIONS.items()},
+    "run": lambda: simulate(JOB.with_events(SlowDown(at_s=1, host="big", factor=2))).to_dict(),
+    "dry-run": lambda: st.dry_run(JOB, fail=["big"], recover_after_s=5, replications=2).result,
 }
 
 
@@ -103,7 +52,7 @@ def test_an_answer_that_is_read_again_is_told_as_it_was(command):
 
 
 def test_a_run_without_results_has_no_latencies():
-    check(DOCUMENTS["run"], silent_run())
+    check(DOCUMENTS["run"], simulate(queue(rate_per_s=1e-3, horizon_s=2, warmup_s=0)).to_dict())
 
 
 @pytest.mark.parametrize("command", DOCUMENTS)
@@ -119,41 +68,14 @@ def test_the_command_prints_them():
     assert "did you mean 'whatif'" in refused("schema", "whatiff")
 
 
-def commands() -> list[str]:
-    """As the command line has them, those of `import` by two words."""
-    found = typer.main.get_command(cli.app).commands
-    return [*(set(found) - {"import"}), *(f"import {each}" for each in found["import"].commands)]
-
-
 def test_every_command_has_a_schema_and_nothing_else_has():
-    assert set(DOCUMENTS) == set(commands()) - {"schema"}
+    assert set(DOCUMENTS) == {name for name, _ in commands()} - {"schema"}
 
 
-TINY = {
-    "list": (),
-    "version": (),
-    "show": ("smart-grid",),
-    "schema": ("import", "flink"),
-    "run": ("smart-grid", "--horizon", 11),
-    "export": ("smart-grid", "--set", "run.horizon_s=11", "--out", "trace.json"),
-    "report": ("smart-grid", "--set", "run.horizon_s=11"),
-    "optimize": ("smart-grid", "--optimizer", "local-search", "--budget", 20),
-    "validate": ("smart-grid", "--optimizers", "as-given", "--replications", 1, "--references", 0, "--set",
-                 "run.horizon_s=11"),
-    "benchmark": ("--families", "edge-linear", "--most", 1, "--optimizers", "as-given", "--cost-model", "rates",
-                  "--replications", 1, "--references", 0),
-    "profile": ("edge-filter", "--samples", 50),
-    "reproduce": (),
-}  # fmt: skip
-"""The others are too slow for this, or need files, and are checked where they are tested."""
-
-
-@pytest.mark.parametrize("command", TINY)
-def test_commands_print_what_their_schema_says(command, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    printed = answer(command, *TINY[command])
-    if command != "schema":
-        check(DOCUMENTS[command], printed)
+@pytest.mark.parametrize("words", [("version",), ("show", "smart-grid")])
+def test_commands_print_what_their_schema_says(words):
+    """So do all others, in whatever test they are called."""
+    check(DOCUMENTS[words[0]], answer(*words))
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from streamtwin.connect.shadow import tables
-from streamtwin.connect.shadow.belief import believed
+from streamtwin.connect.shadow.belief import believed, trend
 from streamtwin.connect.shadow.shadow import AlertRow, ForecastRow, Shadow
-from streamtwin.connect.shadow.trend import trend
 from streamtwin.connect.shadow.window import Window, of_rows, parsed, rows_of, windows_of
-from streamtwin.export.metric_samples import MetricSample
+from streamtwin.export.files import MetricSample
 from tests.commands import done, refused
 from tests.streamtwin.shadow_jobs import (
     BY_PER_S2,

@@ -1,42 +1,212 @@
-"""Tables: numbers stand under each other, and what nobody knows has no column."""
+"""Tables: no column is lost, numbers stand under each other, and each line says of which plan or event it is."""
 
 from __future__ import annotations
 
-from io import StringIO
+import io
+import json
+from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
-from streamtwin.tables import tables
+from optimizers.interface import Candidate, Solution, Status
+from streamtwin.tables import checkpoint_table, chosen_plan, run_tables, tables
 from streamtwin.tables.standing import value
+from streamtwin.tables.timelines import marks
 from streamtwin.tables.wide import Wide
+from tests.twin.checkpointed import lines as checkpointed
+from tests.twin.checkpointed import run
+from tests.twin.event_jobs import job
+from tests.twin.worlds import chain
+from twin.events import Failure
+from twin.plan import ExecutionPlan
+from twin.simulation import simulate
 
 
-def lines(table: Wide) -> list[str]:
-    console = Console(file=StringIO(), width=120)
+def shown(table: Wide, width: int = 120) -> list[str]:
+    """The lines of a table in a terminal of that width."""
+    console = Console(file=io.StringIO(), width=width)
     console.print(table)
-    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+
+
+# columns --------------------------------------------------------------------------------------------------------------
+
+COLUMNS = {
+    "application": "application",
+    "operator": "operator",
+    "server": "server",
+    **{f"n{k}": f"quantity number {k} of the published ones (tuples a second)" for k in range(9)},
+}
+ROWS = [
+    {"application": name, "operator": "splitter", "server": "A", **{f"n{k}": 1000.5 * k + 1 for k in range(9)}}
+    for name in ("WC", "FD")
+]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200, 1000])
+def test_every_value_is_there_with_what_its_row_is_about(width: int) -> None:
+    lines = shown(tables.of_rows("title", COLUMNS, ROWS), width)
+    text = "\n".join(lines)
+    assert max(map(len, lines)) <= width
+    for k in range(9):
+        assert text.count(f"{1000.5 * k + 1:,.0f}" if k else "1") >= len(ROWS)
+    parts = text.count("application")
+    assert text.count("splitter") == parts * len(ROWS) and text.count("WC") == parts
+    assert (parts == 1) == (width >= 200)
+    assert "…" not in text
+    for word in ("quantity", "number", "published", "(tuples", "second)"):
+        assert text.count(word) >= 9
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "width", "told"),
+    [
+        (
+            {"a": "what", "b": "how many of these there are"},
+            [{"a": "a word", "b": 3}],
+            80,
+            "how many of these there are",
+        ),
+        ({"name": "name", "n": "n"}, [], 80, "name"),
+        ({"name": "name", "other": "other"}, [{"name": "a", "other": "b"}], 80, "b"),
+    ],
+)
+def test_a_table_that_fits_has_headings_in_a_line_also_without_rows_or_numbers(columns, rows, width, told) -> None:
+    assert any(told in line for line in shown(tables.of_rows("a title of many words", columns, rows), width))
+
+
+def test_long_text_is_broken_into_lines_and_kept() -> None:
+    rows = [{"name": "x", "n": 1, "why": "one after the other " * 12}]
+    text = " ".join(shown(tables.of_rows("title", {"name": "name", "n": "n", "why": "why"}, rows), 60))
+    assert text.split().count("other") == 12
 
 
 def test_a_dash_among_numbers_stands_to_the_right() -> None:
     rows = [{"name": "milp", "regret": "+10.0%", "model": "-"}, {"name": "cola", "regret": "-", "model": "-"}]
-    shown = lines(tables.of_rows("t", {"name": "name", "regret": "regret", "model": "cost model"}, rows))
-    assert shown[-2].index("+10.0%") + len("+10.0%") == shown[-1].index("-") + 1
-    assert shown[-1].rindex("-") == shown[1].index("cost model")
-
-
-def test_a_title_may_be_wider_than_its_table() -> None:
-    assert (
-        lines(tables.of_rows("a title of many words", {"name": "name"}, [{"name": "x"}]))[0] == "a title of many words"
-    )
+    lines = shown(tables.of_rows("a wide title", {"name": "name", "regret": "regret", "model": "cost model"}, rows))
+    assert lines[0] == "a wide title"
+    assert lines[-2].index("+10.0%") + len("+10.0%") == lines[-1].index("-") + 1
+    assert lines[-1].rindex("-") == lines[1].index("cost model")
 
 
 def test_strata_without_runs_and_measures_without_values_are_left_out() -> None:
     row = {"metric": "T", "q50": 1.2, "accuracy": None, "share": 0.5, "noise_share": None, "pairs": 0}
     rows = [{**row, "stratum": "joins", "rows": 3}, {**row, "stratum": "no join", "rows": 0}]
-    shown = "\n".join(lines(tables.of_strata("t", {"q50": "median", "accuracy": "accuracy"}, rows)))
-    assert "joins" in shown and "0.5" in shown
-    assert not any(absent in shown for absent in ("no join", "accuracy", "pairs", "noise"))
+    text = "\n".join(shown(tables.of_strata("t", {"q50": "median", "accuracy": "accuracy"}, rows)))
+    assert "joins" in text and "0.5" in text
+    assert not any(absent in text for absent in ("no join", "accuracy", "pairs", "noise"))
 
 
 def test_a_standing_rate_reads_as_in_the_table() -> None:
     assert value(90_000.4, "throughput_per_s") == "90,000/s"
+
+
+# runs -----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_replica_is_named_as_any_other() -> None:
+    moves = [{"kind": "migration", "operator": "compute", "at_s": 2, "key_groups": [3], "to_replica": 0}]
+    events = run_tables.of_run("job", simulate(job(events=moves, horizon_s=4)))[-1]
+    assert "to_replica 0" in "\n".join(shown(events, 200))
+
+
+def test_checkpoints_have_a_table_of_their_own() -> None:
+    result = run(checkpointed(2), Failure(at_s=8, host="h0", recover_after_s=3))
+    titles = [table.title for table in run_tables.of_run("job", result)]
+    assert titles[-2:] == ["events", "checkpoints: 3 completed"]
+    assert len(marks(result)) == 1
+    changes, taken = checkpoint_table.apart(result.event_rows)
+    assert (len(changes), len(taken)) == (1, 3)
+    stored = {(row["kind"], json.loads(row["detail"]).get("status")) for row in result.rows("r")["events"]}
+    assert stored == {("failure", None), ("checkpoint", "completed")}
+
+
+def test_what_ended_checkpoints_is_counted() -> None:
+    rows = [
+        {"kind": "checkpoint", "at_s": 5.0, "end_s": 5.5, "bytes": None, "detail": {"status": "failed", "why": "x"}},
+        {"kind": "checkpoint", "at_s": 9.0, "end_s": None, "bytes": None, "detail": {"status": "under way"}},
+    ]
+    assert checkpoint_table.of_checkpoints(rows).title == "checkpoints: 1 failed (x), 1 under way"
+
+
+# plans ----------------------------------------------------------------------------------------------------------------
+
+GIVEN = ExecutionPlan(placement={"s": "a", "k": "a"})
+OTHER = ExecutionPlan(placement={"s": "a", "k": ("b", "b")})
+
+
+def solution(**more: object) -> Solution:
+    found = Solution(
+        status=Status.FEASIBLE,
+        plan=OTHER,
+        objective=2000.0,
+        bound=2200.0,
+        evaluations=7,
+        seconds=0.5,
+        weighed=90,
+        given=Candidate(GIVEN, 1500.0, 0.9, 1.0),
+    )
+    return replace(found, **more)  # type: ignore[arg-type]
+
+
+def told(found: Solution, *, required: bool = False) -> dict[str, list[str]]:
+    """The other cells of each row, by its first."""
+    table = chosen_plan.estimates(GIVEN, found, "rlas", "rates", "throughput_per_s", required=required)
+    rows = ([cell.strip() for cell in line.split("  ") if cell.strip()] for line in shown(table))
+    return {row[0]: row[1:] for row in rows if len(row) > 1}
+
+
+def test_both_plans_have_a_row_with_what_becomes_of_them() -> None:
+    rows = told(solution())
+    assert rows["as given"] == ["1,500", "backpressured"]
+    assert rows["by rlas"] == ["2,000", "keeps up"]
+    assert told(solution(sane=False))["by rlas"] == ["2,000", "does not keep up"]
+    assert told(solution(sane=False), required=True)["by rlas"][1] == "does not keep up, or not as required"
+    for given, state in (((1500.0, 0.0, 0.2), "fails"), ((1.0, 0.0, 1.0, False), "keeps up, but not as required")):
+        assert told(solution(given=Candidate(GIVEN, *given)))["as given"][1] == state
+    kept = told(solution(plan=GIVEN, objective=1500.0, sane=False))
+    assert kept == {"plan": ["throughput_per_s", "outcome"], "as given, kept": ["1,500", "backpressured"]}
+
+
+def test_placements_stand_under_the_plan_that_they_are_of() -> None:
+    text = "\n".join(shown(chosen_plan.placements("job", GIVEN, solution(), "rlas")))
+    assert "as given" in text and "by rlas" in text and "b" in text
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (
+            {},
+            "feasible: 7 plans estimated, 90 placements weighed in the search, in 0.50 s; no plan that keeps up can be",
+        ),
+        ({"sane": False}, "; no plan can be more than 10.0% better"),
+        ({"status": Status.OPTIMAL, "among": "any number of replicas", "bound": 2000.0}, "optimal (any number of"),
+    ],
+)
+def test_what_is_weighed_is_no_plan_and_a_bound_says_of_what_it_is(more: dict[str, object], says: str) -> None:
+    words = chosen_plan.claim(solution(**more))
+    assert says in words
+    assert "0.0%" not in words.replace("10.0%", "")
+
+
+def test_sources_and_sinks_that_leave_a_host_or_come_to_one_are_named_in_a_remedy_that_can_be_copied() -> None:
+    query = chain([{"kind": "map", "name": "m"}], 10.0).query
+
+    def moved(source: str, m: str, sink: str) -> str | None:
+        given, plan = (
+            ExecutionPlan.model_validate({"placement": {name: [*hosts] for name, hosts in places.items()}})
+            for places in ({"source": "ab", "m": "a", "sink": "c"}, {"source": source, "m": m, "sink": sink})
+        )
+        return chosen_plan.moved_ends(query, given, plan)
+
+    for places, ends in {
+        ("ab", "a", "c"): None,
+        ("baa", "bc", "c"): None,
+        ("aa", "a", "c"): "source",
+        ("ab", "a", "ca"): "sink",
+        ("c", "a", "a"): "source,sink",
+    }.items():
+        words = moved(*places)
+        assert words is None if ends is None else words is not None and words.endswith(f"--pin {ends}")

@@ -6,19 +6,96 @@ corrects its service time; all else about the job is believed as the scenario ha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from streamtwin.connect.shadow.speeds import speeds_of
-from streamtwin.connect.shadow.trend import Trend, trend
+import numpy as np
+
 from streamtwin.connect.shadow.window import Window
 from twin.arrivals.law import MIN_RATE_PER_S
 from twin.kinds.async_io import Calling
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.spec import parse
+
+FEWEST = 4
+"""Windows from which a trend can be told from chance."""
+LEVEL = 3
+"""Windows whose mean a rate without a trend is."""
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """Tuples a second now, by how much they grow in a second, and half the 95 % interval of that (None: not known)."""
+
+    now_per_s: float
+    slope_per_s2: float = 0.0
+    half_width95: float | None = None
+
+    def ahead(self, seconds: float) -> float:
+        """The rate then; never below 0."""
+        return max(0.0, self.now_per_s + self.slope_per_s2 * seconds)
+
+
+def trend(times_s: Sequence[float], rates_per_s: Sequence[float], now_s: float) -> Trend:
+    """times_s: of the rates, ascending; at least one. The slope is 0 unless it surely is not (Student's t)."""
+    level = float(np.mean(rates_per_s[-LEVEL:]))
+    if len(times_s) < FEWEST:
+        return Trend(level)
+    x, y = np.array(times_s) - now_s, np.array(rates_per_s)
+    slope, now = np.polyfit(x, y, 1)
+    half = _half_width(x, y - now - slope * x)
+    if abs(slope) <= half or not math.isfinite(slope):
+        return Trend(level, 0.0, half)
+    return Trend(max(0.0, float(now)), float(slope), half)
+
+
+def _half_width(x: np.ndarray, residuals: np.ndarray) -> float:
+    """Half the interval of the slope, by the scatter about the line."""
+    from scipy import stats
+
+    free = len(x) - 2
+    scatter = math.sqrt(float(np.sum(residuals**2)) / free / float(np.sum((x - x.mean()) ** 2)))
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, free)) * scatter
+
+
+LEAST_BUSY = 0.01
+"""Share of the time below which a busy time says nothing."""
+
+
+def speeds_of(scenario: Scenario, window: Window, least: Mapping[str, float]) -> dict[str, float]:
+    """Reference cores of a busy replica, by operator whose busy time is known, which holds waits for cores of others.
+
+    least: by the rate model: a replica is never slower, and never faster than a core of its own. Between the two,
+    what a host was measured to use of its cores is what its replicas used.
+    """
+    busy = {name: each["busy"] for name, each in window.operators.items() if each.get("busy", 0.0) >= LEAST_BUSY}
+    known = {name: share for name, share in busy.items() if name in least}
+    factors = {host: _factor(scenario, window, host, known, least) for host in window.hosts}
+    found = {}
+    for name in known:
+        hosts = [place.host for place in scenario.plan.locations(name)]
+        found[name] = least[name] * sum(factors.get(host, 1.0) for host in hosts) / len(hosts)
+    return found
+
+
+def _factor(
+    scenario: Scenario, window: Window, host: str, busy: Mapping[str, float], least: Mapping[str, float]
+) -> float:
+    """The factor on the speeds in `least` with which all replicas on a host use the CPU that was measured."""
+    there = {name: sum(place.host == host for place in scenario.plan.locations(name)) for name in busy}
+    slowest = sum(count * busy[name] * least[name] for name, count in there.items())
+    fastest = sum(count * busy[name] * max(1.0, least[name]) for name, count in there.items())
+    measured = window.hosts[host].get("cpu")
+    if measured is None or slowest <= 0.0:
+        return 1.0
+    cores = measured * scenario.cluster.host(host).cpu_percent / 100
+    return min(max(cores, slowest), fastest) / slowest
+
 
 COSTS = 5
 """Windows of which the median cost is believed."""

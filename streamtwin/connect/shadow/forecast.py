@@ -1,13 +1,23 @@
-"""When a job will not keep up any more, if the trends of its rates hold: by the rate model."""
+"""When a job will not keep up any more, if the trends of its rates hold, and which few operators to move then.
+
+Forecasts are the rate model's; moves are found by an optimizer, and tried in the simulator.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from optimizers.requirements import Requirements
+from optimizers.space import Space
+from scenarios.planning.planner import solve
 from streamtwin.connect.shadow.belief import Belief
+from twin.errors import BadInput
+from twin.guards.effort import estimate
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
+from twin.simulation import simulate
 
 STEPS = 12
 """Times ahead that are looked at; the crossing is then found between two of them."""
@@ -63,3 +73,87 @@ def _crossing_s(belief: Belief, plan: ExecutionPlan, low_s: float, high_s: float
         over = pressure(belief.ahead(middle_s), plan).used > 1.0
         low_s, high_s = (low_s, middle_s) if over else (middle_s, high_s)
     return high_s
+
+
+OPTIMIZER, OBJECTIVE, BUDGET = "local-search", "e2e_latency_s", 300
+HEAD_ROOM = 0.05
+"""Head room that a move should leave at the rates for which it is made."""
+MOST_MOVES = 3
+SHARES = (1.0, 0.3)
+"""Shares of the time from the backpressure to the end of the forecast that a move should bear, the largest first."""
+MOST_CPU_S = 20.0
+"""Most CPU seconds of a run that checks a move."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relocation:
+    """A move of an operator's replicas. Places are names, one for each replica."""
+
+    operator: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """The move in words, such as "moving work from a to b"."""
+        return f"moving {self.operator} from {_listed(self.before)} to {_listed(self.after)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A plan with few moves. for_s: the time ahead whose rates it bears. in_s: when there is backpressure under it;
+    None: not within the time that is looked ahead."""
+
+    plan: ExecutionPlan
+    moves: tuple[Relocation, ...]
+    for_s: float
+    in_s: float | None
+
+
+def remedy(belief: Belief, coming: Forecast) -> Remedy | None:
+    """What avoids what is coming, else what puts it off; None if no move of a few operators is found to do either."""
+    in_s = coming.in_s or 0.0
+    for share in SHARES if coming.now.used <= coming.then.used else (0.0,):
+        for_s = in_s + share * (coming.ahead_s - in_s)
+        worst = belief.ahead(for_s)
+        plan = _fewest_moves(worst)
+        if plan is not None:
+            later = forecast(belief, plan, coming.ahead_s)
+            return Remedy(plan, tuple(_moves(worst.plan, plan)), for_s, later.in_s)
+    return None
+
+
+def _fewest_moves(scenario: Scenario) -> ExecutionPlan | None:
+    """A plan that bears the scenario's rates."""
+    for count in range(1, MOST_MOVES + 1):
+        space = Space(most_moves=count, free_replicas=False)
+        try:
+            found = solve(scenario, OPTIMIZER, RateModel(), objective=OBJECTIVE, budget=BUDGET, space=space,
+                          requirements=Requirements(head_room=HEAD_ROOM))  # fmt: skip
+        except BadInput:  # this job has no plan of that kind
+            return None
+        if pressure(scenario, found.plan).used <= 1.0:
+            return found.plan
+    return None
+
+
+def backpressured(scenario: Scenario, plan: ExecutionPlan) -> bool | None:
+    """Whether a simulated run at the scenario's rates is backpressured; None if it is too long or not possible."""
+    planned = scenario.with_plan(plan)
+    try:
+        if estimate(planned).cpu_s > MOST_CPU_S:
+            return None
+        return simulate(planned).metrics.backpressured
+    except BadInput:
+        return None
+
+
+def _moves(before: ExecutionPlan, after: ExecutionPlan) -> Iterator[Relocation]:
+    for name in before.placement:
+        old, new = (tuple(map(str, plan.locations(name))) for plan in (before, after))
+        if sorted(old) != sorted(new):
+            yield Relocation(name, old, new)
+
+
+def _listed(places: tuple[str, ...]) -> str:
+    return ", ".join(dict.fromkeys(places))

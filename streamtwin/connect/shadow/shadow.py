@@ -9,10 +9,8 @@ from pathlib import Path
 from scenarios.files.documents import CLOSED, Number, Seconds
 from spark.metric_windows import Series
 from streamtwin.connect.shadow import tables
-from streamtwin.connect.shadow.belief import Belief, believed
-from streamtwin.connect.shadow.forecast import Forecast, forecast
-from streamtwin.connect.shadow.remedy import Relocation, Remedy, backpressured, remedy
-from streamtwin.connect.shadow.trend import Trend
+from streamtwin.connect.shadow.belief import Belief, Trend, believed
+from streamtwin.connect.shadow.forecast import Forecast, Relocation, Remedy, backpressured, forecast, remedy
 from streamtwin.connect.shadow.window import Window, rows_of, windows_of
 from twin.scenario import Scenario
 

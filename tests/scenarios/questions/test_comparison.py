@@ -122,6 +122,30 @@ def test_no_change_is_minus_zero():
     assert comparison.change(RATE, cell) == "+0.0 ± 0.0 %"
 
 
+@pytest.mark.parametrize(
+    ("share", "half", "told"),
+    [
+        (-1.0, 0.014, "-200 ± 3"),
+        (-0.6, 0.8, "-120 ± 160"),
+        (0.5, 2.0, "+100 ± 400"),
+        (-1.0, 0.0, "-100.0 ± 0.0 %"),
+        (-0.92, 0.08, "-92 ± 8 %"),
+    ],
+)
+def test_no_interval_goes_beyond_minus_100_percent_as_nothing_falls_so_far(share, half, told):
+    """The change is then told in the metric's unit, of a first mean of 200."""
+    cell = ComparedMetric(
+        mean=200 * (1 + share),
+        half_width95=1.0,
+        values=(),
+        difference=200 * share,
+        difference95=200 * half,
+        share=share,
+        share95=half,
+    )
+    assert comparison.change(RATE, cell) == told
+
+
 def test_quantiles_are_no_better_known_than_their_histogram():
     same = np.full(5, 3.0)
     assert of_mean(same, P99).half_width95 == pytest.approx(3.0 * QUANTILE_GRAIN)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 VERTICES = (
@@ -82,6 +83,15 @@ CONFIG = [
     {"key": "taskmanager.network.memory.floating-buffers-per-gate", "value": "4"},
     {"key": "execution.buffer-timeout", "value": "50 ms"},
 ]
+
+
+def written(folder: Path, files: Mapping[str, Any]) -> Path:
+    """A folder of saved answers; texts are written as they are, and None is left out."""
+    folder.mkdir(exist_ok=True)
+    for name, answer in files.items():
+        if answer is not None:
+            (folder / name).write_text(answer if isinstance(answer, str) else json.dumps(answer))
+    return folder
 
 
 class Cluster:

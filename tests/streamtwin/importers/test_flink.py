@@ -7,7 +7,7 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, f
 from streamtwin.connect.importers.flink_job import read_job
 from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
 from tests.commands import refused, twin
-from tests.streamtwin.importers.flink_cluster import CONFIG, Cluster, detail, job_at, managers, plan, serving
+from tests.streamtwin.importers.flink_cluster import CONFIG, Cluster, detail, job_at, managers, plan, serving, written
 from twin.errors import BadInput
 from twin.flow import nominal_rates
 from twin.profiles import NetworkMemory
@@ -39,19 +39,26 @@ def save(folder: Path, **changed: Any) -> Path:
         "overview.json": {"flink-version": "2.3.0"},
         "jobmanager_config.json": CONFIG,
         **{f"job_v{number}_detail.json": detail(number) for number in range(4)},
-        **changed,
     }
-    folder.mkdir(exist_ok=True)
-    for name, answer in answers.items():
-        if answer is not None:
-            (folder / name).write_text(answer if isinstance(answer, str) else json.dumps(answer))
-    return folder
+    return written(folder, answers | changed)
 
 
-def with_vertex(**changed: Any) -> dict[str, Any]:
+def imported(folder: Path, offered: Mapping[str, float] | None = None, **changed: Any) -> ImportedJob:
+    """The scenario of saved answers of which some are others. changed: `job`, or by file."""
+    files = {"job_jobs_id.json" if name == "job" else name: answer for name, answer in changed.items()}
+    return scenario_of(read_job(from_folder(save(folder, **files))), offered or {})
+
+
+def with_vertex(number: int = 0, **changed: Any) -> dict[str, Any]:
     job = job_at(100.0)
-    job["vertices"][0] |= changed
+    job["vertices"][number] |= changed
     return job
+
+
+def with_metrics(number: int, **changed: Any) -> dict[str, Any]:
+    """With other metrics of a vertex, among its others."""
+    metrics = {key.replace("_", "-"): value for key, value in changed.items()}
+    return with_vertex(number, metrics=job_at(100.0)["vertices"][number]["metrics"] | metrics)
 
 
 @pytest.mark.parametrize(("version", "said"), [("1.18.1", ""), ("0.9", "'0.9' is no version"), (None, "is unknown")])
@@ -80,8 +87,7 @@ def test_a_window_shorter_than_metrics_take_is_extended() -> None:
 
 
 def test_the_scenario_does_what_the_job_did() -> None:
-    imported = scenario_of(read_job(live()), {})
-    scenario = imported.scenario
+    scenario = scenario_of(read_job(live()), {}).scenario
     kinds = {each.name: each.kind for each in scenario.query.operators}
     assert kinds == {"gen": "source", "parse-clean": "filter", "window": "aggregate", "Writer": "sink"}
     rates = nominal_rates(scenario.query, scenario.workload.arrivals)
@@ -127,15 +133,13 @@ def test_a_second_point_needs_another_name(tmp_path: Path) -> None:
 
 
 def test_a_slowed_source_says_that_more_is_offered(tmp_path: Path) -> None:
-    job = job_at(100.0)
-    job["vertices"][0]["metrics"] |= {"accumulated-backpressured-time": 90_000, "accumulated-idle-time": 9_000}
-    answers = from_folder(save(tmp_path / "answers", **{"job_jobs_id.json": job}))
-    assert any("backpressured 90%" in note for note in scenario_of(read_job(answers), {}).notes)
-    told = scenario_of(read_job(answers), {"gen": 4000.0})
+    job = with_metrics(0, accumulated_backpressured_time=90_000, accumulated_idle_time=9_000)
+    assert any("backpressured 90%" in note for note in imported(tmp_path, job=job).notes)
+    told = imported(tmp_path, {"gen": 4000.0}, job=job)
     assert told.scenario.workload.arrivals["gen"].rate_per_s == 4000
     assert told.readings[0]["offered_per_s"] == 4000 and told.readings[0]["out_per_s"] == 1000
     with pytest.raises(BadInput, match="no such source; there are gen"):
-        scenario_of(read_job(answers), {"parse-clean": 1.0})
+        imported(tmp_path, {"parse-clean": 1.0}, job=job)
 
 
 def test_uneven_keys_become_shares_of_key_groups(tmp_path: Path) -> None:
@@ -143,34 +147,27 @@ def test_uneven_keys_become_shares_of_key_groups(tmp_path: Path) -> None:
     uneven = detail(2)
     for subtask, taken in zip(uneven["subtasks"], (30_000, 10_000), strict=True):
         subtask["metrics"] = {"read-records": taken}
-    imported = scenario_of(read_job(from_folder(save(tmp_path / "answers", **{"job_v2_detail.json": uneven}))), {})
-    shares = imported.scenario.workload.keys["window"].by_group(128)
+    scenario = imported(tmp_path, **{"job_v2_detail.json": uneven}).scenario
+    shares = scenario.workload.keys["window"].by_group(128)
     assert shares[:64].sum() == pytest.approx(0.75) and shares.sum() == pytest.approx(1.0)
-    assert scenario_file.parse_scenario(scenario_file.dump(imported.scenario), "text") == imported.scenario
+    assert scenario_file.parse_scenario(scenario_file.dump(scenario), "text") == scenario
 
 
 def test_replicas_that_differ_by_chance_are_even(tmp_path: Path) -> None:
-    for number, (dealt, uneven) in enumerate(
-        [((10_100, 9_900), False), ((343, 297, 360), False), ((3437, 2969, 3594), True)]
-    ):
+    for dealt, uneven in (((10_100, 9_900), False), ((343, 297, 360), False), ((3437, 2969, 3594), True)):
         plain = detail(2)
         plain["subtasks"] = [{**plain["subtasks"][0], "metrics": {"read-records": taken}} for taken in dealt]
-        job = job_at(100.0)
-        job["vertices"][2]["parallelism"] = len(dealt)
-        answers = save(tmp_path / str(number), **{"job_jobs_id.json": job, "job_v2_detail.json": plain})
-        assert ("window" in scenario_of(read_job(from_folder(answers)), {}).scenario.workload.keys) == uneven
+        changed = {"job": with_vertex(2, parallelism=len(dealt)), "job_v2_detail.json": plain}
+        assert ("window" in imported(tmp_path, **changed).scenario.workload.keys) == uneven
 
 
 def described(folder: Path, number: int, description: str, hashed: bool, **metrics: float) -> ImportedJob:
     """The job with another vertex. metrics: of it, after 100 s."""
-    job, changed = job_at(100.0), plan()
-    job["vertices"][number]["metrics"] |= {key.replace("_", "-"): value for key, value in metrics.items()}
+    changed = plan()
     node = next(each for each in changed["plan"]["nodes"] if each["id"] == f"v{number}")
     node["description"] = description
     node["inputs"][0]["ship_strategy"] = "HASH" if hashed else "REBALANCE"
-    return scenario_of(
-        read_job(from_folder(save(folder, **{"job_jobs_id.json": job, "job_jobs_id_plan.json": changed}))), {}
-    )
+    return imported(folder, **{"job": with_metrics(number, **metrics), "job_jobs_id_plan.json": changed})
 
 
 @pytest.mark.parametrize(
@@ -183,21 +180,21 @@ def described(folder: Path, number: int, description: str, hashed: bool, **metri
 def test_sessions_have_as_many_keys_as_their_results_say(description: str, tmp_path: Path) -> None:
     """Of 900 records a second to 500 keys, exp(-900 / 500) end a session of a gap of a second."""
     results = round(90_000 * math.exp(-900 / 500))
-    imported = described(tmp_path, 2, description, hashed=True, write_records=results)
-    visits = imported.scenario.query.operator("window")
+    found = described(tmp_path, 2, description, hashed=True, write_records=results)
+    visits = found.scenario.query.operator("window")
     assert (visits.kind, visits.gap_s, visits.key_groups) == ("session", 1.0, 128)
-    assert visits.keys == pytest.approx(500, rel=0.01) and any("how many keys" in note for note in imported.notes)
-    rates = nominal_rates(imported.scenario.query, imported.scenario.workload.arrivals)
+    assert visits.keys == pytest.approx(500, rel=0.01) and any("how many keys" in note for note in found.notes)
+    rates = nominal_rates(found.scenario.query, found.scenario.workload.arrivals)
     assert rates["window"].out_per_s == pytest.approx(results / 100, rel=0.01)
 
 
 def test_of_calls_the_owner_says_how_long_they_take(tmp_path: Path) -> None:
-    imported = described(tmp_path, 1, "async wait operator<br/>", hashed=False)
-    call = imported.scenario.query.operator("parse-clean")
+    found = described(tmp_path, 1, "async wait operator<br/>", hashed=False)
+    call = found.scenario.query.operator("parse-clean")
     assert (call.kind, call.latency_s, call.capacity, call.service_time_s) == ("async", 0.0, 100, None)
-    assert "busy" not in imported.readings[1], "it holds waits for a place"
-    assert sum("how long a call takes" in note for note in imported.notes) == 1
-    assert scenario_file.parse_scenario(scenario_file.dump(imported.scenario), "text") == imported.scenario
+    assert "busy" not in found.readings[1], "it holds waits for a place"
+    assert sum("how long a call takes" in note for note in found.notes) == 1
+    assert scenario_file.parse_scenario(scenario_file.dump(found.scenario), "text") == found.scenario
 
 
 def test_what_is_keyed_has_key_groups(tmp_path: Path) -> None:
@@ -206,12 +203,10 @@ def test_what_is_keyed_has_key_groups(tmp_path: Path) -> None:
 
 
 def test_missing_metrics_are_noted_not_invented(tmp_path: Path) -> None:
-    job = job_at(100.0)
-    job["vertices"][1]["metrics"] |= {"accumulated-busy-time": "NaN"}
-    answers = save(tmp_path / "a", **{"job_jobs_id.json": job, "overview.json": None, "job_v1_detail.json": None})
-    imported = scenario_of(read_job(from_folder(answers)), {})
-    assert imported.scenario.query.operator("parse-clean").service_time_s is None
-    words = " ".join(imported.notes)
+    job = with_metrics(1, accumulated_busy_time="NaN")
+    found = imported(tmp_path, **{"job": job, "overview.json": None, "job_v1_detail.json": None})
+    assert found.scenario.query.operator("parse-clean").service_time_s is None
+    words = " ".join(found.notes)
     assert "no busy time" in words and "version of Flink is unknown" in words and "dealt to the machines" in words
 
 
@@ -219,56 +214,21 @@ def test_names_in_any_letters_and_twice_the_same_are_told(tmp_path: Path) -> Non
     job = job_at(100.0)
     for vertex, name in zip(job["vertices"], ("Source: Händler → Kasse", "Map", "Map", "顧客"), strict=True):
         vertex["name"] = name
-    imported = scenario_of(read_job(from_folder(save(tmp_path / "a", **{"job_jobs_id.json": job}))), {})
-    named = [each.name for each in imported.scenario.query.operators]
+    found = imported(tmp_path, job=job)
+    named = [each.name for each in found.scenario.query.operators]
     assert named[:4] == ["Händler__Kasse", "Map", "Map#2", "顧客"]
-    words = " ".join(imported.notes)
+    words = " ".join(found.notes)
     assert "Kasse is called Händler__Kasse" in words and "Map is called Map#2" in words
-
-
-def _restarting(job: dict[str, Any]) -> None:
-    job["state"] = "RESTARTING"
-
-
-def _starting(job: dict[str, Any]) -> None:
-    job["vertices"][2]["status"] = "INITIALIZING"
-
-
-def _without_vertices(job: dict[str, Any]) -> None:
-    del job["vertices"]
-
-
-def _renamed(job: dict[str, Any]) -> None:
-    job["vertices"][0]["id"] = "other"
-
-
-def _silent(job: dict[str, Any]) -> None:
-    job["vertices"][0]["metrics"]["write-records"] = 0
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (_restarting, "the job is RESTARTING"),
-        (_starting, "window is INITIALIZING"),
-        (_without_vertices, "is no such answer of Flink: vertices: Field required"),
-        (_renamed, "no node of vertex 'Source: gen'"),
-        (_silent, "has delivered nothing"),
-    ],
-)
-def test_jobs_that_mean_nothing_are_refused(
-    change: Callable[[dict[str, Any]], None], words: str, tmp_path: Path
-) -> None:
-    job = job_at(100.0)
-    change(job)
-    saved = save(tmp_path / "answers", **{"job_jobs_id.json": job})
-    assert words in refused("import", "flink", saved, "--out", tmp_path / "job.yaml")
-    assert not (tmp_path / "job.yaml").exists()
 
 
 @pytest.mark.parametrize(
     ("file", "content", "words"),
     [
+        ("job_jobs_id.json", job_at(100.0, "RESTARTING"), "the job is RESTARTING"),
+        ("job_jobs_id.json", with_vertex(2, status="INITIALIZING"), "window is INITIALIZING"),
+        ("job_jobs_id.json", {"errors": ["Not found"]}, "is no such answer of Flink: vertices: Field required"),
+        ("job_jobs_id.json", with_vertex(id="other"), "no node of vertex 'Source: gen'"),
+        ("job_jobs_id.json", with_metrics(0, write_records=0), "has delivered nothing"),
         ("job_jobs_id.json", "<html>", "is no answer of Flink's REST API"),
         ("job_jobs_id_plan.json", {"nodes": 3}, "is no such answer of Flink: plan.nodes: Input should be a valid list"),
         ("taskmanagers.json", {"taskmanagers": []}, "there is no task manager"),
@@ -290,10 +250,18 @@ def test_jobs_that_mean_nothing_are_refused(
         ("jobmanager_config.json", {"a": 1}, "jobmanager_config.json is no such answer of Flink: it: Input should be"),
         ("taskmanagers.json", {"taskmanagers": [None]}, "no such answer of Flink: taskmanagers.0"),
         ("job_v0_detail.json", {"subtasks": 3}, "no such answer of Flink: subtasks"),
+        ("taskmanagers.json", {"errors": ["Service temporarily unavailable"]}, "taskmanagers: Field required"),
+        ("job_taskmanager_0_metrics.json", {"errors": []}, "job_taskmanager_0_metrics.json is no such answer"),
+        ("job_v1_threads.json", {"asleep": -1}, "job_v1_threads.json is no such answer of Flink: asleep"),
+        ("job_v1_subtasks_metrics.json", [{"avg": 1}], "job_v1_subtasks_metrics.json is no such answer"),
     ],
 )
-def test_answers_of_another_shape_are_refused(file: str, content: Any, words: str, tmp_path: Path) -> None:
-    assert words in refused("import", "flink", save(tmp_path / "answers", **{file: content}))
+def test_jobs_that_mean_nothing_and_answers_of_another_shape_are_refused(
+    file: str, content: Any, words: str, tmp_path: Path
+) -> None:
+    saved, out = save(tmp_path / "answers", **{file: content}), tmp_path / "job.yaml"
+    assert words in refused("import", "flink", saved, "--out", out)
+    assert not out.exists()
 
 
 def test_places_that_are_no_flink_are_refused(tmp_path: Path) -> None:
@@ -356,9 +324,8 @@ def test_credentials_are_asked_for_sent_and_never_shown(tmp_path: Path) -> None:
 
 
 def test_names_cannot_steer_a_terminal(tmp_path: Path) -> None:
-    job = with_vertex(name="gen\x1b[2J\n\u202e")
-    imported = scenario_of(read_job(from_folder(save(tmp_path / "a", **{"job_jobs_id.json": job}))), {})
-    assert imported.scenario.query.operators[0].name == "gen2J"
+    found = imported(tmp_path / "a", job=with_vertex(name="gen\x1b[2J\n\u202e"))
+    assert found.scenario.query.operators[0].name == "gen2J"
     saved = save(tmp_path / "b", **{"job_jobs_id.json": with_vertex(name="a\x1b[2Jb", status="LOST\n\x07")})
     assert "a\ufffd[2Jb is LOST\ufffd\ufffd; import the job" in refused("import", "flink", saved)
 
@@ -387,8 +354,8 @@ def test_mutated_answers_are_imported_or_refused_in_one_line(tmp_path: Path) -> 
         file = rng.choice(list(recorded))
         answers = recorded | {file: mutated(recorded[file], rng)}
         try:
-            imported = scenario_of(read_job(from_folder(save(tmp_path / str(seed), **answers))), {})
-            assert scenario_file.parse_scenario(scenario_file.dump(imported.scenario), "text") == imported.scenario
+            scenario = imported(tmp_path / str(seed), **answers).scenario
+            assert scenario_file.parse_scenario(scenario_file.dump(scenario), "text") == scenario
             ends["imported"] += 1
         except BadInput as error:
             ends["refused" if "\n" not in str(error) else "refused in several lines"] += 1

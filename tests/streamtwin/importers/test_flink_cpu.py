@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -21,7 +20,7 @@ from streamtwin import capacity
 from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, from_folder
 from streamtwin.connect.importers.flink_job import read_job
 from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
-from tests.streamtwin.importers.flink_cluster import MANAGERS, VERTICES, Cluster, serving
+from tests.streamtwin.importers.flink_cluster import MANAGERS, VERTICES, Cluster, serving, written
 from twin.rates.model import RateModel
 from twin.run import Run
 from twin.scenario import Scenario
@@ -82,10 +81,7 @@ def answers_of(
             files[f"j_taskmanager_0_metrics{when}.json"] = [{"id": "Status.JVM.CPU.Time", "value": f"{time_ns:.0f}"}]
     if threads:
         files[f"j_v{of}_threads.json"] = threads
-    folder.mkdir()
-    for name, answer in files.items():
-        (folder / name).write_text(json.dumps(answer))
-    return from_folder(folder)
+    return from_folder(written(folder, files))
 
 
 def imported(folder: Path, offered: float | None = None, **more: Any) -> ImportedJob:
@@ -268,10 +264,7 @@ class Busy(Cluster):
 
     THREADS = (
         ("parse -> clean (1/2)#0", "TIMED_WAITING\n\tat java.lang.Thread.sleep(Native Method)"),
-        (
-            "parse -> clean (2/2)#0",
-            f"WAITING on x\n\tat {IDLE}",
-        ),
+        ("parse -> clean (2/2)#0", f"WAITING on x\n\tat {IDLE}"),
         ("window (1/2)#0", "RUNNABLE\n\tat Sum.add(Sum.java:1)"),
         ("window (2/2)#0", "RUNNABLE\n\tat sun.nio.ch.Net.poll(Native Method)"),
         ("OutputFlusher for window (1/2)#0", "TIMED_WAITING\n\tat java.lang.Thread.sleep(Native Method)"),
@@ -302,9 +295,5 @@ def test_a_live_job_says_its_cpu_and_what_its_threads_do(tmp_path: Path) -> None
     chain = imported_job.scenario.query.operator("parse-clean")
     assert chain.selectivity == pytest.approx(0.9), "a chain is one task, which sleeps"
     assert any("window: it sleeps" in note for note in imported_job.notes)
-    folder = tmp_path / "saved"
-    folder.mkdir()
-    for name, answer in answers.saved().items():
-        (folder / name).write_text(json.dumps(answer))
-    assert read_job(from_folder(folder)).machines == job.machines
+    assert read_job(from_folder(written(tmp_path / "saved", answers.saved()))).machines == job.machines
     assert len(VERTICES) == len(job.vertices)

@@ -7,10 +7,7 @@ from typing import Annotated
 
 import typer
 
-from streamtwin.cli.importing import imports
 
-
-@imports.command("rate")
 def rate(source: Annotated[Path, typer.Argument()], out: Annotated[Path, typer.Option("--out")]) -> None:
     """A number of records a second as a scenario.
 

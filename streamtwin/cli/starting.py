@@ -1,4 +1,4 @@
-"""`twin serve`: a page on this machine on which questions are asked and answered."""
+"""`twin demo` shows the whole loop, small; `twin serve` a page on this machine on which questions are asked."""
 
 from __future__ import annotations
 
@@ -13,6 +13,38 @@ from streamtwin.cli.interruption import kept
 from streamtwin.cli.terminal import Seed, Terminal
 
 
+def demo(
+    terminal: Terminal,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder; an earlier demo in it is replaced.")] = Path("demo"),
+    runs: Annotated[int, typer.Option(metavar="N", min=100, help="Runs to learn from.")] = 500,
+    seed: Seed = 0,
+) -> None:
+    """Simulate, learn, plan, prove: the whole loop on one query, in a few minutes.
+
+    Example: `twin demo`, then open demo/report.html
+    """
+    from streamtwin.demo.folder import REPORT, prepare, write
+    from streamtwin.demo.loop import Settings, play
+    from streamtwin.tables import tables
+
+    settings = Settings(seed=seed, runs=runs)
+    prepare(out, settings)
+    with kept("the finished runs"):
+        outcome = play(out, settings, terminal)
+    write(out, outcome)
+    document = {
+        "out": out,
+        "report": out / REPORT,
+        "seconds": outcome.seconds,
+        "training_rows": outcome.training_rows,
+        "rows": outcome.rows,
+        "accuracy": outcome.accuracy,
+    }
+    total_s = sum(outcome.seconds.values())
+    done = f"done in {total_s:.0f} s; now open {out / REPORT}, or turn its knobs yourself: twin serve smart-grid"
+    terminal.result(document, *tables.of_regrets(outcome.rows), done)
+
+
 def serve(
     terminal: Terminal,
     target: Annotated[
@@ -24,19 +56,15 @@ def serve(
         ),
     ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", metavar="N", min=1, max=65535, help="Default: 8377, or any that is free.")
+        int | None, typer.Option(metavar="N", min=1, max=65535, help="Default: 8377, or any that is free.")
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option(
-            "--state", metavar="DIR", help="Where changes are kept. Default: .twin-serve beside the scenarios."
-        ),
+        typer.Option(metavar="DIR", help="Where changes are kept. Default: .twin-serve beside the scenarios."),
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(
-            "--workers", metavar="N", min=1, help="Processes, beside one for first answers. Default: one a core."
-        ),
+        typer.Option(metavar="N", min=1, help="Processes, beside one for first answers. Default: one a core."),
     ] = None,
     _seed: Seed = 0,
 ) -> None:

@@ -1,17 +1,12 @@
-"""Checkpoints as a run shows them: one table, apart from what changed the job; who does not see them says so."""
+"""Who does not see checkpoints says so, and they are part of what decides a run."""
 
 from __future__ import annotations
-
-import json
 
 import pytest
 
 from scenarios.spaces.families import _refuse_unseen
-from streamtwin.tables import checkpoint_table, run_tables
-from streamtwin.tables.timelines import marks
-from tests.twin.checkpointed import lines, run
+from tests.twin.checkpointed import lines
 from twin.errors import BadInput
-from twin.events import Failure
 from twin.rates.model import RateModel
 from twin.scenario import Scenario, config_hash
 from twin.spec import parse
@@ -21,25 +16,6 @@ from twin.unsupported import unsupported_features
 
 def given(**checkpoints: object) -> Scenario:
     return parse(Scenario, dict(Scenario.of(lines(2))) | {"checkpoints": checkpoints})
-
-
-def test_they_have_a_table_of_their_own() -> None:
-    result = run(lines(2), Failure(at_s=8, host="h0", recover_after_s=3))
-    titles = [str(table.title) for table in run_tables.of_run("job", result)]
-    assert titles[-2:] == ["events", "checkpoints: 3 completed"]
-    assert len(marks(result)) == 1
-    changes, taken = checkpoint_table.apart(result.event_rows)
-    assert (len(changes), len(taken)) == (1, 3)
-    stored = {(row["kind"], json.loads(row["detail"]).get("status")) for row in result.rows("r")["events"]}
-    assert stored == {("failure", None), ("checkpoint", "completed")}
-
-
-def test_what_ended_them_is_counted() -> None:
-    rows = [
-        {"kind": "checkpoint", "at_s": 5.0, "end_s": 5.5, "bytes": None, "detail": {"status": "failed", "why": "x"}},
-        {"kind": "checkpoint", "at_s": 9.0, "end_s": None, "bytes": None, "detail": {"status": "under way"}},
-    ]
-    assert str(checkpoint_table.of_checkpoints(rows).title) == "checkpoints: 1 failed (x), 1 under way"
 
 
 def test_whoever_does_not_see_them_says_so() -> None:

@@ -1,4 +1,4 @@
-"""`twin whatif` compares variants of a scenario, and `twin compare` scenarios, with intervals."""
+"""`twin whatif` compares variants of a scenario, `twin compare` scenarios, `twin compare-policies` policies."""
 
 from __future__ import annotations
 
@@ -21,24 +21,20 @@ def whatif(
     vary: Annotated[
         list[str] | None,
         typer.Option(
-            "--vary",
             metavar="PATH=V1,V2",
             help="Values that a path, or 'replicas of OPERATOR', takes: a list, 1k..50k:10, 1k..50k:10:log or 1..8. "
             "Several make a grid.",
         ),
     ] = None,
     plan: Annotated[
-        list[str] | None, typer.Option("--plan", metavar="FILE", help="A scenario file with another plan. Repeatable.")
+        list[str] | None, typer.Option(metavar="FILE", help="A scenario file with another plan. Repeatable.")
     ] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option(
-            "--policy", metavar="NAME", help="A policy that reconfigures the job; see `twin list`. Repeatable."
-        ),
+        typer.Option(metavar="NAME", help="A policy that reconfigures the job; see `twin list`. Repeatable."),
     ] = None,
     event: Annotated[
-        list[str] | None,
-        typer.Option("--event", metavar="EVENT", help="A variant with one more event, in YAML. Repeatable."),
+        list[str] | None, typer.Option(metavar="EVENT", help="A variant with one more event, in YAML. Repeatable.")
     ] = None,
 ) -> None:
     """What would happen if: variants of a scenario on the same random numbers, and whether they differ.
@@ -90,4 +86,46 @@ def _answer(command: str, variants: Sequence[Variant], comparing: Comparing, see
         check(bench, variants)
         asking.keep(bench, {"command": command, "variants": cases, "seed": seed})
         answer = compared(bench, variants, metrics, wanted, seed, asking.terminal)
+    asking.answered(answer, told)
+
+
+def compare_policies(
+    scenario: ScenarioName,
+    asking: AskingOne,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Two or more, 'none' among them if wanted; with options: '{name: ds2, margin: 0.1}'. The first is "
+            "what the others are compared with. Repeatable.",
+        ),
+    ] = None,
+    slo: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Highest end-to-end latency for 99 % of results: 500ms.")
+    ] = None,
+    replications: Annotated[int, typer.Option(metavar="N", help="Runs of each policy.")] = 5,
+) -> None:
+    """Compares policies on one load: backlog, latency, SLO, replicas, migrations, oscillations, all with intervals.
+
+    Examples: `twin compare-policies rush-hour-scaling --policies none,ds2,flink-autoscaler --slo 5s` ·
+    `twin compare-policies wikipedia-top-k --policies balance,flux --replications 3` ·
+    `twin compare-policies rush-hour-scaling --policies "ds2,{name: ds2, calm_periods: 3}" --out answer`
+    """
+    from scenarios.questions import single_run
+    from scenarios.questions.control_measures import judge
+    from scenarios.questions.policies_compared import compared, variants
+    from scenarios.questions.replications import Wanted
+    from scenarios.questions.whatif import check
+    from streamtwin.answers.policies import told
+    from twin.quantities import duration_s
+
+    wanted, slo_s = Wanted(replications), None if slo is None else duration_s(slo, "--slo")
+    wanted.check()
+    given = asking.scenario(scenario, "comparing policies")
+    candidates = variants(given, policies or ())
+    cases = {variant.label: single_run.key(variant.scenario) for variant in candidates}
+    with asking.bench(judge(slo_s)) as bench:
+        check(bench, candidates)
+        asking.keep(bench, {"command": "compare-policies", "variants": cases, "seed": given.run.seed, "slo_s": slo_s})
+        answer = compared(bench, candidates, slo_s, wanted, given.run.seed, asking.terminal)
     asking.answered(answer, told)

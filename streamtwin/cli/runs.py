@@ -1,0 +1,193 @@
+"""`twin run`, `report`, `export`: one simulation as tables and a trace, as a page to send, and for other programs."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamtwin.cli.given import (
+    Events,
+    PolicyName,
+    ScenarioName,
+    Set,
+    Target,
+    known_scenarios,
+    run_of,
+    scenario_of,
+    seconds,
+)
+from streamtwin.cli.terminal import ScenarioSeed, Terminal
+
+if TYPE_CHECKING:
+    from twin.run import Run
+
+
+Horizon = Annotated[
+    float | None, typer.Option("--horizon", metavar="S", parser=seconds, help="Simulated seconds, or as in 2min.")
+]
+
+
+def run(
+    scenario: ScenarioName,
+    terminal: Terminal,
+    set_: Set = None,
+    event: Events = None,
+    horizon: Horizon = None,
+    policy: PolicyName = None,
+    precision: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="End once throughput and latencies are this precise: 1%.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the trace to this new folder.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the run over time: a .png, .pdf or .svg.")
+    ] = None,
+    seed: ScenarioSeed = None,
+) -> None:
+    """Simulates a scenario, with its events, and prints throughput, latency and load.
+
+    Examples: `twin run smart-grid` · `twin run smart-grid --set plan.placement.compare=fog-2` ·
+    `twin run failover` · `twin run rush-hour-scaling --policy ds2 --set policy.margin=0.1` ·
+    `twin run smart-grid --horizon 3600 --precision 1%` · `twin run failover --plot failover.png` ·
+    `twin run mine.yaml --horizon 60 --seed 7 --out trace --json`
+    """
+    from scenarios.files.pictures import check_picture
+    from scenarios.files.traces import check_free
+    from scenarios.questions.ranges import share
+    from streamtwin.tables import run_tables
+    from twin.guards.effort import SOONER, require_feasible
+    from twin.simulation import simulate
+
+    if out is not None:
+        check_free(out)
+    if plot is not None:
+        check_picture(plot)
+    policies = [] if policy is None else [f"policy={policy}"]  # first, so that --set can then change its options
+    asked = None if precision is None else share(precision)
+    loaded = scenario_of(scenario, [*policies, *(set_ or [])], event, horizon_s=horizon, precision=asked, seed=seed)
+    effort = require_feasible(loaded)
+    if effort.long:
+        ends_early = loaded.run.precision is not None
+        terminal.note(
+            f"a long run: {'at most ' if ends_early else ''}{effort.describe()}{'' if ends_early else SOONER}"
+        )
+    with terminal.progress("periods") if effort.long else nullcontext() as report:
+        result = simulate(loaded, progress=report)
+    _close(terminal, result, loaded.name, out, plot)
+    terminal.result(result.to_dict(), *run_tables.of_run(loaded.name, result))
+
+
+def _close(terminal: Terminal, result: Run, name: str, out: Path | None, plot: Path | None) -> None:
+    """The trace and the picture, if they are wanted, and the run's warnings."""
+    from scenarios.files.traces import write_bytes, write_run
+
+    if out is not None:
+        write_run(result, name, out)
+        terminal.note(f"trace written to {out}")
+    if plot is not None:
+        from figures.run_panels import run_panels
+        from scenarios.files.pictures import picture
+        from streamtwin.tables.timelines import panels
+
+        write_bytes(picture(run_panels(panels(result)), plot), plot)
+        terminal.note(f"picture written to {plot}")
+    for warning in result.warnings:
+        terminal.note(f"warning: {warning}")
+
+
+def report(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="A folder of `twin run --out` or of a question, or a scenario to run.",
+            autocompletion=known_scenarios,
+        ),
+    ],
+    terminal: Terminal,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The page. Default: NAME.html in the current folder.")
+    ] = None,
+    plan: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Run the scenario under the plan of this file.")
+    ] = None,
+    policy: PolicyName = None,
+    set_: Set = None,
+    event: Events = None,
+    seed: ScenarioSeed = None,
+) -> None:
+    """One self-contained page: the query on its hosts, the bottleneck in a sentence, time-lines, tables.
+
+    Examples: `twin report smart-grid` · `twin report rush-hour-scaling --policy ds2` ·
+    `twin report smart-grid --plan better.yaml --out better.html` ·
+    `twin run failover --out trace`, then `twin report trace` · `twin whatif word-count --policy ds2 --out answer`, then
+    `twin report answer`
+    """
+    terminal.stage(f"report: reading {target}")
+    from streamtwin.report.page import check_ours
+
+    page = out if out is not None else Path(f"{Path(target).resolve().stem if Path(target).exists() else target}.html")
+    check_ours(page)
+    if page.exists():
+        terminal.note(f"note: replaces the report {page}")
+    html = _html(target, plan, policy, set_, event, seed)
+    _write(page, html)
+    terminal.result({"page": page, "bytes": len(html.encode())}, f"report written to {page}; open it in a browser")
+
+
+def _html(
+    target: str, plan: str | None, policy: str | None, set_: list[str] | None, event: list[str] | None, seed: int | None
+) -> str:
+    from streamtwin.report.answer_page import answer_page, holds_answer
+    from streamtwin.report.run_page import run_page
+
+    if plan is None and policy is None and not set_ and not event and seed is None and holds_answer(Path(target)):
+        return answer_page(Path(target))
+    return run_page(*run_of(target, set_, plan, seed, policy, event))
+
+
+def _write(page: Path, html: str) -> None:
+    from twin.atomic import write_text
+    from twin.errors import BadInput
+
+    try:
+        write_text(page, html)
+    except OSError as error:
+        raise BadInput(f"{page} cannot be written: {error.strerror}; name another file with --out") from None
+
+
+def export(
+    target: Target,
+    terminal: Terminal,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="perfetto|csv|parquet|metrics",
+            help="A trace for a viewer, tables, or samples of metrics.",
+        ),
+    ] = "perfetto",
+    out: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="A new file (perfetto) or folder. Default: by name.")
+    ] = None,
+    set_: Set = None,
+    event: Events = None,
+    seed: ScenarioSeed = None,
+) -> None:
+    """Writes a run for other programs: a trace for Perfetto's viewer, tables as CSV or Parquet, or samples of metrics.
+
+    Examples: `twin export failover` · `twin run failover --out trace`, then `twin export trace --format csv` ·
+    `twin export rush-hour --format metrics --out metrics`, then `twin shadow rush-hour metrics --once`
+    """
+    terminal.stage(f"export: reading {target}")
+    from scenarios.files.traces import check_free
+    from streamtwin.export import files
+
+    files.check_format(form)
+    place = out if out is not None else files.default_place(Path(target).stem, form)
+    check_free(place)
+    files.export(run_of(target, set_, seed=seed, events=event), form, place)
+    opened = "; open it at ui.perfetto.dev or in chrome://tracing" if form == "perfetto" else ""
+    terminal.result({"format": form, "path": place}, f"written to {place}{opened}")
