@@ -41,8 +41,8 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
     room by the problem's cost model.
 
     An optimizer with a goal of its own (the fewest hosts) keeps its order; the first plan that does is taken.
-    `evaluations` counts those of both models. Nothing is proved about other plans: `bound` is None. Limits on quantiles
-    are judged by `truth` alone; plans are proposed by means.
+    `evaluations` counts those of both models, `simulated` the plans judged by `truth`. Nothing is proved about other
+    plans: `bound` is None. Limits on quantiles are judged by `truth` alone; plans are proposed by means.
     """
     started_s, asked = time.perf_counter(), replace(problem, cost_model=truth)
     problem = replace(problem, requirements=problem.requirements.of_means)
@@ -62,7 +62,7 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
         found = Estimated.joined(more, plans[: sum(len(each.plans) for each in more)])
     evaluations = first.evaluations + estimated_again + len(found.plans)
     chosen = choose(asked, found, evaluations=evaluations, started_s=started_s, complete=False)
-    chosen = replace(chosen, given=first.given)
+    chosen = replace(chosen, given=first.given, simulated=len(found.plans))
     if given is not None and given in found.plans:
         rows = [plans.index(given), plans.index(chosen.plan)]
         chosen = replace(better(asked, chosen, found.part(rows)), given=found.candidate(rows[0]))
@@ -163,6 +163,7 @@ def _first_that_holds(asked: Problem, first: Solution, found: Estimated) -> Solu
         objective=chosen.objective,
         bound=None,
         evaluations=first.evaluations + len(found.plans),
+        simulated=len(found.plans),
         alternatives=others,
         message=refuted,
         sane=chosen.sane,

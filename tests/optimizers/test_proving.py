@@ -58,6 +58,7 @@ def test_never_worse_than_the_unproved_choice_by_the_proving_model(name, count, 
     assert truth.asked[0] == unproved.plan
     assert proved.plan in truth.asked
     looked_at = list(dict.fromkeys(plan.model_dump_json() for plan in truth.asked))
+    assert proved.simulated == len(looked_at)
     if name in PRUNING:
         assert 1 <= len(looked_at) <= count * (1 + refuted)
     else:
