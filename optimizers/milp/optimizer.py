@@ -43,41 +43,6 @@ GAPS = ((200, GAP), (math.inf, 3e-2))
 asked for: small changes find the rest sooner."""
 
 
-@dataclass(frozen=True, slots=True)
-class Youngest:
-    """What was looked at; what is proved of it; whether every plan is proved to be overloaded; what went wrong."""
-
-    candidates: Candidates
-    proof: Proof
-    overloaded: bool
-    message: str = ""
-
-
-def youngest(problem: Problem) -> Youngest:
-    """Raises BadInput if the space names what the job does not have."""
-    job = PlacementCoefficients.of(problem.deployment)
-    space, candidates = problem.space, Candidates(problem)
-    latency = problem.objective in LATENCIES
-    starts, stopped, feasible = [], False, False
-    if latency and not space.spreads(problem.deployment):
-        found = _solved(job, candidates, "crowded")
-        starts, stopped, feasible = _plans(found), found.outcome is ProgramOutcome.STOPPED, found.counts_ol is not None
-    balanced = None
-    if not feasible:
-        balanced = _solved(job, candidates, "balanced")
-        starts, stopped = starts + _plans(balanced), stopped or balanced.outcome is ProgramOutcome.STOPPED
-    starts.append(counts_of(problem.deployment, problem.deployment.plan))
-    candidates.look_at(starts)
-    climb_on(candidates, starts if _rough(problem) else ())
-    overloaded = isinstance(problem.cost_model, RateModel) and not job.bursty and _too_much(balanced)
-    overloaded = overloaded and _shows(problem, candidates)
-    proof = Proof(None, closed=False)
-    sane = len(candidates) > 0 and candidates.candidate(candidates.best).sane
-    if sane and admissible(problem, job):
-        proof = prove(job, candidates)
-    return Youngest(candidates, proof, overloaded, "the solver's time was up before it was done" if stopped else "")
-
-
 def _solved(job: PlacementCoefficients, candidates: Candidates, aim: Aim) -> ProgramPlan:
     end_to_end = candidates.problem.objective == "e2e_latency_s"
     size = len(job.names) * len(job.places.host_l)
@@ -90,10 +55,6 @@ def _rough(problem: Problem) -> bool:
     return problem.space.spreads(problem.deployment) or any(
         host.socket_count > 1 for host in problem.deployment.cluster.hosts
     )
-
-
-def _plans(found: ProgramPlan) -> list[np.ndarray]:
-    return [] if found.counts_ol is None else [found.counts_ol]
 
 
 def _shows(problem: Problem, candidates: Candidates) -> bool:
@@ -114,6 +75,7 @@ def _too_much(balanced: ProgramPlan | None) -> bool:
 Goal = Literal["objective", "rate", "hosts"]
 HEAD_ROOM = 0.2
 """Share of the offered rate that a plan on the fewest hosts must bear beyond it."""
+STOPPED = "the solver's time was up before it was done"
 OVERLOADED = "every plan is overloaded: more is offered than any placement bears; this one lets the most through"
 
 
@@ -152,12 +114,27 @@ class Milp:
         return replace(found, message=message, seconds=time.perf_counter() - started_s)
 
     def _objective(self, problem: Problem) -> Solution:
-        found = youngest(problem)
-        best = self._best(problem, found.candidates)
-        status = Status.OPTIMAL if found.proof.closed else Status.FEASIBLE
-        if found.overloaded and not best.sane:
+        job, candidates = PlacementCoefficients.of(problem.deployment), Candidates(problem)
+        in_one_place = problem.objective in LATENCIES and not problem.space.spreads(problem.deployment)
+        solved = [_solved(job, candidates, "crowded")] if in_one_place else []
+        balanced = None
+        if not solved or solved[0].counts_ol is None:
+            balanced = _solved(job, candidates, "balanced")
+            solved.append(balanced)
+        starts = [each.counts_ol for each in solved if each.counts_ol is not None]
+        starts.append(counts_of(problem.deployment, problem.deployment.plan))
+        candidates.look_at(starts)
+        climb_on(candidates, starts if _rough(problem) else ())
+        by_rates = isinstance(problem.cost_model, RateModel)
+        overloaded = by_rates and not job.bursty and _too_much(balanced) and _shows(problem, candidates)
+        sane = len(candidates) > 0 and candidates.candidate(candidates.best).sane
+        proof = prove(job, candidates) if sane and admissible(problem, job) else Proof(None, closed=False)
+        best = self._best(problem, candidates)
+        if overloaded and not best.sane:
             return replace(best, status=Status.INFEASIBLE, message=OVERLOADED)
-        return replace(best, status=status, bound=found.proof.bound, message=best.message or found.message)
+        status = Status.OPTIMAL if proof.closed else Status.FEASIBLE
+        stopped = any(each.outcome is ProgramOutcome.STOPPED for each in solved)
+        return replace(best, status=status, bound=proof.bound, message=best.message or STOPPED * stopped)
 
     def _rate(self, problem: Problem) -> Solution:
         found = highest_rate(problem.deployment, problem.space, ProgramLimits(deadline=problem.deadline()))

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from optimizers.branch_and_bound import Order, SearchLimits, search
+from optimizers.branch_and_bound import Order, search
 from optimizers.deadline import ENDLESS, Deadline
 from optimizers.interface import Problem, Solution, Traits
 from optimizers.numa.baselines import fitted
@@ -209,19 +209,19 @@ class _RlasSearch:
         tree = SocketTree(self.job, replicas_o, heuristics, self._symmetry, self.space)
         nodes = self.options.nodes or LOOKS // (tree.depth * len(self.job.locations) + 1)
         nodes = max(nodes, tree.depth + 1)  # a dive to the first leaf at least
-        found = search(tree.root, tree.branch, order=self.options.order, limits=self._limits(nodes))
+        found = search(tree.root, tree.branch, order=self.options.order, most=nodes, deadline=self.deadline)
         self.weighed += tree.weighed
         if found.best is None:  # out of time: a dive to the first leaf of a tree where nothing was seen yet
             tree = SocketTree(self.job, replicas_o, heuristics, self._symmetry, self.space)
-            found = search(tree.root, tree.branch, limits=SearchLimits(nodes=nodes))
+            found = search(tree.root, tree.branch, most=nodes)
             self.weighed += tree.weighed
         assert found.best is not None
         whole = heuristics.loses_nothing
         short = found.best.bound < tree.root.bound * (1.0 - CLOSE)
         if short and found.nodes < nodes:
             wide = SocketTree(self.job, replicas_o, heuristics.widened, self._symmetry, self.space)
-            limits = self._limits(nodes - found.nodes)
-            found = search(wide.root, wide.branch, order=self.options.order, limits=limits, known=found.best)
+            most, order = nodes - found.nodes, self.options.order
+            found = search(wide.root, wide.branch, order=order, most=most, deadline=self.deadline, known=found.best)
             self.weighed += wide.weighed
             whole = heuristics.widened.loses_nothing
         assert found.best is not None
@@ -231,9 +231,6 @@ class _RlasSearch:
     def _usual(self, replicas: int) -> Heuristics:
         """All heuristics, but few replicas are not compressed: there is time for each."""
         return Heuristics(ratio=1 if replicas <= FEW else min(RATIO, int(self.job.cores_l.max())))
-
-    def _limits(self, nodes: int) -> SearchLimits:
-        return SearchLimits(nodes=nodes, deadline=self.deadline)
 
     def _spent(self, weighed: int) -> bool:
         self._tell("placements weighed", self.weighed + weighed, WEIGHED, 0.0)

@@ -3,8 +3,8 @@
 The harder one searches under one imperfect model, the more one finds its errors: the plan that it likes best is likely
 one that it underestimates. Among the best few, the truer model finds out.
 
-A cost model that says how far off it may be (`twin.metrics.Unsure`) is followed where it is unsure: beside its best
-plan, those are simulated that could be the best of all, by the better ends of its intervals, until none of what is left
+A cost model that says how far off it may be (`twin.metrics.Unsure`) is followed where it is unsure: after its best
+plan, those come first that could be the best of all, by the better ends of its intervals, until none of what is left
 could be better than the best one simulated (optimism in the face of uncertainty: Lai and Robbins, 1985; Auer, 2002).
 """
 
@@ -23,14 +23,12 @@ from optimizers.interface import Problem, Propose, Solution, Status, Traits
 from optimizers.planner.judging import STOPPED, better, with_room
 from optimizers.requirements import price_of
 from optimizers.selection import Estimated, choose, estimate, intervals, said
-from twin.metrics import CostModel, Unsure
+from twin.metrics import CostModel
 from twin.plan import ExecutionPlan
 
 UNPROVED = "not simulated"
 STEP, STEPS = 1.15, 16
 """Factor on the rates by which head room is raised until dearer hosts are proposed, and the number of such steps."""
-WIDER = 5
-"""Plans that are proposed, the best predicted, for each that may be simulated: intervals choose among them."""
 REFUTED = 0.2
 """Head room, as a share of the offered rates, of the plans that are simulated next if none of the best keeps up."""
 
@@ -41,8 +39,8 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
     room by the problem's cost model.
 
     An optimizer with a goal of its own (the fewest hosts) keeps its order; the first plan that does is taken.
-    `evaluations` counts those of both models. Nothing is proved about other plans: `bound` is None. Limits on quantiles
-    are judged by `truth` alone; plans are proposed by means.
+    `evaluations` counts those of both models, `simulated` the plans judged by `truth`. Nothing is proved about other
+    plans: `bound` is None. Limits on quantiles are judged by `truth` alone; plans are proposed by means.
     """
     started_s, asked = time.perf_counter(), replace(problem, cost_model=truth)
     problem = replace(problem, requirements=problem.requirements.of_means)
@@ -51,7 +49,7 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
     deadline, searching = Deadline.of(None, problem.stopped), problem.deadline()
     first = _proposed(problem, propose, count)
     given = None if first.given is None else first.given.plan
-    hopes, plans = _in_order(problem, first, given, count)
+    hopes, plans = _in_order(problem, first, given)
     if deadline.over:
         return replace(first, message=said(first.message, UNPROVED))
     found, estimated_again = _simulated(asked, plans, deadline, hopes), 0
@@ -62,7 +60,7 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
         found = Estimated.joined(more, plans[: sum(len(each.plans) for each in more)])
     evaluations = first.evaluations + estimated_again + len(found.plans)
     chosen = choose(asked, found, evaluations=evaluations, started_s=started_s, complete=False)
-    chosen = replace(chosen, given=first.given)
+    chosen = replace(chosen, given=first.given, simulated=len(found.plans))
     if given is not None and given in found.plans:
         rows = [plans.index(given), plans.index(chosen.plan)]
         chosen = replace(better(asked, chosen, found.part(rows)), given=found.candidate(rows[0]))
@@ -71,19 +69,17 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
 
 
 def _proposed(problem: Problem, propose: Propose, count: int) -> Solution:
-    """What is proposed, without alternatives that only exchange equal hosts. At most `count` plans in all; WIDER times
-    as many if the cost model says how far off it may be."""
-    wanted = count * (WIDER if isinstance(problem.cost_model, Unsure) else 1)
-    asked = min(wanted * copies(problem.scenario), max(count, ASKED))
+    """What is proposed, without alternatives that only exchange equal hosts. At most `count` plans in all."""
+    asked = min(count * copies(problem.scenario), max(count, ASKED))
     found = propose(replace(problem, alternatives=max(problem.alternatives, asked - 1)))
     rows = distinct(problem.scenario, [found.plan, *(each.plan for each in found.alternatives)])
-    return replace(found, alternatives=tuple(found.alternatives[row - 1] for row in rows[1:wanted]))
+    return replace(found, alternatives=tuple(found.alternatives[row - 1] for row in rows[1:count]))
 
 
 def _in_order(
-    problem: Problem, found: Solution, given: ExecutionPlan | None, count: int
+    problem: Problem, found: Solution, given: ExecutionPlan | None
 ) -> tuple[list[float], list[ExecutionPlan]]:
-    """What each plan is hoped to reach, and the plans to simulate: `count` of those found, and the given one, in order.
+    """What each plan is hoped to reach, and the plans to simulate: those found, and the given one, in order.
 
     A hope is the better end of a plan's interval times the problem's sign; -inf: it is simulated in any case."""
     plans = [found.plan, *(each.plan for each in found.alternatives)]
@@ -92,12 +88,10 @@ def _in_order(
     if between is not None:
         ends = (problem.sign * between).min(axis=0)[1:].tolist()
         hopes[1:] = [end if each.sane else math.inf for end, each in zip(ends, found.alternatives, strict=True)]
-    rows = sorted(range(len(plans)), key=hopes.__getitem__)[:count]
     if given is not None and problem.space.includes(problem.deployment, given):
         place = plans.index(given) if given in plans else len(plans)
-        plans, hopes = [*plans, given], [*hopes, -math.inf]
-        hopes[place] = -math.inf
-        rows = sorted({*rows, place}, key=lambda row: (hopes[row], row))
+        plans, hopes = [*plans[:place], given, *plans[place + 1 :]], [*hopes[:place], -math.inf, *hopes[place + 1 :]]
+    rows = sorted(range(len(plans)), key=hopes.__getitem__)
     return [hopes[row] for row in rows], [plans[row] for row in rows]
 
 
@@ -108,7 +102,7 @@ def _roomier(problem: Problem, propose: Propose, count: int, searching: Deadline
         return [], 0
     found = _proposed(asked, propose, count)
     plans = [found.plan, *(each.plan for each in found.alternatives if each.sane)]
-    return plans[:count] if found.sane else [], found.evaluations
+    return plans if found.sane else [], found.evaluations
 
 
 def _told(asked: Problem, found: Estimated, plan: ExecutionPlan) -> str:
@@ -163,6 +157,7 @@ def _first_that_holds(asked: Problem, first: Solution, found: Estimated) -> Solu
         objective=chosen.objective,
         bound=None,
         evaluations=first.evaluations + len(found.plans),
+        simulated=len(found.plans),
         alternatives=others,
         message=refuted,
         sane=chosen.sane,

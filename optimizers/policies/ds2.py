@@ -56,20 +56,14 @@ class Ds2Spec(PolicySpec):
         return Ds2(deployment, self)
 
 
-DEFAULT = Ds2Spec()
-
-
 class Ds2:
     """Scales all operators that can be; new replicas go to the hosts with the most idle CPU, if there is any."""
 
     name = "ds2"
 
-    def __init__(self, deployment: Deployment, spec: Ds2Spec = DEFAULT) -> None:
+    def __init__(self, deployment: Deployment, spec: Ds2Spec) -> None:
         self.deployment = deployment
-        self.target_utilisation = spec.target_utilisation
-        self.margin = spec.margin
-        self.calm_periods = spec.calm_periods
-        self.patience = spec.patience
+        self.spec = spec
         self._demand = Demand(deployment.query, fixed_operators(deployment), spec.catch_up_s, spec.smoothing_periods)
         self._last: PeriodStatistics | None = None
         self._calm: dict[str, list[int]] = {}
@@ -96,15 +90,16 @@ class Ds2:
     def _count(self, name: str, present: int, now: Need, lately: Need) -> int:
         """Grows at once, shrinks after calm periods, and neither within the dead band."""
         calm = self._calm.setdefault(name, [])
-        if lately.load / (self.target_utilisation + self.margin) + lately.catch_up > present + ROUNDING:
+        target, margin = self.spec.target_utilisation, self.spec.margin
+        if lately.load / (target + margin) + lately.catch_up > present + ROUNDING:
             calm.clear()
             return self._grown(name, self._wanted(lately, name))
         few = self._wanted(now, name)
-        if self._demand.behind or few >= present or now.load / (self.target_utilisation - self.margin) >= present:
+        if self._demand.behind or few >= present or now.load / (target - margin) >= present:
             calm.clear()
             return present
         calm.append(few)
-        if len(calm) < self.calm_periods * self._patience.get(name, 1):
+        if len(calm) < self.spec.calm_periods * self._patience.get(name, 1):
             return present
         count = max(calm[1:] or calm)
         calm.clear()
@@ -114,10 +109,10 @@ class Ds2:
     def _grown(self, name: str, count: int) -> int:
         if name in self._shrunk:
             self._shrunk.remove(name)
-            self._patience[name] = min(self.patience, 2 * self._patience.get(name, 1))
+            self._patience[name] = min(self.spec.patience, 2 * self._patience.get(name, 1))
         return count
 
     def _wanted(self, need: Need, name: str) -> int:
-        count = max(1, math.ceil(need.load / self.target_utilisation + need.catch_up - ROUNDING))
+        count = max(1, math.ceil(need.load / self.spec.target_utilisation + need.catch_up - ROUNDING))
         groups: int | None = getattr(self.deployment.query.operator(name), "key_groups", None)
         return count if groups is None else min(count, groups)  # a replica without any would be idle

@@ -56,9 +56,6 @@ class MonitoringSpec(PolicySpec):
         return Monitoring(deployment, self)
 
 
-DEFAULT = MonitoringSpec()
-
-
 @dataclass(frozen=True)
 class MeasuredLoads:
     """What a monitor makes of some periods. cores: of each host. work: reference cores that each replica took.
@@ -93,7 +90,7 @@ class Monitoring:
 
     name = "monitoring"
 
-    def __init__(self, deployment: Deployment, spec: MonitoringSpec = DEFAULT) -> None:
+    def __init__(self, deployment: Deployment, spec: MonitoringSpec) -> None:
         self.deployment = deployment
         self.spec = spec
         self.cores = {host.name: host.left_percent / 100 for host in deployment.cluster.hosts}
@@ -156,7 +153,7 @@ class Monitoring:
         return rates
 
 
-def scheduled(measured: MeasuredLoads, now: Schedule, spec: MonitoringSpec = DEFAULT) -> Schedule:
+def scheduled(measured: MeasuredLoads, now: Schedule, spec: MonitoringSpec) -> Schedule:
     """Greedy, from an empty schedule: what is overfull counts first, then traffic, then load; ties stay in place."""
     new: Schedule = {}
     used = dict.fromkeys(measured.cores, 0.0)
@@ -174,7 +171,7 @@ def scheduled(measured: MeasuredLoads, now: Schedule, spec: MonitoringSpec = DEF
     return new
 
 
-def worth(measured: MeasuredLoads, now: Schedule, new: Schedule, spec: MonitoringSpec = DEFAULT) -> str:
+def worth(measured: MeasuredLoads, now: Schedule, new: Schedule, spec: MonitoringSpec) -> str:
     """Why a new schedule is worth its moves; empty if it is not."""
     fullest, next_fullest = measured.fullest(now), measured.fullest(new)
     before, after = measured.between_hosts(now), measured.between_hosts(new)

@@ -40,15 +40,12 @@ class RelieveSpec(PolicySpec):
         return Relieve(deployment, self)
 
 
-DEFAULT = RelieveSpec()
-
-
 class Relieve:
     """Remembers the last period."""
 
     name = "relieve"
 
-    def __init__(self, deployment: Deployment, spec: RelieveSpec = DEFAULT) -> None:
+    def __init__(self, deployment: Deployment, spec: RelieveSpec) -> None:
         self.deployment = deployment
         self.spec = spec
         self._last: PeriodStatistics | None = None

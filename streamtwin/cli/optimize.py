@@ -127,7 +127,8 @@ def optimize(
     if out is not None:
         write_text(scenario_file.dump(loaded.with_plan(solution.plan)), out)
         terminal.note(f"scenario written to {out}; run it with: twin run {out}")
-    judge = f"simulation of the {prove} best by {model}" if prove else model
+    count = solution.simulated
+    judge = f"simulation of {count} plan{'s' * (count > 1)} found by {model}" if count else model
     outcome = None if known is None else simulated(loaded, solution.plan, objective)
     told = _told(loaded, solution, optimizer, judge, objective, requirements, outcome)
     between = None if prove else interval(loaded if known is None else known, costs, solution.plan, objective)
@@ -158,6 +159,7 @@ def optimize(
         bound=solution.bound,
         gap=solution.gap,
         evaluations=solution.evaluations,
+        plans_simulated=solution.simulated,
         weighed=solution.weighed,
         seconds=solution.seconds,
         message=solution.message,

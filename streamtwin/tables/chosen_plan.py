@@ -53,7 +53,9 @@ def claim(solution: Solution) -> str:
     claimed = solution.status != "feasible" or solution.bound is not None
     among = f" ({solution.among})" if solution.among and claimed else ""
     weighed = f", {solution.weighed:,} placements weighed in the search" if solution.weighed else ""
-    words = f"{solution.status}{among}: {solution.evaluations:,} plans estimated{weighed}, in {solution.seconds:.2f} s"
+    simulated = f", {solution.simulated:,} of them simulated" if solution.simulated else ""
+    estimated = f"{solution.evaluations:,} plans estimated{simulated}{weighed}"
+    words = f"{solution.status}{among}: {estimated}, in {solution.seconds:.2f} s"
     if solution.gap is not None and not (solution.status == "optimal" and solution.gap < PROVED):
         whose = "no plan that keeps up" if solution.sane else "no plan"
         words += f"; {whose} can be more than {solution.gap:.1%} better by this model"

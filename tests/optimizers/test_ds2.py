@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimizers.policies.ds2 import Ds2, Ds2Spec
+from optimizers.policies.ds2 import Ds2Spec
 from tests.optimizers.plant import LENGTH_S, SERVICE_S, ByPeriod, Plant, changes, plant_job
 from tests.twin.worlds import chain
 from twin.control import PeriodStatistics
@@ -27,7 +27,7 @@ LOWEST, HIGHEST = 0.65, 0.95
 
 
 def closed_loop(load: ByPeriod, periods: int = 60, **plant: Any) -> list[int]:
-    return Plant(load, **plant).run(Ds2(JOB), periods)
+    return Plant(load, **plant).run(Ds2Spec().start(JOB), periods)
 
 
 # the loop on a perfect plant ------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_a_backlog_is_worked_off_and_then_forgotten() -> None:
     """240 s of a replica's work, of which the first period does 10 s: 230 s to be done in 60 s, besides the load."""
     plant = Plant(2.0, replicas=3)
     plant.backlog = 240 / SERVICE_S
-    counts = plant.run(Ds2(JOB), 60)
+    counts = plant.run(Ds2Spec().start(JOB), 60)
     assert counts[1] == np.ceil(2.0 / 0.8 + 230 / 60)
     assert plant.backlog < 1 and changes(counts)[1:] == [(counts[1], 3)]
 
@@ -116,13 +116,13 @@ def test_a_backlog_is_worked_off_and_then_forgotten() -> None:
 def test_nothing_shrinks_while_there_is_a_backlog() -> None:
     plant = Plant(2.0, replicas=8)
     plant.backlog = 2000 / SERVICE_S  # more than five replicas to spare can do in 30 periods
-    policy = Ds2(JOB, Ds2Spec(catch_up_s=1e9))
+    policy = Ds2Spec(catch_up_s=1e9).start(JOB)
     assert plant.run(policy, 30) == [8] * 30
 
 
 def test_what_a_fixed_operator_cannot_take_does_not_reach_the_others() -> None:
     """The source is busy all the time with half of what arrives: the backlog grows for ever, the map must not."""
-    policy = Ds2(JOB)
+    policy = Ds2Spec().start(JOB)
     for period in range(40):
         found = statistics(period, arrived=40_000, backlog=20_000.0 * (period + 1), taken=20_000, replicas=3)
         found.operators["source"]["busyTimeMsPerSecond"] = 1000.0  # type: ignore[index]
@@ -150,13 +150,13 @@ def statistics(
 
 def test_backpressure_hides_no_true_rate() -> None:
     """The map takes half of what it could, for it is blocked half of the time: its true rate is what it was."""
-    policy = Ds2(JOB)
+    policy = Ds2Spec().start(JOB)
     wanted = policy.replicas_wanted(statistics(0, arrived=15_000, taken=5_000, backPressuredTimeMsPerSecond=500))
     assert wanted == {"m": 2}
 
 
 def test_a_period_in_which_the_job_was_down_says_nothing() -> None:
-    policy, plant = Ds2(JOB), Plant(2.0, replicas=3)
+    policy, plant = Ds2Spec().start(JOB), Plant(2.0, replicas=3)
     plant.run(policy, 5)
     assert policy.replicas_wanted(plant.step(runs=0.3)) == {}
     plant.step(runs=0.0)
@@ -166,7 +166,7 @@ def test_a_period_in_which_the_job_was_down_says_nothing() -> None:
 
 
 def test_the_period_of_a_change_says_nothing() -> None:
-    policy, plant = Ds2(JOB), Plant(4.0, replicas=1)
+    policy, plant = Ds2Spec().start(JOB), Plant(4.0, replicas=1)
     assert policy.decide(plant.step()) is not None
     plant.places = ("h0",) * 2  # somebody else's change
     assert policy.decide(plant.step()) is None
@@ -182,7 +182,7 @@ def test_an_operator_behind_a_window_is_not_judged_between_its_results() -> None
     ]
     hosts = [{"name": "h0", "cpu_percent": 6400, "ram_mb": 64_000, "bandwidth_mbps": 10_000, "latency_ms": 1}]
     job = chain(middle, 1000.0, hosts=hosts, placement=dict.fromkeys(("source", "a", "m", "sink"), "h0"))
-    policy, counts = Ds2(job), [2]
+    policy, counts = Ds2Spec().start(job), [2]
     for period in range(100):
         ends = period % 12 == 11
         base = statistics(period, arrived=10_000)
@@ -207,7 +207,7 @@ def test_no_more_replicas_than_idle_cores_and_key_groups() -> None:
     def full(share: float, job: Deployment) -> int:
         found = Plant(6.0).step()
         used = {name: {"host": name, "cpuUtilisation": share} for name in ("h0", "h1")}
-        decision = Ds2(job).decide(replace(found, hosts=used))
+        decision = Ds2Spec().start(job).decide(replace(found, hosts=used))
         return len(decision.rescales[0].placement) if decision else 1
 
     assert full(0.2, JOB) > 6
@@ -237,7 +237,7 @@ def decisions(load: float, *events: AnyEvent, seed: int = 0, horizon_s: float = 
     middle = {"kind": "map", "name": "m", "service_time_s": load / 200}
     job = chain([middle], 200, hosts=hosts, placement=dict.fromkeys(("source", "m", "sink"), "h0"))
     about = RunSettings(horizon_s=horizon_s, period_s=1, seed=seed)
-    run = simulate(Scenario.of(job, about, events), Ds2(job))
+    run = simulate(Scenario.of(job, about, events), Ds2Spec().start(job))
     assert run.operator_rows[-1]["queueLength"] + run.operator_rows[-3]["backlog"] < 200
     return [row["detail"]["reason"] for row in run.event_rows if row["kind"] == "decision"]
 

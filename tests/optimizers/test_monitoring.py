@@ -10,13 +10,15 @@ import pytest
 
 from optimizers.governor import governor_placement
 from optimizers.interface import plan_on
-from optimizers.policies.monitoring import DEFAULT, MeasuredLoads, Monitoring, scheduled, worth
+from optimizers.policies.monitoring import MeasuredLoads, Monitoring, MonitoringSpec, scheduled, worth
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
 from tests.twin.worlds import deployment, sink, source
 from twin.control import PeriodStatistics
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
+
+DEFAULT = MonitoringSpec()
 
 
 def random_job(seed: int, hosts: int = 3, replicas: int = 4) -> tuple[MeasuredLoads, dict[tuple[str, int], str]]:
@@ -37,13 +39,13 @@ def test_with_room_for_all_no_tuple_of_a_filtered_stream_leaves_its_host(seed: i
     falling = sorted(measured.traffic.values(), reverse=True)
     traffic = dict(zip(measured.traffic, falling, strict=True))
     roomy = MeasuredLoads(dict.fromkeys(measured.cores, 10.0), measured.work, traffic)
-    assert roomy.between_hosts(scheduled(roomy, now)) == 0
+    assert roomy.between_hosts(scheduled(roomy, now, DEFAULT)) == 0
 
 
 def test_capacity_is_kept_wherever_some_schedule_keeps_it_with_hosts_to_spare() -> None:
     for seed in range(40):
         measured, now = random_job(seed)
-        new = scheduled(measured, now)
+        new = scheduled(measured, now, DEFAULT)
         if max(measured.work.values()) + 0.5 * sum(measured.work.values()) < DEFAULT.capacity * min(
             measured.cores.values()
         ):
@@ -55,7 +57,7 @@ def test_a_schedule_is_worth_it_exactly_for_less_traffic_or_a_relieved_host() ->
     for seed in range(100):
         measured, now = random_job(seed)
         _, new = random_job(seed + 1000)
-        reason = worth(measured, now, new)
+        reason = worth(measured, now, new, DEFAULT)
         less = measured.between_hosts(new) < (1 - DEFAULT.improvement) * measured.between_hosts(now)
         fuller = measured.fullest(new) > max(DEFAULT.capacity, measured.fullest(now))
         relieved = (
@@ -63,7 +65,7 @@ def test_a_schedule_is_worth_it_exactly_for_less_traffic_or_a_relieved_host() ->
             and measured.fullest(new) < measured.fullest(now) - DEFAULT.improvement
         )
         assert bool(reason) == (relieved or (less and not fuller))
-        assert not worth(measured, now, now)
+        assert not worth(measured, now, now, DEFAULT)
         found.add(bool(reason))
     assert found == {True, False}
 
@@ -78,7 +80,7 @@ def linear_job():
 def test_it_redeploys_once_the_job_is_stable_and_then_is_content() -> None:
     job = linear_job()
     settings = RunSettings(horizon_s=150)
-    run = simulate(Scenario.of(job, settings), policy=Monitoring(job))
+    run = simulate(Scenario.of(job, settings), policy=DEFAULT.start(job))
     decisions = [event for event in run.event_rows if event["kind"] == "decision"]
     moves = [event for event in run.event_rows if event["kind"] == "migration"]
     assert decisions[0]["at_s"] == 30  # three periods of ten seconds
@@ -97,7 +99,7 @@ def test_it_redeploys_once_the_job_is_stable_and_then_is_content() -> None:
 def test_the_same_run_gives_the_same_decisions() -> None:
     job = linear_job()
     first, again = (
-        simulate(Scenario.of(job, RunSettings(horizon_s=60)), policy=Monitoring(job)).event_rows for _ in range(2)
+        simulate(Scenario.of(job, RunSettings(horizon_s=60)), policy=DEFAULT.start(job)).event_rows for _ in range(2)
     )
     assert first == again
 
@@ -116,7 +118,7 @@ def fan_out(how: str | None, replicas: int = 2) -> Monitoring:
     first, *others = job.query.streams
     streams = (first.model_copy(update={"partitioning": how}), *others)
     job = job.model_copy(update={"query": job.query.model_copy(update={"streams": streams})})
-    policy = Monitoring(job)
+    policy = DEFAULT.start(job)
     policy.decide(period(job.plan.placement))
     return policy
 

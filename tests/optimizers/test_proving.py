@@ -10,7 +10,6 @@ import pytest
 
 from optimizers.interface import Problem, traits_of
 from optimizers.planner import Planner
-from optimizers.planner.proving import WIDER
 from optimizers.registry import OPTIMIZERS
 from twin.errors import BadInput
 from twin.metrics import CostModel, Estimates
@@ -58,6 +57,7 @@ def test_never_worse_than_the_unproved_choice_by_the_proving_model(name, count, 
     assert truth.asked[0] == unproved.plan
     assert proved.plan in truth.asked
     looked_at = list(dict.fromkeys(plan.model_dump_json() for plan in truth.asked))
+    assert proved.simulated == len(looked_at)
     if name in PRUNING:
         assert 1 <= len(looked_at) <= count * (1 + refuted)
     else:
@@ -133,20 +133,20 @@ def test_no_plan_within_its_interval_is_missed_though_runs_are_saved(off, make_d
     truth, most = table_model(0.0), 40
     problem = Problem(scenario=make_deployment(hosts=3), cost_model=Guessing(truth, off))
     found, asked = simulated_of(problem, truth, most)
-    pool = best_first(problem, WIDER * most)
+    pool = best_first(problem, most)
     assert found.objective == truth.predict(problem.scenario, pool)[LATENCY].min()
     assert len(asked) < most
     if off == 0.0:
         assert asked == [pool[0]]
 
 
-@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("count", [1, 4, 20])
 def test_beside_the_best_predicted_those_that_may_be_best_are_simulated(count, make_deployment, table_model):
     truth = table_model(0.0)
     model = Uneven(truth)
     problem = Problem(scenario=make_deployment(hosts=3), cost_model=model)
     _, asked = simulated_of(problem, truth, count)
-    first, *others = best_first(problem, WIDER * count)
+    first, *others = best_first(problem, count)
     low = model.interval(problem.scenario, others, LATENCY)[0]
     expected = [first, *(others[row] for row in np.argsort(low)[: count - 1])]
     assert asked == expected[: len(asked)]

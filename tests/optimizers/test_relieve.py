@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from optimizers.policies.relieve import Relieve
+from optimizers.policies.relieve import RelieveSpec
 from optimizers.policies.restarts import TOO_DEAR
 from tests.optimizers.skewed_jobs import STOP_S, restarting
 from tests.twin.worlds import deployment, sink, source
@@ -40,7 +40,7 @@ def period(index: int, busy: Mapping[str, float] = BUSY, places: Mapping[str, An
 
 
 def test_a_host_is_relieved_after_two_hot_periods_of_its_busiest_replica() -> None:
-    policy = Relieve(chain_job())
+    policy = RelieveSpec().start(chain_job())
     assert policy.decide(period(0)) is None
     decision = policy.decide(period(1))
     assert decision is not None
@@ -48,13 +48,13 @@ def test_a_host_is_relieved_after_two_hot_periods_of_its_busiest_replica() -> No
 
 
 def test_one_hot_period_is_not_enough() -> None:
-    policy = Relieve(chain_job())
+    policy = RelieveSpec().start(chain_job())
     cool = BUSY | {"a": 0.1, "c": 0.5}
     assert [policy.decide(period(k, BUSY if k % 2 else cool)) for k in range(6)] == [None] * 6
 
 
 def test_periods_before_and_after_a_move_or_an_outage_are_not_taken_together() -> None:
-    policy = Relieve(chain_job())
+    policy = RelieveSpec().start(chain_job())
     policy.decide(period(0))
     moved = PLACES | {"b": ("h2",)}
     assert policy.decide(period(1, BUSY | {"a": 0.85}, moved)) is None
@@ -65,7 +65,7 @@ def test_periods_before_and_after_a_move_or_an_outage_are_not_taken_together() -
 
 def test_where_the_hottest_host_cannot_be_helped_the_next_one_is() -> None:
     """c alone fills h1, and would fill any other host as much."""
-    policy = Relieve(chain_job())
+    policy = RelieveSpec().start(chain_job())
     busy = BUSY | {"c": 1.0, "a": 0.45, "b": 0.35}
     policy.decide(period(0, busy))
     decision = policy.decide(period(1, busy))
@@ -80,7 +80,7 @@ def test_what_cannot_move_stays() -> None:
         for each in job.query.streams
     )
     shared = job.model_copy(update={"query": job.query.model_copy(update={"streams": streams})})
-    policy = Relieve(shared)
+    policy = RelieveSpec().start(shared)
     policy.decide(period(0))
     decision = policy.decide(period(1))
     assert decision is not None and decision.moves[0].operator == "b"
@@ -89,7 +89,7 @@ def test_what_cannot_move_stays() -> None:
 def test_a_host_is_relieved_by_a_restart_once_as_much_was_waited_for() -> None:
     """c still fills h1 to 95 % then, so of 100 records a second 100 x 4^2 / 2 / 0.05 s^2 wait in catching up."""
     cost, waiting = 100.0 * STOP_S**2 / 2.0 / 0.05, 700.0
-    policy = Relieve(restarting(chain_job()))
+    policy = RelieveSpec().start(restarting(chain_job()))
     decided = []
     for index in range(3):
         here = period(index)

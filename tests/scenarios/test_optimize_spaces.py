@@ -31,6 +31,14 @@ def test_the_library_leaves_meters_where_they_are_and_the_given_plan_stands_besi
     assert found["given"]["predicted"] > found["predicted"]
 
 
+def test_the_plans_that_were_simulated_are_counted() -> None:
+    asked = ("optimize", "edge-filter", "--budget", 20, "--set", "run.horizon_s=3", "--set", "run.warmup_s=1")
+    found = answer(*asked, "--prove", 3)
+    assert found["plans_simulated"] == 2  # the given plan, and the only one beside it that keeps up
+    assert found["cost_model"] == "simulation of 2 plans found by rates"
+    assert answer(*asked)["plans_simulated"] == 0
+
+
 def test_hosts_are_allowed_operators_pinned_and_rules_kept() -> None:
     found = answer(
         *("optimize", "smart-grid", "--pin", "house-average,compare", "--allow", "parse=edge-2,edge-3"),

@@ -16,7 +16,7 @@ from models.features import FEATURES
 from models.graph import JointGraph, joint_graph
 from models.job_columns import job_columns
 from models.vectors import derived_vector, flat_vector
-from optimizers.policies.ds2 import Ds2
+from optimizers.policies.ds2 import Ds2Spec
 from scenarios.files import scenario_file
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.registry import SPACES
@@ -88,7 +88,7 @@ def test_nor_does_what_happens_to_it(name: str) -> None:
     events = [event for event in scenario.events if event.at_s < horizon_s]
     runs = []
     for job in (scenario.deployment, shuffled(scenario.deployment, 1)):
-        policy = Ds2(job) if name == "rush-hour-scaling" else None
+        policy = Ds2Spec().start(job) if name == "rush-hour-scaling" else None
         runs.append(simulate(Scenario.of(job, how, events), policy))
     assert runs[0].metrics == runs[1].metrics
     assert rows_of(runs[0]) == rows_of(runs[1])

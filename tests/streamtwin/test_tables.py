@@ -181,6 +181,7 @@ def test_placements_stand_under_the_plan_that_they_are_of() -> None:
             {},
             "feasible: 7 plans estimated, 90 placements weighed in the search, in 0.50 s; no plan that keeps up can be",
         ),
+        ({"simulated": 6, "weighed": 0}, "feasible: 7 plans estimated, 6 of them simulated, in 0.50 s"),
         ({"sane": False}, "; no plan can be more than 10.0% better"),
         ({"status": Status.OPTIMAL, "among": "any number of replicas", "bound": 2000.0}, "optimal (any number of"),
     ],

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from optimizers.policies.ds2 import Ds2
-from optimizers.policies.relieve import Relieve
+from optimizers.policies.ds2 import Ds2Spec
+from optimizers.policies.relieve import RelieveSpec
 from tests.twin.changing import column, job, run
 from tests.twin.worlds import placed
 from twin.control import PeriodStatistics, Reconfiguration
@@ -98,7 +98,7 @@ def test_ds2_scales_until_backpressure_ends() -> None:
     deployment = job(rate=300, service_s=2e-3)
     step = RateChange(at_s=8, source="source", factor=2.8)
     alone = run(deployment, step, horizon_s=40)
-    helped = run(deployment, step, horizon_s=40, policy=Ds2(deployment))
+    helped = run(deployment, step, horizon_s=40, policy=Ds2Spec().start(deployment))
     assert alone.metrics.backpressured and column(alone, "source", "backlog")[-1] > 3000
     assert column(helped, "source", "backlog")[-1] < 100
     assert max(column(helped, "m", "replicas")) >= 2
@@ -115,7 +115,7 @@ def test_ds2_asks_for_what_the_true_rates_say() -> None:
         policy=policy,
         horizon_s=6,
     )
-    wanted = Ds2(deployment).replicas_wanted(policy.seen[-1])
+    wanted = Ds2Spec().start(deployment).replicas_wanted(policy.seen[-1])
     assert wanted["m"] == 3
 
 
@@ -124,7 +124,7 @@ def test_relieve_moves_the_busiest_replica_off_a_hot_host() -> None:
     narrow = [host.model_copy(update={"cpu_percent": 100}) for host in deployment.cluster.hosts]
     cluster = deployment.cluster.model_copy(update={"hosts": tuple(narrow)})
     deployment = deployment.model_copy(update={"cluster": cluster})
-    result = run(deployment, policy=Relieve(deployment), horizon_s=40)
+    result = run(deployment, policy=RelieveSpec().start(deployment), horizon_s=40)
     assert next(row["component"] for row in result.event_rows if row["kind"] == "migration") == "a"
     assert column(result, "source", "backlog")[-1] < 150
 
