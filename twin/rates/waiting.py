@@ -1,8 +1,9 @@
 """How long tuples wait in line for an operator that keeps up.
 
 The wait of a GI/G/1 queue (Kingman 1961; of Poisson arrivals that of Pollaczek and Khinchine) at the speed that the
-socket gives its task beside the others; of what comes at one moment, M^[b]/G/1 (`twin.rates.batches`); of replicas with
-a shared queue, M/M/c by Allen and Cunneen.
+socket gives its task beside the others; of b tuples that come at one moment GI^[b]/G/1, which is
+(rho (b c_a^2 + c_s^2) / (1 - rho) + b - 1) / 2 services, for squared variations of the gaps between such moments and of
+services; of replicas with a shared queue, M/M/c by Allen and Cunneen.
 
 How regular gaps are is followed along the streams. What leaves a station is as regular as what came where it is idle,
 and as its services where it is busy (Whitt, "The queueing network analyzer", 1983, eq. 38). A part of it, chosen at
