@@ -7,6 +7,7 @@ import importlib
 import re
 import shlex
 import sys
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -103,6 +104,7 @@ def test_the_optimizer_of_the_guide_works(monkeypatch):
     assert set(solution.plan.placement.values()) == {("edge-1",)}
 
 
+@cache
 def defined(path: Path) -> set[str]:
     """Names of everything that a file defines: classes, functions, methods, fields, constants."""
     found: set[str] = set()

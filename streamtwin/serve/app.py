@@ -97,10 +97,9 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
         _, inquiry = hub.desk(request.path_params["name"])
         if inquiry.answer is None or not inquiry.answer["document"]:
             raise HTTPException(404, "there is no figure")
-        told, _ = shown(inquiry.answer["question"], inquiry.answer["document"])
-        if told.figure is None:
+        drawn = shown(inquiry.answer["question"], inquiry.answer["document"]).figure
+        if drawn is None:
             raise HTTPException(404, "there is no figure")
-        drawn = told.figure
         return Response(await run_in_threadpool(lambda: png(drawn())), media_type="image/png")
 
     async def events(_request: Request) -> Response:

@@ -8,7 +8,7 @@ from figures.job_map import job_map
 from figures.svg import element, text
 from streamtwin import catalogue
 from streamtwin.report.page import folded, paragraph, scrolling, tables
-from streamtwin.serve.asking import choice, command_told, field
+from streamtwin.serve.asking import choice, command_told, field, form
 from streamtwin.serve.desk import Asked, Desk
 from streamtwin.serve.seeing import compared
 from streamtwin.serve.work import OBJECTIVES, LongQuestion, shown
@@ -27,18 +27,22 @@ def questions(now: Scenario) -> Iterator[str]:
     loads = {**loads, **together} if len(now.query.sources) == 1 else {**together, **loads}
     where = choice("find-max", "the highest", list(loads.values()), list(loads))
     while_ = field("while", "while", "not backpressured")
-    yield _asking("How much load can it take?", "capacity", where, while_)
+    yield form("How much load can it take?", {"act": "ask", "question": "capacity"}, where, while_)
     known = dict(sorted(catalogue.optimizers().items(), key=lambda each: each[0] != USUAL))
     optimizer = choice("optimizer", "by", [f"{name}: {words}" for name, words in known.items()], list(known))
     objective = choice("objective", "for", list(OBJECTIVES.values()), list(OBJECTIVES))
-    yield _asking("Find a better plan", "optimize", objective, optimizer)
+    yield form("Find a better plan", {"act": "ask", "question": "optimize"}, objective, optimizer)
     policies = field("policies", "policies", "none,ds2,flink-autoscaler")
     slo = field("slo", "latency of 99 % within", "5s")
     listed = (
         element("li", text(f"{name}: {words.rpartition(' (')[0]}")) for name, words in catalogue.policies().items()
     )
-    yield _asking(
-        "Compare policies", "compare-policies", policies, slo, folded("which there are", element("ul", *listed))
+    yield form(
+        "Compare policies",
+        {"act": "ask", "question": "compare-policies"},
+        policies,
+        slo,
+        folded("which there are", element("ul", *listed)),
     )
     fail = choice(
         "fail",
@@ -54,13 +58,7 @@ def questions(now: Scenario) -> Iterator[str]:
         field("rescale", "rescale", "", f"such as {operator}=4"),
         field("migrate", "move", "", f"such as {operator}={host}"),
     )
-    yield _asking("Try a change", "dry-run", fail, lost, *change, field("at", "at", "", "s"))
-
-
-def _asking(title: str, question: str, *fields: str) -> str:
-    hidden = element("input", type="hidden", name_="question", value=question)
-    form = element("form", hidden, *fields, element("button", text(title), type="submit"), data_act="ask")
-    return element("details", element("summary", text(title)), form)
+    yield form("Try a change", {"act": "ask", "question": "dry-run"}, fail, lost, *change, field("at", "at", "", "s"))
 
 
 def long_question(desk: Desk, asked: Asked, work: LongQuestion | None) -> Iterator[str]:
@@ -81,7 +79,7 @@ def long_question(desk: Desk, asked: Asked, work: LongQuestion | None) -> Iterat
             "div", paragraph(f"{answered['question']}: {answered['refused']}", "verdict bad"), dismiss, class_="row"
         )
         return
-    told, _ = shown(answered["question"], answered["document"], None if stale else asked.now)
+    told = shown(answered["question"], answered["document"], None if stale else asked.now)
     first, *others = told.sentences
     yield element("div", paragraph(first, "verdict"), dismiss, class_="row")
     if stale:
@@ -102,12 +100,7 @@ def long_question(desk: Desk, asked: Asked, work: LongQuestion | None) -> Iterat
 def _plan(desk: Desk) -> Iterator[str]:
     """The plan found beside the given one, by runs, and whether to take it."""
     yield element("button", "Take this plan", type="button", data_act="accept", class_="main")
-    answer = desk.compared("now", "found")
-    yield (
-        "".join(compared(answer, "now", "with this plan"))
-        if answer
-        else paragraph("Pairs of runs are on the way ...", "note")
-    )
+    yield from compared(desk.compared("now", "found"), "now", "with this plan")
     asked, run = desk.asked, desk.found_run()
     if asked is not None and asked.found is not None:
         yield scrolling(job_map(drawn(asked.found, run).picture), look="map")

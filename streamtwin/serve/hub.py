@@ -15,11 +15,9 @@ from streamtwin.serve.controls import plan_option
 from streamtwin.serve.desk import Desk
 from streamtwin.serve.inquiry import Inquiry, Shelf
 from streamtwin.serve.jobs import Jobs
-from streamtwin.serve.work import LongQuestion, shown, words
+from streamtwin.serve.work import LongQuestion, plan_of, words
 from streamtwin.serve.workers import Workers
 from twin.errors import BadInput
-from twin.plan import ExecutionPlan
-from twin.spec import parse
 
 MOST_WORKS, MOST_LISTENERS = 2, 200
 
@@ -110,10 +108,9 @@ class Hub:
     def _plan(self, name: str, work: LongQuestion, document: str) -> str:
         """The text that takes the plan found; empty if it is the given one, or was asked of an earlier state."""
         asked = self.desk(name)[0].asked
-        plan = shown("optimize", document).plan
         if asked is None or asked.key != work.of:
             return ""
-        found = asked.now.with_plan(parse(ExecutionPlan, plan))
+        found = asked.now.with_plan(plan_of(document))
         return "" if found.plan == asked.now.plan else plan_option(asked.now, found)
 
     def hush(self) -> None:

@@ -79,16 +79,14 @@ def beside(desk: Desk, asked: Asked) -> Iterator[str]:
         for key, words in choices.items()
     )
     yield element("label", "compared with ", element("select", *options, id="against", data_act="against"))
-    answer = desk.compared("before", "now")
-    yield (
-        "".join(compared(answer, choices[inquiry.against], "now"))
-        if answer
-        else paragraph("Pairs of runs are on the way ...", "note")
-    )
+    yield from compared(desk.compared("before", "now"), choices[inquiry.against], "now")
 
 
-def compared(answer: VariantsCompared, first: str, second: str) -> Iterator[str]:
-    """A line a quantity: both means, the change, and whether it is more than chance."""
+def compared(answer: VariantsCompared | None, first: str, second: str) -> Iterator[str]:
+    """A line a quantity: both means, the change, and whether it is more than chance. None: there are no pairs yet."""
+    if answer is None:
+        yield paragraph("Pairs of runs are on the way ...", "note")
+        return
     before, now = answer.variants
     rows = []
     for metric, label in MEASURES.items():

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from scenarios.files.documents import read
 from scenarios.planning.planner import PlanChosen
@@ -24,7 +24,9 @@ from streamtwin.serve.inquiry import Inquiry, command
 from streamtwin.tables.chosen_plan import quantity
 from streamtwin.tables.tables import of_rows, places
 from twin.errors import BadInput, suggest
+from twin.plan import ExecutionPlan
 from twin.scenario import Scenario
+from twin.spec import parse
 
 MOST_LINES, MOST_FIELD = 8, 500
 LIMIT_S = 1800.0
@@ -129,22 +131,18 @@ def _hears_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-class Shown(NamedTuple):
-    """An answer to look at. plan: the text that puts the plan found into the scenario; empty where none was."""
-
-    presentation: Presentation
-    plan: Mapping[str, Any] | None = None
-
-
-def shown(question: str, document: str, now: Scenario | None = None) -> Shown:
+def shown(question: str, document: str, now: Scenario | None = None) -> Presentation:
     """The presentation of an answer's document. now: the scenario of which a plan was asked."""
-    if question != "optimize":
-        kind, told = ANSWERS[question]
-        return Shown(told(read(kind, document)))
+    if question == "optimize":
+        return _of_plan(read(PlanChosen, document), now)
+    kind, told = ANSWERS[question]
+    return told(read(kind, document))
+
+
+def plan_of(document: str) -> ExecutionPlan:
+    """The plan found, of the document of `optimize`."""
     chosen = read(PlanChosen, document)
-    plan: dict[str, Any] = {"placement": dict(chosen.placement), "key_groups": dict(chosen.key_groups)}
-    plan |= {"fused": [list(group) for group in chosen.fused]} if chosen.fused else {}
-    return Shown(_of_plan(chosen, now), plan)
+    return parse(ExecutionPlan, {name: getattr(chosen, name) for name in ExecutionPlan.model_fields})
 
 
 def _of_plan(chosen: PlanChosen, now: Scenario | None) -> Presentation:

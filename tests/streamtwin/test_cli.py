@@ -43,19 +43,6 @@ def test_tables_are_on_stdout_seeds_decide_and_what_is_there_is_left_alone(tmp_p
     assert list((tmp_path / "here").iterdir()) == []
 
 
-@pytest.mark.slow
-def test_an_optimized_plan_is_a_scenario_that_runs(tmp_path):
-    out = tmp_path / "better.yaml"
-    done = twin("optimize", "smart-grid", "--budget", 60, "--out", out, "--json")
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    assert document["evaluations"] <= 60
-    before, after = (json.loads(twin("run", each, *QUICK, "--json").stdout) for each in ("smart-grid", out))
-    assert before["backpressured"]
-    assert not after["backpressured"]
-    assert after["e2e_latency_s"]["mean"] < before["e2e_latency_s"]["mean"] / 3
-
-
 def raising(error: BaseException) -> Callable[..., None]:
     """Instead of a simulation."""
 
@@ -138,11 +125,8 @@ def test_what_a_cost_model_does_not_see_is_said_once_and_in_json():
     done = twin("optimize", "failover", "--budget", 5, "--json")
     assert done.stderr.count("note (failover): the cost model rates ignores events (") == 1
     assert any(words.startswith("events") for words in json.loads(done.stdout)["blind_to"])
-    done = twin(
-        "validate",
-        "rush-hour",
-        *["--replications", "1", "--references", "0", "--optimizers", "as-given,random", "--json"],
-    )
+    judged = ("--replications", 1, "--references", 0, "--optimizers", "as-given,random")
+    done = twin("validate", "rush-hour", *judged, "--json")
     assert done.stderr.count("ignores how diurnal arrivals of gates vary around their mean") == 1
     assert list(json.loads(done.stdout)["blind_to"]["rush-hour"]) == ["rates"]
     plain = twin("optimize", "smart-grid", "--budget", 5, "--json")
@@ -194,15 +178,6 @@ UNSEEDED = {
 """They read what was measured, and draw nothing."""
 
 
-@pytest.mark.parametrize(
-    "words",
-    [*(("--precision", text) for text in ("two", "0", "-3%", "90%", "nan", "%")), ("--fidelity", "exact")],
-)
-def test_a_precision_that_means_nothing_is_refused_and_options_that_are_gone_can_be_left_out(words):
-    told = "leave it out: every run is exact" if words[0] == "--fidelity" else "--precision"
-    assert told in refused("run", "smart-grid", "=".join(words))
-
-
 ASKED: dict[str, tuple[str, ...]] = {
     "run": (),
     "report": (),
@@ -225,9 +200,8 @@ def test_events_can_be_added_wherever_a_scenario_is_run(command):
 
 def test_an_added_event_happens():
     event = "kind: slow-down, at_s: 12, host: edge-1, factor: 3"
-    assert [each["kind"] for each in answer("run", "edge-filter", "--horizon", 20, "--event", event)["events"]] == [
-        "slow-down"
-    ]
+    (happened,) = answer("run", "edge-filter", "--horizon", 20, "--event", event)["events"]
+    assert happened["kind"] == "slow-down"
 
 
 NOWHERE = Path("/proc/none")

@@ -1,12 +1,15 @@
-"""What a user gets wrong: one line that names it, exit code 2, and nothing half-written."""
+"""What a user gets wrong: one line that names it and where it is, exit code 2, and nothing half-written."""
 
 from __future__ import annotations
 
 import pytest
 import typer
 
+from scenarios.files import scenario_file
 from streamtwin.cli import given
 from tests.commands import refused, twin
+from twin.error_location import error_location
+from twin.errors import BadInput
 
 MISTAKES = [
     (["rnu", "smart-grid"], "Did you mean 'run'?"),
@@ -47,6 +50,13 @@ MISTAKES = [
     (["import", "run-graph", "none.graph"], "none.graph cannot be read"),
     (["validate-runs", "nowhere"], "nowhere is not a folder"),
     (["corpus", "c", "--runs", 0], "got '0'"),
+    (["profile", "edge-filter", "--percentile", 120], "percentile must be from 0 to 100, got 120"),
+    (["profile", "edge-filter", "--samples", 0], "got '0'"),
+    (["optimize", "edge-filter", "--percentile", 20], "give --profiled or --profile FILE too"),
+    (["optimize", "edge-filter", "--profile", "none.json"], "none.json cannot be read"),
+    (["optimize", "edge-filter", "--profile", "none.json", "--profiled"], "give one of them"),
+    *((["run", "smart-grid", f"--precision={text}"], "--precision") for text in ("two", "0", "-3%", "nan", "%")),
+    (["run", "smart-grid", "--fidelity=exact"], "leave it out: every run is exact"),
 ]
 
 
@@ -86,3 +96,54 @@ def test_broken_file_is_a_line_a_mistake_and_2(text, expected, lines, tmp_path):
     assert done.stderr.count("\n") == lines
     assert expected in done.stderr
     assert str(path) in done.stderr.splitlines()[0]
+
+
+FILE = """name: two
+query:
+  operators:
+    - {name: s, kind: source}
+    - {name: out, kind: sink}
+  streams:
+    - {producer: s, consumer: out}
+cluster:
+  hosts:
+    - {name: h, cpu_percent: 100, ram_mb: 2000, bandwidth_mbps: 100, latency_ms: 1}
+plan:
+  placement:
+    s: h
+    out: h
+workload:
+  arrivals:
+    s: {law: poisson, rate_per_s: 9}
+events:
+  - {kind: slow-down, at_s: 1, host: h, factor: 2}
+  - {kind: scale, at_s: 2, operator: s, placement: [h, h]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("", "", 20),  # a source cannot be scaled
+        ("out: h\n", "out: far\n", 14),
+        ("out: h\n", "out: h\n    ghost: h\n", 15),
+        ("consumer: out", "consumer: outt", 7),
+        ("    s: {law", "    t: {law", 17),
+        ("host: h,", "host: g,", 19),
+    ],
+)
+def test_a_mistake_between_parts_has_its_line(old: str, new: str, line: int) -> None:
+    with pytest.raises(BadInput, match=rf"line {line}: "):
+        scenario_file.parse_scenario(FILE.replace(old, new, 1) if old else FILE, "two.yaml")
+
+
+def test_a_mistake_of_an_event_says_which_event():
+    with pytest.raises(BadInput, match=r"events\.1 \(scale of s at 2 s\): 's' is a source"):
+        scenario_file.parse_scenario(FILE, "two.yaml")
+
+
+def test_what_points_nowhere_has_no_place() -> None:
+    assert error_location("a sentence about 'h'", {"name": "h"}, ()) == ()
+    assert error_location("plan.placements.x: no", {"plan": {"placement": {}}}, ()) == ("plan",)
+    assert error_location("events.7 (scale of x at 5 s): 'x'", {"events": [1]}, ()) == ("events",)
+    assert error_location("repeats 'b'", {"a": [{"name": "b"}]}, ("a",)) == ("a", 0, "name")

@@ -13,7 +13,7 @@ from scenarios.files import scenario_file
 from scenarios.files.overrides import set_value
 from streamtwin.connect.profiling import profile_files
 from streamtwin.connect.profiling.measuring import OperatorProfile, instantiate, profile
-from tests.commands import refused, twin
+from tests.commands import twin
 from twin.errors import BadInput
 from twin.flow import nominal_rates
 from twin.query import Join
@@ -136,17 +136,3 @@ def test_profiles_are_read_as_tables_with_progress_on_stderr() -> None:
     assert done.returncode == 0, done.stderr
     assert "sensors" in done.stdout and "95 %" in done.stdout
     assert "operators profiled" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["profile", "edge-filter", "--percentile", 120], "percentile must be from 0 to 100, got 120"),
-        (["profile", "edge-filter", "--samples", 0], "got '0'"),
-        (["optimize", "edge-filter", "--percentile", 20], "give --profiled or --profile FILE too"),
-        (["optimize", "edge-filter", "--profile", "none.json"], "none.json cannot be read"),
-        (["optimize", "edge-filter", "--profile", "none.json", "--profiled"], "give one of them"),
-    ],
-)
-def test_mistakes_are_one_line_and_2(arguments: list[object], expected: str, tmp_path: Path) -> None:
-    assert expected in refused(*arguments)

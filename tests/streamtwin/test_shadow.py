@@ -149,11 +149,8 @@ def test_what_it_kept_and_cannot_read_is_named(tmp_path, text):
 
 
 def test_bad_files_are_named():
-    for text, wrong in (("time,metric\n1,x", "has no value; its columns are time, metric"), ("", "holds no samples"),
-                        ("time,metric,value\n1,numRecordsIn,3", "has no label operator"),
-                        ("time,metric,value,operator\n1,numRecordsIn,x,in", "value must be a number")):  # fmt: skip
-        with pytest.raises(BadInput, match=f"m.csv.*{wrong}"):
-            parsed("m.csv", text.encode())
+    with pytest.raises(BadInput, match=r"m.csv.*has no label operator"):
+        parsed("m.csv", b"time,metric,value\n1,numRecordsIn,3")
     for name, wrong in (("m.csv", "not text in UTF-8"), ("m.parquet", "not a readable Parquet")):
         with pytest.raises(BadInput, match=wrong):
             parsed(name, b"\xff\xfe\x00")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import statistics
-from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -21,36 +22,33 @@ from twin.simulation import simulate
 SETTINGS = RunSettings(horizon_s=60, warmup_s=20, period_s=10)
 
 
-@dataclass(frozen=True)
-class Totals:
-    operator: str
-    rate_in_per_s: float
-    rate_out_per_s: float
-
-
-@dataclass(frozen=True)
-class FakeRun:
-    operators: tuple[Totals, ...]
-
-
-def by_rates(scenario: Scenario, scale: float = 1.0) -> FakeRun:
+def by_rates(scenario: Scenario, scale: float = 1.0) -> SimpleNamespace:
+    """What is asked of a run, whose operators have the nominal rates."""
     rates = nominal_rates(scenario.query, scenario.workload.arrivals)
-    return FakeRun(tuple(Totals(name, each.in_per_s * scale, each.out_per_s * scale) for name, each in rates.items()))
+    return SimpleNamespace(
+        operators=[
+            SimpleNamespace(operator=name, rate_in_per_s=each.in_per_s * scale, rate_out_per_s=each.out_per_s * scale)
+            for name, each in rates.items()
+        ]
+    )
+
+
+def graph(path: Path, body: str) -> Path:
+    """Writes a run graph."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("graph {\n" + body + HOSTS + "}\n")
+    return path
+
+
+def chained(results_per_s: float = 5) -> str:
+    """A run without reading errors: 1000/s, a quarter passes, one result a slide of 50."""
+    return source(0, 400, 600) + filter_node(1, 500, 125) + aggregate(2, 250, results_per_s) + edges((0, 1), (1, 2))
 
 
 @pytest.fixture
 def folder(tmp_path):
-    def write(name: str, body: str) -> None:
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("graph {\n" + body + HOSTS + "}\n")
-
-    # a run without reading errors: 1000/s, a quarter passes, one result a slide of 50
-    write(
-        "linear/run-1.graph",
-        source(0, 400, 600) + filter_node(1, 500, 125) + aggregate(2, 250, 5) + edges((0, 1), (1, 2)),
-    )
-    write("other/run-2.graph", source(0, 10, 10) + filter_node(1, 10, 5) + edges((0, 1)))
+    graph(tmp_path / "linear" / "run-1.graph", chained())
+    graph(tmp_path / "other" / "run-2.graph", source(0, 10, 10) + filter_node(1, 10, 5) + edges((0, 1)))
     return tmp_path
 
 
@@ -70,8 +68,7 @@ def test_conservation_and_the_windows_law_stand_beside_the_twin(folder):
     for name in ("by conservation alone", "count windows, from their own input"):
         assert beside[name].median == pytest.approx(0.0, abs=1e-12) and beside[name].within_5_percent == 1.0
     assert beside["count windows, from their own input"].quantities == 1
-    fires_late = source(0, 400, 600) + filter_node(1, 500, 125) + aggregate(2, 250, 4) + edges((0, 1), (1, 2))
-    (folder / "linear" / "run-1.graph").write_text("graph {\n" + fires_late + HOSTS + "}\n")
+    graph(folder / "linear" / "run-1.graph", chained(results_per_s=4))
     beside = validate(folder, SETTINGS, by_rates).beside
     assert beside["count windows, from their own input"].median == pytest.approx((5 - 4) / 4)
 
@@ -79,8 +76,7 @@ def test_conservation_and_the_windows_law_stand_beside_the_twin(folder):
 @given(scale=st.floats(0.1, 10))
 def test_a_twin_that_is_off_by_a_factor_is_off_by_that_factor_everywhere(tmp_path_factory, scale):
     path = tmp_path_factory.mktemp("runs")
-    body = source(0, 400, 600) + filter_node(1, 500, 125) + edges((0, 1))
-    (path / "run.graph").write_text("graph {" + body + HOSTS + "}")
+    graph(path / "run.graph", source(0, 400, 600) + filter_node(1, 500, 125) + edges((0, 1)))
     found = validate(path, SETTINGS, lambda scenario: by_rates(scenario, scale))
     errors = [error for row in found.operators for error in row.errors]
     assert errors == pytest.approx([abs(scale - 1)] * 2)
@@ -88,8 +84,7 @@ def test_a_twin_that_is_off_by_a_factor_is_off_by_that_factor_everywhere(tmp_pat
 
 
 def test_what_was_not_measured_has_no_error(tmp_path):
-    body = source(0, 10, 10) + filter_node(1, 10, 0) + edges((0, 1))
-    (tmp_path / "run.graph").write_text("graph {" + body + HOSTS + "}")
+    graph(tmp_path / "run.graph", source(0, 10, 10) + filter_node(1, 10, 0) + edges((0, 1)))
     row = validate(tmp_path, SETTINGS, by_rates).operators[1]
     assert row.relative_error_out is None and row.relative_error_in == pytest.approx(0.0)
 
@@ -106,7 +101,7 @@ def test_groups_hold_every_error_once_and_the_median_is_of_all(folder):
 
 
 def test_what_does_not_import_or_run_is_listed_with_its_reason_and_the_rest_is_compared(folder):
-    def refuse(scenario: Scenario) -> FakeRun:
+    def refuse(scenario: Scenario) -> SimpleNamespace:
         if len(scenario.query.operators) == 3:
             raise BadInput("it cannot be done")
         return by_rates(scenario)
@@ -130,7 +125,7 @@ def test_a_folder_without_graphs_is_refused(tmp_path):
 def test_runs_are_as_long_as_their_slowest_window_needs(folder):
     seen: dict[str, RunSettings] = {}
 
-    def note(scenario: Scenario) -> FakeRun:
+    def note(scenario: Scenario) -> SimpleNamespace:
         seen[scenario.query.operators[-2].name] = scenario.run
         return by_rates(scenario)
 
@@ -142,8 +137,7 @@ def test_runs_are_as_long_as_their_slowest_window_needs(folder):
 
 
 def test_a_shorter_horizon_is_left_alone(tmp_path):
-    path = tmp_path / "run.graph"
-    path.write_text("graph {" + LINEAR + HOSTS + "}")
+    path = graph(tmp_path / "run.graph", LINEAR)
     short = RunSettings(horizon_s=3, warmup_s=1, period_s=1, seed=5)
     deployment = read_run_graph(path).scenario.deployment
     assert fitted(deployment, short) == short
