@@ -85,13 +85,6 @@ def test_rates_between_components_are_kept_up_to_date(seed):
     assert groups(by_rate_between(job)) == groups(by_rate_between_literally(job))
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_so_it_does_on_random_jobs(seed):
-    job = random_job(20 + seed, seed)
-    assert groups(by_communication(job)) == groups(algorithm_1(job, "COMM"))
-    assert groups(by_attributes(job)) == groups(algorithm_1(job, "PA"))
-
-
 @settings(max_examples=50, deadline=None)
 @given(small_jobs(most=7))
 def test_every_fusion_is_valid_and_cannot_be_merged_further(job):
