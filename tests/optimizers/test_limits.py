@@ -16,13 +16,12 @@ from optimizers.space import Space
 from scenarios.planning.cost_models import cost_model
 from scenarios.planning.planner import optimize
 from tests.optimizers.judged_jobs import spread
-from tests.twin.worlds import sink, source
+from tests.twin.worlds import deployment, sink, source
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
-from twin.scenario import Scenario
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
-from twin.spec import parse
 
 P99 = "e2e_latency_s.p99"
 
@@ -36,19 +35,10 @@ def farm(*, work_s: float, rate_per_s: float, hosts: int, replicas: int, scv: fl
     ]
     names = [f"h{number}" for number in range(hosts)]
     host = {"cpu_percent": 100, "ram_mb": 8000, "bandwidth_mbps": 10_000, "latency_ms": 0.1}
-    document = {
-        "name": "farm",
-        "query": {
-            "operators": operators,
-            "streams": [{"producer": "s", "consumer": "m"}, {"producer": "m", "consumer": "k"}],
-        },
-        "cluster": {"hosts": [host | {"name": name} for name in names]},
-        "plan": {"placement": {"s": "h0", "m": [names[n % hosts] for n in range(replicas)], "k": "h0"}},
-        "workload": {"arrivals": {"s": {"law": "poisson", "rate_per_s": rate_per_s}}},
-        "engine": "storm",
-        "run": {"horizon_s": 60, "warmup_s": 10, "period_s": 10, "seed": 3},
-    }
-    return parse(Scenario, document)
+    hosts_of = [host | {"name": name} for name in names]
+    placement = {"s": "h0", "m": [names[n % hosts] for n in range(replicas)], "k": "h0"}
+    job = deployment(operators, [("s", "m"), ("m", "k")], {"s": rate_per_s}, hosts_of, placement)
+    return Scenario.of(job, RunSettings(horizon_s=60, warmup_s=10, period_s=10, seed=3))
 
 
 def p99_s(job: Scenario, plan: ExecutionPlan) -> float:
