@@ -99,22 +99,6 @@ def edge(*, pinned: bool = False) -> Scenario:
     )
 
 
-def two_sources() -> Scenario:
-    """A cheap source and a dear one, of which all cores together do not bear the same share."""
-    operators = [
-        source("a", service_time_s=1e-6, tuple_bytes=64),
-        sink("ka", service_time_s=1e-6),
-        source("b", service_time_s=20e-6, tuple_bytes=64),
-        sink("kb", service_time_s=1e-6),
-    ]
-    near = [[0, 100, 100], [100, 0, 100], [100, 100, 0]]
-    host = _host("h", 600, ram_mb=64_000, latency_ms=0.1, sockets=[{"cores": 2}] * 3, numa={"latency_ns": near})
-    places = {"a": {"h": 1, "h/1": 1}, "ka": {"h": 1, "h/1": 1}, "b": "h/2", "kb": "h/2"}
-    rates = {"a": 2e6, "b": 2e6}
-    job = _scenario(operators, [("a", "ka"), ("b", "kb")], rates, [host], places, engine="brisk")
-    return job.with_run(horizon_s=0.3, warmup_s=0.1, period_s=0.05)
-
-
 def small_job(seed: int, sockets: int = 1) -> Scenario:
     """source -> map -> sink on two or three hosts, some replicas, at any load, from almost none to too much."""
     rng = stream(seed, "small-job")

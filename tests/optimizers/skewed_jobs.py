@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,8 +49,8 @@ def placed(job: Deployment, **places: list[str]) -> Deployment:
     return job.with_plan(job.plan.model_copy(update={"placement": placement}))
 
 
-def run(job: Deployment, policy: Any, *events: Any, horizon_s: float = 60, **more: Any) -> Run:
-    settings_ = RunSettings(horizon_s=horizon_s, period_s=10, **more)
+def run(job: Deployment, policy: Any, *events: Any, horizon_s: float = 60, period_s: float = 10) -> Run:
+    settings_ = RunSettings(horizon_s=horizon_s, period_s=period_s)
     scenario = Scenario.of(job, settings_, events)
     return simulate(scenario.with_policy(policy)) if isinstance(policy, PolicySpec) else simulate(scenario, policy)
 
@@ -94,3 +95,11 @@ def restarting(job: Deployment, how: str = "restart") -> Deployment:
 
 def moved(result: Run) -> list[dict[str, Any]]:
     return [dict(row) for row in result.event_rows if row["kind"] == "migration"]
+
+
+def moved_by_round(result: Run) -> list[int]:
+    """Key groups that migrate in each round in which any does."""
+    found = Counter[float]()
+    for row in moved(result):
+        found[row["at_s"]] += len(row["detail"]["key_groups"])
+    return list(found.values())

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from optimizers.policies.adaptation import AdaptationSpec
-from tests.optimizers.skewed_jobs import moved, restarting, skewed
-from twin.control import PolicySpec, policy_spec
+from tests.optimizers.skewed_jobs import WORKERS, moved, moved_by_round, restarting, run, skewed
 from twin.deployment import Deployment
-from twin.errors import BadInput
 from twin.events import Failure, RateChange
 from twin.run import Run
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 from twin.spec import parse
 
-WORKERS = ("w0", "w1", "w2", "w3")
 DECIDERS = pytest.mark.parametrize("scaling", ["measured", "ds2", "flink-autoscaler"])
 
 
@@ -27,11 +21,6 @@ def small(rate: float = 300, start: tuple[str, ...] = ("w0", "w1"), **keys: Any)
     job = skewed(rate=rate, zipf=0.3, **keys)
     placement = {**job.plan.placement, "m": start, "a": start}
     return job.with_plan(job.plan.model_copy(update={"placement": placement}))
-
-
-def run(job: Deployment, spec: PolicySpec, *events: Any, horizon_s: float = 150) -> Run:
-    given = RunSettings(horizon_s=horizon_s, period_s=10)
-    return simulate(Scenario.of(job, given, events).with_policy(spec))
 
 
 def hosts(result: Run) -> list[int]:
@@ -79,11 +68,7 @@ def test_never_changes_no_host_and_balances_all_the_same() -> None:
 
 def test_a_host_is_left_within_the_budget_of_the_rounds() -> None:
     result = run(small(150, WORKERS), spec(max_migrations=15), horizon_s=80)
-    moved: dict[float, int] = {}
-    for row in result.event_rows:
-        if row["kind"] == "migration":
-            moved[row["at_s"]] = moved.get(row["at_s"], 0) + len(row["detail"]["key_groups"])
-    assert max(moved.values()) <= 15
+    assert max(moved_by_round(result)) <= 15
     assert hosts(result)[-1] < 4
 
 
@@ -127,26 +112,6 @@ def test_no_cluster_to_grow_into_and_no_budget() -> None:
     assert not [row for row in full.event_rows if row["detail"].get("reason", "").startswith("add")]
     still = run(small(800), spec(max_migrations=0), horizon_s=40)
     assert not [row for row in still.event_rows if row["kind"] == "migration"]
-
-
-def test_hosts_are_even_on_the_way() -> None:
-    result = run(small(500, WORKERS), spec(), horizon_s=60)
-    loads = [100 * row["cpuUtilisation"] for row in result.host_rows if row["host"] in WORKERS and row["period"] == 5]
-    assert np.ptp([each for each in loads if each > 1]) < 15
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ({"low": 70}, "low < target < high"),
-        ({"scaling": "guess"}, "scaling"),
-        ({"solver": "cola"}, "solver"),
-        ({"calm_rounds": 0}, "calm_rounds"),
-    ],
-)
-def test_options_are_checked(options: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(BadInput, match=complaint):
-        policy_spec({"name": "adaptation", **options})
 
 
 def test_balance_alone_is_worth_a_restart_only_where_records_wait() -> None:

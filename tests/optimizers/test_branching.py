@@ -14,7 +14,6 @@ from optimizers.branching.relaxation import Relaxation
 from optimizers.interface import Problem, Status
 from optimizers.space import Space, counts_of
 from optimizers.space_plans import SpacePlans
-from scenarios.files.scenario_file import load
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
 from tests.optimizers.judged_jobs import edge, small_job
@@ -57,16 +56,6 @@ def test_a_partial_placement_is_bounded_by_its_completions(seed, placed):
     np.testing.assert_array_equal(completed[:, :placed], whole[:, :placed])
     reached, _ = relaxation.solve(completed)
     assert (reached >= bound * (1 - 1e-9)).all()
-
-
-def test_pinned_operators_and_links_are_kept():
-    job = load("edge-filter")
-    found = BranchAndBound().solve(asked(job))
-    pinned = [each.name for each in job.query.operators if each.pinned]
-    assert pinned
-    for name in pinned:
-        assert found.plan.placement[name] == job.plan.placement[name]
-    assert TOGETHER.includes(job, found.plan)
 
 
 def test_replicas_stay_together_unless_the_space_wants_them_parted():

@@ -2,46 +2,36 @@
 
 from __future__ import annotations
 
-from itertools import combinations, pairwise, product
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
-from optimizers.balancing.balance import Balance
-from optimizers.balancing.joint import Joint
 from optimizers.balancing.objective import relieved
-from optimizers.balancing.traffic import KeyGroupTraffic
 from optimizers.policies.balance import AlbicSpec, JointSpec
 from optimizers.policies.group_map import GroupMap, MigrationBudget
-from tests.optimizers.skewed_jobs import Watching, require_sums_of_hosts
+from tests.optimizers import skewed_jobs
+from tests.optimizers.skewed_jobs import Watching, moved_by_round, require_sums_of_hosts
 from tests.twin.test_alignment import BYTES, WORKERS, job
 from twin.change.observation import attributed, remote_cores
 from twin.control import PolicySpec, Reconfiguration, policy_spec
 from twin.deployment import Deployment
-from twin.errors import BadInput
-from twin.events import Failure, Move, RateChange, SlowDown
+from twin.events import Failure, Move
 from twin.profiles import STORM
-from twin.randomness import stream
 from twin.run import Run
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 from twin.spec import parse
 
 APART = {"n": [1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 0, 0, 0, 0]}
 GROUPS = (16, 16)
+run = partial(skewed_jobs.run, period_s=5.0)
 BOTH = pytest.mark.parametrize("spec", [AlbicSpec(max_migrations=4), JointSpec(max_migrations=4, band=8)])
 
 
 def apart(**more: Any) -> Deployment:
     """m and n, 16 key groups each, on four workers; no two that belong together are on one."""
     return job(owners=APART, groups=GROUPS, **more)
-
-
-def run(deployment: Deployment, policy: Any, *events: Any, horizon_s: float = 60.0) -> Run:
-    given = RunSettings(horizon_s=horizon_s, period_s=5.0)
-    scenario = Scenario.of(deployment, given, events)
-    return simulate(scenario.with_policy(policy)) if isinstance(policy, PolicySpec) else simulate(scenario, policy)
 
 
 def decisions(result: Run) -> list[dict[str, Any]]:
@@ -75,11 +65,7 @@ def test_what_belongs_together_comes_together(spec: PolicySpec) -> None:
 @BOTH
 def test_rounds_keep_to_their_budget_and_say_what_they_plan(spec: PolicySpec) -> None:
     result = run(apart(), spec, horizon_s=30)
-    moved: dict[float, int] = {}
-    for row in result.event_rows:
-        if row["kind"] == "migration":
-            moved[row["at_s"]] = moved.get(row["at_s"], 0) + len(row["detail"]["key_groups"])
-    assert moved and max(moved.values()) <= 4
+    assert 0 < max(moved_by_round(result)) <= 4
     found = decisions(result)
     for before, after in pairwise(found):
         assert after["collocation"] == pytest.approx(before["planned_collocation"], abs=2.0)
@@ -140,53 +126,6 @@ def _home(group: int) -> Move:
     return Move(operator="n", key_groups=(group,), to_replica=0)
 
 
-def test_joint_keeps_its_band_with_what_is_saved() -> None:
-    """Two pairs, each half remote work: bringing both to one node leaves it no fuller than the other."""
-    traffic = KeyGroupTraffic(np.array([0, 0, 1, 1]), np.array([0, 1]), np.array([2, 3]), np.array([10.0, 10.0]))
-    balance = Balance(
-        loads={"cpu": np.array([20.0, 20.0, 20.0, 20.0])},
-        home_g=np.array([0, 1, 1, 0]),
-        capacity_h=np.array([1.0, 1.0]),
-        budget=2,
-        traffic=traffic,
-        serialising=2.0,
-    )
-    found = Joint(band=1.0).solve(balance)
-    assert found.collocation == 100 and found.distance == pytest.approx(0.0)
-    assert found.index == pytest.approx(50.0)
-    assert relieved(balance, found.node_g).load_h(found.node_g) == pytest.approx([20.0, 20.0])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
-def test_joint_is_as_good_as_the_best_of_all_plans(seed: int) -> None:
-    """Two migrations on three nodes: of all plans whose loads, with what is saved, stay in the band, the one that
-    brings most together; ours may be one pair short, as it counts what a pair saves one by one."""
-    rng = stream(seed, "brute")
-    pairs, nodes, band = 5, 3, 12.0
-    home_g = rng.integers(0, nodes, 2 * pairs)
-    traffic = KeyGroupTraffic(
-        np.arange(2 * pairs) // pairs, np.arange(pairs), np.arange(pairs) + pairs, rng.uniform(5, 10, pairs)
-    )
-    loads = rng.uniform(8, 12, 2 * pairs)
-    balance = Balance(
-        loads={"cpu": loads}, home_g=home_g, capacity_h=np.ones(nodes), budget=2, traffic=traffic, serialising=1.0
-    )
-    plans = [home_g]
-    for first, second in combinations(range(2 * pairs), 2):
-        for to in product(range(nodes), repeat=2):
-            plans.append(home_g.copy())
-            plans[-1][[first, second]] = to
-    kept = [each for each in plans if relieved(balance, each).distance(each) <= band]
-    best = max((traffic.factor(each) for each in kept), default=0.0)
-    found = Joint(band=band).solve(balance)
-    assert not balance.violation(found.node_g)
-    assert found.distance == pytest.approx(relieved(balance, found.node_g).distance(found.node_g))
-    if kept:
-        assert found.distance <= max(band, balance.distance(home_g)) + 1e-6
-        assert found.collocation is not None and found.collocation >= best - 100 * traffic.rate_e.max() / traffic.total
-
-
 def test_a_join_of_two_sources_keeps_its_matches() -> None:
     """Orders are enriched and joined with clicks; what belongs together comes together, and results stay as many."""
     data = apart().model_dump(mode="json", exclude_none=True)
@@ -232,36 +171,7 @@ def test_with_retire_all_replicas_without_groups_go() -> None:
 # what must not end a run ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-@BOTH
-def test_trouble_ends_no_run(spec: PolicySpec) -> None:
-    """A host that dies and comes back, one that gets slow, and a time without tuples."""
-    events = [
-        Failure(at_s=12.0, host="w1", recover_after_s=6.0),
-        RateChange(at_s=30.0, source="source", factor=1e-6),
-        RateChange(at_s=40.0, source="source", factor=1.0),
-        SlowDown(at_s=42.0, host="w3", factor=2.0, duration_s=5.0),
-    ]
-    result = run(apart(keys={"m": {"zipf": 4.0}}), spec, *events)
-    assert result.metrics.success
-
-
 def test_a_solver_out_of_time_moves_what_it_can() -> None:
     result = run(apart(), JointSpec(max_migrations=4, steps=1), horizon_s=12)
     assert result.metrics.success
     assert not decisions(run(apart(), JointSpec(max_migrations=0), horizon_s=12))
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ({"name": "albic", "pairs": "two"}, "pairs"),
-        ({"name": "albic", "share": 0}, "share"),
-        ({"name": "albic", "step": -1}, "step"),
-        ({"name": "joint", "steps": 0}, "steps"),
-        ({"name": "joint", "max_migrations": 3, "max_state_mb": 5}, "either max_migrations or max_state_mb"),
-    ],
-)
-def test_options_are_checked(options: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(BadInput, match=complaint):
-        policy_spec(options)

@@ -242,13 +242,6 @@ def decisions(load: float, *events: AnyEvent, seed: int = 0, horizon_s: float = 
     return [row["detail"]["reason"] for row in run.event_rows if row["kind"] == "decision"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("load", [0.5, 0.85, 1.5, 2.5, 4.0, 6.4])
-def test_it_settles_in_exact_runs(load: float) -> None:
-    for seed in range(3):
-        assert len(decisions(load, seed=seed)) <= 2
-
-
 def test_steps_and_failures_in_exact_runs() -> None:
     up = RateChange(at_s=20, source="source", factor=3)
     down = RateChange(at_s=40, source="source", factor=1)

@@ -42,8 +42,10 @@ def texts(query, cluster, rows):
 @pytest.mark.parametrize("hosts", [1, 2, 4])
 def test_listing_is_brute_force(query, make_cluster, hosts):
     cluster = make_cluster(hosts)
-    listed = texts(query, cluster, PlacementSpace(query, cluster).all())
+    space = PlacementSpace(query, cluster)
+    listed = texts(query, cluster, space.all())
     assert sorted(listed) == sorted(map(text, brute_force(query, cluster)))
+    assert space.exact and space.count == len(listed)
 
 
 @given(
@@ -65,30 +67,18 @@ def test_counting_a_tree_is_exact_on_any_cluster(machines, filters):
     assert PlacementSpace(query, cluster).count == len(brute_force(query, cluster))
 
 
-@pytest.mark.parametrize("hosts", [2, 4])
-def test_the_count_is_that_of_the_list(query, make_cluster, hosts):
-    space = PlacementSpace(query, make_cluster(hosts))
-    assert space.exact
-    assert space.count == len(space.all())
-
-
-def test_draws_are_uniform_over_the_valid_placements(query, make_cluster):
+@pytest.mark.parametrize("at_once", [False, True])
+def test_draws_are_uniform_over_the_valid_placements(query, make_cluster, at_once):
     """Chi-square against brute force; a right sampler fails one seed in 10,000, and the seed is fixed."""
-    space = PlacementSpace(query, make_cluster(4))
-    truth = brute_force(query, make_cluster(4))
-    rng = stream(1, "uniform")
-    seen = Counter(text(space.draw(rng)) for _ in range(12 * len(truth)))
-    assert set(seen) <= set(map(text, truth))
-    assert stats.chisquare([seen[text(placement)] for placement in truth]).pvalue > 1e-4
-
-
-def test_many_draws_at_once_are_uniform_as_well(query, make_cluster):
     cluster = make_cluster(4)
-    truth = brute_force(query, cluster)
-    rows = PlacementSpace(query, cluster).draws(stream(1, "many"), 40 * len(truth))
-    seen = Counter(texts(query, cluster, rows))
+    space, rng, truth = PlacementSpace(query, cluster), stream(1, "uniform"), brute_force(query, cluster)
+    if at_once:
+        drawn = texts(query, cluster, space.draws(rng, 40 * len(truth)))
+        assert len(drawn) > 10 * len(truth)
+    else:
+        drawn = [text(space.draw(rng)) for _ in range(12 * len(truth))]
+    seen = Counter(drawn)
     assert set(seen) <= set(map(text, truth))
-    assert len(rows) > 10 * len(truth)
     assert stats.chisquare([seen[text(placement)] for placement in truth]).pvalue > 1e-4
 
 

@@ -82,12 +82,3 @@ def test_what_is_simulated_is_no_copy_and_no_more_than_asked_for(name, job, tabl
     assert 1 <= len(truth.asked) <= 5
     if name != "branch-and-bound":  # that drops what is not near, and has few
         assert len(truth.asked) == 5
-
-
-@pytest.mark.parametrize("name", ["milp", "exhaustive", "local-search"])
-def test_without_equal_hosts_the_best_are_simulated(name, make_deployment, table_model):
-    truth = Counting(table_model(0.0))
-    problem = Problem(scenario=make_deployment(), cost_model=RateModel(), budget=300)
-    Planner(OPTIMIZERS[name], keeps=False, truth=truth, count=5).solve(problem)
-    found = OPTIMIZERS[name].solve(problem)
-    assert truth.asked == [found.plan, *(each.plan for each in found.alternatives)][:5]

@@ -96,14 +96,6 @@ def test_it_redeploys_once_the_job_is_stable_and_then_is_content() -> None:
     assert mean_s(late) < 0.5 * mean_s(early)
 
 
-def test_the_same_run_gives_the_same_decisions() -> None:
-    job = linear_job()
-    first, again = (
-        simulate(Scenario.of(job, RunSettings(horizon_s=60)), policy=DEFAULT.start(job)).event_rows for _ in range(2)
-    )
-    assert first == again
-
-
 # what is made of statistics -------------------------------------------------------------------------------------------
 
 

@@ -77,18 +77,6 @@ def test_the_budget_is_kept(name, make_deployment):
         assert beside_the_given_plan.evaluations <= max(budget, 1 + 2 * JUDGED)
 
 
-def test_more_candidates_are_never_worse(make_deployment, table_model):
-    """The candidates of a smaller budget need not be among those of a larger one, so this is about the mean."""
-    means = []
-    for budget in (1, 10, 60):
-        problems = [
-            Problem(scenario=make_deployment(), cost_model=table_model(0.0), budget=budget, seed=seed)
-            for seed in range(40)
-        ]
-        means.append(np.mean([Costream().solve(problem).objective for problem in problems]))
-    assert means[0] > means[1] > means[2]
-
-
 def test_local_search_ends_where_no_single_move_helps(make_deployment, table_model):
     job = make_deployment(hosts=5)
     problem = Problem(scenario=job, cost_model=table_model(), budget=EVERYTHING, space=RULED)

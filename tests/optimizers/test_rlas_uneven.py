@@ -10,37 +10,26 @@ from optimizers.registry import OPTIMIZERS
 from optimizers.selection import estimate
 from scenarios.planning.simulated_cost import SimulatedCostModel
 from tests.optimizers.claimed_jobs import every_plan
+from tests.twin.worlds import HOST, dealt, deployment
 from twin.errors import BadInput
 from twin.metrics import CostModel
 from twin.rates.model import RateModel
-from twin.scenario import Scenario
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
-from twin.spec import parse
 
 
 def job(how: str, replicas: int = 2, rate_per_s: float = 1e6) -> Scenario:
     """source -> map -> sink on two sockets of two cores, 1 us apart; the streams of the map are dealt in some way."""
-    names, kinds = ("a", "m", "z"), ("source", "map", "sink")
+    parts = (("source", "a", 0.5e-6), ("map", "m", 2e-6), ("sink", "z", 1e-6))
     operators = [
-        {"kind": kind, "name": name, "service_time_s": time_s, "tuple_bytes": 64}
-        for kind, name, time_s in zip(kinds, names, (0.5e-6, 2e-6, 1e-6), strict=True)
+        {"kind": kind, "name": name, "service_time_s": time_s, "tuple_bytes": 64} for kind, name, time_s in parts
     ]
-    numa = {"latency_ns": [[0, 1000], [1000, 0]]}
-    host = {"name": "h", "cpu_percent": 400, "ram_mb": 64_000, "bandwidth_mbps": 1000, "latency_ms": 1}
-    streams = [
-        {"producer": "a", "consumer": "m", "partitioning": "forward" if how == "forward" else "rebalance"},
-        {"producer": "m", "consumer": "z", "partitioning": how},
-    ]
-    document = {
-        "name": f"uneven-{how}",
-        "query": {"operators": operators, "streams": streams},
-        "cluster": {"hosts": [host | {"sockets": [{"cores": 2}] * 2, "numa": numa}]},
-        "plan": {"placement": dict.fromkeys(names, ["h"] * replicas)},
-        "workload": {"arrivals": {"a": {"law": "constant", "rate_per_s": rate_per_s}}},
-        "engine": "brisk",
-        "run": {"horizon_s": 0.3, "warmup_s": 0.1, "period_s": 0.05},
-    }
-    return parse(Scenario, document)
+    host = HOST | {"cpu_percent": 400, "bandwidth_mbps": 1000, "sockets": [{"cores": 2}] * 2}
+    hosts = [host | {"numa": {"latency_ns": [[0, 1000], [1000, 0]]}}]
+    law, places = {"law": "constant", "rate_per_s": rate_per_s}, dict.fromkeys("amz", ["h"] * replicas)
+    made = deployment(operators, [("a", "m"), ("m", "z")], {"a": law}, hosts, places, engine="brisk")
+    made = dealt(made, m="forward" if how == "forward" else "rebalance", z=how)
+    return Scenario.of(made, RunSettings(horizon_s=0.3, warmup_s=0.1, period_s=0.05))
 
 
 def solved(scenario: Scenario, name: str, model: CostModel, budget: int = 1000) -> Solution:

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from optimizers.balancing.albic import Albic, units
 from optimizers.balancing.cola import Cola
-from optimizers.balancing.interface import Assignment, assignment
+from optimizers.balancing.interface import assignment
 from optimizers.balancing.joint import Joint
 from optimizers.balancing.milp import BalanceMilp
 from optimizers.balancing.search import Search
 from optimizers.balancing.traffic import KeyGroupTraffic
 from optimizers.balancing.units import contracted, partitioned
-from papers.albic.jobs import drifts, job, moved, rounds
+from papers.albic.jobs import job, moved
 from tests.optimizers.balancing.small import assignments, balance, balances
 from twin.errors import BadInput
 
@@ -94,36 +94,6 @@ def test_what_holds_for_units_holds_for_groups(problem, data):
         assert not problem.violation(node_u[unit_g])
         assert whole.objective(node_u) == pytest.approx(problem.objective(node_u[unit_g]))
         assert whole.spent(node_u) == pytest.approx(problem.spent(node_u[unit_g]))
-
-
-def course(solver, count=4) -> list[Assignment]:
-    return [found for _, found in rounds(small_job(), solver.solve, drifts(count, seed=0))]
-
-
-def test_joint_stays_in_its_band_and_collocates_no_slower_than_albic():
-    joint, albic = (course(solver) for solver in (Joint(steps=50), Albic(share=0.9)))
-    assert max(found.distance for found in joint) <= 2.01
-    assert max(found.distance for found in albic) > 2.5
-    assert joint[-1].collocation >= albic[-1].collocation
-    assert all(len(found.moves) <= 20 for found in joint + albic)
-
-
-def test_joint_is_as_good_as_the_best_of_all():
-    """Three pairs, three migrations: as much traffic together as in any assignment in the band in which one group of
-    a pair migrates at most. Pairs that are together already may also migrate as one, which can be better still."""
-    rng = np.random.default_rng(0)
-    for _ in range(10):
-        pairs = np.array([(0, 3), (1, 4), (2, 5)])
-        traffic = KeyGroupTraffic([0, 0, 0, 1, 1, 1], pairs[:, 0], pairs[:, 1], np.ones(3))
-        loads = (rng.uniform(5, 15, 6),)
-        problem = balance(loads, rng.integers(0, 3, 6), 3, budget=3, traffic=traffic)
-        band = min(problem.distance(node_g) for node_g in assignments(problem)) + 5.0
-        moves = ((node_g, node_g != problem.home_g) for node_g in assignments(problem))
-        single = [node_g for node_g, moved_g in moves if not (moved_g[:3] & moved_g[3:]).any()]
-        within = [node_g for node_g in single if problem.distance(node_g) <= band]
-        found = Joint(band=band, inner=Search(looks=1)).solve(problem)
-        assert found.distance <= band + 1e-6
-        assert found.collocation >= max(traffic.factor(node_g) for node_g in within) - 1e-9
 
 
 def test_where_its_band_cannot_be_had_joint_is_as_even_as_any_assignment():

@@ -85,13 +85,6 @@ def test_rates_between_components_are_kept_up_to_date(seed):
     assert groups(by_rate_between(job)) == groups(by_rate_between_literally(job))
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_so_it_does_on_random_jobs(seed):
-    job = random_job(20 + seed, seed)
-    assert groups(by_communication(job)) == groups(algorithm_1(job, "COMM"))
-    assert groups(by_attributes(job)) == groups(algorithm_1(job, "PA"))
-
-
 @settings(max_examples=50, deadline=None)
 @given(small_jobs(most=7))
 def test_every_fusion_is_valid_and_cannot_be_merged_further(job):
@@ -131,22 +124,6 @@ def test_the_exact_solution_is_the_best_of_all(job):
     assert found.fusion.communication == pytest.approx(best, abs=2e-6)
     assert found.bound == pytest.approx(best, abs=2e-6)
     assert all(algorithm(job).communication >= best - 1e-9 for algorithm in ALGORITHMS.values())
-
-
-def test_the_greedy_gap():
-    """The largest transfer first costs the three that together are more."""
-    job = plain({"a": "x", "b": "xy", "c": "y", "d": "y"}, {"a>b": 4, "b>c": 3, "b>d": 3})
-    assert by_communication(job).communication == pytest.approx(0.6)
-    assert least_communication(job).fusion.communication == pytest.approx(0.4)
-
-
-def test_rates_between_components_add_up():
-    """b and c together send d more than a does, which came first."""
-    job = plain(
-        {"a": "x", "b": "xy", "c": "xy", "d": "xw", "e": "w"}, {"a>d": 1, "b>c": 9, "b>d": 3, "c>d": 3, "d>e": 5}
-    )
-    assert groups(by_communication(job)) == {frozenset("bc"), frozenset("de"), frozenset("a")}
-    assert groups(by_rate_between(job)) == {frozenset("abcd"), frozenset("e")}
 
 
 def test_a_merge_that_would_close_a_circle_may_be_possible_later():

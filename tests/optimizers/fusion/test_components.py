@@ -56,16 +56,6 @@ def test_example_2a():
     assert splits.cardinality(["op4"]) == splits.cardinality(["op5"]) == 1
 
 
-def test_example_2b():
-    found = fused(motivating(), [("op1", "op2", "op3")])
-    assert [(each.attributes, each.cardinality) for each in found.components] == [
-        ({"area"}, 98),
-        (set(), 1),
-        (set(), 1),
-    ]
-    assert found.communication == pytest.approx(20 / 220)
-
-
 def test_an_attribute_that_is_computed_anew_is_another_one():
     def three(**middle):
         keyed = {"kind": "compute", "schema_in": ["k"], "schema_out": ["k"], "partition_by": ["k"]}
@@ -101,12 +91,6 @@ def test_what_takes_tuples_anyhow_stays_with_its_producer_even_without_its_attri
     )
     (one,) = fused(given, [("count", "show", "write")]).components
     assert one.attributes == {"word"}
-
-
-def test_a_source_stays_alone():
-    given = chain("source", "map")
-    with pytest.raises(BadInput, match="source 'source0' and 'map1', split by k cannot be in one component"):
-        fused(given, [("source0", "map1")])
 
 
 def test_replicas_beyond_what_attributes_allow_are_refused():

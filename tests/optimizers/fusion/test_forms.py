@@ -101,22 +101,6 @@ def test_split_saves_cpu_only_if_every_key_group_moves_more_than_once_a_period(p
             assert min(found, key=found.__getitem__) is cheaper
 
 
-@pytest.mark.parametrize(
-    ("keys", "combined", "split"),
-    [(10e3, 40.0, 40.0), (100e3, 40.0, 39.8), (500e3, 39.9, 38.8), (1e6, 39.8, 37.7), (2e6, 39.7, 35.7)],
-)
-def test_figure_9_falls_slowly_and_faster_if_split(keys, combined, split):
-    """Thousands of tuples a second. Numbers are this model's; the paper's shape is all that it can be compared with."""
-    for form, expected in ((WindowForm.COMBINED_PANES, combined), (WindowForm.SPLIT_PANES, split)):
-        assert TUPLES / seconds(cost(form, simple(keys), SIMPLE)) / 1e3 == pytest.approx(expected, abs=0.06)
-
-
-def test_a_state_for_each_window_would_be_far_slower_than_the_paper_measures():
-    for overlap, expected in ((2, 36.4), (6, 26.7)):
-        found = cost(WindowForm.COMBINED_WINDOWS, simple(10e3, overlap), SIMPLE)
-        assert TUPLES / seconds(found) / 1e3 == pytest.approx(expected, abs=0.06)
-
-
 def test_two_components_against_one():
     """Section 7.7: 456 s and 512 s, to which the costs are fitted."""
     one, two = (

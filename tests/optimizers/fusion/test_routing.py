@@ -83,10 +83,6 @@ def keys_meet(fusion: Fusion) -> bool:
     return True
 
 
-def _different(arrived):
-    return list({(*sorted(values.items()), instance): (values, instance) for values, instance in arrived}.values())
-
-
 def entered(name, values, component, taken):
     """The instance by the component's attributes; any, if this operator has none of them and does not care."""
     where = {lineage: attribute for attribute, lineage in taken[name].items() if attribute in values}

@@ -11,11 +11,11 @@ from optimizers.interface import Problem, Status
 from optimizers.milp.optimizer import Milp
 from optimizers.milp.placing import Placing
 from optimizers.space import Space
+from tests.twin.worlds import deployment
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 from twin.rates.placements import Placements
 from twin.scenario import Scenario
-from twin.spec import parse
 
 HOSTS = [
     {"name": "slow", "cpu_percent": 60, "latency_ms": 2},
@@ -34,18 +34,9 @@ def work(name: str, cost_s: float = 2e-4, kind: str = "map", **more: object) -> 
 def job(operators: list[dict[str, object]], streams: list[tuple[str, str]], engine: str = "storm") -> Scenario:
     sources = [str(each["name"]) for each in operators if each["kind"] == "source"]
     hosts = [{"ram_mb": 8000, "bandwidth_mbps": 100, **each} for each in HOSTS]
-    described = {
-        "name": "busy",
-        "query": {
-            "operators": [*operators, {"name": "sink", "kind": "sink"}],
-            "streams": [{"producer": start, "consumer": end} for start, end in streams],
-        },
-        "cluster": {"hosts": hosts},
-        "plan": {"placement": {str(each["name"]): "cloud" for each in [*operators, {"name": "sink"}]}},
-        "workload": {"arrivals": {name: {"law": "poisson", "rate_per_s": 600.0} for name in sources}},
-        "engine": engine,
-    }
-    return parse(Scenario, described)
+    every = [*operators, {"name": "sink", "kind": "sink"}]
+    places = {str(each["name"]): "cloud" for each in every}
+    return Scenario.of(deployment(every, streams, dict.fromkeys(sources, 600.0), hosts, places, engine))
 
 
 SOURCE = work("a", 1e-5, "source", columns={"ints": 3, "strings": 2})

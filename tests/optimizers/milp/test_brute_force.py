@@ -21,9 +21,6 @@ from twin.scenario import RunSettings
 
 ROOM = Requirements(head_room=0.05)
 SEEDS = range(40)
-MANY = range(120)
-"""Of which about 50 have a plan that keeps up: enough for a share of 95 % to be told from 100 %."""
-TIE = 1e-5
 
 
 def hosts_of(plan):

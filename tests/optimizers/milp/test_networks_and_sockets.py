@@ -91,17 +91,3 @@ def test_hosts_that_no_route_connects_are_not_mixed():
     hosts = {place.host for name in found.plan.placement for place in found.plan.locations(name)}
     assert hosts <= {"a", "b"} or hosts <= {"c", "d"}
     assert asked.with_plan(found.plan)
-
-
-@pytest.mark.parametrize("load", [0.3, 0.9])
-def test_the_best_plan_on_sockets(load):
-    numa = {
-        "sockets": [{"cores": 2}, {"cores": 1}],
-        "numa": {"latency_ns": [[0, 5000], [5000, 0]]},  # ten times as far as the largest machines have it
-    }
-    for seed in range(2):
-        asked = job(np.random.default_rng(seed), (), **numa)
-        cluster = asked.cluster.model_copy(update={"hosts": asked.cluster.hosts[:2]})
-        asked = asked.model_copy(update={"cluster": cluster})
-        asked = at_rate(asked, highest_rate(asked, Space(), ProgramLimits()).factor * load / 0.99)
-        require_best(Problem(scenario=asked, cost_model=RateModel()))
