@@ -8,7 +8,8 @@ batch comes to the next operator at the consumer's pace.
 Replicas of a time window are evaluated at the same moments, so a consumer gets its share of all their results at once;
 of count windows, that of one replica's. What one tuple of a flat map makes comes at one moment, too: as in GI^[b]/G/1 a
 tuple waits (b - 1) s / 2 for those before it, b - 1 being how many others come with it on average, and the line is as
-long as b times as irregular gaps make it (`twin.rates.waiting`). Letters at the end of a name are the axes of `twin.rates.layout`.
+long as b times as irregular gaps make it (`twin.rates.waiting`). Letters at the end of a name are the axes of
+`twin.rates.layout`.
 """
 
 from __future__ import annotations

@@ -99,11 +99,11 @@ def collisions(
     """Cores that a replica gets while no other on its socket needs them; and how much longer a tuple is there
     because of the others, in services on these cores. 0 on a full socket, where max-min shares hold. [C, N] each
 
-    busy_cn: cores that a replica needs. scv_cn, gap_scv_cn: squared coefficients of variation of its services, and of the
-    gaps between all arrivals at its operator's replicas there.
+    busy_cn: cores that a replica needs. scv_cn, gap_scv_cn: squared coefficients of variation of its services, and of
+    the gaps between all arrivals at its operator's replicas there.
 
-    A replica serves one tuple at a time. So where services or gaps hardly vary, the fewer tasks there are for each core,
-    the fewer collide. Unequal tasks count as the number of equal ones whose demands have the same sum and sum of squares.
+    A replica serves one tuple at a time. So where services or gaps hardly vary, the fewer tasks there are for each
+    core, the fewer collide. Unequal tasks count as so many equal ones as have the same sum of demands and of squares.
     """
     capacity_cn = layout.capacity_cn
     core_cn = np.minimum(1.0 if layout.sockets is None else layout.sockets.speed_cn, capacity_cn)
