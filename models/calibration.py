@@ -1,11 +1,12 @@
 """What validation rows say of a trained ensemble: how much of it is believed, and how far off it may be.
 
-The gate of a metric, by the kind of plan, is the share of the networks' correction that is best on rows which they were
-not fitted to; none of it, unless that is better by more than chance and makes neither the median error nor its tail
-worse: the model is then its base. Intervals are conformal (Lei et al.,
-2018): the log error of a regression, over the members' disagreement and a usual error, stays below a factor in a given
-share of the rows. Factors are by what the rate model says of a plan, since errors are others where it is congested.
-Where a gate is shut, nothing was fitted to any row, and those that the networks learned from count as well.
+The gate of a regression, by the kind of plan, is the share of the networks' correction that is best on rows which they
+were not fitted to; none of it, unless that is better by more than chance and makes neither the median error nor its
+tail worse: the model is then its base. A probability has one gate for all kinds, as of one kind too few rows differ.
+Intervals are conformal (Lei et al., 2018): the log error of a regression, over the members' disagreement and a usual
+error, stays below a factor in a given share of the rows. Factors are by what the rate model says of a plan, since
+errors are others where it is congested. Where a gate is shut, nothing was fitted to any row, and those that the
+networks learned from count as well.
 """
 
 from __future__ import annotations
@@ -55,13 +56,14 @@ def gated(metrics: Sequence[str], scaling: Scaling, held: Judged) -> Scaling:
     outputs_GxM = held.outputs_KxGxM.mean(axis=0)
     kind_G = held.kind_G
     values = [in_units(metrics, gate * outputs_GxM, held.rates_GxA, kind_G, bare) for gate in GATES]
-    gates = [
-        tuple(
-            _best([_Loss.of(metric, held.labels_GxA[kind_G == kind], each[kind_G == kind, m]) for each in values])
-            for m, metric in enumerate(metrics)
-        )
-        for kind in range(len(KINDS))
-    ]
+
+    every = np.ones(len(kind_G), bool)
+
+    def gate(m: int, metric: str, kind: int) -> float:
+        rows = every if metric in BINARY_METRICS else kind_G == kind
+        return _best([_Loss.of(metric, held.labels_GxA[rows], each[rows, m]) for each in values])
+
+    gates = [tuple(gate(m, metric, kind) for m, metric in enumerate(metrics)) for kind in range(len(KINDS))]
     return replace(scaling, gate=tuple(gates))
 
 
