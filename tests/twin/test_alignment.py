@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.optimizers.skewed_jobs import Watching
-from tests.twin.worlds import chain
+from tests.twin.worlds import chain, simulated
 from twin.deployment import Deployment
 from twin.engine.record import Record
 from twin.errors import BadInput
@@ -18,7 +18,6 @@ from twin.events import Failure, Migration
 from twin.rates.model import RateModel
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario, config_hash
-from twin.simulation import simulate
 from twin.spec import parse
 from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
@@ -66,7 +65,7 @@ def rows(built: World) -> np.ndarray:
 
 def run(deployment: Deployment, *events: Any, policy: Any = None, **more: Any) -> Run:
     given_ = {"horizon_s": 20.0, "warmup_s": 2.0, "period_s": 2.0} | more
-    return simulate(Scenario.of(deployment, RunSettings(**given_), events), policy)
+    return simulated(deployment, *events, policy=policy, **given_)
 
 
 # who sends to whom ----------------------------------------------------------------------------------------------------

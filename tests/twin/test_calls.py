@@ -10,7 +10,7 @@ import pytest
 
 from optimizers.registry import OPTIMIZERS
 from tests.twin.changing import HOSTS
-from tests.twin.worlds import chain, deployment, source
+from tests.twin.worlds import chain, deployment, simulated, source
 from twin.calls import Calls
 from twin.deployment import Deployment
 from twin.errors import BadInput
@@ -20,7 +20,6 @@ from twin.rates.numa_job import NumaJob
 from twin.rates.queueing import mmc_wait_s
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 
 LATENCY_S = 0.05
 
@@ -40,8 +39,7 @@ def writing(arriving_per_s: float, replicas: int = 1, **more: Any) -> Deployment
 
 
 def ran(job: Deployment, horizon_s: float, seed: int = 1, events: tuple[AnyEvent, ...] = ()) -> Run:
-    settings = RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 5, period_s=horizon_s / 20, seed=seed)
-    return simulate(Scenario.of(job, settings, events))
+    return simulated(job, *events, horizon_s=horizon_s, warmup_s=horizon_s / 5, period_s=horizon_s / 20, seed=seed)
 
 
 def sojourns_s(job: Deployment, horizon_s: float = 6.0, seeds: int = 5) -> tuple[float, float]:

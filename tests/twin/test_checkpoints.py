@@ -11,17 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.twin import event_jobs
-from tests.twin.changing import job
-from tests.twin.checkpointed import hosts, lines, meeting, run, steady, taken
-from tests.twin.worlds import deployment, sink, source
-from twin.deployment import Deployment
+from tests.twin.changing import STATE, job
+from tests.twin.checkpointed import lines, meeting, run, steady, taken
+from tests.twin.worlds import chain, deployment, simulated, source
 from twin.errors import BadInput
 from twin.keys import touched
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
+from twin.scenario import Scenario
 from twin.spec import parse
-
-STATE = {"key_groups": 8, "state_bytes_per_group": 1e6}
 
 
 @pytest.mark.parametrize("mode", ["aligned", "unaligned"])
@@ -168,8 +164,9 @@ def test_results_that_wait_for_a_commit_are_half_an_interval_older(interval_s: f
 
 def test_checkpoints_that_cost_nothing_change_nothing() -> None:
     """One input each, no CPU, no upload: the same results as without any, to the last bit."""
-    settings = RunSettings(horizon_s=20.0, period_s=1.0)
-    assert run(lines(), checkpoints={"sync_ms": 0.0}).metrics == simulate(Scenario.of(lines(), settings)).metrics
+    assert (
+        run(lines(), checkpoints={"sync_ms": 0.0}).metrics == simulated(lines(), horizon_s=20.0, period_s=1.0).metrics
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,16 +186,9 @@ def test_what_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:
 
 
 def test_a_common_queue_has_no_barriers() -> None:
-    data = deployment(
-        [source(), {"kind": "map", "name": "m"}, sink()],
-        [("source", "m"), ("m", "sink")],
-        {"source": 10},
-        hosts=hosts("h0"),
-        placement={"source": "h0", "m": ["h0", "h0"], "sink": "h0"},
-    ).model_dump(mode="json")
-    data["query"]["streams"][0]["partitioning"] = "shared"
+    job = chain([{"kind": "map", "name": "m"}], 10, placement={"m": ["h", "h"]}, partitioning={"m": "shared"})
     with pytest.raises(BadInput, match="share one queue"):
-        run(parse(Deployment, data))
+        run(job)
 
 
 def test_state_over_event_time_is_in_no_checkpoint() -> None:

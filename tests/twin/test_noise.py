@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.twin.worlds import HOST, chain
+from tests.twin.worlds import HOST, chain, simulated
 from twin.deployment import Deployment
 from twin.engine.streams.network import Jitter
 from twin.errors import BadInput
 from twin.profiles import STORM
 from twin.randomness import stream
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 
 
 def job(rate: Any, load: float, noise: dict[str, Any], service_scv: float = 1.0, **more: Any) -> Deployment:
@@ -25,21 +23,21 @@ def job(rate: Any, load: float, noise: dict[str, Any], service_scv: float = 1.0,
 
 
 def ran(deployment: Deployment, **more: Any) -> Any:
-    return simulate(Scenario.of(deployment, RunSettings(**more))).metrics
+    return simulated(deployment, **more).metrics
 
 
 PAUSES = {"gc_interval_s": 2, "gc_pause_s": 0.1}
 
 
 def test_pauses_take_their_share_of_a_saturated_operator() -> None:
-    run = simulate(Scenario.of(job(300, 1.5, PAUSES), RunSettings(horizon_s=100, warmup_s=5)))
+    run = simulated(job(300, 1.5, PAUSES), horizon_s=100, warmup_s=5)
     assert run.metrics.throughput_per_s == pytest.approx(200 * 2 / 2.1, rel=0.03)
 
 
 def test_a_shared_processor_pauses_too() -> None:
     """Two saturated operators and their neighbours on one core."""
     host = HOST | {"cpu_percent": 100}
-    run = simulate(Scenario.of(job(300, 1.5, PAUSES, hosts=[host]), RunSettings(horizon_s=100, warmup_s=5)))
+    run = simulated(job(300, 1.5, PAUSES, hosts=[host]), horizon_s=100, warmup_s=5)
     assert run.metrics.throughput_per_s == pytest.approx(200 * 2 / 2.1, rel=0.03)
 
 

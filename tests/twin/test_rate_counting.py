@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.twin import worlds
 from tests.twin.worlds import deployment, sink, source
 from twin.deployment import Deployment
 from twin.rates.coefficients import PlacementCoefficients
@@ -35,12 +36,8 @@ def grouped(replicas: int, groups: int, size: int = 40, slide: int = 40) -> Depl
 
 def joined(replicas: int, size: int = 40, slide: int = 20, **more: Any) -> Deployment:
     pairs = {"kind": "join", "name": "join", "service_time_s": 0, "window": count_window(size, slide)}
-    return deployment(
-        [source("a"), source("b"), pairs | {"selectivity": 0.004} | more, sink()],
-        [("a", "join"), ("b", "join"), ("join", "sink")],
-        {"a": RATE_PER_S, "b": RATE_PER_S / 2},
-        placement={"join": ["h"] * replicas},
-    )
+    rates = {"a": RATE_PER_S, "b": RATE_PER_S / 2}
+    return worlds.joined(pairs | {"selectivity": 0.004} | more, rates, placement={"join": ["h"] * replicas})
 
 
 def beside(job: Deployment) -> tuple[float, float, float, float]:

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from benchmarks.validity import oracles
-from tests.twin.worlds import HOST, chain, dealt, deployment, queue, sink, source
+from tests.twin.worlds import HOST, chain, dealt, deployment, queue, simulated, sink, source
 from twin.deployment import Deployment
 from twin.markers import by_operator
 from twin.profiles import STORM
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 
 
 def waits_s(load: float, scv: float, seeds: int, tuples: int, rate_per_s: float = 1000.0) -> np.ndarray:
@@ -20,8 +18,9 @@ def waits_s(load: float, scv: float, seeds: int, tuples: int, rate_per_s: float 
     horizon_s = tuples / rate_per_s
     means = []
     for seed in range(seeds):
-        settings = RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 10, period_s=horizon_s / 10, seed=seed)
-        latency = simulate(Scenario.of(job, settings)).metrics.processing_latency_s
+        latency = simulated(
+            job, horizon_s=horizon_s, warmup_s=horizon_s / 10, period_s=horizon_s / 10, seed=seed
+        ).metrics.processing_latency_s
         assert latency is not None
         means.append(latency.mean - load / rate_per_s)
     return np.array(means)
@@ -50,8 +49,9 @@ def test_tandem_of_exponential_queues_is_jacksons() -> None:
     seeds, horizon_s = 20, 5
     means = []
     for seed in range(seeds):
-        settings = RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 10, period_s=horizon_s / 10, seed=seed)
-        run = simulate(Scenario.of(chain(middle, 1000), settings))
+        run = simulated(
+            chain(middle, 1000), horizon_s=horizon_s, warmup_s=horizon_s / 10, period_s=horizon_s / 10, seed=seed
+        )
         assert run.metrics.processing_latency_s is not None
         ages = by_operator(run.markers)
         assert ages["sink"] == pytest.approx(ages["q1"], abs=1e-9), "nothing takes time between them"
@@ -66,7 +66,7 @@ def test_tandem_of_exponential_queues_is_jacksons() -> None:
 def test_saturated_throughput_is_the_bottlenecks_rate() -> None:
     """Offered 2,000/s to an operator that can do 1,000/s: half goes through, half piles up in the broker."""
     middle = [{"kind": "filter", "name": "slow", "selectivity": 1, "service_time_s": 1e-3, "service_scv": 1}]
-    run = simulate(Scenario.of(chain(middle, 2000), RunSettings(horizon_s=20, period_s=5, warmup_s=5)))
+    run = simulated(chain(middle, 2000), horizon_s=20, period_s=5, warmup_s=5)
     assert run.metrics.throughput_per_s == pytest.approx(1000, rel=0.03)
     assert run.metrics.backpressure_per_s == pytest.approx(1000, rel=0.06)
     assert run.metrics.backpressured
@@ -80,7 +80,7 @@ def test_saturated_throughput_is_the_bottlenecks_rate() -> None:
 
 def test_littles_law() -> None:
     """Mean number in the queue (by the sampled queue length) = rate x mean wait."""
-    run = simulate(Scenario.of(queue(1000, 0.9, 1.0), RunSettings(horizon_s=60, period_s=0.06, seed=5)))
+    run = simulated(queue(1000, 0.9, 1.0), horizon_s=60, period_s=0.06, seed=5)
     lengths = [row["queueLength"] for row in run.operator_rows if row["operator"] == "queue"]
     assert run.metrics.processing_latency_s is not None
     wait_s = run.metrics.processing_latency_s.mean - 0.9e-3
@@ -95,7 +95,7 @@ def sojourns_s(job: Deployment, horizon_s: float, seeds: int) -> tuple[float, fl
     means = []
     for seed in range(seeds):
         times = {"horizon_s": horizon_s, "warmup_s": horizon_s / 5, "period_s": horizon_s / 10}
-        latency = simulate(Scenario.of(job, RunSettings(**times, seed=seed))).metrics.processing_latency_s
+        latency = simulated(job, **times, seed=seed).metrics.processing_latency_s
         assert latency is not None
         means.append(latency.mean)
     return float(np.mean(means)), float(np.std(means, ddof=1) / np.sqrt(seeds))
@@ -168,7 +168,7 @@ def test_unequal_tasks_on_a_core_are_as_busy_as_a_markov_chain_says(loads: tuple
     job = chain(middle, rate, hosts=hosts, placement={"q0": "small", "q1": "small"}, engine=engine.model_dump())
     found = []
     for seed in range(12):
-        run = simulate(Scenario.of(job, RunSettings(horizon_s=30, warmup_s=6, period_s=3, seed=seed)))
+        run = simulated(job, horizon_s=30, warmup_s=6, period_s=3, seed=seed)
         found.append([each.busy for each in run.operators if each.operator in ("q0", "q1")])
     expected = oracles.busy_shared_core(rate, (rate / loads[0], rate / loads[1]))
     error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
@@ -183,5 +183,5 @@ def test_an_evaluation_may_end_after_the_run() -> None:
     for cpu_percent in (100, 400):
         hosts = [{**HOST, "cpu_percent": cpu_percent}]
         job = chain([count], {"law": "constant", "rate_per_s": 1000}, hosts=hosts, engine=engine.model_dump())
-        run = simulate(Scenario.of(job, RunSettings(horizon_s=1.4, period_s=0.1)))
+        run = simulated(job, horizon_s=1.4, period_s=0.1)
         assert run.host_rows[-1]["cpuUtilisation"] > 0.2
