@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.twin.worlds import deployment, joined, sink, source
+from tests.twin.worlds import chain, deployment, joined, sink, source
 from twin.deployment import Deployment
 from twin.key_skew import KeySkew
 from twin.profiles import STORM
@@ -132,6 +132,5 @@ def test_keys_of_few_values_feed_as_many_subtasks():
         {"name": name, "cpu_percent": cpu, "ram_mb": 64_000, "bandwidth_mbps": 10_000, "latency_ms": 0.01}
         for name, cpu in (("h", 800), ("slow", 120))
     ]
-    ends = [("source", "count"), ("count", "sink")]
-    made = deployment([source(), count, sink()], ends, {"source": RATE_PER_S}, hosts=hosts, placement=places)
+    made = chain([count], RATE_PER_S, hosts=hosts, placement=places)
     assert RateModel().answer(made, [made.plan]).offered_pressure[0, 1] == pytest.approx(1.5, rel=0.01)

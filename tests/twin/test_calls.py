@@ -117,7 +117,6 @@ def looking_up(arriving_per_s: float, replicas: int = 1, **more: Any) -> Deploym
 def test_a_cache_multiplies_what_a_lookup_bears() -> None:
     """Three of four tuples in no time, and the others in 50 ms: four places bear 4 / 12.5 ms."""
     latency = ran(looking_up(80, hit_ratio=0.75, capacity=50), 30.0).metrics.processing_latency_s
-    assert latency is not None
     error_s = LATENCY_S * math.sqrt((2 / 4 - 1 / 16) / (80 * 24))
     assert abs(latency.mean - LATENCY_S / 4) < 4 * error_s
     assert latency.p50 < 0.1 * LATENCY_S < LATENCY_S < latency.p95

@@ -82,7 +82,6 @@ def test_uploads_and_tuples_share_the_network() -> None:
     free, loaded = (
         run(job(**STATE), checkpoints=given, horizon_s=10) for given in ({}, {"storage": "h3", "interval_s": 1.0})
     )
-    assert free.metrics.e2e_latency_s is not None and loaded.metrics.e2e_latency_s is not None
     assert loaded.metrics.e2e_latency_s.mean > free.metrics.e2e_latency_s.mean + 0.003
 
 
@@ -152,7 +151,6 @@ def test_results_that_wait_for_a_commit_are_half_an_interval_older(interval_s: f
         run(job(**STATE), checkpoints=given | {"sinks": sinks}, horizon_s=4 * interval_s + 2)
         for sinks in ("at-least-once", "exactly-once")
     )
-    assert plain.metrics.e2e_latency_s is not None and exactly.metrics.e2e_latency_s is not None
     duration_s = np.mean([row["end_s"] - row["at_s"] for row in taken(exactly)])
     added_s = exactly.metrics.e2e_latency_s.mean - plain.metrics.e2e_latency_s.mean
     assert added_s == pytest.approx(interval_s / 2 + duration_s, abs=0.3)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.twin.changing import STATE, column, job
 from tests.twin.checkpointed import failures, hosts, lines, meeting, run, steady, taken
-from tests.twin.worlds import chain, deployment, sink, source
+from tests.twin.worlds import chain
 from twin.events import Failure, Migration, Scale
 from twin.run import Run
 
@@ -214,10 +214,9 @@ def test_windows_reach_as_far_past_a_checkpoint_as_their_content() -> None:
         "service_time_s": 0,
         "window": {"policy": "time", "size_s": 2, "slide_s": 0.5},
     }
-    far = deployment(
-        [source(), window, sink()],
-        [("source", "w"), ("w", "sink")],
-        {"source": steady(80.0)},
+    far = chain(
+        [window],
+        steady(80.0),
         hosts=[*hosts("near", latency_ms=3000), *hosts("far")],
         placement={"source": "near", "w": "far", "sink": "far"},
     )

@@ -116,7 +116,6 @@ def test_replicas_of_a_hash_stream_are_m_m_1_queues() -> None:
     for seed in range(14):
         # the order of the key groups is the seed's, so the owners of seed 0 are kept by weight
         latency = simulated(_reordered(job, seed), horizon_s=3, warmup_s=0.5, period_s=0.5, seed=seed)
-        assert latency.metrics.processing_latency_s is not None
         means.append(latency.metrics.processing_latency_s.mean)
     error = np.std(means, ddof=1) / np.sqrt(len(means))
     assert abs(np.mean(means) - expected) < 4 * error

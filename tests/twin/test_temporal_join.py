@@ -42,7 +42,6 @@ def test_what_changes_the_table_takes_time_and_leaves_nothing(selectivity: float
     priced = next(each for each in found.operators if each.operator == "priced")
     load = (ORDERS + PRICES) * SERVICE_S
     assert priced.busy == pytest.approx(load, rel=0.05)
-    assert found.metrics.processing_latency_s is not None
     wait_s = SERVICE_S + load * SERVICE_S / 2 / (1 - load)
     assert found.metrics.processing_latency_s.mean == pytest.approx(wait_s, rel=0.12)
 
@@ -52,7 +51,6 @@ def test_the_rate_model_tells_what_runs_show(how: str | None) -> None:
     """Two replicas; with a broadcast side each gets all changes."""
     given = job(how, replicas=2)
     says, found = RateModel().predict(Scenario.of(given, RunSettings()), [given.plan]), ran(given)
-    assert found.metrics.processing_latency_s is not None
     assert says["throughput_per_s"][0] == pytest.approx(found.metrics.throughput_per_s, rel=0.05)
     assert says["processing_latency_s"][0] == pytest.approx(found.metrics.processing_latency_s.mean, rel=0.12)
 

@@ -87,7 +87,6 @@ def test_results_of_skewed_groups_are_as_many_and_as_old_as_real_ones(zipf: floa
     rates, latencies = [], []
     for seed in range(12):
         run = simulated(made, horizon_s=42.0, warmup_s=2.0, period_s=2.0, seed=seed)
-        assert run.metrics.processing_latency_s is not None
         rates.append(run.metrics.throughput_per_s * 40.0 / 8)
         latencies.append(run.metrics.processing_latency_s.mean)
     for found, expected in ((rates, counts.mean()), (latencies, 5.0 * ages.sum() / counts.sum())):

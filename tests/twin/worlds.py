@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from twin.control import Policy
 from twin.deployment import Deployment
 from twin.events import AnyEvent
@@ -109,3 +111,9 @@ def placed(job: Deployment, **places: tuple[str, ...]) -> Deployment:
 def simulated(job: Deployment, *events: AnyEvent, policy: Policy | None = None, **settings: Any) -> Run:
     """Its run with these settings."""
     return simulate(Scenario.of(job, RunSettings(**settings), events), policy)
+
+
+def latencies_s(job: Deployment, seeds: int, **settings: Any) -> np.ndarray:
+    """Mean processing latency in its run with each of so many seeds."""
+    runs = (simulated(job, **settings, seed=seed) for seed in range(seeds))
+    return np.array([run.metrics.value("processing_latency_s") for run in runs])

@@ -111,7 +111,6 @@ def test_dead_state_does_not_move() -> None:
     move = {"kind": "scale", "operator": "k", "placement": ["h1"], "at_s": 0.9}
     deployed = chain([state | {"state_bytes_per_key": 10_000}], law, hosts=HOSTS, placement=places)
     found = in_engine(parse(Scenario, {**dict(deployed), "run": {"horizon_s": 3.0, "period_s": 3.0}, "events": [move]}))
-    assert found.run is not None
     assert [row["bytes"] for row in found.run.event_rows] == [0.0]
     assert require_same(deployed, events=[move])
 
