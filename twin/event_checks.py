@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import permutations
 
+from twin import event_time_events as timed
 from twin.chaining import Fused, fused
 from twin.deployment import Deployment
 from twin.errors import suggest
-from twin.event_time_events import (
-    Combine,
-    Repartition,
-    Split,
-    check_timed_events,
-    check_timed_move,
-    check_timed_rescale,
-    told_event,
-)
 from twin.events import (
     AnyEvent,
     Failure,
@@ -43,7 +35,7 @@ def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
     lost: set[str] = set()
     rescaled = {event.operator for event in events if isinstance(event, Scale)}
     for index, event in enumerate(events):
-        where = told_event(index, event)
+        where = timed.told_event(index, event)
         match event:
             case RateChange():
                 _known(where, "source", event.source, (source.name for source in deployment.query.sources))
@@ -61,11 +53,11 @@ def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
                 check_rescale(event, deployment, where)
             case Skew():
                 _check_skew(where, event, deployment)
-            case Repartition() | Split() | Combine():
+            case timed.Repartition() | timed.Split() | timed.Combine():
                 _operator(where, event.operator, deployment)
                 if deployment.engine.rescaling.stops:
                     raise ValueError(f"{where}: {_restarts(deployment)} which moves no component by itself; {LIVE}")
-    check_timed_events(events, deployment)
+    timed.check_timed_events(events, deployment)
 
 
 def naming_subtasks(events: Iterable[AnyEvent]) -> set[str]:
@@ -89,7 +81,7 @@ def check_move(move: Move, deployment: Deployment, where: str, placement: Mappin
     stops = deployment.engine.rescaling.stops
     if stops and move.strategy is not None:
         raise ValueError(f"{where}: {_restarts(deployment)} without a strategy; leave strategy out, or {LIVE}")
-    check_timed_move(deployment.query, move.operator, None if stops else move.replica, move.strategy, where)
+    timed.check_timed_move(deployment.query, move.operator, None if stops else move.replica, move.strategy, where)
     starts = deployment.plan.locations(move.operator)
     if move.to is not None:
         _location(where, move.to, deployment)
@@ -125,7 +117,7 @@ def check_rescale(rescale: Rescale, deployment: Deployment, where: str) -> None:
     obstacle = scaling_obstacle(operator.name, deployment)
     if obstacle:
         raise ValueError(f"{where}: {obstacle}")
-    check_timed_rescale(deployment.query, operator.name, where)
+    timed.check_timed_rescale(deployment.query, operator.name, where)
     if operator.is_source:
         read_shares(operator, len(rescale.placement), deployment.workload.arrivals[operator.name])
     groups = getattr(operator, "key_groups", None)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.twin.worlds import chain
+from tests.twin.worlds import chain, simulated
 from twin.control import Policy
 from twin.deployment import Deployment
 from twin.events import AnyEvent
 from twin.run import Run
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 
 HOSTS = [
     {"name": f"h{k}", "cpu_percent": 400, "ram_mb": 64_000, "bandwidth_mbps": 100, "latency_ms": 5} for k in range(4)
 ]
+
+
+STATE = {"key_groups": 8, "state_bytes_per_group": 1e6}
 
 
 def job(rate: Any = 400, service_s: float = 5e-4, window: dict[str, Any] | None = None, **aggregate: Any) -> Deployment:
@@ -38,10 +39,16 @@ def job(rate: Any = 400, service_s: float = 5e-4, window: dict[str, Any] | None 
     )
 
 
+def passing(rate_per_s: float = 400.0, **more: Any) -> Deployment:
+    """A job with 8 MB of state in which every record reaches the sink once: 1,000 a second at most."""
+    law = {"law": "constant", "rate_per_s": rate_per_s}
+    return job(law, 1e-3, window={"policy": "count", "size_tuples": 1}, **STATE | more)
+
+
 def run(deployment: Deployment, *events: AnyEvent, policy: Policy | None = None, **settings: Any) -> Run:
     """20 s by default."""
     defaults = {"horizon_s": 20.0, "period_s": 1.0}
-    return simulate(Scenario.of(deployment, RunSettings(**(defaults | settings)), events), policy)
+    return simulated(deployment, *events, policy=policy, **defaults | settings)
 
 
 def column(result: Run, operator: str, key: str) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.twin.worlds import deployment, sink, source
+from tests.twin.worlds import chain, joined
 from twin.deployment import Deployment
 from twin.events import AnyEvent
 from twin.profiles import STORM
@@ -28,26 +28,20 @@ def steady(rate_per_s: float) -> dict[str, Any]:
 def lines(replicas: int = 2, rate_per_s: float = 200.0, service_s: float = 1e-3) -> Deployment:
     """source -> m -> sink, each replica on a host of its own and connected with its own alone."""
     names = [f"h{k}" for k in range(replicas)]
-    operators = [source(), {"kind": "map", "name": "m", "service_time_s": service_s, "service_scv": 0}, sink()]
-    made = deployment(
-        operators,
-        [("source", "m"), ("m", "sink")],
-        {"source": steady(rate_per_s)},
+    return chain(
+        [{"kind": "map", "name": "m", "service_time_s": service_s, "service_scv": 0}],
+        steady(rate_per_s),
         hosts=hosts(*names, "store"),
-        placement={each["name"]: names for each in operators},
+        placement=dict.fromkeys(("source", "m", "sink"), names),
+        partitioning={"m": "forward", "sink": "forward"},
     )
-    data = made.model_dump(mode="json")
-    for stream in data["query"]["streams"]:
-        stream["partitioning"] = "forward"
-    return parse(Deployment, data)
 
 
 def meeting(late_ms: float = 500.0, fast: float = 400.0, slow: float = 100.0, room: int = 1024) -> Deployment:
     """Two sources meet in a map, behind channels of that room; what the slow one sends takes `late_ms`."""
     far = hosts("far", latency_ms=late_ms)
-    return deployment(
-        [source("fast"), source("slow"), {"kind": "map", "name": "m", "service_time_s": 0}, sink()],
-        [("fast", "m"), ("slow", "m"), ("m", "sink")],
+    return joined(
+        {"kind": "map", "name": "m", "service_time_s": 0},
         {"fast": steady(fast), "slow": steady(slow)},
         hosts=[*hosts("near", "store"), *far],
         placement={"fast": "near", "slow": "far", "m": "near", "sink": "near"},

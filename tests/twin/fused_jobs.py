@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.twin.worlds import simulated
 from twin.deployment import Deployment
 from twin.run import Run
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 
 CONSTANT = {"law": "constant", "rate_per_s": 100}
 COUNT = {"policy": "count", "size_tuples": 40, "slide_tuples": 10}
@@ -33,7 +32,7 @@ def fuse(job: Deployment, *groups: tuple[str, ...]) -> Deployment:
 
 def run(job: Deployment, horizon_s: float = 20.0, **more: Any) -> Run:
     times = {"horizon_s": horizon_s, "warmup_s": horizon_s / 5, "period_s": horizon_s / 10}
-    return simulate(Scenario.of(job, RunSettings(**(times | more))))
+    return simulated(job, **times | more)
 
 
 def totals(result: Run) -> dict[str, tuple[int, int]]:

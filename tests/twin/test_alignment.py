@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.optimizers.skewed_jobs import Watching
-from tests.twin.worlds import chain
+from tests.twin.checkpointed import hosts
+from tests.twin.worlds import chain, deployment, simulated, sink, source
 from twin.deployment import Deployment
 from twin.engine.record import Record
 from twin.errors import BadInput
@@ -18,7 +19,6 @@ from twin.events import Failure, Migration
 from twin.rates.model import RateModel
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario, config_hash
-from twin.simulation import simulate
 from twin.spec import parse
 from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
@@ -66,7 +66,7 @@ def rows(built: World) -> np.ndarray:
 
 def run(deployment: Deployment, *events: Any, policy: Any = None, **more: Any) -> Run:
     given_ = {"horizon_s": 20.0, "warmup_s": 2.0, "period_s": 2.0} | more
-    return simulate(Scenario.of(deployment, RunSettings(**given_), events), policy)
+    return simulated(deployment, *events, policy=policy, **given_)
 
 
 # who sends to whom ----------------------------------------------------------------------------------------------------
@@ -194,36 +194,20 @@ def test_what_stays_on_its_host_costs_neither_serialising_nor_the_network():
 
 def two_inputs(shares: tuple[float, float] = (1.0, 1.0), kind: str = "map") -> Deployment:
     """Two sources, 600 and 200 a second, each by an operator of its own with skewed keys, into n."""
-    hosts = [
-        {"name": name, "cpu_percent": 400, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1} for name in WORKERS
-    ]
     keyed = {"kind": "map", "key_groups": 8, "service_time_s": 1e-4, "service_scv": 0}
     joins = {"window": {"policy": "time", "size_s": 1.0}, "selectivity": 1e-4} if kind == "join" else {}
     end = {"kind": kind, "name": "n", "key_groups": 8, **joins}
-    sources = [{"name": name, "kind": "source", "columns": {"ints": 2}} for name in ("a", "b")]
-    ends = [("a", "ma"), ("b", "mb"), ("ma", "n"), ("mb", "n"), ("n", "sink")]
-    streams: list[dict[str, Any]] = [{"producer": start, "consumer": to} for start, to in ends]
-    for each, share in zip(streams[2:4], shares, strict=True):
-        each["alignment"] = {"pattern": "one-to-one", "share": share}
-    names = ("a", "b", "sink")
-    data = {
-        "query": {
-            "operators": [
-                *sources,
-                {"name": "ma", **keyed},
-                {"name": "mb", **keyed},
-                end,
-                {"name": "sink", "kind": "sink"},
-            ],
-            "streams": streams,
-        },
-        "cluster": {"hosts": hosts},
-        "plan": {"placement": dict.fromkeys(names, "w0") | {name: list(WORKERS) for name in ("ma", "mb", "n")}},
-        "workload": {
-            "arrivals": {"a": {"law": "poisson", "rate_per_s": 600.0}, "b": {"law": "poisson", "rate_per_s": 200.0}},
-            "keys": {"ma": {"zipf": 1.0}, "mb": {"zipf": 0.5}},
-        },
-    }
+    data = deployment(
+        [source("a"), source("b"), keyed | {"name": "ma"}, keyed | {"name": "mb"}, end, sink()],
+        [("a", "ma"), ("b", "mb"), ("ma", "n"), ("mb", "n"), ("n", "sink")],
+        {"a": 600.0, "b": 200.0},
+        hosts=hosts(*WORKERS, latency_ms=1, bandwidth_mbps=1000),
+        placement=dict.fromkeys(("a", "b", "sink"), "w0") | dict.fromkeys(("ma", "mb", "n"), WORKERS),
+        keys={"ma": {"zipf": 1.0}, "mb": {"zipf": 0.5}},
+    ).model_dump(mode="json", exclude_none=True)
+    for name, share in zip(("ma", "mb"), shares, strict=True):
+        (stream,) = (each for each in data["query"]["streams"] if each["producer"] == name)
+        stream["alignment"] = {"pattern": "one-to-one", "share": share}
     return parse(Deployment, data)
 
 

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.twin.worlds import chain, queue
+from tests.twin.worlds import chain, queue, simulated
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.profiles import FLINK, STORM
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 
 
 def engine(batch: int, flush_s: float | None, **more: Any) -> dict[str, Any]:
@@ -27,7 +25,7 @@ def job(batch: int, flush_s: float, rate: float, load: float, replicas: int = 1,
 
 
 def ran(deployment: Deployment, **more: Any) -> Any:
-    return simulate(Scenario.of(deployment, RunSettings(**more))).metrics
+    return simulated(deployment, **more).metrics
 
 
 def test_an_idle_operator_waits_for_half_a_batch() -> None:
@@ -60,8 +58,7 @@ def test_flink_buffers_by_bytes_and_only_latency_feels_it() -> None:
     alone = {"buffer_bytes": None, "flush_s": None, "network_memory": None, "channel_tuples": 2048}
     plain = FLINK.model_copy(update={"name": "plain"} | alone)
     runs = [
-        simulate(Scenario.of(chain([], 2000, engine=profile.model_dump(mode="json")), RunSettings(horizon_s=20)))
-        for profile in (FLINK, plain)
+        simulated(chain([], 2000, engine=profile.model_dump(mode="json")), horizon_s=20) for profile in (FLINK, plain)
     ]
     sources = [[row["numRecordsOut"] for row in run.operator_rows if row["kind"] == "source"] for run in runs]
     assert sources[0] == sources[1]

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from tests.twin.arrivals import DIURNAL, LAWS, SPIKES, STEPS, TWO_STATES, arrived, broker_of, law_of
-from tests.twin.worlds import chain
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
+from tests.twin.worlds import chain, simulated
 
 
 @pytest.mark.parametrize("law", ["poisson", "constant"])
@@ -61,24 +59,10 @@ def test_rate_changes_scale_the_expected_counts(data: dict[str, Any]) -> None:
 # in a simulation ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("data", [TWO_STATES, DIURNAL, SPIKES | {"random": True}])
-def test_same_seed_same_run(data: dict[str, Any]) -> None:
-    first, again, other = (
-        simulate(Scenario.of(chain([], data), RunSettings(horizon_s=10, period_s=1, seed=seed))).operator_rows
-        for seed in (1, 1, 2)
-    )
-    assert first == again != other
-
-
 @pytest.mark.parametrize("data", [DIURNAL, STEPS, SPIKES, TWO_STATES, LAWS["constant"]])
 def test_replicas_share_the_rate(data: dict[str, Any]) -> None:
     one, many = (
-        simulate(
-            Scenario.of(
-                chain([], data, placement={"source": ["h"] * replicas}),
-                RunSettings(horizon_s=16, period_s=0.5, seed=2),
-            )
-        )
+        simulated(chain([], data, placement={"source": ["h"] * replicas}), horizon_s=16, period_s=0.5, seed=2)
         for replicas in (1, 4)
     )
     a, b = arrived(one), arrived(many)
@@ -108,6 +92,6 @@ def test_replicas_share_the_rate(data: dict[str, Any]) -> None:
 )
 def test_extreme_rates_neither_hang_nor_lose_tuples(data: dict[str, Any]) -> None:
     middle = [{"kind": "filter", "name": "f", "selectivity": 1, "service_time_s": 1e-3}]
-    run = simulate(Scenario.of(chain(middle, data), RunSettings(horizon_s=5, period_s=1)))
+    run = simulated(chain(middle, data), horizon_s=5, period_s=1)
     assert (arrived(run) >= 0).all()
     assert run.cpu_s < 30

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from tests.twin.checkpointed import steady, taken
 from tests.twin.kernel.both import advancing
 from tests.twin.kernel.random_jobs import scenario as random_job
-from tests.twin.worlds import dealt, deployment, sink, source
+from tests.twin.worlds import chain, dealt
 from twin.deployment import Deployment
 from twin.engine.streams.buffers import BufferPort
 from twin.errors import BadInput
@@ -49,16 +48,14 @@ def job(
     """source -> each of the middle operators -> sink, on two hosts of 16 cores."""
     names = ["source", *(each["name"] for each in middle), "sink"]
     both = {"cpu_percent": 1600, "ram_mb": 64_000, "bandwidth_mbps": 10_000, "latency_ms": 0}
-    made = deployment(
-        [source(**SIZED), *(SIZED | each for each in middle), sink()],
-        list(pairwise(names)),
-        {"source": steady(rate_per_s)},
+    return chain(
+        [SIZED | each for each in middle],
+        steady(rate_per_s),
+        **SIZED,
         hosts=[{"name": name} | both for name in "ab"],
         placement=dict.fromkeys(names, "a") | (placement or {}),
         engine=engine(**changes).model_dump(mode="json"),
-    )
-    return parse(
-        Deployment, made.model_dump(mode="json") | {"workload": made.workload.model_dump() | {"keys": keys or {}}}
+        keys=keys,
     )
 
 

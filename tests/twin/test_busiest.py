@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.twin.worlds import deployment, sink, source
+from tests.twin.worlds import chain, deployment, joined, sink, source
 from twin.deployment import Deployment
 from twin.key_skew import KeySkew
 from twin.profiles import STORM
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
-from twin.spec import parse
 
 MS = 1e-3
 RATE_PER_S = 100.0
@@ -29,16 +28,14 @@ def work(name: str, ms: float, **more: Any) -> dict[str, Any]:
 def job(operators: list[dict[str, Any]], *, hows: tuple[str | None, ...], **subtasks: int) -> Deployment:
     """A chain at RATE_PER_S; hows: partitioning of its streams."""
     names = [each["name"] for each in operators]
-    made = deployment(
+    return deployment(
         operators,
         list(pairwise(names)),
         {names[0]: RATE_PER_S},
         placement={name: {"h": count} for name, count in subtasks.items()},
-    ).model_dump(mode="json")
-    for stream, how in zip(made["query"]["streams"], hows, strict=True):
-        stream["partitioning"] = how
-    few = STORM.model_copy(update={"channel_tuples": 20})
-    return parse(Deployment, made).model_copy(update={"engine": few})
+        partitioning=dict(zip(names[1:], hows, strict=True)),
+        engine=STORM.model_dump(mode="json") | {"channel_tuples": 20},
+    )
 
 
 def window(groups: int) -> dict[str, Any]:
@@ -121,11 +118,7 @@ def test_loads_that_grow_faster_than_the_rates_are_followed() -> None:
     """A join's results grow with the square of the rate: a sink of 1 ms a result is full at the root of its room."""
     window = {"policy": "time", "size_s": 1.0}
     join = {"kind": "join", "name": "join", "selectivity": 0.01, "window": window, "service_time_s": 0}
-    made = deployment(
-        [source("a"), source("b"), join, sink(service_time_s=1 * MS)],
-        [("a", "join"), ("b", "join"), ("join", "sink")],
-        {"a": 100, "b": 100},
-    )
+    made = joined(join, {"a": 100, "b": 100}, sink(service_time_s=1 * MS))
     per_s = RateModel().answer(made, [made.plan]).offered_out_per_s[0, 2]
     full = at(made, (1000.0 / per_s) ** 0.5)
     assert RateModel().answer(full, [full.plan]).offered_pressure.max() == pytest.approx(1.0, rel=0.04)
@@ -139,6 +132,5 @@ def test_keys_of_few_values_feed_as_many_subtasks():
         {"name": name, "cpu_percent": cpu, "ram_mb": 64_000, "bandwidth_mbps": 10_000, "latency_ms": 0.01}
         for name, cpu in (("h", 800), ("slow", 120))
     ]
-    ends = [("source", "count"), ("count", "sink")]
-    made = deployment([source(), count, sink()], ends, {"source": RATE_PER_S}, hosts=hosts, placement=places)
+    made = chain([count], RATE_PER_S, hosts=hosts, placement=places)
     assert RateModel().answer(made, [made.plan]).offered_pressure[0, 1] == pytest.approx(1.5, rel=0.01)

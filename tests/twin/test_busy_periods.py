@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 
 from tests.twin.changing import column
-from tests.twin.worlds import HOST, chain
+from tests.twin.worlds import HOST, chain, simulated
 from twin.events import AnyEvent, Failure
 from twin.profiles import STORM
 from twin.run import Run
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 
 
 def run(
@@ -24,8 +22,7 @@ def run(
     arrivals = {"law": "constant", "rate_per_s": 1.0 / gap_s}
     host = HOST | {"cpu_percent": 100 * cores, "latency_ms": 0}
     what = chain([{"name": "work"} | work], arrivals, hosts=[host], placement={"work": ["h"] * replicas}, **more)
-    settings = RunSettings(horizon_s=40.0, period_s=1.0, warmup_s=0.0)
-    return simulate(Scenario.of(what, settings, events=events))
+    return simulated(what, *events, horizon_s=40.0, period_s=1.0, warmup_s=0.0)
 
 
 def used(result: Run) -> np.ndarray:

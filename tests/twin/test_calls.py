@@ -10,7 +10,7 @@ import pytest
 
 from optimizers.registry import OPTIMIZERS
 from tests.twin.changing import HOSTS
-from tests.twin.worlds import chain, deployment, source
+from tests.twin.worlds import chain, deployment, simulated, source
 from twin.calls import Calls
 from twin.deployment import Deployment
 from twin.errors import BadInput
@@ -20,7 +20,6 @@ from twin.rates.numa_job import NumaJob
 from twin.rates.queueing import mmc_wait_s
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 
 LATENCY_S = 0.05
 
@@ -40,8 +39,7 @@ def writing(arriving_per_s: float, replicas: int = 1, **more: Any) -> Deployment
 
 
 def ran(job: Deployment, horizon_s: float, seed: int = 1, events: tuple[AnyEvent, ...] = ()) -> Run:
-    settings = RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 5, period_s=horizon_s / 20, seed=seed)
-    return simulate(Scenario.of(job, settings, events))
+    return simulated(job, *events, horizon_s=horizon_s, warmup_s=horizon_s / 5, period_s=horizon_s / 20, seed=seed)
 
 
 def sojourns_s(job: Deployment, horizon_s: float = 6.0, seeds: int = 5) -> tuple[float, float]:
@@ -119,7 +117,6 @@ def looking_up(arriving_per_s: float, replicas: int = 1, **more: Any) -> Deploym
 def test_a_cache_multiplies_what_a_lookup_bears() -> None:
     """Three of four tuples in no time, and the others in 50 ms: four places bear 4 / 12.5 ms."""
     latency = ran(looking_up(80, hit_ratio=0.75, capacity=50), 30.0).metrics.processing_latency_s
-    assert latency is not None
     error_s = LATENCY_S * math.sqrt((2 / 4 - 1 / 16) / (80 * 24))
     assert abs(latency.mean - LATENCY_S / 4) < 4 * error_s
     assert latency.p50 < 0.1 * LATENCY_S < LATENCY_S < latency.p95

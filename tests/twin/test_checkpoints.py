@@ -11,17 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.twin import event_jobs
-from tests.twin.changing import job
-from tests.twin.checkpointed import hosts, lines, meeting, run, steady, taken
-from tests.twin.worlds import deployment, sink, source
-from twin.deployment import Deployment
+from tests.twin.changing import STATE, job
+from tests.twin.checkpointed import lines, meeting, run, steady, taken
+from tests.twin.worlds import chain, deployment, simulated, source
 from twin.errors import BadInput
 from twin.keys import touched
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
+from twin.scenario import Scenario
 from twin.spec import parse
-
-STATE = {"key_groups": 8, "state_bytes_per_group": 1e6}
 
 
 @pytest.mark.parametrize("mode", ["aligned", "unaligned"])
@@ -86,7 +82,6 @@ def test_uploads_and_tuples_share_the_network() -> None:
     free, loaded = (
         run(job(**STATE), checkpoints=given, horizon_s=10) for given in ({}, {"storage": "h3", "interval_s": 1.0})
     )
-    assert free.metrics.e2e_latency_s is not None and loaded.metrics.e2e_latency_s is not None
     assert loaded.metrics.e2e_latency_s.mean > free.metrics.e2e_latency_s.mean + 0.003
 
 
@@ -156,7 +151,6 @@ def test_results_that_wait_for_a_commit_are_half_an_interval_older(interval_s: f
         run(job(**STATE), checkpoints=given | {"sinks": sinks}, horizon_s=4 * interval_s + 2)
         for sinks in ("at-least-once", "exactly-once")
     )
-    assert plain.metrics.e2e_latency_s is not None and exactly.metrics.e2e_latency_s is not None
     duration_s = np.mean([row["end_s"] - row["at_s"] for row in taken(exactly)])
     added_s = exactly.metrics.e2e_latency_s.mean - plain.metrics.e2e_latency_s.mean
     assert added_s == pytest.approx(interval_s / 2 + duration_s, abs=0.3)
@@ -168,8 +162,9 @@ def test_results_that_wait_for_a_commit_are_half_an_interval_older(interval_s: f
 
 def test_checkpoints_that_cost_nothing_change_nothing() -> None:
     """One input each, no CPU, no upload: the same results as without any, to the last bit."""
-    settings = RunSettings(horizon_s=20.0, period_s=1.0)
-    assert run(lines(), checkpoints={"sync_ms": 0.0}).metrics == simulate(Scenario.of(lines(), settings)).metrics
+    assert (
+        run(lines(), checkpoints={"sync_ms": 0.0}).metrics == simulated(lines(), horizon_s=20.0, period_s=1.0).metrics
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,16 +184,9 @@ def test_what_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:
 
 
 def test_a_common_queue_has_no_barriers() -> None:
-    data = deployment(
-        [source(), {"kind": "map", "name": "m"}, sink()],
-        [("source", "m"), ("m", "sink")],
-        {"source": 10},
-        hosts=hosts("h0"),
-        placement={"source": "h0", "m": ["h0", "h0"], "sink": "h0"},
-    ).model_dump(mode="json")
-    data["query"]["streams"][0]["partitioning"] = "shared"
+    job = chain([{"kind": "map", "name": "m"}], 10, placement={"m": ["h", "h"]}, partitioning={"m": "shared"})
     with pytest.raises(BadInput, match="share one queue"):
-        run(parse(Deployment, data))
+        run(job)
 
 
 def test_state_over_event_time_is_in_no_checkpoint() -> None:

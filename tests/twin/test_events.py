@@ -9,11 +9,10 @@ import pytest
 
 from scenarios.files import scenario_file
 from tests.twin.changing import HOSTS, job, run
-from tests.twin.worlds import chain, dealt
+from tests.twin.worlds import chain, dealt, simulated
 from twin.errors import BadInput
 from twin.events import AnyEvent, LinkDegradation, RateChange, Scale, SlowDown
-from twin.scenario import RunSettings, Scenario, config_hash
-from twin.simulation import simulate
+from twin.scenario import Scenario, config_hash
 from twin.spec import parse
 from twin.trace import read_table, write_trace
 
@@ -108,6 +107,6 @@ def test_events_are_in_the_trace_and_the_document(tmp_path: Any) -> None:
 
 def test_an_event_for_later_changes_nothing_before() -> None:
     """Same draws: a run with an event in the last period equals the run without it up to there."""
-    plain = simulate(Scenario.of(job(), RunSettings(horizon_s=10, period_s=5)))
+    plain = simulated(job(), horizon_s=10, period_s=5)
     changed = run(job(), SlowDown(at_s=9, host="h0", factor=2), horizon_s=10, period_s=5)
     assert changed.operator_rows[:4] == plain.operator_rows[:4]

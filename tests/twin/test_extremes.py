@@ -7,6 +7,9 @@ import pytest
 from tests.twin.changing import run
 from tests.twin.worlds import chain, deployment, sink, source
 from twin.errors import MOST_CHARACTERS, BadInput, one_line
+from twin.scenario import RunSettings
+from twin.wiring.build import build
+from twin.wiring.wiring import Wiring
 
 
 @pytest.mark.parametrize("service_s", [5e-324, 1e-308, 1e-160, 1e-30])
@@ -14,6 +17,11 @@ def test_work_that_takes_no_time_worth_naming(service_s: float) -> None:
     middle = [{"kind": "map", "name": name, "service_time_s": service_s} for name in ("one", "two")]
     metrics = run(chain(middle, 100), horizon_s=5).metrics
     assert metrics.tuples_out == metrics.tuples_in > 300
+
+
+def test_a_chain_deeper_than_the_stack_is_wired() -> None:
+    middle = [{"kind": "map", "name": f"m{number}"} for number in range(1500)]
+    assert len(build(Wiring(chain(middle, 10), RunSettings())).tasks) == 1502
 
 
 def test_a_tuple_has_no_more_columns_than_a_number_can_count() -> None:

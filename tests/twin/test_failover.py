@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.twin.changing import column, job
+from tests.twin.changing import STATE, column, job
 from tests.twin.checkpointed import failures, hosts, lines, meeting, run, steady, taken
-from tests.twin.worlds import chain, deployment, sink, source
+from tests.twin.worlds import chain
 from twin.events import Failure, Migration, Scale
 from twin.run import Run
 
@@ -101,11 +101,10 @@ def test_work_for_a_checkpoint_is_no_tuple_in_service(middle: dict[str, Any]) ->
 def test_work_is_lost_back_to_the_last_complete_checkpoint() -> None:
     """Wherever in the interval a failure comes: half of it on average, and as long as a checkpoint takes."""
     given = {"storage_mbps": 64.0, "failover": "full"}  # 8 MB take a second
-    state = {"key_groups": 8, "state_bytes_per_group": 1e6}
     lost_s = []
     for at_s in 10.25 + np.arange(10) * 0.5:
         down = Failure(at_s=float(at_s), host="h0", recover_after_s=0.1)
-        result = run(job(rate=20, **state), down, checkpoints=given, horizon_s=16)
+        result = run(job(rate=20, **STATE), down, checkpoints=given, horizon_s=16)
         (failure,) = failures(result)
         lost_s.append(at_s - failure["checkpoint_s"])
         assert failure["checkpoint_s"] == (5 if at_s < 11.01 else 10)
@@ -215,10 +214,9 @@ def test_windows_reach_as_far_past_a_checkpoint_as_their_content() -> None:
         "service_time_s": 0,
         "window": {"policy": "time", "size_s": 2, "slide_s": 0.5},
     }
-    far = deployment(
-        [source(), window, sink()],
-        [("source", "w"), ("w", "sink")],
-        {"source": steady(80.0)},
+    far = chain(
+        [window],
+        steady(80.0),
         hosts=[*hosts("near", latency_ms=3000), *hosts("far")],
         placement={"source": "near", "w": "far", "sink": "far"},
     )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.twin.worlds import chain
+from tests.twin.worlds import chain, simulated
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.flink_keys import default_key_groups, java_class, java_hashes, key_groups_of_keys, murmur
@@ -17,7 +17,6 @@ from twin.key_skew import KeySkew
 from twin.keys import contiguous
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 from twin.spec import parse
 from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
@@ -28,9 +27,7 @@ WORDS = ("to", "be", "or", "not", "that", "is", "the", "question")
 def keyed(skew: dict[str, Any], rate: float = 1000, replicas: int = 3, **operator: Any) -> Deployment:
     """source -> keyed map -> sink."""
     middle = {"kind": "map", "name": "m", "key_groups": 128, "service_time_s": 1e-3} | operator
-    data = chain([middle], rate, placement={"m": {"h": replicas}}).model_dump(mode="json", exclude_none=True)
-    data["workload"]["keys"] = {"m": skew}
-    return parse(Deployment, data)
+    return chain([middle], rate, placement={"m": {"h": replicas}}, keys={"m": skew})
 
 
 def test_the_mixing_is_murmurhash3_without_its_sign() -> None:
@@ -124,7 +121,7 @@ def test_windows_have_results_of_the_keys_that_there_are() -> None:
     window = {"policy": "time", "size_s": 1}
     aggregate = {"kind": "aggregate", "window": window, "group_by": "string", "groups": 8, "service_time_s": 1e-5}
     job = keyed({"keys": WORDS}, replicas=4, **aggregate)
-    run = simulate(Scenario.of(job, RunSettings(horizon_s=20, warmup_s=4, period_s=4)))
+    run = simulated(job, horizon_s=20, warmup_s=4, period_s=4)
     assert run.metrics.throughput_per_s == pytest.approx(8, rel=0.02)
 
 

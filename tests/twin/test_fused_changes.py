@@ -9,7 +9,7 @@ import pytest
 from tests.twin.changing import HOSTS, column
 from tests.twin.changing import run as run_changing
 from tests.twin.fused_jobs import COUNT, TIME, counting, map_
-from tests.twin.worlds import deployment, sink, source
+from tests.twin.worlds import chain
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import AnyEvent, Failure, Migration, Scale
@@ -25,14 +25,9 @@ def changing(group: tuple[str, ...], window: dict[str, Any], replicas: int = 1) 
     middle = [map_("m", 2e-4), counting("a", 1e-4, window, 20), map_("g", 1e-4)]
     names = ["source", "m", "a", "g", "sink"]
     placement = {name: ["h1"] * replicas if name in group else ["h0"] for name in names}
-    streams = [("source", "m"), ("m", "a"), ("a", "g"), ("g", "sink")]
-    job = deployment([source(), *middle, sink()], streams, {"source": 400}, hosts=HOSTS, placement=placement)
-    forward = [each.model_copy(update={"partitioning": "forward" if each.consumer in group[1:] else None})
-               for each in job.query.streams]  # fmt: skip
-    query = type(job.query)(operators=job.query.operators, streams=tuple(forward))
-    return Deployment(
-        **{**dict(job), "query": query, "plan": ExecutionPlan(placement=job.plan.placement, fused=(group,))}
-    )
+    forward = dict.fromkeys(group[1:], "forward")
+    job = chain(middle, 400, hosts=HOSTS, placement=placement, partitioning=forward)
+    return job.with_plan(ExecutionPlan(placement=job.plan.placement, fused=(group,)))
 
 
 @pytest.mark.slow

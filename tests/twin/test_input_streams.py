@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.twin.worlds import deployment, sink, source
+from tests.twin.worlds import deployment, simulated, sink, source
 from twin.deployment import Deployment
 from twin.profiles import STORM
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
+from twin.scenario import RunSettings
 from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
 
@@ -62,7 +61,7 @@ def test_busy_time_is_the_sum_over_the_streams(middle: dict[str, Any], order: Se
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_window_holds_each_side_at_its_own_size(order: Sequence[str]) -> None:
     job = two_sided(join(policy="time", size_s=4, slide_s=2), order)
-    run = simulate(Scenario.of(job, RunSettings(horizon_s=21, warmup_s=0, period_s=21, noise=False)))
+    run = simulated(job, horizon_s=21, warmup_s=0, period_s=21, noise=False)
     (row,) = (row for row in run.operator_rows if row["operator"] == "both")
     sizes = {name: job.engine.output_bytes(job.query, name) for name in RATES}
     assert sizes["wide"] > 5 * sizes["narrow"]

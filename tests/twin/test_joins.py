@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.twin.worlds import deployment, sink, source
+from tests.twin.worlds import joined, latencies_s, simulated
 from twin.deployment import Deployment
 from twin.flow import nominal_rates
 from twin.rates.model import RateModel
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 
 WINDOWS: dict[str, dict[str, Any]] = {
     "time": {"policy": "time", "size_s": 1.0, "slide_s": 0.5},
@@ -23,9 +21,7 @@ WINDOWS: dict[str, dict[str, Any]] = {
 def star(rates: dict[str, float], window: dict[str, Any], **more: Any) -> Deployment:
     """All sources into one join into a sink."""
     join = {"kind": "join", "name": "j", "window": window, "service_time_s": 1e-6} | more
-    return deployment(
-        [*(source(name) for name in rates), join, sink()], [*((name, "j") for name in rates), ("j", "sink")], rates
-    )
+    return joined(join, rates)
 
 
 @pytest.mark.parametrize("policy", ["time", "count"])
@@ -38,7 +34,7 @@ def test_three_way_matches_are_the_product_of_the_sides(policy: str) -> None:
     assert expected == pytest.approx(by_hand)
     rates = []
     for seed in range(16):
-        run = simulate(Scenario.of(job, RunSettings(horizon_s=35, warmup_s=10, seed=seed)))
+        run = simulated(job, horizon_s=35, warmup_s=10, seed=seed)
         rates.append(run.metrics.throughput_per_s)
     assert abs(np.mean(rates) - expected) < 4 * np.std(rates, ddof=1) / np.sqrt(16) + 0.02 * expected
 
@@ -47,9 +43,8 @@ def test_a_match_is_as_old_as_its_oldest_tuple() -> None:
     """Of k tuples spread evenly over a window of a second, the oldest is k / (k + 1) s old on average."""
     for sides in (2, 3, 4):
         job = star(dict.fromkeys("abcd"[:sides], 40.0), {"policy": "time", "size_s": 1.0}, amplification=1)
-        run = simulate(Scenario.of(job, RunSettings(horizon_s=60, warmup_s=10)))
+        run = simulated(job, horizon_s=60, warmup_s=10)
         estimate = RateModel(horizon_s=1e6).predict(job, [job.plan])
-        assert run.metrics.processing_latency_s is not None
         assert run.metrics.processing_latency_s.mean == pytest.approx(sides / (sides + 1), rel=0.04)
         assert estimate["processing_latency_s"][0] == pytest.approx(sides / (sides + 1), rel=0.04)
 
@@ -61,11 +56,7 @@ def test_matches_of_a_few_single_tuples_are_no_younger(per_s: float) -> None:
     What lies between the first and the last tuple of a side is narrower than the window, by 2 of so many gaps.
     """
     job = star({"a": per_s, "b": 2 * per_s}, {"policy": "time", "size_s": 1.0}, selectivity=1)
-    means = []
-    for seed in range(6):
-        found = simulate(Scenario.of(job, RunSettings(horizon_s=130, warmup_s=10, seed=seed)))
-        assert found.metrics.processing_latency_s is not None
-        means.append(found.metrics.processing_latency_s.mean)
+    means = latencies_s(job, 6, horizon_s=130, warmup_s=10)
     error = np.std(means, ddof=1) / np.sqrt(len(means))
     assert abs(np.mean(means) - 2 / 3) < 4 * error + 0.002
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.twin.worlds import HOST, chain, deployment, sink, source
+from tests.twin.worlds import HOST, chain, joined, simulated
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.key_skew import zipf_shares
@@ -31,12 +31,10 @@ def keyed(
 ) -> Deployment:
     """source -> keyed map -> sink."""
     middle = {"kind": "map", "name": "m", "key_groups": 32, "service_time_s": 1e-3, "service_scv": 1} | operator
-    data = chain([middle], rate, placement={"m": {"h": replicas}}).model_dump(mode="json", exclude_none=True)
-    data["plan"]["placement"]["sink"] = {"h": replicas}
-    data["query"]["streams"][1]["partitioning"] = "forward"
-    data["workload"]["keys"] = {} if skew is None else {"m": skew}
-    data["plan"]["key_groups"] = {} if owners is None else {"m": owners}
-    return parse(Deployment, data)
+    places = {"m": {"h": replicas}, "sink": {"h": replicas}}
+    keys = None if skew is None else {"m": skew}
+    job = chain([middle], rate, placement=places, partitioning={"sink": "forward"}, keys=keys)
+    return job if owners is None else job.with_plan(job.plan.model_copy(update={"key_groups": {"m": owners}}))
 
 
 def world(job: Deployment, seed: int = 0) -> World:
@@ -117,9 +115,7 @@ def test_replicas_of_a_hash_stream_are_m_m_1_queues() -> None:
     means = []
     for seed in range(14):
         # the order of the key groups is the seed's, so the owners of seed 0 are kept by weight
-        settings = RunSettings(horizon_s=3, warmup_s=0.5, period_s=0.5, seed=seed)
-        latency = simulate(Scenario.of(_reordered(job, seed), settings))
-        assert latency.metrics.processing_latency_s is not None
+        latency = simulated(_reordered(job, seed), horizon_s=3, warmup_s=0.5, period_s=0.5, seed=seed)
         means.append(latency.metrics.processing_latency_s.mean)
     error = np.std(means, ddof=1) / np.sqrt(len(means))
     assert abs(np.mean(means) - expected) < 4 * error
@@ -158,23 +154,16 @@ def test_matches_of_a_join_do_not_depend_on_the_owners() -> None:
         "key_groups": 16,
         "service_time_s": 1e-6,
     }
-    data = deployment(
-        [source("l"), source("r"), join, sink()],
-        [("l", "j"), ("r", "j"), ("j", "sink")],
-        {"l": 100, "r": 200},
-        placement={"j": {"h": 4}},
-    ).model_dump(mode="json", exclude_none=True)
     for skew in ({}, {"j": {"zipf": 1.0}}):
-        data["workload"]["keys"] = skew
-        job = parse(Deployment, data)
-        run = simulate(Scenario.of(job, RunSettings(horizon_s=60, warmup_s=5)))
+        job = joined(join, {"l": 100, "r": 200}, placement={"j": {"h": 4}}, keys=skew)
+        run = simulated(job, horizon_s=60, warmup_s=5)
         assert run.metrics.throughput_per_s == pytest.approx(0.01 * 100 * 200, rel=0.06)
 
 
 def test_state_of_key_groups_is_in_memory_and_in_the_statistics() -> None:
     job = keyed(100, 2, state_bytes_per_group=1e6)
-    run = simulate(Scenario.of(job, RunSettings(horizon_s=10)))
-    bare = simulate(Scenario.of(keyed(100, 2), RunSettings(horizon_s=10)))
+    run = simulated(job, horizon_s=10)
+    bare = simulated(keyed(100, 2), horizon_s=10)
     rows = [row for row in run.operator_rows if row["operator"] == "m"]
     assert rows[-1]["stateBytes"] == pytest.approx(32e6)
     extra_mb = run.hosts[0].memory_mb - bare.hosts[0].memory_mb
@@ -191,7 +180,7 @@ def test_too_much_state_crashes_its_host() -> None:
     data = keyed(100, 1, state_bytes_per_group=1e6).model_dump(mode="json", exclude_none=True)
     data["cluster"]["hosts"].append(small)
     data["plan"]["placement"]["m"] = "small"
-    assert simulate(Scenario.of(parse(Deployment, data), RunSettings(horizon_s=10))).crashed
+    assert simulated(parse(Deployment, data), horizon_s=10).crashed
 
 
 GOOD = keyed(10, 2, {"zipf": 1}, tuple([0] * 16 + [1] * 16)).model_dump(mode="json", exclude_none=True)
@@ -246,7 +235,7 @@ def test_distinct_groups_under_skew_match_brute_force() -> None:
     rng = np.random.default_rng(0)
     shares = zipf_shares(200, 1.2)
     brute = [len(set(rng.choice(200, size=300, p=shares))) for _ in range(400)]
-    run = simulate(Scenario.of(parse(Deployment, data), RunSettings(horizon_s=20)))
+    run = simulated(parse(Deployment, data), horizon_s=20)
     assert run.metrics.throughput_per_s == pytest.approx(np.mean(brute) * 10, rel=0.03)
 
 

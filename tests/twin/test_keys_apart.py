@@ -7,30 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.twin.worlds import deployment, sink, source
+from tests.twin.worlds import chain, simulated
 from twin.deployment import Deployment
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
-from twin.spec import parse
 
 RATE_PER_S, KEYS, REPLICAS = 200.0, 30, 3
 
 
 def _dealt(operator: dict[str, Any], partitioning: str) -> Deployment:
-    job = deployment(
-        [source(), operator | {"name": "window", "service_time_s": 0}, sink()],
-        [("source", "window"), ("window", "sink")],
-        {"source": RATE_PER_S},
-        placement={"window": ["h"] * REPLICAS},
-    ).model_dump(mode="json")
-    job["query"]["streams"][0]["partitioning"] = partitioning
-    return parse(Deployment, job)
+    window = operator | {"name": "window", "service_time_s": 0}
+    places = {"window": ["h"] * REPLICAS}
+    return chain([window], RATE_PER_S, placement=places, partitioning={"window": partitioning})
 
 
 def _per_s(job: Deployment) -> np.ndarray:
     """Results a second, of as many runs as standard errors need."""
-    settings = [RunSettings(horizon_s=22.5, warmup_s=2.5, period_s=1, seed=seed) for seed in range(12)]
-    return np.array([simulate(Scenario.of(job, each)).metrics.throughput_per_s for each in settings])
+    runs = [simulated(job, horizon_s=22.5, warmup_s=2.5, period_s=1, seed=seed) for seed in range(12)]
+    return np.array([run.metrics.throughput_per_s for run in runs])
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,13 @@ import json
 import subprocess
 import sys
 from collections import defaultdict
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.twin.worlds import HOST, chain, dealt, deployment, sink, source
+from tests.twin.worlds import HOST, chain, dealt, deployment, simulated, sink, source
 from twin.flow import nominal_rates
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -52,24 +49,10 @@ def test_same_seed_same_run_in_another_process_with_another_hash_seed() -> None:
 
 def test_another_seed_another_run() -> None:
     job = chain([], 100)
-    runs = [simulate(Scenario.of(job, RunSettings(horizon_s=10, seed=seed))).metrics for seed in (0, 1)]
+    runs = [simulated(job, horizon_s=10, seed=seed).metrics for seed in (0, 1)]
     assert runs[0] != runs[1]
 
 
-@pytest.mark.parametrize(
-    ("window", "fires_per_s"),
-    [
-        ({"policy": "count", "size_tuples": 40, "slide_tuples": 16}, 400 / 16),
-        ({"policy": "count", "size_tuples": 5}, 400 / 5),
-    ],
-)
-def test_an_ungrouped_window_fires_once_a_slide(window: dict[str, Any], fires_per_s: float) -> None:
-    job = chain([{"kind": "aggregate", "name": "a", "window": window}], {"law": "constant", "rate_per_s": 400})
-    run = simulate(Scenario.of(job, RunSettings(horizon_s=40, warmup_s=10)))
-    assert run.metrics.throughput_per_s == pytest.approx(fires_per_s, rel=0.04)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["count", "time"])
 def test_outputs_follow_the_nominal_rates(policy: str) -> None:
     """Groups and join matches by Costream's Definitions 7 and 8, over 20 runs each."""
@@ -100,8 +83,7 @@ def test_outputs_follow_the_nominal_rates(policy: str) -> None:
     nominal = nominal_rates(job.query, job.workload.arrivals)
     totals: dict[str, list[float]] = defaultdict(list)
     for seed in range(20):
-        settings_ = RunSettings(horizon_s=30, warmup_s=10, seed=seed)
-        for each in simulate(Scenario.of(job, settings_)).operators:
+        for each in simulated(job, horizon_s=30, warmup_s=10, seed=seed).operators:
             totals[each.operator].append(each.rate_out_per_s)
     for name in ("j", "f", "a"):
         error = np.std(totals[name], ddof=1) / np.sqrt(20)
@@ -115,23 +97,10 @@ def test_partitioning_deals_every_tuple_as_it_says(how: str) -> None:
         1000,
         placement={"source": {"h": 3}, "m": {"h": 3}},
     )
-    run = simulate(Scenario.of(dealt(job, m=how), RunSettings(horizon_s=20)))
+    run = simulated(dealt(job, m=how), horizon_s=20)
     tuples = {each.operator: each.tuples_in for each in run.operators}
     copies = 3 if how == "broadcast" else 1
     assert tuples["m"] == pytest.approx(copies * tuples["source"], rel=0.02)
-
-
-def test_replicas_multiply_capacity() -> None:
-    slow = {"kind": "map", "name": "m", "service_time_s": 2e-3, "service_scv": 1}
-    rates = [
-        simulate(
-            Scenario.of(
-                chain([slow], 1500, placement={"m": {"h": replicas}}), RunSettings(horizon_s=20, warmup_s=5, period_s=5)
-            )
-        ).metrics.throughput_per_s
-        for replicas in (1, 2, 4)
-    ]
-    assert rates == pytest.approx([500, 1000, 1500], rel=0.05)
 
 
 def test_full_memory_crashes_the_job_and_fails_it() -> None:
@@ -143,7 +112,7 @@ def test_full_memory_crashes_the_job_and_fails_it() -> None:
         hosts=[HOST, small],
         placement={"a": "small"},
     )
-    run = simulate(Scenario.of(job, RunSettings(horizon_s=120)))
+    run = simulated(job, horizon_s=120)
     assert run.crashed and not run.metrics.success
     assert "small was out of memory" in run.warnings[0] and "ram_mb" in run.warnings[0]
     assert not any("more CPU" in line for line in run.warnings), "which would not have helped"

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
-from tests.twin.kernel.both import differences, in_engine, in_kernel
-from tests.twin.worlds import HOST, deployment, sink, source
+from tests.twin.kernel.both import same_in_both
+from tests.twin.worlds import HOST, chain
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import Migration, Scale
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
-from twin.spec import parse
 from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
 
@@ -33,13 +30,10 @@ JOBS = {
 def job(sends: dict[str, int], takes: dict[str, int]) -> Deployment:
     """source -> send (spread evenly) -> take, by local -> sink."""
     work = [{"kind": "map", "name": n, "service_time_s": SERVICE_S, "service_scv": 1} for n in ("send", "take")]
-    names = ["source", "send", "take", "sink"]
     hosts = [{**HOST, "name": name, "latency_ms": 1e3 * LATENCY_S} for name in "abc"]
     places = {"source": "a", "send": sends, "take": takes, "sink": "a"}
-    made = deployment([source(), *work, sink()], list(pairwise(names)), {"source": RATE_PER_S}, hosts, places)
-    data = made.model_dump(mode="json")
-    data["query"]["streams"][1]["partitioning"] = "local"
-    return parse(Deployment, data)
+    how = {"take": "local"}
+    return chain(work, RATE_PER_S, hosts=hosts, placement=places, partitioning=how)
 
 
 def by_hand(sends: dict[str, int], takes: dict[str, int]) -> tuple[np.ndarray, float]:
@@ -81,9 +75,7 @@ def test_records_stay_on_their_host_where_they_can(name: str) -> None:
 
 
 def test_the_kernel_deals_alike() -> None:
-    made = Scenario.of(job(*JOBS["some have none"]), RunSettings(horizon_s=5.0, warmup_s=1.0, period_s=1.0))
-    found = in_kernel(made, 0)
-    assert found.stretches and not differences(in_engine(made), found)
+    same_in_both(Scenario.of(job(*JOBS["some have none"]), RunSettings(horizon_s=5.0, warmup_s=1.0, period_s=1.0)), 0)
 
 
 def test_who_is_near_does_not_change_while_the_job_runs() -> None:

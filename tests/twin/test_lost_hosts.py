@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.twin import event_jobs
-from tests.twin.changing import column, job, run
+from tests.twin.changing import column, passing, run
 from tests.twin.checkpointed import failures, lines, meeting, steady
 from tests.twin.checkpointed import run as run_checkpointed
 from tests.twin.worlds import chain
@@ -18,16 +18,9 @@ from twin.profiles import STORM
 from twin.simulation import simulate
 from twin.spec import parse
 
-STATE = {"key_groups": 8, "state_bytes_per_group": 1e6}
-
 
 def gone(host: str, at_s: float = 8.5, recover_after_s: float = 4.0) -> Failure:
     return Failure(at_s=at_s, host=host, recover_after_s=recover_after_s, lost=True)
-
-
-def passing(**more: Any) -> Deployment:
-    """400 records a second, each of which reaches the sink once."""
-    return job(steady(400.0), 1e-3, window={"policy": "count", "size_tuples": 1}, **STATE | more)
 
 
 def test_the_emptiest_hosts_take_its_subtasks_after_the_restart() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.twin.worlds import chain, deployment, sink, source
+from tests.twin.worlds import chain, deployment, simulated, sink, source
 from twin.markers import MarkerAge, by_operator, by_source, marker_ages
 from twin.rates.answer import markers_of
 from twin.rates.model import RateModel
@@ -20,8 +20,9 @@ def work(name: str, load: float, **more: Any) -> dict[str, Any]:
 
 
 def ages(job: Any, horizon_s: float = 40, seed: int = 1) -> dict[str, float]:
-    settings = RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 4, period_s=horizon_s / 4, seed=seed)
-    return by_operator(simulate(Scenario.of(job, settings)).markers)
+    return by_operator(
+        simulated(job, horizon_s=horizon_s, warmup_s=horizon_s / 4, period_s=horizon_s / 4, seed=seed).markers
+    )
 
 
 def test_a_window_does_not_hold_markers_up() -> None:

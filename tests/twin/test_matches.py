@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.twin.worlds import deployment, sink, source
+from tests.twin.worlds import joined, simulated
 from twin.deployment import Deployment
 from twin.engine.draws import Draws
 from twin.engine.keys.likeness import Likeness, keys_for
@@ -20,8 +20,6 @@ from twin.engine.windows.combiner import ELSEWHERE, MatchCombiner
 from twin.engine.windows.content import Content
 from twin.engine.windows.trigger import Extent
 from twin.key_skew import zipf_shares
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 from twin.spec import parse
 
 IN_A_ROW = 10
@@ -135,15 +133,9 @@ def test_measured_results_are_of_any_record_of_each_side_that_is_there() -> None
 
 def join(rates: list[float], selectivity: float, slide_s: float, replicas: int = 1, **more: Any) -> dict[str, Any]:
     """All sources into a join with a window of a second; as JSON."""
-    sources = [f"s{k}" for k in range(len(rates))]
     window = {"policy": "time", "size_s": 1.0, "slide_s": slide_s}
     operator = {"kind": "join", "name": "j", "window": window, "selectivity": selectivity, "service_time_s": 1e-7}
-    job = deployment(
-        [*map(source, sources), operator | more, sink()],
-        [*((each, "j") for each in sources), ("j", "sink")],
-        dict(zip(sources, rates, strict=True)),
-        placement={"j": {"h": replicas}},
-    )
+    job = joined(operator | more, {f"s{k}": rate for k, rate in enumerate(rates)}, placement={"j": {"h": replicas}})
     return job.model_dump(mode="json", exclude_none=True)
 
 
@@ -160,7 +152,7 @@ def matched(data: dict[str, Any], horizon_s: float, patch: pytest.MonkeyPatch, s
     with patch.context() as patched:
         patched.setattr(MatchCombiner, "results", noted)
         patched.setattr("twin.simulation.advance", lambda world, until_s: world.env.run(until_s))
-        simulate(Scenario.of(parse(Deployment, data), RunSettings(horizon_s=horizon_s, seed=seed)))
+        simulated(parse(Deployment, data), horizon_s=horizon_s, seed=seed)
     return np.array([found[at] for at in sorted(found) if at > 2.0], dtype=float)
 
 
@@ -210,7 +202,5 @@ def test_a_side_that_all_replicas_have_makes_no_more_matches(monkeypatch: pytest
 
 def test_more_matches_than_key_groups_allow_are_named() -> None:
     for selectivity, named in ((0.02, False), (0.2, True)):
-        run = simulate(
-            Scenario.of(parse(Deployment, join([30, 30], selectivity, 1.0, key_groups=16)), RunSettings(horizon_s=5))
-        )
+        run = simulated(parse(Deployment, join([30, 30], selectivity, 1.0, key_groups=16)), horizon_s=5)
         assert any("only tuples of one key group match" in line for line in run.warnings) == named

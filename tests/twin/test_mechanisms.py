@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.twin.worlds import chain
+from tests.twin.worlds import chain, simulated
 from twin.engine.draws import Draws
 from twin.engine.sketch import GROWTH, bucket, quantile_s, representative_s
 from twin.errors import BadInput
@@ -19,8 +19,6 @@ from twin.partitionings.registry import PARTITIONINGS, groups_of
 from twin.partitionings.traits import Ends
 from twin.query import Sink
 from twin.randomness import child_seed, stream
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 from twin.trace import OPERATORS, read_table, write_trace
 from twin.wiring.streams import partitioner
 
@@ -79,7 +77,7 @@ def test_groups_are_spread_over_replicas() -> None:
 
 
 def test_trace_is_written_whole_with_the_schema(tmp_path: Path) -> None:
-    run = simulate(Scenario.of(chain([], 50), RunSettings(horizon_s=20, period_s=5)))
+    run = simulated(chain([], 50), horizon_s=20, period_s=5)
     write_trace(run.rows("r-1", 1, "test"), tmp_path / "trace")
     operators = read_table(tmp_path / "trace", "operators")
     assert operators.schema.equals(OPERATORS)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.twin.changing import HOSTS, column, e2e_s, job, run
 from tests.twin.kernel.both import differences, in_engine, in_kernel
-from tests.twin.worlds import chain, placed
+from tests.twin.worlds import chain, placed, simulated
 from twin.change.fan import even_flows
 from twin.engine.draws import Draws
 from twin.engine.output import Result
@@ -21,7 +21,6 @@ from twin.engine.windows.combiner import GroupCombiner
 from twin.engine.windows.content import Content
 from twin.events import Failure, Migration, Scale
 from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 
 
 def transfer_s(size: float, engine: Any) -> float:
@@ -163,9 +162,7 @@ def test_what_follows_new_replicas_waits_as_behind_replicas_of_the_plan() -> Non
     event = Scale(at_s=2, operator="work", placement=most)
     means = []
     for what, events in ((planned, ()), (scaled, (event,))):
-        how = RunSettings(horizon_s=120, warmup_s=20, seed=1)
-        latency = simulate(Scenario.of(what, how, events=events)).metrics.e2e_latency_s
-        assert latency is not None
+        latency = simulated(what, *events, horizon_s=120, warmup_s=20, seed=1).metrics.e2e_latency_s
         means.append(latency.mean)
     assert means[1] == pytest.approx(means[0], rel=0.05)
 

@@ -12,15 +12,14 @@ import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.twin.worlds import chain, deployment, sink, source
+from tests.twin.worlds import chain, deployment, simulated, sink, source
 from twin.cluster import Cluster, Routes
 from twin.deployment import Deployment
 from twin.engine.record import Record
 from twin.engine.streams.network import Nic
 from twin.errors import BadInput
 from twin.rates.model import RateModel
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
+from twin.scenario import RunSettings
 from twin.spec import parse
 from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
@@ -44,9 +43,8 @@ def linked(job: Deployment, links: list[dict[str, Any]], switches: tuple[str, ..
 
 def across(rate: Any, links: list[dict[str, Any]], switches: tuple[str, ...] = (), **more: Any) -> Deployment:
     """source on a, sink on c."""
-    hosts = [host(name) for name in "abc"]
-    job = chain([], rate, hosts=hosts, placement={"source": "a", "sink": "c"}, **more)
-    return linked(job, links, switches)
+    parts = {"hosts": [host(name) for name in "abc"], "placement": {"source": "a", "sink": "c"}} | more
+    return chain([], rate, links=links, switches=switches, **parts)
 
 
 # routes -------------------------------------------------------------------------------------------------------------
@@ -94,8 +92,7 @@ def test_latency_is_the_sum_of_the_links_and_the_transmissions() -> None:
     size = job.engine.bytes_of(job.query.columns_out["source"])
     wire_s = sum(size * 8e-6 / mbps for mbps in (1000, 1, 2, 4))
     cpu_s = size * job.engine.deserialise_ns_per_byte * 1e-9
-    run = simulate(Scenario.of(job, RunSettings(horizon_s=40, warmup_s=10)))
-    assert run.metrics.processing_latency_s is not None
+    run = simulated(job, horizon_s=40, warmup_s=10)
     sending_s = size * job.engine.serialise_ns_per_byte * 1e-9
     assert run.metrics.processing_latency_s.mean == pytest.approx(0.031 + wire_s + cpu_s + sending_s, rel=0.002)
 
@@ -103,7 +100,7 @@ def test_latency_is_the_sum_of_the_links_and_the_transmissions() -> None:
 def test_the_narrowest_link_bounds_the_throughput() -> None:
     job = across(1000, [link("a", "s", 100), link("s", "c", 0.25)], ("s",))
     size = job.engine.bytes_of(job.query.columns_out["source"])
-    run = simulate(Scenario.of(job, RunSettings(horizon_s=40, warmup_s=10)))
+    run = simulated(job, horizon_s=40, warmup_s=10)
     assert run.metrics.throughput_per_s == pytest.approx(0.25e6 / 8 / size, rel=0.01)
     rows = [row for row in run.link_rows if row["link"] == "s->c" and row["start_s"] >= 10]
     assert min(row["utilisation"] for row in rows) > 0.98
@@ -126,7 +123,7 @@ def test_fast_agrees_with_exact_where_streams_meet_on_a_link() -> None:
     )
     size = job.engine.bytes_of(job.query.columns_out["one"])
     job = linked(job, [link("a", "s"), link("b", "s"), link("s", "c", 240 * size * 8e-6 / 0.8, 20)], ("s",))
-    runs = [simulate(Scenario.of(job, RunSettings(horizon_s=60, seed=seed))).metrics for seed in range(4)]
+    runs = [simulated(job, horizon_s=60, seed=seed).metrics for seed in range(4)]
     assert np.mean([run.throughput_per_s for run in runs]) == pytest.approx(240, rel=0.03)
     latency_s = np.mean([run.processing_latency_s.mean for run in runs if run.processing_latency_s])
     assert latency_s == pytest.approx(0.021 + md1_latency_s(0.8, 1 / 300), rel=0.03)
@@ -151,14 +148,13 @@ def test_streams_wait_for_each_other_on_a_link_as_in_one_queue(load: float, rate
     )
     size = job.engine.bytes_of(job.query.columns_out["s0"])
     job = linked(job, [link("a", "c", sum(rates) * size * 8e-6 / load, 0)])
-    latency = simulate(Scenario.of(job, RunSettings(horizon_s=240))).metrics.processing_latency_s
-    assert latency is not None
+    latency = simulated(job, horizon_s=240).metrics.processing_latency_s
     assert latency.mean == pytest.approx(md1_latency_s(load, load / sum(rates)), rel=0.1)
 
 
 def test_links_change_nothing_where_streams_stay_on_their_host() -> None:
     job = chain([], 100, hosts=[host("h"), host("g")])
-    runs = [simulate(Scenario.of(each, RunSettings(horizon_s=10))) for each in (job, linked(job, [link("h", "g")]))]
+    runs = [simulated(each, horizon_s=10) for each in (job, linked(job, [link("h", "g")]))]
     assert runs[0].operator_rows == runs[1].operator_rows
 
 
@@ -170,11 +166,10 @@ def test_the_rate_model_sees_latency_and_the_narrowest_link(width_mbps: float) -
     links = [link("a", "s", 100, 40), link("s", "c", width_mbps, 60)]
     job = across({"law": "constant", "rate_per_s": 1000}, links, ("s",))
     found = RateModel(60).predict(job, [job.plan])
-    run = simulate(Scenario.of(job, RunSettings(horizon_s=60))).metrics
+    run = simulated(job, horizon_s=60).metrics
     assert found["throughput_per_s"][0] == pytest.approx(run.throughput_per_s, rel=0.03)
     assert (found["backpressured"][0] > 0.5) == run.backpressured == (width_mbps < 1)
     if not run.backpressured:
-        assert run.processing_latency_s is not None
         assert found["processing_latency_s"][0] == pytest.approx(run.processing_latency_s.mean, rel=0.05)
 
 
@@ -252,11 +247,9 @@ def test_bad_networks_are_named(links: list[dict[str, Any]], switches: tuple[str
 
 
 def test_forward_streams_need_only_their_own_routes() -> None:
-    document = across(10, [link("a", "c")]).model_dump(mode="json")
-    document["query"]["streams"][0]["partitioning"] = "forward"
-    document["plan"]["placement"] = {"source": ["a", "b"], "sink": ["c", "b"]}
-    run = simulate(Scenario.of(parse(Deployment, document), RunSettings(horizon_s=10)))
-    assert run.metrics.tuples_out > 50
+    places = {"source": ["a", "b"], "sink": ["c", "b"]}
+    job = across(10, [link("a", "c")], placement=places, partitioning={"sink": "forward"})
+    assert simulated(job, horizon_s=10).metrics.tuples_out > 50
 
 
 def test_a_factor_of_nothing_is_refused() -> None:

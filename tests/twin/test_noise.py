@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.twin.worlds import HOST, chain
+from tests.twin.worlds import HOST, chain, simulated
 from twin.deployment import Deployment
 from twin.engine.streams.network import Jitter
 from twin.errors import BadInput
 from twin.profiles import STORM
 from twin.randomness import stream
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 
 
 def job(rate: Any, load: float, noise: dict[str, Any], service_scv: float = 1.0, **more: Any) -> Deployment:
@@ -25,21 +23,21 @@ def job(rate: Any, load: float, noise: dict[str, Any], service_scv: float = 1.0,
 
 
 def ran(deployment: Deployment, **more: Any) -> Any:
-    return simulate(Scenario.of(deployment, RunSettings(**more))).metrics
+    return simulated(deployment, **more).metrics
 
 
 PAUSES = {"gc_interval_s": 2, "gc_pause_s": 0.1}
 
 
 def test_pauses_take_their_share_of_a_saturated_operator() -> None:
-    run = simulate(Scenario.of(job(300, 1.5, PAUSES), RunSettings(horizon_s=100, warmup_s=5)))
+    run = simulated(job(300, 1.5, PAUSES), horizon_s=100, warmup_s=5)
     assert run.metrics.throughput_per_s == pytest.approx(200 * 2 / 2.1, rel=0.03)
 
 
 def test_a_shared_processor_pauses_too() -> None:
     """Two saturated operators and their neighbours on one core."""
     host = HOST | {"cpu_percent": 100}
-    run = simulate(Scenario.of(job(300, 1.5, PAUSES, hosts=[host]), RunSettings(horizon_s=100, warmup_s=5)))
+    run = simulated(job(300, 1.5, PAUSES, hosts=[host]), horizon_s=100, warmup_s=5)
     assert run.metrics.throughput_per_s == pytest.approx(200 * 2 / 2.1, rel=0.03)
 
 
@@ -55,7 +53,6 @@ def test_without_noise_a_queue_of_evenly_spaced_tuples_never_waits() -> None:
     hosts = [HOST, HOST | {"name": "g", "latency_ms": 20}]
     deployment = job({"law": "constant", "rate_per_s": 100}, 0.9, noisy, 2.0, hosts=hosts, placement={"source": "g"})
     latency = ran(deployment, horizon_s=20, noise=False).processing_latency_s
-    assert latency is not None
     assert latency.p99 <= latency.mean * 1.03
     assert latency.mean == pytest.approx(0.02 + 0.009, rel=0.03)
 

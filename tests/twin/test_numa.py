@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.twin.worlds import HOST, chain
+from tests.twin.worlds import HOST, chain, simulated
 from twin.cluster import Cluster
 from twin.deployment import Deployment
 from twin.errors import BadInput
@@ -14,8 +14,6 @@ from twin.numa import hops_a, hops_b, server_a, server_b
 from twin.profiles import STORM
 from twin.rates.model import RateModel
 from twin.run import Run
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 from twin.spec import parse
 
 FREE = STORM.model_dump(mode="json") | {"name": "free", "batch_tuples": 100, "flush_s": 1.0, "memory_factor": 0.0}
@@ -26,20 +24,16 @@ def work(name: str = "work", **more: Any) -> dict[str, Any]:
     return {"kind": "map", "name": name, "service_scv": 0} | more
 
 
-def on_server(cluster: Cluster, middle: dict[str, Any], rate: float, placement: dict[str, Any], **engine: Any) -> Any:
-    return chain(
-        [middle],
-        {"law": "constant", "rate_per_s": rate},
-        hosts=[cluster.hosts[0].model_dump(mode="json")],
-        placement=placement,
-        engine=FREE | engine,
-    )
+def on_server(cluster: Cluster, middle: dict[str, Any], rate: float, tuple_bytes: float, **more: Any) -> Deployment:
+    hosts = [cluster.hosts[0].model_dump(mode="json") | more.pop("host", {})]
+    law = {"law": "constant", "rate_per_s": rate}
+    return chain([middle], law, tuple_bytes, hosts=hosts, engine=FREE, **more)
 
 
 def require_throughput(job: Deployment, per_s: float, rel: float = 0.02, horizon_s: float = 5.0) -> Run:
     """In a run; the rate model says it exactly."""
     assert RateModel().answer(job, [job.plan]).in_per_s[0, -1] == pytest.approx(per_s, rel=1e-3)
-    run = simulate(Scenario.of(job, RunSettings(horizon_s=horizon_s, period_s=1, warmup_s=2)))
+    run = simulated(job, horizon_s=horizon_s, period_s=1, warmup_s=2)
     assert run.metrics.throughput_per_s == pytest.approx(per_s, rel=rel)
     return run
 
@@ -61,12 +55,9 @@ def test_time_per_tuple_by_distance_follows_the_published_estimates(
     for socket, published_ns in {0: local_ns, **estimated_ns}.items():
         middle = work(operator, service_time_s=local_ns * 1e-9)
         here = {"source": "server/0", operator: f"server/{socket}", "sink": f"server/{socket}"}
-        job = on_server(server_a(), middle, 2e6, here)
-        document = job.model_dump(mode="json")
-        document["query"]["operators"][0]["tuple_bytes"] = lines * 64
+        job = on_server(server_a(), middle, 2e6, lines * 64, placement=here)
         horizon_s = 0.004
-        settings = RunSettings(horizon_s=horizon_s, period_s=horizon_s / 4, warmup_s=horizon_s / 4)
-        run = simulate(Scenario.of(parse(Deployment, document), settings))
+        run = simulated(job, horizon_s=horizon_s, period_s=horizon_s / 4, warmup_s=horizon_s / 4)
         time_ns = 1e9 / next(each for each in run.operators if each.operator == operator).rate_in_per_s
         assert time_ns == pytest.approx(published_ns, rel=0.06)
 
@@ -130,18 +121,14 @@ def test_local_bandwidth_bounds_the_throughput(rate: float) -> None:
 def test_the_channel_between_sockets_bounds_the_throughput(rate: float) -> None:
     """4 MB/s and 500 bytes a tuple fetched: 8,000 a second."""
     middle = work(service_time_s=5e-5)
-    job = chain([middle], rate, hosts=[NARROW], placement={"source": "h/0", "work": {"h/1": 4}, "sink": "h/1"})
-    document = job.model_dump(mode="json")
-    document["query"]["operators"][0]["tuple_bytes"] = 500
-    require_throughput(parse(Deployment, document), min(rate, 8000))
+    here = {"source": "h/0", "work": {"h/1": 4}, "sink": "h/1"}
+    require_throughput(chain([middle], rate, 500, hosts=[NARROW], placement=here), min(rate, 8000))
 
 
 def test_two_limits_on_one_task_hold_both() -> None:
     middle = work(service_time_s=5e-5, memory_bytes=1500)
     here = {"source": "h/1", "work": {"h/0": 4}, "sink": "h/0"}
-    document = chain([middle], 20_000, hosts=[NARROW], placement=here).model_dump(mode="json")
-    document["query"]["operators"][0]["tuple_bytes"] = 600
-    run = simulate(Scenario.of(parse(Deployment, document), RunSettings(horizon_s=10, period_s=1, warmup_s=5)))
+    run = simulated(chain([middle], 20_000, 600, hosts=[NARROW], placement=here), horizon_s=10, period_s=1, warmup_s=5)
     assert run.metrics.throughput_per_s == pytest.approx(4e6 / 600, rel=0.02)
 
 
@@ -160,8 +147,7 @@ def test_more_runnable_tasks_than_cores_cost_switches() -> None:
             placement=here,
             engine=STORM.model_dump(mode="json") | {"name": "switching", "context_switch": 0.1},
         )
-        settings = RunSettings(horizon_s=8, period_s=1, warmup_s=3)
-        run = simulate(Scenario.of(job, settings))
+        run = simulated(job, horizon_s=8, period_s=1, warmup_s=3)
         assert run.metrics.throughput_per_s == pytest.approx(200 / factor, rel=0.03)
 
 

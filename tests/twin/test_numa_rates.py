@@ -1,4 +1,4 @@
-"""Throughput by relative location: published times, closed forms, and the simulator."""
+"""Throughput by relative location: closed forms, and the simulator."""
 
 from __future__ import annotations
 
@@ -10,58 +10,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.optimizers.numa_jobs import deployment, small_jobs
+from tests.twin.worlds import simulated
 from twin.cluster import Cluster
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.numa import server_a, server_b
+from twin.numa import server_b
 from twin.profiles import BRISK
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import binding, free_running, sustained, times
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 from twin.spec import parse
 
 Job = tuple[Deployment, np.ndarray]
 CHAIN = [(0, 1), (1, 2)]
 
 
-def on_server(document: dict[str, Any], cluster: Cluster) -> Deployment:
-    name = cluster.hosts[0].name
-    operators = [each["name"] for each in document["query"]["operators"]]
-    return parse(
-        Deployment,
-        document | {"cluster": cluster.model_dump(mode="json"), "plan": {"placement": dict.fromkeys(operators, name)}},
-    )
-
-
-@pytest.mark.parametrize(
-    ("local_ns", "lines", "estimated_ns"),
-    [
-        (1612.8, 3.2, {1: 1991.1, 3: 1994.9, 4: 2923.7, 7: 3196.4}),
-        (612.3, 0.5, {1: 665.2, 3: 665.9, 4: 837.9, 7: 888.4}),
-    ],
-)
-def test_time_by_distance_is_that_of_the_papers_table_3(
-    local_ns: float, lines: float, estimated_ns: dict[int, float]
-) -> None:
-    document = deployment([0.1, local_ns * 1e-3, 0.1], CHAIN, [1], [[0]], bytes_each=lines * 64)
-    job = NumaJob(on_server(document.model_dump(mode="json"), server_a()))
-    for socket, published_ns in {0: local_ns, **estimated_ns}.items():
-        share_ol = np.zeros((3, 8))
-        share_ol[0, 0] = share_ol[1, socket] = share_ol[2, socket] = 1.0
-        assert times(job, share_ol[None])[0, 1, socket] * 1e9 == pytest.approx(published_ns, rel=0.05)
-
-
-def test_the_believed_distances_of_the_two_fixed_variants() -> None:
+def test_the_distances_and_those_that_the_two_fixed_variants_believe() -> None:
     """RLAS_fix(U) pays for nothing, RLAS_fix(L) for the longest way, even at home."""
     job = deployment([1, 1, 1], CHAIN, [2, 2, 2], [[0, 100, 300], [100, 0, 300], [300, 300, 0]])
     lines = job.engine.lines_of(64.0)
-    for fetch, extra_ns in (("never", 0.0), ("always", 300.0 * lines)):
+    ways_ns = {"relative": (0.0, 100.0, 300.0), "never": (0.0,) * 3, "always": (300.0,) * 3}
+    for fetch, way_ns in ways_ns.items():
         for socket in range(3):
             share_ol = np.zeros((3, 3))
             share_ol[0, 0] = share_ol[1, socket] = share_ol[2, socket] = 1.0
             found = times(NumaJob(job, fetch), share_ol[None])[0, 1, socket]  # type: ignore[arg-type]
-            assert found * 1e9 == pytest.approx(1000 + extra_ns)
+            assert found * 1e9 == pytest.approx(1000 + way_ns[socket] * lines)
 
 
 @settings(max_examples=40, deadline=None)
@@ -126,7 +99,7 @@ def test_what_binds_is_named_and_stops_the_simulator_there(limits: dict[str, Any
     assert model.plan_of(counts_ol).model_dump() == placed.plan.model_dump()
     assert binding(model, counts_ol) == words
     expected = float(sustained(model, counts_ol[None]).load_n[0]) * model.results_per_s
-    run = simulate(Scenario.of(placed, RunSettings(horizon_s=4, period_s=1, warmup_s=2)))
+    run = simulated(placed, horizon_s=4, period_s=1, warmup_s=2)
     assert run.metrics.throughput_per_s == pytest.approx(expected, rel=0.03)
 
 
@@ -152,7 +125,9 @@ def test_a_plan_that_just_fulfils_every_operator_bears_what_is_estimated_where_e
     for operator, size in zip(document["query"]["operators"], (205, 205, 32, 32, 32), strict=True):
         operator["tuple_bytes"] = size
     document["engine"] = BRISK.model_dump(mode="json") | {"name": "deep", "channel_tuples": 4096}
-    placed = on_server(document, with_cores(server_b(), cores))
+    document["cluster"] = with_cores(server_b(), cores).model_dump(mode="json")
+    document["plan"] = {"placement": dict.fromkeys((f"op{number}" for number in range(5)), "server")}
+    placed = parse(Deployment, document)
     job = NumaJob(placed)
     counts_ol = np.zeros((5, 8), int)
     counts_ol[0, 0], counts_ol[1, 0], counts_ol[2, :4] = 2, 2, (7, 1, 1, 1)
@@ -161,8 +136,9 @@ def test_a_plan_that_just_fulfils_every_operator_bears_what_is_estimated_where_e
     assert binding(job, counts_ol) == "a replica of op2"
     load = float(sustained(job, counts_ol[None]).load_n[0])
     # the channels of the slow splitters are full after 0.04 s
-    settings = RunSettings(horizon_s=0.15, period_s=0.05, warmup_s=0.05)
-    ran = simulate(Scenario.of(placed.with_plan(job.plan_of(counts_ol)), settings)).metrics.throughput_per_s
+    ran = simulated(
+        placed.with_plan(job.plan_of(counts_ol)), horizon_s=0.15, period_s=0.05, warmup_s=0.05
+    ).metrics.throughput_per_s
     services = 2 * 0.1 * load * 2e7 / counts_ol[2].sum()
     error_per_s = load * job.results_per_s * np.sqrt(BRISK.service_scv / services)
     assert ran < load * job.results_per_s + 4 * error_per_s

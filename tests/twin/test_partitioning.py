@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.twin.worlds import HOST, chain
+from tests.twin.worlds import HOST, chain, latencies_s, simulated
 from twin.deployment import Deployment
 from twin.engine.keys.two_choice import second_choice, settled_shares
 from twin.engine.partitioners import Partitioner
@@ -20,20 +20,18 @@ from twin.keys import contiguous
 from twin.profiles import STORM
 from twin.rates.model import RateModel
 from twin.rates.queueing import erlang_b, erlang_c, mmc_wait_s
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
+from twin.scenario import RunSettings
 from twin.spec import parse
 from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
 
 
-def with_stream(job: Deployment, consumer: str, keys: dict[str, Any] | None = None, **changes: Any) -> Deployment:
+def with_stream(job: Deployment, consumer: str, **changes: Any) -> Deployment:
     """The same job with some fields of the streams into `consumer` changed."""
     data = job.model_dump(mode="json", exclude_none=True)
     for each in data["query"]["streams"]:
         if each["consumer"] == consumer:
             each.update(changes)
-    data["workload"]["keys"] = keys or {}
     return parse(Deployment, data)
 
 
@@ -47,8 +45,8 @@ def test_as_many_replicas_as_producers_send_over_the_network(how: str) -> None:
     hosts = [{**HOST, "name": name, "latency_ms": 10.0} for name in places]
     both = {"a": places, "b": places, "source": "h0", "sink": "h0"}
     middle = [{"kind": "map", "name": name, "service_time_s": 1e-4} for name in "ab"]
-    job = with_stream(chain(middle, 400, hosts=hosts, placement=both), "b", partitioning=how)
-    latency = simulate(Scenario.of(job, RunSettings(horizon_s=12, warmup_s=2, period_s=2))).metrics.e2e_latency_s
+    job = chain(middle, 400, hosts=hosts, placement=both, partitioning={"b": how})
+    latency = simulated(job, horizon_s=12, warmup_s=2, period_s=2).metrics.e2e_latency_s
     assert latency is not None and latency.mean == pytest.approx(3 * 0.75 * 10e-3, rel=0.05)
 
 
@@ -75,8 +73,9 @@ def test_records_go_in_turn_to_replicas_that_have_a_share(weights: list[float], 
 
 def skewed_job(how: str, rate: float = 4000.0, zipf: float = 1.0, replicas: int = 8) -> Deployment:
     middle = {"kind": "map", "name": "m", "key_groups": 256, "service_time_s": 1e-3, "service_scv": 1}
-    job = chain([middle], rate, placement={"m": {"h": replicas}, "sink": {"h": replicas}})
-    return with_stream(with_stream(job, "sink", partitioning="forward"), "m", {"m": {"zipf": zipf}}, partitioning=how)
+    places = {"m": {"h": replicas}, "sink": {"h": replicas}}
+    dealt = {"m": how, "sink": "forward"}
+    return chain([middle], rate, placement=places, partitioning=dealt, keys={"m": {"zipf": zipf}})
 
 
 def imbalance(job: Deployment, seconds: float = 2.0) -> float:
@@ -116,7 +115,7 @@ def test_settled_shares_are_what_greedy_choice_tends_to(seed: int, replicas: int
 
 def test_two_choice_without_key_groups_has_its_own() -> None:
     middle = {"kind": "filter", "name": "m", "selectivity": 1}
-    job = with_stream(chain([middle], 100, placement={"m": {"h": 20}}), "m", partitioning="two-choice")
+    job = chain([middle], 100, placement={"m": {"h": 20}}, partitioning={"m": "two-choice"})
     assert len(build(Wiring(job, RunSettings())).key_groups["m"]) == 16 * 20
 
 
@@ -124,11 +123,10 @@ def test_partial_results_of_two_choices_are_twice_as_many() -> None:
     """Each of 40 groups is on both of its candidates: up to 80 partial results a window, for an operator to merge."""
     window = {"policy": "time", "size_s": 5.0}
     middle = {"kind": "aggregate", "name": "m", "window": window, "group_by": "int", "groups": 40, "key_groups": 40}
-    job = chain([middle], 4000, placement={"m": {"h": 4}})
-    settings_ = RunSettings(horizon_s=30, warmup_s=10)
-    assert simulate(Scenario.of(job, settings_)).metrics.throughput_per_s == pytest.approx(40 / 5, rel=0.02)
-    chosen = simulate(Scenario.of(with_stream(job, "m", partitioning="two-choice"), settings_))
-    assert chosen.metrics.throughput_per_s == pytest.approx(80 / 5, rel=0.02)
+    for how, results in ((None, 40), ("two-choice", 80)):
+        job = chain([middle], 4000, placement={"m": {"h": 4}}, partitioning={"m": how})
+        found = simulated(job, horizon_s=30, warmup_s=10).metrics
+        assert found.throughput_per_s == pytest.approx(results / 5, rel=0.02)
 
 
 def test_two_choice_into_a_join_is_refused() -> None:
@@ -144,13 +142,15 @@ def test_two_choice_into_a_join_is_refused() -> None:
 def pool_job(servers: int, load: float, channel: int | None = None, cores: int = 64, **stream: Any) -> Deployment:
     """A Poisson source into a queue that `servers` replicas share, 1,000 tuples a second a replica at full load."""
     middle = {"kind": "filter", "name": "m", "selectivity": 1, "service_time_s": 1e-3, "service_scv": 1}
-    data = chain([middle], 1000 * servers * load, placement={"m": {"h": servers}, "sink": {"h": servers}}).model_dump(
-        mode="json", exclude_none=True
+    job = chain(
+        [middle],
+        1000 * servers * load,
+        hosts=[HOST | {"cpu_percent": 100 * cores}],  # a core a task, unless there are fewer
+        placement={"m": {"h": servers}, "sink": {"h": servers}},
+        engine=STORM.model_dump(mode="json") | ({"channel_tuples": channel} if channel else {}),
+        partitioning={"m": "shared", "sink": "forward"},
     )
-    data["cluster"]["hosts"][0]["cpu_percent"] = 100 * cores  # a core a task, unless there are fewer
-    data["engine"] = STORM.model_dump(mode="json") | ({"channel_tuples": channel} if channel else {})
-    job = with_stream(parse(Deployment, data), "sink", partitioning="forward")
-    return with_stream(job, "m", partitioning="shared", **stream)
+    return with_stream(job, "m", **stream)
 
 
 @pytest.mark.parametrize("scv", [0.0, 1.0, 4.0])
@@ -164,13 +164,8 @@ def test_the_rate_model_knows_the_waits_in_a_common_queue(scv: float) -> None:
 
 
 def waits_s(job: Deployment, seeds: int, horizon_s: float) -> np.ndarray:
-    means = []
-    for seed in range(seeds):
-        settings_ = RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 10, period_s=horizon_s / 10, seed=seed)
-        latency = simulate(Scenario.of(job, settings_)).metrics.processing_latency_s
-        assert latency is not None
-        means.append(latency.mean - 1e-3)
-    return np.array(means)
+    times = {"horizon_s": horizon_s, "warmup_s": horizon_s / 10, "period_s": horizon_s / 10}
+    return latencies_s(job, seeds, **times) - 1e-3
 
 
 @pytest.mark.slow
@@ -190,7 +185,7 @@ def test_replicas_of_a_shared_queue_are_used_alike() -> None:
 
 
 def test_a_saturated_shared_queue_uses_all_of_its_replicas() -> None:
-    run = simulate(Scenario.of(pool_job(3, 1.5), RunSettings(horizon_s=6, warmup_s=2, period_s=2)))
+    run = simulated(pool_job(3, 1.5), horizon_s=6, warmup_s=2, period_s=2)
     assert run.metrics.throughput_per_s == pytest.approx(3000, rel=0.03)
     assert run.metrics.backpressured
     assert run.metrics.processing_latency_s is not None  # one channel in all: 1,024 tuples at 3,000 a second
@@ -224,7 +219,7 @@ def test_lost_share_of_an_exact_channel_is_that_of_m_m_c_k(servers: int, load: f
     shares = []
     for seed in range(20):
         job = pool_job(servers, load, channel, overflow="drop")
-        run = simulate(Scenario.of(job, RunSettings(horizon_s=1 / servers, period_s=1, seed=seed)))
+        run = simulated(job, horizon_s=1 / servers, period_s=1, seed=seed)
         source = [row for row in run.operator_rows if row["operator"] == "source"]
         lost, made = (sum(row[key] for row in source) for key in ("numRecordsDropped", "numRecordsOut"))
         assert not run.metrics.backpressured
@@ -239,7 +234,7 @@ def test_lost_share_of_an_exact_channel_is_that_of_m_m_c_k(servers: int, load: f
 @pytest.mark.parametrize(("load", "lost"), [(0.7, 0.0), (1.5, 1 / 3), (4.0, 3 / 4)])
 @pytest.mark.parametrize("servers", [1, 3])
 def test_fast_channels_drop_what_is_beyond_capacity(servers: int, load: float, lost: float) -> None:
-    run = simulate(Scenario.of(pool_job(servers, load, overflow="drop"), RunSettings(horizon_s=60, warmup_s=10)))
+    run = simulated(pool_job(servers, load, overflow="drop"), horizon_s=60, warmup_s=10)
     source = [row for row in run.operator_rows if row["operator"] == "source" and row["start_s"] >= 10]
     dropped, made = (sum(row[key] for row in source) for key in ("numRecordsDropped", "numRecordsOut"))
     assert dropped / made == pytest.approx(lost, abs=0.02)
@@ -261,11 +256,7 @@ def erlang_arrivals_sojourn_s(replicas: int, load: float, service_s: float) -> f
 def test_replicas_served_in_turn_are_e_k_m_1_queues(replicas: int) -> None:
     """A replica gets every K-th record of a Poisson stream."""
     middle = {"kind": "map", "name": "m", "service_time_s": 1e-3, "service_scv": 1}
-    job = chain([middle], 500 * replicas, placement={"m": {"h": replicas}})
-    data = job.model_dump(mode="json", exclude_none=True)
-    data["cluster"]["hosts"][0]["cpu_percent"] = 6400
-    job = parse(Deployment, data)
+    job = chain([middle], 500 * replicas, hosts=[HOST | {"cpu_percent": 6400}], placement={"m": {"h": replicas}})
     expected = erlang_arrivals_sojourn_s(replicas, 0.5, 1e-3)
-    latency = simulate(Scenario.of(job, RunSettings(horizon_s=24 / replicas, period_s=1)))
-    assert latency.metrics.processing_latency_s is not None
+    latency = simulated(job, horizon_s=24 / replicas, period_s=1)
     assert latency.metrics.processing_latency_s.mean == pytest.approx(expected, rel=0.06)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tests.twin.worlds import chain, queue
+from tests.twin.worlds import chain, queue, simulated
 from twin.events import SlowDown
 from twin.precision import joined, together
 from twin.run import Run
@@ -60,7 +60,7 @@ def test_a_run_that_ends_early_is_the_beginning_of_the_whole_one() -> None:
 def test_windows_are_full_before_anything_is_measured() -> None:
     window = {"policy": "time", "size_s": 20.0, "slide_s": 5.0}
     job = chain([{"kind": "aggregate", "name": "w", "window": window}], 20.0)
-    found = simulate(Scenario.of(job, RunSettings(horizon_s=1e4, period_s=5.0, precision=0.05)))
+    found = simulated(job, horizon_s=1e4, period_s=5.0, precision=0.05)
     assert found.manifest["warmup_s"] == 40.0
     assert found.manifest["simulated_s"] >= 40.0 + 40 * 20.0
     assert found.metrics.throughput_per_s == pytest.approx(0.2)

@@ -3,70 +3,67 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twin.cluster import Cluster, Host
+from tests.twin.worlds import chain, joined, sink
 from twin.deployment import Deployment
 from twin.flow import flows
 from twin.plan import ExecutionPlan
 from twin.profiles import STORM
-from twin.query import AnyOperator, CountWindow, Filter, Join, Query, Sink, Source, Stream, TimeWindow, Window
 from twin.rates.channels import fair_rates
 from twin.rates.model import RateModel
-from twin.workload import Poisson, Workload
 
 HORIZON_S = 240.0
 
 
-def host(name: str, cores: float = 8.0, latency_ms: float = 0.0) -> Host:
-    return Host(name=name, cpu_percent=100 * cores, ram_mb=32_000, bandwidth_mbps=10_000, latency_ms=latency_ms)
+def host(name: str, cores: float = 8.0, latency_ms: float = 0.0) -> dict[str, Any]:
+    size = {"cpu_percent": 100 * cores, "ram_mb": 32_000}
+    return {"name": name, "bandwidth_mbps": 10_000, "latency_ms": latency_ms} | size
 
 
-def job(
-    operators: tuple[AnyOperator, ...],
-    pairs: tuple[tuple[str, str], ...],
-    rates: dict[str, float],
-    hosts: tuple[Host, ...] = (host("h"),),
-    credits_tuples: int = 1024,
-) -> Deployment:
-    return Deployment(
-        query=Query(operators=operators, streams=tuple(Stream(producer=p, consumer=c) for p, c in pairs)),
-        cluster=Cluster(hosts=hosts),
-        plan=ExecutionPlan(placement={operator.name: hosts[0].name for operator in operators}),
-        workload=Workload(arrivals={name: Poisson(rate_per_s=rate) for name, rate in rates.items()}),
-        engine=STORM.model_copy(update={"channel_tuples": credits_tuples}),
-    )
+def time_window(size_s: float) -> dict[str, Any]:
+    return {"policy": "time", "size_s": size_s}
+
+
+def count_window(size: int) -> dict[str, Any]:
+    return {"policy": "count", "size_tuples": size}
 
 
 def joining(
-    window: Window, left: float, right: float, selectivity: float = 0.0, sink_s: float = 0.0, **options: int
+    window: dict[str, Any],
+    left: float,
+    right: float,
+    selectivity: float = 0.0,
+    sink_s: float = 0.0,
+    hosts: Sequence[dict[str, Any]] = (host("h"),),
+    credits_tuples: int = 1024,
 ) -> Deployment:
-    operators = (
-        Source(name="a", service_time_s=0.0),
-        Source(name="b", service_time_s=0.0),
-        Join(name="join", window=window, selectivity=selectivity, service_time_s=1e-3),
-        Sink(name="sink", service_time_s=sink_s),
+    join = {"kind": "join", "name": "join", "window": window, "selectivity": selectivity, "service_time_s": 1e-3}
+    return joined(
+        join,
+        {"a": left, "b": right},
+        sink(service_time_s=sink_s),
+        hosts=list(hosts),
+        engine=STORM.model_dump(mode="json") | {"channel_tuples": credits_tuples},
     )
-    pairs = (("a", "join"), ("b", "join"), ("join", "sink"))
-    return job(operators, pairs, {"a": left, "b": right}, **options)
 
 
-def line(rate_per_s: float, hosts: tuple[Host, ...]) -> Deployment:
-    operators = (
-        Source(name="a", service_time_s=0.0),
-        Filter(name="f", selectivity=0.5, service_time_s=0.0),
-        Filter(name="g", selectivity=1.0, service_time_s=1e-3),
-        Sink(name="sink", service_time_s=0.0),
-    )
-    return job(operators, (("a", "f"), ("f", "g"), ("g", "sink")), {"a": rate_per_s}, hosts)
+def line(rate_per_s: float, hosts: Sequence[dict[str, Any]]) -> Deployment:
+    middle = [
+        {"kind": "filter", "name": "f", "selectivity": 0.5, "service_time_s": 0},
+        {"kind": "filter", "name": "g", "selectivity": 1, "service_time_s": 1e-3},
+    ]
+    return chain(middle, rate_per_s, hosts=list(hosts))
 
 
-def answer(deployment: Deployment, *plans: ExecutionPlan):
-    return RateModel(HORIZON_S).answer(deployment, plans or [deployment.plan])
+def answer(job: Deployment, *plans: ExecutionPlan):
+    return RateModel(HORIZON_S).answer(job, plans or [job.plan])
 
 
 @given(st.lists(st.floats(0.1, 1e4), min_size=1, max_size=5), st.floats(1.0, 50.0))
@@ -78,18 +75,16 @@ def test_streams_that_meet_share_what_is_left_fairly(streams, over):
 
 @pytest.mark.parametrize(("left", "right", "taken"), [(100, 3000, (100, 900)), (800, 3000, (500, 500))])
 def test_an_overloaded_join_takes_as_much_of_either_side_but_no_more_than_comes(left, right, taken):
-    found = answer(joining(TimeWindow(size_s=1.0), left, right))
+    found = answer(joining(time_window(1.0), left, right))
     assert found.ingested[0] * (left, right) == pytest.approx(taken, rel=1e-5)
     assert found.pressure[0, found.operators.index("join")] == pytest.approx(1.0, abs=1e-5)
 
 
 def test_full_channels_hold_their_credits_those_on_the_way_included():
     hosts = (host("h"), host("i", latency_ms=40.0))
-    deployment = line(4000.0, hosts)
-    away = ExecutionPlan(placement={"a": "i", "f": "h", "g": "h", "sink": "h"})
-    found = RateModel(1e6).answer(
-        deployment, [deployment.plan, away]
-    )  # long beside the time that channels take to fill
+    job = line(4000.0, hosts)
+    away = ExecutionPlan(placement={"source": "i", "f": "h", "g": "h", "sink": "h"})
+    found = RateModel(1e6).answer(job, [job.plan, away])  # long beside the time that channels take to fill
     before_f, before_g = 1024 / 2000, 1024 / 1000  # credits over the rate of the stream
     assert found.costs["processing_latency_s"] == pytest.approx(before_f + before_g + 1e-3, rel=1e-3)
     assert found.blocked.tolist() == [[True, True, True, False]] * 2
@@ -97,7 +92,7 @@ def test_full_channels_hold_their_credits_those_on_the_way_included():
 
 def test_channels_that_are_not_full_add_the_latency_only():
     hosts = (host("h"), host("i", latency_ms=40.0))
-    away = ExecutionPlan(placement={"a": "i", "f": "h", "g": "h", "sink": "h"})
+    away = ExecutionPlan(placement={"source": "i", "f": "h", "g": "h", "sink": "h"})
     found = answer(line(200.0, hosts), away)
     assert found.channel_s[0] == pytest.approx([0.0, 0.04, 0.0, 0.0], abs=1e-4)
     assert not found.blocked.any()
@@ -105,8 +100,7 @@ def test_channels_that_are_not_full_add_the_latency_only():
 
 def test_bursts_block_their_join_only_beyond_the_credits():
     def pressure(credits_tuples: int) -> float:
-        deployment = joining(TimeWindow(size_s=8.0), 20, 20, 0.05, 1e-3, credits_tuples=credits_tuples)
-        found = answer(deployment)
+        found = answer(joining(time_window(8.0), 20, 20, 0.05, 1e-3, credits_tuples=credits_tuples))
         return float(found.offered_pressure[0, found.operators.index("join")])
 
     burst, used, below = 0.05 * 160 * 160, 40e-3, 0.05 * 160 * 160 * 1e-3 / 8
@@ -116,11 +110,8 @@ def test_bursts_block_their_join_only_beyond_the_credits():
 
 def test_random_sides_of_a_count_window_pair_as_binomial_draws_do():
     size, share = 5, 0.3
-    join = Join(name="join", window=CountWindow(size_tuples=size), selectivity=1.0)
-    operators = (Source(name="a"), Source(name="b"), join, Sink(name="sink"))
-    streams = tuple(Stream(producer=p, consumer=c) for p, c in (("a", "join"), ("b", "join"), ("join", "sink")))
-    rates = {"a": np.array([share]), "b": np.array([1.0 - share])}
-    found = flows(Query(operators=operators, streams=streams), rates, bursts=True)["join"]
+    query = joining(count_window(size), 1, 1, selectivity=1.0).query
+    found = flows(query, {"a": np.array([share]), "b": np.array([1.0 - share])}, bursts=True)["join"]
     contents = itertools.product((0, 1), repeat=size)
     pairs = [(sum(each), share ** sum(each) * (1 - share) ** (size - sum(each))) for each in contents]
     assert found.out_per_s[0] / found.fires_per_s[0] == pytest.approx(sum(n * (size - n) * p for n, p in pairs))
@@ -128,8 +119,8 @@ def test_random_sides_of_a_count_window_pair_as_binomial_draws_do():
 
 def test_plans_as_counts_are_the_same_plans():
     hosts = (host("h", 0.5), host("i", 1.0, 40.0), host("j", 2.0))
-    deployment = line(3000.0, hosts)
-    names = ("a", "f", "g", "sink")
+    job = line(3000.0, hosts)
+    names = ("source", "f", "g", "sink")
     drawn = np.random.default_rng(5).integers(0, 3, size=(30, 4, 3))
     drawn[:, :, 0] += drawn.sum(axis=2) == 0
     plans = [
@@ -141,22 +132,22 @@ def test_plans_as_counts_are_the_same_plans():
         )
         for each in drawn
     ]
-    by_plan, by_count = answer(deployment, *plans), RateModel(HORIZON_S).answer_counts(deployment, drawn)
+    by_plan, by_count = answer(job, *plans), RateModel(HORIZON_S).answer_counts(job, drawn)
     for field in ("ingested", "age_s", "cpu", "nic", "memory", "pressure", "busy_cores"):
         assert getattr(by_count, field) == pytest.approx(getattr(by_plan, field)), field
     with pytest.raises(ValueError, match="counts must be"):
-        RateModel().answer_counts(deployment, drawn[:, :2])
+        RateModel().answer_counts(job, drawn[:, :2])
 
 
 def test_an_answer_is_in_balance():
     """Nothing is overloaded, rates follow from shares, and the parts of an age add up."""
     hosts = (host("h", 0.5), host("i", 1.0, 40.0), host("j", 2.0))
     operators = ("a", "b", "join", "sink")
-    deployment = joining(CountWindow(size_tuples=40), 500, 2500, 0.01, 1e-3, hosts=hosts)
+    job = joining(count_window(40), 500, 2500, 0.01, 1e-3, hosts=hosts)
     plans = [
         ExecutionPlan(placement=dict(zip(operators, each, strict=True))) for each in itertools.product("hij", repeat=4)
     ]
-    found = answer(deployment, *plans)
+    found = answer(job, *plans)
     assert found.age_s.shape == found.pressure.shape == (len(plans), 4)
     assert found.cpu.shape == found.memory.shape == (len(plans), 3)
     assert found.pressure.max() < 1.0 + 1e-5
@@ -164,5 +155,7 @@ def test_an_answer_is_in_balance():
     assert found.in_per_s[:, :2] == pytest.approx(found.ingested * (500, 2500))
     assert found.in_per_s[:, 2] == pytest.approx(found.in_per_s[:, :2].sum(axis=1))
     assert found.age_s[:, 3] == pytest.approx(found.age_s[:, 2] + found.channel_s[:, 3] + found.queue_s[:, 3])
-    alone = answer(deployment, plans[7])
+    alone = answer(job, plans[7])
     assert alone.ingested[0] == pytest.approx(found.ingested[7], rel=1e-12)
+    for metric, costs in alone.costs.by_metric.items():
+        assert costs[0] == pytest.approx(found.costs[metric][7], rel=1e-9), metric

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.twin.test_rate_model import host
+from tests.twin.worlds import simulated
 from twin.cluster import Cluster
 from twin.deployment import Deployment
 from twin.metrics import Estimates, Metrics
@@ -18,6 +19,7 @@ from twin.rates.batches import fill_wait_s
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
+from twin.spec import parse
 from twin.workload import Poisson, Workload
 
 FREE = {"service_time_s": 0.0}
@@ -31,7 +33,7 @@ def job(
     pairs = itertools.pairwise(names)
     return Deployment(
         query=Query(operators=operators, streams=tuple(Stream(producer=p, consumer=c) for p, c in pairs)),
-        cluster=Cluster(hosts=(host("h", cpu_percent=100.0 * cores),)),
+        cluster=parse(Cluster, {"hosts": [host("h", cpu_percent=100.0 * cores)]}),
         plan=ExecutionPlan(placement=dict.fromkeys(names, ("h",) * replicas)),
         workload=Workload(arrivals={names[0]: Poisson(rate_per_s=rate_per_s)}),
         engine=engine,
@@ -43,8 +45,7 @@ def predict(deployment: Deployment, horizon_s: float = 240.0) -> Estimates:
 
 
 def exact(deployment: Deployment, horizon_s: float, warmup_s: float = 0.0, seed: int = 3) -> Metrics:
-    settings = RunSettings(horizon_s=horizon_s, warmup_s=warmup_s, period_s=horizon_s / 20, seed=seed)
-    return simulate(Scenario.of(deployment, settings)).metrics
+    return simulated(deployment, horizon_s=horizon_s, warmup_s=warmup_s, period_s=horizon_s / 20, seed=seed).metrics
 
 
 @pytest.mark.parametrize("hops", [1, 2, 3])

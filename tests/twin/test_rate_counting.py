@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.twin.worlds import deployment, sink, source
+from tests.twin import worlds
+from tests.twin.worlds import chain, deployment
 from twin.deployment import Deployment
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
@@ -25,22 +26,13 @@ def count_window(size: int, slide: int) -> dict[str, Any]:
 def grouped(replicas: int, groups: int, size: int = 40, slide: int = 40) -> Deployment:
     keyed = {"group_by": "int", "groups": groups} if groups > 1 else {}
     count = {"kind": "aggregate", "name": "count", "service_time_s": 0, "window": count_window(size, slide)} | keyed
-    return deployment(
-        [source(), count, sink()],
-        [("source", "count"), ("count", "sink")],
-        {"source": RATE_PER_S},
-        placement={"count": ["h"] * replicas},
-    )
+    return chain([count], RATE_PER_S, placement={"count": ["h"] * replicas})
 
 
 def joined(replicas: int, size: int = 40, slide: int = 20, **more: Any) -> Deployment:
     pairs = {"kind": "join", "name": "join", "service_time_s": 0, "window": count_window(size, slide)}
-    return deployment(
-        [source("a"), source("b"), pairs | {"selectivity": 0.004} | more, sink()],
-        [("a", "join"), ("b", "join"), ("join", "sink")],
-        {"a": RATE_PER_S, "b": RATE_PER_S / 2},
-        placement={"join": ["h"] * replicas},
-    )
+    rates = {"a": RATE_PER_S, "b": RATE_PER_S / 2}
+    return worlds.joined(pairs | {"selectivity": 0.004} | more, rates, placement={"join": ["h"] * replicas})
 
 
 def beside(job: Deployment) -> tuple[float, float, float, float]:
@@ -48,7 +40,6 @@ def beside(job: Deployment) -> tuple[float, float, float, float]:
     scenario = Scenario.of(job, RUN)
     said, seen = RateModel().predict(scenario, [job.plan]), simulate(scenario).metrics
     latency_s = seen.processing_latency_s
-    assert latency_s is not None
     return said["throughput_per_s"][0], seen.throughput_per_s, said["processing_latency_s"][0], latency_s.mean
 
 

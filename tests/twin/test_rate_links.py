@@ -4,46 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.twin.checkpointed import hosts
+from tests.twin.worlds import deployment, sink, source
 from twin.job import compile
 from twin.rates.arrays import JobArrays
 from twin.rates.layout import Layout
 from twin.rates.network import LinkLayout
-from twin.scenario import Scenario
-from twin.spec import parse
 
 LINKS = [("e1", "fog", 5.0, 10.0), ("e2", "fog", 8.0, 20.0), ("fog", "cloud", 20.0, 100.0)]
 
 
+def link(one: str, other: str, latency_ms: float, mbps: float) -> dict[str, Any]:
+    return {"between": [one, other], "latency_ms": latency_ms, "bandwidth_mbps": mbps}
+
+
 def layout(counts_pol: list[list[list[int]]]) -> Layout:
-    names = ("e1", "e2", "fog", "cloud", "alone")
-    job = {
-        "name": "linked",
-        "query": {
-            "operators": [
-                {"name": "a", "kind": "source", "columns": {"ints": 3}},
-                {"name": "m", "kind": "map"},
-                {"name": "z", "kind": "sink"},
-            ],
-            "streams": [{"producer": "a", "consumer": "m"}, {"producer": "m", "consumer": "z"}],
-        },
-        "cluster": {
-            "hosts": [
-                {"name": n, "cpu_percent": 100, "ram_mb": 4000, "bandwidth_mbps": 100, "latency_ms": 1} for n in names
-            ],
-            "links": [
-                {"between": [a, b], "latency_ms": latency, "bandwidth_mbps": mbps} for a, b, latency, mbps in LINKS
-            ],
-        },
-        "plan": {"placement": {"a": "e1", "m": "fog", "z": "cloud"}},
-        "workload": {"arrivals": {"a": {"law": "constant", "rate_per_s": 100.0}}},
-    }
-    return Layout.of_counts(JobArrays(compile(parse(Scenario, job).deployment)), np.array(counts_pol))
+    job = deployment(
+        [source("a", columns={"ints": 3}), {"name": "m", "kind": "map"}, sink("z")],
+        [("a", "m"), ("m", "z")],
+        {"a": 100.0},
+        hosts=hosts("e1", "e2", "fog", "cloud", "alone", latency_ms=1, bandwidth_mbps=100),
+        placement={"a": "e1", "m": "fog", "z": "cloud"},
+        links=[link(*each) for each in LINKS],
+    )
+    return Layout.of_counts(JobArrays(compile(job)), np.array(counts_pol))
 
 
 ONE_HOST_EACH = [
@@ -83,33 +74,16 @@ def test_replicas_on_several_hosts_cross_links_by_their_shares() -> None:
 
 def row(mbps: Sequence[float], starts: Sequence[int] = (0,), ints: Sequence[int] = (10,)) -> LinkLayout:
     """Links in a row between n0, n1, ..., behind cards that take no time; from each start a source sends to the end."""
-    nodes, sources = [f"n{k}" for k in range(len(mbps) + 1)], [f"s{k}" for k in range(len(starts))]
-    job = {
-        "name": "row",
-        "query": {
-            "operators": [
-                *(
-                    {"name": name, "kind": "source", "columns": {"ints": width}}
-                    for name, width in zip(sources, ints, strict=True)
-                ),
-                {"name": "z", "kind": "sink"},
-            ],
-            "streams": [{"producer": name, "consumer": "z"} for name in sources],
-        },
-        "cluster": {
-            "hosts": [
-                {"name": n, "cpu_percent": 100, "ram_mb": 4000, "bandwidth_mbps": 1e9, "latency_ms": 0} for n in nodes
-            ],
-            "links": [
-                {"between": list(ends), "latency_ms": 0, "bandwidth_mbps": each}
-                for ends, each in zip(pairwise(nodes), mbps, strict=True)
-            ],
-        },
-        "plan": {"placement": {**{name: nodes[k] for name, k in zip(sources, starts, strict=True)}, "z": nodes[-1]}},
-        "workload": {"arrivals": {name: {"law": "poisson", "rate_per_s": 1.0} for name in sources}},
-    }
-    deployment = parse(Scenario, job).deployment
-    return LinkLayout(Layout.of_plans(JobArrays(compile(deployment)), [deployment.plan]))
+    nodes, names = [f"n{k}" for k in range(len(mbps) + 1)], [f"s{k}" for k in range(len(starts))]
+    job = deployment(
+        [*(source(name, columns={"ints": width}) for name, width in zip(names, ints, strict=True)), sink("z")],
+        [(name, "z") for name in names],
+        dict.fromkeys(names, 1.0),
+        hosts=hosts(*nodes, bandwidth_mbps=1e9),
+        placement={**{name: nodes[k] for name, k in zip(names, starts, strict=True)}, "z": nodes[-1]},
+        links=[link(*ends, 0.0, each) for ends, each in zip(pairwise(nodes), mbps, strict=True)],
+    )
+    return LinkLayout(Layout.of_plans(JobArrays(compile(job)), [job.plan]))
 
 
 def wait_s(load: float, service_s: float) -> float:

@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
-from twin.cluster import Cluster, Host
+from tests.twin.worlds import chain
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.profiles import STORM
-from twin.query import Aggregate, Filter, Query, Sink, Source, Stream, TimeWindow
 from twin.rates.cpu_sharing import fair_level
 from twin.rates.model import RateModel
-from twin.workload import Poisson, Workload
 
 HORIZON_S = 240.0
 
 
-def host(name: str, cpu_percent: float = 400.0, latency_ms: float = 0.0, ram_mb: float = 32_000.0) -> Host:
-    return Host(name=name, cpu_percent=cpu_percent, ram_mb=ram_mb, bandwidth_mbps=10_000, latency_ms=latency_ms)
+def host(name: str, cpu_percent: float = 400.0, latency_ms: float = 0.0, ram_mb: float = 32_000.0) -> dict[str, Any]:
+    size = {"cpu_percent": cpu_percent, "ram_mb": ram_mb}
+    return {"name": name, "bandwidth_mbps": 10_000, "latency_ms": latency_ms} | size
 
 
-def one_queue(rate_per_s: float, hosts: tuple[Host, ...] = (host("h"),), scv: float = 1.0) -> Deployment:
+def one_queue(rate_per_s: float, hosts: Sequence[dict[str, Any]] = (host("h"),), scv: float = 1.0) -> Deployment:
     """Free source and sink, one operator of 1 ms."""
-    operators = (
-        Source(name="source", service_time_s=0.0),
-        Filter(name="queue", selectivity=1.0, service_time_s=1e-3, service_scv=scv),
-        Sink(name="sink", service_time_s=0.0),
-    )
-    pairs = (("source", "queue"), ("queue", "sink"))
-    return Deployment(
-        query=Query(operators=operators, streams=tuple(Stream(producer=p, consumer=c) for p, c in pairs)),
-        cluster=Cluster(hosts=hosts),
-        plan=ExecutionPlan(placement=dict.fromkeys(("source", "queue", "sink"), hosts[0].name)),
-        workload=Workload(arrivals={"source": Poisson(rate_per_s=rate_per_s)}),
-    )
+    work = {"kind": "filter", "name": "queue", "selectivity": 1.0, "service_time_s": 1e-3, "service_scv": scv}
+    places = dict.fromkeys(("source", "queue", "sink"), hosts[0]["name"])
+    return chain([work], rate_per_s, hosts=list(hosts), placement=places)
+
+
+def windowed(size_s: float, **more: Any) -> Deployment:
+    """A free window of all tuples, at 1,000 a second."""
+    window = {"kind": "aggregate", "name": "g", "window": {"policy": "time", "size_s": size_s}, "service_time_s": 0}
+    return chain([window], 1000.0, **more)
 
 
 def predict(deployment: Deployment, *plans: ExecutionPlan):
@@ -79,12 +76,6 @@ def test_a_remote_hop_adds_the_latency_of_the_sender():
     assert fetched - local == pytest.approx(0.007, abs=1e-4)
 
 
-def test_replicas_share_the_load():
-    job = one_queue(2500)
-    three = ExecutionPlan(placement={"source": "h", "queue": {"h": 3}, "sink": "h"})
-    assert predict(job, job.plan, three)["throughput_per_s"] == pytest.approx([1000, 2500], rel=1e-3)
-
-
 def test_neighbours_on_a_full_host_are_slowed_fairly():
     """Water filling against a slow oracle: raise all tasks together, freeze those that have enough."""
     rng = np.random.default_rng(3)
@@ -97,56 +88,14 @@ def test_neighbours_on_a_full_host_are_slowed_fairly():
 
 
 def test_the_oldest_tuple_of_a_tumbling_window_is_as_old_as_the_window():
-    window = TimeWindow(size_s=8.0)
-    operators = (
-        Source(name="a", service_time_s=0),
-        Aggregate(name="g", window=window, service_time_s=0),
-        Sink(name="s"),
-    )
-    query = Query(
-        operators=operators,
-        streams=tuple(Stream(producer=p.name, consumer=c.name) for p, c in itertools.pairwise(operators)),
-    )
-    hosts = (host("h"),)
-    job = Deployment(
-        query=query,
-        cluster=Cluster(hosts=hosts),
-        plan=ExecutionPlan(placement={operator.name: "h" for operator in operators}),
-        workload=Workload(arrivals={"a": Poisson(rate_per_s=1000.0)}),
-    )
+    job = windowed(8.0)
     assert predict(job)["processing_latency_s"][0] == pytest.approx(8.0, rel=1e-3)
     assert predict(job)["throughput_per_s"][0] == pytest.approx(29 / HORIZON_S, rel=1e-3)  # the 30th ends with the run
 
 
-def test_estimates_do_not_depend_on_the_other_plans_of_the_batch():
-    hosts = (host("h", 100), host("i", 200, 20.0), host("j", 50, 5.0))
-    job = one_queue(700, hosts)
-    names = ("source", "queue", "sink")
-    plans = [
-        ExecutionPlan(placement=dict(zip(names, each, strict=True))) for each in itertools.product("hij", repeat=3)
-    ]
-    together = predict(job, *plans)
-    for index, plan in enumerate(plans):
-        alone = predict(job, plan)
-        for field in ("throughput_per_s", "processing_latency_s", "e2e_latency_s", "backpressured", "success"):
-            assert alone[field][0] == pytest.approx(together[field][index], rel=1e-9)
-
-
 def test_windows_that_do_not_fit_into_memory_crash_the_job():
     def success(ram_mb: float) -> float:
-        operators = (
-            Source(name="a"),
-            Aggregate(name="g", window=TimeWindow(size_s=16.0)),
-            Sink(name="s"),
-        )
-        streams = (Stream(producer="a", consumer="g"), Stream(producer="g", consumer="s"))
-        job = Deployment(
-            query=Query(operators=operators, streams=streams),
-            cluster=Cluster(hosts=(host("h", ram_mb=ram_mb),)),
-            plan=ExecutionPlan(placement=dict.fromkeys(("a", "g", "s"), "h")),
-            workload=Workload(arrivals={"a": Poisson(rate_per_s=1000.0)}),
-        )
-        return float(predict(job)["success"][0])
+        return float(predict(windowed(16.0, hosts=[host("h", ram_mb=ram_mb)]))["success"][0])
 
     assert success(32_000) > 0.99
     assert success(305) == 0.0

@@ -21,7 +21,6 @@ from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import sustained
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
-from twin.spec import parse
 
 HORIZON_S = 8.0
 SOCKETS = 8
@@ -87,15 +86,13 @@ def test_one_busy_operator_takes_its_service_and_the_fetch_between_any_two_socke
     """BriskStream, section 3.1: 1 / (Te + Tf); 100 tuples of 205 bytes are 321 lines."""
     cluster = server()
     host = cluster.hosts[0]
-    job = on_server(cluster, work(service_time_s=1.6e-6), 1e7, dict.fromkeys(("source", "work", "sink"), host.name))
-    document = job.model_dump(mode="json")
-    document["query"]["operators"][0]["tuple_bytes"] = 205
+    here = dict.fromkeys(("source", "work", "sink"), host.name)
+    job = on_server(cluster, work(service_time_s=1.6e-6), 1e7, 205, placement=here)
     pairs = [(i, j) for i in range(SOCKETS) for j in range(SOCKETS)]
     counts = np.zeros((len(pairs), 3, SOCKETS))
     for row, (i, j) in enumerate(pairs):
         counts[row, 0, i] = counts[row, 1:, j] = 1
-    found = answer(parse(Deployment, document), counts)
-    assert host.numa is not None
+    found = answer(job, counts)
     times_s = [1.6e-6 / host.core_speed(j) + 3.21e-9 * host.numa.latency_ns[i][j] for i, j in pairs]
     assert found.in_per_s[:, -1] == pytest.approx(1 / np.array(times_s), rel=1e-6)
     assert found.service_s[:, 1] * 1e9 == pytest.approx(np.array(times_s) * host.core_speed(0) * 1e9, rel=1e-6)
@@ -106,10 +103,9 @@ def test_the_way_back_may_take_longer_and_local_memory_is_no_way() -> None:
     took_s = {}
     for start, end in (("server", "server/1"), ("server/1", "server"), ("server", "server")):
         places = {"source": start, "work": end, "sink": end}
-        document = on_server(server_a(2), work(service_time_s=1e-3), 5000, places).model_dump(mode="json")
-        document["cluster"]["hosts"][0]["numa"] = {"latency_ns": [[9e5, 1e6], [3e6, 9e5]]}
-        document["query"]["operators"][0]["tuple_bytes"] = 64
-        scenario = Scenario.of(parse(Deployment, document), RunSettings(horizon_s=20, period_s=1, warmup_s=2))
+        measured = {"numa": {"latency_ns": [[9e5, 1e6], [3e6, 9e5]]}}
+        job = on_server(server_a(2), work(service_time_s=1e-3), 5000, 64, placement=places, host=measured)
+        scenario = Scenario.of(job, RunSettings(horizon_s=20, period_s=1, warmup_s=2))
         run_per_s = simulate(scenario).metrics.throughput_per_s
         rates_per_s = RateModel().predict(scenario, [scenario.plan])["throughput_per_s"][0]
         assert run_per_s == pytest.approx(rates_per_s, rel=0.03)
@@ -120,9 +116,7 @@ def test_the_way_back_may_take_longer_and_local_memory_is_no_way() -> None:
 def test_the_farthest_replica_bounds_all_as_tuples_are_dealt_evenly() -> None:
     """One of four replicas is far: it takes as many tuples as the others, and they wait for it."""
     here = {"source": "server", "work": {"server": 3, "server/7": 1}, "sink": "server"}
-    document = on_server(server_a(), work(service_time_s=1.6e-6), 1e7, here).model_dump(mode="json")
-    document["query"]["operators"][0]["tuple_bytes"] = 80
-    found = answer(parse(Deployment, document))
+    found = answer(on_server(server_a(), work(service_time_s=1.6e-6), 1e7, 80, placement=here))
     far_s = 1.6e-6 + 80 / 64 * 479e-9
     assert results_per_s(found) == pytest.approx(4 / far_s, rel=1e-6)
     assert found.busy_cores[0, 1] == pytest.approx((3 * 1.6e-6 / far_s + 1) / 4, rel=1e-6), "the near ones are idle"
@@ -135,7 +129,6 @@ def test_a_tuple_of_an_idle_job_takes_its_service_and_the_mean_fetch() -> None:
     counts[0, 3] = (2, 1, 0, 0, 0, 0, 0, 1)
     counts[0, 4, 0] = 1
     numa, speed = server_b().hosts[0].numa, 2.27 / 1.2
-    assert numa is not None
     there_s = (numa.latency_ns[0][1] + numa.latency_ns[0][7]) / 4 * 0.5e-9
     back_s = (numa.latency_ns[1][0] + numa.latency_ns[7][0]) / 4 * 0.5e-9
     found = answer(job, counts)
@@ -154,7 +147,6 @@ def test_sockets_that_are_alike_can_change_places() -> None:
     ):
         cluster = server()
         numa = cluster.hosts[0].numa
-        assert numa is not None
         latency = np.array(numa.latency_ns)
         assert (latency[np.ix_(order, order)] == latency).all()
         counts = np.stack([spread(rng, 8) for _ in range(10)])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.twin.checkpointed import hosts
-from tests.twin.worlds import deployment, sink, source
+from tests.twin.worlds import chain, deployment, sink, source
 from twin.profiles import STORM
 from twin.rates.model import RateModel
 
@@ -19,10 +19,9 @@ MAP = {"kind": "map", "name": "m"}
 def test_a_channel_passes_its_room_in_the_time_on_the_way(room: int, latency_ms: float, load: float) -> None:
     """The bandwidth-delay product: so many tuples are on their way at most, and none is there sooner."""
     most_per_s = room / (latency_ms * 1e-3)
-    far = deployment(
-        [source(), sink()],
-        [("source", "sink")],
-        {"source": load * most_per_s},
+    far = chain(
+        [],
+        load * most_per_s,
         hosts=hosts("a", "b", latency_ms=latency_ms, bandwidth_mbps=10**6),
         placement={"source": "a", "sink": "b"},
         engine=STORM.model_copy(update={"channel_tuples": room}).model_dump(mode="json"),

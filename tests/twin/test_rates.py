@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pytest
@@ -30,16 +31,18 @@ from twin.workload import Constant, Poisson
 positive = st.floats(0.01, 1e4)
 
 
+def query_of(operators: Sequence[AnyOperator], pairs: Iterable[tuple[str, str]]) -> Query:
+    return Query(operators=operators, streams=tuple(Stream(producer=p, consumer=c) for p, c in pairs))
+
+
 def chain(*middle: AnyOperator) -> Query:
     operators = (Source(name="source"), *middle, Sink(name="sink"))
-    streams = tuple(Stream(producer=a.name, consumer=b.name) for a, b in itertools.pairwise(operators))
-    return Query(operators=operators, streams=streams)
+    return query_of(operators, itertools.pairwise(each.name for each in operators))
 
 
 def join_of(window: Window, **matching: float) -> Query:
     operators = (Source(name="a"), Source(name="b"), Join(name="join", window=window, **matching), Sink(name="sink"))
-    streams = tuple(Stream(producer=a, consumer=b) for a, b in (("a", "join"), ("b", "join"), ("join", "sink")))
-    return Query(operators=operators, streams=streams)
+    return query_of(operators, [("a", "join"), ("b", "join"), ("join", "sink")])
 
 
 @given(positive, st.lists(st.floats(0, 1), max_size=4), st.floats(0, 20))
@@ -54,7 +57,7 @@ def test_selectivities_multiply_along_a_chain(rate, selectivities, expansion):
 def test_a_union_takes_in_all_of_its_producers_and_each_consumer_gets_everything():
     operators = (Source(name="a"), Source(name="b"), Map(name="u"), Sink(name="s"), Sink(name="t"))
     pairs = (("a", "u"), ("b", "u"), ("u", "s"), ("u", "t"))
-    query = Query(operators=operators, streams=tuple(Stream(producer=p, consumer=c) for p, c in pairs))
+    query = query_of(operators, pairs)
     rates = nominal_rates(query, {"a": Poisson(rate_per_s=30), "b": Constant(rate_per_s=12)})
     assert [rates[name].in_per_s for name in ("u", "s", "t")] == [42, 42, 42]
 
@@ -128,7 +131,7 @@ def busy_query() -> Query:
         Sink(name="sink"),
     )
     pairs = (("a", "f"), ("f", "j"), ("b", "j"), ("j", "g"), ("g", "sink"))
-    return Query(operators=operators, streams=tuple(Stream(producer=p, consumer=c) for p, c in pairs))
+    return query_of(operators, pairs)
 
 
 def test_many_rates_at_once_equal_one_at_a_time(busy_query):

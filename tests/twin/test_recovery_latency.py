@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.twin.worlds import chain, deployment, sink, source
+from tests.twin.worlds import chain, joined, simulated
 from twin.deployment import Deployment
 from twin.events import AnyEvent, Failure
 from twin.run import Run
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 
 SMOOTH = {"law": "constant", "rate_per_s": 20}
 DOWN = Failure(at_s=7, host="near", recover_after_s=3)
@@ -36,7 +34,7 @@ def tiny(middle: list[dict[str, Any]], middle_on: str = "far") -> Deployment:
 
 def run(job: Deployment, *events: AnyEvent, seed: int = 0, **more: Any) -> Run:
     defaults = {"horizon_s": 20.0, "period_s": 0.8, "checkpoint_interval_s": 2.0, "noise": False}
-    return simulate(Scenario.of(job, RunSettings(**(defaults | more), seed=seed), events))
+    return simulated(job, *events, **defaults | more, seed=seed)
 
 
 def arrived(result: Run, at_s: float) -> tuple[int, float, float]:
@@ -133,9 +131,8 @@ def test_a_result_on_its_way_is_as_old_as_its_tuples() -> None:
 def test_a_join_by_hand() -> None:
     """At 10 s it matches what both sides held at 6 s; the older of two tuples from 0 s to 6 s is of 2 s on average."""
     join = {"kind": "join", "name": "j", "window": {"policy": "time", "size_s": 8}, "key_type": "int"}
-    job = deployment(
-        [source("l"), source("r"), join | {"selectivity": 0.05, "service_time_s": 0}, sink()],
-        [("l", "j"), ("r", "j"), ("j", "sink")],
+    job = joined(
+        join | {"selectivity": 0.05, "service_time_s": 0},
         {"l": SMOOTH, "r": SMOOTH},
         hosts=HOSTS,
         placement=dict.fromkeys(("l", "r", "j", "sink"), "near"),

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.twin import event_jobs
-from tests.twin.changing import HOSTS, column, job
+from tests.twin.changing import HOSTS, STATE, column, job, passing
 from tests.twin.checkpointed import steady, taken
-from tests.twin.kernel.both import differences, in_engine, in_kernel
+from tests.twin.kernel.both import same_in_both
 from tests.twin.random_event_jobs import event_time_scenario
-from tests.twin.worlds import chain, deployment, sink, source
+from tests.twin.worlds import chain
 from twin.control import PeriodStatistics, Reconfiguration
 from twin.deployment import Deployment
 from twin.errors import BadInput
@@ -27,7 +27,6 @@ from twin.spec import parse
 
 MB_PER_S = 10.0
 REDEPLOY_S = 3.0
-STATE = {"key_groups": 8, "state_bytes_per_group": 1e6}
 OUT = Scale(at_s=8.5, operator="a", placement=("h1", "h3"))
 
 
@@ -41,11 +40,6 @@ def run(given: Deployment, *events: Any, how: str = "restart", policy: Any = Non
     settings = RunSettings(horizon_s=30, period_s=1, checkpoint_interval_s=3)
     scenario = Scenario.of(parse(Deployment, data), settings, events)
     return simulate(parse(Scenario, dict(scenario) | {"checkpoints": checkpoints}), policy)
-
-
-def passing(rate_per_s: float = 400.0) -> Deployment:
-    """A job in which every record reaches the sink once: 1,000 a second at most."""
-    return job(steady(rate_per_s), 1e-3, window={"policy": "count", "size_tuples": 1}, **STATE)
 
 
 def restarted(result: Run) -> list[dict[str, Any]]:
@@ -261,9 +255,7 @@ def test_the_kernel_gives_the_same_run(how: str) -> None:
     data = dict(passing()) | {"engine": engine(how)}
     events = [OUT, Failure(at_s=20.3, host="h1", recover_after_s=1, lost=True)]
     scenario = Scenario.of(parse(Deployment, data), RunSettings(horizon_s=30, period_s=1), events)
-    kernel = in_kernel(scenario)
-    assert kernel.stretches
-    assert differences(in_engine(scenario), kernel) == []
+    same_in_both(scenario)
 
 
 # which engine does what --------------------------------------------------------------------------------------------
@@ -292,13 +284,8 @@ def test_what_only_a_running_job_can_do_is_refused(event: dict[str, Any], said: 
 
 
 def test_a_common_queue_is_in_no_savepoint() -> None:
-    data = deployment(
-        [source(), {"kind": "map", "name": "m"}, {"kind": "map", "name": "a"}, sink()],
-        [("source", "m"), ("m", "a"), ("a", "sink")],
-        {"source": 10},
-        hosts=HOSTS,
-        placement={"source": "h0", "m": ["h0", "h0"], "a": "h1", "sink": "h0"},
-    ).model_dump(mode="json")
-    data["query"]["streams"][0]["partitioning"] = "shared"
+    places = {"source": "h0", "m": ["h0", "h0"], "a": "h1", "sink": "h0"}
+    middle = [{"kind": "map", "name": name} for name in "ma"]
+    queue = chain(middle, 10, hosts=HOSTS, placement=places, partitioning={"m": "shared"})
     with pytest.raises(BadInput, match="share one queue"):
-        run(parse(Deployment, data), OUT)
+        run(queue, OUT)

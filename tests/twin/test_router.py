@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.twin.changing import HOSTS
-from tests.twin.worlds import HOST, deployment, sink, source
+from tests.twin.worlds import HOST, deployment, simulated, sink, source
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import AnyEvent, Failure, Scale
@@ -41,8 +41,7 @@ def routing(
 
 
 def ran(job: Deployment, events: tuple[AnyEvent, ...] = ()) -> Run:
-    settings = RunSettings(horizon_s=10.0, warmup_s=2.0, period_s=1.0)
-    return simulate(Scenario.of(job, settings, events))
+    return simulated(job, *events, horizon_s=10.0, warmup_s=2.0, period_s=1.0)
 
 
 def taken(found: Run) -> dict[str, int]:

@@ -9,12 +9,11 @@ import pytest
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import measures
 from scenarios.questions.resources import binding, resources
-from tests.twin.kernel.both import differences, in_engine, in_kernel
+from tests.twin.kernel.both import same_in_both
 from tests.twin.worlds import HOST, chain
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.rates.model import RateModel
-from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
@@ -36,13 +35,6 @@ def delivered(scenario: Scenario) -> tuple[float, float]:
     return simulate(scenario).metrics.throughput_per_s, float(answer.in_per_s[0, answer.operators.index("sink")])
 
 
-def same_in_both(scenario: Scenario) -> Run:
-    found, engine = in_kernel(scenario, 0), in_engine(scenario)
-    assert found.stretches and differences(engine, found) == []
-    assert engine.run is not None
-    return engine.run
-
-
 @pytest.mark.parametrize("others", [50, 100, 170])
 @pytest.mark.parametrize("replicas", [1, 4])
 def test_busy_subtasks_share_what_others_leave(others: float, replicas: int) -> None:
@@ -55,8 +47,8 @@ def test_busy_subtasks_share_what_others_leave(others: float, replicas: int) -> 
 
 @pytest.mark.parametrize("others", [60, 150])
 def test_it_is_a_host_of_fewer_cores_to_the_last_bit(others: float) -> None:
-    shared = same_in_both(job(100, 3, scv=1.0, others_percent=others))
-    small = same_in_both(job(100, 3, scv=1.0, cpu_percent=200 - others))
+    shared = same_in_both(job(100, 3, scv=1.0, others_percent=others), 0)
+    small = same_in_both(job(100, 3, scv=1.0, cpu_percent=200 - others), 0)
     for table in ("operator_rows", "host_rows", "subtask_rows"):
         assert getattr(shared, table) == getattr(small, table)
 
@@ -77,7 +69,7 @@ def test_a_subtask_is_as_fast_as_the_clock_of_its_core(core: float, replicas: in
     run, predicted = delivered(scenario)
     assert run == pytest.approx(replicas * core / 100 / SERVICE_S, rel=0.01)
     assert predicted == pytest.approx(run, rel=0.01)
-    same_in_both(scenario)
+    same_in_both(scenario, 0)
 
 
 @pytest.mark.parametrize("others", [50, 350])

@@ -11,7 +11,7 @@ import pytest
 from tests.twin import event_jobs
 from tests.twin.changing import HOSTS, column
 from tests.twin.checkpointed import steady
-from tests.twin.kernel.both import differences, in_engine, in_kernel
+from tests.twin.kernel.both import same_in_both
 from tests.twin.test_restarts import REDEPLOY_S, engine, restarted, run
 from tests.twin.worlds import deployment, sink
 from twin.deployment import Deployment
@@ -105,9 +105,7 @@ def test_a_failure_afterwards_reads_again_what_each_had_read() -> None:
 def test_the_kernel_gives_the_same_run() -> None:
     data = dict(topic(POISSON, 2, 7)) | {"engine": engine("restart")}
     scenario = Scenario.of(parse(Deployment, data), RunSettings(horizon_s=30, period_s=1), [to(4), to(3, 18.0)])
-    kernel = in_kernel(scenario)
-    assert kernel.stretches
-    assert differences(in_engine(scenario), kernel) == []
+    same_in_both(scenario)
 
 
 @pytest.mark.parametrize("how", ["live", "reactive"])

@@ -12,12 +12,10 @@ from scenarios.files.run_folder import read_run
 from scenarios.files.traces import write_run
 from streamtwin.export.files import export
 from tests.twin.changing import job
-from tests.twin.worlds import deployment, sink
+from tests.twin.worlds import deployment, simulated, sink
 from twin.deployment import Deployment
 from twin.events import Scale
 from twin.run import Run
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 
 SERVICE_S = 1e-3
 
@@ -30,12 +28,12 @@ def uneven(rate_per_s: float) -> Deployment:
     )
 
 
-def simulated(what: Deployment) -> Run:
-    return simulate(Scenario.of(what, RunSettings(horizon_s=70, warmup_s=10, seed=1)))
+def ran(what: Deployment) -> Run:
+    return simulated(what, horizon_s=70, warmup_s=10, seed=1)
 
 
 def test_the_subtask_that_reads_two_of_three_partitions_is_twice_as_busy() -> None:
-    (kafka, _) = simulated(uneven(1_000)).operators
+    (kafka, _) = ran(uneven(1_000)).operators
     for subtask, share in zip(kafka.subtasks, (2 / 3, 1 / 3), strict=True):
         error = 5 * (share * 1_000 / 60) ** 0.5  # five standard errors of a Poisson count in a minute
         assert subtask.rate_in_per_s == pytest.approx(share * 1_000, abs=error)
@@ -44,7 +42,7 @@ def test_the_subtask_that_reads_two_of_three_partitions_is_twice_as_busy() -> No
 
 
 def test_what_is_too_much_for_one_subtask_waits_for_it_alone() -> None:
-    (kafka, _) = simulated(uneven(1_800)).operators
+    (kafka, _) = ran(uneven(1_800)).operators
     full, other = kafka.subtasks
     assert full.busy == pytest.approx(1) and other.busy == pytest.approx(0.6, abs=0.02)
     grown = 70 * 200  # it gets 1,200 records a second and takes 1,000
@@ -57,15 +55,16 @@ def test_subtasks_that_come_and_go_are_numbered_and_count_while_they_are_there()
         Scale(at_s=20, operator="m", placement=("h0", "h2", "h3")),
         Scale(at_s=40, operator="m", placement=("h0",)),
     )
-    settings = RunSettings(horizon_s=60, warmup_s=10, seed=1)
-    operator = next(each for each in simulate(Scenario.of(job(), settings, events)).operators if each.operator == "m")
+    operator = next(
+        each for each in simulated(job(), *events, horizon_s=60, warmup_s=10, seed=1).operators if each.operator == "m"
+    )
     assert [each.subtask for each in operator.subtasks] == [0, 1, 2]
     assert sum(each.tuples_in for each in operator.subtasks) == operator.tuples_in
     assert operator.subtasks[1].rate_in_per_s == pytest.approx(400 / 3, rel=0.1)  # of the seconds that it was there
 
 
 def test_they_are_read_back_exported_and_framed(tmp_path: Path) -> None:
-    run = simulated(uneven(1_000))
+    run = ran(uneven(1_000))
     write_run(run, "uneven", tmp_path / "run")
     kept = read_run(tmp_path / "run")
     assert kept.run.operators == run.operators and kept.run.subtask_rows == run.subtask_rows
@@ -77,7 +76,7 @@ def test_they_are_read_back_exported_and_framed(tmp_path: Path) -> None:
 
 
 def test_a_trace_without_them_is_a_run_without_them(tmp_path: Path) -> None:
-    run = simulated(uneven(1_000))
+    run = ran(uneven(1_000))
     write_run(replace(run, subtask_rows=()), "uneven", tmp_path / "run")
     operators = read_run(tmp_path / "run").run.operators
     assert operators == tuple(replace(each, subtasks=()) for each in run.operators)

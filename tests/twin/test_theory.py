@@ -6,25 +6,17 @@ import numpy as np
 import pytest
 
 from benchmarks.validity import oracles
-from tests.twin.worlds import HOST, chain, dealt, deployment, queue, sink, source
+from tests.twin.worlds import HOST, chain, dealt, joined, latencies_s, queue, simulated
 from twin.deployment import Deployment
 from twin.markers import by_operator
 from twin.profiles import STORM
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 
 
 def waits_s(load: float, scv: float, seeds: int, tuples: int, rate_per_s: float = 1000.0) -> np.ndarray:
     """Mean wait of independent runs [seeds], in seconds; the warm-up is a tenth of the run."""
-    job = queue(rate_per_s, load, scv)
     horizon_s = tuples / rate_per_s
-    means = []
-    for seed in range(seeds):
-        settings = RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 10, period_s=horizon_s / 10, seed=seed)
-        latency = simulate(Scenario.of(job, settings)).metrics.processing_latency_s
-        assert latency is not None
-        means.append(latency.mean - load / rate_per_s)
-    return np.array(means)
+    times = {"horizon_s": horizon_s, "warmup_s": horizon_s / 10, "period_s": horizon_s / 10}
+    return latencies_s(queue(rate_per_s, load, scv), seeds, **times) - load / rate_per_s
 
 
 def pollaczek_khinchine_s(load: float, scv: float, rate_per_s: float = 1000.0) -> float:
@@ -50,9 +42,9 @@ def test_tandem_of_exponential_queues_is_jacksons() -> None:
     seeds, horizon_s = 20, 5
     means = []
     for seed in range(seeds):
-        settings = RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 10, period_s=horizon_s / 10, seed=seed)
-        run = simulate(Scenario.of(chain(middle, 1000), settings))
-        assert run.metrics.processing_latency_s is not None
+        run = simulated(
+            chain(middle, 1000), horizon_s=horizon_s, warmup_s=horizon_s / 10, period_s=horizon_s / 10, seed=seed
+        )
         ages = by_operator(run.markers)
         assert ages["sink"] == pytest.approx(ages["q1"], abs=1e-9), "nothing takes time between them"
         means.append((run.metrics.processing_latency_s.mean, ages["q0"], ages["q1"]))
@@ -66,13 +58,12 @@ def test_tandem_of_exponential_queues_is_jacksons() -> None:
 def test_saturated_throughput_is_the_bottlenecks_rate() -> None:
     """Offered 2,000/s to an operator that can do 1,000/s: half goes through, half piles up in the broker."""
     middle = [{"kind": "filter", "name": "slow", "selectivity": 1, "service_time_s": 1e-3, "service_scv": 1}]
-    run = simulate(Scenario.of(chain(middle, 2000), RunSettings(horizon_s=20, period_s=5, warmup_s=5)))
+    run = simulated(chain(middle, 2000), horizon_s=20, period_s=5, warmup_s=5)
     assert run.metrics.throughput_per_s == pytest.approx(1000, rel=0.03)
     assert run.metrics.backpressure_per_s == pytest.approx(1000, rel=0.06)
     assert run.metrics.backpressured
     source = run.operators[0]
     assert source.backpressured > 0.9  # a source that costs nothing waits for its consumer
-    assert run.metrics.processing_latency_s is not None and run.metrics.e2e_latency_s is not None
     # channels of 1,024 tuples before the slow operator, at 1,000/s
     assert run.metrics.processing_latency_s.p50 == pytest.approx(1.024, rel=0.12)
     assert run.metrics.e2e_latency_s.mean > 3 * run.metrics.processing_latency_s.mean
@@ -80,9 +71,8 @@ def test_saturated_throughput_is_the_bottlenecks_rate() -> None:
 
 def test_littles_law() -> None:
     """Mean number in the queue (by the sampled queue length) = rate x mean wait."""
-    run = simulate(Scenario.of(queue(1000, 0.9, 1.0), RunSettings(horizon_s=60, period_s=0.06, seed=5)))
+    run = simulated(queue(1000, 0.9, 1.0), horizon_s=60, period_s=0.06, seed=5)
     lengths = [row["queueLength"] for row in run.operator_rows if row["operator"] == "queue"]
-    assert run.metrics.processing_latency_s is not None
     wait_s = run.metrics.processing_latency_s.mean - 0.9e-3
     assert np.mean(lengths) == pytest.approx(1000 * wait_s, rel=0.1)
 
@@ -92,12 +82,7 @@ def test_littles_law() -> None:
 
 def sojourns_s(job: Deployment, horizon_s: float, seeds: int) -> tuple[float, float]:
     """Mean processing latency over the seeds, and its standard error."""
-    means = []
-    for seed in range(seeds):
-        times = {"horizon_s": horizon_s, "warmup_s": horizon_s / 5, "period_s": horizon_s / 10}
-        latency = simulate(Scenario.of(job, RunSettings(**times, seed=seed))).metrics.processing_latency_s
-        assert latency is not None
-        means.append(latency.mean)
+    means = latencies_s(job, seeds, horizon_s=horizon_s, warmup_s=horizon_s / 5, period_s=horizon_s / 10)
     return float(np.mean(means)), float(np.std(means, ddof=1) / np.sqrt(seeds))
 
 
@@ -106,12 +91,7 @@ def test_poisson_streams_that_meet_wait_as_one(rates: tuple[float, ...]) -> None
     """Superposition: M/M/1."""
     load, names = 0.7, [f"s{k}" for k in range(len(rates))]
     server = {"kind": "map", "name": "m", "service_time_s": load / sum(rates), "service_scv": 1}
-    job = deployment(
-        [*(source(name) for name in names), server, sink()],
-        [*((name, "m") for name in names), ("m", "sink")],
-        dict(zip(names, rates, strict=True)),
-    )
-    found_s, error_s = sojourns_s(job, 15.0, 12)
+    found_s, error_s = sojourns_s(joined(server, dict(zip(names, rates, strict=True))), 15.0, 12)
     assert abs(found_s - load / sum(rates) / (1 - load)) < 4 * error_s
 
 
@@ -168,7 +148,7 @@ def test_unequal_tasks_on_a_core_are_as_busy_as_a_markov_chain_says(loads: tuple
     job = chain(middle, rate, hosts=hosts, placement={"q0": "small", "q1": "small"}, engine=engine.model_dump())
     found = []
     for seed in range(12):
-        run = simulate(Scenario.of(job, RunSettings(horizon_s=30, warmup_s=6, period_s=3, seed=seed)))
+        run = simulated(job, horizon_s=30, warmup_s=6, period_s=3, seed=seed)
         found.append([each.busy for each in run.operators if each.operator in ("q0", "q1")])
     expected = oracles.busy_shared_core(rate, (rate / loads[0], rate / loads[1]))
     error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
@@ -183,5 +163,5 @@ def test_an_evaluation_may_end_after_the_run() -> None:
     for cpu_percent in (100, 400):
         hosts = [{**HOST, "cpu_percent": cpu_percent}]
         job = chain([count], {"law": "constant", "rate_per_s": 1000}, hosts=hosts, engine=engine.model_dump())
-        run = simulate(Scenario.of(job, RunSettings(horizon_s=1.4, period_s=0.1)))
+        run = simulated(job, horizon_s=1.4, period_s=0.1)
         assert run.host_rows[-1]["cpuUtilisation"] > 0.2

@@ -10,7 +10,7 @@ import pytest
 
 import optimizers.policies  # noqa: F401  # so that scenarios can name them
 from tests.twin.changing import job
-from tests.twin.worlds import HOST, chain, deployment, sink, source
+from tests.twin.worlds import chain, deployment, joined, sink, source
 from twin.cluster import Link, Numa, Socket
 from twin.events import Failure
 from twin.key_skew import KeySkew
@@ -20,7 +20,6 @@ from twin.profiles import Noise
 from twin.rates.model import SEEN, RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate
-from twin.spec import parse
 from twin.unsupported import unsupported_features
 from twin.workload import Diurnal
 
@@ -148,10 +147,9 @@ def test_keys_that_are_apart_are_named(kind: dict[str, Any], how: str, said: boo
     """A join finds fewer matches then, and a session has parts."""
     if kind["kind"] == "join":
         kind = kind | {"window": {"policy": "time", "size_s": 1}}
-    several = [source("one"), source("two"), kind | {"name": "keyed"}, sink()]
-    streams = [("one", "keyed"), ("two", "keyed"), ("keyed", "sink")]
-    found = deployment(several, streams, {"one": 100, "two": 100}, placement={"keyed": {"h": 3}})
-    words = unsupported_features(dealt("keyed", partitioning=how)(Scenario.of(found)), SEEN)
+    rates, places = {"one": 100, "two": 100}, {"keyed": {"h": 3}}
+    found = joined(kind | {"name": "keyed"}, rates, placement=places, partitioning={"keyed": how})
+    words = unsupported_features(Scenario.of(found), SEEN)
     assert any("several replicas of keyed" in each for each in words) == said
 
 
@@ -184,25 +182,9 @@ def test_count_windows_of_several_replicas_are_named() -> None:
     window = {"policy": "count", "size_tuples": 100}
 
     def counting(replicas: int) -> Scenario:
-        return parse(
-            Scenario,
-            {
-                "query": {
-                    "operators": [
-                        {"name": "in", "kind": "source"},
-                        {"name": "n", "kind": "aggregate", "group_by": "int", "groups": 64, "window": window},
-                        {"name": "out", "kind": "sink"},
-                    ],
-                    "streams": [{"producer": "in", "consumer": "n"}, {"producer": "n", "consumer": "out"}],
-                },
-                "cluster": {
-                    "hosts": [{"name": "h", "cpu_percent": 800, "ram_mb": 9e3, "bandwidth_mbps": 1e3, "latency_ms": 1}]
-                },
-                "plan": {"placement": {"in": "h", "n": {"h": replicas}, "out": "h"}},
-                "workload": {"arrivals": {"in": {"law": "constant", "rate_per_s": 500}}},
-                "run": {"horizon_s": 20},
-            },
-        )
+        count = {"kind": "aggregate", "name": "n", "group_by": "int", "groups": 64, "window": window}
+        made = chain([count], {"law": "constant", "rate_per_s": 500}, placement={"n": {"h": replicas}})
+        return Scenario.of(made).with_run(horizon_s=20)
 
     one, four = counting(1), counting(4)
     said = ["count windows" in " ".join(unsupported_features(each, ())) for each in (one, four)]
@@ -216,11 +198,7 @@ def test_count_windows_of_several_replicas_are_named() -> None:
 def test_batches_that_keep_the_sides_of_a_count_window_apart_are_named(batch: int, size: int, said: bool) -> None:
     """A window that is smaller than a batch has tuples of one side, mostly: fewer pairs meet than of mixed sides."""
     join = {"name": "j", "kind": "join", "selectivity": 0.01, "window": {"policy": "count", "size_tuples": size}}
-    operators = [source("one"), source("two"), join, sink()]
-    found = deployment(
-        operators, [("one", "j"), ("two", "j"), ("j", "sink")], {"one": 1000, "two": 1000}, engine="storm"
-    )
-    job = Scenario.of(found).with_run(horizon_s=20, warmup_s=5)
+    job = Scenario.of(joined(join, {"one": 1000, "two": 1000})).with_run(horizon_s=20, warmup_s=5)
     job = engine(batch_tuples=batch, flush_s=1.0)(job)
     assert any("batches of one side" in each for each in RateModel().blind_to(job)) == said
     ratio = estimates(job)[0] / simulate(job).metrics.throughput_per_s
@@ -252,17 +230,7 @@ def test_few_evaluations_of_a_window_are_no_matter_of_chance(evaluations: int) -
 )
 def test_copies_of_a_record_meet_where_its_ways_join(split: dict[str, Any], way: dict[str, Any], meet: bool) -> None:
     """Not if a record goes one way alone, or a window makes something else of it."""
-    names = {"s": {"kind": "source"}, "split": split, "a": way, "b": {"kind": "map"}, "end": {"kind": "sink"}}
-    ways = [("s", "split"), ("split", "a"), ("split", "b"), ("a", "end"), ("b", "end")]
-    data = {
-        "name": "diamond",
-        "query": {
-            "operators": [{"name": name, **each} for name, each in names.items()],
-            "streams": [{"producer": one, "consumer": other} for one, other in ways],
-        },
-        "cluster": {"hosts": [HOST]},
-        "plan": {"placement": dict.fromkeys(names, HOST["name"])},
-        "workload": {"arrivals": {"s": {"law": "poisson", "rate_per_s": 100}}},
-    }
-    words = RateModel().blind_to(parse(Scenario, data, where="here"))
-    assert any("copies of a record meet again at end" in each for each in words) == meet
+    operators = [source(), split | {"name": "split"}, way | {"name": "a"}, {"kind": "map", "name": "b"}, sink()]
+    ways = [("source", "split"), ("split", "a"), ("split", "b"), ("a", "sink"), ("b", "sink")]
+    words = RateModel().blind_to(Scenario.of(deployment(operators, ways, {"source": 100})))
+    assert any("copies of a record meet again at sink" in each for each in words) == meet

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.twin.worlds import chain, deployment, sink, source
+from tests.twin.worlds import chain, deployment, simulated, sink, source
 from twin.deployment import Deployment
 from twin.events import RateChange
 from twin.run import Run
@@ -26,8 +26,8 @@ def window(name: str, size_s: float, slide_s: float | None = None, **more: Any) 
     return {"kind": "aggregate", "name": name, "window": policy, "group_by": "int", "groups": GROUPS} | more
 
 
-def simulated(job: Deployment, span: tuple[float, float], **more: Any) -> Run:
-    return simulate(Scenario.of(job, RunSettings(warmup_s=span[0], horizon_s=span[1], seed=1, **more)))
+def ran(job: Deployment, span: tuple[float, float], **more: Any) -> Run:
+    return simulated(job, warmup_s=span[0], horizon_s=span[1], seed=1, **more)
 
 
 def rates_out(run: Run) -> dict[str, float]:
@@ -37,7 +37,7 @@ def rates_out(run: Run) -> dict[str, float]:
 @pytest.mark.parametrize("span", SPANS)
 @pytest.mark.parametrize("slide_s", [0.5, 1, 2])
 def test_windows_over_time_have_their_groups_once_a_slide(slide_s: float, span: tuple[float, float]) -> None:
-    run = simulated(chain([window("a", 2, slide_s)], 400), span)
+    run = ran(chain([window("a", 2, slide_s)], 400), span)
     assert run.metrics.throughput_per_s == pytest.approx(GROUPS / slide_s)
     assert rates_out(run)["a"] == pytest.approx(GROUPS / slide_s)
     assert run.metrics.tuples_out == pytest.approx(run.metrics.throughput_per_s * (span[1] - run.manifest["warmup_s"]))
@@ -47,14 +47,14 @@ def test_windows_over_time_have_their_groups_once_a_slide(slide_s: float, span: 
 @pytest.mark.parametrize("span", SPANS)
 def test_of_two_windows_in_a_row_the_last_says(span: tuple[float, float]) -> None:
     last = {"kind": "aggregate", "name": "b", "window": {"policy": "time", "size_s": 3}}
-    run = simulated(chain([window("a", 1), last], 400), span)
+    run = ran(chain([window("a", 1), last], 400), span)
     assert run.metrics.throughput_per_s == pytest.approx(1 / 3)
     assert rates_out(run)["a"] == pytest.approx(GROUPS)
 
 
 @pytest.mark.parametrize("horizon_s", [11_000, 12_345, 14_400])
 def test_windows_of_an_hour(horizon_s: float) -> None:
-    run = simulated(chain([window("a", 3600)], 0.2), (60, horizon_s), period_s=600)
+    run = ran(chain([window("a", 3600)], 0.2), (60, horizon_s), period_s=600)
     assert run.metrics.throughput_per_s == pytest.approx(GROUPS / 3600)
 
 
@@ -66,7 +66,7 @@ def test_results_of_windows_and_others_are_added_up(span: tuple[float, float]) -
         [("source", "some"), ("source", "a"), ("some", "sink"), ("a", "sink")],
         {"source": 400},
     )
-    run = simulated(job, span)
+    run = ran(job, span)
     error = 5 * math.sqrt(100 / (span[1] - run.manifest["warmup_s"]))  # of a Poisson count
     assert run.metrics.throughput_per_s == pytest.approx(100 + GROUPS / 2, abs=error)
     assert rates_out(run)["a"] == pytest.approx(GROUPS / 2)
@@ -76,7 +76,7 @@ def test_results_of_windows_and_others_are_added_up(span: tuple[float, float]) -
 def test_sessions_end_when_a_key_is_silent(horizon_s: float) -> None:
     """Of Poisson arrivals a share exp(-rate gap / keys) is the last of its session, a gap before the session's end."""
     keys, gap_s, rate = 100, 0.5, 400.0
-    run = simulated(chain([{"kind": "session", "name": "a", "gap_s": gap_s, "keys": keys}], rate), (2, horizon_s))
+    run = ran(chain([{"kind": "session", "name": "a", "gap_s": gap_s, "keys": keys}], rate), (2, horizon_s))
     expected = rate * math.exp(-rate * gap_s / keys)
     assert run.metrics.throughput_per_s == pytest.approx(expected, abs=5 * math.sqrt(expected / (horizon_s - 2)))
 
@@ -91,7 +91,7 @@ def test_sessions_end_when_a_key_is_silent(horizon_s: float) -> None:
     ],
 )
 def test_what_cannot_be_whole_is_said_with_its_width(job: Deployment, span: tuple[float, float]) -> None:
-    run = simulated(job, span)
+    run = ran(job, span)
     (line,) = run.warnings
     assert "a: its window is evaluated every" in line
     off = float(line.split("may be ")[1].split("%")[0]) / 100
@@ -101,9 +101,7 @@ def test_what_cannot_be_whole_is_said_with_its_width(job: Deployment, span: tupl
 
 def test_a_run_to_which_something_happens_is_measured_as_asked() -> None:
     event = RateChange(at_s=1.5, source="source", factor=2)
-    run = simulate(
-        Scenario.of(chain([window("a", 2)], 400), RunSettings(warmup_s=1, horizon_s=10, seed=1), events=(event,))
-    )
+    run = simulated(chain([window("a", 2)], 400), event, warmup_s=1, horizon_s=10, seed=1)
     assert run.manifest["warmup_s"] == 1
     assert any(line.startswith("a: its window is evaluated every 2 s, but 9 s are measured") for line in run.warnings)
 

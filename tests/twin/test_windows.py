@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import settings as tried
 from hypothesis import strategies as st
 
-from tests.twin.worlds import chain
+from tests.twin.worlds import chain, simulated
 from twin.deployment import Deployment
 from twin.engine.draws import Draws
 from twin.engine.windows.combiner import GroupCombiner
@@ -18,8 +18,7 @@ from twin.engine.windows.content import TRIM, Content
 from twin.engine.windows.trigger import Extent
 from twin.flink_keys import key_groups_of_keys
 from twin.key_skew import zipf_shares
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
+from twin.scenario import RunSettings
 from twin.spec import parse
 from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
@@ -87,9 +86,7 @@ def test_results_of_skewed_groups_are_as_many_and_as_old_as_real_ones(zipf: floa
     counts, ages = followed(zipf_shares(300, zipf), 1000.0, 3000)
     rates, latencies = [], []
     for seed in range(12):
-        settings = RunSettings(horizon_s=42.0, warmup_s=2.0, period_s=2.0, seed=seed)
-        run = simulate(Scenario.of(made, settings))
-        assert run.metrics.processing_latency_s is not None
+        run = simulated(made, horizon_s=42.0, warmup_s=2.0, period_s=2.0, seed=seed)
         rates.append(run.metrics.throughput_per_s * 40.0 / 8)
         latencies.append(run.metrics.processing_latency_s.mean)
     for found, expected in ((rates, counts.mean()), (latencies, 5.0 * ages.sum() / counts.sum())):

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
+from twin.control import Policy
 from twin.deployment import Deployment
+from twin.events import AnyEvent
+from twin.run import Run
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
 from twin.spec import parse
 
 HOST = {"name": "h", "cpu_percent": 1600, "ram_mb": 64_000, "bandwidth_mbps": 10_000, "latency_ms": 1}
@@ -14,12 +22,20 @@ HOST = {"name": "h", "cpu_percent": 1600, "ram_mb": 64_000, "bandwidth_mbps": 10
 def deployment(
     operators: list[dict[str, Any]],
     streams: list[tuple[str, str]],
-    rates: dict[str, Any],
+    rates: Mapping[str, Any],
     hosts: list[dict[str, Any]] | None = None,
     placement: dict[str, Any] | None = None,
     engine: Any = "storm",
+    links: Sequence[dict[str, Any]] = (),
+    switches: Sequence[str] = (),
+    partitioning: Mapping[str, str | None] | None = None,
+    keys: Mapping[str, Any] | None = None,
 ) -> Deployment:
-    """From literal parts; `rates` holds a Poisson rate or a whole law a source, everything sits on one big host."""
+    """From literal parts; `rates` holds a Poisson rate or a whole law a source, everything sits on one big host.
+
+    partitioning: of the streams into an operator.
+    """
+    dealt_how = partitioning or {}
     names = [operator["name"] for operator in operators]
     laws = {k: v if isinstance(v, dict) else {"law": "poisson", "rate_per_s": v} for k, v in rates.items()}
     return parse(
@@ -27,11 +43,14 @@ def deployment(
         {
             "query": {
                 "operators": operators,
-                "streams": [{"producer": producer, "consumer": consumer} for producer, consumer in streams],
+                "streams": [
+                    {"producer": producer, "consumer": consumer, "partitioning": dealt_how.get(consumer)}
+                    for producer, consumer in streams
+                ],
             },
-            "cluster": {"hosts": hosts or [HOST]},
+            "cluster": {"hosts": hosts or [HOST], "links": links, "switches": switches},
             "plan": {"placement": dict.fromkeys(names, "h") | (placement or {})},
-            "workload": {"arrivals": laws},
+            "workload": {"arrivals": laws, "keys": keys or {}},
             "engine": engine,
         },
     )
@@ -59,11 +78,20 @@ def queue(rate_per_s: float, load: float, scv: float, **more: Any) -> Deployment
     return chain([middle], rate_per_s, **more)
 
 
-def chain(middle: list[dict[str, Any]], rate: Any, **more: Any) -> Deployment:
-    """source -> each of the middle operators -> sink."""
-    operators = [source(), *middle, sink()]
+def chain(middle: list[dict[str, Any]], rate: Any, tuple_bytes: float | None = None, **more: Any) -> Deployment:
+    """source -> each of the middle operators -> sink; the source's tuples may have a size of their own."""
+    operators = [source(tuple_bytes=tuple_bytes), *middle, sink()]
     names = [operator["name"] for operator in operators]
     return deployment(operators, list(pairwise(names)), {"source": rate}, **more)
+
+
+def joined(
+    operator: dict[str, Any], rates: Mapping[str, Any], end: dict[str, Any] | None = None, **more: Any
+) -> Deployment:
+    """A source of each rate -> the operator -> a sink."""
+    end = end or sink()
+    streams = [*((name, operator["name"]) for name in rates), (operator["name"], end["name"])]
+    return deployment([*map(source, rates), operator, end], streams, rates, **more)
 
 
 def dealt(job: Deployment, **partitioning: str | None) -> Deployment:
@@ -78,3 +106,14 @@ def dealt(job: Deployment, **partitioning: str | None) -> Deployment:
 def placed(job: Deployment, **places: tuple[str, ...]) -> Deployment:
     """With the replicas of operators there."""
     return job.model_copy(update={"plan": job.plan.with_placement({**job.plan.placement, **places})})
+
+
+def simulated(job: Deployment, *events: AnyEvent, policy: Policy | None = None, **settings: Any) -> Run:
+    """Its run with these settings."""
+    return simulate(Scenario.of(job, RunSettings(**settings), events), policy)
+
+
+def latencies_s(job: Deployment, seeds: int, **settings: Any) -> np.ndarray:
+    """Mean processing latency in its run with each of so many seeds."""
+    runs = (simulated(job, **settings, seed=seed) for seed in range(seeds))
+    return np.array([run.metrics.value("processing_latency_s") for run in runs])

@@ -19,24 +19,8 @@ from twin.engine.streams.channel import Inbox
 from twin.engine.streams.network import Jitter, Leg, Nic
 from twin.engine.windows.content import Content
 from twin.engine.windows.session import SessionLogic
+from twin.kernel import arena
 from twin.kernel import layout as k
-from twin.kernel.arena import (
-    BROKER,
-    CARD,
-    INBOX,
-    OUTPUT,
-    PORT,
-    PROCESSOR,
-    SINK,
-    TASK,
-    WAY,
-    Arena,
-    Names,
-    addresses,
-    fill,
-    same,
-    view,
-)
 from twin.kernel.handover.calendar import lower_calendar
 from twin.kernel.handover.channels import lower_cards, lower_ports
 from twin.kernel.handover.logics import lower_sinks
@@ -57,7 +41,7 @@ class Lowered:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.arena = Arena()
+        self.arena = arena.Arena()
         self.state = self.arena.make(k.STATE, 1)
         self.here: dict[int, int] = {}
         self.object_at: dict[int, Any] = {}
@@ -73,8 +57,8 @@ class Lowered:
         self.error: BaseException | None = None
         self.times: np.ndarray = np.zeros(0)
         self.orders = self.kinds = self.owners = np.zeros(0, np.int64)
-        self.filled: list[tuple[np.ndarray, Sequence[Any], Names]] = []
-        self.held: list[tuple[np.ndarray, Sequence[Any], Names]] = []
+        self.filled: list[tuple[np.ndarray, Sequence[Any], arena.Names]] = []
+        self.held: list[tuple[np.ndarray, Sequence[Any], arena.Names]] = []
         self._components()
         for lower in (lower_cards, lower_ports, lower_sinks, lower_tasks, lower_pools, lower_brokers, lower_queues):
             lower(self)
@@ -83,25 +67,25 @@ class Lowered:
     def _components(self) -> None:
         world = self.world
         self.tasks = world.every_task()
-        self.task_rows = self.make(k.TASK, self.tasks, TASK)
-        self.columns(self.task_rows, [task.output for task in self.tasks], OUTPUT)
+        self.task_rows = self.make(k.TASK, self.tasks, arena.TASK)
+        self.columns(self.task_rows, [task.output for task in self.tasks], arena.OUTPUT)
         self.pools = list(world.pools.values())
         self.pool_rows = self.make(k.POOL, self.pools, held="turn")
         self.ports = [port for task in self.tasks for port in task.ports]
-        self.port_rows = self.make(k.PORT, self.ports, PORT)
+        self.port_rows = self.make(k.PORT, self.ports, arena.PORT)
         inboxes = [inbox for made in world.streams.values() for inbox in made.inboxes]
         self.inboxes = [inbox for inbox in inboxes if id(inbox.task) in self.here]  # others have left
-        self.inbox_rows = self.make(k.INBOX, self.inboxes, INBOX)
+        self.inbox_rows = self.make(k.INBOX, self.inboxes, arena.INBOX)
         self.ways = [made.way for made in world.streams.values()]
-        self.way_rows = self.make(k.WAY, self.ways, WAY)
+        self.way_rows = self.make(k.WAY, self.ways, arena.WAY)
         self.cards = [*world.nics.values(), *world.links.values()]
-        self.card_rows = self.make(k.CARD, self.cards, CARD)
+        self.card_rows = self.make(k.CARD, self.cards, arena.CARD)
         self.processors = list(world.processors.values())
-        self.processor_rows = self.make(k.PROCESSOR, self.processors, PROCESSOR)
+        self.processor_rows = self.make(k.PROCESSOR, self.processors, arena.PROCESSOR)
         self.sinks = [sink for task in self.tasks if (sink := task.logic.sink()) is not None]
-        self.sink_rows = self.make(k.SINK, self.sinks, SINK)
+        self.sink_rows = self.make(k.SINK, self.sinks, arena.SINK)
         self.brokers = [broker for brokers in world.brokers.values() for broker in brokers]
-        self.broker_rows = self.make(k.BROKER, self.brokers, BROKER)
+        self.broker_rows = self.make(k.BROKER, self.brokers, arena.BROKER)
         self.streams: list[Draws] = []
         self.leg_addresses: set[int] = set()
         self.jitters: list[Jitter] = []
@@ -114,34 +98,34 @@ class Lowered:
     # structures and arrays -------------------------------------------------------------------------------------------
 
     def make(
-        self, layout: np.dtype[Any], objects: Sequence[Any], names: Names | None = None, held: str = ""
+        self, layout: np.dtype[Any], objects: Sequence[Any], names: arena.Names | None = None, held: str = ""
     ) -> np.ndarray:
         """The structures of some objects. names: see `columns`; held: attributes that are written back at the end."""
         made = self.arena.make(layout, len(objects))
-        for each, here in zip(objects, addresses(made), strict=False):
+        for each, here in zip(objects, arena.addresses(made), strict=False):
             self.here[id(each)] = here
             self.object_at[here] = each
-        made["here"] = addresses(made)
+        made["here"] = arena.addresses(made)
         made = made[: len(objects)]
         if names is not None:
             self.columns(made, objects, names)
         if held:
-            fill(made, objects, same(held))
-            self.held.append((made, objects, same(held)))
+            arena.fill(made, objects, arena.same(held))
+            self.held.append((made, objects, arena.same(held)))
         return made
 
-    def columns(self, rows: np.ndarray, objects: Sequence[Any], names: Names) -> None:
+    def columns(self, rows: np.ndarray, objects: Sequence[Any], names: arena.Names) -> None:
         """Attributes of objects that are columns of structures, now, and whenever they are asked for."""
-        fill(rows, objects, names)
+        arena.fill(rows, objects, names)
         self.filled.append((rows, objects, names))
 
     def row(self, task: Task) -> Any:
         """The structure of a task."""
-        return view(k.TASK, self.here[id(task)])
+        return arena.view(k.TASK, self.here[id(task)])
 
     def item(self, here: int) -> Any:
         """The item at an address."""
-        return view(k.ITEM, here)
+        return arena.view(k.ITEM, here)
 
     def slot(self, kind: int, owner: int) -> int:
         """A new place in the calendar."""

@@ -5,20 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from twin.kernel import contents
 from twin.kernel import layout as k
 from twin.kernel.channels import send
-from twin.kernel.contents import (
-    ELSEWHERE,
-    clear,
-    content_of,
-    draw_key,
-    entry_of,
-    forget,
-    put_in,
-    row_of,
-    side_of,
-    until,
-)
 from twin.kernel.draws import rounded, uniform
 from twin.kernel.items import new_item
 from twin.kernel.native import call, compiled
@@ -44,9 +33,9 @@ def evaluate(s: Any, window: Any, position: float, stream: int) -> float:
     window.fires += 1
     before, start, looked_at = window.found_count, position - window.length, 0
     for side in range(window.sides):
-        content = content_of(window, side)
-        low = until(content, start, 0)
-        looked_at += until(content, position, low) - low
+        content = contents.content_of(window, side)
+        low = contents.until(content, start, 0)
+        looked_at += contents.until(content, position, low) - low
     if window.matches == 0:
         group(s, window, start, position)
     elif window.amplification >= 0.0:
@@ -59,15 +48,15 @@ def evaluate(s: Any, window: Any, position: float, stream: int) -> float:
 @compiled
 def group(s: Any, window: Any, start: float, position: float) -> None:
     """One result a key, in the order of their first records; as old as the oldest of each."""
-    content = content_of(window, 0)
-    low = until(content, start, 0)
-    high = until(content, position, low)
-    table = clear(s, window, 0, high - low)
+    content = contents.content_of(window, 0)
+    low = contents.until(content, start, 0)
+    high = contents.until(content, position, low)
+    table = contents.clear(s, window, 0, high - low)
     window.stamp += 1
     stamp = window.stamp
     for number in range(low, high):
-        row = row_of(content, number)
-        entry = entry_of(table, row.key, stamp)
+        row = contents.row_of(content, number)
+        entry = contents.entry_of(table, row.key, stamp)
         if entry.stamp != stamp:
             entry.key, entry.stamp = row.key, stamp
             entry.head = add_result(s, window, row.key, row.born_s, row.taken_s)
@@ -82,18 +71,18 @@ def group(s: Any, window: Any, start: float, position: float) -> None:
 @compiled
 def index(s: Any, window: Any, side: int, start: float, position: float) -> None:
     """Links a side's records of the window by their keys, in their order."""
-    content = content_of(window, side)
-    low = until(content, start, 0)
-    high = until(content, position, low)
-    table = clear(s, window, side, high - low)
+    content = contents.content_of(window, side)
+    low = contents.until(content, start, 0)
+    high = contents.until(content, position, low)
+    table = contents.clear(s, window, side, high - low)
     for number in range(low, high):
-        row = row_of(content, number)
+        row = contents.row_of(content, number)
         row.following = -1
-        entry = entry_of(table, row.key, window.stamp)
+        entry = contents.entry_of(table, row.key, window.stamp)
         if entry.stamp != window.stamp:
             entry.key, entry.stamp, entry.head = row.key, window.stamp, number
         else:
-            row_of(content, entry.tail).following = number
+            contents.row_of(content, entry.tail).following = number
         entry.tail = number
 
 
@@ -103,18 +92,18 @@ def match(s: Any, window: Any, start: float, position: float, stream: int) -> No
     window.stamp += 1
     for side in range(1, window.sides):
         index(s, window, side, start, position)
-    content = content_of(window, 0)
-    low = until(content, start, 0)
-    for number in range(low, until(content, position, low)):
-        row = row_of(content, number)
-        if row.key != ELSEWHERE:
+    content = contents.content_of(window, 0)
+    low = contents.until(content, start, 0)
+    for number in range(low, contents.until(content, position, low)):
+        row = contents.row_of(content, number)
+        if row.key != contents.ELSEWHERE:
             partners(s, window, 1, row.key, row.born_s, row.taken_s, stream)
 
 
 @compiled
 def head_of(window: Any, side: int, key: int) -> int:
     """The first record of a key on a side; -1 if there is none."""
-    entry = entry_of(k.table_at(window.tables + k.TABLE_BYTES * side), key, window.stamp)
+    entry = contents.entry_of(k.table_at(window.tables + k.TABLE_BYTES * side), key, window.stamp)
     return entry.head if entry.stamp == window.stamp else -1
 
 
@@ -125,13 +114,13 @@ def partners(s: Any, window: Any, first: int, key: int, born_s: float, taken_s: 
         head = head_of(window, side, key)
         if head < 0:
             return
-        content_of(window, side).low_key = head
+        contents.content_of(window, side).low_key = head
     last = window.sides - 1
     while True:
         oldest_born_s, oldest_taken_s = born_s, taken_s
         for side in range(first, window.sides):
-            content = content_of(window, side)
-            row = row_of(content, content.low_key)
+            content = contents.content_of(window, side)
+            row = contents.row_of(content, content.low_key)
             if row.born_s < oldest_born_s:
                 oldest_born_s = row.born_s
             if row.taken_s < oldest_taken_s:
@@ -143,8 +132,8 @@ def partners(s: Any, window: Any, first: int, key: int, born_s: float, taken_s: 
             add_result(s, window, key, oldest_born_s, oldest_taken_s)
         side = last
         while side >= first:
-            content = content_of(window, side)
-            following = row_of(content, content.low_key).following
+            content = contents.content_of(window, side)
+            following = contents.row_of(content, content.low_key).following
             if following >= 0:
                 content.low_key = following
                 break
@@ -161,24 +150,24 @@ def measure(s: Any, window: Any, start: float, position: float, stream: int) -> 
     if window.by_time:
         fresh = 0.0
         for side in range(window.sides):
-            content = content_of(window, side)
-            low = until(content, position - window.slide, 0)
-            fresh += until(content, position, low) - low
+            content = contents.content_of(window, side)
+            low = contents.until(content, position - window.slide, 0)
+            fresh += contents.until(content, position, low) - low
     for _ in range(rounded(s, stream, window.amplification * fresh)):
         born_s, taken_s = math.inf, math.inf
         present = 0
         for side in range(window.sides):
-            content = content_of(window, side)
-            low = until(content, start, 0)
-            count = until(content, position, low) - low
+            content = contents.content_of(window, side)
+            low = contents.until(content, start, 0)
+            count = contents.until(content, position, low) - low
             if count > 0:
                 present += 1
-                row = row_of(content, low + int(uniform(s, stream) * count))
+                row = contents.row_of(content, low + int(uniform(s, stream) * count))
                 born_s = row.born_s if row.born_s < born_s else born_s
                 taken_s = row.taken_s if row.taken_s < taken_s else taken_s
         if present == 0:
             return
-        add_result(s, window, ELSEWHERE, born_s, taken_s)
+        add_result(s, window, contents.ELSEWHERE, born_s, taken_s)
 
 
 # when ----------------------------------------------------------------------------------------------------------------
@@ -189,16 +178,16 @@ def plan_window(s: Any, task: Any, logic: Any, item: Any) -> float:
     """A record is taken up; the CPU seconds of the evaluation that it completes, of a window that counts records."""
     window = k.window_at(logic.window)
     if window.keyed == 0:
-        item.key = draw_key(s, window, side_of(window, item), task.stream)
+        item.key = contents.draw_key(s, window, contents.side_of(window, item), task.stream)
     if window.by_time:
         return 0.0
     window.seen += 1
-    put_in(s, window, item, float(window.seen))
+    contents.put_in(s, window, item, float(window.seen))
     if window.seen % int(window.slide):
         return 0.0
     before = window.found_count
     work_s = evaluate(s, window, float(window.seen), task.stream)
-    forget(window, float(window.seen) + window.slide - window.length)
+    contents.forget(window, float(window.seen) + window.slide - window.length)
     return work_s + (window.found_count - before) * logic.send_s
 
 
@@ -207,7 +196,7 @@ def emit_window(s: Any, task: Any, logic: Any, item: Any) -> None:
     """The service has ended: the record is in a window over time, results of one that counts leave."""
     window = k.window_at(logic.window)
     if window.by_time:
-        put_in(s, window, item, task.end_s)
+        contents.put_in(s, window, item, task.end_s)
     leave(s, task, window, task.end_s)
 
 

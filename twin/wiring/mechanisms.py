@@ -25,22 +25,7 @@ from twin.engine.windows.source import TimedSource
 from twin.engine.windows.trigger import CountTrigger, Extent, TimeTrigger, Trigger, extent_of
 from twin.engine.windows.window import WindowLogic
 from twin.job import Component, Stage
-from twin.kinds.mechanism import (
-    Asking,
-    Collecting,
-    Computing,
-    Consolidating,
-    Grouping,
-    Matching,
-    Meeting,
-    Reading,
-    Remembering,
-    Routing,
-    Selecting,
-    Sessioning,
-    Tabling,
-    Writing,
-)
+from twin.kinds import mechanism
 from twin.partitionings.registry import groups_of
 from twin.randomness import stream
 from twin.windows import US_PER_S
@@ -72,7 +57,7 @@ class Making(NamedTuple):
         return max(1, groups_of(keys, self.replica, self.component.replicas)) if self.keyed else keys
 
 
-def _reading(making: Making, _: Reading) -> Logic:
+def _reading(making: Making, _: mechanism.Reading) -> Logic:
     times = making.wiring.event_times
     if making.component.name in times.heeding:
         spec = making.component.operator
@@ -81,7 +66,7 @@ def _reading(making: Making, _: Reading) -> Logic:
     return ReplayableSource() if making.wiring.replayable else SourceLogic()
 
 
-def _grouping(making: Making, does: Grouping) -> Logic:
+def _grouping(making: Making, does: mechanism.Grouping) -> Logic:
     each, extent = making.stage, extent_of(does.window)
     combiner = GroupCombiner(extent, each.scan_s, each.result_s, making.keys_of(does.groups), making.keyed)
     return WindowLogic(_trigger(extent), combiner)
@@ -91,7 +76,7 @@ def _trigger(extent: Extent) -> Trigger:
     return TimeTrigger(extent) if extent.by_time else CountTrigger(extent)
 
 
-def _matching(making: Making, does: Matching) -> Logic:
+def _matching(making: Making, does: mechanism.Matching) -> Logic:
     each, extent = making.stage, extent_of(does.window)
     ways = [edge.how for edge in making.wiring.job.inputs(each.operator.name)]
     combiner = MatchCombiner(
@@ -106,7 +91,7 @@ def _matching(making: Making, does: Matching) -> Logic:
     return WindowLogic(_trigger(extent), combiner, len(ways))
 
 
-def _meeting(making: Making, does: Meeting) -> Logic:
+def _meeting(making: Making, does: mechanism.Meeting) -> Logic:
     producers = [edge.stream.producer for edge in making.wiring.job.inputs(making.component.name)]
     left, keys = producers.index(does.left), making.keys_of(does.keys)
     if not does.by_event:
@@ -115,21 +100,21 @@ def _meeting(making: Making, does: Meeting) -> Logic:
     return TimedIntervalLogic(left, does.lower_s, does.upper_s, late)
 
 
-def _collecting(making: Making, _: Collecting) -> Logic:
+def _collecting(making: Making, _: mechanism.Collecting) -> Logic:
     checkpoints = making.wiring.checkpoints
     return CommittingSink() if checkpoints is not None and checkpoints.sinks == "exactly-once" else SinkLogic()
 
 
-def _remembering(_: Making, does: Remembering) -> Logic:
+def _remembering(_: Making, does: mechanism.Remembering) -> Logic:
     return RememberLogic(does.selectivity, math.inf if does.ttl_s is None else does.ttl_s, does.bytes_each)
 
 
-def _tabling(making: Making, does: Tabling) -> Logic:
+def _tabling(making: Making, does: mechanism.Tabling) -> Logic:
     producers = [each.stream.producer for each in making.wiring.job.inputs(making.component.name)]
     return TableLogic(does.selectivity, producers.index(does.side))
 
 
-def _routing(making: Making, does: Routing) -> Logic:
+def _routing(making: Making, does: mechanism.Routing) -> Logic:
     outputs = making.wiring.job.outputs(making.component.name)
     return RouteLogic([does.shares[each.stream.consumer] for each in outputs], does.exclusive)
 
@@ -145,7 +130,7 @@ def _calling(making: Making, calls: Calls, selectivity: float, end: SinkLogic | 
     return CallLogic(calls, selectivity, gates.get(name), answers, end)
 
 
-def _computing(making: Making, does: Computing) -> Logic:
+def _computing(making: Making, does: mechanism.Computing) -> Logic:
     name, times = making.component.name, making.wiring.event_times
     return ComputeLogic(
         key_bytes=does.key_bytes,
@@ -164,7 +149,7 @@ def _output_to(making: Making, consumer: str) -> int:
     return [edge.stream.consumer for edge in making.wiring.job.outputs(making.component.name)].index(consumer)
 
 
-def _consolidating(making: Making, does: Consolidating) -> Logic:
+def _consolidating(making: Making, does: mechanism.Consolidating) -> Logic:
     panes = making.wiring.event_times.panes(making.component.name)
     assert panes is not None
     return ConsolidateLogic(
@@ -179,20 +164,20 @@ def _consolidating(making: Making, does: Consolidating) -> Logic:
 
 
 MECHANISMS: Mapping[type, Callable[[Making, Any], Logic]] = {
-    Reading: _reading,
-    Selecting: lambda _, does: SelectLogic(does.selectivity, does.thins),
-    Grouping: _grouping,
-    Matching: _matching,
-    Meeting: _meeting,
-    Collecting: _collecting,
-    Sessioning: lambda making, does: SessionLogic(does.gap_s, making.keys_of(does.keys), making.keyed),
-    Remembering: _remembering,
-    Tabling: _tabling,
-    Routing: _routing,
-    Asking: lambda making, does: _calling(making, does.calls, does.selectivity, None),
-    Writing: lambda making, does: _calling(making, does.calls, 1.0, SinkLogic()),
-    Computing: _computing,
-    Consolidating: _consolidating,
+    mechanism.Reading: _reading,
+    mechanism.Selecting: lambda _, does: SelectLogic(does.selectivity, does.thins),
+    mechanism.Grouping: _grouping,
+    mechanism.Matching: _matching,
+    mechanism.Meeting: _meeting,
+    mechanism.Collecting: _collecting,
+    mechanism.Sessioning: lambda making, does: SessionLogic(does.gap_s, making.keys_of(does.keys), making.keyed),
+    mechanism.Remembering: _remembering,
+    mechanism.Tabling: _tabling,
+    mechanism.Routing: _routing,
+    mechanism.Asking: lambda making, does: _calling(making, does.calls, does.selectivity, None),
+    mechanism.Writing: lambda making, does: _calling(making, does.calls, 1.0, SinkLogic()),
+    mechanism.Computing: _computing,
+    mechanism.Consolidating: _consolidating,
 }
 
 

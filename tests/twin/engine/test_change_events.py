@@ -7,32 +7,32 @@ from typing import Any
 
 import pytest
 
-from tests.twin.worlds import chain, deployment, sink, source
+from tests.twin.worlds import chain, deployment, simulated, sink, source
 from twin.control import PeriodStatistics, Policy, Reconfiguration
+from twin.deployment import Deployment
 from twin.events import AnyEvent, Failure, Migration, Move, RateChange, Scale, SlowDown
 from twin.profiles import STORM
 from twin.run import Run
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
 
 HOSTS = [{"name": f"h{k}", "cpu_percent": 400, "ram_mb": 1000, "bandwidth_mbps": 1, "latency_ms": 10} for k in range(3)]
 """125,000 bytes a second."""
 
 
-def tiny(*events: AnyEvent, policy: Policy | None = None, latency_s: float = 0.0, horizon_s: float = 6.5) -> Run:
-    """source -> m -> sink on h0, a tuple a second, 0.1 s each in m; half-second periods, checkpoints each second."""
-    middle = [{"kind": "map", "name": "m", "service_time_s": 0.1}]
-    law = {"law": "constant", "rate_per_s": 1.0}
-    job = chain(middle, law, hosts=HOSTS, placement=dict.fromkeys(("source", "m", "sink"), "h0"))
-    settings = RunSettings(
-        horizon_s=horizon_s,
-        warmup_s=0,
-        period_s=0.5,
-        noise=False,
-        checkpoint_interval_s=1,
-        decision_latency_s=latency_s,
-    )
-    return simulate(Scenario.of(job, settings, events), policy)
+EVERY_S = {"law": "constant", "rate_per_s": 1.0}
+WORK = {"kind": "map", "name": "m", "service_time_s": 0.1}
+
+
+def on_h0(work: dict[str, Any], rate: Any, **engine: Any) -> Deployment:
+    """source -> work -> sink there."""
+    places = dict.fromkeys(("source", work["name"], "sink"), "h0")
+    other = STORM.model_dump(mode="json") | {"name": "other"} | engine
+    return chain([work], rate, hosts=HOSTS, placement=places, engine=other)
+
+
+def tiny(*events: AnyEvent, job: Deployment | None = None, policy: Policy | None = None, **settings: Any) -> Run:
+    """A tuple a second, 0.1 s each in m, unless told; half-second periods, checkpoints each second."""
+    usual = {"horizon_s": 6.5, "warmup_s": 0, "period_s": 0.5, "noise": False, "checkpoint_interval_s": 1}
+    return simulated(job or on_h0(WORK, EVERY_S), *events, policy=policy, **(usual | settings))
 
 
 def results(run: Run) -> dict[float, tuple[int, float]]:
@@ -94,31 +94,17 @@ def test_what_a_window_was_about_to_send_at_a_checkpoint_leaves_after_the_restar
     every_s: float, service_s: float | None, window: dict[str, Any], fails_s: float, expected: dict[float, float]
 ) -> None:
     """The checkpoint is at 2, the restart at 3.05. By half second, the ages of results; what has left, leaves twice."""
-    job = chain(
-        [{"kind": "aggregate", "name": "w", "window": window, "service_time_s": service_s}],
-        {"law": "constant", "rate_per_s": 1 / every_s},
-        hosts=HOSTS,
-        placement=dict.fromkeys(("source", "w", "sink"), "h0"),
-        engine=STORM.model_dump(mode="json") | {"name": "other", "result_us": 4e5, "scan_us": 0},
-    )
-    settings = RunSettings(horizon_s=4.3, warmup_s=0, period_s=0.5, noise=False, checkpoint_interval_s=1)
-    run = simulate(Scenario.of(job, settings, [Failure(at_s=fails_s, host="h0", recover_after_s=3.05 - fails_s)]))
+    work = {"kind": "aggregate", "name": "w", "window": window, "service_time_s": service_s}
+    job = on_h0(work, EVERY_S | {"rate_per_s": 1 / every_s}, result_us=4e5, scan_us=0)
+    run = tiny(Failure(at_s=fails_s, host="h0", recover_after_s=3.05 - fails_s), job=job, horizon_s=4.3)
     assert {start_s: results(run)[start_s][1] for start_s in expected} == pytest.approx(expected, abs=1e-3)
     assert run.duplicates == (2 in expected)
 
 
 def test_the_way_is_paid_to_where_records_go() -> None:
     """What m sends stays on its host until the sink goes elsewhere; from then on it is serialised, 20 us a byte."""
-    engine = STORM.model_dump(mode="json") | {"name": "other", "serialise_ns_per_byte": 20_000}
-    job = chain(
-        [{"kind": "map", "name": "m", "service_time_s": 0.1}],
-        {"law": "constant", "rate_per_s": 1.0},
-        hosts=HOSTS,
-        placement=dict.fromkeys(("source", "m", "sink"), "h0"),
-        engine=engine,
-    )
-    settings = RunSettings(horizon_s=6.0, warmup_s=0, period_s=2.0, noise=False)
-    run = simulate(Scenario.of(job, settings, [Scale(at_s=2.5, operator="sink", placement=("h1",))]))
+    job = on_h0(WORK, EVERY_S, serialise_ns_per_byte=20_000)
+    run = tiny(Scale(at_s=2.5, operator="sink", placement=("h1",)), job=job, horizon_s=6.0, period_s=2.0)
     busy_s = [row["busyTimeMsPerSecond"] * 2e-3 for row in run.operator_rows if row["operator"] == "m"]
     sent_s = 2e-5 * job.engine.output_bytes(job.query, "m")
     assert busy_s == pytest.approx([0.1, 2 * 0.1 + sent_s, 2 * (0.1 + sent_s)])
@@ -126,15 +112,8 @@ def test_the_way_is_paid_to_where_records_go() -> None:
 
 def test_a_pause_stops_what_is_under_way() -> None:
     """A task that always has work is busy all the time, and serves nothing in a sixth of it: 1 s each 5 s and 1 s."""
-    pauses = {"noise": {"gc_interval_s": 5.0, "gc_pause_s": 1.0}}
-    job = chain(
-        [{"kind": "map", "name": "m", "service_time_s": 0.1, "service_scv": 0}],
-        20.0,
-        hosts=HOSTS,
-        placement=dict.fromkeys(("source", "m", "sink"), "h0"),
-        engine=STORM.model_dump(mode="json") | {"name": "other"} | pauses,
-    )
-    run = simulate(Scenario.of(job, RunSettings(horizon_s=1000.0, warmup_s=10.0, period_s=10.0)))
+    job = on_h0(WORK | {"service_scv": 0}, 20.0, noise={"gc_interval_s": 5.0, "gc_pause_s": 1.0})
+    run = simulated(job, horizon_s=1000.0, warmup_s=10.0, period_s=10.0)
     served = next(each for each in run.operators if each.operator == "m")
     assert served.busy == pytest.approx(1.0, abs=0.01)
     assert served.rate_in_per_s == pytest.approx(10 * 5 / 6, rel=0.05)
@@ -153,7 +132,7 @@ def test_tuples_get_their_turn_between_the_pieces_of_state() -> None:
         placement={"source": "h0", "state": "h0", "end": "h0", "sink": "h1"},
     )
     move = Migration(at_s=1.0, operator="state", replica=0, to="h2")
-    run = simulate(Scenario.of(job, RunSettings(horizon_s=12, warmup_s=0, period_s=4, noise=False), [move]))
+    run = tiny(move, job=job, horizon_s=12, period_s=4)
     (event,) = run.event_rows
     assert event["paused_s"] == pytest.approx(8.0, abs=0.3)
     means = [row["e2eLatencySum_s"] / row["latencyCount"] for row in run.operator_rows if row["operator"] == "sink"]
@@ -179,7 +158,7 @@ def test_orders_are_carried_out_later_and_nobody_is_asked_meanwhile() -> None:
     """Asked at 0.5; what is ordered then begins at 1.75 and is done at once, as there is no state. Asked again at 2."""
     move = Reconfiguration(moves=(Move(operator="m", replica=0, to="h1"),), reason="why not")
     orders = Orders([move, None, move])
-    run = tiny(policy=orders, latency_s=1.25, horizon_s=4.7)
+    run = tiny(policy=orders, decision_latency_s=1.25, horizon_s=4.7)
     assert orders.asked == [0.5, 2.0, 2.5, 4.0, 4.5]
     assert told(run) == [
         ("decision", "orders", 0.5, 1.75), ("migration", "m", 1.75, 1.75),

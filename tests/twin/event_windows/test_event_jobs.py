@@ -13,7 +13,6 @@ from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
 from twin.engine.windows.consolidate import ConsolidateLogic
 from twin.engine.windows.shipping import Shipping
 from twin.guards.conservation import ConservationError
-from twin.scenario import Scenario
 from twin.simulation import simulate
 from twin.windows import EventWindow
 from twin.wiring.world import World
@@ -172,8 +171,3 @@ def test_a_window_that_is_emitted_by_all_is_noticed(monkeypatch: pytest.MonkeyPa
     moves = [{"kind": "migration", "operator": "merge", "at_s": 3.0, "key_groups": [0], "to_replica": 2}]
     with pytest.raises(ConservationError, match="window over event time"):
         simulate(job(events=moves, rate_per_s=200.0))
-
-
-def test_the_same_seed_gives_the_same_run() -> None:
-    scenario: Scenario = job()
-    assert simulate(scenario).operator_rows == simulate(scenario).operator_rows

@@ -34,7 +34,6 @@ def test_a_window_makes_its_results_as_old_as_its_oldest_tuple(operators: list[d
     scenario = job(operators, rate_per_s=150, horizon_s=30, warmup_s=6)
     predicted = float(RateModel().predict(scenario, [scenario.plan])["processing_latency_s"][0])
     latency = simulate(scenario).metrics.processing_latency_s
-    assert latency is not None
     assert predicted == pytest.approx(latency.mean, rel=0.05)
 
 
@@ -45,7 +44,6 @@ def test_sources_wait_for_what_is_late(disorder_s: float, slack_s: float) -> Non
     scenario = job(operators, rate_per_s=60, horizon_s=40, warmup_s=10)
     predicted = RateModel().predict(scenario, [scenario.plan])
     found = simulate(scenario).metrics
-    assert found.processing_latency_s is not None
     assert predicted["processing_latency_s"][0] == pytest.approx(found.processing_latency_s.mean, rel=0.05)
     assert predicted["throughput_per_s"][0] == pytest.approx(found.throughput_per_s, rel=0.05)
 

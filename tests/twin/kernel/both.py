@@ -84,5 +84,13 @@ def differences(one: Outcome, other: Outcome) -> list[str]:
     return found
 
 
+def same_in_both(scenario: Scenario, worth: int = bridge.WORTH) -> Run:
+    """The run that engine and kernel agree on, some of which took place in the kernel."""
+    found, engine = in_kernel(scenario, worth), in_engine(scenario)
+    assert found.stretches and found.run is not None
+    assert differences(engine, found) == []
+    return found.run
+
+
 def _same(one: Any, other: Any) -> bool:
     return repr(one) == repr(other)  # NaN is NaN, and 0.0 is not -0.0

@@ -8,7 +8,7 @@ import pytest
 
 from tests.twin.changing import HOSTS, job
 from tests.twin.kernel.both import differences, in_engine, in_kernel
-from tests.twin.worlds import chain, deployment, sink, source
+from tests.twin.worlds import chain, deployment, joined, sink, source
 from twin.deployment import Deployment
 from twin.profiles import STORM
 from twin.scenario import RunSettings, Scenario
@@ -89,9 +89,7 @@ def test_no_random_number_is_drawn_where_one_replica_gets_all(engine: dict[str, 
 def test_keys_are_drawn_anew_of_what_a_window_holds_and_not_of_what_it_has_forgotten() -> None:
     """A join is told to have the one replica that it has; before that, a change hands the world over and back."""
     both = {"kind": "join", "name": "j", "window": {"policy": "time", "size_s": 0.1}, "selectivity": 0.3}
-    ends = [("one", "j"), ("other", "j"), ("j", "sink")]
-    parts = [source("one"), source("other"), both | {"service_time_s": 1e-4}, sink()]
-    deployed = deployment(parts, ends, {"one": 100.0, "other": 100.0})
+    deployed = joined(both | {"service_time_s": 1e-4}, {"one": 100.0, "other": 100.0})
     nothing = {"kind": "rate-change", "source": "one", "factor": 1.0, "at_s": 0.5}
     same = {"kind": "scale", "operator": "j", "placement": ["h"], "at_s": 1.0}
     assert require_same(deployed, events=[nothing, same])
@@ -113,7 +111,6 @@ def test_dead_state_does_not_move() -> None:
     move = {"kind": "scale", "operator": "k", "placement": ["h1"], "at_s": 0.9}
     deployed = chain([state | {"state_bytes_per_key": 10_000}], law, hosts=HOSTS, placement=places)
     found = in_engine(parse(Scenario, {**dict(deployed), "run": {"horizon_s": 3.0, "period_s": 3.0}, "events": [move]}))
-    assert found.run is not None
     assert [row["bytes"] for row in found.run.event_rows] == [0.0]
     assert require_same(deployed, events=[move])
 
@@ -122,7 +119,5 @@ def test_dead_state_does_not_move() -> None:
     "window", [{"policy": "time", "size_s": 0.5, "slide_s": 0.2}, {"policy": "count", "size_tuples": 9}]
 )
 def test_results_of_a_measured_join_are_of_records_at_random(window: dict[str, Any]) -> None:
-    joined = {"kind": "join", "name": "j", "window": window, "amplification": 0.7, "service_time_s": 1e-4}
-    ends = [("one", "j"), ("other", "j"), ("j", "sink")]
-    rates = {"one": 100.0, "other": 60.0}
-    assert require_same(deployment([source("one"), source("other"), joined, sink()], ends, rates))
+    join = {"kind": "join", "name": "j", "window": window, "amplification": 0.7, "service_time_s": 1e-4}
+    assert require_same(joined(join, {"one": 100.0, "other": 60.0}))

@@ -9,25 +9,16 @@ import numpy as np
 import pytest
 
 from tests.twin.changing import job
-from tests.twin.kernel.both import advancing, differences, in_engine, in_kernel
-from tests.twin.worlds import chain, deployment, sink, source
+from tests.twin.kernel.both import advancing, same_in_both
+from tests.twin.worlds import chain, joined
 from twin.engine.keys.groups import KeyGroups
 from twin.kernel import bridge
-from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 from twin.wiring.world import World
 
 SETTINGS = RunSettings(horizon_s=3.0, period_s=0.5, seed=3)
-
-
-def both(scenario: Scenario) -> Run:
-    """The run that engine and kernel agree on."""
-    found = in_kernel(scenario, 0)
-    assert found.run is not None and found.events
-    assert differences(in_engine(scenario), found) == []
-    return found.run
 
 
 @pytest.mark.parametrize("advance", [bridge.run, lambda world, until_s: world.env.run(until_s)])
@@ -66,12 +57,10 @@ def test_each_key_is_of_one_key_group(selective: tuple[float, int] | None) -> No
 def test_keys_are_numbered_before_anything_changes() -> None:
     """Of a join there are as many as its shares take: those that it begins with, whenever the first record comes."""
     later = {"law": "steps", "steps": [{"at_s": 0.0, "rate_per_s": 0.0}, {"at_s": 1.0, "rate_per_s": 200.0}]}
-    joined = {"kind": "join", "name": "j", "key_groups": 4, "selectivity": 0.05, "service_time_s": 1e-4}
-    joined["window"] = {"policy": "time", "size_s": 0.2}
-    ends = [("one", "j"), ("other", "j"), ("j", "sink")]
-    made = deployment([source("one"), source("other"), joined, sink()], ends, {"one": later, "other": later})
+    join = {"kind": "join", "name": "j", "key_groups": 4, "selectivity": 0.05, "service_time_s": 1e-4}
+    made = joined(join | {"window": {"policy": "time", "size_s": 0.2}}, {"one": later, "other": later})
     skew = {"kind": "skew", "operator": "j", "key_groups": [0], "factor": 9.0, "at_s": 0.5}
-    run = both(parse(Scenario, {**dict(made), "run": SETTINGS, "events": [skew]}))
+    run = same_in_both(parse(Scenario, {**dict(made), "run": SETTINGS, "events": [skew]}), 0)
     assert run.metrics.tuples_out > 0
 
 
@@ -83,7 +72,7 @@ def test_barriers_of_a_checkpoint_that_was_given_up_mean_nothing(mode: str) -> N
     """They come when nobody awaits them; records leave as without checkpoints."""
     slow = job(600, service_s=2e-3)
     given_up = {"interval_s": 0.2, "mode": mode, "timeout_s": 2e-3, "sync_ms": 0}
-    run = both(parse(Scenario, {**dict(slow), "run": SETTINGS, "checkpoints": given_up}))
-    without = both(parse(Scenario, {**dict(slow), "run": SETTINGS}))
+    run = same_in_both(parse(Scenario, {**dict(slow), "run": SETTINGS, "checkpoints": given_up}), 0)
+    without = same_in_both(parse(Scenario, {**dict(slow), "run": SETTINGS}), 0)
     assert {row["detail"]["status"] for row in run.event_rows} == {"failed"}
     assert run.metrics == without.metrics

@@ -163,7 +163,6 @@ print(found.stretches > 0, found.run.operator_rows, found.run.metrics)
 
 def test_plain_python_and_machine_code_say_the_same_and_none_is_made_twice() -> None:
     here = in_kernel(small(100.0), 0)
-    assert here.run is not None
     said = f"True {here.run.operator_rows} {here.run.metrics}\n"
     assert in_another_process(CODE, NUMBA_DISABLE_JIT="1") == (0, said, "")
     assert native.cached() is not None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.twin.kernel.both import differences, in_engine, in_kernel
-from tests.twin.worlds import chain, deployment, sink, source
+from tests.twin.worlds import chain, deployment, joined, sink, source
 from twin.deployment import Deployment
 from twin.profiles import STORM
 from twin.run import Run
@@ -113,20 +113,20 @@ def test_a_card_and_its_latency() -> None:
 
 def test_links_in_a_row() -> None:
     """Three times 125 bytes: over a card of 0.1 Mb/s, and two links of 0.05 and 0.2 Mb/s."""
+    links = [
+        {"between": ["a", "switch"], "bandwidth_mbps": 0.05, "latency_ms": 3},
+        {"between": ["switch", "b"], "bandwidth_mbps": 0.2, "latency_ms": 4},
+    ]
     job = chain(
         [worker(0.0)],
         STEADY,
         hosts=[host("a", bandwidth_mbps=0.1), host("b")],
         placement={"source": "a", "work": "b", "sink": "b"},
         engine=engine(tuple_bytes=125, value_bytes={"ints": 0, "strings": 0, "doubles": 0}),
+        links=links,
+        switches=["switch"],
     )
-    links = [
-        {"between": ["a", "switch"], "bandwidth_mbps": 0.05, "latency_ms": 3},
-        {"between": ["switch", "b"], "bandwidth_mbps": 0.2, "latency_ms": 4},
-    ]
-    parts = job.model_dump(mode="json")
-    parts["cluster"] |= {"links": links, "switches": ["switch"]}
-    run = ran(Deployment.model_validate(parts), 1.05)
+    run = ran(job, 1.05)
     assert latency_s(run) == pytest.approx([10 * (0.010 + 0.023 + 0.009), 10])
 
 
@@ -175,12 +175,11 @@ def test_a_window_that_follows_the_clock() -> None:
 )
 def test_a_result_is_as_old_as_its_oldest_record_whichever_comes_first(keeps: dict[str, Any], at_s: float) -> None:
     """One record is taken at 1 s and is there at once; the other, taken at 0.9 s, is 0.3 s on its way."""
-    job = deployment(
-        [source("near"), source("far"), {"name": "work", "service_time_s": 0, **keeps}, sink()],
-        [("near", "work"), ("far", "work"), ("work", "sink")],
+    job = joined(
+        {"name": "work", "service_time_s": 0, **keeps},
         {"near": {"law": "constant", "rate_per_s": 1.0}, "far": {"law": "constant", "rate_per_s": 1 / 0.9}},
-        [host(), host("away", latency_ms=300)],
-        {"far": "away"},
+        hosts=[host(), host("away", latency_ms=300)],
+        placement={"far": "away"},
         engine=engine(),
     )
     run = ran(job, 1.6)
