@@ -64,9 +64,8 @@ def run(
         check_free(out)
     if plot is not None:
         check_picture(plot)
-    policies = [] if policy is None else [f"policy={policy}"]  # first, so that --set can then change its options
     asked = None if precision is None else share(precision)
-    loaded = scenario_of(scenario, [*policies, *(set_ or [])], event, horizon_s=horizon, precision=asked, seed=seed)
+    loaded = scenario_of(scenario, set_, event, policy, horizon_s=horizon, precision=asked, seed=seed)
     effort = require_feasible(loaded)
     if effort.long:
         ends_early = loaded.run.precision is not None
