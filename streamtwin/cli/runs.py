@@ -139,8 +139,7 @@ def report(
 def _html(
     target: str, plan: str | None, policy: str | None, set_: list[str] | None, event: list[str] | None, seed: int | None
 ) -> str:
-    from streamtwin.report.answer_page import answer_page, holds_answer
-    from streamtwin.report.run_page import run_page
+    from streamtwin.report.pages import answer_page, holds_answer, run_page
 
     if plan is None and policy is None and not set_ and not event and seed is None and holds_answer(Path(target)):
         return answer_page(Path(target))

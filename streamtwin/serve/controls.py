@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from optimizers.policies.registry import POLICIES
 from scenarios.questions.knobs import ReplicasKnob
-from streamtwin.serve.inquiry import SET, Alteration, Inquiry
-from streamtwin.serve.options import flow
+from streamtwin.serve.inquiry import SET, Alteration, Inquiry, flow
 from twin.errors import BadInput, suggest
 from twin.flink_keys import default_key_groups
 from twin.keys import group_count

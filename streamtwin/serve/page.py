@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from figures.svg import element, text
 from figures.time_line import time_line
 from streamtwin.report.page import folded, html, paragraph, section, tables
-from streamtwin.report.run_page import shortened
+from streamtwin.report.pages import shortened
 from streamtwin.serve.asking import changes, events, knobs
-from streamtwin.serve.deciding import long_question, questions
 from streamtwin.serve.desk import Desk
 from streamtwin.serve.inquiry import Inquiry
-from streamtwin.serve.seeing import answered, beside, film_told, pictured
+from streamtwin.serve.seeing import answered, beside, film_told, long_question, pictured, questions
 from streamtwin.serve.work import LongQuestion
 from streamtwin.tables import run_tables
 from streamtwin.tables.timelines import marks, panels
