@@ -30,7 +30,7 @@ from scenarios.files.run_folder import read_run
 from scenarios.files.traces import write_run
 from streamtwin.cli import app as cli
 from streamtwin.connect import profiles
-from streamtwin.connect.shadow import tables
+from streamtwin.connect.shadow import window as tables
 from streamtwin.connect.shadow.shadow import Shadow, followed
 from tests.models.test_trees import SMALL, TEST, TRAIN, VALID
 from tests.papers.conftest import TINY
