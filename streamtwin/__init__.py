@@ -28,11 +28,9 @@ if TYPE_CHECKING:
     from scenarios.planning.planner import optimize
     from scenarios.planning.simulated_cost import SimulatedCostModel, replicate
     from scenarios.planning.validation import validate
-    from streamtwin.notebook.answer import Answer
-    from streamtwin.notebook.frames import frame
-    from streamtwin.notebook.html import Html, picture
     from streamtwin.notebook.questions import capacity, compare, compare_policies, dry_run, sensitivity, whatif
     from streamtwin.notebook.result import Result, read_run, run
+    from streamtwin.notebook.shown import Answer, Html, frame, picture
     from twin.cluster import Cluster, Host, Link, Numa, Socket
     from twin.control import PeriodStatistics, Policy, PolicySpec, Reconfiguration
     from twin.deployment import Deployment

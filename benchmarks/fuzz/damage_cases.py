@@ -29,8 +29,8 @@ from scenarios.files import scenario_file
 from scenarios.files.run_folder import read_run
 from scenarios.files.traces import write_run
 from streamtwin.cli import app as cli
-from streamtwin.connect.profiling import measuring, profile_files
-from streamtwin.connect.shadow import tables
+from streamtwin.connect import profiles
+from streamtwin.connect.shadow import window as tables
 from streamtwin.connect.shadow.shadow import Shadow, followed
 from tests.models.test_trees import SMALL, TEST, TRAIN, VALID
 from tests.papers.conftest import TINY
@@ -170,8 +170,8 @@ def _calibrate(folder: Path) -> None:
 def _profile(folder: Path) -> None:
     job = scenario_file.load(JOB)
     folder.mkdir()
-    measured = profile_files.profiles_of(job, measuring.profile(job.deployment, 50, seed=0), 50, 0)
-    (folder / "p.json").write_text(profile_files.dump(measured))
+    measured = profiles.profiles_of(job, profiles.profile(job.deployment, 50, seed=0), 50, 0)
+    (folder / "p.json").write_text(profiles.dump(measured))
 
 
 def _shadow(folder: Path) -> None:
@@ -205,7 +205,7 @@ KEPT: Mapping[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "trainings": (_network, _network),
     "trees": (_save_trees, _trees),
     "calibrations": (_calibrate, lambda folder: profile_file.dump(profile_file.load(folder / "p.yaml"))),
-    "profiles": (_profile, lambda folder: profile_files.dump(profile_files.load(folder / "p.json"))),
+    "profiles": (_profile, lambda folder: profiles.dump(profiles.load(folder / "p.json"))),
     "shadows": (_shadow, _followed),
     "experiments": (_judged, _judged),
 }

@@ -20,7 +20,7 @@ from papers.drawing import samples
 from papers.interface import CaseTable, Experiment, Row, grid
 from papers.shapes import apart
 from papers.workspace import Workspace
-from streamtwin.connect.profiling.measuring import SAMPLES, OperatorProfile, instantiate, profile
+from streamtwin.connect.profiles import SAMPLES, OperatorProfile, instantiate, profile
 
 PERCENTILES = (10.0, 25.0, PERCENTILE, 75.0, 90.0, 95.0)
 APPLICATIONS = ("WC", "FD")

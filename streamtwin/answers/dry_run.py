@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -75,12 +75,8 @@ def _table(answer: DryRunAnswer) -> Wide:
 
 def _row(name: str, answer: DryRunAnswer) -> dict[str, str]:
     values = [math.inf if value is None else value for value in answer.measures[name].values]
-    parts: dict[str, Mapping[str, MeanOfRuns] | None] = {
-        "mean": answer.measures,
-        "full": answer.full,
-        "saved": answer.saved,
-    }
-    means = {part: (known or {}).get(name, UNKNOWN) for part, known in parts.items()}
+    parts = {"mean": answer.measures, "full": answer.full or {}, "saved": answer.saved or {}}
+    means = {part: known.get(name, UNKNOWN) for part, known in parts.items()}
     return {
         **{part: _value(name, known.mean, known.half_width95, part == "saved") for part, known in means.items()},
         "low": _value(name, min(values), None),

@@ -175,7 +175,7 @@ def _in_one_line(message: Warning | str, _category: type[Warning], *_place: Any)
 def _unexpected(error: Exception, show_traceback: bool) -> int:
     if show_traceback:
         traceback.print_exception(error)
-    return _say(_internal(error), 1)
+    return _say(f"internal error: {type(error).__name__}: {error} (add --traceback for details)", 1)
 
 
 def _one_line(error: Any, words: Sequence[str]) -> str:
@@ -205,10 +205,6 @@ def _similar(error: Any) -> str:
     known = [option for parameter in error.ctx.command.params for option in parameter.opts if option.startswith("--")]
     hint = suggest(name, known)
     return f" ({hint})" if hint.startswith("did you mean") else ""
-
-
-def _internal(error: Exception) -> str:
-    return f"internal error: {type(error).__name__}: {error} (add --traceback for details)"
 
 
 def _say(text: str, status: int) -> int:

@@ -98,18 +98,23 @@ PolicyName = Annotated[
 
 
 def scenario_of(
-    name: str, assignments: Sequence[str] | None, events: Sequence[str] | None = None, **options: object
+    name: str,
+    assignments: Sequence[str] | None,
+    events: Sequence[str] | None = None,
+    policy: str | None = None,
+    **options: object,
 ) -> Scenario:
     """The scenario of that name or file. The values of --set replace its own, and then those of other options do.
 
-    events: further events, in YAML. options: values by the name of a run setting; None if an option was not given.
-    Raises BadInput if a value is not valid.
+    events: further events, in YAML. policy: another one, whose options --set can then change. options: values by the
+    name of a run setting; None if an option was not given. Raises BadInput if a value is not valid.
     """
     from scenarios.files import scenario_file
     from scenarios.files.overrides import set_value, set_values
     from scenarios.questions.alterations import with_all_events
 
-    loaded = set_values(scenario_file.load(name), assignments or ())
+    policies = [] if policy is None else [f"policy={policy}"]
+    loaded = set_values(scenario_file.load(name), [*policies, *(assignments or ())])
     for setting, value in options.items():
         if value is not None:
             loaded = set_value(loaded, f"run.{setting}={value}", f"--{setting.removesuffix('_s')}")
@@ -136,8 +141,7 @@ def run_of(
         if plan is not None or assignments or events or seed is not None or policy is not None:
             raise BadInput(f"{target} is a finished run; --plan, --policy, --set, --event and --seed need a scenario")
         return read_run(Path(target))
-    policies = [] if policy is None else [f"policy={policy}"]  # first, so that --set can then change its options
-    scenario = scenario_of(target, [*policies, *(assignments or ())], events, seed=seed)
+    scenario = scenario_of(target, assignments, events, policy, seed=seed)
     if plan is not None:
         from scenarios.questions.alterations import with_plan_of
 

@@ -55,7 +55,7 @@ def lstopo(
     Example: `twin import lstopo machine.xml --out host.yaml`, then `twin run JOB --set "cluster=$(cat host.yaml)"`
     """
     from scenarios.files.scenario_file import read_text
-    from streamtwin.connect.importers.lstopo import read_lstopo
+    from streamtwin.connect.importers.hardware_text import read_lstopo
 
     host.tell(read_lstopo(read_text(source), str(source)), None if mlc is None else _measured(mlc), terminal)
 
@@ -72,7 +72,7 @@ def numactl(
     Example: `numactl --hardware > numa.txt`, then `twin import numactl numa.txt --threads-per-core 2`
     """
     from scenarios.files.scenario_file import read_text
-    from streamtwin.connect.importers.numa_text import read_numactl
+    from streamtwin.connect.importers.hardware_text import read_numactl
 
     machine = read_numactl(read_text(source), str(source), threads_per_core)
     host.tell(machine, None if mlc is None else _measured(mlc), terminal)
@@ -99,6 +99,6 @@ def mlc_alone(
 
 def _measured(path: Path) -> MemoryDistances:
     from scenarios.files.scenario_file import read_text
-    from streamtwin.connect.importers.numa_text import read_mlc
+    from streamtwin.connect.importers.hardware_text import read_mlc
 
     return read_mlc(read_text(path), str(path))

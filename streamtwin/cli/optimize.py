@@ -197,7 +197,7 @@ def _as_profiled(
     loaded: Scenario, terminal: Terminal, profiled: bool, file: Path | None, percentile: float | None
 ) -> Scenario | None:
     """The job with the costs of its profiles; None if no profile was asked for, so that the job is planned as it is."""
-    from streamtwin.connect.profiling import measuring, profile_files
+    from streamtwin.connect import profiles
     from twin.errors import BadInput
 
     if profiled and file is not None:
@@ -206,12 +206,12 @@ def _as_profiled(
         if percentile is not None:
             raise BadInput(f"--percentile {percentile:g} needs a profile; give --profiled or --profile FILE too")
         return None
-    chosen = measuring.check_percentile(measuring.MEDIAN if percentile is None else percentile)
+    chosen = profiles.check_percentile(profiles.MEDIAN if percentile is None else percentile)
     if file is not None:
-        return measuring.instantiate(loaded, profile_files.load(file).operators, chosen)
+        return profiles.instantiate(loaded, profiles.load(file).operators, chosen)
     with terminal.progress("operators profiled") as report:
-        profiles = measuring.profile(loaded.deployment, seed=loaded.run.seed, progress=report)
-    return measuring.instantiate(loaded, profiles, chosen)
+        found = profiles.profile(loaded.deployment, seed=loaded.run.seed, progress=report)
+    return profiles.instantiate(loaded, found, chosen)
 
 
 def _told(

@@ -12,7 +12,7 @@ from streamtwin.cli.given import ScenarioName, Set, scenario_of
 from streamtwin.cli.terminal import ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
-    from streamtwin.connect.profiling.measuring import OperatorProfile
+    from streamtwin.connect.profiles import OperatorProfile
     from streamtwin.tables.wide import Wide
 
 Percentile = Annotated[
@@ -38,9 +38,8 @@ def profile(
     `twin optimize briskstream-lr --optimizer rlas --profile lr.json --percentile 90`
     """
     from scenarios.files.traces import check_free, write_bytes, write_text
-    from streamtwin.connect.profiling import profile_files
-    from streamtwin.connect.profiling.measuring import MEDIAN, check_percentile
-    from streamtwin.connect.profiling.measuring import profile as measured
+    from streamtwin.connect.profiles import MEDIAN, check_percentile, dump, profiles_of
+    from streamtwin.connect.profiles import profile as measured
 
     for each in (out, figure):
         if each is not None:
@@ -50,9 +49,9 @@ def profile(
     seed = loaded.run.seed
     with terminal.progress("operators profiled") as report:
         found = measured(loaded.deployment, samples, seed, report)
-    profiles = profile_files.profiles_of(loaded, found, samples, seed)
+    profiles = profiles_of(loaded, found, samples, seed)
     if out is not None:
-        write_text(profile_files.dump(profiles), out)
+        write_text(dump(profiles), out)
         terminal.note(f"profiles written to {out}; plan with: twin optimize {scenario} --profile {out}")
     if figure is not None:
         from figures.distributions import profile_times

@@ -64,9 +64,8 @@ def run(
         check_free(out)
     if plot is not None:
         check_picture(plot)
-    policies = [] if policy is None else [f"policy={policy}"]  # first, so that --set can then change its options
     asked = None if precision is None else share(precision)
-    loaded = scenario_of(scenario, [*policies, *(set_ or [])], event, horizon_s=horizon, precision=asked, seed=seed)
+    loaded = scenario_of(scenario, set_, event, policy, horizon_s=horizon, precision=asked, seed=seed)
     effort = require_feasible(loaded)
     if effort.long:
         ends_early = loaded.run.precision is not None
@@ -140,8 +139,7 @@ def report(
 def _html(
     target: str, plan: str | None, policy: str | None, set_: list[str] | None, event: list[str] | None, seed: int | None
 ) -> str:
-    from streamtwin.report.answer_page import answer_page, holds_answer
-    from streamtwin.report.run_page import run_page
+    from streamtwin.report.pages import answer_page, holds_answer, run_page
 
     if plan is None and policy is None and not set_ and not event and seed is None and holds_answer(Path(target)):
         return answer_page(Path(target))

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streamtwin.cli.given import ScenarioName, Set, scenario_of
 from streamtwin.cli.interruption import kept
 from streamtwin.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamtwin.connect.shadow.shadow import AlertRow, JobFollowed
+    from streamtwin.tables.wide import Wide
+
+MOST = 10
+"""Alerts that are shown."""
 
 
 def shadow(
@@ -41,7 +50,6 @@ def shadow(
     from scenarios.questions.single_run import key
     from spark.metric_windows import watch
     from spark.session import session
-    from streamtwin.answers.shadow import of_alerts, summary
     from streamtwin.connect.shadow.shadow import Shadow, followed
     from streamtwin.connect.shadow.window import parsed
     from twin.errors import BadInput
@@ -59,4 +67,24 @@ def shadow(
         note = terminal.note
         watch(spark, samples, checkpoint, parsed, twin.told, window_s=window, late_s=late, once=once, note=note)
     seen = followed(out)
-    terminal.result(seen, *of_alerts(seen.alerts), summary(loaded.name, seen))
+    terminal.result(seen, *_alerts(seen.alerts), _summary(loaded.name, seen))
+
+
+def _alerts(alerts: Sequence[AlertRow]) -> list[Wide]:
+    """The last of them; none if there are none."""
+    from streamtwin.tables.tables import of_rows
+
+    if not alerts:
+        return []
+    rows = [{"at": f"{each.end_s:,.0f} s", "words": each.words} for each in alerts[-MOST:]]
+    more = f", the last {MOST} of {len(alerts)}" if len(alerts) > MOST else ""
+    return [of_rows(f"alerts{more}", {"at": "at", "words": ""}, rows)]
+
+
+def _summary(name: str, seen: JobFollowed) -> str:
+    """How far it has come, and how things stand."""
+    last = seen.last
+    if last is None:
+        return f"{name}: no window is complete yet; a window is told when samples have passed its end"
+    used = f"{last.pressure_now:.0%} of what {last.operator} can bear now, {last.pressure_then:.0%} then"
+    return f"{name}: {seen.windows} windows up to {last.end_s:,.0f} s; {used}; rows are in {seen.out}"

@@ -64,7 +64,7 @@ class Terminal(Options):
     @contextmanager
     def search(self, objective: str) -> Iterator[Callable[[PlanningProgress], None]]:
         """Gives a function that is told how far the search for a plan is."""
-        from streamtwin.tables.standing import now_and_then, one_line
+        from streamtwin.tables.chosen_plan import now_and_then, one_line
 
         if self.quiet or not sys.stderr.isatty():
             yield now_and_then(lambda text: self.stage(f"    {text}"), objective)

@@ -30,7 +30,7 @@ from scenarios.questions.measures import USUAL, full_name
 from scenarios.questions.replications import Wanted
 from scenarios.questions.variants import Variant, VariantsQuestion, as_variants, variants
 from streamtwin.answers.registry import ANSWERS
-from streamtwin.notebook.answer import Answer
+from streamtwin.notebook.shown import Answer
 from twin.control import PolicySpec
 from twin.errors import BadInput
 from twin.scenario import Scenario

@@ -12,10 +12,9 @@ from figures.time_line import time_line
 from scenarios.files.run_folder import read_run as read_kept
 from scenarios.files.scenario_file import load
 from scenarios.files.traces import write_run
-from streamtwin.notebook.frames import frame
-from streamtwin.notebook.html import Html, picture
+from streamtwin.notebook.shown import Html, frame, picture
 from streamtwin.report.page import check_ours, paragraph, tables
-from streamtwin.report.run_page import run_page, shortened
+from streamtwin.report.pages import run_page, shortened
 from streamtwin.report.verdict import good, verdict
 from streamtwin.tables import run_tables
 from streamtwin.tables.timelines import panels

@@ -19,17 +19,17 @@ SIMULATED = "Every number on this page is simulated: nothing was measured on a r
 
 def page(title: str, parts: Iterable[str], made: str) -> str:
     """The whole page. parts: elements, in order; made: how to make it again, in words."""
-    head = element(
-        "head",
-        '<meta charset="utf-8" />',
-        '<meta name="viewport" content="width=device-width, initial-scale=1" />',
-        OURS,
-        element("title", text(title)),
-        element("style", f"\n{STYLE.read_text(encoding='utf-8')}"),
-    )
+    head = (OURS, element("title", text(title)), element("style", f"\n{STYLE.read_text(encoding='utf-8')}"))
     foot = element("footer", paragraph(f"{SIMULATED} Made by streamtwin {VERSION}; {made}"))
     body = element("body", element("h1", text(title)), *parts, foot)
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+    return html(head, body)
+
+
+def html(head: Iterable[str], body: str) -> str:
+    """A document, to be read at any width. head: what else is in it."""
+    width = '<meta name="viewport" content="width=device-width, initial-scale=1" />'
+    first = element("head", '<meta charset="utf-8" />', width, *head)
+    return f"<!DOCTYPE html>\n{element('html', first, body, lang='en')}\n"
 
 
 def section(heading: str, *parts: str) -> str:

@@ -12,7 +12,7 @@ from scenarios.calibration.profile_file import CalibratedProfile, NextPoint
 from scenarios.files.documents import CLOSED, Number, Seconds
 from scenarios.learning.learner import EvaluationTable
 from scenarios.planning.validation import ValidationRow
-from streamtwin.connect.profiling.profile_files import Profiles
+from streamtwin.connect.profiles import Profiles
 from twin.cluster import Cluster
 from twin.engine.measure.standard_errors import StandardErrors
 from twin.metrics import Metrics

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from optimizers.policies.registry import POLICIES
 from scenarios.questions.knobs import ReplicasKnob
-from streamtwin.serve.inquiry import SET, Alteration, Inquiry
-from streamtwin.serve.options import flow
+from streamtwin.serve.inquiry import SET, Alteration, Inquiry, flow
 from twin.errors import BadInput, suggest
 from twin.flink_keys import default_key_groups
 from twin.keys import group_count
@@ -137,17 +136,12 @@ def plan_option(before: Scenario, after: Scenario) -> str:
 
 def _hosts(given: Scenario, now: Scenario) -> Iterator[Control]:
     first = {host.name: host for host in given.cluster.hosts}
-    linked = bool(now.cluster.links)
-    for host in now.cluster.hosts:
-        if (was := first.get(host.name)) is not None:
-            path = f"cluster.hosts.{host.name}"
-            cpu = ("Cores", f"cpu {host.name}", host.name, f"{path}.cpu_percent", host.cpu_percent, was.cpu_percent)
-            yield _slider(*cpu, "% core")
-    for host in now.cluster.hosts if not linked else ():
-        if (was := first.get(host.name)) is not None:
-            path = f"cluster.hosts.{host.name}"
-            away = ("Latency", f"latency {host.name}", host.name, f"{path}.latency_ms", host.latency_ms, was.latency_ms)
-            yield _slider(*away, "ms")
+    shared = () if now.cluster.links else (("Latency", "latency", "latency_ms", "ms"),)
+    for group, name, key, unit in (("Cores", "cpu", "cpu_percent", "% core"), *shared):
+        for host in now.cluster.hosts:
+            if (was := first.get(host.name)) is not None:
+                values, path = (getattr(host, key), getattr(was, key)), f"cluster.hosts.{host.name}.{key}"
+                yield _slider(group, f"{name} {host.name}", host.name, path, *values, unit)
     for number_, link in enumerate(now.cluster.links):
         was_ms = given.cluster.links[number_].latency_ms if number_ < len(given.cluster.links) else link.latency_ms
         label = " - ".join(link.between)

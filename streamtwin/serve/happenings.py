@@ -8,8 +8,7 @@ from typing import Any
 from scenarios.files.yaml_text import parse_text
 from scenarios.questions.change_options import ChangeOptions, planned
 from streamtwin.serve.controls import plan_option
-from streamtwin.serve.inquiry import EVENT, SET, Alteration
-from streamtwin.serve.options import flow
+from streamtwin.serve.inquiry import EVENT, SET, Alteration, flow
 from streamtwin.tables.tables import places
 from twin.errors import BadInput, suggest
 from twin.plan import Location

@@ -6,6 +6,7 @@ So the page cannot ask what the command cannot, and the command that gives the s
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -16,11 +17,34 @@ from typing import Any, Literal, NamedTuple, Self
 
 from scenarios.files import registry, scenario_file
 from scenarios.files.overrides import set_values
+from scenarios.files.yaml_text import parse_text
 from scenarios.questions.alterations import with_all_events
-from streamtwin.serve.options import flow
 from twin.atomic import write_text
 from twin.errors import BadInput
 from twin.scenario import Scenario
+
+_WORD = re.compile(r"[\w./-]+")
+
+
+def flow(value: Any) -> str:
+    """A value on one line of YAML, with as few quotes as it takes."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{flow(key)}: {flow(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, str):
+        return value if _WORD.fullmatch(value) and _read(value) == value else json.dumps(value)
+    if isinstance(value, Sequence):
+        return "[" + ", ".join(map(flow, value)) + "]"
+    if isinstance(value, float):
+        return f"{int(value)}" if value.is_integer() and abs(value) < 2**53 else repr(value)
+    return json.dumps(value)
+
+
+def _read(text: str) -> Any:
+    try:
+        return parse_text(text, "")
+    except BadInput:
+        return None
+
 
 SET, EVENT = "--set", "--event"
 MOST_CHANGES, MOST_TEXT = 200, 100_000

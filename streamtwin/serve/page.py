@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from figures.svg import element, text
 from figures.time_line import time_line
-from streamtwin.report.page import folded, paragraph, section, tables
-from streamtwin.report.run_page import shortened
+from streamtwin.report.page import folded, html, paragraph, section, tables
+from streamtwin.report.pages import shortened
 from streamtwin.serve.asking import changes, events, knobs
-from streamtwin.serve.deciding import long_question, questions
 from streamtwin.serve.desk import Desk
 from streamtwin.serve.inquiry import Inquiry
-from streamtwin.serve.seeing import answered, beside, film_told, pictured
+from streamtwin.serve.seeing import answered, beside, film_told, long_question, pictured, questions
 from streamtwin.serve.work import LongQuestion
 from streamtwin.tables import run_tables
 from streamtwin.tables.timelines import marks, panels
@@ -28,10 +27,7 @@ SAID_BY_COLOUR = (
 
 def whole(title: str, parts: Sequence[str], job: str = "", jobs: Sequence[str] = ()) -> str:
     """A page, in which regions are filled in. job: its name; empty on the list of jobs."""
-    head = element(
-        "head",
-        '<meta charset="utf-8" />',
-        '<meta name="viewport" content="width=device-width, initial-scale=1" />',
+    head = (
         element("title", text(title)),
         element("link", rel="icon", href="/static/icon.svg"),
         element("link", rel="stylesheet", href="/static/page.css"),
@@ -47,7 +43,7 @@ def whole(title: str, parts: Sequence[str], job: str = "", jobs: Sequence[str] =
         element("output", "", id="state", role="status"),
     )
     body = element("body", bar, *parts, data_job=job)
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+    return html(head, body)
 
 
 def listed(jobs: Mapping[str, str], folder: str) -> str:

@@ -1,18 +1,64 @@
-"""An optimizer's answer in words and tables: where operators run, and what is predicted of that, beside the given plan.
+"""Plans in words and tables: where a search stands, where operators run, and what is predicted beside the given plan.
 
-Each line names the plan that it is about: `as given` is the scenario's own, the other is the optimizer's answer.
+Each line of an answer names the plan that it is about: `as given` is the scenario's own, the other is the optimizer's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from optimizers.interface import Candidate, Solution
+from optimizers.interface import Candidate, PlanningProgress, Solution
 from streamtwin.tables import tables
 from streamtwin.tables.wide import Wide
 from twin.plan import ExecutionPlan
 from twin.query import Query
+
+EVERY_S = 2.0
+"""Between lines where nobody sees a bar."""
+
+
+def words(standing: PlanningProgress, objective: str) -> str:
+    """One line."""
+    total = "" if standing.total is None else f" of {standing.total:,}"
+    found = f"{standing.done:,}{total} {standing.what}"
+    if standing.best is not None:
+        found += f"; best {value(standing.best, objective)}"
+    if standing.bound is not None:
+        found += f", none better than {value(standing.bound, objective)}"
+    return found
+
+
+def value(number: float, objective: str) -> str:
+    """A number in the unit of an objective."""
+    return f"{tables.number(number)}/s" if objective.endswith("per_s") else tables.seconds(number)
+
+
+def now_and_then(say: Callable[[str], None], objective: str) -> Callable[[PlanningProgress], None]:
+    """Says a line when something else is counted, and else every EVERY_S."""
+    what, at_s = "", 0.0
+
+    def report(standing: PlanningProgress) -> None:
+        nonlocal what, at_s
+        if standing.what != what or time.monotonic() - at_s >= EVERY_S:
+            what, at_s = standing.what, time.monotonic()
+            say(words(standing, objective))
+
+    return report
+
+
+@contextmanager
+def one_line(objective: str) -> Iterator[Callable[[PlanningProgress], None]]:
+    """A line on stderr that changes in its place."""
+    import sys
+
+    from rich.console import Console
+
+    with Console(file=sys.stderr).status("planning") as status:
+        yield lambda standing: status.update(words(standing, objective))
+
 
 GIVEN = "as given"
 PROVED = 0.0005

@@ -11,8 +11,8 @@ import pytest
 
 from scenarios.files import scenario_file
 from scenarios.files.overrides import set_value
-from streamtwin.connect.profiling import profile_files
-from streamtwin.connect.profiling.measuring import OperatorProfile, instantiate, profile
+from streamtwin.connect import profiles
+from streamtwin.connect.profiles import OperatorProfile, instantiate, profile
 from tests.commands import twin
 from twin.errors import BadInput
 from twin.flow import nominal_rates
@@ -75,16 +75,16 @@ def test_jobs_with_windows_and_joins_keep_their_rates(name: str) -> None:
 
 def test_a_file_loads_back_equal_and_is_read_strictly(found: dict[str, OperatorProfile], tmp_path: Path) -> None:
     path = tmp_path / "lr.json"
-    kept = profile_files.profiles_of(LR, found, SAMPLES, 3)
-    path.write_text(profile_files.dump(kept))
-    loaded = profile_files.load(path)
+    kept = profiles.profiles_of(LR, found, SAMPLES, 3)
+    path.write_text(profiles.dump(kept))
+    loaded = profiles.load(path)
     assert loaded == kept
     assert instantiate(LR, loaded.operators) == instantiate(LR, found)
 
     def mistaken(old: str, new: str, expected: str) -> None:
-        path.write_text(profile_files.dump(kept).replace(old, new, 1).replace('"sha256"', '"by hand"'))
+        path.write_text(profiles.dump(kept).replace(old, new, 1).replace('"sha256"', '"by hand"'))
         with pytest.raises(BadInput, match=expected):
-            instantiate(LR, profile_files.load(path).operators)
+            instantiate(LR, profiles.load(path).operators)
 
     mistaken('"mean_s"', '"mean"', "unknown key 'mean'; did you mean 'mean_s'")
     mistaken('"spout"', '"spot"', "names 'spot'.*did you mean 'spout'")

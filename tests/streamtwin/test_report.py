@@ -13,7 +13,7 @@ from scenarios.files import scenario_file
 from scenarios.files.run_folder import UNKNOWN, read_run
 from scenarios.files.traces import write_run
 from streamtwin.cli.given import run_of
-from streamtwin.report.run_page import MOST_ROWS, run_page
+from streamtwin.report.pages import MOST_ROWS, run_page
 from streamtwin.report.verdict import joined, verdict
 from streamtwin.tables.timelines import panels
 from tests.commands import done, refused, twin

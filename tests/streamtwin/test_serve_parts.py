@@ -17,8 +17,7 @@ from scenarios.questions.alterations import with_all_events
 from streamtwin.serve.controls import controls, turned
 from streamtwin.serve.film import Film, filmed
 from streamtwin.serve.happenings import cancelled, happening, moved, told
-from streamtwin.serve.inquiry import EVENT, SET, Alteration, Inquiry, Shelf
-from streamtwin.serve.options import flow
+from streamtwin.serve.inquiry import EVENT, SET, Alteration, Inquiry, Shelf, flow
 from streamtwin.serve.workers import Made, RunTask, Workers
 from twin.errors import BadInput
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamtwin.connect.shadow import tables
+from streamtwin.connect.shadow import window as tables
 from streamtwin.connect.shadow.belief import believed, trend
 from streamtwin.connect.shadow.shadow import AlertRow, ForecastRow, Shadow
 from streamtwin.connect.shadow.window import Window, of_rows, parsed, rows_of, windows_of

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from optimizers.interface import Candidate, Solution, Status
 from streamtwin.tables import checkpoint_table, chosen_plan, run_tables, tables
-from streamtwin.tables.standing import value
+from streamtwin.tables.chosen_plan import value
 from streamtwin.tables.timelines import marks
 from streamtwin.tables.wide import Wide
 from tests.twin.checkpointed import lines as checkpointed

@@ -112,14 +112,11 @@ def _run(name: str, everything: Sequence[dict[str, Any]], where: str) -> Measure
 
 def _subtasks(series: Mapping[tuple[str, str, str], Sequence[Mapping[str, Any]]]) -> dict[str, int]:
     """The number of subtasks by operator: the fewest of any of its metrics."""
-    found: dict[tuple[str, str], set[str]] = {}
+    found: dict[str, dict[str, set[str]]] = {}
     for (metric, of, _), group in series.items():
         if MEANINGS[metric].column in FLOWS and SUBTASK in group[0]:
-            found.setdefault((of, metric), set()).add(str(group[0][SUBTASK]))
-    counts: dict[str, int] = {}
-    for (of, _), indices in found.items():
-        counts[of] = min(counts.get(of, len(indices)), len(indices))
-    return counts
+            found.setdefault(of, {}).setdefault(metric, set()).add(str(group[0][SUBTASK]))
+    return {of: min(map(len, by_metric.values())) for of, by_metric in found.items()}
 
 
 def meaning_of(sample: Mapping[str, Any]) -> str | None:

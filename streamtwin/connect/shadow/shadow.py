@@ -8,10 +8,19 @@ from pathlib import Path
 
 from scenarios.files.documents import CLOSED, Number, Seconds
 from spark.metric_windows import Series
-from streamtwin.connect.shadow import tables
 from streamtwin.connect.shadow.belief import Belief, Trend, believed
 from streamtwin.connect.shadow.forecast import Forecast, Relocation, Remedy, backpressured, forecast, remedy
-from streamtwin.connect.shadow.window import Window, rows_of, windows_of
+from streamtwin.connect.shadow.window import (
+    ALERTS,
+    FORECASTS,
+    STATISTICS,
+    Window,
+    before,
+    read,
+    rows_of,
+    windows_of,
+    write,
+)
 from twin.scenario import Scenario
 
 
@@ -89,22 +98,22 @@ class Shadow:
         rows = rows_of(window)
         if not rows:
             return
-        tables.write(self.out, tables.STATISTICS, window.start_s, rows)
-        belief = believed(self.scenario, [*tables.before(self.out, window.start_s, self.trend - 1), window])
+        write(self.out, STATISTICS, window.start_s, rows)
+        belief = believed(self.scenario, [*before(self.out, window.start_s, self.trend - 1), window])
         if belief is None:
             return
         coming = forecast(belief, self.scenario.plan, self.ahead_s)
-        tables.write(self.out, tables.FORECASTS, window.start_s, [_forecast_row(window, belief, coming)])
+        write(self.out, FORECASTS, window.start_s, [_forecast_row(window, belief, coming)])
         if coming.in_s is not None:
             alert = _alert_row(window, belief, coming)
-            tables.write(self.out, tables.ALERTS, window.start_s, [alert])
+            write(self.out, ALERTS, window.start_s, [alert])
             self.said(f"at {window.end_s:,.0f} s: {alert.words}")
 
 
 def followed(out: Path) -> JobFollowed:
     """What a folder holds by now."""
-    forecasts = tables.read(out, tables.FORECASTS, ForecastRow)
-    alerts = tuple(tables.read(out, tables.ALERTS, AlertRow))
+    forecasts = read(out, FORECASTS, ForecastRow)
+    alerts = tuple(read(out, ALERTS, AlertRow))
     return JobFollowed(str(out), len(forecasts), alerts, forecasts[-1] if forecasts else None)
 
 

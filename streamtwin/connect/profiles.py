@@ -1,4 +1,4 @@
-"""Profiles of operators: what an optimizer may know of a job before it plans, and how it is found out.
+"""Profiles of operators: what an optimizer may know of a job before it plans, how it is found out, and its file.
 
 After BriskStream (SIGMOD 2019, Section 3.1, "Model instantiation"): each operator runs alone on sampled input of its
 own; the execution time Te, the memory traffic M and the input size N of a tuple are noted, and the model is given a
@@ -8,18 +8,24 @@ do not vary in the simulator; times and numbers of results do.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Annotated, Self, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from scenarios.executing.progress import Progress
+from scenarios.files.scenario_file import read_text
+from twin.checksums import KEY, ChecksumError, of_json
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.query import AnyOperator, Query
+from twin.scenario import Scenario, config_hash
 from twin.service_times import MeasuredTimes, measure
-from twin.spec import Spec
+from twin.spec import Spec, parse
+from twin.version import VERSION
 
 D = TypeVar("D", bound=Deployment)
 
@@ -150,3 +156,46 @@ def _profile(deployment: Deployment, operator: AnyOperator, measured: MeasuredTi
         output_bytes=None if operator.is_sink else engine.output_bytes(query, operator.name),
         selectivity=measured.results_per_input,
     )
+
+
+class Profiles(Spec):
+    """The profiles of a job's operators, and what it takes to measure them again."""
+
+    manifest: dict[str, str | int | float]
+    operators: dict[str, OperatorProfile]
+
+
+def profiles_of(scenario: Scenario, operators: Mapping[str, OperatorProfile], samples: int, seed: int) -> Profiles:
+    """The content of a file."""
+    manifest: dict[str, str | int | float] = {
+        "version": VERSION,
+        "scenario": scenario.name,
+        "config_hash": config_hash(scenario),
+        "samples": samples,
+        "seed": seed,
+    }
+    return Profiles(manifest=manifest, operators=dict(operators))
+
+
+def dump(profiles: Profiles) -> str:
+    """A text that loads back equal; a line an operator. The manifest has its checksum."""
+    document: dict[str, Any] = profiles.model_dump(mode="json", exclude_none=True)
+    document["manifest"] |= {KEY: of_json(document)}
+    lines = [f"    {json.dumps(name)}: {json.dumps(each)}" for name, each in document["operators"].items()]
+    operators = ",\n".join(lines)
+    return f'{{\n  "manifest": {json.dumps(document["manifest"])},\n  "operators": {{\n{operators}\n  }}\n}}\n'
+
+
+def load(path: Path) -> Profiles:
+    """What a file holds. Raises BadInput, in one line, if there is none, or it is not a profile."""
+    text = read_text(path)
+    try:
+        data = json.loads(text)
+        manifest = data.get("manifest") if isinstance(data, dict) else None
+        if isinstance(manifest, dict) and manifest.pop(KEY, None) not in (None, of_json(data)):
+            raise ChecksumError("its checksum does not match its content")
+    except ChecksumError as error:
+        raise BadInput(f"{path} is damaged ({error}); remove '{KEY}' from it if it was changed on purpose") from None
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{path} is not JSON ({error}); write it with 'twin profile SCENARIO --out FILE'") from None
+    return parse(Profiles, data, where=str(path))

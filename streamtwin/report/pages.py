@@ -1,16 +1,23 @@
-"""A run as a page: what it comes to, the query on its hosts, time-lines, tables, the scenario."""
+"""The pages of `twin report`: a run (the query on its hosts, time-lines, tables, the scenario), and a kept answer."""
 
 from __future__ import annotations
 
+import base64
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from figures.job_map import job_map
 from figures.svg import element, text
 from figures.time_line import time_line
+from scenarios.files.documents import read
 from scenarios.files.scenario_file import dump
+from scenarios.questions.folder import QUESTION
+from streamtwin.answers.presentation import Presentation
+from streamtwin.answers.registry import ANSWERS
 from streamtwin.report.page import cards, folded, page, paragraph, scrolling, section, tables
 from streamtwin.report.verdict import good, verdict
 from streamtwin.tables import rounding, run_tables
@@ -18,8 +25,10 @@ from streamtwin.tables.checkpoint_table import apart
 from streamtwin.tables.job_maps import drawn
 from streamtwin.tables.tables import number, seconds
 from streamtwin.tables.timelines import marks, panels
+from twin.checksums import altered
 from twin.deployment import Deployment
 from twin.engine.measure.standard_errors import ERRORS
+from twin.errors import BadInput
 from twin.run import Run
 from twin.scenario import Scenario
 
@@ -127,3 +136,39 @@ def _scenario(job: Deployment) -> list[str]:
     if len(written) > MOST_TEXT:
         return [paragraph(f"Its file has {len(written):,} characters and is not shown.", "note")]
     return [folded("as a file for twin run", element("pre", text(written)))]
+
+
+ANSWER, FIGURE = "answer.json", "figure.png"
+
+
+def holds_answer(folder: Path) -> bool:
+    """Whether a folder is one of a question."""
+    return (folder / QUESTION).is_file()
+
+
+def answer_page(folder: Path) -> str:
+    """The page of a finished answer. Raises BadInput if it is not finished, or not one."""
+    if not (folder / ANSWER).is_file():
+        raise BadInput(
+            f"{folder} holds a question that is not answered yet; give its command again with --out {folder}"
+        )
+    for file in altered(folder):
+        raise BadInput(f"{folder / file} is not as it was written; give its command again, which mends it")
+    try:
+        question = json.loads((folder / QUESTION).read_text(encoding="utf-8"))
+        kind, told = ANSWERS[question["command"]]
+        presentation = told(read(kind, (folder / ANSWER).read_text(encoding="utf-8")))
+        made = f"twin {question['command']}, seed {question['seed']}."
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        raise BadInput(f"{folder} does not hold the answer to a question; ask it again in another folder") from None
+    return page(presentation.heading, _answer_parts(presentation, folder), made)
+
+
+def _answer_parts(told: Presentation, folder: Path) -> Iterator[str]:
+    yield paragraph(told.sentences[0], "verdict")
+    yield from (paragraph(sentence) for sentence in told.sentences[1:])
+    if (folder / FIGURE).is_file():
+        coded = base64.b64encode((folder / FIGURE).read_bytes()).decode()
+        yield section("Figure", element("img", src=f"data:image/png;base64,{coded}", alt=told.sentences[0]))
+    yield section("Tables", element("div", *tables(told.tables), class_="tables")) if told.tables else ""
+    yield from (paragraph(note, "note") for note in told.notes)

@@ -1,1 +1,0 @@
-"""Profiles of operators: measured, written, read."""

@@ -1,0 +1,89 @@
+"""What a notebook shows: rows as data frames, pictures, and answers, which are a frame, sentences, and a document."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from figures.job_map import job_map
+from figures.svg import element, text
+from scenarios.files.documents import document
+from streamtwin.answers.presentation import Presentation
+from streamtwin.report.page import paragraph, scrolling, tables
+from streamtwin.tables.job_maps import drawn
+from twin.deployment import Deployment
+from twin.run import Run
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def frame(rows: Iterable[Any], index: str | None = None) -> DataFrame:
+    """A line a row: mappings, or dataclasses such as what `validate` gives. index: the column that names the rows.
+
+    Raises KeyError if there is no such column.
+    """
+    from pandas import DataFrame
+
+    made = DataFrame([_mapping(row) for row in rows])
+    return made if index is None or not len(made) else made.set_index(index)
+
+
+def _mapping(row: Any) -> Mapping[str, Any]:
+    """NamedTuples and mappings as they are."""
+    if dataclasses.is_dataclass(row) and not isinstance(row, type):
+        return dataclasses.asdict(row)
+    found: Mapping[str, Any] = row._asdict() if hasattr(row, "_asdict") else row
+    return found
+
+
+class Html(str):
+    """HTML, as text elsewhere."""
+
+    def __repr__(self) -> str:
+        return f"<HTML of {len(self):,} characters>"
+
+    def _repr_html_(self) -> str:
+        return str(self)
+
+
+def picture(scenario: Deployment, run: Run | None = None) -> Html:
+    """A query on its hosts, coloured by a run if there is one; many operators are drawn in groups, and that is said."""
+    shown, told = drawn(scenario, run)
+    return Html(scrolling(job_map(shown)) + (element("p", text(told)) if told else ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a question. result: what the command of that name gives; told: how that is shown."""
+
+    result: Any
+    told: Presentation
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """What the command prints with --json."""
+        return document(self.result)
+
+    @property
+    def frame(self) -> DataFrame:
+        """What the command writes as table.csv: of variants a line a metric, with intervals, differences and words."""
+        return frame(self.told.rows)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The answer in words."""
+        return list(self.told.sentences)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader should know besides."""
+        return list(self.told.notes)
+
+    def __repr__(self) -> str:
+        return f"<Answer: {' '.join(self.sentences)}>"
+
+    def _repr_html_(self) -> str:
+        return "".join((*map(paragraph, self.sentences), *tables(self.told.tables)))
