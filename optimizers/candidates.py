@@ -54,7 +54,7 @@ class KnownPlans(ABC, Generic[P]):
     def __init__(
         self,
         problem: Problem,
-        judge: Judge,
+        judge: Judge = by_throughput,
         *,
         deadline: Deadline | None = None,
         prefers: Prefers | None = None,
@@ -184,12 +184,6 @@ class KnownPlans(ABC, Generic[P]):
 
 class Candidates(KnownPlans[np.ndarray]):
     """Replicas by operator and socket [O, L]."""
-
-    def __init__(
-        self, problem: Problem, judge: Judge = by_throughput, *, prefers: Prefers | None = None, extra: int = 0,
-        total: int | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(problem, judge, prefers=prefers, extra=extra, total=total)
 
     def key(self, item: np.ndarray) -> bytes:
         """Whatever the numbers' type."""

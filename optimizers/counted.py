@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from optimizers.space import counts_of
+from optimizers.space import counts_of, listed
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.rates.coefficients import PlacementCoefficients
@@ -35,12 +35,6 @@ def as_plans(job: Deployment, counts_nol: np.ndarray) -> Sequence[ExecutionPlan]
 def counts_on(job: Deployment, hosts_no: np.ndarray) -> np.ndarray:
     """Counts [N, O, L] of placements that put each operator, as the query lists them, on socket 0 of one host."""
     return np.asarray(Placements(job, hosts_no).socket_counts(job), np.int64)
-
-
-def listed(job: Deployment) -> list[int]:
-    """For each operator as the query lists them, its place in data-flow order."""
-    topological = [operator.name for operator in job.query.topological]
-    return [topological.index(operator.name) for operator in job.query.operators]
 
 
 def enough_memory(job: PlacementCoefficients) -> np.ndarray:

@@ -128,13 +128,8 @@ class Program:
 
     def row(self, *terms: Terms, low: float = -math.inf, high: float = math.inf) -> None:
         """One row of terms [K]."""
-        for columns, coefficients in terms:
-            self._row.append(np.full(columns.size, self.height))
-            self._column.append(columns.ravel())
-            self._coefficient.append(np.full(columns.size, coefficients))
-        self._low.append(np.array([low]))
-        self._high.append(np.array([high]))
-        self.height += 1
+        whole = ((columns, np.broadcast_to(np.asarray(of, float), columns.shape)) for columns, of in terms)
+        self.rows(*((columns.reshape(1, -1), of.reshape(1, -1)) for columns, of in whole), low=low, high=high)
 
     def costs(self, columns: np.ndarray, each: np.ndarray | float) -> None:
         """What the columns cost, beside what others have said of them."""

@@ -98,9 +98,9 @@ def prices_h(deployment: Deployment, prices: Mapping[str, float]) -> np.ndarray:
 
 def price_of(deployment: Deployment, plan: ExecutionPlan, prices: Mapping[str, float]) -> float:
     """The price of the hosts that a plan uses. Raises as `prices_h` does."""
-    by_name = dict(zip((host.name for host in deployment.cluster.hosts), prices_h(deployment, prices), strict=True))
     used = {place.host for name in plan.placement for place in plan.locations(name)}
-    return float(sum(by_name[name] for name in used))
+    priced_hosts = zip(deployment.cluster.hosts, prices_h(deployment, prices), strict=True)
+    return float(sum(price for host, price in priced_hosts if host.name in used))
 
 
 Job = TypeVar("Job", bound=Deployment)

@@ -245,6 +245,12 @@ def replicas_of(deployment: Deployment) -> np.ndarray:
     return np.array([deployment.plan.replicas(operator.name) for operator in deployment.query.topological])
 
 
+def listed(job: Deployment) -> list[int]:
+    """For each operator as the query lists them, its place in data-flow order."""
+    topological = [operator.name for operator in job.query.topological]
+    return [topological.index(operator.name) for operator in job.query.operators]
+
+
 def counts_of(deployment: Deployment, plan: ExecutionPlan) -> np.ndarray:
     """Replicas of a plan [O in data-flow order, L]."""
     column = {place: index for index, place in enumerate(locations(deployment))}
@@ -284,6 +290,5 @@ def _each_in_one(deployment: Deployment, in_nop: np.ndarray) -> np.ndarray:
 
 
 def _ruled(deployment: Deployment, on_noh: np.ndarray) -> np.ndarray:
-    topological = [operator.name for operator in deployment.query.topological]
-    listed = [topological.index(operator.name) for operator in deployment.query.operators]
-    return valid_rows(deployment.query, bin_ranges(deployment.cluster), on_noh.argmax(axis=2)[:, listed])
+    hosts_no = on_noh.argmax(axis=2)[:, listed(deployment)]
+    return valid_rows(deployment.query, bin_ranges(deployment.cluster), hosts_no)

@@ -75,7 +75,7 @@ class _CollocationSearch:
     def _better(self, node_g: np.ndarray, held_g: np.ndarray) -> np.ndarray | None:
         """After the best exchange; None if nothing is better."""
         value = self.worth.value(node_g)
-        there = migrations(self.worth, self.rows, node_g, held_g)
+        there = Migrations(self.worth, self.rows, node_g, held_g)
         for exchange in _exchanges(there):
             after_g = self._after(node_g, there, exchange)
             if self.worth.value(after_g) < value - NOTHING and not self.worth.balance.violation(after_g):
@@ -89,7 +89,7 @@ class _CollocationSearch:
         moved, kicked_g, held_g = np.flatnonzero(node_g != balance.home_g), node_g.copy(), np.zeros(len(node_g), bool)
         back = rng.choice(moved, min(len(moved), 1 + int(rng.integers(KICKED))), replace=False)
         kicked_g[back] = balance.home_g[back]
-        there = migrations(self.worth, self.rows, kicked_g, held_g)
+        there = Migrations(self.worth, self.rows, kicked_g, held_g)
         some = np.flatnonzero(np.isfinite(there.change_m) & (there.gain_m > 0.0))
         if len(some):
             begun = rng.choice(some, 1)
@@ -150,25 +150,38 @@ class Movable:
         return np.where(least == most, least, -1)
 
 
-@dataclass(frozen=True)
 class Migrations:
-    """M migrations of rows. from_m, to_m: nodes. left_m, got_m: how the work of these changes; all_m: of all nodes.
-    gain_m: what comes together, less what is torn, in pairs. cost_m: of the budget. price_m: what it weighs. fits_m:
-    whether there is room besides the load. left: of the budget."""
+    """M migrations: of all rows whose groups are on one node, to all nodes that are not marked. held_g: groups that
+    stay there.
 
-    worth: CollocationObjective
-    deviation_h: np.ndarray
-    row_m: np.ndarray
-    from_m: np.ndarray
-    to_m: np.ndarray
-    left_m: np.ndarray
-    got_m: np.ndarray
-    all_m: np.ndarray
-    gain_m: np.ndarray
-    cost_m: np.ndarray
-    price_m: np.ndarray
-    fits_m: np.ndarray
-    left: float
+    from_m, to_m: nodes. left_m, got_m: how the work of these changes; all_m: of all nodes. gain_m: what comes together,
+    less what is torn, in pairs. cost_m: of the budget. price_m: what it weighs. fits_m: whether there is room besides
+    the load. left: of the budget."""
+
+    def __init__(self, worth: CollocationObjective, rows: Movable, node_g: np.ndarray, held_g: np.ndarray) -> None:
+        balance, member = worth.balance, rows.member_RxG
+        groups, nodes = len(node_g), len(balance.capacity_h)
+        from_r = rows.node_r(node_g)
+        on_GxH = csr_matrix((np.ones(groups), (np.arange(groups), node_g)), shape=(groups, nodes))  # noqa: N806
+        towards_RxG = member @ worth.traffic.both_ways  # noqa: N806
+        with_RxH = (towards_RxG @ on_GxH).toarray()  # noqa: N806
+        inside_r = np.asarray(towards_RxG.multiply(member).sum(axis=1)).ravel()
+        away_GxH = np.arange(nodes) != balance.home_g[:, None]  # noqa: N806
+        new_GxH = away_GxH.astype(float) - (node_g != balance.home_g)[:, None]  # noqa: N806
+        free_r = (from_r >= 0) & ~(member @ (balance.stays_g | held_g).astype(float) > 0.0)
+        row, to = np.nonzero(free_r[:, None] & (np.arange(nodes) != from_r[:, None]) & _open_RxH(worth, rows, nodes))
+        joined, torn = with_RxH[row, to], (with_RxH[np.arange(len(from_r)), from_r] - inside_r)[row]
+        work, serialising = (member @ worth.work_g(node_g))[row], balance.serialising
+        self.worth, self.deviation_h = worth, worth.deviation_h(node_g)
+        self.row_m, self.from_m, self.to_m = row, from_r[row], to
+        self.left_m = 0.5 * serialising * torn - work
+        self.got_m = work + serialising * (0.5 * torn - joined)
+        self.all_m = serialising * (torn - joined)
+        self.gain_m = (joined - torn) / worth.pair
+        self.cost_m = (member @ (new_GxH * balance.costs_g[:, None]))[row, to]
+        self.price_m = (member @ (new_GxH * worth.price_g[:, None]))[row, to]
+        self.fits_m = _fits(worth, member, node_g, row, to)
+        self.left = balance.budget - balance.spent(node_g) + 1e-9
 
     @cached_property
     def change_m(self) -> np.ndarray:
@@ -228,41 +241,6 @@ class Migrations:
             after = worth.penalty(self.deviation_h[node] + net - mean, node)
             change += np.where(again, 0.0, after - before_h[node])
         return np.asarray(change)
-
-
-def migrations(worth: CollocationObjective, rows: Movable, node_g: np.ndarray, held_g: np.ndarray) -> Migrations:
-    """Of all rows whose groups are on one node, to all nodes that are not marked. held_g: groups that stay there."""
-    balance, member = worth.balance, rows.member_RxG
-    groups, nodes = len(node_g), len(balance.capacity_h)
-    from_r = rows.node_r(node_g)
-    on_GxH = csr_matrix((np.ones(groups), (np.arange(groups), node_g)), shape=(groups, nodes))  # noqa: N806
-    towards_RxG = member @ worth.traffic.both_ways  # noqa: N806
-    with_RxH = (towards_RxG @ on_GxH).toarray()  # noqa: N806
-    inside_r = np.asarray(towards_RxG.multiply(member).sum(axis=1)).ravel()
-    away_GxH = np.arange(nodes) != balance.home_g[:, None]  # noqa: N806
-    moved_g = node_g != balance.home_g
-    new_GxH = away_GxH.astype(float) - moved_g[:, None]  # noqa: N806
-    cost_RxH = member @ (new_GxH * balance.costs_g[:, None])  # noqa: N806
-    price_RxH = member @ (new_GxH * worth.price_g[:, None])  # noqa: N806
-    free_r = (from_r >= 0) & ~(member @ (balance.stays_g | held_g).astype(float) > 0.0)
-    row, to = np.nonzero(free_r[:, None] & (np.arange(nodes) != from_r[:, None]) & _open_RxH(worth, rows, nodes))
-    joined, torn = with_RxH[row, to], (with_RxH[np.arange(len(from_r)), from_r] - inside_r)[row]
-    work, serialising = (member @ worth.work_g(node_g))[row], balance.serialising
-    return Migrations(
-        worth=worth,
-        deviation_h=worth.deviation_h(node_g),
-        row_m=row,
-        from_m=from_r[row],
-        to_m=to,
-        left_m=0.5 * serialising * torn - work,
-        got_m=work + serialising * (0.5 * torn - joined),
-        all_m=serialising * (torn - joined),
-        gain_m=(joined - torn) / worth.pair,
-        cost_m=cost_RxH[row, to],
-        price_m=price_RxH[row, to],
-        fits_m=_fits(worth, member, node_g, row, to),
-        left=balance.budget - balance.spent(node_g) + 1e-9,
-    )
 
 
 def _open_RxH(worth: CollocationObjective, rows: Movable, nodes: int) -> np.ndarray:  # noqa: N802  # its shape

@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -25,7 +25,7 @@ from optimizers.interface import Problem, Solution, Status, Traits
 from optimizers.milp.ages import TOLERATED, fixed_s
 from optimizers.milp.proof import CLOSE, admissible, missed
 from optimizers.requirements import LATENCIES
-from optimizers.selection import dealt_anew, estimate, said, sees_beyond_rates
+from optimizers.selection import Estimated, dealt_anew, estimate, said, sees_beyond_rates
 from optimizers.space import counts_of
 from twin.errors import BadInput
 from twin.rates.coefficients import PlacementCoefficients
@@ -65,36 +65,21 @@ class BranchAndBound:
         return tree.solution(started_s)
 
 
-@dataclass(slots=True)
 class _Tree:
     """The open nodes, and what is known. latency: whether less is better. by_rates: whether bounds are of rates.
     prunes: whether nodes are dropped by bounds: of a latency, if the cost model sees no more than rates do."""
 
-    problem: Problem
-    job: PlacementCoefficients
-    candidates: Candidates = field(init=False)
-    relaxation: Relaxation = field(init=False)
-    latency: bool = field(init=False)
-    by_rates: bool = field(init=False)
-    prunes: bool = field(init=False)
-    best_s: float = np.inf
-    nodes: int = 0
-    refuted: bool = False
-    rates_s: list[float] = field(default_factory=list)
-    _open: list[tuple[tuple[float, ...], int, float, np.ndarray]] = field(default_factory=list)
-    _count: itertools.count[int] = field(default_factory=itertools.count)
-
-    def __post_init__(self) -> None:
-        self.candidates = Candidates(self.problem)
-        end_to_end = self.problem.objective == "e2e_latency_s"
-        self.relaxation = Relaxation.of(self.job, self.problem.space, end_to_end=end_to_end)
-        self.latency = self.problem.objective in LATENCIES
-        self.by_rates = self.latency and isinstance(self.problem.cost_model, RateModel)
-        self.prunes = self.latency and not sees_beyond_rates(self.problem)
-
-    @property
-    def _rates(self) -> Problem:
-        return replace(self.problem, cost_model=RateModel())
+    def __init__(self, problem: Problem, job: PlacementCoefficients) -> None:
+        self.problem, self.job, self.candidates = problem, job, Candidates(problem)
+        end_to_end = problem.objective == "e2e_latency_s"
+        self.relaxation = Relaxation.of(job, problem.space, end_to_end=end_to_end)
+        self.latency = problem.objective in LATENCIES
+        self.by_rates = self.latency and isinstance(problem.cost_model, RateModel)
+        self.prunes = self.latency and not sees_beyond_rates(problem)
+        self.best_s, self.nodes, self.refuted = np.inf, 0, False
+        self.rates_s: list[float] = []
+        self._open: list[tuple[tuple[float, ...], int, float, np.ndarray]] = []
+        self._count = itertools.count()
 
     @property
     def worth_s(self) -> float:
@@ -159,29 +144,27 @@ class _Tree:
         new = [self.candidates[row] for row in range(before, len(self.candidates))]
         if not new:
             return
-        found = estimate(self._rates, as_plans(self.problem.deployment, np.stack(new)))
+        plans = as_plans(self.problem.deployment, np.stack(new))
+        found = estimate(replace(self.problem, cost_model=RateModel()), plans)
         self.rates_s += np.where(found.sane, found.objective, np.inf).tolist()
         sane = [self.candidates.candidate(row).sane for row in range(before, len(self.candidates))]
         self.best_s = min(self.best_s, float(found.objective[found.sane & sane].min(initial=np.inf)))
-        self.refuted = self.refuted or (self.latency and self._refutes(new))
+        self.refuted = self.refuted or (self.latency and self._refutes(np.stack(new), found))
 
     def _score(self, counts_ol: np.ndarray) -> tuple[float, ...]:
         """What the cost model says of a node's completion; last, if it is not in the space."""
-        row = self.candidates.row(counts_ol)
-        return (np.inf, np.inf) if row is None else self._goodness(row)
-
-    def _goodness(self, row: int) -> tuple[float, ...]:
+        if (row := self.candidates.row(counts_ol)) is None:
+            return np.inf, np.inf
         found = self.candidates.candidate(row)
         return float(not found.sane), self.problem.sign * found.objective
 
-    def _refutes(self, counts: list[np.ndarray]) -> bool:
+    def _refutes(self, counts_nol: np.ndarray, found: Estimated) -> bool:
         """Whether the rate model says less of one of these plans than its own bound: bounds say nothing then."""
-        plans = [each for each in counts if ((each > 0).sum(axis=1) == 1).all()]
-        if not plans:
+        one_n = ((counts_nol > 0).sum(axis=2) == 1).all(axis=1)
+        if not one_n.any():
             return False
-        bound_n, _ = self.relaxation.solve(np.stack(plans).argmax(axis=2))
-        found = estimate(self._rates, as_plans(self.problem.deployment, np.stack(plans)))
-        return bool((found.sane & (found.objective < bound_n * (1.0 - CLOSE))).any())
+        bound_n, _ = self.relaxation.solve(counts_nol[one_n].argmax(axis=2))
+        return bool((found.sane[one_n] & (found.objective[one_n] < bound_n * (1.0 - CLOSE))).any())
 
     def _near(self) -> set[int] | None:
         """Rows that are near the best by rates and sane by the cost model; None, for all rows, if no row is, under the

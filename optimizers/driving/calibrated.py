@@ -9,7 +9,7 @@ not followed beyond its coverage, and nothing is proved.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -62,19 +62,13 @@ def calibrated(problem: Problem, propose: Propose, traits: Traits) -> Solution:
     return search.solution(started_s)
 
 
-@dataclass(slots=True)
 class _CalibratedSearch:
     """What is known of the plans: by rates of all of them, by the cost model of those that it was asked about."""
 
-    problem: Problem
-    weighed: Weighed
-    candidates: Candidates = field(init=False)
-    job: PlacementCoefficients = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.problem = replace(self.weighed.problem, cost_model=self.problem.cost_model, budget=self.problem.budget,
-                               alternatives=self.problem.alternatives)  # fmt: skip
-        self.candidates = Candidates(self.problem)
+    def __init__(self, asked: Problem, weighed: Weighed) -> None:
+        model, budget, alternatives = asked.cost_model, asked.budget, asked.alternatives
+        self.problem = replace(weighed.problem, cost_model=model, budget=budget, alternatives=alternatives)
+        self.weighed, self.candidates = weighed, Candidates(self.problem)
         self.job = PlacementCoefficients.of(self.problem.deployment)
 
     def run(self) -> None:

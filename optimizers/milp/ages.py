@@ -34,7 +34,7 @@ STEP = 1e-5
 class AgeColumns:
     """Columns: excess [O], of what operators emit, in units; crowded [O] and carded [S]: what neighbours add to that.
 
-    unit_s: of all columns. fixed_s: what no placement changes of the result's age. alone_ol: service and wait, units.
+    unit_s: of all columns. fixed_s: what no placement changes of the result's age.
     """
 
     excess: np.ndarray
@@ -54,17 +54,12 @@ def minimise_age(
     """The mean age of results as the program's cost; end_to_end: since their tuples came to the broker."""
     alone_ol = alone_s(job, np.zeros(len(job.names)), end_to_end=end_to_end, evaluations=False)
     unit_s = max(float(alone_ol.min(axis=1).max()), 1e-7)
-    size = len(job.names)
-    ages = AgeColumns(
-        excess=program.variables((size,)),
-        crowded=program.variables((size,)),
-        carded=program.variables((len(job.producer_s),)),
-        unit_s=unit_s,
-        fixed_s=0.0,
-    )
+    excess, crowded = program.variables((2, len(job.names)))
+    carded = program.variables((len(job.producer_s),))
+    fixed_o, (sinks, weights) = fixed_ages_s(job), _sinks(job)
+    ages = AgeColumns(excess, crowded, carded, unit_s, float(weights @ fixed_o[sinks]))
     reach_s = _reach_s(alone_ol, ways)
     more = _chords(job, assignment, alone_ol, end_to_end)
-    fixed_o = fixed_ages_s(job)
     for o, streams in enumerate(job.inputs):
         here: list[Terms] = [(assignment.place[o], alone_ol[o]), *more[o]]
         mine = [(ages.excess[o, None], 1.0), (ages.crowded[o, None], -1.0), *_scaled(here, -1.0 / unit_s)]
@@ -83,9 +78,8 @@ def minimise_age(
             *(term for weight, side in zip(share, sides, strict=True) for term in _scaled(side, -weight)),
             low=0.0,
         )
-    sinks, weights = _sinks(job)
     program.costs(ages.excess[sinks], weights)
-    return AgeColumns(ages.excess, ages.crowded, ages.carded, unit_s, float(weights @ fixed_o[sinks]))
+    return ages
 
 
 def fixed_ages_s(job: PlacementCoefficients) -> np.ndarray:

@@ -28,7 +28,7 @@ NEGLIGIBLE = 1e-3
 """Share of the unit of ages below which network cards are left out."""
 
 
-def crowd(
+def crowd_cores(
     program: Program,
     job: PlacementCoefficients,
     assignment: PlacementColumns,
@@ -38,20 +38,7 @@ def crowd(
     *,
     end_to_end: bool,
 ) -> None:
-    """Adds both; most: the highest utilisation allowed."""
-    _cores(program, job, assignment, loads, ages, most, end_to_end)
-    _cards(program, job, assignment, loads, ages, most)
-
-
-def _cores(
-    program: Program,
-    job: PlacementCoefficients,
-    assignment: PlacementColumns,
-    loads: Loads,
-    ages: AgeColumns,
-    most: float,
-    end_to_end: bool,
-) -> None:
+    """What neighbours add to the wait for a core. most: the highest utilisation allowed."""
     each, place = job.operators, job.places
     nothing_o = np.zeros(len(job.names))
     alone_ol = alone_s(job, nothing_o, end_to_end=end_to_end, evaluations=False)
@@ -82,7 +69,7 @@ def _cores(
         )
 
 
-def _cards(
+def crowd_cards(
     program: Program,
     job: PlacementCoefficients,
     assignment: PlacementColumns,
@@ -90,6 +77,7 @@ def _cards(
     ages: AgeColumns,
     most: float,
 ) -> None:
+    """What neighbours add to the wait for a network card, likewise."""
     host_l, bandwidth_h = job.places.host_l, job.places.bandwidth_h
     total, smallest = float(job.streams.bytes_per_s.sum()), float(job.streams.tuple_bytes.min(initial=np.inf))
     for s, start in enumerate(job.producer_s):

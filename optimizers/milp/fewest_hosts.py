@@ -27,7 +27,6 @@ from optimizers.requirements import NOTHING_MORE, at_rate, prices_h
 from optimizers.selection import RISK_STEP, estimate, lasting
 from optimizers.slots import evened
 from optimizers.space import Space, counts_of, host_of_sockets
-from twin.query import AnyOperator
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 from twin.rates.placements import CountedPlans
@@ -149,7 +148,8 @@ def replicated(job: PlacementCoefficients, space: Space, most: float, more: floa
     free = space.free_o(deployment)
     core_o = np.where(space.allows_ol(deployment), job.places.core_l, 0.0).max(axis=1)
     wanted_o = np.maximum(np.ceil(work_o / (most * np.maximum(core_o, 1e-9)) * more), 1.0)
-    most_o = [_most_useful(each, space.most_replicas) for each in deployment.query.topological]
+    useful = space.most_replicas  # a group of keys is on one replica, so no more replicas than groups have work
+    most_o = [min(useful, each.values(useful)) for each in deployment.query.topological]
     replicas_o = np.where(free, np.minimum(wanted_o, most_o), job.operators.replicas).astype(np.int64)
     for group in space.tied(deployment):
         parts = [part for o in group if (part := deployment.query.topological[o].parts)]
@@ -170,8 +170,3 @@ def _with_replicas(job: PlacementCoefficients, replicas_o: np.ndarray) -> Placem
 def _fewest_alike(parts: Sequence[int], replicas: int) -> int:
     """The fewest replicas with which the busiest reads no more partitions. parts: partitions of each topic."""
     return min([-(-count // -(-count // replicas)) for count in parts] or [replicas])
-
-
-def _most_useful(operator: AnyOperator, most: int) -> int:
-    """A group of keys is on one replica, so no more replicas than groups have work."""
-    return min(most, operator.values(most))

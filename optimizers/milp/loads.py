@@ -9,6 +9,7 @@ there is a column for each pair of hosts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import networkx as nx
@@ -16,29 +17,11 @@ import numpy as np
 
 from optimizers.milp.assignment import PlacementColumns
 from optimizers.program import Program, Terms
-from twin.cluster import Cluster
 from twin.rates.coefficients import PlacementCoefficients
 
 MEGA = 1e6
-
-
-@dataclass(frozen=True, slots=True)
-class Links:
-    """Directed links: capacity in bytes a second and latency, [K]."""
-
-    ends: tuple[tuple[str, str], ...]
-    bandwidth_k: np.ndarray
-    latency_s_k: np.ndarray
-
-    @classmethod
-    def of(cls, cluster: Cluster) -> Links:
-        """Both directions of every link."""
-        directed = [(ends, link) for link in cluster.links for ends in (link.between, link.between[::-1])]
-        return cls(
-            ends=tuple(ends for ends, _ in directed),
-            bandwidth_k=np.array([link.bandwidth_mbps for _, link in directed]) * MEGA / 8,
-            latency_s_k=np.array([link.latency_ms for _, link in directed]) * 1e-3,
-        )
+Ends = Sequence[tuple[str, str]]
+"""Of directed links: both directions of every link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,52 +41,55 @@ def ways(program: Program, job: PlacementCoefficients, assignment: PlacementColu
         latency_l = job.places.latency_h[job.places.host_l]
         latency = [assignment.leaves(s, start, latency_l) for s, start in enumerate(job.producer_s)]
         return Ways(latency, [[] for _ in latency], [], np.zeros(0))
-    links = Links.of(cluster)
+    directed = [(ends, link) for link in cluster.links for ends in (link.between, link.between[::-1])]
+    ends = [each for each, _ in directed]
+    bandwidth_k = np.array([link.bandwidth_mbps for _, link in directed]) * MEGA / 8
+    latency_s_k = np.array([link.latency_ms for _, link in directed]) * 1e-3
     graph = nx.Graph([link.between for link in cluster.links])
     graph.add_nodes_from(host.name for host in cluster.hosts)
     if nx.is_tree(graph):
-        crossed, route_sk = _cut(program, job, assignment, links, graph)
+        crossed, route_sk = _cut(program, job, assignment, ends, graph)
     else:
-        crossed, route_sk = _pairs(program, job, assignment, links)
+        crossed, route_sk = _pairs(program, job, assignment, ends)
     return Ways(
-        latency=[[(crossed[s], route_sk @ links.latency_s_k)] for s in range(len(crossed))],
-        per_byte=[[(crossed[s], route_sk @ (1.0 / links.bandwidth_k))] for s in range(len(crossed))],
+        latency=[[(crossed[s], route_sk @ latency_s_k)] for s in range(len(crossed))],
+        per_byte=[[(crossed[s], route_sk @ (1.0 / bandwidth_k))] for s in range(len(crossed))],
         loads=[
             [(crossed[s], route_sk[:, k] * job.streams.bytes_per_s[s]) for s in range(len(crossed))]
-            for k in range(len(links.ends))
+            for k in range(len(ends))
         ],
-        bandwidth_k=links.bandwidth_k,
+        bandwidth_k=bandwidth_k,
     )
 
 
 def _cut(
-    program: Program, job: PlacementCoefficients, assignment: PlacementColumns, links: Links, graph: nx.Graph[str]
+    program: Program, job: PlacementCoefficients, assignment: PlacementColumns, ends: Ends, graph: nx.Graph[str]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Columns [S, K] and, as each is of one link, the identity."""
-    crosses = program.variables((len(job.producer_s), len(links.ends)), upper=1.0)
+    crosses = program.variables((len(job.producer_s), len(ends)), upper=1.0)
     hosts = [host.name for host in job.deployment.cluster.hosts]
-    for k, (here, there) in enumerate(links.ends):
+    for k, (here, there) in enumerate(ends):
         cut = nx.restricted_view(graph, [], [(here, there)])
         side = nx.node_connected_component(cut, here)
         behind_l = np.isin(job.places.host_l, [h for h, name in enumerate(hosts) if name in side])
         start = assignment.place[list(job.producer_s)][:, behind_l]
         end = assignment.place[list(job.consumer_s)][:, behind_l]
         program.rows((crosses[:, k, None], 1.0), (start, -1.0), (end, 1.0), low=0.0)
-    return crosses, np.eye(len(links.ends))
+    return crosses, np.eye(len(ends))
 
 
 def _pairs(
-    program: Program, job: PlacementCoefficients, assignment: PlacementColumns, links: Links
+    program: Program, job: PlacementCoefficients, assignment: PlacementColumns, ends: Ends
 ) -> tuple[np.ndarray, np.ndarray]:
     """Columns [S, P] by pairs of different hosts, and which links each pair crosses [P, K]."""
     hosts = [host.name for host in job.deployment.cluster.hosts]
-    routes, number = job.deployment.cluster.routes, {ends: k for k, ends in enumerate(links.ends)}
+    routes, number = job.deployment.cluster.routes, {link: k for k, link in enumerate(ends)}
     pairs = [(g, h) for g in range(len(hosts)) for h in range(len(hosts)) if g != h]
-    route_pk = np.zeros((len(pairs), len(links.ends)))
+    route_pk = np.zeros((len(pairs), len(ends)))
     open_p = np.array([routes.connected(hosts[g], hosts[h]) for g, h in pairs])
     for p in np.flatnonzero(open_p):
-        for ends in routes.between(*(hosts[each] for each in pairs[p])):
-            route_pk[p, number[ends]] = 1.0
+        for link in routes.between(*(hosts[each] for each in pairs[p])):
+            route_pk[p, number[link]] = 1.0
     flow = program.variables((len(job.producer_s), len(pairs)), upper=open_p.astype(float))
     first_p, second_p = np.array(pairs).T
     for h in range(len(hosts)):

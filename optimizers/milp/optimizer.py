@@ -168,7 +168,10 @@ class Milp:
             return replace(best, status=status, message=f"no plan was found that bears {ahead}")
         hosts = f"1 host ({used[0]}) bears" if len(used) == 1 else f"{len(used)} hosts ({', '.join(used)}) bear"
         says = _says(found, by_rates, priced=priced(problem.deployment, required.prices))
-        return replace(best, message=said(_unfulfilled(problem, found.candidates), f"{hosts} {ahead}{says}"))
+        return replace(
+            best,
+            message=said(insane(problem, found.candidates.candidate(found.candidates.best)), f"{hosts} {ahead}{says}"),
+        )
 
     def _best(self, problem: Problem, candidates: Candidates) -> Solution:
         """The best candidate; nothing is claimed of it. Raises BadInput if no plan of the space is found."""
@@ -181,10 +184,6 @@ class Milp:
 def _as_good(one: Candidate, best: Candidate) -> bool:
     """Whether neither keeps up, and what is predicted of them differs by no more than the error of predictions."""
     return not one.sane and not best.sane and as_close(one.objective, best.objective)
-
-
-def _unfulfilled(problem: Problem, candidates: Candidates) -> str:
-    return insane(problem, candidates.candidate(candidates.best))
 
 
 def _says(found: Fewest, by_rates: bool, *, priced: bool) -> str:

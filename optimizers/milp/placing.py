@@ -18,8 +18,8 @@ import numpy as np
 from optimizers.equal_hosts import kinds
 from optimizers.milp.ages import AgeColumns, minimise_age
 from optimizers.milp.assignment import assign, exclude, obey_costream, stay
-from optimizers.milp.crowding import crowd
-from optimizers.milp.loads import Loads, Ways, limit, ways
+from optimizers.milp.crowding import crowd_cards, crowd_cores
+from optimizers.milp.loads import limit, ways
 from optimizers.program import NO_LIMITS, Program, ProgramLimits, ProgramOutcome
 from optimizers.space import Space
 from twin.rates.coefficients import PlacementCoefficients
@@ -112,13 +112,11 @@ class Placing:
             open_hosts(self._program, job, self._assignment.place, prices_h, alike=alike)
             self._program.costs(loads.used, BALANCE * float(prices_h.min()))
         else:
-            self._ages = self._young(loads, streams, aim, most, end_to_end)
-
-    def _young(self, loads: Loads, streams: Ways, aim: Aim, most: float, end_to_end: bool) -> AgeColumns:
-        ages = minimise_age(self._program, self._job, self._assignment, streams, end_to_end=end_to_end)
-        if aim == "crowded":
-            crowd(self._program, self._job, self._assignment, loads, ages, most, end_to_end=end_to_end)
-        return ages
+            self._ages = minimise_age(self._program, job, self._assignment, streams, end_to_end=end_to_end)
+        if aim == "crowded" and self._ages is not None:
+            crowded = self._program, job, self._assignment, loads, self._ages, most
+            crowd_cores(*crowded, end_to_end=end_to_end)
+            crowd_cards(*crowded)
 
     def solve(self, limits: ProgramLimits = NO_LIMITS) -> ProgramPlan:
         """The best plan that is not excluded; where replicas may part, roughly, as there are very many alike."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter
@@ -121,11 +121,15 @@ class _Told:
         self.problem.tell(what, done, total, best=value, bound=self.bound)
 
 
+Tell = Callable[[str, int, int, float], None]
+"""Is told what is done, how much of how much, and a load that is borne."""
+
+
 class _RlasSearch:
     """One run of the optimizer."""
 
     def __init__(
-        self, options: Rlas, job: NumaJob, space: SocketSpace, deadline: Deadline, told: _Told | None = None
+        self, options: Rlas, job: NumaJob, space: SocketSpace, deadline: Deadline, told: Tell = lambda *_: None
     ) -> None:
         self.options, self.job, self.space, self.deadline = options, job, space, deadline
         self.weighed, self._told = 0, told
@@ -185,7 +189,7 @@ class _RlasSearch:
             for placed in way:
                 found[-1].append(placed)
                 replicas = int(placed.counts_ol.sum())
-                self._tell("replicas placed", replicas, max(most, replicas), placed.load)
+                self._told("replicas placed", replicas, max(most, replicas), placed.load)
                 if deadline.over:
                     return [*found, *self._fitted(in_proportion(job, most, self.space))]
         found[-1].append(self.place(self.space.home_ol.sum(axis=1)))
@@ -233,19 +237,11 @@ class _RlasSearch:
         return Heuristics(ratio=1 if replicas <= FEW else min(RATIO, int(self.job.cores_l.max())))
 
     def _spent(self, weighed: int) -> bool:
-        self._tell("placements weighed", self.weighed + weighed, WEIGHED, 0.0)
-        return self._late or self.weighed + weighed > WEIGHED
-
-    def _tell(self, what: str, done: int, total: int, load: float) -> None:
-        if self._told is not None:
-            self._told(what, done, total, load)
-
-    @property
-    def _late(self) -> bool:
-        return self.deadline.over
+        self._told("placements weighed", self.weighed + weighed, WEIGHED, 0.0)
+        return self.deadline.over or self.weighed + weighed > WEIGHED
 
     def _improved(self, counts_ol: np.ndarray, most: int, scale: bool) -> np.ndarray:
-        if self._late:
+        if self.deadline.over:
             return counts_ol
         found, weighed = improved(self.job, counts_ol, most, self.space, scale=scale, spent=self._spent)
         self.weighed += weighed

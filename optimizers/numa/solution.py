@@ -55,10 +55,10 @@ def solution(
     if job.uneven:
         message = said(f"{', '.join(job.uneven)}: weighed by the cost model alone", chosen.message)
     elif load < 1.0:
+        alike = " if all are slowed alike" if len(job.sources) > 1 else ""
         full = (
-            f"the sources are offered more than this plan bears{_alike(job)}: {load:.1%} of it, then "
-            f"{binding(job, counts_ol)} "
-            f"is full; all cores together would bear at most {load_bound(job):.1%}"
+            f"the sources are offered more than this plan bears{alike}: {load:.1%} of it, then "
+            f"{binding(job, counts_ol)} is full; all cores together would bear at most {load_bound(job):.1%}"
         )
         message = said(full, dealt_anew(problem, chosen.plan))
     proved = bound is not None and chosen.sane and chosen.objective >= bound * (1.0 - PROVED)
@@ -66,11 +66,6 @@ def solution(
     status = Status.OPTIMAL if proved else chosen.status
     among = problem.space.words(problem.deployment) if proved else ""
     return replace(chosen, bound=bound, message=message, status=status, weighed=weighed, among=among)
-
-
-def _alike(job: NumaJob) -> str:
-    """What a load means where one source may be slowed and another not."""
-    return " if all are slowed alike" if len(job.sources) > 1 else ""
 
 
 def as_good(one: Candidate, other: Candidate) -> bool:

@@ -95,12 +95,11 @@ class Symmetry:
     """The symmetries of a job's sockets: capacities, who may be there, distances and channels of all pairs."""
 
     def __init__(self, job: NumaJob, allowed_ol: np.ndarray | None = None) -> None:
-        columns = [job.capacity_l, job.speed_l, job.memory_l, job.cores_l, *([] if allowed_ol is None else allowed_ol)]
+        columns = [job.capacity_l, job.speed_l, job.memory_l, job.cores_l, job.card_h[job.host_l]]
+        columns += [] if allowed_ol is None else list(allowed_ol)
         self._kind_l = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1].ravel()
         pairs = np.concatenate([job.fetch_sij, job.send_sij, job.channel_ij[None], job.apart_ij[None]])
         flat = np.ascontiguousarray(pairs.transpose(1, 2, 0).reshape(-1, len(pairs)))
-        cards = job.card_h[job.host_l]
-        self._kind_l = np.unique(np.stack([self._kind_l, cards], axis=1), axis=0, return_inverse=True)[1].ravel()
         self._pair_ij = np.unique(flat, axis=0, return_inverse=True)[1].reshape(job.apart_ij.shape)
         self.distinct = cache(self._distinct)
 

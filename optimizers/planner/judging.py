@@ -23,15 +23,7 @@ import numpy as np
 
 from optimizers.counted import as_plans
 from optimizers.deadline import Deadline
-from optimizers.interface import (
-    Candidate,
-    Optimizer,
-    Problem,
-    Solution,
-    Status,
-    Traits,
-    traits_of,
-)
+from optimizers.interface import Candidate, Optimizer, Problem, Solution, Status, Traits, traits_of
 from optimizers.objectives import traffic
 from optimizers.plugins import fitting
 from optimizers.selection import SURE, Estimated, as_close, estimate, goodness, insane, instead, said, surer
@@ -70,7 +62,7 @@ def kept(problem: Problem, optimizer: Optimizer) -> Solution:
     beside = JUDGED + (spared if traits.by_objective else JUDGED)
     found = fitting(problem, optimizer.solve(replace(problem, budget=max(1, problem.budget - beside))))
     found = _in_slots(problem, found)
-    if not _holds(problem, found):
+    if found.plan != problem.deployment.plan and not problem.space.includes(problem.deployment, found.plan):
         raise BadInput(
             f"{optimizer.name} cannot keep to the space ({problem.space.words(problem.deployment)}); "
             "use local-search, milp or exhaustive"
@@ -182,10 +174,6 @@ def _in_slots(problem: Problem, found: Solution) -> Solution:
     judged, asked = estimate(problem, [plan]).candidate(0), found.evaluations + 1
     found = replace(found, plan=plan, objective=judged.objective, sane=judged.sane, evaluations=asked)
     return replace(found, status=Status.FEASIBLE, bound=None)
-
-
-def _holds(problem: Problem, found: Solution) -> bool:
-    return found.plan == problem.deployment.plan or problem.space.includes(problem.deployment, found.plan)
 
 
 def better(problem: Problem, found: Solution, judged: Estimated) -> Solution:

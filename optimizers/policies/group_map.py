@@ -53,7 +53,8 @@ class GroupMap:
         """
         nodes, home_g = len(self.hosts), self.home_g
         cores_g, rest_h = self.cores()
-        capacity_h = np.minimum(self._cores_h(), self._replicas_h() + rest_h)
+        cores_h = np.array([self._core_count(host) for host in self.hosts])
+        capacity_h = np.minimum(cores_h, self._replicas_h() + rest_h)
         state_g, other_h, ram_h = self._memory_mb()
         ends_g = np.concatenate([home_g, np.arange(nodes)])
         traffic = None
@@ -92,7 +93,10 @@ class GroupMap:
             target = min(there, key=lambda key: (load[key], key)) if there else (operator, NEW)
             load[target] = load.get(target, 0.0) + cores_g[index]
             wanted.setdefault((*target, host), []).append(group.group)
-        moves = (_move(*target, tuple(sorted(groups))) for target, groups in sorted(wanted.items()))
+        moves = (
+            Move(operator=name, key_groups=tuple(sorted(groups)), **({"to": to} if k == NEW else {"to_replica": k}))
+            for (name, k, to), groups in sorted(wanted.items())
+        )
         return tuple(move for move in moves if can_move(move, self.deployment, self.periods[-1].placement))
 
     # who is where ----------------------------------------------------------------------------------------------------
@@ -140,9 +144,6 @@ class GroupMap:
         used = {host: row["cpuUtilisation"] * self._core_count(host) for host, row in period.hosts.items()}
         return np.array(cores_g), np.array([max(0.0, used.get(host, 0.0) - on_host[host]) for host in self.hosts])
 
-    def _cores_h(self) -> np.ndarray:
-        return np.array([self._core_count(host) for host in self.hosts])
-
     def _core_count(self, host: str) -> float:
         return self.deployment.cluster.host(host).left_percent / 100.0
 
@@ -189,13 +190,6 @@ def traffic_of(
         receiver_e=np.concatenate([nothing, *receivers]),
         rate_e=np.concatenate([nothing.astype(float), *rates]),
     )
-
-
-def _move(operator: str, replica: int, host: str, groups: tuple[int, ...]) -> Move:
-    """To a replica, or to a NEW one on a host."""
-    if replica == NEW:
-        return Move(operator=operator, key_groups=groups, to=host)
-    return Move(operator=operator, key_groups=groups, to_replica=replica)
 
 
 def _groups(period: PeriodStatistics, operators: Sequence[str]) -> list[tuple[str, KeyGroupStatistics]]:

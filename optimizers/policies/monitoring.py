@@ -155,20 +155,46 @@ class Monitoring:
 
 def scheduled(measured: MeasuredLoads, now: Schedule, spec: MonitoringSpec) -> Schedule:
     """Greedy, from an empty schedule: what is overfull counts first, then traffic, then load; ties stay in place."""
-    new: Schedule = {}
-    used = dict.fromkeys(measured.cores, 0.0)
+    scheduling = _Scheduling(measured, now, spec.capacity)
     for pair in sorted(measured.traffic, key=lambda replica: (-measured.traffic[replica], replica)):
+        scheduling.place(pair)
+    return scheduling.new
+
+
+class _Scheduling:
+    """new: the schedule so far. used: reference cores of hosts by that."""
+
+    def __init__(self, measured: MeasuredLoads, now: Schedule, capacity: float) -> None:
+        self.measured, self.now, self.capacity = measured, now, capacity
+        self.new: Schedule = {}
+        self.used = dict.fromkeys(measured.cores, 0.0)
+
+    def place(self, pair: tuple[Replica, Replica]) -> None:
+        """Each of two replicas on a host of either, or on the least loaded one."""
+        new, used, cores = self.new, self.used, self.measured.cores
         for replica in pair:
             if replica in new:
-                used[new[replica]] -= measured.work[replica]
-        least = min(used, key=lambda host: (used[host] / measured.cores[host], -measured.cores[host], host))
+                used[new[replica]] -= self.measured.work[replica]
+        least = min(used, key=lambda host: (used[host] / cores[host], -cores[host], host))
         open_to = sorted({least, *(new[replica] for replica in pair if replica in new)})
-
-        hosts = min(product(open_to, open_to), key=partial(_cost, spec.capacity, measured, now, new, used, pair))
+        hosts = min(product(open_to, open_to), key=partial(self._cost, pair))
         for replica, host in zip(pair, hosts, strict=True):
             new[replica] = host
-            used[host] += measured.work[replica]
-    return new
+            used[host] += self.measured.work[replica]
+
+    def _cost(self, pair: tuple[Replica, Replica], places: tuple[str, ...]) -> tuple[Any, ...]:
+        """By how much the fuller host is too full; tuples a second between these hosts and those of all that the pair
+        exchanges tuples with, so far; the higher utilisation; who moves."""
+        measured, pair_on = self.measured, dict(zip(pair, places, strict=True))
+        load = {host: self.used[host] for host in places}
+        for replica, host in pair_on.items():
+            load[host] += measured.work[replica]
+        fill = max(load[host] / measured.cores[host] for host in places)
+        inside = measured.traffic[pair] if places[0] != places[1] else 0.0
+        others = ((u, v, rate) for u in pair for v, rate in measured.partners[u].items() if v not in pair)
+        leaving = inside + sum(rate for u, v, rate in others if v in self.new and self.new[v] != pair_on[u])
+        moves = [host != self.now[replica] for replica, host in pair_on.items()]
+        return max(0.0, fill - self.capacity), leaving, fill, moves, places
 
 
 def worth(measured: MeasuredLoads, now: Schedule, new: Schedule, spec: MonitoringSpec) -> str:
@@ -180,35 +206,3 @@ def worth(measured: MeasuredLoads, now: Schedule, new: Schedule, spec: Monitorin
     if next_fullest <= max(spec.capacity, fullest) and after < (1 - spec.improvement) * before:
         return f"{before:.3g} tuples/s between hosts would be {after:.3g}"
     return ""
-
-
-def _cost(
-    capacity: float,
-    measured: MeasuredLoads,
-    now: Schedule,
-    new: Schedule,
-    used: Mapping[str, float],
-    pair: tuple[Replica, Replica],
-    places: tuple[str, ...],
-) -> tuple[Any, ...]:
-    fill = _fill(measured, used, pair, places)
-    moves = [place != now[replica] for replica, place in zip(pair, places, strict=True)]
-    return max(0.0, fill - capacity), _leaving(measured, new, pair, places), fill, moves, places
-
-
-def _fill(
-    measured: MeasuredLoads, used: Mapping[str, float], pair: tuple[Replica, Replica], places: tuple[str, ...]
-) -> float:
-    """The higher utilisation of the hosts of a pair, with it."""
-    load = {host: used[host] for host in places}
-    for replica, host in zip(pair, places, strict=True):
-        load[host] += measured.work[replica]
-    return max(load[host] / measured.cores[host] for host in places)
-
-
-def _leaving(measured: MeasuredLoads, new: Schedule, pair: tuple[Replica, Replica], places: tuple[str, ...]) -> float:
-    """Tuples a second between a pair's hosts and the hosts of all that they exchange tuples with, so far."""
-    pair_on = dict(zip(pair, places, strict=True))
-    outside = ((u, v, rate) for u in pair for v, rate in measured.partners[u].items() if v in new and v not in pair)
-    inside = measured.traffic[pair] if places[0] != places[1] else 0.0
-    return inside + sum(rate for u, v, rate in outside if new[v] != pair_on[u])

@@ -6,9 +6,9 @@ of Flink's autoscaler compare what arrives with what is taken. All three then de
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 from optimizers.policies.demand import Demand
 from optimizers.policies.flink_autoscaler import FlinkAutoscaler, FlinkAutoscalerSpec
@@ -20,85 +20,55 @@ By = Literal["measured", "ds2", "flink-autoscaler"]
 MOST = 10.0
 """Times as much work as now, which is believed of one round; likewise its inverse."""
 LITTLE = 1e-9
+CATCH_UP_S = 60.0
+"""Within which a backlog is to be gone; DS2's usual."""
 
 
-class PressureGauge(Protocol):
-    """Fed with every period that counts."""
+@dataclass
+class PressureGauge:
+    """measure: takes in a period. work: what operators would do at the offered rates, and what they do, in one unit."""
+
+    measure: Callable[[PeriodStatistics], None]
+    work: Callable[[PeriodStatistics], Mapping[str, tuple[float, float]]]
+    _last: PeriodStatistics | None = None
 
     def add(self, statistics: PeriodStatistics) -> None:
         """A period throughout which the job ran with the same replicas."""
-
-    def ratios(self) -> Mapping[str, float]:
-        """Work at the offered rates over present work, by operator; operators with the same work are not listed."""
-
-
-@dataclass
-class ByDs2:
-    """Replicas that the offered rate and the backlog keep busy, over those that are."""
-
-    deployment: Deployment
-    target: float
-    catch_up_s: float = 60.0
-    _last: PeriodStatistics | None = None
-    _demand: Demand = field(init=False)
-
-    def __post_init__(self) -> None:
-        fixed = fixed_operators(self.deployment)
-        self._demand = Demand(self.deployment.query, fixed, self.catch_up_s, smoothing_periods=1)
-
-    def add(self, statistics: PeriodStatistics) -> None:
-        """See Pressure."""
-        self._demand.add(statistics)
+        self.measure(statistics)
         self._last = statistics
 
     def ratios(self) -> Mapping[str, float]:
-        """See Pressure."""
-        if self._last is None:
-            return {}
-        busy = {name: row["busyTimeMsPerSecond"] / 1000 * row["replicas"] for name, row in self._last.operators.items()}
-        needs = self._demand.lately()
-        return {
-            name: _believed((need.load + self.target * need.catch_up) / busy[name])
-            for name, need in needs.items()
-            if busy[name] > LITTLE
-        }
-
-
-@dataclass
-class ByFlink:
-    """The rate that an operator should be capable of, at the target, over the rate that it takes."""
-
-    deployment: Deployment
-    target: float
-    _rule: FlinkAutoscaler = field(init=False)
-
-    def __post_init__(self) -> None:
-        spec = FlinkAutoscalerSpec(target_utilization=self.target, metrics_window_periods=1)
-        self._rule = FlinkAutoscaler(self.deployment, spec)
-
-    def add(self, statistics: PeriodStatistics) -> None:
-        """See Pressure."""
-        self._rule.window.append(statistics)
-
-    def ratios(self) -> Mapping[str, float]:
-        """See Pressure."""
-        if not self._rule.window:
-            return {}
-        last = self._rule.window[-1]
-        taken = {name: row["numRecordsIn"] / last.length_s for name, row in last.operators.items()}
-        return {
-            name: _believed(self.target * self._rule.wanted_rate(evaluated) / taken[name])
-            for name, evaluated in self._rule.evaluated().items()
-            if taken[name] > LITTLE
-        }
+        """Work at the offered rates over present work, by operator; operators with the same work are not listed."""
+        found = {} if self._last is None else self.work(self._last)
+        ratios = {name: wanted / present for name, (wanted, present) in found.items() if present > LITTLE}
+        return {name: min(max(ratio, 1.0 / MOST), MOST) for name, ratio in ratios.items()}
 
 
 def pressure(by: By, deployment: Deployment, target: float) -> PressureGauge | None:
     """target: utilisation, as a share of 1, that nodes are to have. None: what is measured is what is asked for."""
     if by == "measured":
         return None
-    return ByDs2(deployment, target) if by == "ds2" else ByFlink(deployment, target)
+    return _by_ds2(deployment, target) if by == "ds2" else _by_flink(deployment, target)
 
 
-def _believed(ratio: float) -> float:
-    return min(max(ratio, 1.0 / MOST), MOST)
+def _by_ds2(deployment: Deployment, target: float) -> PressureGauge:
+    """By replicas that the offered rate and the backlog keep busy, and those that are."""
+    demand = Demand(deployment.query, fixed_operators(deployment), CATCH_UP_S, smoothing_periods=1)
+
+    def work(last: PeriodStatistics) -> dict[str, tuple[float, float]]:
+        busy = {name: row["busyTimeMsPerSecond"] / 1000 * row["replicas"] for name, row in last.operators.items()}
+        needs = demand.lately()
+        return {name: (need.load + target * need.catch_up, busy[name]) for name, need in needs.items()}
+
+    return PressureGauge(demand.add, work)
+
+
+def _by_flink(deployment: Deployment, target: float) -> PressureGauge:
+    """By the rate that an operator should be capable of, at the target, and the rate that it takes."""
+    rule = FlinkAutoscaler(deployment, FlinkAutoscalerSpec(target_utilization=target, metrics_window_periods=1))
+
+    def work(last: PeriodStatistics) -> dict[str, tuple[float, float]]:
+        taken = {name: row["numRecordsIn"] / last.length_s for name, row in last.operators.items()}
+        return {name: (target * rule.wanted_rate(each), taken[name]) for name, each in rule.evaluated().items()}
+
+    return PressureGauge(rule.window.append, work)

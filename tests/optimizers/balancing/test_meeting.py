@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.balancing.collocation_search import Movable, collocated_by_search, migrations
+from optimizers.balancing.collocation_search import Migrations, Movable, collocated_by_search
 from optimizers.balancing.joint import Joint
 from optimizers.balancing.objective import CollocationObjective, relieved
 from optimizers.balancing.search import Search
@@ -45,7 +45,7 @@ def test_each_migration_changes_the_value_as_it_is_said_to(serialising):
     for seed in range(5):
         problem = small(seed, serialising)
         worth, rows = worth_of(problem, band=1e-9 if not serialising else 200.0), Movable.of(np.arange(6))
-        there = migrations(worth, rows, problem.home_g, np.zeros(6, bool))
+        there = Migrations(worth, rows, problem.home_g, np.zeros(6, bool))
         assert len(there.row_m) == 6 * 2
         before = worth.value(problem.home_g)
         for each, change in enumerate(there.change_m):
@@ -57,7 +57,7 @@ def test_each_migration_changes_the_value_as_it_is_said_to(serialising):
 def test_two_migrations_change_what_both_do():
     problem = replace(small(3), traffic=KeyGroupTraffic([0] * 6, [0, 1], [3, 4], [1.0, 1.0]))
     worth, rows = worth_of(problem), Movable.of(np.arange(6))
-    there = migrations(worth, rows, problem.home_g, np.zeros(6, bool))
+    there = Migrations(worth, rows, problem.home_g, np.zeros(6, bool))
     pairs, changes = there.pairs(np.arange(len(there.row_m)), 1000)
     assert pairs.shape[1] > 30
     for (one, other), change in zip(pairs.T, changes, strict=True):
