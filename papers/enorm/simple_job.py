@@ -18,7 +18,6 @@ from papers.sizes import PAPER
 from papers.workspace import Workspace
 from twin.run import Run
 from twin.scenario import Scenario
-from twin.simulation import simulate
 from twin.spec import parse
 
 COMPUTE = "compute"
@@ -154,11 +153,6 @@ def engine() -> dict[str, Any]:
         "memory": {**STORM.memory.model_dump(), "object_overhead": 1.0},
     }
     return {**STORM.model_dump(mode="json"), **changes}
-
-
-def ran(scenario: Scenario) -> Run:
-    """Its run."""
-    return simulate(scenario)
 
 
 def taken_per_s(run: Run, fewer: int = FEWER) -> float:
