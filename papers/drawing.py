@@ -26,20 +26,19 @@ def lines(
     x: Cell | None = None,
     y: Quantity,
     series: str = "{quantity}",
-    table: str | None = None,
     only: Only | None = None,
     first: int = 1,
     factor: float = 1.0,
     logarithmic: bool = False,
 ) -> Drawer:
-    """A line a series. x: None where y is a list in each row, whose values are numbered from `first` on. table: None
-    for the first. factor: times y."""
+    """A line a series. x: None where y is a list in each row, whose values are numbered from `first` on. factor:
+    times y."""
 
     def draw(tables: Mapping[str, Rows]) -> Figure:
         from figures.lines import lines as drawn
 
         points: dict[str, list[Any]] = {"series": [], "x": [], "y": []}
-        for row, key, words in _chosen(tables, table, only, y):
+        for row, key, words in _chosen(tables, None, only, y):
             many = row[key] if x is None else [row[key]]
             points["series"] += [_text(series, row, words)] * len(many)
             points["x"] += range(first, first + len(many)) if x is None else [_cell(x, row)]
@@ -55,7 +54,6 @@ def bars(
     group: Cell,
     value: Quantity,
     series: str = "{quantity}",
-    table: str | None = None,
     only: Only | None = None,
     factors: bool = False,
 ) -> Drawer:
@@ -65,7 +63,7 @@ def bars(
         from figures import bars as figures
 
         drawn: dict[str, list[Any]] = {"group": [], "series": [], "value": []}
-        for row, key, words in _chosen(tables, table, only, value):
+        for row, key, words in _chosen(tables, None, only, value):
             drawn["group"].append(_text(group, row, words) if isinstance(group, str) else group(row))
             drawn["series"].append(_text(series, row, words))
             drawn["value"].append(row[key])
@@ -92,13 +90,11 @@ def columns(
     return draw
 
 
-def samples(
-    figure: str, *labels: Any, name: str, of: str, table: str | None = None, only: Only | None = None, **more: Any
-) -> Drawer:
+def samples(figure: str, *labels: Any, name: str, of: str, only: Only | None = None, **more: Any) -> Drawer:
     """Any function of `figures` over lists of values by name. name, of: the columns that hold these."""
 
     def draw(tables: Mapping[str, Rows]) -> Figure:
-        return _drawn(figure, {row[name]: row[of] for row, _, _ in _chosen(tables, table, only, "")}, *labels, **more)
+        return _drawn(figure, {row[name]: row[of] for row, _, _ in _chosen(tables, None, only, "")}, *labels, **more)
 
     return draw
 

@@ -13,17 +13,13 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 CANCEL_TIMEOUT_S = 15.0
+POLLED_S = 0.25
+"""How often `poll` is called: quick enough for Ctrl-C and a display, and next to no work."""
 
 T = TypeVar("T")
 
 
-def _nothing() -> None:
-    pass
-
-
-def run_job(
-    spark: SparkSession, action: Callable[[], T], *, poll: Callable[[], None] = _nothing, every_s: float = 0.25
-) -> T:
+def run_job(spark: SparkSession, action: Callable[[], T], *, poll: Callable[[], None] = lambda: None) -> T:
     """What `action` returns or raises; it runs in a thread of its own while this one calls `poll`.
 
     Whatever is raised here meanwhile (KeyboardInterrupt, or an error in `poll`) cancels the action's Spark jobs.
@@ -42,7 +38,7 @@ def run_job(
     thread.start()
     try:
         while thread.is_alive():
-            thread.join(every_s)
+            thread.join(POLLED_S)
             poll()
     except BaseException:
         with suppress(Py4JError, OSError):  # there may be nobody left to be told

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from twin.control import Policy
 from twin.deployment import Deployment
@@ -18,6 +22,10 @@ FILLED = 2.0
 """Number of a job's longest windows after which it is taken to be in its steady state."""
 SHARE = 0.01
 """Possible relative error of a rate from which on there is a warning."""
+BATCHES = 10
+"""Parts of the second half of a run whose changes say whether queues grow; with fewer periods nothing is said."""
+GROWN = 2.82
+"""Standard errors that are no chance: Student's t with BATCHES - 1 degrees of freedom, at 1 % on one side."""
 
 
 def measured_from_s(scenario: Scenario) -> float:
@@ -32,7 +40,7 @@ def measured_from_s(scenario: Scenario) -> float:
     if settings.precision:
         start_s = max(start_s, min(FILLED * memory_s(scenario), end_s / 4))
     slides = [slide_s for slide_s in slides_s(scenario) if max(start_s, slide_s) + slide_s <= end_s * (1.0 + 1e-12)]
-    if not (start_s and slides) or _varying(scenario):
+    if not (start_s and slides) or varying(scenario):
         return start_s
     first_s = max(start_s, *slides)
     length_s = beat_s(slides, end_s - first_s)
@@ -74,10 +82,10 @@ def change(deployment: Deployment, events: Sequence[AnyEvent], policy: Policy | 
         return f"events ({events[0].kind})"
     if policy is not None:
         return f"the policy {policy.name}"
-    return "checkpoints" if _checkpointed(deployment) else _varying(deployment)
+    return "checkpoints" if _checkpointed(deployment) else varying(deployment)
 
 
-def _varying(deployment: Deployment) -> str:
+def varying(deployment: Deployment) -> str:
     """The arrivals whose rate changes with time, apart from chance; empty if there are none."""
     for source, law in deployment.workload.arrivals.items():
         random = isinstance(law, Constant | Poisson | Bursty) or (isinstance(law, Spikes) and law.random)
@@ -89,6 +97,30 @@ def _varying(deployment: Deployment) -> str:
 def _checkpointed(deployment: Deployment) -> bool:
     """Whether the job takes checkpoints."""
     return isinstance(deployment, Scenario) and deployment.checkpoints is not None
+
+
+def growth_per_s(operators: Sequence[Mapping[str, Any]], links: Sequence[Mapping[str, Any]], warmup_s: float) -> float:
+    """Tuples a second by which more and more wait in the second half of what is measured; 0 if it may be chance.
+
+    The drift of the number in the system is judged by its standard error over batches (Law, Simulation Modeling and
+    Analysis, 9.5). A queue that is stable, or an evaluation of a window, gives back what it took, so that changes of
+    batches cancel each other. operators, links: rows of all periods. For loads that do not change with time.
+    """
+    waiting: Counter[float] = Counter()
+    for row in operators:
+        waiting[row["end_s"]] += row["queueLength"] if row["backlog"] is None else row["backlog"]
+    on_the_way = Counter(dict.fromkeys(waiting, 0))
+    for row in links:
+        on_the_way[row["end_s"]] += row["tuplesIn"] - row["tuplesOut"]
+    at_s = np.array(sorted(waiting))
+    there = np.array([waiting[end_s] for end_s in at_s]) + np.cumsum([on_the_way[end_s] for end_s in at_s])
+    first = int(np.searchsorted(at_s, (warmup_s + at_s[-1]) / 2.0))
+    edges = np.linspace(first, len(at_s) - 1, BATCHES + 1).round().astype(int)
+    if edges[-1] - edges[0] < BATCHES:
+        return 0.0
+    changes = np.diff(there[edges])
+    sure = changes.mean() > GROWN * changes.std(ddof=1) / math.sqrt(BATCHES)
+    return float(changes.sum() / (at_s[-1] - at_s[first])) if sure else 0.0
 
 
 def slides_s(deployment: Deployment) -> list[float]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.validity import pins, published, theory
+from benchmarks.validity import pins, theory
 from benchmarks.validity.invariants import determinism_table
 from benchmarks.validity.kernel import kernel_table
 from benchmarks.validity.report import Report
 from benchmarks.validity.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
-SECTIONS = ("theory", "kernel", "published", "invariants")
+SECTIONS = ("theory", "kernel", "invariants")
 
 
 def main() -> None:
@@ -42,8 +42,6 @@ def _write(options: argparse.Namespace, store: Store) -> None:
         report.theory(theory.examine(store, options.workers, options.scale))
     if "kernel" in options.only:
         report.kernel(kernel_table(options.scale))
-    if "published" in options.only:
-        report.distances(published.distances(store, options.workers))
     if "invariants" in options.only:
         report.invariants(determinism_table(options.scale), store.used)
     report.write()

@@ -120,13 +120,6 @@ def sojourn_shared_core(rate: float, service_rates: tuple[float, float]) -> floa
     return sum(share * sum(state) for state, share in _shared_core(rate, service_rates)) / rate
 
 
-def lines_shared_core(rate: float, service_rates: tuple[float, float]) -> tuple[float, float]:
-    """Mean numbers of tuples at each of them."""
-    shares = _shared_core(rate, service_rates)
-    first, second = (sum(share * state[at] for state, share in shares) for at in (0, 1))
-    return first, second
-
-
 def busy_shared_core(rate: float, service_rates: tuple[float, float]) -> tuple[float, float]:
     """Of the same, the share of time in which each has a tuple in service: more than its load, as services stretch."""
     shares = _shared_core(rate, service_rates)

@@ -9,10 +9,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from benchmarks.validity import report_words as words
-from benchmarks.validity.published import Distance, distance_table
 from benchmarks.validity.theory import Finding, farthest, law_table, theory_table
 from figures.theory_ratios import theory_ratios
-from figures.tuple_times import numa_times
 from twin.version import VERSION
 
 Table = Sequence[tuple[str, ...]]
@@ -46,14 +44,6 @@ class Report:
     def kernel(self, table: Table) -> None:
         """The kernel against the engine."""
         self._section("The kernel against the engine", "kernel", table, words.KERNEL)
-
-    def distances(self, found: Sequence[Distance]) -> None:
-        """Published figures."""
-        names = ("operator", "sockets", "measured", "estimated", "simulated")
-        columns = {name: [getattr(each, name) for each in found] for name in names}
-        figure = numa_times(columns), "Time per tuple by NUMA distance"
-        title = "BriskStream's Table 3: time per tuple by NUMA distance"
-        self._section(title, "numa", distance_table(found), words.DISTANCES, figure)
 
     def invariants(self, determinism: Table, runs: int) -> None:
         """Conservation, determinism, progress."""

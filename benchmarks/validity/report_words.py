@@ -20,13 +20,6 @@ KERNEL = (
     "Traces of both are equal to the last bit: of small jobs of every kind, and of random ordinary ones (chains, keyed "
     "windows, unions, joins and two sinks, with 2 to 80 replicas an operator, at 10 to 130 % of what they can take)."
 )
-DISTANCES = (
-    "Nanoseconds a tuple of Word Count's Splitter and Counter on Server A, by the sockets of producer and operator. "
-    "*Measured* and *estimated* are the paper's own figures (SIGMOD 2019, Table 3). The local times and the number of "
-    "cache lines a tuple are taken from the paper, so what is tested is the cost of distance. The limit is 5 % from "
-    "the paper's estimate, which is up to 43 % above its measurement, because hardware prefetching hides part of the "
-    "cost of large tuples."
-)
 
 
 def invariants(runs: int) -> str:

@@ -140,27 +140,18 @@ NOTES = f"""
   collocation ends at; how fast and how evenly each policy gets there is what is found.
 """
 
-FIG12 = Experiment(
-    name="albic.fig12",
-    source="ALBIC, Fig. 12, Section 5.4",
-    summary="collocation, load distance and load index of Real Job 2, simulated",
-    tables={"ways": ways("airline-delays", said.delays)},
-    figures=FIGURES,
-    notes=NOTES,
-)
-FIG13 = Experiment(
-    name="albic.fig13",
-    source="ALBIC, Fig. 13, Section 5.4",
-    summary="the same of Real Job 3, half of whose traffic can stay on a host",
-    tables={"ways": ways("airline-routes", said.routes)},
-    figures=FIGURES,
-    notes=NOTES,
-)
-FIG14 = Experiment(
-    name="albic.fig14",
-    source="ALBIC, Fig. 14, Section 5.4",
-    summary="the same of Real Job 4, a join of flights and weather",
-    tables={"ways": ways("airline-weather", said.weather)},
-    figures=FIGURES,
-    notes=NOTES,
-)
+
+def _figure(number: int, job: str, shapes: Callable[[Rows], Rows], summary: str) -> Experiment:
+    return Experiment(
+        name=f"albic.fig{number}",
+        source=f"ALBIC, Fig. {number}, Section 5.4",
+        summary=summary,
+        tables={"ways": ways(job, shapes)},
+        figures=FIGURES,
+        notes=NOTES,
+    )
+
+
+FIG12 = _figure(12, "airline-delays", said.delays, "collocation, load distance and load index of Real Job 2, simulated")
+FIG13 = _figure(13, "airline-routes", said.routes, "the same of Real Job 3, half of whose traffic can stay on a host")
+FIG14 = _figure(14, "airline-weather", said.weather, "the same of Real Job 4, a join of flights and weather")

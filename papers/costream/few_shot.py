@@ -14,6 +14,7 @@ from models.pipeline import FineTuning, fine_tune, rehearsing
 from models.prediction import LearnedCostModel
 from models.predictors import FittedNetworks
 from scenarios.executing.progress import Progress
+from scenarios.learning.learner import steps
 from twin.metrics import METRICS
 from twin.randomness import stream
 
@@ -46,13 +47,8 @@ class FewShot:
         if self.rehearsed is not None:
             dataset, parts = rehearsing(dataset, parts, *self.rehearsed, seed)
         start = [each for each in self.start if set(each.metrics) & set(metrics)]
-        order = [each.name for each in start]
-
-        def told(network: str, member: int, step: int, steps: int, _loss: float) -> None:
-            if progress is not None:
-                members = len(start[0].members)
-                progress((order.index(network) * members + member) * steps + step, len(order) * members * steps)
-
+        report = progress or (lambda _done, _total: None)
+        told = steps({each.name: len(each.members) for each in start}, report)
         ensembles = fine_tune(start, dataset, parts, self.how, seed, told)
         return FittedNetworks(self.name, LearnedCostModel(self.name, ensembles))
 

@@ -23,11 +23,10 @@ from papers.recipes import EVALUATION_SEED, main_corpus
 from papers.shapes import apart, shape, span
 from papers.sizes import Sizes
 from papers.workspace import Workspace
+from scenarios.planning.bench import PlanBench
 from scenarios.planning.outcomes import PlanOutcome
-from scenarios.planning.simulated_cost import replicate
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
-from twin.plan import ExecutionPlan
 from twin.randomness import child_seed, stream
 from twin.rates.placements import Placements
 from twin.scenario import RunSettings, Scenario
@@ -68,30 +67,17 @@ def query(name: str, index: int, seed: int, settings: RunSettings) -> Scenario:
 def judge(name: str, index: int, seed: int, sizes: Sizes, models: planners.Models) -> dict[str, Any]:
     """One query: by planner what its plan does in the simulator, and the same of the best known plan; plain values."""
     scenario = query(name, index, seed, RunSettings(horizon_s=sizes.horizon_s))
-    simulated: dict[str, PlanOutcome] = {}
-
-    def outcome(plan: ExecutionPlan) -> PlanOutcome:
-        text = plan.model_dump_json()
-        if text not in simulated:
-            runs = replicate(simulate, scenario.with_plan(plan), JUDGED)
-            simulated[text] = PlanOutcome(
-                np.array([each.value(planners.OBJECTIVE) for each in runs]),
-                backpressured=bool(np.mean([each.backpressured for each in runs]) > 0.5),
-                success=bool(np.mean([each.success for each in runs]) >= 0.5),
-            )
-        return simulated[text]
-
+    bench = PlanBench(scenario, planners.OBJECTIVE, simulate, JUDGED, scenario.run.seed)
     chosen: dict[str, Any] = {}
     for planner, optimizer in planners.planners(models, scenario.run.seed, sizes.candidates).items():
         problem = Problem(scenario=scenario, cost_model=models.ours, seed=scenario.run.seed, space=planners.RULED)
         solution = optimizer.solve(problem)
+        bench.simulate([solution.plan])
         found = {"plan_s": solution.seconds, "evaluations": solution.evaluations}
-        chosen[planner] = plain(outcome(solution.plan)) | found
+        chosen[planner] = plain(bench.outcome(solution.plan)) | found
     space = PlacementSpace(scenario.query, scenario.cluster)
-    for plan in Placements(scenario, space.sample(stream(scenario.run.seed, "references"), REFERENCES)):
-        outcome(plan)
-    best = min(simulated.values(), key=lambda each: each.rank)
-    return {"chosen": chosen, "best": plain(best), "known": len(simulated), "placements": space.count}
+    bench.simulate(Placements(scenario, space.sample(stream(scenario.run.seed, "references"), REFERENCES)))
+    return {"chosen": chosen, "best": plain(bench.best), "known": len(bench), "placements": space.count}
 
 
 def plain(outcome: PlanOutcome) -> dict[str, Any]:

@@ -7,10 +7,11 @@ from itertools import pairwise
 from typing import Any
 
 from papers.drawing import lines
-from papers.enorm.simple_job import COMPUTE, FEWER, PANE_S, notes, ran, simple_job
+from papers.enorm.simple_job import COMPUTE, FEWER, PANE_S, notes, simple_job
 from papers.interface import CaseTable, Experiment, Row, Rows, grid
 from papers.shapes import shape, span
 from papers.workspace import Workspace
+from twin.simulation import simulate
 
 STATE_BYTES = (100.0, 300.0, 1_000.0, 3_000.0)
 """Of a key; a key group has some 20,000 keys by then."""
@@ -74,7 +75,7 @@ def moved(strategy: str, key_bytes: float, seed: int) -> dict[str, float]:
         key_bytes=key_bytes,
         seed=seed,
     )
-    return _numbers(next(row for row in ran(job).event_rows if row["kind"] == "migration"))
+    return _numbers(next(row for row in simulate(job).event_rows if row["kind"] == "migration"))
 
 
 def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
@@ -133,7 +134,7 @@ def operated(what: str, key_bytes: float, seed: int) -> dict[str, float]:
         key_bytes=key_bytes,
         seed=seed,
     )
-    return _numbers(next(row for row in ran(job).event_rows if row["kind"] == kind))
+    return _numbers(next(row for row in simulate(job).event_rows if row["kind"] == kind))
 
 
 FIG10 = Experiment(

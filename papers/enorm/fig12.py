@@ -9,13 +9,13 @@ from papers.enorm.simple_job import (
     WORKERS,
     large,
     notes,
-    ran,
     simple_job,
     worker_cpu_s,
 )
 from papers.interface import CaseTable, Experiment, Row, Rows, grid
 from papers.shapes import shape, span, within
 from papers.workspace import Workspace
+from twin.simulation import simulate
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
 LATE_S, EARLY_S, AFTER_S = 1220.0, 320.0, 280.0
@@ -60,7 +60,7 @@ def measured(strategy: str, share: float, keys: int, at_s: float, seed: int) -> 
         seed=seed,
         noise=False,
     )
-    return worker_cpu_s(ran(job))
+    return worker_cpu_s(simulate(job))
 
 
 def shapes(rows: Rows) -> Rows:

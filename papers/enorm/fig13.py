@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from papers.drawing import lines
-from papers.enorm.simple_job import COMPUTE, GROUPS, WORKERS, large, notes, ran, simple_job
+from papers.enorm.simple_job import COMPUTE, GROUPS, WORKERS, large, notes, simple_job
 from papers.interface import CaseTable, Experiment, Row, Rows, grid
 from papers.shapes import shape, within
 from papers.workspace import Workspace
 from twin.engine.sketch import merge, quantile_s
 from twin.run import Run
+from twin.simulation import simulate
 
 RATE_PER_S = 28_000.0
 PANE_KEYS = 120_000
@@ -68,7 +69,7 @@ def course(way: str, rounds: int, seed: int, fewer: int = FINER) -> dict[str, An
         seed=seed,
         policy=policy,
     )
-    return _read(ran(job))
+    return _read(simulate(job))
 
 
 def _skew(worker: int, at_s: float, factor: float) -> dict[str, Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 
 from papers.drawing import lines
-from papers.enorm.simple_job import engine, ran
+from papers.enorm.simple_job import engine
 from papers.interface import CaseTable, Experiment, Row, Rows, grid
 from papers.shapes import shape
 from papers.workspace import Workspace
 from twin.scenario import Scenario
+from twin.simulation import simulate
 from twin.spec import parse
 
 STAGES = ("first", "second", "third", "fourth")
@@ -45,7 +46,7 @@ def tuple_s(logic_s: float, count: int) -> float:
 
 def measured(logic_s: float, fused: int, seed: int) -> float:
     """Tuples a second that leave the last operator, after a third of the run."""
-    found = ran(fast_job(logic_s, fused, seed))
+    found = simulate(fast_job(logic_s, fused, seed))
     return TENTHS * next(each.rate_out_per_s for each in found.operators if each.operator == STAGES[-1])
 
 

@@ -9,13 +9,13 @@ from papers.enorm.simple_job import (
     TWO,
     large,
     notes,
-    ran,
     simple_job,
     taken_per_s,
 )
 from papers.interface import CaseTable, Experiment, Row, Rows, grid
 from papers.shapes import shape, within
 from papers.workspace import Workspace
+from twin.simulation import simulate
 
 KEYS = (20_000, 100_000, 500_000, 1_000_000, 2_000_000)
 OFFERED_PER_S = 44_000.0
@@ -65,7 +65,7 @@ def measured(keys: int, combined: bool, minutes: tuple[int, ...], seconds: float
         warmup_s=60.0,
         period_s=60.0,
     )
-    return taken_per_s(ran(job))
+    return taken_per_s(simulate(job))
 
 
 def shapes(rows: Rows) -> Rows:

@@ -18,7 +18,6 @@ from papers.sizes import PAPER
 from papers.workspace import Workspace
 from twin.run import Run
 from twin.scenario import Scenario
-from twin.simulation import simulate
 from twin.spec import parse
 
 COMPUTE = "compute"
@@ -156,14 +155,9 @@ def engine() -> dict[str, Any]:
     return {**STORM.model_dump(mode="json"), **changes}
 
 
-def ran(scenario: Scenario) -> Run:
-    """Its run."""
-    return simulate(scenario)
-
-
-def taken_per_s(run: Run, fewer: int = FEWER) -> float:
+def taken_per_s(run: Run) -> float:
     """Tuples of the job a second that computes took after the warm-up."""
-    return fewer * next(each.rate_in_per_s for each in run.operators if each.operator == COMPUTE)
+    return FEWER * next(each.rate_in_per_s for each in run.operators if each.operator == COMPUTE)
 
 
 def worker_cpu_s(run: Run) -> float:

@@ -205,11 +205,14 @@ def _odd(best: Explained) -> tuple[str, ...]:
     """Rows far off what all together say; of the others, what a record takes where two points say that differently."""
     errors_r = np.abs(best.fit.errors_r)
     typical = max(float(np.median(errors_r)) / stats.norm.ppf(0.75), 0.01)
-    rows = zip(best.rows.name_r, best.fit.errors_r, errors_r, strict=True)
-    far = {name: f"{error:+.0%} of what the others say" for name, error, size in rows if size > OUTLIER * typical}
-    said_r = best.rows.base_r + best.rows.need_rk @ best.fit.values_k
+    rows = list(zip(best.rows.name_r, best.rows.cores_r, best.rows.cores_r - best.off_r, strict=True))
+    far = {
+        name: f"{cores:.2g} cores, where the others say {said:.2g}"
+        for (name, cores, said), size in zip(rows, errors_r, strict=True)
+        if size > OUTLIER * typical
+    }
     ratios: dict[str, dict[float, str]] = {}
-    for name, cores, said in zip(best.rows.name_r, best.rows.cores_r, said_r, strict=True):
+    for name, cores, said in rows:
         if name not in far and cores > LEAST_CORES and said > 0.0:
             ratios.setdefault(name.rpartition(": ")[2], {})[float(cores / said)] = name
     for what, each in ratios.items():

@@ -22,6 +22,8 @@ from twin.workload import Constant
 
 TINY = 1e-3
 """Costs are tried this small, in their unit, so that nothing is overloaded."""
+BUSY = "busy share of"
+"""What a row of a busy time is called; others are of a host's CPU."""
 DOUBT = 20.0
 """How much less a busy time says of work, for each core that the model thinks others took meanwhile."""
 
@@ -117,7 +119,7 @@ def rows_of(
             speed = 1.0 if speeds is None else float(speeds[number][read])
             cores, trust = max(point.busy[work.names[read]], 0.0) * speed, 1.0 / (1.0 + DOUBT * abs(1.0 - speed))
             share, all_of_it = 1.0 / work.replicas_o[read], list(task)
-            label = f"{point.name}: busy share of {'+'.join(work.names[o] for o in task)}"
+            label = f"{point.name}: {BUSY} {'+'.join(work.names[o] for o in task)}"
             rows.append((cores, base_o[all_of_it].sum() * share, need_ok[all_of_it].sum(axis=0) * share, trust, label))
     cores_r, base_r, trust_r = (np.array([row[place] for row in rows], dtype=float) for place in (0, 1, 3))
     need_rk = np.array([row[2] for row in rows]).reshape(len(rows), works[0].each_ok.shape[1])

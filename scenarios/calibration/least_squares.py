@@ -47,9 +47,9 @@ class LinearFit:
         """Standard deviations."""
         return np.sqrt(np.diag(self.covariance_kk))
 
-    def intervals_k2(self, level: float = 0.95) -> np.ndarray:
-        """Ends of confidence intervals, >= 0. [K, 2]"""
-        width_k = self.spread_k * stats.t.ppf(0.5 + level / 2, max(self.freedom, 1))
+    def intervals_k2(self) -> np.ndarray:
+        """Ends of 95 % confidence intervals, >= 0. [K, 2]"""
+        width_k = self.spread_k * stats.t.ppf(0.975, max(self.freedom, 1))
         return np.maximum(np.stack([self.values_k - width_k, self.values_k + width_k], axis=1), 0.0)
 
 

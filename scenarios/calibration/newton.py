@@ -53,9 +53,6 @@ class Miss(NamedTuple):
     bound: bool = False
 
 
-Misses = Callable[[Point, Scenario], Sequence[Miss]]
-
-
 @dataclass(frozen=True, slots=True)
 class NewtonFit:
     """logs_k: of the ratios to the profile. covariance_kk: of these. readings: how many they come from.
@@ -89,37 +86,33 @@ def fit(
     count: int,
     costs: int,
     report: Callable[[int, int], None] | None = None,
-    *,
-    misses: Misses | None = None,
-    spread: float = SPREAD,
-    ratios: float | None = None,
+    ratios: float = SPREAD,
 ) -> NewtonFit:
     """The parameters that explain what sources deliver, and latencies.
 
-    costs: the first so many share the machine's factor; the others stand for themselves. misses: how far off a point is
-    under a scenario. spread: of a parameter, a priori; ratios: of costs around the machine's factor, if another.
+    costs: the first so many share the machine's factor; the others stand for themselves. ratios: spread of costs around
+    that factor, a priori.
     """
-    kept = spread if ratios is None else ratios
-    calls, found_misses, budget = 0, misses or missed, len(STARTS) + 2 * MOST * (count + 2)
+    calls, budget = 0, len(STARTS) + 2 * MOST * (count + 2)
 
     def off_by(logs_k: np.ndarray, but: Mapping[int, list[Miss]]) -> list[list[Miss]]:
         nonlocal calls
         calls += 1
         if report is not None:
             report(min(calls, budget), budget)
-        each = (but.get(p) or found_misses(point, apply(point.scenario, logs_k)) for p, point in enumerate(points))
+        each = (but.get(p) or missed(point, apply(point.scenario, logs_k)) for p, point in enumerate(points))
         return [list(misses) for misses in each]
 
     def residuals(logs_k: np.ndarray, error: float) -> np.ndarray:
-        return _residuals(off_by(logs_k, {}), error, _prior(logs_k, costs, spread, kept))
+        return _residuals(off_by(logs_k, {}), error, _prior(logs_k, costs, ratios))
 
     def slopes(logs_k: np.ndarray, error: float) -> np.ndarray:
         off, columns = off_by(logs_k, {}), []
-        here = _residuals(off, error, _prior(logs_k, costs, spread, kept))
+        here = _residuals(off, error, _prior(logs_k, costs, ratios))
         still = {p: misses for p, misses in enumerate(off) if misses and all(_far(miss, error) for miss in misses)}
         for unit in np.eye(count):
             moved_k = logs_k + STEP * unit
-            moved = _residuals(off_by(moved_k, still), error, _prior(moved_k, costs, spread, kept))
+            moved = _residuals(off_by(moved_k, still), error, _prior(moved_k, costs, ratios))
             columns.append((moved - here) / STEP)
         return np.stack(columns, axis=1)
 
@@ -144,7 +137,7 @@ def fit(
         error, found = finer, descended(found.x, finer)
     covariance_kk = np.linalg.pinv(found.jac.T @ found.jac)
     exact = sum(not miss.bound for misses in off_by(found.x, {}) for miss in misses)
-    evidence = -float(found.cost) - exact * np.log(error) - costs * np.log(kept)
+    evidence = -float(found.cost) - exact * np.log(error) - costs * np.log(ratios)
     return NewtonFit(found.x, covariance_kk, asked(points), evidence + 0.5 * float(np.linalg.slogdet(covariance_kk)[1]))
 
 
@@ -183,28 +176,28 @@ def _robust(residuals_r: np.ndarray) -> float:
     return float((np.sqrt(1.0 + residuals_r**2) - 1.0).sum())
 
 
-def _prior(logs_k: np.ndarray, costs: int, spread: float, ratios: float) -> list[float]:
+def _prior(logs_k: np.ndarray, costs: int, ratios: float) -> list[float]:
     shared = logs_k[:costs]
     machine = float(shared.mean()) if costs else 0.0
-    return [*((shared - machine) / ratios), *(logs_k[costs:] / spread), machine / MACHINE_SPREAD]
+    return [*((shared - machine) / ratios), *(logs_k[costs:] / SPREAD), machine / MACHINE_SPREAD]
 
 
 def missed(point: Point, scenario: Scenario) -> list[Miss]:
     """What sources deliver and latencies of a point, against the rate model's."""
     predicted = predict(scenario)
-    found = [behind(predicted.margin[source], share) for source, share in point.delivered.items()]
+    found = [_behind(predicted.margin[source], share) for source, share in point.delivered.items()]
     if point.latency_s is not None and point.latency_s > 0 and np.isfinite(predicted.latency_s):
-        found.append(older(predicted.latency_s, point.latency_s))
-    return [*found, *(older(predicted.markers_s[name], age_s) for name, age_s in point.markers_s.items() if age_s > 0)]
+        found.append(_older(predicted.latency_s, point.latency_s))
+    return [*found, *(_older(predicted.markers_s[name], age_s) for name, age_s in point.markers_s.items() if age_s > 0)]
 
 
-def behind(margin: float, share: float) -> Miss:
+def _behind(margin: float, share: float) -> Miss:
     """The miss of a source that delivers `share`. It is censored: a source that keeps up has a margin of 0 or more."""
     if share < KEEPS_UP:
         return Miss((margin - float(np.log(max(share, 1e-9)))) / DELIVERED_ERROR)
     return Miss(margin / DELIVERED_ERROR, bound=True)
 
 
-def older(predicted_s: float, measured_s: float) -> Miss:
+def _older(predicted_s: float, measured_s: float) -> Miss:
     """The miss of a latency."""
     return Miss(float(np.log(max(predicted_s, 1e-9) / measured_s)) / LATENCY_ERROR)

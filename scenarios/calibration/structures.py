@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy import optimize
 
-from scenarios.calibration.design import Rows, Work, rows_of, work_of
+from scenarios.calibration.design import BUSY, Rows, Work, rows_of, work_of
 from scenarios.calibration.least_squares import LinearFit, fit
 from scenarios.calibration.point import Point
 from scenarios.calibration.unit_costs import UnitCost, charged, of_functions, of_kinds, of_operators
@@ -70,8 +70,19 @@ class Explained:
     @property
     def residual(self) -> float:
         """Share of the CPU time that is not explained, by root mean squares over the rows."""
-        errors_r = self.fit.errors_r / self.fit.weight_r
-        return float(np.linalg.norm(errors_r) / max(float(np.linalg.norm(self.rows.cores_r)), 1e-12))
+        return float(np.linalg.norm(self.off_r) / max(float(np.linalg.norm(self.rows.cores_r)), 1e-12))
+
+    @property
+    def off_r(self) -> np.ndarray:
+        """Cores that each row has beyond what these costs say."""
+        return self.fit.errors_r / self.fit.weight_r
+
+    @property
+    def waits(self) -> bool:
+        """Whether busy times are most of what is not explained: a subtask that waits is busy too, and takes no CPU."""
+        squares_r = self.off_r**2
+        of_busy_r = np.array([BUSY in name.rpartition(": ")[2] for name in self.rows.name_r])
+        return bool(2.0 * squares_r[of_busy_r].sum() > squares_r.sum())
 
     @property
     def values(self) -> dict[str, float]:

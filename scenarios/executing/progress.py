@@ -30,7 +30,8 @@ class Lines:
     @contextmanager
     def progress(self, what: str) -> Iterator[Progress]:
         """Says a line at every tenth."""
-        yield every_tenth(lambda done, total: self.stage(f"    {done} of {total} {what}"))
+        with to_the_end(every_tenth(lambda done, total: self.stage(f"    {done} of {total} {what}"))) as report:
+            yield report
 
 
 @contextmanager
@@ -43,7 +44,23 @@ def bar(what: str) -> Iterator[Progress]:
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn(what), TimeElapsedColumn(), TimeRemainingColumn())
     with Bars(TextColumn("   "), *columns, console=Console(file=sys.stderr)) as bars:
         task = bars.add_task(what, total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
+        with to_the_end(lambda done, total: bars.update(task, completed=done, total=total)) as report:
+            yield report
+
+
+@contextmanager
+def to_the_end(report: Progress) -> Iterator[Progress]:
+    """`report`, told that all is done where work ended well before its announced total, as trainings stop early."""
+    done, total = 0, 0
+
+    def watch(now: int, of: int) -> None:
+        nonlocal done, total
+        done, total = now, of
+        report(now, of)
+
+    yield watch
+    if done < total:
+        report(total, total)
 
 
 def every_tenth(report: Progress) -> Progress:

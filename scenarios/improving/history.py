@@ -137,7 +137,7 @@ def history(
     """
     judges, plans = size
     seen(start, pool.judging(0), [pool.judging(0).plan])  # it may refuse, before any run is made
-    audience.stage(f"simulating the test set: {judges} jobs, {plans} plans each")
+    audience.stage(f"simulating the test set: {judges} jobs, {plans} plans each at most")
     with audience.progress("runs of the test set") as report:
         judging = judging_jobs(bench, pool, judges, plans, child_seed(how.seed, JUDGING_SEED), report)
     rows, by_job = list[RoundRow](), dict[str, list[list[float]]]()

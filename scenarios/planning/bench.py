@@ -130,8 +130,3 @@ def _far_behind(mine: PlanOutcome, best: PlanOutcome) -> bool:
 
 def _text(plan: ExecutionPlan) -> str:
     return plan.model_dump_json()
-
-
-def runs_of(bench: Sequence[PlanBench]) -> int:
-    """Simulated runs of several."""
-    return sum(each.simulated for each in bench)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -72,7 +73,7 @@ class Bench:
         self._known(scenario)
 
     def outcomes(self, jobs: Sequence[Job], report: Progress = lambda _done, _total: None) -> list[RunOutcome]:
-        """The outcome of each job, in order. Known runs are not made again. report: is told (done, total) of new runs.
+        """The outcome of each job, in order. Known runs are not made again. report: is told (done, total) of all jobs.
 
         Raises BadInput as `twin.simulation.simulate` does.
         """
@@ -80,17 +81,18 @@ class Bench:
         new = {name: job for name, job in zip(keys, jobs, strict=True) if name not in self.kept.outcomes}
         if not new:
             return [self.kept.outcomes[name] for name in keys]
-        report(0, len(new))
-        names = list(new)
+        names, times, known = list(new), Counter(keys), sum(name not in new for name in keys)
+        report(known, len(keys))
 
         def done(position: int, made: RunOutcome) -> None:
+            nonlocal known
             self.kept.add(names[position], made)
             self.made += 1
             self._took_s += made.cpu_s
             self._estimated_s += self._known(new[names[position]][0])[2] if made.cpu_s else 0.0
-            report(self.made - before, len(new))
+            known += times[names[position]]
+            report(known, len(keys))
 
-        before = self.made
         self._executor.each(self._work, [*new.values()], done, self.missing_s([*new.values()]))
         return [self.kept.outcomes[name] for name in keys]
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 FAR = 1024.0
 """A search without limits ends at so many times the start, or at the start divided by it."""
 DIGITS = 6
+CHECKED_BESIDE = 4
+"""Values on either side of a border at which it is looked whether there is another."""
 NEAR_ZERO = 1e-3
 """Where the limits enclose 0, the tolerance is a share of at least so much of their width: else no bracket near 0
 would be narrow enough."""
@@ -139,14 +141,14 @@ def _short(value: float) -> float:
     return round(value, DIGITS - 1 - math.floor(math.log10(abs(value)))) if value else 0.0
 
 
-def spot_checks(within: Range, border: float, count: int = 4) -> list[float]:
+def spot_checks(within: Range, border: float) -> list[float]:
     """Values on both sides of a border: up to the limits, if they were given, else from a tenth of the smaller to twice
     the larger of border and start."""
     low, high = within.low, within.high
     if not within.bounded:
         low, high = max(low, min(within.start, border) / 10), min(high, 2 * max(within.start, border))
-    below = [low + (border - low) * share / count for share in range(count)]
-    above = [border + (high - border) * share / count for share in range(1, count + 1)]
+    below = [low + (border - low) * share / CHECKED_BESIDE for share in range(CHECKED_BESIDE)]
+    above = [border + (high - border) * share / CHECKED_BESIDE for share in range(1, CHECKED_BESIDE + 1)]
     near = 2 * within.tolerance * abs(border)
     if within.whole:
         return sorted({float(round(value)) for value in (*below, *above)} - {border})

@@ -10,7 +10,7 @@ et al., Computer Physics Communications 181, 2010): share of the variance of the
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,32 +32,10 @@ MATTERS = 0.1
 """An input whose mu* is below that share of the largest is screened out."""
 LEVELS = 4
 FEWEST_INPUTS = 2
-
-
-class Screening(NamedTuple):
-    """What Morris says of an input; see `InputEffect`."""
-
-    mu: float
-    mu_star: float
-    mu_star95: float
-    sigma: float
-
-
-class Shares(NamedTuple):
-    """An input's shares of the variance, after Sobol; see `InputEffect`."""
-
-    first: float | None = None
-    first95: float | None = None
-    total: float | None = None
-    total95: float | None = None
-
-
-class TornadoEnds(NamedTuple):
-    """The metric with all inputs as given, and with one at its ends."""
-
-    given: float
-    at_low: float
-    at_high: float
+Measured = dict[str, float]
+"""What a method says of an input, by fields of `InputEffect`."""
+UNEXPLAINED = dict.fromkeys(("first", "first95", "total", "total95"))
+"""Of an input that is screened out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,21 +189,20 @@ def sensitivity(model: Model, budget: SampleBudget, bench: Bench, audience: Audi
     """Screens all inputs, and explains the variance by those that matter. Raises BadInput as `Model.results` does."""
     budget.check()
     screened = _morris(model, budget, bench, audience)
-    largest = max(screening.mu_star for screening in screened)
-    matter = [index for index, known in enumerate(screened) if largest and known.mu_star >= MATTERS * largest]
+    largest = max(effect["mu_star"] for effect in screened)
+    matter = [index for index, effect in enumerate(screened) if largest and effect["mu_star"] >= MATTERS * largest]
     ends = _ends(model, bench, audience)
     few = model._replace(inputs=[model.inputs[index] for index in matter])
-    shares = _sobol(few, budget, bench, audience) if len(matter) > 1 else []
-    explained = dict(zip(matter, shares, strict=False))
+    shares = dict(zip(matter, _sobol(few, budget, bench, audience) if len(matter) > 1 else [], strict=False))
     effects = [
         InputEffect(
             input=turned.knob.name,
             low=turned.low,
             high=turned.high,
-            **screened[index]._asdict(),
+            **screened[index],
             matters=index in matter,
-            **explained.get(index, Shares())._asdict(),
-            **ends[index]._asdict(),
+            **shares.get(index, UNEXPLAINED),
+            **ends[index],
         )
         for index, turned in enumerate(model.inputs)
     ]
@@ -234,7 +211,7 @@ def sensitivity(model: Model, budget: SampleBudget, bench: Bench, audience: Audi
         metric=model.metric,
         seed=model.seed,
         **budget._asdict(),
-        given=ends[0].given,
+        given=ends[0]["given"],
         inputs=tuple(sorted(effects, key=lambda effect: -effect.mu_star)),
     )
 
@@ -249,7 +226,7 @@ def _seed(model: Model) -> int:
     return 1 + model.seed % (2**32 - 1)
 
 
-def _morris(model: Model, budget: SampleBudget, bench: Bench, audience: Audience) -> list[Screening]:
+def _morris(model: Model, budget: SampleBudget, bench: Bench, audience: Audience) -> list[Measured]:
     from SALib.analyze import morris as analysis
     from SALib.sample import morris as sampling
 
@@ -258,11 +235,10 @@ def _morris(model: Model, budget: SampleBudget, bench: Bench, audience: Audience
     points = sampling.sample(problem, budget.trajectories, num_levels=LEVELS, seed=seed)
     results = model.results(bench, points, audience)
     analysed = analysis.analyze(problem, points, results, num_levels=LEVELS, seed=seed)
-    columns = (np.asarray(analysed[name], float).tolist() for name in ("mu", "mu_star", "mu_star_conf", "sigma"))
-    return [Screening(*row) for row in zip(*columns, strict=True)]
+    return _rows(analysed, mu="mu", mu_star="mu_star", mu_star95="mu_star_conf", sigma="sigma")
 
 
-def _sobol(model: Model, budget: SampleBudget, bench: Bench, audience: Audience) -> list[Shares]:
+def _sobol(model: Model, budget: SampleBudget, bench: Bench, audience: Audience) -> list[Measured]:
     from SALib.analyze import sobol as analysis
     from SALib.sample import sobol as sampling
 
@@ -273,11 +249,16 @@ def _sobol(model: Model, budget: SampleBudget, bench: Bench, audience: Audience)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # indices of a result that never varies are NaN
         analysed = analysis.analyze(problem, results, calc_second_order=False, seed=seed)
-    columns = (np.asarray(analysed[name], float).tolist() for name in ("S1", "S1_conf", "ST", "ST_conf"))
-    return [Shares(*row) for row in zip(*columns, strict=True)]
+    return _rows(analysed, first="S1", first95="S1_conf", total="ST", total95="ST_conf")
 
 
-def _ends(model: Model, bench: Bench, audience: Audience) -> list[TornadoEnds]:
+def _rows(analysed: Mapping[str, Any], **columns: str) -> list[Measured]:
+    """What SALib says of each input, under our names."""
+    table = [np.asarray(analysed[column], float).tolist() for column in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*table, strict=True)]
+
+
+def _ends(model: Model, bench: Bench, audience: Audience) -> list[Measured]:
     """The metric at both ends of each input, with all others as given."""
     audience.stage("each input at its ends, the others as given")
     seeds = [child_seed(model.seed, index) for index in range(model.replications)]
@@ -288,4 +269,5 @@ def _ends(model: Model, bench: Bench, audience: Audience) -> list[TornadoEnds]:
     outcomes = bench.outcomes([(case, seed) for case in cases for seed in seeds])
     values = np.array([of(outcome.measures, model.metric) for outcome in outcomes]).reshape(len(cases), -1)
     means = [of_mean(row, model.metric).mean for row in values]
-    return [TornadoEnds(means[0], *means[2 * index + 1 :][:2]) for index in range(len(model.inputs))]
+    pairs = zip(means[1::2], means[2::2], strict=True)
+    return [{"given": means[0], "at_low": low, "at_high": high} for low, high in pairs]

@@ -92,7 +92,7 @@ def calibrate(
         "tried": _tried(fit),
         "tells_most": None if best is None else best.model_dump(mode="json"),
     }
-    terminal.result(document, *_tables(profile, fit), _verdict(profile), _next(best))
+    terminal.result(document, *_tables(profile, fit), _verdict(profile, fit), _next(best))
 
 
 def use_profile(
@@ -247,7 +247,7 @@ def _next(best: NextPoint | None) -> str:
     return f"one more point would tell most {where}, where predictions are widest: {ranges}"
 
 
-def _verdict(profile: CalibratedProfile) -> str:
+def _verdict(profile: CalibratedProfile, fit: Calibration) -> str:
     from scenarios.calibration.structures import SOUND
 
     if not profile.estimates:
@@ -258,4 +258,5 @@ def _verdict(profile: CalibratedProfile) -> str:
         return f"{text}; no CPU time was measured, so only points held out can judge the fit"
     if profile.residual <= SOUND:
         return f"{text}; {profile.residual:.1%} of the CPU time is unexplained"
-    return f"{text}; {profile.residual:.0%} of the CPU time is unexplained: something else takes CPU too"
+    why = "subtasks wait while they are busy, as for a store or a lock" if fit.tried[0].waits else "others take CPU too"
+    return f"{text}; {profile.residual:.0%} of the CPU time is unexplained: {why}"

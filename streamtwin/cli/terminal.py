@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scenarios.executing.progress import Progress, bar, every_tenth
+from scenarios.executing.progress import Lines, Progress, bar
 from scenarios.files.documents import document
 from streamtwin.cli.options import Options
 
@@ -56,7 +56,8 @@ class Terminal(Options):
     def progress(self, what: str) -> Iterator[Progress]:
         """Gives a function that is told (done, total) as the work goes on. what: the things that are counted."""
         if self.quiet or not sys.stderr.isatty():
-            yield every_tenth(lambda done, total: self.stage(f"    {done} of {total} {what}"))
+            with Lines(self.stage).progress(what) as report:
+                yield report
             return
         with bar(what) as report:
             yield report

@@ -54,8 +54,8 @@ class Result:
 
     @property
     def keeps_up(self) -> bool:
-        """Whether results came and no tuples stayed unread."""
-        return good(self.run)
+        """Whether results came, no tuples stayed unread, and no queue grew to the end."""
+        return good(self.job, self.run)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -46,8 +46,8 @@ def answered(desk: Desk, asked: Asked) -> Iterator[str]:
         yield paragraph(f"This does not run: {made.refused}", "verdict bad")
         return
     run = made.result
-    yield paragraph(verdict(asked.now, run), "verdict" if good(run) else "verdict bad")
-    yield cards(headline(run))
+    yield paragraph(verdict(asked.now, run), "verdict" if good(asked.now, run) else "verdict bad")
+    yield cards(headline(asked.now, run))
     yield "".join(paragraph(f"Careful: {warning}", "note") for warning in run.warnings)
     done, of, cpu_s = desk.progress()
     waited = f"answered in {seconds(desk.answered_s)}; " if desk.answered_s is not None else ""

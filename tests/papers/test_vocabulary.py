@@ -115,7 +115,7 @@ def test_lines_are_columns_over_a_column_or_lists_over_their_numbers() -> None:
     )({"t": rows})
     points = {line.get_label(): list(zip(*line.get_data(), strict=True)) for line in drawn.axes[0].lines}
     assert points == {"least a": [(20, 2)], "most a": [(20, 6)], "least b": [(10, 4)], "most b": [(10, 8)]}
-    numbered = lines("round", "y", y="by_round", series="way", only={"way": ["a"]}, table="t", first=0)({"t": rows})
+    numbered = lines("round", "y", y="by_round", series="way", only={"way": ["a"]}, first=0)({"t": rows})
     assert [list(line.get_ydata()) for line in numbered.axes[0].lines] == [[5, 6]]
     assert [list(line.get_xdata()) for line in numbered.axes[0].lines] == [[0, 1]]
 

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
-import subprocess
-import sys
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -148,23 +143,3 @@ def test_hosts_and_policies_are_judged_by_runs():
     assert found["none"].regret > 1.0
     assert found["flux"].status == "refused"
     assert simulate(changing(MEMBERS["changing-load"].seeds[4])).metrics.success
-
-
-@pytest.mark.slow
-def test_an_interruption_ends_at_once_and_keeps_what_is_judged(tmp_path):
-    """Also with processes at work."""
-    out = tmp_path / "board"
-    command = [sys.executable, "-m", "streamtwin.cli.app", "benchmark", "--families", "key-groups", "--workers", "2"]
-    working = subprocess.Popen(
-        [*command, "--out", out],
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    while not list(out.glob(f"{run.FOLDER}/*.json")):
-        time.sleep(0.2)
-    os.killpg(working.pid, signal.SIGINT)
-    _, told = working.communicate(timeout=20)
-    assert working.returncode == 130
-    assert "are kept" in told and "Traceback" not in told

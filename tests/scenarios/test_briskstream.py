@@ -56,16 +56,6 @@ def test_the_simulator_and_the_rate_model_agree_where_nothing_is_saturated(name:
     assert np.isfinite(predicted["processing_latency_s"][0]) and metrics.processing_latency_s is not None
 
 
-def test_fields_grouping_without_key_groups_deals_evenly() -> None:
-    """Four counters, nothing else in their way: all of them busy, or the busiest would hold the others up."""
-    scenario = load("wc")
-    counter = scenario.query.operator("counter")
-    replicas = {"spout": 1, "parser": 1, "splitter": 3, "counter": 4, "sink": 4}
-    plan = ExecutionPlan(placement={name: ("server",) * count for name, count in replicas.items()})
-    metrics = simulate(scenario.with_plan(plan)).metrics
-    assert metrics.throughput_per_s == pytest.approx(4 / counter.service_time_s, rel=0.01)
-
-
 @applications
 def test_one_word_makes_it_the_other_server(name: str) -> None:
     scenario = load(name)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
-from scenarios.spaces.registry import SPACES
 from scenarios.spaces.unseen_hardware import EXTRAPOLATIONS, FEATURES, INTERPOLATION, UNSEEN_HARDWARE
-from twin.scenario import RunSettings
 
 
 @pytest.mark.parametrize("feature", FEATURES)
@@ -27,14 +24,6 @@ def test_extrapolation_asks_for_the_rest_of_the_training_space(each):
     stronger_is_more = each.feature != "latency_ms"
     beyond = min(each.asked) > high if (each.towards == "stronger") == stronger_is_more else max(each.asked) < low
     assert beyond
-
-
-@pytest.mark.parametrize("name", UNSEEN_HARDWARE)
-def test_hosts_have_nothing_but_the_spaces_values(name):
-    space = SPACES[name]
-    for seed in range(20):
-        for host in random_scenario(space, seed, RunSettings()).cluster.hosts:
-            assert all(getattr(host, feature) in getattr(space, feature) for feature in FEATURES)
 
 
 def test_but_for_the_hardware_every_space_is_costreams():

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.testing import assertDataFrameEqual
 
-from spark.aggregate import after_warmup, latency_quantiles, require_columns, run_totals, training_rows
+from spark.aggregate import latency_quantiles, require_columns, training_rows
 from tests.spark.fakes import make
 from twin.engine.sketch import representative_s
 from twin.errors import BadInput
@@ -48,26 +48,6 @@ def sink_row(run: str, start_s: float, buckets: dict[int, int], sum_s: float = 0
     return row
 
 
-def test_periods_that_start_before_the_warmup_are_dropped(spark: SparkSession) -> None:
-    runs = frame(spark, [run_row("a", warmup_s=10.0), run_row("b", warmup_s=15.0)], RUNS)
-    periods = [source_row(run, start_s, 1, 1) for run in ("a", "b", "unknown") for start_s in (0.0, 10.0, 20.0)]
-    kept = after_warmup(frame(spark, periods, OPERATORS), runs).select("run", "start_s")
-    assertDataFrameEqual(
-        kept, spark.createDataFrame([("a", 10.0), ("a", 20.0), ("b", 20.0)], "run string, start_s double")
-    )
-
-
-def test_totals_sum_over_sources_and_over_sinks(spark: SparkSession) -> None:
-    periods = [source_row("a", 0.0, 100, 90), source_row("a", 0.0, 10, 10), source_row("a", 10.0, 50, 60)]
-    periods += [sink_row("a", 0.0, {5: 3}, 0.5), sink_row("a", 0.0, {7: 1}, 0.25), sink_row("a", 10.0, {})]
-    periods.append({"run": "a", "kind": "filter", "start_s": 0.0, "end_s": 10.0, "numRecordsIn": 1000})
-    expected = spark.createDataFrame(
-        [("a", 20.0, 4, 0.75, 1.5, 160, 160)],
-        "run string, seconds double, results long, processing_s double, e2e_s double, arrived long, taken long",
-    )
-    assertDataFrameEqual(run_totals(frame(spark, periods, OPERATORS)), expected)
-
-
 def test_quantiles_come_from_the_merged_histograms(spark: SparkSession) -> None:
     """100 results: 50 in bucket 10, then 44 in 20, one more in 20, 5 in 400; of one result, all quantiles."""
     periods = [sink_row("a", 0.0, {10: 20, 20: 44}), sink_row("a", 0.0, {10: 30, 400: 5}), sink_row("a", 10.0, {20: 1})]
@@ -102,12 +82,6 @@ def test_training_rows_by_hand(spark: SparkSession) -> None:
     ]
     found = training_rows(frame(spark, runs, RUNS), frame(spark, periods, OPERATORS))
     assertDataFrameEqual(found, spark.createDataFrame(expected, from_arrow_schema(TRAINING_ROWS)), rtol=1e-12)
-
-
-def test_training_rows_have_the_columns_of_the_contract(spark: SparkSession) -> None:
-    found = training_rows(frame(spark, [], RUNS), frame(spark, [], OPERATORS))
-    contract = from_arrow_schema(TRAINING_ROWS)
-    assert [(field.name, field.dataType) for field in found.schema] == [(f.name, f.dataType) for f in contract]
 
 
 def test_a_run_without_measured_period_has_null_labels(spark: SparkSession) -> None:

@@ -15,16 +15,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from spark.corpus import default_chunk_runs, write_corpus
+from spark.corpus import write_corpus
 from tests.spark.fakes import Broken, DyingOnce, Slow, make, simulate
 from tests.spark.interruptible import SPEC
 from twin.checksums import SUMS
-from twin.corpus.chunk import Chunk
 from twin.corpus.chunks import audit, cut
 from twin.corpus.manifest import CorpusSpec, check_corpus, open_corpus, read_manifest, sole_writer
 from twin.errors import BadInput
 from twin.randomness import child_seed
-from twin.scenario import RunSettings
 from twin.trace import TABLES, read_table
 
 pytestmark = pytest.mark.spark
@@ -56,13 +54,6 @@ def test_chunks_cover_every_index_once(runs: int, chunk_runs: int) -> None:
     assert [index for chunk in chunks for index in range(chunk.first, chunk.stop)] == list(range(runs))
     assert all(1 <= chunk.runs <= chunk_runs for chunk in chunks)
     assert len({chunk.name for chunk in chunks}) == len(chunks)
-
-
-def test_default_chunks_are_many_enough_to_balance() -> None:
-    assert default_chunk_runs(500, 2) == 16
-    assert len(cut(500, default_chunk_runs(500, 2))) == 32
-    assert default_chunk_runs(24, 2) == 3
-    assert default_chunk_runs(1, 8) == 1
 
 
 def test_every_run_is_there_with_its_own_seed(spark: SparkSession, tmp_path: Path) -> None:
@@ -102,12 +93,6 @@ def test_resume_keeps_finished_chunks_and_clears_unfinished_ones(spark: SparkSes
     assert (kept.stat().st_ino, kept.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert_same_runs(whole, broken)
     assert not leftovers(broken)
-
-
-def test_a_complete_corpus_is_left_alone(spark: SparkSession, tmp_path: Path) -> None:
-    write_corpus(spark, tmp_path / "c", spec_of(3), make, simulate)
-    again = write_corpus(spark, tmp_path / "c", spec_of(3), make, Broken(raising=frozenset(range(3))))
-    assert (again.resumed, again.failed, again.simulation_cpu_s) == (3, 0, 0.0)
 
 
 def test_failing_hanging_and_dying_runs_become_rows(spark: SparkSession, tmp_path: Path) -> None:
@@ -352,8 +337,3 @@ def test_a_chunk_under_removal_cannot_be_finished(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(shutil, "rmtree", race)
     with sole_writer(tmp_path / "c"):
         assert not list((tmp_path / "c" / "chunks").iterdir())
-
-
-def test_run_settings_reach_the_simulation() -> None:
-    assert make(0).run == RunSettings(horizon_s=20, warmup_s=10, period_s=10)
-    assert Chunk(0, 0, 4).runs == 4

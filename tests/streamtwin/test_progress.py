@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from contextlib import suppress
 
 from scenarios.executing.progress import Lines, bar, every_tenth
 
@@ -22,6 +23,17 @@ def test_lines_count_what_they_are_told():
         report(5, 10)
         report(10, 10)
     assert [line.strip() for line in said] == ["5 of 10 runs", "10 of 10 runs"]
+
+
+def test_work_that_stops_early_is_told_as_done_and_work_that_fails_is_not():
+    said: list[str] = []
+    with Lines(said.append).progress("steps at most") as report:
+        report(30, 100)
+    assert said[-1].strip() == "100 of 100 steps at most"
+    with suppress(KeyError), Lines(said.append).progress("runs") as report:
+        report(1, 10)
+        raise KeyError
+    assert said[-1].strip() == "1 of 10 runs"
 
 
 def test_a_bar_goes_to_stderr(monkeypatch):

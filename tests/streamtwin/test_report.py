@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -14,7 +16,7 @@ from scenarios.files.run_folder import UNKNOWN, read_run
 from scenarios.files.traces import write_run
 from streamtwin.cli.given import run_of
 from streamtwin.report.pages import MOST_ROWS, run_page
-from streamtwin.report.verdict import joined, verdict
+from streamtwin.report.verdict import good, joined, verdict
 from streamtwin.tables.timelines import panels
 from tests.commands import done, refused, twin
 from tests.scenarios.questions.jobs import queue, shop
@@ -145,6 +147,20 @@ def test_a_run_too_short_for_its_queues_to_fill_is_not_called_well():
         queue(), short
     )
     assert "does not keep up" in verdict(queue(), simulate(queue(rate_per_s=1100, horizon_s=60)))
+
+
+def test_a_queue_that_grows_to_the_end_is_told_from_a_stable_one():
+    """1,030 tuples a second for 1,000 that can be served, with room for all of them: no broker shows it."""
+    found = {}
+    for rate_per_s in (900, 1030):
+        job = queue(rate_per_s=rate_per_s, horizon_s=60).with_set("engine.channel_tuples", 10_000)
+        runs = [simulate(job.with_run(seed=seed)) for seed in range(6)]
+        assert not any(run.metrics.backpressured for run in runs)
+        found[rate_per_s] = [good(job, run) for run in runs]
+    assert all(found[900]) and sum(found[1030]) <= 2
+    said = verdict(job, runs[found[1030].index(False)])
+    grown = float(re.findall(r"its queues grow by ([\d.]+) tuples a second until the end", said)[0])
+    assert abs(grown - 30) < 4 * math.sqrt((1030 + 1000) / 29.5), "four standard errors of the second half"
 
 
 def test_a_plan_of_the_users_own_is_what_is_run(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -228,4 +229,21 @@ def test_a_reading_that_contradicts_the_others_is_named(files: tuple[Path, Path]
             type(points[3])(name="odd", scenario=points[3].scenario, taken_per_s=points[3].taken_per_s, busy=odd),
         ]
     )
-    assert any("odd: busy share of map" in each for each in found.odd)
+    said = next(each for each in found.odd if "odd: busy share of map" in each)
+    cores, others = map(float, re.findall(r"([\d.]+) cores, where the others say ([\d.]+)", said)[0])
+    assert cores == 0.9, "what was read comes first"
+    assert others == pytest.approx(points[3].busy["map"], rel=0.1), "and then what the other points say of it"
+
+
+@pytest.mark.parametrize(
+    ("waiting", "said"), [(True, "subtasks wait while they are busy"), (False, "others take CPU too")]
+)
+def test_waits_are_not_said_to_be_cpu_of_others(waiting: bool, said: str, files: tuple[Path, Path]) -> None:
+    """A map that waits for a store is busy meanwhile; what others use at times is in the host's CPU alone."""
+    rows = ["point,operator,host,offered_per_s,in_per_s,out_per_s,busy,cpu"]
+    for number, rate in enumerate((50, 100, 200, 400, 800)):
+        cpu, waits = 0.5 * rate / 1000, 0.2 * (number % 2)
+        rows += [f"{rate},source,,{rate},,{rate},0.001,", f"{rate},map,,,{rate},{rate},{cpu + waiting * waits},"]
+        rows += [f"{rate},,h,,,,,{(cpu + (not waiting) * 16 * waits) / 16}"]
+    files[1].write_text("\n".join(rows))
+    assert f"of the CPU time is unexplained: {said}" in twin("calibrate", *files).stdout

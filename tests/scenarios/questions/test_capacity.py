@@ -102,17 +102,6 @@ def close(answer, theory, share):
     return abs(answer.value - theory) <= (high - low) + share * theory
 
 
-@pytest.mark.slow
-def test_a_queue_bears_its_service_rate_and_the_tolerated_hundredth():
-    """RO is set once the backlog grows by 1 % of what arrives: at mu / 0.99, in runs so long that channels are full."""
-    answer = asked(queue(horizon_s=300, period_s=10), "max", RATE, "not backpressured")
-    assert close(answer, MU / 0.99, 0.005)
-    assert answer.monotone and (answer.longer_runs_fail or 0) <= 1
-    assert answer.binds.startswith("operator work on big")
-    assert answer.resources[0].name == "work"
-    assert answer.resources[0].head_room == pytest.approx(1.0, abs=0.02)
-
-
 def test_runs_that_are_too_short_are_said_to_be():
     answer = asked(queue(horizon_s=20), "max", RATE, "not backpressured", replications=3)
     assert answer.value > 1.03 * MU
@@ -138,16 +127,6 @@ def test_replicas_are_as_many_as_the_load_is():
     assert answer.value == 3 and answer.borders == (3,) * 4
     assert answer.share_that_holds95 == pytest.approx(0.05**0.25)
     assert answer.resources[0].used == pytest.approx(2.5 / 3, abs=0.02)
-
-
-@pytest.mark.slow
-def test_a_rate_that_needs_more_cores_than_replicas_have():
-    """Four replicas on two cores of 1 ms each: no more than 2000 a second, and the CPU binds."""
-    crowded = queue(horizon_s=100, period_s=5, cores=2)
-    plan = crowded.plan.model_copy(update={"placement": {**crowded.plan.placement, "work": ("small",) * 4}})
-    answer = asked(crowded.with_plan(plan), "max", RATE, "not backpressured", replications=3)
-    assert close(answer, 2 * MU / 0.99, 0.02)
-    assert "CPU of small" in answer.binds
 
 
 def test_conditions_that_always_or_never_hold_are_said_to():

@@ -155,10 +155,13 @@ def test_quantiles_are_no_better_known_than_their_histogram():
 
 
 def test_runs_go_on_until_every_interval_is_narrow_enough():
-    cases = [queue(rate, horizon_s=4) for rate in (500, 800)]
+    cases, said = [queue(rate, horizon_s=4) for rate in (500, 800)], list[str]()
     with Bench(Processes(1)) as bench:
-        samples = replicate(bench, cases, [MEAN], Wanted(4, 0.12), 1, SILENT)
+        samples = replicate(bench, cases, [MEAN], Wanted(4, 0.12), 1, Lines(said.append))
     assert 4 < samples.runs <= MOST and not samples.needed
+    ended = said.index("    8 of 8 runs")
+    assert said[0].startswith("2 variants, 4 runs of each") and said[ended + 2].startswith("    8 of "), "known already"
+    assert said[-1] == f"    {2 * samples.runs} of {2 * samples.runs} runs", "the announced total is reached"
     first = samples.values(0, MEAN)
     for case in (0, 1):
         values = samples.values(case, MEAN)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.executing.processes import Processes
-from scenarios.executing.progress import Lines
 from scenarios.files import scenario_file
-from scenarios.questions.bench import Bench
 from scenarios.questions.change_options import ChangeOptions, planned
-from scenarios.questions.dry_run import dry_run, finer, look, trials
+from scenarios.questions.dry_run import finer, trials
 from streamtwin.answers.dry_run import told
 from tests.commands import answer, refused
+from tests.scenarios.questions.test_dry_run import tried
 from tests.twin.checkpointed import lines
 from twin.errors import BadInput
 from twin.scenario import RunSettings, Scenario
@@ -25,16 +23,9 @@ def job(**checkpoints: object) -> Scenario:
     return parse(Scenario, data | {"checkpoints": {"interval_s": 4, "sync_ms": 0} | checkpoints})
 
 
-def tried(change: ChangeOptions, replications: int = 2, given: Scenario | None = None, **checkpoints: object) -> dict:
-    given = finer(given or job(**checkpoints))
-    plan = planned(given, change)
-    with Bench(Processes(1), of=look(plan.at_s)) as bench:
-        return dry_run(bench, given, plan, replications, 1, Lines(lambda _text: None))
-
-
 def test_a_region_costs_its_part_of_what_the_job_costs() -> None:
     """Down for 2 s, back to a checkpoint 1 s before: of one line 3 s x 100 tuples wait, of both twice as many."""
-    answer = tried(ChangeOptions(fail=["h1"], at_s=13, recover_after_s=2, failover="both"))
+    answer = tried(job(), ChangeOptions(fail=["h1"], at_s=13, recover_after_s=2, failover="both"))
     region, full, saved = (
         {name: each.mean for name, each in getattr(answer, part).items()} for part in ("measures", "full", "saved")
     )
@@ -59,9 +50,9 @@ def test_when_nobody_says_when_it_is_anywhere_in_an_interval(costing: bool) -> N
     plan = planned(finer(given), change)
     assert "at 8.67 to 12.67 s" in plan.words
     assert [trial.at_s for trial in trials(plan, 4)] == pytest.approx([9.17, 10.17, 11.17, 12.17])
-    answer = tried(change, 2, given)
+    answer = tried(given, change)
     assert sorted(answer.measures["redone_s"].values) == pytest.approx([1.67, 3.67])
-    assert tried(change._replace(at_s=13.0), 2, given).measures["redone_s"].values == (1, 1)
+    assert tried(given, change._replace(at_s=13.0)).measures["redone_s"].values == (1, 1)
 
 
 def test_a_short_run_leaves_half_of_its_rest_to_catch_up() -> None:
@@ -72,7 +63,7 @@ def test_a_short_run_leaves_half_of_its_rest_to_catch_up() -> None:
 def test_a_job_that_waits_to_the_end_does_nothing_again() -> None:
     """Nothing restarts, so that no result comes twice and no work is done again; nothing can be said of a recovery."""
     change = ChangeOptions(fail=["h1"], at_s=13, lost="wait")
-    known = {name: each.mean for name, each in tried(change).measures.items()}
+    known = {name: each.mean for name, each in tried(job(), change).measures.items()}
     assert (known["twice"], known.get("restarted", 0), known.get("redone_s", 0)) == (0, 0, 0)
     assert known["pause_s"] is None
     assert planned(finer(job()), change).words == "fail h1 at 13 s, lost: the job waits for it to the end"
@@ -83,7 +74,7 @@ def test_a_job_that_waits_to_the_end_does_nothing_again() -> None:
 @pytest.mark.slow
 def test_exactly_once_pays_in_latency_instead_of_doubles() -> None:
     """Back from 15 s to 12 s and up at 18 s, where a checkpoint is due, behind 600 tuples that take 5 ms each."""
-    answer = tried(ChangeOptions(fail=["h1"], at_s=15, recover_after_s=3), sinks="exactly-once")
+    answer = tried(job(sinks="exactly-once"), ChangeOptions(fail=["h1"], at_s=15, recover_after_s=3))
     known = {name: each.mean for name, each in answer.measures.items()}
     assert known["twice"] == 0
     assert known["latency_s"] == pytest.approx(18 + 600 * 5e-3 - 12, abs=0.2)

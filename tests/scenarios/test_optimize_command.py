@@ -1,4 +1,4 @@
-"""`twin optimize` and `twin validate` with options that say which plans may be chosen, as a user calls them."""
+"""`twin optimize` and `twin validate` as a user calls them: programs, sockets, and which plans may be chosen."""
 
 from __future__ import annotations
 
@@ -94,3 +94,48 @@ def test_a_budget_is_refused_wherever_an_optimizer_keeps_to_none() -> None:
 def test_hosts_that_cannot_be_read(allow: list[str], says: str) -> None:
     with pytest.raises(BadInput, match=says):
         PlanRules(allow=allow).space()
+
+
+def test_the_answer_is_json_and_a_scenario_that_loads(tmp_path):
+    out = tmp_path / "plan.yaml"
+    found = answer("optimize", "edge-filter", "--optimizer", "milp", "--out", out)
+    assert found["status"] in {"optimal", "feasible"}
+    assert found["bound"] is None or found["bound"] <= found["predicted"]
+    assert scenario_file.load(str(out)).plan.model_dump(mode="json")["placement"] == found["placement"]
+
+
+@pytest.mark.slow
+def test_more_than_all_machines_bear_is_said():
+    """The library's own rate needs more cores than its three machines have."""
+    found = answer("optimize", "numa-cluster", "--optimizer", "milp-hosts")
+    assert found["status"] == "infeasible"
+    assert found["message"] == "no plan was found that bears 1.2 times the offered rates"
+
+
+@pytest.mark.slow
+def test_a_plan_for_eight_sockets_is_written_and_says_what_stops_it(tmp_path: Path) -> None:
+    out = tmp_path / "plan.yaml"
+    found = answer("optimize", "briskstream-fd", "--optimizer", "rlas", "--time-limit", "3", "--out", out)
+    assert found["objective"] == "throughput_per_s" and found["status"] == "feasible"
+    assert 0.0 < found["predicted"] <= found["bound"]
+    assert found["gap"] == pytest.approx(found["bound"] / found["predicted"] - 1)
+    assert "more than this plan bears" in found["message"] and "is full" in found["message"]
+    planned = scenario_file.load(str(out))
+    assert sum(len(places) for places in planned.plan.placement.values()) > 100
+    assert {place.host for name in planned.plan.placement for place in planned.plan.locations(name)} == {"server"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("optimizer", "old", "new", "says"),
+    [
+        ("rlas", "map, service_time_s: 4.17e-07", "map, service_time_s: 0", "operator 'parser' costs nothing"),
+        ("rlas-fix-l", "predictor, partitioning: hash", "predictor, partitioning: broadcast",
+         "parser -> predictor (broadcast) is not; use rebalance"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_planned_is_one_line(tmp_path: Path, optimizer: str, old: str, new: str, says: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(scenario_file.dump(scenario_file.load("briskstream-fd")).replace(old, new), encoding="utf-8")
+    assert says in refused("optimize", path, "--optimizer", optimizer, "--out", tmp_path / "plan.yaml")
+    assert not (tmp_path / "plan.yaml").exists()
