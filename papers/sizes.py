@@ -61,7 +61,7 @@ MEDIUM = Sizes(
     judged=1,
     random_plans=100,
 )
-"""Hours on two cores, a few times as many for the paper's size. A quarter of its runs, and of its queries two fifths."""
+"""Hours on two cores: a quarter of the paper's runs, two fifths of its queries, and one network where it has three."""
 
 PAPER = Sizes(
     runs=43_281,
