@@ -98,6 +98,23 @@ def test_a_correction_that_is_noise_is_not_believed(seed):
     )  # most of these are congested
 
 
+def test_a_probability_has_the_same_gate_for_all_kinds_of_plans():
+    """A correction that is right in 17 of 25 rows: of one kind's 25 rows that may be chance, of all it is none."""
+    count, m = 25 * len(KINDS), METRICS.index("backpressured")
+    number, kinds = np.arange(count) // len(KINDS), np.arange(count) % len(KINDS)
+    yes, right = number % 2 == 0, number % 25 < 17
+    labels = np.full((count, len(METRICS)), np.nan)
+    labels[:, m] = yes
+    outputs = np.zeros((1, count, len(METRICS)))
+    outputs[0, :, m] = np.where(right == yes, 0.5, -0.5)
+    judged = Judged(labels, np.full(labels.shape, 0.4), kinds, outputs)
+    scaling = Scaling((0.0,) * len(METRICS), (1.0,) * len(METRICS), "residual")
+    assert {gates[m] for gates in gated(METRICS, scaling, judged).gate} == {1.0}
+    alone = kinds == 0
+    one = Judged(labels[alone], judged.rates_GxA[alone], kinds[alone], outputs[:, alone])
+    assert gated(METRICS, scaling, one).gate[0][m] == 0.0
+
+
 def test_intervals_hold_nine_in_ten_of_rows_that_they_were_not_fitted_to():
     rng = np.random.default_rng(5)
     rates = np.ones((20_000, 5))
