@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,12 @@ def cpu_s(code: str) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+@cache
+def numpy_s() -> float:
+    """CPU seconds that importing numpy takes here."""
+    return min(cpu_s("import numpy") - cpu_s("pass") for _ in range(3))
+
+
 UNTIL_IT_RUNS = """
 import twin.simulation
 from streamtwin.cli import app as cli
@@ -116,8 +123,7 @@ cli.main(["run", "word-count", "--quiet"])
 )
 def test_commands_start_at_once(code, usual_s):
     """usual_s: CPU seconds where importing numpy takes 0.09. Twice as much is noticed, whatever the machine."""
-    numpy_s = min(cpu_s("import numpy") - cpu_s("pass") for _ in range(3))
-    assert min(cpu_s(code) for _ in range(3)) < 2 * usual_s * max(1.0, numpy_s / 0.09)
+    assert min(cpu_s(code) for _ in range(3)) < 2 * usual_s * max(1.0, numpy_s() / 0.09)
 
 
 @pytest.mark.slow
