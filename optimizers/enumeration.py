@@ -12,8 +12,10 @@ then breaks a rule is rejected: still uniform over the valid placements.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -34,6 +36,17 @@ Taken = tuple[int, ...]
 """For each class of interchangeable hosts, how many of them the path from here to the sink has visited."""
 Move = tuple[int, int, Taken]
 """A class from which a host is taken, hosts left in it before, and what is taken afterwards."""
+
+
+def different(draws: Callable[[], np.ndarray], size: int) -> np.ndarray:
+    """The first `size` different rows of draws [N, ...], or fewer after MAX_ROUNDS of them."""
+    found = draws()
+    for _ in range(MAX_ROUNDS):
+        found = found[np.sort(distinct_rows(found.reshape(len(found), math.prod(found.shape[1:])))[0])]
+        if len(found) >= size:
+            break
+        found = np.concatenate([found, draws()])
+    return found
 
 
 class PlacementSpace:
@@ -131,12 +144,7 @@ class PlacementSpace:
             raise BadInput(f"number of candidate placements must be >= 1, got {size}")
         if self.listable and self.count <= 2 * size:
             return self._listed[rng.permutation(len(self._listed))[:size]]
-        found = self.draws(rng, size)
-        for _ in range(MAX_ROUNDS):
-            found = found[np.sort(distinct_rows(found)[0])]
-            if len(found) >= size:
-                break
-            found = np.concatenate([found, self.draws(rng, size)])
+        found = different(partial(self.draws, rng, size), size)
         if not len(found):
             raise BadInput(NOTHING_FOUND)
         return found[:size]

@@ -84,9 +84,7 @@ class Program:
     def __init__(self) -> None:
         self._upper: list[np.ndarray] = []
         self._integer: list[np.ndarray] = []
-        self._row: list[np.ndarray] = []
-        self._column: list[np.ndarray] = []
-        self._coefficient: list[np.ndarray] = []
+        self._entries: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # coefficients, their rows and columns
         self._low: list[np.ndarray] = []
         self._high: list[np.ndarray] = []
         self._costs: list[tuple[np.ndarray, np.ndarray]] = []
@@ -114,14 +112,11 @@ class Program:
         for columns, coefficients in terms:
             if _sparse(coefficients):
                 entries = coefficients.tocoo()
-                self._row.append(self.height + entries.row)
-                self._column.append(columns[entries.col])
-                self._coefficient.append(entries.data)
+                self._entries.append((entries.data, self.height + entries.row, columns[entries.col]))
                 continue
             wide = columns.reshape(count, -1)
-            self._row.append(np.repeat(np.arange(self.height, self.height + count), wide.shape[1]))
-            self._column.append(wide.ravel())
-            self._coefficient.append(np.broadcast_to(coefficients, columns.shape).ravel())
+            rows = np.repeat(np.arange(self.height, self.height + count), wide.shape[1])
+            self._entries.append((np.broadcast_to(coefficients, columns.shape).ravel(), rows, wide.ravel()))
         self._low.append(np.broadcast_to(np.asarray(low, float), (count,)))
         self._high.append(np.broadcast_to(np.asarray(high, float), (count,)))
         self.height += count
@@ -174,8 +169,8 @@ class Program:
         cost = np.zeros(self.columns)
         for columns, each in self._costs:
             np.add.at(cost, columns, each)
-        entries = [np.concatenate(each) for each in (self._coefficient, self._row, self._column)]
-        matrix = csr_array((entries[0], (entries[1], entries[2])), shape=(self.height, self.columns))
+        coefficients, rows, columns = map(np.concatenate, zip(*self._entries, strict=True))
+        matrix = csr_array((coefficients, (rows, columns)), shape=(self.height, self.columns))
         model = highspy.HighsLp()
         model.num_row_, model.num_col_ = matrix.shape
         model.col_cost_, model.col_lower_ = cost, np.zeros(self.columns)

@@ -8,13 +8,13 @@ come from `optimizers.enumeration`, which counts and draws them exactly.
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 
 import numpy as np
 
 from optimizers.counted import counts_on
-from optimizers.enumeration import MAX_LISTED, MAX_ROUNDS, PlacementSpace
+from optimizers.enumeration import MAX_LISTED, PlacementSpace, different
 from optimizers.space import Space, counts_of, host_of_sockets
 from twin.deployment import Deployment
 from twin.errors import BadInput
@@ -73,14 +73,7 @@ class SpacePlans:
             return self._counts(self._ruled.sample(rng, size))
         if self._listable and self.count <= 2 * size:
             return self._some(self._listed[rng.permutation(len(self._listed))[:size]])
-        found = self.draws(rng, size)
-        for _ in range(MAX_ROUNDS):
-            found = found[
-                np.sort(np.unique(found.reshape(len(found), self._home_ol.size), axis=0, return_index=True)[1])
-            ]
-            if len(found) >= size:
-                break
-            found = np.concatenate([found, self.draws(rng, size)])
+        found = different(partial(self.draws, rng, size), size)
         if len(found) < size and self._listable:
             found = self._listed[rng.permutation(len(self._listed))]
         return self._some(found[:size])

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from optimizers.interface import Problem
 from optimizers.space import counts_of, locations
 from tests.twin import worlds
 from tests.twin.worlds import sink, source
+from twin.plan import ExecutionPlan
 from twin.randomness import stream
+from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
 
@@ -21,6 +24,16 @@ def _host(name: str, cpu_percent: float = 200, **more: Any) -> dict[str, Any]:
 
 def _scenario(operators, streams, rates, hosts, placement, **more: Any) -> Scenario:
     return Scenario.of(worlds.deployment(operators, streams, rates, hosts=hosts, placement=placement, **more))
+
+
+def asked(job: Scenario, objective: str = "processing_latency_s", **more: Any) -> Problem:
+    """For a plan of the job by rates."""
+    return Problem(**{"scenario": job, "cost_model": RateModel(), "objective": objective} | more)
+
+
+def hosts_of(plan: ExecutionPlan) -> set[str]:
+    """All that it uses."""
+    return {place.host for name in plan.placement for place in plan.locations(name)}
 
 
 def spread() -> Scenario:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,22 +12,21 @@ from hypothesis import strategies as st
 
 from optimizers.branching.optimizer import BranchAndBound
 from optimizers.branching.relaxation import Relaxation
-from optimizers.interface import Problem, Status
+from optimizers.interface import Status
 from optimizers.space import Space, counts_of
 from optimizers.space_plans import SpacePlans
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
+from tests.optimizers import judged_jobs
 from tests.optimizers.judged_jobs import edge, small_job
 from twin.errors import BadInput
 from twin.rates.coefficients import PlacementCoefficients
-from twin.rates.model import RateModel
 from twin.scenario import RunSettings
 
 TOGETHER = Space(spread=False)
 
 
-def asked(job, **more):
-    return Problem(scenario=job, cost_model=RateModel(), space=TOGETHER, **more)
+asked = partial(judged_jobs.asked, space=TOGETHER)
 
 
 def test_most_ordinary_jobs_are_proved_with_a_handful_of_estimates():

@@ -44,14 +44,6 @@ def test_a_constant_load_is_met_with_one_or_two_changes(replicas: int) -> None:
         assert counts[-1] <= fewest or load / counts[-1] >= LOWEST, (load, counts)
 
 
-def test_a_load_of_whole_replicas_at_the_target_does_not_flip() -> None:
-    """4.0 is five replicas at 80 %. The backlog of the first period asks for half a replica more, and is gone."""
-    assert changes(closed_loop(4.0, 100)) == [(1, 6)]
-    assert changes(closed_loop(4.0, 100, replicas=5)) == []
-    for seed in range(12):
-        assert changes(closed_loop(4.0, 100, replicas=5, noise=0.05, seed=seed)) == []
-
-
 def test_noise_of_a_tenth_makes_it_neither_flip_nor_wander() -> None:
     found = []
     for load in LOADS:

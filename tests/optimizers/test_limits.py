@@ -15,7 +15,7 @@ from optimizers.selection import Estimated, choose
 from optimizers.space import Space
 from scenarios.planning.cost_models import cost_model
 from scenarios.planning.planner import optimize
-from tests.optimizers.judged_jobs import spread
+from tests.optimizers.judged_jobs import hosts_of, spread
 from tests.twin.worlds import deployment, sink, source
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan
@@ -35,9 +35,9 @@ def farm(*, work_s: float, rate_per_s: float, hosts: int, replicas: int, scv: fl
     ]
     names = [f"h{number}" for number in range(hosts)]
     host = {"cpu_percent": 100, "ram_mb": 8000, "bandwidth_mbps": 10_000, "latency_ms": 0.1}
-    hosts_of = [host | {"name": name} for name in names]
+    machines = [host | {"name": name} for name in names]
     placement = {"s": "h0", "m": [names[n % hosts] for n in range(replicas)], "k": "h0"}
-    job = deployment(operators, [("s", "m"), ("m", "k")], {"s": rate_per_s}, hosts_of, placement)
+    job = deployment(operators, [("s", "m"), ("m", "k")], {"s": rate_per_s}, machines, placement)
     return Scenario.of(job, RunSettings(horizon_s=60, warmup_s=10, period_s=10, seed=3))
 
 
@@ -66,7 +66,7 @@ def test_cheapest_hosts_for_a_quantile_are_confirmed_by_runs_and_no_fewer_do(nam
     job, limit_s = JOBS[name]
     required = Requirements(head_room=0.0, at_most={P99: limit_s})
     found = optimize(job, "milp-hosts", space=Space(free_replicas=False), requirements=required)
-    used = {place.host for each in found.plan.placement for place in found.plan.locations(each)}
+    used = hosts_of(found.plan)
     assert found.sane and f"simulated: {P99} = " in found.message
     assert np.mean([p99_s(job.with_run(seed=seed), found.plan) for seed in (11, 12)]) <= 1.25 * limit_s
     names = [host.name for host in job.cluster.hosts]

@@ -34,24 +34,7 @@ NONE_PINNED, ONE_GROUP = np.zeros(3, bool), np.zeros(3, int)
 RUN = {"horizon_s": 60, "warmup_s": 20, "period_s": 10, "seed": 5}
 
 
-def by_scheduling(parallelism: tuple[int, ...], hosts: tuple[int, ...], count: int) -> np.ndarray:
-    """Flink's way: slot k is on the next task manager in turn; subtask k of every operator is in slot k."""
-    counts = np.zeros((len(parallelism), count), int)
-    for o, subtasks in enumerate(parallelism):
-        for k in range(subtasks):
-            counts[o, hosts[k % len(hosts)]] += 1
-    return counts
-
-
-def test_whatever_the_scheduler_makes_can_be_deployed_and_stays() -> None:
-    for parallelism in product(range(1, 6), repeat=3):
-        for hosts in ((0,), (1, 0), (2, 0, 1)):
-            counts = by_scheduling(parallelism, hosts[: max(parallelism)], 3)
-            assert fits(counts[None], NONE_PINNED, ONE_GROUP)[0]
-            assert sorted(deployed(counts, NONE_PINNED, ONE_GROUP).sum(axis=0)) == sorted(counts.sum(axis=0))
-
-
-@pytest.mark.parametrize("groups", [(0, 0, 1), (0, 1, 0), (0, 1, 2)])
+@pytest.mark.parametrize("groups", [(0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 2)])
 def test_each_slot_sharing_group_takes_slots_of_its_own(groups: tuple[int, ...]) -> None:
     """The slots of one group after another, on the next task manager in turn: as many as all groups need together."""
     for parallelism in product(range(1, 5), repeat=3):
@@ -65,6 +48,7 @@ def test_each_slot_sharing_group_takes_slots_of_its_own(groups: tuple[int, ...])
             assert fits(counts[None], NONE_PINNED, np.array(groups))[0]
             again = deployed(counts, NONE_PINNED, np.array(groups))
             assert fits(again[None], NONE_PINNED, np.array(groups))[0]
+            assert sorted(again.sum(axis=0)) == sorted(counts.sum(axis=0))
             places = {
                 name: tuple(f"tm-{h}" for h in range(3) for _ in range(row[h]))
                 for name, row in zip("abc", again, strict=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.interface import Problem, Status
+from optimizers.interface import Status
 from optimizers.planner import Planner
 from optimizers.registry import OPTIMIZERS
 from optimizers.requirements import Requirements, at_rate
@@ -17,8 +17,10 @@ from optimizers.selection import estimate
 from optimizers.space import ALL_PLANS, Space, counts_of
 from optimizers.space_plans import SpacePlans
 from tests.optimizers.judged_jobs import (
+    asked,
     brute_force,
     first_host_too_small,
+    hosts_of,
     ruled_out,
     small_job,
     spread,
@@ -34,10 +36,6 @@ from twin.simulation import simulate
 from twin.workload import Poisson
 
 SEARCHING = ("local-search", "exhaustive", "milp", "rlas")
-
-
-def asked(job, objective="processing_latency_s", **more):
-    return Problem(scenario=job, cost_model=RateModel(), objective=objective, **more)
 
 
 @settings(max_examples=30, deadline=None)
@@ -111,7 +109,7 @@ def test_the_rules_are_costreams_and_not_everybodys(name):
 def test_nothing_is_called_the_best_where_nothing_arrives(name):
     found = Planner(OPTIMIZERS[name]).solve(asked(first_host_too_small(), "throughput_per_s"))
     assert found.objective == pytest.approx(20_000.0, rel=0.03)
-    assert {place.host for op in found.plan.placement for place in found.plan.locations(op)} == {"g"}
+    assert hosts_of(found.plan) == {"g"}
 
 
 def test_what_no_plan_fulfils_is_said():

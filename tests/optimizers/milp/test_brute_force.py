@@ -14,6 +14,7 @@ from optimizers.requirements import Requirements, at_rate
 from optimizers.space import Space
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
+from tests.optimizers.judged_jobs import hosts_of
 from tests.optimizers.milp.jobs import jobs
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
@@ -21,10 +22,6 @@ from twin.scenario import RunSettings
 
 ROOM = Requirements(head_room=0.05)
 SEEDS = range(40)
-
-
-def hosts_of(plan):
-    return {place.host for name in plan.placement for place in plan.locations(name)}
 
 
 @pytest.mark.slow

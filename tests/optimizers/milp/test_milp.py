@@ -6,12 +6,13 @@ import re
 
 import pytest
 
-from optimizers.interface import Problem, Status
+from optimizers.interface import Status
 from optimizers.milp.optimizer import Milp
 from optimizers.requirements import Requirements, at_rate
 from optimizers.space import Space
 from scenarios.files.scenario_file import load
 from tests.optimizers.claimed_jobs import claimed_job
+from tests.optimizers.judged_jobs import asked, hosts_of
 from tests.twin import worlds
 from tests.twin.worlds import dealt, sink, source
 from twin.errors import BadInput
@@ -39,16 +40,8 @@ def three(rate_per_s=3000.0, work=None, hosts=None, **more):
     )
 
 
-def asked(job, **more):
-    return Problem(scenario=job, cost_model=RateModel(), **more)
-
-
 def replicas(solution):
     return {name: len(places) for name, places in solution.plan.placement.items()}
-
-
-def hosts(solution):
-    return {place.host for name in solution.plan.placement for place in solution.plan.locations(name)}
 
 
 def test_pinned_replicas_stay_each_where_it_is():
@@ -64,7 +57,7 @@ def test_pinned_replicas_stay_each_where_it_is():
         space = Space(pinned=frozenset({"sensors"}), free_replicas=goal == "hosts")
         found = Milp(goal=goal).solve(asked(job, space=space))
         assert found.plan.placement["sensors"] == job.plan.placement["sensors"]
-    assert hosts(found) == {"a", "b"}
+    assert hosts_of(found.plan) == {"a", "b"}
     assert "no fewer will do" in found.message
 
 
@@ -85,7 +78,7 @@ def test_the_fewest_hosts_with_head_room(rate_per_s, fewest):
     if fewest > len(TWO):
         assert found.status is Status.INFEASIBLE and "no plan was found that bears 1.2 times" in found.message
         return
-    assert len(hosts(found)) == fewest
+    assert len(hosts_of(found.plan)) == fewest
     assert "no fewer will do" in found.message
     assert not simulate(at_rate(job, 1.2).with_plan(found.plan)).metrics.backpressured
 
@@ -94,10 +87,10 @@ def test_cheap_hosts_are_taken_before_few():
     large = TWO[0] | {"name": "large", "cpu_percent": 800}
     job = three(3000.0, work={"a": 1}, hosts=[*TWO, large])
     few = Milp(goal="hosts").solve(asked(job))
-    assert hosts(few) == {"large"}
+    assert hosts_of(few.plan) == {"large"}
     prices = {"a": 1.0, "b": 1.0, "large": 5.0}
     cheap = Milp(goal="hosts").solve(asked(job, requirements=Requirements(prices=prices)))
-    assert hosts(cheap) == {"a", "b"}
+    assert hosts_of(cheap.plan) == {"a", "b"}
     assert "for 2; nothing is cheaper" in cheap.message
 
 
@@ -113,8 +106,7 @@ def test_the_highest_rate_is_confirmed():
 def test_the_given_plan_is_kept_where_another_bears_the_same_rate_but_for_the_error_of_predictions(seed, horizon_s):
     """Others are predicted to let 0.1 and 2.6 % more through; in runs they crowd, and let 6 and 12 % less through."""
     job = claimed_job(seed).with_run(horizon_s=horizon_s)
-    asked = Problem(scenario=job, cost_model=RateModel(), objective="throughput_per_s")
-    assert Milp(goal="rate").solve(asked).plan == job.plan
+    assert Milp(goal="rate").solve(asked(job, "throughput_per_s")).plan == job.plan
 
 
 def test_numa_cluster_at_30_percent_of_its_cores_needs_one_machine():
@@ -124,9 +116,9 @@ def test_numa_cluster_at_30_percent_of_its_cores_needs_one_machine():
     space = Space(free_replicas=True)
     job = at_rate(scenario, 0.3 * capacity)
     exactly = Milp(goal="hosts").solve(asked(job, space=space, requirements=Requirements(head_room=0.0)))
-    assert len(hosts(exactly)) == 1
+    assert len(hosts_of(exactly.plan)) == 1
     spare = Milp(goal="hosts").solve(asked(job, space=space))  # 0.3 * 1.2 is more than one of three
-    assert len(hosts(spare)) == 2
+    assert len(hosts_of(spare.plan)) == 2
     assert "no fewer will do" in spare.message
 
 

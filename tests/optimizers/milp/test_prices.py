@@ -19,7 +19,7 @@ from optimizers.space import Space
 from scenarios.files import scenario_file
 from tests.commands import answer, refused
 from tests.optimizers.claimed_jobs import claimed_job, every_plan
-from tests.optimizers.judged_jobs import spread
+from tests.optimizers.judged_jobs import hosts_of, spread
 from twin.errors import BadInput
 from twin.metrics import Estimates
 from twin.plan import ExecutionPlan
@@ -70,9 +70,9 @@ def test_prices_of_the_file_count_and_those_of_options_come_first() -> None:
     with pytest.raises(BadInput, match="unknown host 'c' has a price"):
         prices_h(job, {"c": 1.0})
     light = at_rate(job, 0.3)  # either host bears it alone
-    assert {place.host for name in light.plan.placement for place in bought(light).plan.locations(name)} == {"b"}
+    assert hosts_of(bought(light).plan) == {"b"}
     cheap = bought(light, requirements=Requirements(prices={"a": 0.1})).plan
-    assert {place.host for name in light.plan.placement for place in cheap.locations(name)} == {"a"}
+    assert hosts_of(cheap) == {"a"}
 
 
 def test_hosts_that_cost_as_much_are_no_reason_to_move() -> None:
@@ -96,8 +96,7 @@ class OnlyOn:
 
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
         found = RateModel().predict(scenario, plans)
-        hosts = [{place.host for name in plan.placement for place in plan.locations(name)} for plan in plans]
-        runs = np.array([each == self.hosts for each in hosts])
+        runs = np.array([hosts_of(plan) == self.hosts for plan in plans])
         columns = {name: found[name] for name in ("throughput_per_s", "processing_latency_s", "e2e_latency_s")}
         return Estimates(columns | {"backpressured": 1.0 - runs, "success": np.ones(len(runs))}, found.spread)
 
@@ -112,7 +111,7 @@ def test_what_is_simulated_keeps_the_order_of_prices_and_not_of_latencies() -> N
     asked = Problem(scenario=light, cost_model=RateModel(), space=Space(free_replicas=False))
     for hosts, says in ((("b",), "bears 1.2 times"), (("a", "b"), "did not bear it in simulation")):
         found = Planner(OPTIMIZERS["milp-hosts"], truth=OnlyOn(*hosts), count=40).solve(asked)
-        assert {place.host for name in found.plan.placement for place in found.plan.locations(name)} == set(hosts)
+        assert hosts_of(found.plan) == set(hosts)
         assert says in found.message and found.sane
     nowhere = Planner(OPTIMIZERS["milp-hosts"], truth=OnlyOn("x"), count=3).solve(asked)
     assert not nowhere.sane and "none of" in nowhere.message
