@@ -6,10 +6,10 @@ arrives together, so at the consumer a tuple has on average half the batch befor
 batch comes to the next operator at the consumer's pace.
 
 Replicas of a time window are evaluated at the same moments, so a consumer gets its share of all their results at once;
-of count windows, that of one replica's. What one tuple of a flat map makes comes at one moment, too: as in GI^[b]/G/1 a
-tuple waits (b - 1) s / 2 for those before it, b - 1 being how many others come with it on average, and the line is as
-long as b times as irregular gaps make it (`twin.rates.waiting`). Letters at the end of a name are the axes of
-`twin.rates.layout`.
+of count windows, that of one replica's. What one tuple of a flat map makes comes at one moment, too; where b - 1 others
+come with a tuple on average, it waits (b - 1) / 2 services for those of them that are before it, and for what is
+already there as if gaps varied b times as much (GI^[b]/G/1, `twin.rates.waiting`). Letters at the end of a name are the
+axes of `twin.rates.layout`.
 """
 
 from __future__ import annotations

@@ -182,8 +182,9 @@ class PlacementCoefficients:
 
 
 def _least_gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
-    """What the squared variation of gaps at a replica is at least, wherever operators are and however busy: what leaves
-    is as regular as what comes or as the services, whichever is more (`twin.rates.waiting`). [O]"""
+    """The least squared variation of the gaps between arrivals at a replica, wherever operators are and however busy:
+    what leaves is taken to be as regular as what comes or as the services, whichever is more (`twin.rates.waiting`).
+    [O]"""
     coming, leaving, together = np.ones((3, len(job.names)))
     fuses = job.deployment.engine.chaining or bool(job.deployment.plan.fused)
     for o, streams in enumerate(job.inputs):
@@ -201,6 +202,7 @@ def _least_gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
 
 
 def _least_dealt(job: JobArrays, s: int, whole: float, leaving: np.ndarray, replicas_o: np.ndarray) -> float:
+    """The same of what one replica of the consumer gets of a stream, in all of which it is at least `whole`."""
     producer, consumer = job.producer_s[s], job.consumer_s[s]
     if job.dealing.forward_s[s]:
         return 1.0 + float(job.share_s[s]) * (float(leaving[producer]) - 1.0)

@@ -1,9 +1,10 @@
 """How the cores of a socket are shared among the replicas on it, under N plans at once: max-min fairly.
 
-A replica can get what the demands of its neighbours leave, at most a core; of several cores some are idle while few
-are busy, so that one which needs much gets less (`twin.rates.queueing`). Beside that, those of a socket collide: all
-that is in service or in line there is served at min(k, cores), so that however services vary, a tuple takes so many
-times as long as on a core of its own (M/G/c under processor sharing). Axes are those of `twin.rates.layout`.
+A replica can get what the demands of its neighbours leave, at most a core. While few replicas are busy, some of several
+cores are idle, so that a replica which needs much gets less than that (`twin.rates.queueing.cores_beside`). Besides,
+replicas of a socket collide: the k tuples in service or in line there share min(k, cores), so a tuple takes longer than
+on a core of its own, by a factor that does not depend on how services vary (M/G/c under processor sharing). Letters at
+the end of a name are the axes of `twin.rates.layout`.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ if TYPE_CHECKING:
 FULL = 0.995
 """Utilisation from which a socket counts as full."""
 BLOCK = 512
-"""Plans whose tasks are compared pair by pair at a time: all pairs of these stay in a processor's cache."""
+"""Plans whose tasks are compared pair by pair at a time, so few that all pairs stay in a processor's cache."""
 
 
 def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pressure of the CPU, and the cores a replica can get, of which own_cn is its demand. [C, N] each
+    """Pressure of the CPU on a replica, and the cores that it can get. [C, N] each
 
-    Sockets are shared max-min fairly, at most one core a task: on a full socket only the tasks above the fair level
-    feel it, and what they feel is the demand on the whole socket. A task can get that level there; on other sockets,
-    what the demands of its neighbours leave.
+    own_cn: cores that a mean replica needs. Sockets are shared max-min fairly, at most one core a task: on a full
+    socket only the tasks above the fair level feel it, and what they feel is the demand on the whole socket. A task can
+    get that level there; on other sockets, what the demands of its neighbours leave, less what is idle of it.
     """
     capacity_cn = layout.capacity_cn
     core = np.broadcast_to(1.0 if layout.sockets is None else layout.sockets.speed_cn, own_cn.shape)
@@ -41,13 +42,14 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
     alone_cn = most_cn / np.minimum(core, capacity_cn)
     felt_cn = np.where(own_cn >= level_cn * 0.999, full_cn, np.minimum(full_cn, own_cn / level_cn))
     left_cn = np.clip(np.where(full_cn > FULL, level_cn, capacity_cn - (total_cn - own_cn)), 1e-6, core)
-    idle_cn = (core < capacity_cn) & (most_cn * layout.on_sockets(layout.count_cn) > capacity_cn) & layout.here_cn
-    if idle_cn.any():
-        less_cn = (most_cn - own_cn) * siblings_here(layout)  # that siblings need, and leave to the busiest
+    # an equal part of several cores is a task's at any time; of more, some may be idle while few tasks are busy
+    more_cn = (core < capacity_cn) & (most_cn * layout.on_sockets(layout.count_cn) > capacity_cn) & layout.here_cn
+    if more_cn.any():
+        less_cn = (most_cn - own_cn) * siblings_here(layout)  # cores that siblings need less, and leave to the busiest
         asked_cn = np.minimum(most_cn, np.minimum(left_cn + less_cn, core))
-        got_k = beside_others(layout, own_cn / core, capacity_cn / core, idle_cn) * core[idle_cn]
-        felt_cn[idle_cn] = np.maximum(felt_cn[idle_cn], asked_cn[idle_cn] / got_k * np.maximum(full_cn[idle_cn], 1.0))
-        left_cn[idle_cn] = np.clip(got_k - less_cn[idle_cn], 1e-6, left_cn[idle_cn])
+        got_k = beside_others(layout, own_cn / core, capacity_cn / core, more_cn) * core[more_cn]
+        felt_cn[more_cn] = np.maximum(felt_cn[more_cn], asked_cn[more_cn] / got_k * np.maximum(full_cn[more_cn], 1.0))
+        left_cn[more_cn] = np.clip(got_k - less_cn[more_cn], 1e-6, left_cn[more_cn])
     used_cn = np.maximum(alone_cn, felt_cn)
     if not layout.single:
         used_cn, left_cn = np.where(layout.here_cn, used_cn, 0.0), np.where(layout.here_cn, left_cn, np.inf)
@@ -79,18 +81,18 @@ def siblings_here(layout: Layout) -> np.ndarray:
     return np.asarray(np.maximum(layout.count_cn - 1.0, 0.0) / others_cn)
 
 
-def beside_others(layout: Layout, own_cn: np.ndarray, cores_cn: np.ndarray, rows_cn: np.ndarray) -> np.ndarray:
-    """What the busiest replica of a cell gets if it is always busy, and the others on its socket as often as they need
-    to be. [K], of the cells in the mask rows_cn. own_cn: what a mean replica needs; cores_cn: what there is, in cores.
+def beside_others(layout: Layout, own_cn: np.ndarray, cores_cn: np.ndarray, mask_cn: np.ndarray) -> np.ndarray:
+    """Cores that the busiest replica of a cell gets if it is always busy, and the others on its socket as often as they
+    need to be. [K], of the cells in the mask. own_cn: cores that a mean replica needs; cores_cn: those of its socket.
     """
-    cells, plans = np.nonzero(rows_cn)
+    cells, plans = np.nonzero(mask_cn)
     this, own_ck = (cells, np.arange(len(cells))), own_cn[:, plans]
     there_ck = layout.count_cn[:, plans] * (layout.socket_cn[:, plans] == layout.socket_cn[cells, plans])
     there_ck[this] -= 1.0
     if layout.crowding_on is not None:
         less_cn = busiest_and_others(layout.crowding_on, layout.replicas_on)[1][layout.operator_c]
-        own_ck[this] *= less_cn[rows_cn]
-    return cores_beside(cores_cn[rows_cn], own_ck, there_ck)
+        own_ck[this] *= less_cn[mask_cn]
+    return cores_beside(cores_cn[mask_cn], own_ck, there_ck)
 
 
 def collisions(
@@ -102,8 +104,9 @@ def collisions(
     busy_cn: cores that a replica needs. scv_cn, gap_scv_cn: squared coefficients of variation of its services, and of
     the gaps between all arrivals at its operator's replicas there.
 
-    A replica serves one tuple at a time. So where services or gaps hardly vary, the fewer tasks there are for each
-    core, the fewer collide. Unequal tasks count as so many equal ones as have the same sum of demands and of squares.
+    A replica serves one tuple at a time. So where services and gaps hardly vary, the fewer tasks there are for each
+    core, the fewer collide; where they do not vary at all, none of up to two tasks a core. Unequal tasks count as so
+    many equal ones as have the same sum of demands and of their squares.
     """
     capacity_cn = layout.capacity_cn
     core_cn = np.minimum(1.0 if layout.sockets is None else layout.sockets.speed_cn, capacity_cn)
@@ -112,9 +115,9 @@ def collisions(
     squares_cn = layout.on_sockets(each_cn**2 * layout.count_cn)
     alike_cn = np.maximum(total_cn, 1e-12) ** 2 / np.maximum(squares_cn, 1e-24)
     collide_cn = np.clip(alike_cn - np.floor(cores_cn), 0.0, 1.0)
-    regular_cn = (np.minimum(scv_cn, 1.0) + np.minimum(gap_scv_cn, 1.0)) / 2.0
-    varied_cn = 1.0 - (1.0 - regular_cn) * np.minimum(1.0, 2.0 * cores_cn / alike_cn)
-    longer_cn = collide_cn * varied_cn * shared_wait_s(cores_cn, total_cn)
+    regular_cn = 1.0 - (np.minimum(scv_cn, 1.0) + np.minimum(gap_scv_cn, 1.0)) / 2.0
+    collide_cn *= 1.0 - regular_cn * np.minimum(1.0, 2.0 * cores_cn / alike_cn)
+    longer_cn = collide_cn * shared_wait_s(cores_cn, total_cn)
     return core_cn, np.where(total_cn < FULL * cores_cn, longer_cn, 0.0)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 RHO_MAX = 0.98
 """Mean waits at higher loads are taken as at this one."""
 LEAST = 1e-3
-"""Cores in use, as which fewer count: powers of less are no numbers that a processor is fast with."""
+"""Fewer cores in use than these count as these: powers of less are so small that processors are slow with them."""
 USUAL_LOAD = 0.9
 """At which waits matter."""
 
@@ -42,10 +42,11 @@ def ggc_wait_s(servers: int, load: float, gap_scv: float, service_scv: float, se
 
 
 def shared_wait_s(cores: np.ndarray, busy: np.ndarray) -> np.ndarray:
-    """Time beyond the service on a core, over that service, in M/M/c, and by M/G/c under processor sharing whatever
-    services are like. cores: from 1, whole or not. busy: of them, in use on average.
+    """Time beyond the service on a core, over that service, in M/M/c, and in M/G/c under processor sharing whatever
+    services are like. cores: from 1, whole or not. busy: how many of them are in use on average.
 
-    Of a birth-death chain with births at rate `busy` and deaths at rate min(k, cores), the mean over `busy`, by Little.
+    By Little's law, the mean of a birth-death chain with births at rate `busy` and deaths at rate min(k, cores), over
+    `busy`, less the service itself.
     """
     cores, busy = np.broadcast_arrays(cores, busy)
     found = np.empty(busy.shape)
@@ -65,15 +66,16 @@ def shared_wait_s(cores: np.ndarray, busy: np.ndarray) -> np.ndarray:
 
 
 ROUNDS = 8
-"""Of finding how often tasks are busy; more of them change no answer by a percent."""
+"""Of finding how often tasks are busy (`cores_beside`); more of them change no answer by a percent."""
 
 
 def cores_beside(cores: np.ndarray, others: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Cores, at most one, that a task gets on average if it is always busy, beside others that need so many. [K]
+    """Cores, at most one, that a task gets on average if it is always busy, beside others with demands of theirs. [K]
 
-    cores: of the processor [K]. others, counts: what each of some tasks needs, and how many such there are [C, K]. J of
-    the others are busy, independently of each other and as often as they need to be, at most always; each that is busy
-    gets min(1, cores / (1 + J)).
+    cores: of the processor [K]. others: cores that each of some tasks alike needs; counts: how many of these there are
+    [C, K]. At any time J of the others are busy, and each busy task gets min(1, cores / (1 + J)). Others are busy
+    independently of each other, each as often as it needs to be at the mean speed that a busy one has (a mean field),
+    at most always.
     """
     most = int(counts.max(axis=1).sum())
     busy = np.arange(most + 1.0)[:, None]
@@ -83,9 +85,9 @@ def cores_beside(cores: np.ndarray, others: np.ndarray, counts: np.ndarray) -> n
         chances = np.zeros(speed.shape)
         chances[0] = 1.0
         reached = 0
-        for part, count in zip(np.minimum(others / got, 1.0), counts, strict=True):
+        for chance, count in zip(np.minimum(others / got, 1.0), counts, strict=True):
             for number in range(int(count.max())):
-                one_more = np.where(count > number, part, 0.0)
+                one_more = np.where(count > number, chance, 0.0)
                 reached += 1
                 chances[1 : reached + 1] += one_more * (chances[:reached] - chances[1 : reached + 1])
                 chances[0] *= 1.0 - one_more

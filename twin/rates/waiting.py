@@ -1,16 +1,17 @@
 """How long tuples wait in line for an operator that keeps up.
 
 The wait of a GI/G/1 queue (Kingman 1961; of Poisson arrivals that of Pollaczek and Khinchine) at the speed that the
-socket gives its task beside the others; of b tuples that come at one moment GI^[b]/G/1, which is
-(rho (b c_a^2 + c_s^2) / (1 - rho) + b - 1) / 2 services, for squared variations of the gaps between such moments and of
-services; of replicas with a shared queue, M/M/c by Allen and Cunneen.
+socket gives its task beside the others; where b tuples come at one moment, that of GI^[b]/G/1, which is
+(rho (b c_a^2 + c_s^2) / (1 - rho) + b - 1) / 2 services at a load of rho, with the squared coefficients of variation
+c_a^2 of the gaps between such moments and c_s^2 of services; of replicas with a shared queue, that of M/M/c, for other
+services by Allen and Cunneen.
 
 How regular gaps are is followed along the streams. What leaves a station is as regular as what came where it is idle,
 and as its services where it is busy (Whitt, "The queueing network analyzer", 1983, eq. 38). A part of it, chosen at
-random, is the more like Poisson's, the smaller it is; each n-th tuple in turn is n times as regular, but of several
-producers that each deal for themselves; and what is superposed of several streams becomes Poisson again. What was dealt
-to the subtasks of an operator and meets again is what it was, so streams are followed as wholes. Letters at the end of
-a name are the axes of `twin.rates.layout`.
+random, is the more like Poisson's, the smaller it is. Each n-th tuple in turn is n times as regular; the more producers
+deal, each for itself, the more it is as if at random. Several streams together become Poisson again. What was dealt to
+the subtasks of an operator and meets again is what it was, so streams are followed as wholes, too. Letters at the end
+of a name are the axes of `twin.rates.layout`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Gaps(NamedTuple):
 
 
 def gap_scvs(layout: Layout, found: Load) -> Gaps:
-    """Of all arrivals. Batches, results of windows, and copies that come by another way count as Poisson."""
+    """Of every operator's arrivals. Batches, results of windows, answers of calls, and copies that meet count as
+    Poisson."""
     job = layout.job
     coming, all_in, leaving, together = np.ones((4, len(job.names), layout.size))
     for o, streams in enumerate(job.inputs):
@@ -46,20 +48,20 @@ def gap_scvs(layout: Layout, found: Load) -> Gaps:
             coming[o], all_in[o] = _met(layout, found, o, leaving, together)
         if o in job.windows.all or o in job.calling:
             continue
-        busy, gain = np.minimum(found.used_on[o], 1.0) ** 2, np.minimum(job.gain_o[o], 1.0)
+        rho2, gain = np.minimum(found.used_on[o], 1.0) ** 2, np.minimum(job.gain_o[o], 1.0)
         varied = found.line_scv_on[o] - 1.0
         servers = np.sqrt(layout.replicas_on[o])
         own = servers if job.dealing.shared_o[o] else 1.0
-        leaving[o] = 1.0 + gain * ((1.0 - busy) * (coming[o] - 1.0) + busy / own * varied)
-        together[o] = 1.0 + gain * ((1.0 - busy) * (all_in[o] - 1.0) + busy / servers * varied)
+        leaving[o] = 1.0 + gain * ((1.0 - rho2) * (coming[o] - 1.0) + rho2 / own * varied)
+        together[o] = 1.0 + gain * ((1.0 - rho2) * (all_in[o] - 1.0) + rho2 / servers * varied)
     return Gaps(coming, all_in)
 
 
 def _met(
     layout: Layout, found: Load, o: int, leaving: np.ndarray, together: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same where streams meet at one replica of operator `o`, and at all its replicas together. leaving, together:
-    of what leaves one replica, and all replicas, of its producers. [N] each"""
+    """Squared variations of gaps where streams meet at one replica of operator `o`, and at all its replicas together.
+    leaving, together: of what leaves one replica of each operator, and all its replicas. [N] each"""
     job = layout.job
     total, one, all_ = np.zeros(layout.size), np.zeros(layout.size), np.zeros(layout.size)
     for s in job.inputs[o]:
@@ -73,7 +75,7 @@ def _met(
 
 
 def _dealt(layout: Layout, s: int, whole: np.ndarray) -> np.ndarray:
-    """The same for what comes to one consumer replica of a stream, which as a whole is `whole`. [N]
+    """Squared variation of the gaps in what one replica of the consumer gets of a stream; `whole`: in all of it. [N]
 
     Each producer replica deals in turn for itself, so the more of them there are, the more it is as if at random.
     """
@@ -111,13 +113,13 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     irregular_cn = (gaps.one_on[rows] * (1.0 + more_cn) + found.line_scv_on[rows]) / 2.0
 
     def wait_s(load_cn: np.ndarray) -> np.ndarray:
-        """Over the service."""
+        """At a load, in services; b of the formula above is 1 + more_cn."""
         rho_cn = np.minimum(load_cn, RHO_MAX)
         return np.asarray(rho_cn * irregular_cn / (1.0 - rho_cn) + more_cn / 2.0)
 
     near_cn = siblings_here(layout)
-    here_cn = gaps.one_on[rows] + (gaps.all_on - gaps.one_on)[rows] * near_cn
-    core_cn, longer_cn = collisions(layout, busy_cn, found.line_scv_on[rows], here_cn)
+    gap_scv_cn = gaps.one_on[rows] + (gaps.all_on - gaps.one_on)[rows] * near_cn
+    core_cn, longer_cn = collisions(layout, busy_cn, found.line_scv_on[rows], gap_scv_cn)
     load_cn = busy_cn / speed_cn
     if (more_on := layout.crowding_on) is None:
         wait_cn = wait_s(load_cn)
@@ -125,7 +127,7 @@ def queues_s(layout: Layout, found: Load) -> Queues:
         share_on, less_on = busiest_and_others(more_on, layout.replicas_on)
         wait_cn = np.zeros_like(load_cn)
         for share_cn, part_cn in ((share_on[rows], more_on[rows]), (1.0 - share_on[rows], less_on[rows])):
-            left_cn = speed_cn + busy_cn * (part_cn - 1.0) * near_cn  # siblings need as much less
+            left_cn = speed_cn + busy_cn * (part_cn - 1.0) * near_cn  # siblings leave what it needs beyond the mean
             slower_cn = np.where(layout.here_cn, speed_cn / np.clip(left_cn, 1e-9, core_cn), 1.0)
             wait_cn += share_cn * slower_cn * wait_s(load_cn * part_cn * slower_cn)
     wait_cn = line_cn * wait_cn
@@ -145,7 +147,7 @@ def queues_s(layout: Layout, found: Load) -> Queues:
 def _of_common_queues(
     layout: Layout, found: Load, line_on: np.ndarray, beside: np.ndarray | None, wait_on: np.ndarray
 ) -> np.ndarray:
-    """With the waits of replicas that take from one queue in place."""
+    """wait_on, with the waits of replicas that take from one queue in place. [O, N]"""
     rho = np.minimum(found.used_on, RHO_MAX)
     for o in np.flatnonzero(layout.job.dealing.shared_o):
         each = zip(layout.replicas_on[o], rho[o], line_on[o], strict=True)
