@@ -1,4 +1,4 @@
-"""How large an experiment is: the paper's size, or one that takes minutes."""
+"""How large an experiment is: the paper's size, or one that takes hours or minutes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ MEDIUM = Sizes(
     judged=1,
     random_plans=100,
 )
-"""Hours on two cores, a few times as many for the paper's size. A quarter of its runs, and of its queries two fifths."""
+"""Hours on two cores; the paper's size takes a few times as long. A quarter of its runs, two fifths of its queries."""
 
 PAPER = Sizes(
     runs=43_281,
