@@ -179,7 +179,7 @@ _ALL: tuple[tuple[str, Feature], ...] = (
 )
 
 REVISION = 10
-"""Raised where a feature of the same name has other values: most often, as the rate model says something else."""
+"""Raised where a feature of the same name has other values: most often because the rate model answers differently."""
 
 FEATURE_VERSION: str = hashlib.sha256(
     "\n".join([*(f"{node}|{feature.identity}" for node, feature in _ALL), f"revision {REVISION}"]).encode()

@@ -63,7 +63,7 @@ def search(
     time. known: a complete node from elsewhere, to begin with.
     """
     best, nodes, number = known, 0, count()
-    waiting: list[tuple[float, int, N]] = []  # of equal bounds, and depth first, the newest, which is the deepest
+    waiting: list[tuple[float, int, N]] = []  # of equals, the newest and deepest comes first
 
     def push(some: Sequence[N]) -> None:
         for node in reversed(some):

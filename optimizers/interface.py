@@ -131,8 +131,8 @@ class Solution:
 
     objective: its estimated target metric. bound: no valid sane plan is better than this by the cost model; None if
     nothing is proved. evaluations: plans estimated. seconds: wall time of planning. alternatives: the next best.
-    weighed: plans, and parts of plans, that an optimizer's own model weighed. simulated: those of the plans estimated
-    that a truer cost model chose among (`planner.proving`). given: the scenario's own plan, if somebody looked at it.
+    weighed: plans, and parts of plans, that an optimizer's own model weighed. simulated: how many of the plans
+    estimated a truer cost model judged (`planner.proving`). given: the scenario's own plan, if somebody looked at it.
     among: the plans of which the status speaks, in words.
     """
 

@@ -1,4 +1,4 @@
-"""How large an experiment is: the paper's size, or one that takes minutes."""
+"""How large an experiment is: the paper's size, or one that takes hours or minutes."""
 
 from __future__ import annotations
 

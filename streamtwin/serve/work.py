@@ -29,7 +29,9 @@ from twin.scenario import Scenario
 from twin.spec import parse
 
 MOST_LINES, MOST_FIELD = 8, 500
+"""Lines of progress that are shown, and characters that a field may have."""
 LIMIT_S = 1800.0
+"""Seconds after which a question is stopped, as by Ctrl-C."""
 OBJECTIVES: Mapping[str, str] = {
     "e2e_latency_s": "end-to-end latency, mean",
     "processing_latency_s": "processing latency, mean",

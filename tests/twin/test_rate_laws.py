@@ -215,7 +215,7 @@ def test_the_time_on_shared_cores_is_erlangs(cores):
     ("cores", "others"), [(1.0, [0.3, 0.2]), (1.5, [0.6]), (2.5, [0.7, 0.4, 0.4, 0.1]), (3.0, [0.9] * 3)]
 )
 def test_others_do_what_they_need_beside_one_that_is_always_busy(cores, others):
-    """All subsets of the others, each busy with its own chance: they get what they need, and the one gets the rest."""
+    """Of all subsets of the others, each busy with its own chance: while they get what they need, the one gets this."""
     found = float(cores_beside(np.array([cores]), np.array(others)[:, None], np.ones((len(others), 1)))[0])
     busy = np.array(list(product([0.0, 1.0], repeat=len(others))))
 
@@ -227,8 +227,8 @@ def test_others_do_what_they_need_beside_one_that_is_always_busy(cores, others):
         return float(weight @ (busy.sum(axis=1) * each)), float(weight @ each)
 
     speeds = np.linspace(cores / (1.0 + len(others)), 1.0, 4001)
-    short = [means(speed)[0] - sum(others) for speed in speeds]
-    assert found == pytest.approx(means(speeds[int(np.argmin(np.abs(short)))])[1], abs=2e-3)
+    beyond = [means(speed)[0] - sum(others) for speed in speeds]
+    assert found == pytest.approx(means(speeds[int(np.argmin(np.abs(beyond)))])[1], abs=2e-3)
     if cores == 1.0:
         assert found == pytest.approx(1.0 - sum(others), rel=1e-3)
     if len(others) == 1:
@@ -237,7 +237,7 @@ def test_others_do_what_they_need_beside_one_that_is_always_busy(cores, others):
 
 @pytest.mark.parametrize(("light_per_s", "cores"), [(60.0, 1.5), (120.0, 1.5), (60.0, 1.2)])
 def test_a_heavy_subtask_gets_less_than_a_light_one_leaves(light_per_s, cores):
-    """A fluid would get a core, or a fifth more."""
+    """As a fluid it would get all that the light one leaves, at most a core."""
     heavy, light = (
         job(
             Source(name=f"{name}-in", **FREE),
@@ -267,7 +267,7 @@ def test_a_heavy_subtask_gets_less_than_a_light_one_leaves(light_per_s, cores):
 
 
 def test_what_was_dealt_and_meets_again_is_what_it_was():
-    """Poisson arrivals, dealt in turn to three quick subtasks, wait before one slow one as if they came at once."""
+    """Poisson arrivals, dealt in turn to three quick subtasks, wait for one slow one as if they came to it directly."""
     ends = Source(name="in", **FREE), Sink(name="out", **FREE)
     slow = Map(name="slow", service_time_s=2e-3)
     whole = job(ends[0], slow, ends[1], rate_per_s=400.0, engine=STORM)
@@ -279,7 +279,7 @@ def test_what_was_dealt_and_meets_again_is_what_it_was():
 
 @pytest.mark.parametrize("made", [2, 5])
 def test_of_batches_at_regular_gaps_only_those_of_one_wait_for_each_other(made):
-    """D^[b]/D/1: (b - 1) / 2 services."""
+    """In D^[b]/D/1 a tuple waits (b - 1) / 2 services on average."""
     ends = Source(name="in", **FREE), Sink(name="out", **FREE)
     each = Map(name="each", service_time_s=1e-3, service_scv=0.0)
     several = Map(name="several", service_time_s=1e-6, service_scv=0.0, selectivity=made)

@@ -1,6 +1,6 @@
 """State on its way, over the same cards and links as the tuples; and the storage of checkpoints.
 
-That is on a host of the network, in a store of limited speed, both, or neither, for free.
+The storage is on a host of the network, or of limited speed, or both; or neither, and then free.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PIECE_BYTES = 65_536
 """State travels in pieces, so that tuples of other streams get their turn in between."""
 PIECES = 100
-"""At most this many."""
+"""Pieces at most: those of larger states are larger."""
 
 
 class Arrival:

@@ -70,7 +70,7 @@ def require_memory(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float
 
 
 def parts(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float]) -> Iterator[CostPart]:
-    """All of it."""
+    """What a run holds in memory, by part."""
     settings, replicas = scenario.run, most_replicas(job, scenario.events)
     periods, operators = settings.horizon_s / settings.period_s, job.query.operators
     rows, subtasks = (
@@ -113,7 +113,7 @@ def most_replicas(job: Job, events: Sequence[AnyEvent]) -> dict[str, int]:
 
 
 def open_sessions(job: Job, operator: AnyOperator, taken_per_s: Mapping[str, float], horizon_s: float) -> float:
-    """How many an operator has open at the end; 0 for one that has none."""
+    """How many sessions an operator has open at the end; 0 for an operator without sessions."""
     return min(job.rates[operator.name].state_tuples, taken_per_s[operator.name] * horizon_s)
 
 

@@ -24,7 +24,7 @@ from twin.spec import parse
 FEWEST = 4
 """Windows from which a trend can be told from chance."""
 LEVEL = 3
-"""Windows whose mean a rate without a trend is."""
+"""Windows over which a rate without a trend is averaged."""
 CONFIDENCE = 0.95
 
 
@@ -68,7 +68,8 @@ LEAST_BUSY = 0.01
 
 
 def speeds_of(scenario: Scenario, window: Window, least: Mapping[str, float]) -> dict[str, float]:
-    """Reference cores of a busy replica, by operator whose busy time is known, which holds waits for cores of others.
+    """Reference cores of a busy replica, by operator whose busy time is known. It is busy, too, while others have its
+    core.
 
     least: by the rate model: a replica is never slower, and never faster than a core of its own. Between the two,
     what a host was measured to use of its cores is what its replicas used.

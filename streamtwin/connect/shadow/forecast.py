@@ -45,7 +45,7 @@ class Forecast:
 
 
 def pressure(scenario: Scenario, plan: ExecutionPlan) -> HighestLoad:
-    """At the rates that the scenario offers."""
+    """The highest load at the rates that the scenario offers."""
     answer = RateModel().answer(scenario, [plan])
     worst = int(answer.offered_pressure[0].argmax())
     return HighestLoad(float(answer.offered_pressure[0, worst]), answer.operators[worst])
@@ -79,6 +79,7 @@ OPTIMIZER, OBJECTIVE, BUDGET = "local-search", "e2e_latency_s", 300
 HEAD_ROOM = 0.05
 """Head room that a move should leave at the rates for which it is made."""
 MOST_MOVES = 3
+"""Operators that a remedy moves at most."""
 SHARES = (1.0, 0.3)
 """Shares of the time from the backpressure to the end of the forecast that a move should bear, the largest first."""
 MOST_CPU_S = 20.0
@@ -111,7 +112,7 @@ class Remedy:
 
 
 def remedy(belief: Belief, coming: Forecast) -> Remedy | None:
-    """What avoids what is coming, else what puts it off; None if no move of a few operators is found to do either."""
+    """A plan that avoids what is coming, else one that puts it off; None if no move of a few operators does either."""
     in_s = coming.in_s or 0.0
     for share in SHARES if coming.now.used <= coming.then.used else (0.0,):
         for_s = in_s + share * (coming.ahead_s - in_s)
@@ -124,7 +125,7 @@ def remedy(belief: Belief, coming: Forecast) -> Remedy | None:
 
 
 def _fewest_moves(scenario: Scenario) -> ExecutionPlan | None:
-    """A plan that bears the scenario's rates."""
+    """A plan that bears the scenario's rates and moves as few operators as possible; None if none is found."""
     for count in range(1, MOST_MOVES + 1):
         space = Space(most_moves=count, free_replicas=False)
         try:
