@@ -18,11 +18,17 @@ HOSTS = [
 STATE = {"key_groups": 8, "state_bytes_per_group": 1e6}
 
 
-def job(rate: Any = 400, service_s: float = 5e-4, window: dict[str, Any] | None = None, **aggregate: Any) -> Deployment:
-    """source -> m (a map) -> a (a grouped window, two replicas) -> sink, on h0, h0, h1 and h2."""
+def job(
+    rate: Any = 400,
+    service_s: float = 5e-4,
+    window: dict[str, Any] | None = None,
+    first: dict[str, Any] | None = None,
+    **aggregate: Any,
+) -> Deployment:
+    """source -> m (a map unless told) -> a (a grouped window, two replicas) -> sink, on h0, h0, h1 and h2."""
     return chain(
         [
-            {"kind": "map", "name": "m", "service_time_s": service_s},
+            {"kind": "map", "name": "m", "service_time_s": service_s} | (first or {}),
             {
                 "kind": "aggregate",
                 "name": "a",

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.twin.changing import HOSTS, job, run
-from tests.twin.worlds import chain
+from tests.twin.changing import job, run
 from twin.change import checkpoint as checkpoints
 from twin.change.checkpoint import Checkpoint
 from twin.deployment import Deployment
@@ -69,25 +68,9 @@ BREAKS: list[tuple[str, Callable[[World], None]]] = [
 ]
 
 
-def filtered() -> Deployment:
-    """source -> m, which drops half -> a, two replicas of a window -> sink, on three hosts."""
-    middle = [
-        {"kind": "filter", "name": "m", "selectivity": 0.5, "service_time_s": 5e-4},
-        {
-            "kind": "aggregate",
-            "name": "a",
-            "window": {"policy": "time", "size_s": 2, "slide_s": 0.5},
-            "group_by": "int",
-            "groups": 20,
-            "service_time_s": 1e-4,
-        },
-    ]
-    return chain(middle, 400, hosts=HOSTS, placement={"source": "h0", "m": "h0", "a": ["h1", "h1"], "sink": "h2"})
-
-
 @pytest.mark.parametrize(("law", "broken"), BREAKS)
 def test_a_broken_world_is_named(law: str, broken: Callable[[World], None]) -> None:
-    deployment = filtered()
+    deployment = job(first={"kind": "filter", "selectivity": 0.5})
     world = world_of(deployment)
     conservation.check(compiled(deployment), world)
     broken(world)

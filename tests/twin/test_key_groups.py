@@ -230,12 +230,10 @@ def test_distinct_groups_under_skew_match_brute_force() -> None:
     """A short window misses most of the rare groups; 200 groups, one a key group, Zipf 1.2."""
     window = {"policy": "count", "size_tuples": 300}
     operator = {"kind": "aggregate", "name": "m", "window": window, "group_by": "int", "groups": 200, "key_groups": 200}
-    data = chain([operator], 3000).model_dump(mode="json", exclude_none=True)
-    data["workload"]["keys"] = {"m": {"zipf": 1.2}}
     rng = np.random.default_rng(0)
     shares = zipf_shares(200, 1.2)
     brute = [len(set(rng.choice(200, size=300, p=shares))) for _ in range(400)]
-    run = simulated(parse(Deployment, data), horizon_s=20)
+    run = simulated(chain([operator], 3000, keys={"m": {"zipf": 1.2}}), horizon_s=20)
     assert run.metrics.throughput_per_s == pytest.approx(np.mean(brute) * 10, rel=0.03)
 
 

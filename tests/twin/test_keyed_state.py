@@ -26,10 +26,8 @@ def job(zipf: float = 0.0, **more: Any) -> Deployment:
     state = {"kind": "keyed-state", "name": "state", "service_time_s": 1e-5, "keys": KEYS, "ttl_s": TTL_S}
     state |= {"state_bytes_per_key": BYTES, "key_groups": KEYS} | more
     places = {"source": "h0", "state": ["h1", "h2"], "sink": "h3"}
-    made = chain([state], RATE, hosts=HOSTS, placement=places).model_dump()
-    if zipf:
-        made["workload"]["keys"] = {"state": {"zipf": zipf}}
-    return Deployment.model_validate(made)
+    keys = {"state": {"zipf": zipf}} if zipf else None
+    return chain([state], RATE, hosts=HOSTS, placement=places, keys=keys)
 
 
 def ran(what: Deployment, horizon_s: float = 16.0, seed: int = 0, **more: Any) -> Run:

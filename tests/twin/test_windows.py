@@ -19,7 +19,6 @@ from twin.engine.windows.trigger import Extent
 from twin.flink_keys import key_groups_of_keys
 from twin.key_skew import zipf_shares
 from twin.scenario import RunSettings
-from twin.spec import parse
 from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
 
@@ -62,9 +61,7 @@ def grouped(window: dict[str, Any], skew: dict[str, Any], groups: int, **more: A
     """A window of groups in as many key groups; what is served takes no time."""
     operator = {"kind": "aggregate", "name": "m", "window": window, "group_by": "int", "groups": groups}
     operator |= {"key_groups": groups, "service_time_s": 0.0} | more
-    data = chain([operator], {"law": "poisson", "rate_per_s": 200.0}).model_dump(mode="json", exclude_none=True)
-    data["workload"]["keys"] = {"m": skew}
-    return parse(Deployment, data)
+    return chain([operator], 200.0, keys={"m": skew})
 
 
 def followed(shares: np.ndarray, per_window: float, windows: int) -> tuple[np.ndarray, np.ndarray]:
