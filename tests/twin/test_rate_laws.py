@@ -235,10 +235,9 @@ def test_others_do_what_they_need_beside_one_that_is_always_busy(cores, others):
         assert found == pytest.approx(1.0 - others[0] / 3.0, rel=1e-3)
 
 
-@pytest.mark.parametrize(("light_per_s", "cores"), [(60.0, 1.5), (120.0, 1.5), (60.0, 1.2)])
-def test_a_heavy_subtask_gets_less_than_a_light_one_leaves(light_per_s, cores):
-    """As a fluid it would get all that the light one leaves, at most a core."""
-    heavy, light = (
+def beside(cores: float, **works: tuple[float, float]) -> Deployment:
+    """Chains of their own on one host: by name, service time and rate."""
+    first, *others = (
         job(
             Source(name=f"{name}-in", **FREE),
             Map(name=name, service_time_s=each_s),
@@ -247,23 +246,35 @@ def test_a_heavy_subtask_gets_less_than_a_light_one_leaves(light_per_s, cores):
             engine=STORM,
             cores=cores,
         )
-        for name, each_s, rate in (("heavy", 0.01, 150.0), ("light", 0.005, light_per_s))
+        for name, (each_s, rate) in works.items()
     )
-    both = heavy.model_copy(
-        update={
-            "query": Query(
-                operators=heavy.query.operators + light.query.operators,
-                streams=heavy.query.streams + light.query.streams,
-            ),
-            "plan": heavy.plan.with_placement({**heavy.plan.placement, **light.plan.placement}),
-            "workload": Workload(arrivals={**heavy.workload.arrivals, **light.workload.arrivals}),
-        }
-    )
+    for other in others:
+        query = Query(
+            operators=first.query.operators + other.query.operators, streams=first.query.streams + other.query.streams
+        )
+        plan = first.plan.with_placement({**first.plan.placement, **other.plan.placement})
+        workload = Workload(arrivals={**first.workload.arrivals, **other.workload.arrivals})
+        first = first.model_copy(update={"query": query, "plan": plan, "workload": workload})
+    return first
+
+
+@pytest.mark.parametrize(("light_per_s", "cores"), [(60.0, 1.5), (120.0, 1.5), (60.0, 1.2)])
+def test_a_heavy_subtask_gets_less_than_a_light_one_leaves(light_per_s, cores):
+    """As a fluid it would get all that the light one leaves, at most a core."""
+    both = beside(cores, heavy=(0.01, 150.0), light=(0.005, light_per_s))
     runs = np.array([exact(both, seed, horizon_s=60.0).throughput_per_s for seed in range(4)])
     said = predict(both, 60.0)["throughput_per_s"][0]
     assert abs(runs.mean() - said) < 4 * runs.std(ddof=1) / np.sqrt(len(runs)) + 0.02 * said
     fluid = light_per_s + min(cores - 0.005 * light_per_s, 1.0) / 0.01
     assert said < 0.97 * fluid
+
+
+def test_a_light_subtask_does_not_feel_what_a_heavy_one_is_offered_too_much():
+    """Each has a core of its own."""
+    both = beside(2.0, light=(0.01, 70.0), heavy=(0.01, 500.0))
+    answer = RateModel(60.0).answer(both, [both.plan])
+    pressure = dict(zip(answer.operators, answer.offered_pressure[0], strict=True))
+    assert (pressure["light"], pressure["heavy"]) == pytest.approx((0.7, 5.0))
 
 
 def test_what_was_dealt_and_meets_again_is_what_it_was():

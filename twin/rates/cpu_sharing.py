@@ -40,6 +40,7 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
     full_cn = total_cn / capacity_cn
     most_cn = own_cn if layout.crowding_on is None else own_cn * layout.crowding_on[layout.operator_c]
     alone_cn = most_cn / np.minimum(core, capacity_cn)
+    above_cn = most_cn >= level_cn * 0.999  # those below get all that they need
     felt_cn = np.where(own_cn >= level_cn * 0.999, full_cn, np.minimum(full_cn, own_cn / level_cn))
     left_cn = np.clip(np.where(full_cn > FULL, level_cn, capacity_cn - (total_cn - own_cn)), 1e-6, core)
     # an equal part of several cores is a task's at any time; of more, some may be idle while few tasks are busy
@@ -48,7 +49,8 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
         less_cn = (most_cn - own_cn) * siblings_here(layout)  # cores that siblings need less, and leave to the busiest
         asked_cn = np.minimum(most_cn, np.minimum(left_cn + less_cn, core))
         got_k = beside_others(layout, own_cn / core, capacity_cn / core, more_cn) * core[more_cn]
-        felt_cn[more_cn] = np.maximum(felt_cn[more_cn], asked_cn[more_cn] / got_k * np.maximum(full_cn[more_cn], 1.0))
+        over_k = np.where(above_cn, np.maximum(full_cn, 1.0), 1.0)[more_cn]
+        felt_cn[more_cn] = np.maximum(felt_cn[more_cn], asked_cn[more_cn] / got_k * over_k)
         left_cn[more_cn] = np.clip(got_k - less_cn[more_cn], 1e-6, left_cn[more_cn])
     used_cn = np.maximum(alone_cn, felt_cn)
     if not layout.single:
