@@ -235,7 +235,7 @@ def test_others_do_what_they_need_beside_one_that_is_always_busy(cores, others):
         assert found == pytest.approx(1.0 - others[0] / 3.0, rel=1e-3)
 
 
-def beside(cores: float, **works: tuple[float, float]) -> Deployment:
+def together(cores: float, **works: tuple[float, float]) -> Deployment:
     """Chains of their own on one host: by name, service time and rate."""
     first, *others = (
         job(
@@ -261,7 +261,7 @@ def beside(cores: float, **works: tuple[float, float]) -> Deployment:
 @pytest.mark.parametrize(("light_per_s", "cores"), [(60.0, 1.5), (120.0, 1.5), (60.0, 1.2)])
 def test_a_heavy_subtask_gets_less_than_a_light_one_leaves(light_per_s, cores):
     """As a fluid it would get all that the light one leaves, at most a core."""
-    both = beside(cores, heavy=(0.01, 150.0), light=(0.005, light_per_s))
+    both = together(cores, heavy=(0.01, 150.0), light=(0.005, light_per_s))
     runs = np.array([exact(both, seed, horizon_s=60.0).throughput_per_s for seed in range(4)])
     said = predict(both, 60.0)["throughput_per_s"][0]
     assert abs(runs.mean() - said) < 4 * runs.std(ddof=1) / np.sqrt(len(runs)) + 0.02 * said
@@ -271,7 +271,7 @@ def test_a_heavy_subtask_gets_less_than_a_light_one_leaves(light_per_s, cores):
 
 def test_a_light_subtask_does_not_feel_what_a_heavy_one_is_offered_too_much():
     """Each has a core of its own."""
-    both = beside(2.0, light=(0.01, 70.0), heavy=(0.01, 500.0))
+    both = together(2.0, light=(0.01, 70.0), heavy=(0.01, 500.0))
     answer = RateModel(60.0).answer(both, [both.plan])
     pressure = dict(zip(answer.operators, answer.offered_pressure[0], strict=True))
     assert (pressure["light"], pressure["heavy"]) == pytest.approx((0.7, 5.0))
