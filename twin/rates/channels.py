@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from twin.kinds.windowed import Windowed
 from twin.rates.cpu_sharing import FULL
 
 if TYPE_CHECKING:
     from twin.rates.layout import Layout
     from twin.rates.load import Load
 
-PEAK = 1.75
-"""Size of a burst, over the mean, that is sure to come."""
+LARGE = 2.0
+"""Standard deviations by which a burst, now and then, is larger than usual; from 1 to 3 on it is all the same to exact
+runs of the corpora's joins."""
 
 
 def burst_blocking(
@@ -80,8 +82,10 @@ def stalls(layout: Layout, offered: Load) -> dict[str, np.ndarray]:
         layout, offered.in_on, offered.out_on, offered.fires_on, offered.used_on, offered.stream_sn
     ).items():
         operator = job.operators[o]
-        if operator.bunches:
-            stalled = (blocked > 0) & (offered.used_on[o] + PEAK * blocked > 1.0)
+        if isinstance(operator, Windowed) and operator.bunches:
+            sides = [offered.out_on[job.producer_s[s]] * job.share_s[s] * operator.window.size for s in job.inputs[o]]
+            varied = np.sqrt(sum(1.0 / np.maximum(side, 1e-12) for side in sides))  # a product of Poisson numbers
+            stalled = (blocked > 0) & (offered.used_on[o] + (1.0 + LARGE * varied) * blocked > 1.0)
             if stalled.any():
                 each_s = offered.service_on[o] / offered.speed_on[o] / layout.replicas_on[o]
                 found[job.names[o]] = np.where(stalled, each_s, 0.0)
