@@ -1,8 +1,7 @@
-"""The command line as a user meets it: exit codes, one-line errors, --json purity, progress, speed."""
+"""The command line as a user meets it: exit codes, one-line errors, --json purity, speed of the light commands."""
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import resource
@@ -15,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from scenarios.executing.progress import Lines, bar, every_tenth
 from scenarios.files import scenario_file
 from streamtwin.cli import app as cli
 from tests.commands import ROOT, answer, done, in_a_shell, refused, twin
@@ -238,28 +236,3 @@ def test_a_list_is_short_and_its_parts_say_more():
     assert "smart-grid" in short and "milp-hosts" in short and short.count("\n") < 70
     assert "queueing formulas" in done("list", "cost-models")
     assert "did you mean 'optimizers'" in refused("list", "optimizer")
-
-
-def test_every_tenth_reports_each_tenth_once():
-    seen: list[int] = []
-    watch = every_tenth(lambda count, _: seen.append(count))
-    for count in range(101):
-        watch(count, 100)
-    assert seen == list(range(0, 101, 10))
-
-
-def test_lines_count_what_they_are_told():
-    said: list[str] = []
-    with Lines(said.append).progress("runs") as report:
-        report(5, 10)
-        report(10, 10)
-    assert [line.strip() for line in said] == ["5 of 10 runs", "10 of 10 runs"]
-
-
-def test_a_bar_goes_to_stderr(monkeypatch):
-    stderr = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stderr)
-    with bar("runs") as report:
-        report(10, 10)
-    assert "10/10" in stderr.getvalue()
-    assert "runs" in stderr.getvalue()

@@ -1,0 +1,33 @@
+"""Progress is seen, and not too often."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+from scenarios.executing.progress import Lines, bar, every_tenth
+
+
+def test_every_tenth_reports_each_tenth_once():
+    seen: list[int] = []
+    watch = every_tenth(lambda done, _: seen.append(done))
+    for done in range(101):
+        watch(done, 100)
+    assert seen == list(range(0, 101, 10))
+
+
+def test_lines_count_what_they_are_told():
+    said: list[str] = []
+    with Lines(said.append).progress("runs") as report:
+        report(5, 10)
+        report(10, 10)
+    assert [line.strip() for line in said] == ["5 of 10 runs", "10 of 10 runs"]
+
+
+def test_a_bar_goes_to_stderr(monkeypatch):
+    stderr = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with bar("runs") as report:
+        report(10, 10)
+    assert "10/10" in stderr.getvalue()
+    assert "runs" in stderr.getvalue()
