@@ -1,16 +1,20 @@
-"""Tables: no column is lost, numbers stand under each other, and each line says of which plan or event it is."""
+"""Tables: no column is lost, values have the digits that errors leave, and lines say of what they are."""
 
 from __future__ import annotations
 
 import io
 import json
+import math
+import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from optimizers.interface import Candidate, Solution, Status
-from streamtwin.tables import checkpoint_table, chosen_plan, run_tables, tables
+from streamtwin.tables import checkpoint_table, chosen_plan, rounding, run_tables, tables
 from streamtwin.tables.chosen_plan import value
 from streamtwin.tables.timelines import marks
 from streamtwin.tables.wide import Wide
@@ -102,6 +106,62 @@ def test_a_standing_rate_reads_as_in_the_table() -> None:
     assert value(90_000.4, "throughput_per_s") == "90,000/s"
 
 
+# digits -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (107.8, 8.6, "110 ± 10"),
+        (950, 76, "950 ± 80"),
+        (12.83, 0.26, "12.8 ± 0.3"),
+        (13.04, 3.1, "13 ± 3"),
+        (107_834, 1_078, "108,000 ± 1,000"),
+        (107.8, 0.24, "107.8 ± 0.2"),
+        (0.3, 0.5, "0.30 ± 0.50"),
+        (12.8, None, ""),
+        (0.0, 0.0, ""),
+    ],
+)
+def test_values_have_the_digits_that_their_errors_leave(value: float, error: float | None, text: str) -> None:
+    assert rounding.number(value, error) == text
+
+
+def test_durations_choose_their_unit() -> None:
+    assert rounding.seconds(1.0123, 0.033) == "1.01 ± 0.03 s"
+    assert rounding.seconds(0.02087, 2e-5) == "20.87 ± 0.02 ms"
+    assert rounding.seconds(1.0, None) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "mean", "half", "difference", "text"),
+    [
+        ("latency_s", 25.0, 28.0, False, "25.00 s (0 to 53.00 s)"),
+        ("latency_s", -0.0561, 0.003, True, "-56 ± 3 ms"),
+        ("latency_s", 0.02, 0.05, True, "20 ± 50 ms"),
+        ("late", -0.0, 0.0, False, "0"),
+    ],
+)
+def test_no_quantity_is_said_to_be_less_than_nothing(name, mean, half, difference, text) -> None:
+    assert rounding.metric(name, mean, half, difference) == text
+
+
+@given(st.floats(1e-9, 1e12), st.floats(1e-6, 1.0))
+def test_rounding_moves_a_value_by_less_than_its_error(value: float, share: float) -> None:
+    """... and leaves two digits, or no more than one beyond those that the error leaves."""
+    error = value * share
+    text = rounding.number(value, error)
+    shown, beside = (float(each.replace(",", "")) for each in text.split(" ± "))
+    unit = 10.0 ** rounding.place(value, error)
+    assert abs(shown - value) <= unit * 0.5001 + 1e-12 * value
+    assert 0.0 < beside <= error + unit * 0.5001
+    leading = math.floor(-math.log10(share)) + 1
+    assert rounding.digits(value, error) <= max(2, leading) + 1
+    assert re.fullmatch(r"[\d,.]+ ± [\d,.]+", text)
+    if rounding.digits(value, error) > 2:
+        assert unit <= 2.0 * error
+
+
 # runs -----------------------------------------------------------------------------------------------------------------
 
 
@@ -163,8 +223,8 @@ def test_both_plans_have_a_row_with_what_becomes_of_them() -> None:
     assert rows["by rlas"] == ["2,000", "keeps up"]
     assert told(solution(sane=False))["by rlas"] == ["2,000", "does not keep up"]
     assert told(solution(sane=False), required=True)["by rlas"][1] == "does not keep up, or not as required"
-    for given, state in (((1500.0, 0.0, 0.2), "fails"), ((1.0, 0.0, 1.0, False), "keeps up, but not as required")):
-        assert told(solution(given=Candidate(GIVEN, *given)))["as given"][1] == state
+    for before, state in (((1500.0, 0.0, 0.2), "fails"), ((1.0, 0.0, 1.0, False), "keeps up, but not as required")):
+        assert told(solution(given=Candidate(GIVEN, *before)))["as given"][1] == state
     kept = told(solution(plan=GIVEN, objective=1500.0, sane=False))
     assert kept == {"plan": ["throughput_per_s", "outcome"], "as given, kept": ["1,500", "backpressured"]}
 
