@@ -14,7 +14,7 @@ MOST_LINES = {
     "benchmarks": 7_020,
     "figures": 1_440,
     "models": 5_080,
-    "optimizers": 12_030,
+    "optimizers": 11_760,
     "papers": 7_700,
     "scenarios": 10_920,
     "spark": 1_200,
