@@ -14,12 +14,12 @@ MOST_LINES = {
     "benchmarks": 7_020,
     "figures": 1_440,
     "models": 5_080,
-    "optimizers": 11_760,
+    "optimizers": 11_740,
     "papers": 7_700,
     "scenarios": 10_920,
     "spark": 1_200,
     "streamtwin": 14_440,
-    "tests": 40_950,
+    "tests": 40_430,
     "twin": 32_450,
 }
 
