@@ -7,8 +7,6 @@ added: nearly the maximum, but two bad nodes are worse than one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from optimizers.balancing.state import SearchState
@@ -28,79 +26,61 @@ def penalty(excess: np.ndarray) -> np.ndarray:
     return fourth * fourth
 
 
-@dataclass(frozen=True)
 class Exchanges:
-    """[R, C] exchanges of a node's groups (rows, or nothing) with groups of others (columns, or nothing)."""
+    """[R, C] exchanges of a node's groups (rows, or nothing) with groups of its partners (columns, or nothing) that
+    cost at most what is left and `extra`: changes of the penalty, costs, work that leaves the node, and whether the
+    group that goes goes home."""
 
-    node: int
-    goes_r: np.ndarray
-    comes_c: np.ndarray
-    other_c: np.ndarray
-    change_RxC: np.ndarray  # noqa: N815  # its shape
-    cost_RxC: np.ndarray  # noqa: N815
-    shift_RxC: np.ndarray  # noqa: N815
+    def __init__(self, state: SearchState, node: int, partners: np.ndarray, unit: float, extra: float) -> None:
+        balance, purse = state.balance, state.left + extra
+        home_g, costs_g, free_g = balance.home_g, balance.costs_g, ~balance.stays_g
+        goes = np.flatnonzero((state.node_g == node) & free_g)
+        among_h = np.zeros(len(balance.marked_h), bool)
+        among_h[partners] = True
+        comes = np.flatnonzero(among_h[state.node_g] & free_g)
+        if balance.marked_h[node]:
+            comes = comes[home_g[comes] == node]
+        goes_cost = np.concatenate([np.where(home_g[goes] == node, costs_g[goes], 0.0), [0.0]])
+        begun = np.where(state.moved_g[comes], 0.0, costs_g[comes])
+        comes_cost = np.concatenate([np.where(home_g[comes] == node, -costs_g[comes], begun), np.zeros(len(partners))])
+        other = np.concatenate([state.node_g[comes], partners])
+        goes, comes = np.append(goes, NOTHING), np.append(comes, np.full(len(partners), NOTHING))
+        back = np.where((goes != NOTHING) & (home_g[goes] != node), costs_g[goes], 0.0)
+        rows = goes_cost - back + comes_cost.min() <= purse
+        columns = comes_cost + (goes_cost - back).min() <= purse
+        self.node, self.goes_r, self.comes_c, self.other_c = node, goes[rows], comes[columns], other[columns]
+        home_r = np.where(self.goes_r == NOTHING, NOTHING, home_g[self.goes_r])
+        self.goes_home_RxC = home_r[:, None] == self.other_c
+        saved_RxC = self.goes_home_RxC * costs_g[self.goes_r][:, None]  # noqa: N806  # its shape
+        self.cost_RxC = goes_cost[rows][:, None] + comes_cost[columns] - saved_RxC
+        self.shift_RxC = self._difference(balance.work_g)
+        self.change_RxC = self._changes(state, unit, purse)
+
+    def _difference(self, each_g: np.ndarray) -> np.ndarray:
+        """What goes less what comes. [R, C]"""
+        goes_r = np.where(self.goes_r == NOTHING, 0.0, each_g[self.goes_r])
+        return goes_r[:, None] - np.where(self.comes_c == NOTHING, 0.0, each_g[self.comes_c])
+
+    def _changes(self, state: SearchState, unit: float, purse: float) -> np.ndarray:
+        """Of the penalty; infinite where the budget or a constraint forbids it."""
+        balance, node, other, shift = state.balance, self.node, self.other_c, self.shift_RxC
+        here = _penalties(state, _raw(state, node), node, unit)
+        after_here = _penalties(state, _raw(state, node) - shift / balance.capacity_h[node], node, unit)
+        there = _penalties(state, _raw(state, other), other, unit)
+        after_there = _penalties(state, _raw(state, other) + shift / balance.capacity_h[other], other, unit)
+        change = after_here + after_there - (here + there)
+        allowed = self.cost_RxC <= purse
+        if balance.marked_h.any():
+            allowed &= (self.goes_r == NOTHING)[:, None] | ~balance.marked_h[other] | self.goes_home_RxC
+        for used_h, (use_g, room_h) in zip(state.used, state.sides, strict=True):
+            moved = self._difference(use_g)
+            allowed &= (used_h[node] - moved <= room_h[node] + 1e-9) & (used_h[other] + moved <= room_h[other] + 1e-9)
+        return np.where(allowed, change, np.inf)
 
     def moves(self, row: int, column: int) -> list[tuple[int, int]]:
         """As (group, node)."""
         goes, comes, other = int(self.goes_r[row]), int(self.comes_c[column]), int(self.other_c[column])
         return [(group, node) for group, node in ((goes, other), (comes, self.node)) if group != NOTHING]
-
-
-def exchanges(state: SearchState, node: int, partners: np.ndarray, unit: float, extra: float) -> Exchanges:
-    """Those of a node with its partners that cost at most what is left and `extra`."""
-    balance = state.balance
-    marked_h, home_g, costs_g = balance.marked_h, balance.home_g, balance.costs_g
-    free_g = ~balance.stays_g
-    goes = np.flatnonzero((state.node_g == node) & free_g)
-    among_h = np.zeros(len(marked_h), bool)
-    among_h[partners] = True
-    comes = np.flatnonzero(among_h[state.node_g] & free_g)
-    if marked_h[node]:
-        comes = comes[home_g[comes] == node]
-    goes_cost = np.concatenate([np.where(home_g[goes] == node, costs_g[goes], 0.0), [0.0]])
-    comes_cost = np.where(home_g[comes] == node, -costs_g[comes], np.where(state.moved_g[comes], 0.0, costs_g[comes]))
-    other = np.concatenate([state.node_g[comes], partners])
-    comes_cost = np.concatenate([comes_cost, np.zeros(len(partners))])
-    goes, comes = np.append(goes, NOTHING), np.append(comes, np.full(len(partners), NOTHING))
-    back = np.where((goes != NOTHING) & (home_g[goes] != node), costs_g[goes], 0.0)
-    purse = state.left + extra
-    rows = goes_cost - back + comes_cost.min() <= purse
-    columns = comes_cost + (goes_cost - back).min() <= purse
-    goes, goes_cost, comes, comes_cost, other = (
-        goes[rows], goes_cost[rows], comes[columns], comes_cost[columns], other[columns],
-    )  # fmt: skip
-    return _weighed(state, node, unit, purse, (goes, goes_cost), (comes, comes_cost, other))
-
-
-def _weighed(
-    state: SearchState,
-    node: int,
-    unit: float,
-    purse: float,
-    rows: tuple[np.ndarray, np.ndarray],
-    columns: tuple[np.ndarray, np.ndarray, np.ndarray],
-) -> Exchanges:
-    balance = state.balance
-    (goes, goes_cost), (comes, comes_cost, other) = rows, columns
-    work_r = np.where(goes == NOTHING, 0.0, balance.work_g[goes])
-    shift = work_r[:, None] - np.where(comes == NOTHING, 0.0, balance.work_g[comes])
-    here = _penalties(state, _raw(state, node), node, unit)
-    after_here = _penalties(state, _raw(state, node) - shift / balance.capacity_h[node], node, unit)
-    there = _penalties(state, _raw(state, other), other, unit)
-    after_there = _penalties(state, _raw(state, other) + shift / balance.capacity_h[other], other, unit)
-    change = after_here + after_there - (here + there)
-    home_r = np.where(goes == NOTHING, NOTHING, balance.home_g[goes])
-    goes_home = home_r[:, None] == other
-    cost = goes_cost[:, None] + comes_cost
-    cost[goes_home] -= np.broadcast_to(balance.costs_g[goes][:, None], cost.shape)[goes_home]
-    allowed = cost <= purse
-    if balance.marked_h.any():
-        allowed &= (goes == NOTHING)[:, None] | ~balance.marked_h[other] | goes_home
-    for used_h, (use_g, room_h) in zip(state.used, state.sides, strict=True):
-        moved = np.where(goes == NOTHING, 0.0, use_g[goes])[:, None] - np.where(comes == NOTHING, 0.0, use_g[comes])
-        allowed &= (used_h[node] - moved <= room_h[node] + 1e-9) & (used_h[other] + moved <= room_h[other] + 1e-9)
-    change[~allowed] = np.inf
-    return Exchanges(node, goes, comes, other, change, cost, shift)
 
 
 def _raw(state: SearchState, nodes: np.ndarray | int) -> np.ndarray:

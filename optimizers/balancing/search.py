@@ -13,7 +13,7 @@ import numpy as np
 
 from optimizers.balancing.balance import Balance
 from optimizers.balancing.bounds import counting_bound
-from optimizers.balancing.exchanges import best_exchange, best_paid_exchange, exchanges
+from optimizers.balancing.exchanges import Exchanges, best_exchange, best_paid_exchange
 from optimizers.balancing.flux import flux
 from optimizers.balancing.interface import TOLERANCE, Assignment, assignment
 from optimizers.balancing.state import SearchState, drained, pruned
@@ -106,7 +106,7 @@ class _Climb:
         """The moves of the best exchange at that node; none if nothing is better."""
         self.looks -= 1
         revert = float(self.balance.costs_g[state.moved_g].max(initial=0.0))
-        found = exchanges(state, node, self._partners(state, node), unit, revert)
+        found = Exchanges(state, node, self._partners(state, node), unit, revert)
         if not found.change_RxC.size:
             return []
         change, moves = best_exchange(state, found)

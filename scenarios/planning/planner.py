@@ -57,8 +57,8 @@ class GivenPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanChosen:
     """`twin optimize`. keeps_up: whether the plan is predicted to, and fulfils what else is required. simulated: where
-    it was planned by profiles. plans_simulated: among how many of the plans estimated the simulator chose. bound,
-    gap: null where nothing is proved. placement: by operator the hosts of its replicas, or their sockets. price,
+    it was planned by profiles. plans_simulated: of the plans estimated; by `sim` as the cost model, all. bound, gap:
+    null where nothing is proved. placement: by operator the hosts of its replicas, or their sockets. price,
     given_price: of the hosts, where they have prices. parallelism, task_managers: how a plan is deployed, where the
     engine has slots that can hold it: subtasks by operator, and slots by host.
     """

@@ -87,7 +87,7 @@ def optimize(
         solve,
     )
     from streamtwin.tables import chosen_plan
-    from twin.metrics import Unsure
+    from twin.metrics import Slow, Unsure
 
     space, requirements = rules.space(), rules.requirements()
     if out is not None:
@@ -159,7 +159,7 @@ def optimize(
         bound=solution.bound,
         gap=solution.gap,
         evaluations=solution.evaluations,
-        plans_simulated=solution.simulated,
+        plans_simulated=solution.evaluations if isinstance(costs, Slow) else solution.simulated,
         weighed=solution.weighed,
         seconds=solution.seconds,
         message=solution.message,

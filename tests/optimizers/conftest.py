@@ -89,20 +89,20 @@ def query(request: pytest.FixtureRequest) -> Query:
     return tree() if request.param == "tree" else diamond()
 
 
+def on_first_host(query: Query | None = None, hosts: int = 4) -> Scenario:
+    """A scenario with everything on the first host; without a query, the tree."""
+    query = query or tree()
+    return Scenario(
+        query=query,
+        cluster=cluster(hosts),
+        plan=ExecutionPlan(placement={operator.name: "h0" for operator in query.operators}),
+        workload=Workload(arrivals={source.name: Poisson(rate_per_s=100) for source in query.sources}),
+    )
+
+
 @pytest.fixture
 def make_deployment() -> Callable[..., Scenario]:
-    """(query, hosts) -> a scenario with everything on the first host."""
-
-    def make(query: Query | None = None, hosts: int = 4) -> Scenario:
-        query = query or tree()
-        return Scenario(
-            query=query,
-            cluster=cluster(hosts),
-            plan=ExecutionPlan(placement={operator.name: "h0" for operator in query.operators}),
-            workload=Workload(arrivals={source.name: Poisson(rate_per_s=100) for source in query.sources}),
-        )
-
-    return make
+    return on_first_host
 
 
 @pytest.fixture

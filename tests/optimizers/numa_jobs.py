@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from tests.twin import worlds
 from twin.deployment import Deployment
 from twin.rates.numa_job import NumaJob
-from twin.spec import parse
 
 
 def deployment(
@@ -43,17 +43,8 @@ def deployment(
         "sockets": [{"cores": each} | limits.get("socket", {}) for each in cores],
         "numa": {"latency_ns": latency_ns} | limits.get("numa", {}),
     }
-    document = {
-        "query": {
-            "operators": operators,
-            "streams": [{"producer": names[start], "consumer": names[end]} for start, end in edges],
-        },
-        "cluster": {"hosts": [host]},
-        "plan": {"placement": dict.fromkeys(names, "h")},
-        "workload": {"arrivals": {"op0": {"law": "constant", "rate_per_s": rate_per_s}}},
-        "engine": "brisk",
-    }
-    return parse(Deployment, document)
+    streams, law = [(names[start], names[end]) for start, end in edges], {"law": "constant", "rate_per_s": rate_per_s}
+    return worlds.deployment(operators, streams, {"op0": law}, [host], engine="brisk")
 
 
 @st.composite

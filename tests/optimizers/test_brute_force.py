@@ -18,13 +18,12 @@ from optimizers.registry import BASELINES, OPTIMIZERS, optimizer_by_name
 from optimizers.requirements import Requirements, at_rate
 from optimizers.selection import PREMIUM, SURE, Estimated, estimate, goodness
 from optimizers.space import Space
-from tests.optimizers.conftest import TableModel, cluster, diamond, tree
+from tests.optimizers.conftest import TableModel, diamond, on_first_host, tree
 from tests.optimizers.judged_jobs import brute_force, small_job
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
-from twin.workload import Poisson, Workload
 
 NAMES = (*sorted(OPTIMIZERS), "fusion+rlas", "fusion+milp")
 BEST = {"exhaustive": 1e-9, "local-search": 1e-9, "branch-and-bound": 0.01, "milp": 0.01, "fusion+milp": 0.01}
@@ -98,12 +97,7 @@ def _by_rates() -> Iterator[Problem]:
 
 def _by_table() -> Iterator[Problem]:
     for query, objective in ((tree(), "processing_latency_s"), (diamond(), "throughput_per_s")):
-        job = Scenario(
-            query=query,
-            cluster=cluster(3),
-            plan=ExecutionPlan(placement={operator.name: "h0" for operator in query.operators}),
-            workload=Workload(arrivals={source.name: Poisson(rate_per_s=100) for source in query.sources}),
-        )
+        job = on_first_host(query, hosts=3)
         space = Space(free_replicas=False, costream_rules=objective == "throughput_per_s")
         yield Problem(scenario=job, cost_model=TableModel(), objective=objective, space=space, budget=1000)
 

@@ -19,7 +19,7 @@ from optimizers.selection import Estimated, estimate, goodness
 from optimizers.space import Space, counts_of
 from scenarios.planning.simulated_cost import SimulatedCostModel
 from tests.optimizers.judged_jobs import brute_force, small_job, spread
-from tests.twin.worlds import sink, source
+from tests.twin.worlds import HOST, dealt, deployment, sink, source
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
@@ -110,12 +110,12 @@ def test_a_single_run_says_how_far_off_it_may_be() -> None:
 HOSTS = ("a", "b", "c")
 LINKS = [{"between": ["a", "b"], "bandwidth_mbps": 1000, "latency_ms": 1},
          {"between": ["b", "c"], "bandwidth_mbps": 1000, "latency_ms": 1}]  # fmt: skip
-JOBS: Mapping[str, tuple[dict[str, Any], list[dict[str, str]], bool]] = {
-    "in turn": ({"s": "a", "m": {"b": 2}, "k": "c"}, [{}, {}], False),
-    "over two links": ({"s": "a", "m": {"a": 1, "c": 1}, "k": "c"}, [{}, {}], True),
-    "forward": ({"s": ["a", "b"], "m": ["a", "c"], "k": "c"}, [{"partitioning": "forward"}, {}], True),
-    "copies": ({"s": "a", "m": {"a": 1, "b": 2}, "k": "a"}, [{"partitioning": "broadcast"}, {}], False),
-    "to the first": ({"s": "b", "m": ["c", "b"], "k": "b"}, [{"partitioning": "global"}, {}], True),
+JOBS: Mapping[str, tuple[dict[str, Any], str | None, bool]] = {
+    "in turn": ({"s": "a", "m": {"b": 2}, "k": "c"}, None, False),
+    "over two links": ({"s": "a", "m": {"a": 1, "c": 1}, "k": "c"}, None, True),
+    "forward": ({"s": ["a", "b"], "m": ["a", "c"], "k": "c"}, "forward", True),
+    "copies": ({"s": "a", "m": {"a": 1, "b": 2}, "k": "a"}, "broadcast", False),
+    "to the first": ({"s": "b", "m": ["c", "b"], "k": "b"}, "global", True),
 }
 
 
@@ -126,21 +126,11 @@ def job_of(name: str) -> Scenario:
         {"kind": "map", "name": "m", "service_time_s": 1e-4, "selectivity": 0.5, "tuple_bytes": 80},
         sink("k", service_time_s=1e-4),
     ]
-    streams = [
-        {"producer": a, "consumer": b} | each for (a, b), each in zip((("s", "m"), ("m", "k")), how, strict=True)
-    ]
-    host = {"cpu_percent": 400, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1}
-    hosts = [host | {"name": name} for name in HOSTS]
-    document = {
-        "name": name,
-        "query": {"operators": operators, "streams": streams},
-        "cluster": {"hosts": hosts} | ({"links": LINKS} if links else {}),
-        "plan": {"placement": placement},
-        "workload": {"arrivals": {"s": {"law": "poisson", "rate_per_s": 400}}},
-        "engine": "storm",
-        "run": {"horizon_s": 60, "warmup_s": 10, "period_s": 5},
-    }
-    return parse(Scenario, document)
+    hosts = [HOST | {"name": name, "cpu_percent": 400, "ram_mb": 8000, "bandwidth_mbps": 1000} for name in HOSTS]
+    made = dealt(deployment(operators, [("s", "m"), ("m", "k")], {"s": 400}, hosts, placement), m=how)
+    cluster = {"hosts": hosts, "links": LINKS} if links else {"hosts": hosts}
+    run = {"horizon_s": 60, "warmup_s": 10, "period_s": 5}
+    return parse(Scenario, {**dict(made), "cluster": cluster, "run": run})
 
 
 @pytest.mark.parametrize("name", JOBS)

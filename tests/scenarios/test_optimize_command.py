@@ -37,6 +37,8 @@ def test_the_plans_that_were_simulated_are_counted() -> None:
     assert found["plans_simulated"] == 2  # the given plan, and the only one beside it that keeps up
     assert found["cost_model"] == "simulation of 2 plans found by rates"
     assert answer(*asked)["plans_simulated"] == 0
+    runs = answer(*asked, "--cost-model", "sim", "--optimizer", "random")
+    assert runs["plans_simulated"] == runs["evaluations"] > 0
 
 
 def test_hosts_are_allowed_operators_pinned_and_rules_kept() -> None:
