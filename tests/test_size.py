@@ -11,16 +11,16 @@ SLACK = 0.02
 """A limit is lowered as soon as its package is smaller by this part."""
 
 MOST_LINES = {
-    "benchmarks": 7_020,
-    "figures": 1_440,
+    "benchmarks": 6_045,
+    "figures": 1_435,
     "models": 5_080,
     "optimizers": 12_030,
-    "papers": 7_700,
-    "scenarios": 10_920,
-    "spark": 1_200,
+    "papers": 7_635,
+    "scenarios": 10_900,
+    "spark": 1_195,
     "streamtwin": 14_440,
-    "tests": 40_950,
-    "twin": 32_450,
+    "tests": 40_620,
+    "twin": 32_480,
 }
 
 
