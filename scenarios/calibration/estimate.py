@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -38,14 +38,12 @@ def from_linear(found: Explained) -> tuple[Estimate, ...]:
     """Estimates of unit costs. Costs that no row has are left out."""
     fit, rows = found.fit, found.rows
     shown_k = np.abs(rows.need_rk).max(axis=0, initial=0.0) > 1e-9
-    intervals_k2, spread_k = fit.intervals_k2(), fit.spread_k
-    estimates = []
-    for k in np.flatnonzero(shown_k).tolist():
-        value, spread, cost = float(fit.values_k[k]), float(spread_k[k]), found.costs[k]
-        low, high = intervals_k2[k].tolist()
-        halved, doubled = (_growth(value * share, spread, len(rows.cores_r)) for share in (0.5, 1.0))
-        estimates.append(_estimate(cost, value, low, high, halved, doubled, spread < KNOWN * value))
-    return tuple(estimates)
+    table = zip(found.costs, fit.values_k.tolist(), fit.spread_k.tolist(), fit.intervals_k2().tolist(), strict=True)
+    return tuple(
+        _around(cost, value, spread, ends, len(rows.cores_r))
+        for shown, (cost, value, spread, ends) in zip(shown_k, table, strict=True)
+        if shown
+    )
 
 
 def from_logs(found: NewtonFit, costs: Sequence[UnitCost]) -> tuple[Estimate, ...]:
@@ -57,7 +55,7 @@ def from_logs(found: NewtonFit, costs: Sequence[UnitCost]) -> tuple[Estimate, ..
         value = cost.prior * float(np.exp(log))
         reach = float(np.exp(min(NORMAL_95 * spread, 20.0)))
         off = _growth(float(np.log(2.0)), spread, rows)
-        estimates.append(_estimate(cost, value, value / reach, value * reach, off, off, spread < KNOWN))
+        estimates.append(_estimate(cost, value, (value / reach, value * reach), (off, off), spread < KNOWN))
     return tuple(estimates)
 
 
@@ -66,11 +64,15 @@ def from_bases(found: Mapping[str, Base], points: int) -> tuple[Estimate, ...]:
     estimates = []
     for host, base in found.items():
         value, spread = 100.0 * base.cores, 100.0 * base.spread
-        low, high = max(0.0, value - NORMAL_95 * spread), value + NORMAL_95 * spread
-        halved, doubled = (_growth(value * share, spread, points) for share in (0.5, 1.0))
-        cost = UnitCost(f"base {host}", "% of a core", 0.0)
-        estimates.append(_estimate(cost, value, low, high, halved, doubled, spread < KNOWN * value))
+        ends = max(0.0, value - NORMAL_95 * spread), value + NORMAL_95 * spread
+        estimates.append(_around(UnitCost(f"base {host}", "% of a core", 0.0), value, spread, ends, points))
     return tuple(estimates)
+
+
+def _around(cost: UnitCost, value: float, spread: float, ends: Sequence[float], rows: int) -> Estimate:
+    """Of a constant that was fitted as it is."""
+    grown = [_growth(value * share, spread, rows) for share in (0.5, 1.0)]
+    return _estimate(cost, value, ends, grown, spread < KNOWN * value)
 
 
 def _growth(off: float, spread: float, rows: int) -> float:
@@ -78,17 +80,7 @@ def _growth(off: float, spread: float, rows: int) -> float:
     return 1.0 + (off / spread) ** 2 / rows if spread > 0 else 1.0
 
 
-def _estimate(
-    cost: UnitCost, value: float, low: float, high: float, halved: float, doubled: float, known: bool
-) -> Estimate:
-    return Estimate(
-        name=cost.name,
-        unit=cost.unit,
-        prior=cost.prior,
-        value=value,
-        low=low,
-        high=high,
-        halved=min(halved, 1e12),
-        doubled=min(doubled, 1e12),
-        known=known,
-    )
+def _estimate(cost: UnitCost, value: float, ends: Sequence[float], grown: Sequence[float], known: bool) -> Estimate:
+    (low, high), (halved, doubled) = ends, (min(each, 1e12) for each in grown)
+    about: dict[str, Any] = {"name": cost.name, "unit": cost.unit, "prior": cost.prior}
+    return Estimate(**about, value=value, low=low, high=high, halved=halved, doubled=doubled, known=known)

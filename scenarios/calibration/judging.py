@@ -21,6 +21,8 @@ from twin.randomness import stream
 from twin.spec import Spec
 
 FOLDS = 10
+FACTORS = ("delivered", "latency", "markers")
+"""Readings of which a prediction is off by a factor."""
 ALWAYS, CAP, BEFORE, CALIBRATED = "always keeps up", "one cap", "the profile before", "calibrated"
 
 Predict = Callable[[Point], Predicted]
@@ -151,25 +153,15 @@ def figures(name: str, judged: Sequence[tuple[Point, Predicted]]) -> Figures:
             both.setdefault(kind, []).append(pair)
             if kind == "delivered" and of not in point.capped:
                 known.append((pair[0] < KEEPS_UP) == (pair[1] < KEEPS_UP))
-    off = {kind: [_q(*pair) for pair in each] for kind, each in both.items()}
-    points = {kind: [abs(a - b) for a, b in both.get(kind, [])] for kind in WORK}
     shares = both.get("delivered", [])
-    return Figures(
-        predictor=name,
-        sources=len(shares),
-        keeps_up=sum(known) / len(known) if known else None,
-        delivered=_quantile(off.get("delivered"), 0.5),
-        delivered_p95=_quantile(off.get("delivered"), 0.95),
-        slowed=_quantile([_q(*pair) for pair in shares if pair[0] < KEEPS_UP], 0.5),
-        cpu=_quantile(points["cpu"], 0.5),
-        cpu_max=_quantile(points["cpu"], 1.0),
-        busy=_quantile(points["busy"], 0.5),
-        busy_max=_quantile(points["busy"], 1.0),
-        latency=_quantile(off.get("latency"), 0.5),
-        latency_p95=_quantile(off.get("latency"), 0.95),
-        markers=_quantile(off.get("markers"), 0.5),
-        markers_p95=_quantile(off.get("markers"), 0.95),
-    )
+    found = {
+        "slowed": _quantile([_q(*pair) for pair in shares if pair[0] < KEEPS_UP], 0.5),
+        **{kind: _quantile([_q(*pair) for pair in both.get(kind, [])], 0.5) for kind in FACTORS},
+        **{f"{kind}_p95": _quantile([_q(*pair) for pair in both.get(kind, [])], 0.95) for kind in FACTORS},
+        **{kind: _quantile([abs(a - b) for a, b in both.get(kind, [])], 0.5) for kind in WORK},
+        **{f"{kind}_max": _quantile([abs(a - b) for a, b in both.get(kind, [])], 1.0) for kind in WORK},
+    }
+    return Figures(predictor=name, sources=len(shares), keeps_up=sum(known) / len(known) if known else None, **found)
 
 
 def _q(a: float, b: float) -> float:
@@ -177,5 +169,5 @@ def _q(a: float, b: float) -> float:
     return max(a, b) / max(min(a, b), 1e-9)
 
 
-def _quantile(values: Sequence[float] | None, share: float) -> float | None:
+def _quantile(values: Sequence[float], share: float) -> float | None:
     return float(np.quantile(values, share)) if values else None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from scenarios.questions.knobs import check_operator
 from twin.errors import BadInput, suggest
 from twin.plan import Location, dealt
 from twin.scenario import Scenario
@@ -111,7 +112,7 @@ def _rescales(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, A
     """A number of replicas is dealt in turn to the places that the operator has; or its places are listed."""
     for text in change.rescale:
         name, wanted = _parted(text, "--rescale", "OPERATOR=4 or OPERATOR=HOST,HOST")
-        _known(name, given, f"--rescale {text}")
+        check_operator(name, given, f"--rescale {text}")
         if _COUNT.fullmatch(wanted):
             if int(wanted) < 1:
                 raise BadInput(f"--rescale {text}: {wanted} replicas; give a whole number from 1, or places")
@@ -128,7 +129,7 @@ def _migrations(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str,
         who, to = _parted(text, "--migrate", "OPERATOR=HOST, or OPERATOR[1]=HOST for one replica")
         match = _REPLICA.match(who)
         name = match["operator"] if match else who
-        _known(name, given, f"--migrate {text}")
+        check_operator(name, given, f"--migrate {text}")
         place = _place(to, given, f"--migrate {text}")
         count = given.plan.replicas(name)
         replicas = [int(match["replica"])] if match and match["replica"] else range(count)
@@ -162,11 +163,6 @@ def _parted(text: str, flag: str, remedy: str) -> tuple[str, str]:
     if not equals or not left or not right:
         raise BadInput(f"{flag} {text}: write {remedy}")
     return left, right
-
-
-def _known(operator: str, given: Scenario, where: str) -> None:
-    if operator not in given.plan.placement:
-        raise BadInput(f"{where}: unknown operator {operator!r}; {suggest(operator, given.plan.placement)}")
 
 
 def _place(text: str, given: Scenario, where: str) -> str:

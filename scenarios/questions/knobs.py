@@ -90,7 +90,7 @@ class ReplicasKnob:
 
     def given(self, scenario: Scenario) -> int:
         """Raises BadInput if there is no such operator."""
-        _check_operator(self.operator, scenario, f"{self.flag} {self.name}")
+        check_operator(self.operator, scenario, f"{self.flag} {self.name}")
         return scenario.plan.replicas(self.operator)
 
     def turned(self, scenario: Scenario, value: Any) -> Scenario:
@@ -155,7 +155,8 @@ def knob(name: str, flag: str, places: Sequence[str] = ()) -> Knob:
     return PathKnob(name, flag)
 
 
-def _check_operator(name: str, scenario: Scenario, where: str) -> None:
+def check_operator(name: str, scenario: Scenario, where: str) -> None:
+    """Raises BadInput, beginning with `where`, if the scenario has no such operator."""
     known = [operator.name for operator in scenario.query.operators]
     if name not in known:
         raise BadInput(f"{where}: unknown operator {name!r}; {suggest(name, known)}")
