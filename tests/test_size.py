@@ -11,16 +11,16 @@ SLACK = 0.02
 """A limit is lowered as soon as its package is smaller by this part."""
 
 MOST_LINES = {
-    "benchmarks": 7_020,
+    "benchmarks": 6_740,
     "figures": 1_440,
     "models": 5_080,
-    "optimizers": 12_030,
-    "papers": 7_700,
-    "scenarios": 10_920,
+    "optimizers": 11_740,
+    "papers": 7_650,
+    "scenarios": 10_900,
     "spark": 1_200,
-    "streamtwin": 14_440,
-    "tests": 40_470,
-    "twin": 31_900,
+    "streamtwin": 13_920,
+    "tests": 39_580,
+    "twin": 32_050,
 }
 
 
