@@ -65,8 +65,11 @@ def shared_wait_s(cores: np.ndarray, busy: np.ndarray) -> np.ndarray:
     return np.maximum(found, 0.0)
 
 
-ROUNDS = 8
-"""Of finding how often tasks are busy (`cores_beside`); more of them change no answer by a percent."""
+ROUNDS, CLOSE = 8, 1e-4
+"""Of finding how often tasks are busy (`cores_beside`), at most: more of them change no answer by a percent; and by how
+much the speed of a busy one may still change."""
+NONE = 1e-9
+"""Busy tasks, of which fewer are rounding."""
 
 
 def cores_beside(cores: np.ndarray, others: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -77,22 +80,21 @@ def cores_beside(cores: np.ndarray, others: np.ndarray, counts: np.ndarray) -> n
     independently of each other, each as often as it needs to be at the mean speed that a busy one has (a mean field),
     at most always.
     """
-    most = int(counts.max(axis=1).sum())
-    busy = np.arange(most + 1.0)[:, None]
+    busy = np.arange(counts.sum(axis=0).max(initial=0.0) + 1.0)[:, None]
     speed = np.minimum(1.0, cores / (1.0 + busy))
+    turn = np.exp(2j * np.pi * busy / len(busy))  # at which the characteristic function of J is taken
     got = np.ones(cores.shape)
     for _ in range(ROUNDS):
-        chances = np.zeros(speed.shape)
-        chances[0] = 1.0
-        reached = 0
+        transform = np.ones(speed.shape, complex)
         for chance, count in zip(np.minimum(others / got, 1.0), counts, strict=True):
-            for number in range(int(count.max())):
-                one_more = np.where(count > number, chance, 0.0)
-                reached += 1
-                chances[1 : reached + 1] += one_more * (chances[:reached] - chances[1 : reached + 1])
-                chances[0] *= 1.0 - one_more
-        got = (chances * busy * speed).sum(axis=0) / np.maximum((chances * busy).sum(axis=0), 1e-300)
-        got = np.where(got > 0.0, got, 1.0)
+            one = 1.0 + chance * (turn - 1.0)
+            transform *= one**count if count.max() > 1.0 else np.where(count > 0.0, one, 1.0)
+        chances = np.maximum(np.fft.fft(transform, axis=0).real / len(busy), 0.0)
+        mean, before = (chances * busy).sum(axis=0), got
+        got = np.where(mean > NONE, (chances * busy * speed).sum(axis=0) / np.maximum(mean, NONE), 1.0)
+        got = np.where(np.abs(got - before) < CLOSE, before, got)  # each by itself, whatever it is asked together with
+        if (got == before).all():
+            break
     return np.asarray((chances * speed).sum(axis=0))
 
 
