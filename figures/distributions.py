@@ -10,11 +10,15 @@ from matplotlib.figure import Figure
 from figures.style import FONT_PT, looks, new_figure
 
 
-def distributions(samples: Mapping[str, Sequence[float]], quantity: str, *, log: bool = False) -> Figure:
-    """A step function for each sample. quantity: label of the axis."""
+def distributions(
+    samples: Mapping[str, Sequence[float]], quantity: str, *, marked: float | None = None, log: bool = False
+) -> Figure:
+    """A step function for each sample. quantity: label of the axis. marked: a value at which to draw a line."""
     figure, axes = new_figure(5.4, 3.2)
     for name, look in looks(samples).items():
         axes.ecdf(np.asarray(samples[name], dtype=float), color=look.colour, linestyle=look.dashes, label=name)
+    if marked is not None:
+        axes.axvline(marked, color="#333333", linewidth=0.9, linestyle="--")
     if log:
         axes.set_xscale("log")
     axes.set_xlabel(quantity)

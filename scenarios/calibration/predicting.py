@@ -9,7 +9,7 @@ import numpy as np
 
 from twin.markers import by_operator
 from twin.query import Query
-from twin.rates.answer import markers_of
+from twin.rates.answer import RateAnswer, markers_of
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
@@ -32,9 +32,9 @@ class Predicted:
     markers_s: Mapping[str, float]
 
 
-def predict(scenario: Scenario) -> Predicted:
-    """scenario: a point's, as a profile describes it."""
-    answer = RateModel().answer(scenario, [scenario.plan])
+def predict(scenario: Scenario, answer: RateAnswer | None = None) -> Predicted:
+    """scenario: a point's, as a profile describes it. answer: of the rate model to it, if that is known."""
+    answer = answer or RateModel().answer(scenario, [scenario.plan])
     delivered = dict(zip(answer.sources, answer.delivered[0].tolist(), strict=True))
     pressure = dict(zip(answer.operators, answer.offered_pressure[0].tolist(), strict=True))
     margin = {
