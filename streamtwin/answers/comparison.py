@@ -62,6 +62,7 @@ def changes(answer: VariantsCompared) -> Iterator[str]:
     named = ": " + ", ".join(f"'{name}'" for name in well) if 0 < len(well) < min(count, 5) else ""
     keep = "keeps" if len(well) == 1 else "keep"
     yield f"Of {count} variants, {len(well)} {keep} up in all of {runs} runs{named}."
+    units = _in_units(answer)
     for metric in answer.metrics:
         cells = {row.variant: row.metrics[metric] for row in answer.variants if row.metrics[metric].significant}
         sure = {variant: abs(cell.difference or 0.0) for variant, cell in cells.items()}
@@ -71,7 +72,8 @@ def changes(answer: VariantsCompared) -> Iterator[str]:
             continue
         most = max(sure, key=lambda variant, sure=sure: sure[variant])  # type: ignore[misc]
         among = f"largest of {len(sure)} significant changes" if len(sure) > 1 else "only significant change"
-        yield f"{name}: {cells[most].words} in '{most}' ({change(metric, cells[most])}), the {among}."
+        changed = change(metric, cells[most], in_unit=metric in units)
+        yield f"{name}: {cells[most].words} in '{most}' ({changed}), the {among}."
 
 
 def notes(answer: VariantsCompared) -> Iterator[str]:
@@ -83,21 +85,34 @@ def notes(answer: VariantsCompared) -> Iterator[str]:
         yield f"{wanted}; it would take about {answer.needed:,} runs of each (--replications)"
 
 
-def change(metric: str, cell: ComparedMetric) -> str:
+def change(metric: str, cell: ComparedMetric, *, in_unit: bool = False) -> str:
     """The change in percent of the first variant's mean, with its interval; empty where nothing is compared. It is in
-    the metric's unit where that mean is 0, and where the interval goes beyond -100 %, as no metric falls below 0."""
+    the metric's unit if so asked, where that mean is 0, and where the interval goes beyond -100 %."""
     apart, share, half = cell.difference, cell.share, cell.share95 or 0.0
     if apart is None:
         return ""
-    if share is not None:
-        digits = 1 if max(abs(share), half) < 0.1 or (cell.share95 is not None and half < 0.005) else 0
-        if not share and not half:
-            return "0 %"
-        if round(100 * share, digits) - round(100 * half, digits) >= -100.0:
-            interval = "" if cell.share95 is None else f" ± {100 * half:,.{digits}f}"
-            return f"{100 * share:+z,.{digits}f}{interval} %"
+    if share is not None and not in_unit and not _too_far(cell):
+        interval = "" if cell.share95 is None else f" ± {100 * half:,.{_digits(cell)}f}"
+        return f"{100 * share:+z,.{_digits(cell)}f}{interval} %" if share or half else "0 %"
     sign = "+" if apart > 0.0 else ""
     return sign + rounding.metric(metric, apart, cell.difference95, difference=True)
+
+
+def _digits(cell: ComparedMetric) -> int:
+    half = cell.share95 or 0.0
+    return 1 if max(abs(cell.share or 0.0), half) < 0.1 or (cell.share95 is not None and half < 0.005) else 0
+
+
+def _too_far(cell: ComparedMetric) -> bool:
+    """Whether the interval goes beyond -100 %, though no metric falls below 0."""
+    if cell.share is None:
+        return False
+    return round(100 * cell.share, _digits(cell)) - round(100 * (cell.share95 or 0.0), _digits(cell)) < -100.0
+
+
+def _in_units(answer: VariantsCompared) -> set[str]:
+    """The metrics whose changes are all told in their units, as one of them has to be, so that they compare."""
+    return {metric for metric in answer.metrics if any(_too_far(row.metrics[metric]) for row in answer.variants)}
 
 
 def keeps_up(row: ComparedVariant) -> str:
@@ -113,16 +128,19 @@ def _table(answer: VariantsCompared) -> Wide:
         f"{answer.scenario}: simulated, {answer.replications} runs of each on the same random numbers; "
         f"changes from '{answer.compared_with}'"
     )
-    return of_rows(title, COLUMNS, (line for row in answer.variants for line in _lines(row, answer.replications)))
+    units = _in_units(answer)
+    return of_rows(
+        title, COLUMNS, (line for row in answer.variants for line in _lines(row, answer.replications, units))
+    )
 
 
-def _lines(row: ComparedVariant, runs: int) -> Iterator[dict[str, str]]:
+def _lines(row: ComparedVariant, runs: int, units: set[str]) -> Iterator[dict[str, str]]:
     for number, (metric, cell) in enumerate(row.metrics.items()):
         yield {
             "variant": "" if number else row.variant,
             "metric": metric.removesuffix(".mean"),
             "value": rounding.metric(metric, cell.mean, cell.half_width95),
-            "change": change(metric, cell),
+            "change": change(metric, cell, in_unit=metric in units),
             "words": cell.words or "",
         }
     yield {"variant": "", "metric": "keeps up", "value": "", "change": "", "words": _state(row, runs)}

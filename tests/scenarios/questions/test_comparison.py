@@ -144,6 +144,7 @@ def test_no_interval_goes_beyond_minus_100_percent_as_nothing_falls_so_far(share
         share95=half,
     )
     assert comparison.change(RATE, cell) == told
+    assert not comparison.change(RATE, cell, in_unit=True).endswith("%")  # where another of its metric has to be
 
 
 def test_quantiles_are_no_better_known_than_their_histogram():
