@@ -112,6 +112,12 @@ def _nothing_found(answer: CapacityAnswer) -> str:
     if answer.status == "never":
         remedy = "" if answer.binds else "; relax the condition, or look elsewhere with --between"
         return f"none: {answer.while_} holds at no value tried, {where}{remedy}"
+    if answer.predicted.status == "never":  # channels take longer to fill than these runs last
+        return (
+            f"none for sure: {answer.while_} holds {where} in some runs, and in others at no value tried. In long runs "
+            f"it is predicted to hold at none; what binds: {answer.predicted.binds}. Run longer with "
+            "--set run.horizon_s=SECONDS"
+        )
     return f"in some runs there is no limit {where}; look further with --between"
 
 

@@ -138,6 +138,11 @@ def test_conditions_that_always_or_never_hold_are_said_to():
     never = asked(scenario, "max", "workload.arrivals.orders.rate_per_s", "throughput_per_s > 1e9", replications=2)
     assert never.status == "never"
     assert "holds at no value tried" in told(never).sentences[0]
+    predicted = dataclasses.replace(never.predicted, status="never", binds="operator pay")
+    short = dataclasses.replace(never, status="sometimes", predicted=predicted)
+    assert "what binds: operator pay. Run longer" in told(short).sentences[0]
+    found = dataclasses.replace(short, predicted=dataclasses.replace(predicted, status="found"))
+    assert "--between" in told(found).sentences[0]
     wrong = asked(queue(horizon_s=4), "max", RATE, "throughput_per_s > 400", replications=2)
     assert wrong.monotone is False
     assert any("more than one limit" in line for line in told(wrong).sentences)
