@@ -15,11 +15,11 @@ MOST_LINES = {
     "figures": 1_440,
     "models": 5_080,
     "optimizers": 11_740,
-    "papers": 7_650,
+    "papers": 7_670,
     "scenarios": 10_900,
     "spark": 1_200,
-    "streamtwin": 13_920,
-    "tests": 39_580,
+    "streamtwin": 13_950,
+    "tests": 39_590,
     "twin": 32_050,
 }
 
