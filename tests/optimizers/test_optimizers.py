@@ -100,7 +100,7 @@ def test_local_search_is_never_worse_than_the_heuristic_it_starts_from():
 def test_local_search_beats_random_candidates_at_equal_evaluations_and_often_finds_the_optimum():
     """By the rate model, whose costs have the structure that a search can use; few of the plans may be looked at."""
     better, worse, optimal, problems = 0, 0, 0, 0
-    for seed in range(240):
+    for seed in range(160):
         job = random_scenario(COSTREAM, seed, RunSettings()).deployment
         if not 100 <= PlacementSpace(job.query, job.cluster).count <= 1000:
             continue
@@ -111,7 +111,7 @@ def test_local_search_beats_random_candidates_at_equal_evaluations_and_often_fin
             rank = [(not each.sane, each.objective) for each in (searched, drawn)]
             better, worse = better + (rank[0] < rank[1]), worse + (rank[0] > rank[1])
             optimal += searched.objective <= best.objective * (1 + 1e-9)
-    assert problems >= 30
+    assert problems >= 20
     assert better > 3 * worse
     assert optimal >= 0.7 * problems
 
