@@ -103,8 +103,8 @@ def filling_s(layout: Layout, offered: Load, reached: Load, full_sn: np.ndarray)
     excess_sn = layout.carried_sn(offered.out_on - reached.out_on)
     queues_sn = layout.replicas_on[job.consumer_s].copy()
     queues_sn[[job.dealing.shared_o[o] for o in job.consumer_s]] = 1.0  # of one common queue
-    if layout.crowding_on is not None:  # only the busiest replica's fill
-        queues_sn /= np.where(reached.cpu_on > FULL, layout.crowding_on, 1.0)[job.consumer_s]
+    if layout.pair_c is not None:  # only the busiest replica's fill
+        queues_sn /= np.where(reached.cpu_on > FULL, layout.busiest_on, 1.0)[job.consumer_s]
     each_sn = np.where(full_sn, queues_sn * layout.room_sn / np.maximum(excess_sn, 1e-9), np.inf)
     until_on = np.zeros((len(job.names), layout.size))
     for o in reversed(range(len(job.names))):

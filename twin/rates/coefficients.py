@@ -26,7 +26,8 @@ from twin.kinds.windowed import Windowed
 from twin.rates.arrays import JobArrays
 from twin.rates.load import flow_at, held_bytes_on, scanned_on, stacked
 from twin.rates.queueing import RHO_MAX, mmc_wait_s, superposed
-from twin.rates.skew import crowding
+from twin.rates.seats import Seats
+from twin.rates.skew import uneven_shares
 from twin.rates.sockets import MEGA, Places
 
 
@@ -222,7 +223,10 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
     each_on = np.divide(looks_on, fires_on, out=np.zeros_like(looks_on), where=fires_on > 0)
     window_on[list(job.windows.slides)] *= replicas_o[list(job.windows.slides), None]
     held_o = held_bytes_on(job, in_on, window_on, sent_sn)[:, 0]
-    crowded = crowding(job, replicas_o[:, None], {0: job.deployment.plan.key_groups})
+    seats = [Seats.of_counts(job, o, np.array([[count]])) for o, count in enumerate(replicas_o)]  # wherever they are
+    skew_o = np.ones(len(replicas_o))
+    for o, (shares, _) in uneven_shares(job, seats, {0: job.deployment.plan.key_groups}).items():
+        skew_o[o] = shares[0].taken.max() * replicas_o[o]
     size_o = np.where(np.isfinite(bursts_on), out_on / np.maximum(bursts_on, 1e-12), 1.0)[:, 0]
     batch_o = [max([1.0, *(_at_once(job, s, size_o, replicas_o) for s in streams)]) for streams in job.inputs]
     return OperatorCoefficients(
@@ -231,7 +235,7 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
         scv=job.costs.scv_o,
         gap_scv=_least_gap_scv(job, replicas_o),
         replicas=replicas_o,
-        skew=np.ones(len(replicas_o)) if crowded is None else crowded[:, 0],
+        skew=skew_o,
         held_mb=held_o * job.deployment.engine.memory.object_overhead / MEGA,
         in_per_s=in_on[:, 0],
         batch=np.array(batch_o),

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twin.rates.queueing import cores_beside, shared_wait_s
-from twin.rates.skew import busiest_and_others
 
 if TYPE_CHECKING:
     from twin.rates.layout import Layout
@@ -29,7 +28,7 @@ BLOCK = 512
 def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Pressure of the CPU on a replica, and the cores that it can get. [C, N] each
 
-    own_cn: cores that a mean replica needs. Sockets are shared max-min fairly, at most one core a task: on a full
+    own_cn: cores that a replica needs. Sockets are shared max-min fairly, at most one core a task: on a full
     socket only the tasks above the fair level feel it, and what they feel is the demand on the whole socket. A task can
     get that level there; on other sockets, what the demands of its neighbours leave, less what is idle of it.
     """
@@ -38,20 +37,19 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
     total_cn = layout.on_sockets(own_cn * layout.count_cn)
     level_cn = fair_level(own_cn, layout.neighbours, capacity_cn)
     full_cn = total_cn / capacity_cn
-    most_cn = own_cn if layout.crowding_on is None else own_cn * layout.crowding_on[layout.operator_c]
-    alone_cn = most_cn / np.minimum(core, capacity_cn)
-    above_cn = most_cn >= level_cn * 0.999  # those below get all that they need
-    felt_cn = np.where(own_cn >= level_cn * 0.999, full_cn, np.minimum(full_cn, own_cn / level_cn))
-    left_cn = np.clip(np.where(full_cn > FULL, level_cn, capacity_cn - (total_cn - own_cn)), 1e-6, core)
+    alone_cn = own_cn / np.minimum(core, capacity_cn)
+    above_cn = own_cn >= level_cn * 0.999  # those below get all that they need
+    felt_cn = np.where(above_cn, full_cn, np.minimum(full_cn, own_cn / level_cn))
+    others_cn = total_cn - layout.one(own_cn)
+    left_cn = np.clip(np.where(full_cn > FULL, level_cn, capacity_cn - others_cn), 1e-6, core)
     # an equal part of several cores is a task's at any time; of more, some may be idle while few tasks are busy
-    more_cn = (core < capacity_cn) & (most_cn * layout.on_sockets(layout.count_cn) > capacity_cn) & layout.here_cn
+    more_cn = (core < capacity_cn) & (own_cn * layout.on_sockets(layout.count_cn) > capacity_cn) & layout.here_cn
     if more_cn.any():
-        less_cn = (most_cn - own_cn) * siblings_here(layout)  # cores that siblings need less, and leave to the busiest
-        asked_cn = np.minimum(most_cn, np.minimum(left_cn + less_cn, core))
+        asked_cn = np.minimum(own_cn, left_cn)
         got_k = beside_others(layout, own_cn / core, capacity_cn / core, more_cn) * core[more_cn]
         over_k = np.where(above_cn, np.maximum(full_cn, 1.0), 1.0)[more_cn]
         felt_cn[more_cn] = np.maximum(felt_cn[more_cn], asked_cn[more_cn] / got_k * over_k)
-        left_cn[more_cn] = np.clip(got_k - less_cn[more_cn], 1e-6, left_cn[more_cn])
+        left_cn[more_cn] = np.clip(got_k, 1e-6, left_cn[more_cn])
     used_cn = np.maximum(alone_cn, felt_cn)
     if not layout.single:
         used_cn, left_cn = np.where(layout.here_cn, used_cn, 0.0), np.where(layout.here_cn, left_cn, np.inf)
@@ -80,21 +78,22 @@ def _level(own_cn: np.ndarray, neighbours: np.ndarray, capacity_cn: np.ndarray) 
 def siblings_here(layout: Layout) -> np.ndarray:
     """Share of the other replicas of its operator that are on a replica's socket. [C, N]"""
     others_cn = np.maximum(layout.replicas_on[layout.operator_c] - 1.0, 1.0)
-    return np.asarray(np.maximum(layout.count_cn - 1.0, 0.0) / others_cn)
+    here_cn = layout.count_cn
+    if layout.pair_c is not None:
+        busiest_c, others_c = layout.pair_c
+        here_cn = here_cn[busiest_c] + here_cn[others_c] * (busiest_c < others_c)[:, None]
+    return np.asarray(np.maximum(here_cn - 1.0, 0.0) / others_cn)
 
 
 def beside_others(layout: Layout, own_cn: np.ndarray, cores_cn: np.ndarray, mask_cn: np.ndarray) -> np.ndarray:
-    """Cores that the busiest replica of a cell gets if it is always busy, and the others on its socket as often as they
-    need to be. [K], of the cells in the mask. own_cn: cores that a mean replica needs; cores_cn: those of its socket.
+    """Cores that a replica of a cell gets if it is always busy, and the others on its socket as often as they need to
+    be. [K], of the cells in the mask. own_cn: cores that a replica needs; cores_cn: those of its socket.
     """
     cells, plans = np.nonzero(mask_cn)
-    this, own_ck = (cells, np.arange(len(cells))), own_cn[:, plans]
     there_ck = layout.count_cn[:, plans] * (layout.socket_cn[:, plans] == layout.socket_cn[cells, plans])
-    there_ck[this] -= 1.0
-    if layout.crowding_on is not None:
-        less_cn = busiest_and_others(layout.crowding_on, layout.replicas_on)[1][layout.operator_c]
-        own_ck[this] *= less_cn[mask_cn]
-    return cores_beside(cores_cn[mask_cn], own_ck, there_ck)
+    for cell_c, part_cn in layout.one_of:
+        there_ck[cell_c[cells], np.arange(len(cells))] -= part_cn[mask_cn]
+    return cores_beside(cores_cn[mask_cn], own_cn[:, plans], np.maximum(there_ck, 0.0))
 
 
 def collisions(

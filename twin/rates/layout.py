@@ -8,69 +8,66 @@ plans, one after the other; cells that a plan does not need hold no replicas.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 
-from twin.plan import ExecutionPlan, Location
+from twin.plan import ExecutionPlan
 from twin.rates import chaining
 from twin.rates.arrays import JobArrays
 from twin.rates.chaining import Fusing
 from twin.rates.network import LinkLayout
-from twin.rates.skew import crowding
+from twin.rates.seats import Seats, alike_cells, uneven_cells
+from twin.rates.skew import uneven_shares
 from twin.rates.sockets import SocketLayout
 
 
 class Layout:
-    """The cells of N plans and what follows from them alone. Build it by `of_plans` or `of_counts`."""
+    """The cells of N plans and what follows from them alone. Build it by `of_plans` or `of_counts`.
 
-    def __init__(self, job: JobArrays, counts: Sequence[np.ndarray], codes: Sequence[np.ndarray]) -> None:
-        """By operator: counts: replicas by socket in each variant [V, L]. codes: the variant in each plan [N]."""
+    An operator whose subtasks get unequal shares of its input has two cells on each socket, one after the other: one of
+    the busiest subtask there, and one of the others, which are taken as alike. Where only a run's seed knows which
+    subtask is the busiest, that is anywhere with a chance: the first cell then holds less than one subtask.
+    """
+
+    def __init__(
+        self, job: JobArrays, seats: Sequence[Seats], owners_n: Mapping[int, Mapping[str, tuple[int, ...]]]
+    ) -> None:
+        """seats: by operator. owners_n: by plan and operator, the subtask of each key group, unless they are in
+        contiguous ranges."""
         self.job = job
-        self.size = len(codes[0])
-        sockets: list[np.ndarray] = []
-        replicas: list[np.ndarray] = []
-        self.first_c: list[int] = []
-        for count_vl, code_n in zip(counts, codes, strict=True):
-            most = max(1, int((count_vl > 0).sum(axis=1).max(initial=1)))
-            chosen_vk = np.argsort(-count_vl, axis=1, kind="stable")[:, :most]
-            self.first_c.append(len(sockets))
-            sockets.extend(chosen_vk.T[:, code_n])
-            replicas.extend(np.take_along_axis(count_vl, chosen_vk, axis=1).T[:, code_n])
-        self.single = len(sockets) == len(job.names)
-        self.operator_c = np.repeat(np.arange(len(job.names)), np.diff([*self.first_c, len(sockets)]))
-        self.socket_cn = np.array(sockets).reshape(len(sockets), self.size)
-        self.count_cn: np.ndarray = np.array(replicas).reshape(len(sockets), self.size)
-        self.crowding_on: np.ndarray | None = None
-        """Input of an operator's busiest replica over the mean of all, >= 1 [O, N]; None if all are alike."""
+        self.size = len(seats[0].code_n)
+        uneven = uneven_shares(job, seats, owners_n)
+        groups = [
+            alike_cells(each) if o not in uneven else uneven_cells(each, *uneven[o]) for o, each in enumerate(seats)
+        ]
+        sizes = [len(each.count_kn) for each in groups]
+        self.first_c: list[int] = np.cumsum([0, *sizes[:-1]]).tolist()
+        self.single = len(job.names) == sum(sizes)
+        self.operator_c = np.repeat(np.arange(len(job.names)), sizes)
+        self.socket_cn, self.count_cn, self.share_cn, self.emitted_cn, self.busiest_cn = (
+            np.concatenate(each) for each in zip(*groups, strict=True)
+        )
+        self.pair_c = _pairs(sizes, uneven) if uneven else None
+        """Of every cell, that of the busiest subtask on its socket and that of the others there: itself, of operators
+        all of whose subtasks are alike; None if all operators are so. [C] each"""
         self.fusing: Fusing | None = None
         self._place()
 
     @classmethod
     def of_plans(cls, job: JobArrays, plans: Sequence[ExecutionPlan]) -> Layout:
         """Raises KeyError if a plan does not fit the deployment."""
-        counts, codes = [], []
-        for name, fed in zip(job.names, job.dealing.fed_o, strict=True):
-            variants = _Variants()
-            codes.append(np.array([variants[plan.placement[name]] for plan in plans], dtype=int))
-            count_vl = np.zeros((len(variants), len(job.places.column)))
-            for replicas, variant in variants.items():
-                for text in replicas[: int(min(len(replicas), fed))]:
-                    count_vl[variant, job.places.column[Location.parse(text)]] += 1.0
-            counts.append(count_vl)
-        layout = cls(job, counts, codes)
         owners_n = {number: plan.key_groups for number, plan in enumerate(plans) if plan.key_groups}
-        layout.crowding_on = crowding(job, layout.replicas_on, owners_n, layout.at_hosts)
+        layout = cls(job, [Seats.of_plans(job, o, plans) for o in range(len(job.names))], owners_n)
         layout.fusing = chaining.of_plans(job, plans)
         return layout
 
     @classmethod
     def of_counts(cls, job: JobArrays, counts_pol: np.ndarray) -> Layout:
-        """The layout of plans from numbers of replicas by plan, operator in data-flow order, and socket [P, O, L]."""
-        counts = [_fed(np.asarray(counts_pol[:, o], dtype=float), fed) for o, fed in enumerate(job.dealing.fed_o)]
-        layout = cls(job, counts, [np.arange(len(counts_pol))] * len(counts))
-        layout.crowding_on = crowding(job, layout.replicas_on, {}, layout.at_hosts)
+        """The layout of plans from numbers of replicas by plan, operator in data-flow order, and socket [P, O, L];
+        an operator's subtasks are in the order of sockets."""
+        layout = cls(job, [Seats.of_counts(job, o, counts_pol[:, o]) for o in range(len(job.names))], {})
         layout.fusing = chaining.of_counts(job, counts_pol)
         return layout
 
@@ -78,9 +75,9 @@ class Layout:
         """The same for some of the plans (a boolean mask [N])."""
         part = object.__new__(Layout)
         part.job, part.single, part.first_c, part.operator_c = self.job, self.single, self.first_c, self.operator_c
-        part.size = int(rows.sum())
-        part.socket_cn, part.count_cn = self.socket_cn[:, rows], self.count_cn[:, rows]
-        part.crowding_on = None if self.crowding_on is None else self.crowding_on[:, rows]
+        part.pair_c, part.size = self.pair_c, int(rows.sum())
+        for name in ("socket_cn", "count_cn", "share_cn", "emitted_cn", "busiest_cn"):
+            setattr(part, name, getattr(self, name)[:, rows])
         part.fusing = None if self.fusing is None else self.fusing.select(rows)
         part._place()
         return part
@@ -88,12 +85,38 @@ class Layout:
     def _place(self) -> None:
         job, plans = self.job, np.arange(self.size)
         self.replicas_on = self.over_cells(self.count_cn)
-        self.share_cn = self.count_cn / self.replicas_on[self.operator_c]
         self.here_cn = np.asarray(self.count_cn > 0)
         self.host_cn = job.places.host_l[self.socket_cn]
         self.capacity_cn = job.places.capacity_l[self.socket_cn]
         self._at_socket = (self.socket_cn * self.size + plans).ravel()
         self._at_host = (self.host_cn * self.size + plans).ravel()
+
+    @cached_property
+    def load_cn(self) -> np.ndarray | float:
+        """What comes to a subtask of a cell, over the mean of all subtasks of its operator. [C, N]"""
+        if self.pair_c is None:
+            return 1.0
+        mean_cn = self.count_cn / self.replicas_on[self.operator_c]
+        return np.where(self.here_cn, self.share_cn / np.maximum(mean_cn, 1e-300), 1.0)
+
+    @cached_property
+    def busiest_on(self) -> np.ndarray:
+        """What comes to an operator's busiest subtask, over the mean of all. [O, N]"""
+        return self.worst(self.load_cn + np.zeros(self.count_cn.shape))
+
+    @cached_property
+    def one_of(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Where a subtask of a cell is in the sums over its socket, as cells [C] and the part of it that is in each
+        [C, N]: in its own, but for subtasks that are the busiest with a chance."""
+        if self.pair_c is None:
+            return [(np.arange(len(self.count_cn)), np.ones(self.count_cn.shape))]
+        return list(zip(self.pair_c, (self.busiest_cn, 1.0 - self.busiest_cn), strict=True))
+
+    def one(self, each_cn: np.ndarray) -> np.ndarray:
+        """What a subtask of a cell adds to the sum over all subtasks on its socket, each of which has `each_cn`."""
+        if self.pair_c is None:
+            return each_cn
+        return np.asarray(sum(part_cn * each_cn[cell_c] for cell_c, part_cn in self.one_of))
 
     # sums and maxima -------------------------------------------------------------------------------------------------
 
@@ -106,7 +129,7 @@ class Layout:
         return each_cn if self.single else np.maximum.reduceat(each_cn, self.first_c, axis=0)
 
     def mean(self, each_cn: np.ndarray) -> np.ndarray:
-        """Mean over an operator's replicas of what is the same in a cell. [O, N]"""
+        """Mean over what comes to an operator, of what is the same in a cell. [O, N]"""
         return self.over_cells(each_cn * self.share_cn)
 
     def on_sockets(self, each_cn: np.ndarray) -> np.ndarray:
@@ -143,25 +166,6 @@ class Layout:
         if self.fusing is None:
             return found
         return [each * ~inner for each, inner in zip(found, self.fusing.inner_sn, strict=True)]
-
-    @cached_property
-    def emitted_cn(self) -> np.ndarray:
-        """Share of an operator's output that comes from each of its cells: its share of replicas, or for consumers of
-        local streams its share of the input. [C, N]"""
-        job, found = self.job, self.share_cn.copy()
-        for o, streams in enumerate(job.inputs):
-            if any(job.hows[s].near for s in streams):
-                mine, coming = self.cells(o), np.zeros(found[self.cells(o)].shape)
-                for s in streams:
-                    part = job.offered_sent_s[s] / max(job.offered_sent_s[streams].sum(), 1e-300)
-                    out = self.cells(job.producer_s[s])
-                    same = self.host_cn[out, None] == self.host_cn[None, mine]
-                    here = (same * self.share_cn[None, mine]).sum(axis=1, keepdims=True)
-                    near = np.where(here > 0.0, same, 1.0) if job.hows[s].near else np.ones_like(same)
-                    near = near * self.share_cn[None, mine]
-                    coming += part * (found[out, None] * near / near.sum(axis=1, keepdims=True)).sum(axis=0)
-                found[mine] = coming
-        return found
 
     @cached_property
     def remote_sn(self) -> np.ndarray:
@@ -267,33 +271,26 @@ class Layout:
 
     def at_hosts(self, operator: int) -> np.ndarray:
         """Replicas of an operator on each host. [H, N]"""
-        return np.asarray(self.host_share_nh(operator).T * self.replicas_on[operator])
+        return self._at_hosts_nh(operator, self.count_cn).T
 
-    def host_share_nh(self, operator: int) -> np.ndarray:
-        """Share of an operator's replicas on each host. [N, H]"""
+    def taken_nh(self, operator: int) -> np.ndarray:
+        """Share of an operator's input that comes to each host. [N, H]"""
         return self._at_hosts_nh(operator, self.share_cn)
 
     def emitted_nh(self, operator: int) -> np.ndarray:
         """Share of an operator's output that comes from each host. [N, H]"""
         return self._at_hosts_nh(operator, self.emitted_cn)
 
-    def _at_hosts_nh(self, operator: int, share_cn: np.ndarray) -> np.ndarray:
-        share = np.zeros((self.size, len(self.job.places.bandwidth_h)))
+    def _at_hosts_nh(self, operator: int, each_cn: np.ndarray) -> np.ndarray:
+        found = np.zeros((self.size, len(self.job.places.bandwidth_h)))
         for cell in range(*self.cells(operator).indices(len(self.operator_c))):
-            share[np.arange(self.size), self.host_cn[cell]] += share_cn[cell]
-        return share
+            found[np.arange(self.size), self.host_cn[cell]] += each_cn[cell]
+        return found
 
 
-def _fed(counts_pl: np.ndarray, most: float) -> np.ndarray:
-    """The replicas on each socket that get tuples; if only a part does, the share is the same everywhere. [P, L]"""
-    if not np.isfinite(most):
-        return counts_pl
-    return counts_pl * np.minimum(1.0, most / counts_pl.sum(axis=1, keepdims=True))
-
-
-class _Variants(dict[tuple[str, ...], int]):
-    """Numbers what it is asked for, in order."""
-
-    def __missing__(self, key: tuple[str, ...]) -> int:
-        self[key] = number = len(self)
-        return number
+def _pairs(sizes: Sequence[int], uneven: Collection[int]) -> tuple[np.ndarray, np.ndarray]:
+    """`Layout.pair_c`. sizes: cells by operator."""
+    place_c = np.concatenate([np.arange(size) for size in sizes])
+    paired_c = np.repeat([o in uneven for o in range(len(sizes))], sizes)
+    busiest_c = np.arange(len(place_c)) - np.where(paired_c, place_c % 2, 0)
+    return busiest_c, busiest_c + paired_c

@@ -1,8 +1,8 @@
 """How loaded every operator, socket, network card and channel is under N plans at once, at given source rates.
 
-Demands are in reference cores (CPU seconds a second); a pressure above 1 means that the operator cannot keep up. Tuples
-are dealt evenly to an operator's replicas, but for the pressure on the busiest where keys are skewed; where sockets
-differ, so do the replicas' demands, and the worst socket decides. Axes are those of `twin.rates.layout`.
+Demands are in reference cores (CPU seconds a second); a pressure above 1 means that the operator cannot keep up. Where
+sockets differ, or what comes to replicas, so do the replicas' demands, and the worst decides. Axes are those of
+`twin.rates.layout`.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
     busy_on = work_on / layout.replicas_on
     fusing = layout.fusing
     task_on = busy_on if fusing is None else fusing.gathered(busy_on)
-    busy_cn = task_on[layout.operator_c]
+    busy_cn = task_on[layout.operator_c] * layout.load_cn
     cells = None
     if layout.sockets is None:
         cpu_cn, speed_cn = share_cores(layout, busy_cn)
@@ -137,17 +137,18 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
             cells = Cells(service_on[layout.operator_c], busy_cn, speed_cn, cpu_cn)
     else:
         taken_on = in_on / layout.replicas_on
-        cells = layout.sockets.cells(layout, taken_on, per_replica_sn, busy_on, service_on, slowdown_on)
+        cells = layout.sockets.cells(layout, taken_on, per_replica_sn, busy_cn, service_on, slowdown_on)
         cpu_on, speed_on = layout.worst(cells.cpu_cn), -layout.worst(-cells.speed_cn)
-        used_on = layout.worst(cells.busy_cn / cells.speed_cn)
-        busy_cn, busy_on, service_on = cells.busy_cn, layout.mean(cells.busy_cn), layout.mean(cells.service_cn)
+        used_on = layout.worst(cells.busy_cn / layout.load_cn / cells.speed_cn)
+        busy_on = layout.over_cells(cells.busy_cn * layout.count_cn) / layout.replicas_on
+        busy_cn, service_on = cells.busy_cn, layout.mean(cells.service_cn)
     line_s_on, line_scv_on = service_on, scv_on
     if fusing is not None:
         cpu_on, speed_on, used_on = map(fusing.spread, (cpu_on, speed_on, used_on))
         line_s_on, line_scv_on = fusing.served(service_on, scv_on, in_on, out_on, fires_on)
     for o, calls in job.calling.items():
-        crowding = 1.0 if layout.crowding_on is None else layout.crowding_on[o]
-        cpu_on[o] = np.maximum(cpu_on[o], calls.used(in_on[o], in_on[o] / layout.replicas_on[o] * crowding))
+        each = in_on[o] / layout.replicas_on[o] * layout.busiest_on[o]
+        cpu_on[o] = np.maximum(cpu_on[o], calls.used(in_on[o], each))
     nic_sn, nic_hn = used_cards(layout, sent_sn)
     credits_sn = per_replica_sn * layout.latency_sn / np.maximum(layout.window_sn, 1.0)
     if job.windows.all:

@@ -147,7 +147,7 @@ class RateModel:
             service_s=reached.service_on.T,
             busy_cores=reached.busy_on.T,
             speed=reached.speed_on.T,
-            busiest=np.ones(reached.used_on.T.shape) if layout.crowding_on is None else layout.crowding_on.T,
+            busiest=layout.busiest_on.T,
             blocked=ages.blocked_on.T,
             age_s=ages.ages_s[0].T,
             e2e_age_s=ages.ages_s[1].T,

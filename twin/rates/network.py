@@ -98,7 +98,7 @@ def _of_hosts(layout: Layout) -> tuple[list[tuple[int, int]], Of]:
 def _of_shares(layout: Layout) -> tuple[list[tuple[int, int]], Of]:
     """The same where replicas of an operator may be on several hosts; what is fused leaves none."""
     job = layout.job
-    shares_onh = [layout.host_share_nh(o) for o in range(len(job.names))]
+    shares_onh = [layout.taken_nh(o) for o in range(len(job.names))]
     used = np.flatnonzero(np.any([(share > 0).any(axis=0) for share in shares_onh], axis=0)).tolist()
     pairs = list(permutations(used, 2))
     start_p, end_p = np.array(pairs, dtype=int).reshape(-1, 2).T

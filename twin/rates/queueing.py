@@ -75,20 +75,23 @@ NONE = 1e-9
 def cores_beside(cores: np.ndarray, others: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Cores, at most one, that a task gets on average if it is always busy, beside others with demands of theirs. [K]
 
-    cores: of the processor [K]. others: cores that each of some tasks alike needs; counts: how many of these there are
-    [C, K]. At any time J of the others are busy, and each busy task gets min(1, cores / (1 + J)). Others are busy
-    independently of each other, each as often as it needs to be at the mean speed that a busy one has (a mean field),
-    at most always.
+    cores: of the processor [K]. others: cores that each of some tasks alike needs; counts: how many of these there are,
+    with a part of one that is there with a chance [C, K]. At any time J of the others are busy, and each busy task gets
+    min(1, cores / (1 + J)). Others are busy independently of each other, each as often as it needs to be at the mean
+    speed that a busy one has (a mean field), at most always.
     """
-    busy = np.arange(counts.sum(axis=0).max(initial=0.0) + 1.0)[:, None]
+    whole, part = np.floor(counts), counts % 1.0
+    busy = np.arange(np.ceil(counts).sum(axis=0).max(initial=0.0) + 1.0)[:, None]
     speed = np.minimum(1.0, cores / (1.0 + busy))
     turn = np.exp(2j * np.pi * busy / len(busy))  # at which the characteristic function of J is taken
     got = np.ones(cores.shape)
     for _ in range(ROUNDS):
         transform = np.ones(speed.shape, complex)
-        for chance, count in zip(np.minimum(others / got, 1.0), counts, strict=True):
-            one = 1.0 + chance * (turn - 1.0)
-            transform *= one**count if count.max() > 1.0 else np.where(count > 0.0, one, 1.0)
+        for chance, count, rest in zip(np.minimum(others / got, 1.0), whole, part, strict=True):
+            one = chance * (turn - 1.0)
+            transform *= (1.0 + one) ** count if count.max() > 1.0 else np.where(count > 0.0, 1.0 + one, 1.0)
+            if rest.any():
+                transform *= 1.0 + rest * one
         chances = np.maximum(np.fft.fft(transform, axis=0).real / len(busy), 0.0)
         mean, before = (chances * busy).sum(axis=0), got
         got = np.where(mean > NONE, (chances * busy * speed).sum(axis=0) / np.maximum(mean, NONE), 1.0)

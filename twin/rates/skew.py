@@ -5,7 +5,7 @@ replica gets. Where it can't keep up it holds sources back for all of them. Lett
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,61 +22,59 @@ from twin.rates.placements import distinct_rows
 
 if TYPE_CHECKING:
     from twin.rates.arrays import JobArrays
+    from twin.rates.seats import Seats
 
+EVEN = 1.0 + 1e-9
+"""The busiest subtask's input over the mean of all, up to which they are alike but for rounding."""
 ORDERS = 16
 """Random orders of frequency averaged over: which key groups are frequent is known to a run's seed alone."""
 
 
 class SubtaskShares(NamedTuple):
-    """Each subtask's share of the operator's input and output. [R]"""
+    """Each subtask's share of the operator's input and output [R]; known: whether in the order of subtasks, or from the
+    largest down, since only a run's seed knows which subtask gets it."""
 
     taken: np.ndarray
     emitted: np.ndarray
+    known: bool
 
 
-def crowding(
-    job: JobArrays,
-    replicas_on: np.ndarray,
-    owners_n: Mapping[int, Mapping[str, tuple[int, ...]]],
-    at_hosts: Callable[[int], np.ndarray] | None = None,
-) -> np.ndarray | None:
-    """Input of an operator's busiest subtask over the mean of all, >= 1; None if all share it evenly. [O, N]
+def uneven_shares(
+    job: JobArrays, seats: Sequence[Seats], owners_n: Mapping[int, Mapping[str, tuple[int, ...]]]
+) -> dict[int, tuple[list[SubtaskShares], np.ndarray]]:
+    """The shares of an operator's subtasks, and which of them each plan has [N]; of operators where any are uneven.
 
-    Input is uneven by partitions of sources, by key groups, by few values of a key, and by forward streams from uneven
-    subtasks. owners_n: by plan and operator, the subtask of each key group, unless they are in contiguous ranges.
-    at_hosts: number of an operator's subtasks on each host [H, N]; None: local streams are taken as even.
+    They are by partitions of sources, by key groups, by few values of a key, and by forward and local streams from
+    uneven subtasks. seats: by operator. owners_n: by plan and operator, the subtask of each key group, unless they are
+    in contiguous ranges.
     """
-    more_on = np.ones_like(replicas_on)
     shares: dict[int, list[SubtaskShares]] = {}
     kind_on: dict[int, np.ndarray] = {}  # which of these an operator has under each plan
     for o, name in enumerate(job.names):
-        near = [s for s in job.inputs[o] if job.hows[s].near] if at_hosts is not None else []
+        near = [s for s in job.inputs[o] if job.hows[s].near]
         before = [job.producer_s[s] for s in job.inputs[o] if job.dealing.forward_s[s] or s in near]
         before = [p for p in before if p in shares]
         keyed = group_count(job.deployment.query, name, 1) is not None
         if not (keyed or before or near or job.operators[o].parts is not None or _few_values(job, o)):
             continue
+        replicas_n = seats[o].replicas_n.astype(int)
         owners = {n: owners[name] for n, owners in owners_n.items() if name in owners} if keyed else {}
         numbers = {each: 1 + number for number, each in enumerate(dict.fromkeys(owners.values()))}
-        which_n = np.array([numbers[owners[n]] if n in owners else 0 for n in range(replicas_on.shape[1])])
-        differs = [replicas_on[o].astype(int), which_n, *(kind_on[p] for p in before)]
-        placed_ohn = {}
-        if at_hosts is not None and near:
-            placed_ohn = {p: at_hosts(p).round().astype(int) for p in (o, *(job.producer_s[s] for s in near))}
-            differs += [row for each in placed_ohn.values() for row in each]
+        which_n = np.array([numbers[owners[n]] if n in owners else 0 for n in range(len(replicas_n))])
+        ends = {o, *(job.producer_s[s] for s in near)} if near else set()
+        differs = [replicas_n, which_n, *(kind_on[p] for p in before), *(seats[p].way_n for p in ends)]
         first_u, kind_on[o] = distinct_rows(np.stack(differs, axis=1))
         shares[o] = []
         for n in first_u.tolist():
-            count = int(replicas_on[o, n])
+            count = int(replicas_n[n])
             if keyed:
                 shares[o].append(_of_key_groups(job, o, count, owners.get(n, ())))
                 continue
-            upstream = {p: shares[p][kind_on[p][n]].emitted for p in before}
-            hosts = {p: np.repeat(np.arange(len(each)), each[:, n]) for p, each in placed_ohn.items()}
+            upstream = {p: shares[p][kind_on[p][n]] for p in before}
+            hosts = {p: job.places.host_l[seats[p].sockets(n)] for p in ends}
             shares[o].append(_of_inputs(job, o, count, upstream, hosts))
-        more_on[o] = np.array([len(each.taken) * each.taken.max() for each in shares[o]])[kind_on[o]]
-    more_on = np.maximum(more_on, 1.0)
-    return more_on if (more_on > 1.0 + 1e-9).any() else None
+    uneven = {o for o, found in shares.items() if any(len(each.taken) * each.taken.max() > EVEN for each in found)}
+    return {o: (shares[o], kind_on[o]) for o in sorted(uneven)}
 
 
 def _few_values(job: JobArrays, o: int) -> bool:
@@ -85,26 +83,27 @@ def _few_values(job: JobArrays, o: int) -> bool:
 
 
 def _of_inputs(
-    job: JobArrays, o: int, count: int, upstream: Mapping[int, np.ndarray], hosts: Mapping[int, np.ndarray]
+    job: JobArrays, o: int, count: int, upstream: Mapping[int, SubtaskShares], hosts: Mapping[int, np.ndarray]
 ) -> SubtaskShares:
-    """Shares of an operator without key groups. upstream: shares of the output of producers that send unevenly. hosts:
-    host of each subtask at both ends of local streams, with subtasks taken in the order of hosts."""
+    """Shares of an operator without key groups. upstream: those of producers that may send unevenly. hosts: host of
+    each subtask at both ends of local streams."""
     operator, taken = job.operators[o], np.zeros(count)
     if operator.parts is not None:
         taken = np.array(counts(operator.parts, count)) / operator.parts
     for s in job.inputs[o]:
         producer, values = job.producer_s[s], operator.values(count)
-        sent = upstream.get(producer) if job.dealing.forward_s[s] else None
-        if job.hows[s].near and producer in hosts:
+        before = upstream[producer].emitted if producer in upstream else None
+        sent = before if job.dealing.forward_s[s] else None
+        if job.hows[s].near:
             near = [tuple(np.flatnonzero(hosts[o] == host).tolist()) for host in hosts[producer]]
             rows = [job.hows[s].shares(Ends(p, count, values, each)) for p, each in enumerate(near)]
-            sent = upstream.get(producer, np.full(len(rows), 1.0 / len(rows))) @ np.array(rows)
+            sent = (np.full(len(rows), 1.0 / len(rows)) if before is None else before) @ np.array(rows)
         elif sent is None:  # all producer subtasks send with the same shares
             row = np.array(job.hows[s].shares(Ends(0, count, values)))
             sent = np.full(count, 1.0 / count) if job.dealing.forward_s[s] else row / row.sum()
         taken[: len(sent)] += job.offered_sent_s[s] * sent[:count]
     taken = taken / max(taken.sum(), 1e-300)
-    return SubtaskShares(taken, taken)
+    return SubtaskShares(taken, taken, all(each.known for each in upstream.values()))
 
 
 def spreads(deployment: Deployment, names: Sequence[str]) -> dict[str, KeySpread]:
@@ -168,7 +167,7 @@ def _of_key_groups(job: JobArrays, o: int, count: int, owners: tuple[int, ...]) 
         # even, but for what the most frequent key group alone brings to its two candidates
         most = max(1.0 / count, float(shares[0]) / min(2, count))
         taken = np.array([most, *[(1.0 - most) / max(count - 1, 1)] * (count - 1)])
-        return SubtaskShares(taken, taken)
+        return SubtaskShares(taken, taken, known=False)
     owner = np.array(owners or contiguous(groups, count))
     if skew.placed:
         order = np.argsort(-skew.by_group(groups), kind="stable")[: np.count_nonzero(shares)]
@@ -181,13 +180,6 @@ def _of_key_groups(job: JobArrays, o: int, count: int, owners: tuple[int, ...]) 
     ranked = [np.arange(count) if skew.placed else np.argsort(-load, kind="stable") for load in loads]
     taken = np.mean([load[rank] for load, rank in zip(loads, ranked, strict=True)], axis=0)
     if operator.hands_over == "tuples":
-        return SubtaskShares(taken, taken)
+        return SubtaskShares(taken, taken, skew.placed)
     held = np.bincount(owner, values, minlength=count) / values.sum()  # a window gives one result for each group
-    return SubtaskShares(taken, np.mean([held[rank] for rank in ranked], axis=0))
-
-
-def busiest_and_others(more_on: np.ndarray, replicas_on: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The busiest subtask's share of what comes to its operator; what comes to one of the others, over the mean of all
-    subtasks. more_on: see `crowding`. [O, N] each"""
-    share_on = np.minimum(more_on / replicas_on, 1.0)
-    return share_on, (1.0 - share_on) * replicas_on / np.maximum(replicas_on - 1.0, 1.0)
+    return SubtaskShares(taken, np.mean([held[rank] for rank in ranked], axis=0), skew.placed)

@@ -121,13 +121,13 @@ class SocketLayout:
         for s, (start, end) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
             out, into = layout.cells(start), layout.cells(end)
             at_ln = np.zeros((rows + width, layout.size))  # beyond the last host: no replicas
-            for socket_n, share_n in zip(layout.socket_cn[out], layout.share_cn[out], strict=True):
+            for socket_n, share_n in zip(layout.socket_cn[out], layout.emitted_cn[out], strict=True):
                 at_ln[socket_n, plans] += share_n
             taker_cn = layout.socket_cn[into]
             first_cn = places.first_l[taker_cn]
             share_kcn = at_ln[first_cn + np.arange(width)[:, None, None], plans]
             if job.hows[s].near:  # a host's replicas get what is sent there, and their part of what leaves others
-                shares_n = layout.host_share_nh(end)[plans, layout.host_cn[into]] * layout.leaving[s].sum(axis=0)
+                shares_n = layout.taken_nh(end)[plans, layout.host_cn[into]] * layout.leaving[s].sum(axis=0)
                 share_kcn = share_kcn / np.maximum(share_kcn.sum(axis=0) + shares_n, 1e-300)
             fetch_cn = np.einsum("kcn,cnk->cn", share_kcn, places.line_lk[taker_cn]) * job.costs.lines_s[s]
             if job.dealing.shared_o[end]:  # whoever is free takes the next
@@ -140,21 +140,22 @@ class SocketLayout:
         layout: Layout,
         taken_on: np.ndarray,
         per_replica_sn: np.ndarray,
-        even_on: np.ndarray,
+        near_cn: np.ndarray,
         service_on: np.ndarray,
         slowdown_on: np.ndarray,
     ) -> Cells:
-        """The load by cell, from demand and service [O, N] of a replica that is near to everything.
+        """The load by cell, from demand [C, N] and service [O, N] of a replica that is near to everything.
 
-        taken_on, per_replica_sn: tuples a second that a replica takes, in all and of each stream. slowdown_on: factor
-        on its work.
+        taken_on, per_replica_sn: tuples a second that a mean replica takes, in all and of each stream. slowdown_on:
+        factor on its work.
         """
         operator_c = layout.operator_c
+        taken_cn = taken_on[operator_c] * layout.load_cn
         fetching_cn = self._fetching(layout, per_replica_sn) * slowdown_on[operator_c]
-        busy_cn = even_on[operator_c] + fetching_cn
+        busy_cn = near_cn + fetching_cn
         cpu_cn, speed_cn = share_cores(layout, busy_cn)
         felt_cn, waiting_cn = self._limits(layout, busy_cn, speed_cn, taken_on, per_replica_sn)
-        each_cn = (fetching_cn + waiting_cn) / np.maximum(taken_on[operator_c], 1e-12)
+        each_cn = (fetching_cn + waiting_cn) / np.maximum(taken_cn, 1e-12)
         cpu_cn = np.where(layout.here_cn, np.maximum(cpu_cn, felt_cn), 0.0)
         return Cells(service_on[operator_c] + each_cn, busy_cn + waiting_cn, speed_cn, cpu_cn)
 
@@ -163,7 +164,7 @@ class SocketLayout:
         found_cn = np.zeros(layout.socket_cn.shape)
         for s, end in enumerate(layout.job.consumer_s):
             found_cn[layout.cells(end)] += self._fetch_s[s] * per_replica_sn[s]
-        return found_cn
+        return found_cn * layout.load_cn
 
     def _limits(
         self,
@@ -208,4 +209,4 @@ class SocketLayout:
         for s, consumer in memory.ends:
             local_on[consumer] += per_replica_sn[s] * memory.beyond_s[s]
         moved_kcn[own_cn, cells, plans] = local_on[layout.operator_c]
-        return moved_kcn
+        return moved_kcn * layout.load_cn

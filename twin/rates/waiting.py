@@ -25,7 +25,6 @@ from twin.rates.cpu_sharing import collisions, demands, siblings_here
 from twin.rates.layout import Layout
 from twin.rates.load import Load
 from twin.rates.queueing import RHO_MAX, mmc_wait_s, superposed
-from twin.rates.skew import busiest_and_others
 
 
 class Gaps(NamedTuple):
@@ -120,17 +119,7 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     near_cn = siblings_here(layout)
     gap_scv_cn = gaps.one_on[rows] + (gaps.all_on - gaps.one_on)[rows] * near_cn
     core_cn, longer_cn = collisions(layout, busy_cn, found.line_scv_on[rows], gap_scv_cn)
-    load_cn = busy_cn / speed_cn
-    if (more_on := layout.crowding_on) is None:
-        wait_cn = wait_s(load_cn)
-    else:  # of the busiest subtask, and of the others, which are taken as alike
-        share_on, less_on = busiest_and_others(more_on, layout.replicas_on)
-        wait_cn = np.zeros_like(load_cn)
-        for share_cn, part_cn in ((share_on[rows], more_on[rows]), (1.0 - share_on[rows], less_on[rows])):
-            left_cn = speed_cn + busy_cn * (part_cn - 1.0) * near_cn  # siblings leave what it needs beyond the mean
-            slower_cn = np.where(layout.here_cn, speed_cn / np.clip(left_cn, 1e-9, core_cn), 1.0)
-            wait_cn += share_cn * slower_cn * wait_s(load_cn * part_cn * slower_cn)
-    wait_cn = line_cn * wait_cn
+    wait_cn = line_cn * wait_s(busy_cn / speed_cn)
     alone_cn = line_cn * np.minimum(speed_cn, core_cn) / core_cn
     crowded_cn = alone_cn * (1.0 + wait_s(busy_cn / core_cn) + longer_cn) - line_cn
     wait_cn = np.where(longer_cn > 0.0, np.maximum(wait_cn, crowded_cn), wait_cn)
