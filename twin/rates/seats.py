@@ -1,0 +1,123 @@
+"""On which sockets the subtasks of an operator sit under N plans at once, in cells of subtasks with equal loads.
+
+Letters at the end of a name are its axes, as in `twin.rates.layout`; v is one of the different ways in which an
+operator's subtasks sit, k a cell of the operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+
+from twin.plan import ExecutionPlan, Location
+from twin.rates.placements import distinct_rows
+
+if TYPE_CHECKING:
+    from twin.rates.arrays import JobArrays
+    from twin.rates.skew import SubtaskShares
+
+
+class Seats(NamedTuple):
+    """The subtasks of an operator that get any tuples. count_vl: how many are on each socket; code_n: which way each
+    plan has; sockets_v: their sockets in the order of subtasks, None if that is the order of sockets."""
+
+    count_vl: np.ndarray
+    code_n: np.ndarray
+    sockets_v: list[np.ndarray] | None
+
+    @classmethod
+    def of_plans(cls, job: JobArrays, o: int, plans: Sequence[ExecutionPlan]) -> Self:
+        """Raises KeyError if a plan does not fit the deployment."""
+        placements = [plan.placement[job.names[o]] for plan in plans]
+        ways = {placement: v for v, placement in enumerate(dict.fromkeys(placements))}
+        column, fed = job.places.column, job.dealing.fed_o[o]
+        sockets_v = [
+            np.array([column[Location.parse(text)] for text in way[: int(min(len(way), fed))]], dtype=int)
+            for way in ways
+        ]
+        count_vl = np.zeros((len(sockets_v), len(column)))
+        for row, each in zip(count_vl, sockets_v, strict=True):
+            np.add.at(row, each, 1.0)
+        return cls(count_vl, np.array([ways[each] for each in placements], dtype=int), sockets_v)
+
+    @classmethod
+    def of_counts(cls, job: JobArrays, o: int, count_nl: np.ndarray) -> Self:
+        """count_nl: subtasks by plan and socket."""
+        before_nl = np.cumsum(count_nl, axis=1) - count_nl
+        fed_nl = np.clip(job.dealing.fed_o[o] - before_nl, 0.0, count_nl)
+        return cls(fed_nl.astype(float), np.arange(len(count_nl)), None)
+
+    @property
+    def replicas_n(self) -> np.ndarray:
+        """How many there are. [N]"""
+        return np.asarray(self.count_vl.sum(axis=1)[self.code_n])
+
+    @property
+    def way_n(self) -> np.ndarray:
+        """The same number where subtasks sit in the same way. [N]"""
+        return self.code_n if self.sockets_v is not None else distinct_rows(self.count_vl.astype(int))[1]
+
+    def sockets(self, n: int) -> np.ndarray:
+        """The socket of each subtask under a plan. [R]"""
+        v = int(self.code_n[n])
+        if self.sockets_v is not None:
+            return self.sockets_v[v]
+        return np.repeat(np.arange(self.count_vl.shape[1]), self.count_vl[v].astype(int))
+
+
+class Group(NamedTuple):
+    """The cells of an operator. [K, N] each
+
+    taken_kn, emitted_kn: their shares of its input and output. busiest_kn: of a subtask of the cell, how much of it is
+    among the busiest subtasks of its socket in the sums over all that are there.
+    """
+
+    socket_kn: np.ndarray
+    count_kn: np.ndarray
+    taken_kn: np.ndarray
+    emitted_kn: np.ndarray
+    busiest_kn: np.ndarray
+
+
+def alike_cells(seats: Seats) -> Group:
+    """Of an operator all of whose subtasks get the same: a cell a socket; those that a plan does not need are empty."""
+    most = max(1, int((seats.count_vl > 0).sum(axis=1).max(initial=1)))
+    chosen_vk = np.argsort(-seats.count_vl, axis=1, kind="stable")[:, :most]
+    socket_kn = chosen_vk.T[:, seats.code_n]
+    count_kn = np.take_along_axis(seats.count_vl, chosen_vk, axis=1).T[:, seats.code_n]
+    share_kn = count_kn / count_kn.sum(axis=0)
+    return Group(socket_kn, count_kn, share_kn, share_kn, np.zeros_like(count_kn))
+
+
+def uneven_cells(seats: Seats, shares: Sequence[SubtaskShares], kind_n: np.ndarray) -> Group:
+    """Of an operator with uneven subtasks: two cells a socket, the busiest subtask there, and the others.
+
+    kind_n: which of the shares the subtasks have under each plan.
+    """
+    first_u, group_n = distinct_rows(np.stack([seats.way_n, kind_n], axis=1))
+    groups = [_pairs(seats.sockets(n), shares[kind_n[n]]) for n in first_u.tolist()]
+    cells = max(len(each) for each in groups)
+    padded = np.stack([np.vstack([each, np.zeros((cells - len(each), 5))]) for each in groups])
+    socket_kn, *others = padded[group_n].transpose(2, 1, 0)
+    return Group(socket_kn.astype(int), *others)
+
+
+def _pairs(sockets: np.ndarray, shares: SubtaskShares) -> np.ndarray:
+    """The fields of `Group`, a row a cell. [2 for each socket in use, 5]"""
+    rows = []
+    size, top = len(sockets), int(shares.taken.argmax())
+    for socket in np.unique(sockets).tolist():
+        mine = np.flatnonzero(sockets == socket)
+        if shares.known:
+            top = int(mine[shares.taken[mine].argmax()])
+            chance, all_ = 1.0, [float(each[mine].sum()) for each in (shares.taken, shares.emitted)]
+            left = 0.0
+        else:  # any subtask may be the busiest, so all sockets have one with a chance
+            chance = len(mine) / size
+            all_, left = [chance, chance], chance - (len(mine) - 1) / max(size - 1, 1)
+        taken, emitted = chance * float(shares.taken[top]), chance * float(shares.emitted[top])
+        rows.append([socket, chance, taken, emitted, chance])
+        rows.append([socket, len(mine) - chance, all_[0] - taken, all_[1] - emitted, left])
+    return np.array(rows)
