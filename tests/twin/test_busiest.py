@@ -19,6 +19,8 @@ from twin.simulation import simulate
 MS = 1e-3
 RATE_PER_S = 100.0
 RUN = RunSettings(horizon_s=60.0, warmup_s=15.0, period_s=5.0)
+LONG = RUN.model_copy(update={"horizon_s": 200.0})
+"""So long that what a channel holds is less than the overload of a run."""
 
 
 def work(name: str, ms: float, **more: Any) -> dict[str, Any]:
@@ -134,3 +136,63 @@ def test_keys_of_few_values_feed_as_many_subtasks():
     ]
     made = chain([count], RATE_PER_S, hosts=hosts, placement=places)
     assert RateModel().answer(made, [made.plan]).offered_pressure[0, 1] == pytest.approx(1.5, rel=0.01)
+
+
+UNLIKE = [
+    {"name": name, "cpu_percent": cpu, "ram_mb": 64_000, "bandwidth_mbps": 10_000, "latency_ms": 0.01}
+    for name, cpu in (("h", 800), ("weak", 50), ("strong", 200))
+]
+
+
+def on_unlike_hosts(places: list[str], keys: dict[str, Any]) -> Deployment:
+    """160 records a second of 5 ms each, by their key to subtasks on hosts of half a core and of two."""
+    operators = [source(), work("keyed", 5, key_groups=len(keys.get("shares", range(32)))), sink()]
+    return deployment(
+        operators,
+        [("source", "keyed"), ("keyed", "sink")],
+        {"source": 160.0},
+        hosts=UNLIKE,
+        placement={"keyed": places},
+        keys={"keyed": keys},
+    )
+
+
+@pytest.mark.parametrize(
+    ("places", "shares", "pressure"),
+    [
+        (["weak", "strong"], [3, 1], 0.6 / 0.5),
+        (["strong", "weak"], [3, 1], 0.6),
+        (["strong", "weak"], [1, 3], 0.6 / 0.5),
+        (["weak", "strong"], [1, 3], 0.6),
+    ],
+)
+def test_a_host_gets_what_its_own_subtasks_do(places: list[str], shares: list[float], pressure: float) -> None:
+    """By arithmetic; runs agree on whether the job keeps up, and on how long it takes where it does."""
+    made = on_unlike_hosts(places, {"shares": shares})
+    assert RateModel().answer(made, [made.plan]).offered_pressure.max() == pytest.approx(pressure, rel=0.01)
+    runs = [simulate(Scenario.of(made, LONG.model_copy(update={"seed": seed}))).metrics for seed in range(4)]
+    assert all(run.backpressured == (pressure > 1.0) for run in runs)
+    if pressure < 1.0:
+        known = RateModel().predict(Scenario.of(made, LONG), [made.plan])["e2e_latency_s"][0]
+        assert known == pytest.approx(np.mean([run.value("e2e_latency_s") for run in runs]), rel=0.1)
+
+
+def test_subtasks_counted_by_socket_are_in_the_order_of_sockets() -> None:
+    """So that plans as counts, of which no object is made, get the answer of the plan that is made of them."""
+    made = on_unlike_hosts(["weak", "strong", "strong"], {"shares": [5, 2, 1]})
+    counts = np.array([[[1, 0, 0], [0, 1, 2], [1, 0, 0]]])
+    by_plan, by_count = RateModel().answer(made, [made.plan]), RateModel().answer_counts(made, counts)
+    for metric in ("throughput_per_s", "processing_latency_s", "backpressured"):
+        assert by_count.costs[metric] == pytest.approx(by_plan.costs[metric], rel=1e-9)
+
+
+def test_a_busiest_subtask_that_nobody_knows_is_anywhere_with_a_chance() -> None:
+    """So the sums over all are those of even subtasks, the order of places makes no difference, and the worst host
+    decides what the job bears."""
+    several = [on_unlike_hosts(places, {"zipf": 1.0}) for places in (["weak", "strong"], ["strong", "weak"])]
+    one, other = (RateModel().answer(each, [each.plan]) for each in several)
+    even = on_unlike_hosts(["weak", "strong"], {})
+    assert one.offered_cpu == pytest.approx(RateModel().answer(even, [even.plan]).offered_cpu)
+    assert one.offered_pressure == pytest.approx(other.offered_pressure)
+    assert one.costs["processing_latency_s"] == pytest.approx(other.costs["processing_latency_s"])
+    assert one.offered_pressure.max() == pytest.approx(one.busiest.max() * 0.4 / 0.5, rel=0.01)
