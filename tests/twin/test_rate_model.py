@@ -51,6 +51,24 @@ def test_one_operator_is_an_mg1_queue(rho, scv):
     assert estimates["throughput_per_s"][0] == pytest.approx(rho * 1000, rel=1e-3)
 
 
+@pytest.mark.parametrize(("law", "scv"), [("poisson", 0.0), ("poisson", 1.0), ("constant", 0.0), ("constant", 1.0)])
+@pytest.mark.parametrize(("rho", "servers"), [(0.8, 2), (0.9, 4)])
+def test_replicas_with_one_queue_are_a_gigc_queue(law, scv, rho, servers):
+    """Brute force: whoever comes is served by the replica that is free first. Allen and Cunneen's formula is close."""
+    rng, count = np.random.default_rng(0), 40_000
+    gaps = rng.exponential(size=count) if law == "poisson" else np.ones(count)
+    services = rng.exponential(size=count) if scv else np.ones(count)
+    free, total = [0.0] * servers, 0.0
+    for at, service in zip(np.cumsum(gaps / rho / servers), services, strict=True):
+        free[0] = max(free[0], at) + service
+        total += free[0] - at
+        free.sort()
+    work = {"kind": "map", "name": "queue", "service_time_s": 1e-3, "service_scv": scv}
+    arrivals = {"law": law, "rate_per_s": rho * servers * 1e3}
+    made = chain([work], arrivals, placement={"queue": {"h": servers}}, partitioning={"queue": "shared"})
+    assert predict(made)["processing_latency_s"][0] == pytest.approx(1e-3 * total / count, rel=0.13)
+
+
 @pytest.mark.parametrize("overload", [1.2, 3.0, 10.0])
 def test_an_overloaded_operator_passes_its_capacity_and_the_broker_keeps_the_rest(overload):
     estimates = predict(one_queue(overload * 1000))

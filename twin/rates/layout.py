@@ -26,9 +26,9 @@ from twin.rates.sockets import SocketLayout
 class Layout:
     """The cells of N plans and what follows from them alone. Build it by `of_plans` or `of_counts`.
 
-    An operator whose subtasks get unequal shares of its input has two cells on each socket, one after the other: one of
-    the busiest subtask there, and one of the others, which are taken as alike. Where only a run's seed knows which
-    subtask is the busiest, that is anywhere with a chance: the first cell then holds less than one subtask.
+    An operator whose subtasks get unequal shares of its input has two cells on each socket, one after the other: of the
+    busiest subtasks there, and of the others, which are taken as alike. Where only a run's seed knows which subtasks
+    are the busiest, they are anywhere with a chance: of one that is, each socket's first cell holds a part.
     """
 
     def __init__(

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from twin.rates.arrays import JobArrays
     from twin.rates.skew import SubtaskShares
 
+EVEN = 1.0 + 1e-9
+"""Times as much, up to which two subtasks count as equally busy: they differ by rounding."""
+
 
 class Seats(NamedTuple):
     """The subtasks of an operator that get any tuples. count_vl: how many are on each socket; code_n: which way each
@@ -92,7 +95,7 @@ def alike_cells(seats: Seats) -> Group:
 
 
 def uneven_cells(seats: Seats, shares: Sequence[SubtaskShares], kind_n: np.ndarray) -> Group:
-    """Of an operator with uneven subtasks: two cells a socket, the busiest subtask there, and the others.
+    """Of an operator with uneven subtasks: two cells a socket, of the busiest there, and of the others.
 
     kind_n: which of the shares the subtasks have under each plan.
     """
@@ -106,18 +109,25 @@ def uneven_cells(seats: Seats, shares: Sequence[SubtaskShares], kind_n: np.ndarr
 
 def _pairs(sockets: np.ndarray, shares: SubtaskShares) -> np.ndarray:
     """The fields of `Group`, a row a cell. [2 for each socket in use, 5]"""
+    taken, emitted = shares.taken, shares.emitted
+    size, top = len(sockets), _busiest(taken)
     rows = []
-    size, top = len(sockets), int(shares.taken.argmax())
     for socket in np.unique(sockets).tolist():
         mine = np.flatnonzero(sockets == socket)
         if shares.known:
-            top = int(mine[shares.taken[mine].argmax()])
-            chance, all_ = 1.0, [float(each[mine].sum()) for each in (shares.taken, shares.emitted)]
-            left = 0.0
-        else:  # any subtask may be the busiest, so all sockets have one with a chance
-            chance = len(mine) / size
-            all_, left = [chance, chance], chance - (len(mine) - 1) / max(size - 1, 1)
-        taken, emitted = chance * float(shares.taken[top]), chance * float(shares.emitted[top])
-        rows.append([socket, chance, taken, emitted, chance])
-        rows.append([socket, len(mine) - chance, all_[0] - taken, all_[1] - emitted, left])
+            first = mine[_busiest(taken[mine])]
+            count, all_, left = len(first), [taken[mine].sum(), emitted[mine].sum()], (1.0, 0.0)
+            sums = [taken[first].sum(), emitted[first].sum()]
+        else:  # any subtask may be one of the busiest, so all sockets have their part of those
+            here, others = len(mine) / size, (len(mine) - 1) / max(size - 1, 1)
+            count, all_ = here * len(top), [here, here]
+            left = count - others * (len(top) - 1), count - others * len(top)
+            sums = [here * taken[top].sum(), here * emitted[top].sum()]
+        rows.append([socket, count, *sums, left[0]])
+        rows.append([socket, len(mine) - count, all_[0] - sums[0], all_[1] - sums[1], left[1]])
     return np.array(rows)
+
+
+def _busiest(taken: np.ndarray) -> np.ndarray:
+    """Which get as much as the busiest."""
+    return np.flatnonzero(taken * EVEN >= taken.max())

@@ -19,13 +19,11 @@ from twin.partitionings.traits import Ends
 from twin.partitions import counts
 from twin.randomness import stream
 from twin.rates.placements import distinct_rows
+from twin.rates.seats import EVEN, Seats
 
 if TYPE_CHECKING:
     from twin.rates.arrays import JobArrays
-    from twin.rates.seats import Seats
 
-EVEN = 1.0 + 1e-9
-"""The busiest subtask's input over the mean of all, up to which they are alike but for rounding."""
 ORDERS = 16
 """Random orders of frequency averaged over: which key groups are frequent is known to a run's seed alone."""
 

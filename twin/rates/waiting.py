@@ -4,7 +4,7 @@ The wait of a GI/G/1 queue (Kingman 1961; of Poisson arrivals that of Pollaczek 
 socket gives its task beside the others; where b tuples come at one moment, that of GI^[b]/G/1, which is
 (rho (b c_a^2 + c_s^2) / (1 - rho) + b - 1) / 2 services at a load of rho, with the squared coefficients of variation
 c_a^2 of the gaps between such moments and c_s^2 of services; of replicas with a shared queue, that of M/M/c, for other
-services by Allen and Cunneen.
+gaps and services by Allen and Cunneen.
 
 How regular gaps are is followed along the streams. What leaves a station is as regular as what came where it is idle,
 and as its services where it is busy (Whitt, "The queueing network analyzer", 1983, eq. 38). A part of it, chosen at
@@ -24,7 +24,7 @@ from twin.rates.batches import beside_on
 from twin.rates.cpu_sharing import collisions, demands, siblings_here
 from twin.rates.layout import Layout
 from twin.rates.load import Load
-from twin.rates.queueing import RHO_MAX, mmc_wait_s, superposed
+from twin.rates.queueing import RHO_MAX, ggc_wait_s, superposed
 
 
 class Gaps(NamedTuple):
@@ -127,21 +127,20 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     if fusing is not None:  # those behind the first get what it gets
         slow_on = fusing.spread(line_on / np.maximum(found.line_s_on, 1e-300))
         service_on, line_on = found.service_on * slow_on, found.line_s_on * slow_on
-    wait_on = _of_common_queues(layout, found, line_on, beside, wait_on)
+    wait_on = _of_common_queues(layout, found, line_on, gaps, beside, wait_on)
     if fusing is not None:
         wait_on = np.where(fusing.behind_on, 0.0, wait_on)
     return Queues(service_on, line_on, wait_on)
 
 
 def _of_common_queues(
-    layout: Layout, found: Load, line_on: np.ndarray, beside: np.ndarray | None, wait_on: np.ndarray
+    layout: Layout, found: Load, line_on: np.ndarray, gaps: Gaps, beside: np.ndarray | None, wait_on: np.ndarray
 ) -> np.ndarray:
     """wait_on, with the waits of replicas that take from one queue in place. [O, N]"""
     rho = np.minimum(found.used_on, RHO_MAX)
     for o in np.flatnonzero(layout.job.dealing.shared_o):
-        each = zip(layout.replicas_on[o], rho[o], line_on[o], strict=True)
-        wait_on[o] = [mmc_wait_s(int(c), float(r), float(s)) for c, r, s in each]
-        wait_on[o] *= (1.0 + found.line_scv_on[o]) / 2.0
+        each = zip(layout.replicas_on[o], rho[o], gaps.all_on[o], found.line_scv_on[o], line_on[o], strict=True)
+        wait_on[o] = [ggc_wait_s(int(c), *(float(value) for value in rest)) for c, *rest in each]
         if beside is not None:
             wait_on[o] += beside[o] / layout.replicas_on[o] * line_on[o] / (2.0 * (1.0 - rho[o]))
     return wait_on
