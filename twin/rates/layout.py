@@ -47,7 +47,7 @@ class Layout:
         self.single = len(job.names) == sum(sizes)
         self.operator_c = np.repeat(np.arange(len(job.names)), sizes)
         self.socket_cn, self.count_cn, self.share_cn, self.emitted_cn, self.busiest_cn = (
-            np.concatenate(each) for each in zip(*groups, strict=True)
+            np.ascontiguousarray(np.concatenate(each)) for each in zip(*groups, strict=True)
         )
         self.pair_c = _pairs(sizes, uneven) if uneven else None
         """Of every cell, that of the busiest subtask on its socket and that of the others there: itself, of operators
@@ -102,7 +102,9 @@ class Layout:
     @cached_property
     def busiest_on(self) -> np.ndarray:
         """What comes to an operator's busiest subtask, over the mean of all. [O, N]"""
-        return self.worst(self.load_cn + np.zeros(self.count_cn.shape))
+        if self.pair_c is None:
+            return np.ones_like(self.replicas_on)
+        return self.worst(np.asarray(self.load_cn))
 
     @cached_property
     def one_of(self) -> list[tuple[np.ndarray, np.ndarray]]:

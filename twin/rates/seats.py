@@ -48,9 +48,10 @@ class Seats(NamedTuple):
     @classmethod
     def of_counts(cls, job: JobArrays, o: int, count_nl: np.ndarray) -> Self:
         """count_nl: subtasks by plan and socket."""
-        before_nl = np.cumsum(count_nl, axis=1) - count_nl
-        fed_nl = np.clip(job.dealing.fed_o[o] - before_nl, 0.0, count_nl)
-        return cls(fed_nl.astype(float), np.arange(len(count_nl)), None)
+        count_nl, fed = np.asarray(count_nl, dtype=float), job.dealing.fed_o[o]
+        if np.isfinite(fed):  # the first of them
+            count_nl = np.clip(fed - (np.cumsum(count_nl, axis=1) - count_nl), 0.0, count_nl)
+        return cls(count_nl, np.arange(len(count_nl)), None)
 
     @property
     def replicas_n(self) -> np.ndarray:
