@@ -173,7 +173,9 @@ def test_a_host_gets_what_its_own_subtasks_do(places: list[str], shares: list[fl
     runs = [simulate(Scenario.of(made, LONG.model_copy(update={"seed": seed}))).metrics for seed in range(4)]
     assert all(run.backpressured == (pressure > 1.0) for run in runs)
     if pressure < 1.0:
-        known = RateModel().predict(Scenario.of(made, LONG), [made.plan])["e2e_latency_s"][0]
+        answer = RateModel().answer(Scenario.of(made, LONG), [made.plan])
+        assert answer.busiest_used[0, 1] == pytest.approx(pressure, rel=0.01)
+        known = answer.costs["e2e_latency_s"][0]
         assert known == pytest.approx(np.mean([run.value("e2e_latency_s") for run in runs]), rel=0.1)
 
 

@@ -53,6 +53,8 @@ class RateAnswer:
     socket; reached."""
     busiest: np.ndarray
     """[P, O] Input of the busiest replica over the mean of all replicas; above 1 if keys or partitions are uneven."""
+    busiest_used: np.ndarray
+    """[P, O] Share of its time for which the replica works that works most, at the speed that it reaches."""
     blocked: np.ndarray
     """[P, O] bool: the operator's input channels are full, as it or something downstream of it is the bottleneck."""
 
@@ -94,11 +96,6 @@ class RateAnswer:
     chances: np.ndarray
     """[P] Expected independent chances of a result: results, but no more than evaluations of any window, at most 1,000.
     """
-
-    @property
-    def busiest_used(self) -> np.ndarray:
-        """[P, O] Share of its time for which the busiest replica works, at the speed that it reaches."""
-        return np.asarray(np.minimum(self.busy_cores * self.busiest / np.maximum(self.speed, 1e-12), 1.0))
 
 
 def together(parts: Sequence[RateAnswer]) -> RateAnswer:

@@ -177,6 +177,16 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
     )
 
 
+def most_used(layout: Layout, found: Load) -> np.ndarray:
+    """Share of its time for which the replica of an operator works that works most. [O, N]"""
+    if found.cells is None:
+        return np.asarray(np.minimum(found.busy_on / found.speed_on, 1.0))
+    slowest_on = layout.worst(np.where(layout.here_cn, layout.load_cn / found.cells.speed_cn, 0.0))
+    if layout.fusing is not None:
+        slowest_on = layout.fusing.spread(slowest_on)
+    return np.asarray(np.minimum(found.busy_on * slowest_on, 1.0))
+
+
 FLOW_FIELDS = ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "groups_per_fire", "bursts_per_s")
 
 

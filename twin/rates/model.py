@@ -25,7 +25,7 @@ from twin.rates.channels import MeasuredSpan, held_back, stalls
 from twin.rates.checkpoints import commits
 from twin.rates.latency import result_ages_s
 from twin.rates.layout import Layout
-from twin.rates.load import Load, flow_at, load, memory, offered_flow
+from twin.rates.load import Load, flow_at, load, memory, most_used, offered_flow
 from twin.rates.network import used_hops
 from twin.rates.placements import CountedPlans, Placements
 from twin.rates.reached import Reached, Results, results
@@ -148,6 +148,7 @@ class RateModel:
             busy_cores=reached.busy_on.T,
             speed=reached.speed_on.T,
             busiest=layout.busiest_on.T,
+            busiest_used=most_used(layout, reached).T,
             blocked=ages.blocked_on.T,
             age_s=ages.ages_s[0].T,
             e2e_age_s=ages.ages_s[1].T,

@@ -117,7 +117,7 @@ def _pairs(sockets: np.ndarray, shares: SubtaskShares) -> np.ndarray:
         mine = np.flatnonzero(sockets == socket)
         if shares.known:
             first = mine[_busiest(taken[mine])]
-            count, all_, left = len(first), [taken[mine].sum(), emitted[mine].sum()], (1.0, 0.0)
+            count, all_, left = float(len(first)), [taken[mine].sum(), emitted[mine].sum()], (1.0, 0.0)
             sums = [taken[first].sum(), emitted[first].sum()]
         else:  # any subtask may be one of the busiest, so all sockets have their part of those
             here, others = len(mine) / size, (len(mine) - 1) / max(size - 1, 1)
