@@ -31,6 +31,7 @@ from twin.atomic import write_text
 from twin.deployment import Deployment
 from twin.kinds.ages import Disorder
 from twin.metrics import METRICS, REGRESSION_METRICS
+from twin.rates.cpu_sharing import shared
 from twin.rates.model import RateModel
 from twin.rates.waiting import Gaps
 
@@ -45,7 +46,7 @@ def _no_batches(layout: Any, *_: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _poisson(layout: Any, *_: Any) -> Gaps:
-    return Gaps(*np.ones((2, len(layout.job.names), layout.size)))
+    return Gaps(*np.ones((3, len(layout.job.names), layout.size)))
 
 
 def _like_last(*given: Any) -> np.ndarray:
@@ -68,7 +69,8 @@ LAWS: Mapping[str, Mapping[str, Any]] = {
         "network._card_waits_sn": _like_last,
         "network.LinkLayout.waits_sn": _like_last,
     },
-    "collisions on shared cores": {"cpu_sharing.collisions": lambda *_: (1.0, np.zeros(1))},
+    "collisions on shared cores": {"waiting.shared": lambda *given: shared(*given)._replace(longer_cn=np.zeros(1))},
+    "visits to shared cores": {"waiting.shared": lambda *given: shared(*given)._replace(irregular_cn=np.ones(1))},
     "cores idle beside few tasks": {"cpu_sharing.cores_beside": lambda cores, *_: np.ones(len(cores))},
     "one queue of several": {"waiting._of_common_queues": lambda *given: given[-1]},
     "evaluations take time": {"latency._evaluated_s": lambda *_: 0.0},

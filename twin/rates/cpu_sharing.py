@@ -2,14 +2,13 @@
 
 A replica can get what the demands of its neighbours leave, at most a core. While few replicas are busy, some of several
 cores are idle, so that a replica which needs much gets less than that (`twin.rates.queueing.cores_beside`). Besides,
-replicas of a socket collide: the k tuples in service or in line there share min(k, cores), so a tuple takes longer than
-on a core of its own, by a factor that does not depend on how services vary (M/G/c under processor sharing). Letters at
-the end of a name are the axes of `twin.rates.layout`.
+tuples in service on a socket share its cores, so that each takes longer than on a core of its own (`shared`). Letters
+at the end of a name are the axes of `twin.rates.layout`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -75,16 +74,6 @@ def _level(own_cn: np.ndarray, neighbours: np.ndarray, capacity_cn: np.ndarray) 
     return np.maximum(((neighbours > 0) * left_cn[None]).max(axis=1), 1e-9)
 
 
-def siblings_here(layout: Layout) -> np.ndarray:
-    """Share of the other replicas of its operator that are on a replica's socket. [C, N]"""
-    others_cn = np.maximum(layout.replicas_on[layout.operator_c] - 1.0, 1.0)
-    here_cn = layout.count_cn
-    if layout.pair_c is not None:
-        busiest_c, others_c = layout.pair_c
-        here_cn = here_cn[busiest_c] + here_cn[others_c] * (busiest_c < others_c)[:, None]
-    return np.asarray(np.maximum(here_cn - 1.0, 0.0) / others_cn)
-
-
 def beside_others(layout: Layout, own_cn: np.ndarray, cores_cn: np.ndarray, mask_cn: np.ndarray) -> np.ndarray:
     """Cores that a replica of a cell gets if it is always busy, and the others on its socket as often as they need to
     be. [K], of the cells in the mask. own_cn: cores that a replica needs; cores_cn: those of its socket.
@@ -96,30 +85,44 @@ def beside_others(layout: Layout, own_cn: np.ndarray, cores_cn: np.ndarray, mask
     return cores_beside(cores_cn[mask_cn], own_cn[:, plans], np.maximum(there_ck, 0.0))
 
 
-def collisions(
-    layout: Layout, busy_cn: np.ndarray, scv_cn: np.ndarray, gap_scv_cn: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Cores that a replica gets while no other on its socket needs them; and how much longer a tuple is there
-    because of the others, in services on these cores. 0 on a full socket, where max-min shares hold. [C, N] each
+class Shared(NamedTuple):
+    """core_cn: cores that a replica gets while no other on its socket needs them. longer_cn: how much longer a tuple is
+    there because of the others, in services on these cores, if tuples come to the socket as in a Poisson process; 0 on
+    a full socket, where max-min shares hold. irregular_cn: which part of that is left. [C, N] each"""
 
-    busy_cn: cores that a replica needs. scv_cn, gap_scv_cn: squared coefficients of variation of its services, and of
-    the gaps between all arrivals at its operator's replicas there.
+    core_cn: np.ndarray
+    longer_cn: np.ndarray
+    irregular_cn: np.ndarray
 
-    A replica serves one tuple at a time. So where services and gaps hardly vary, the fewer tasks there are for each
-    core, the fewer collide; where they do not vary at all, none of up to two tasks a core. Unequal tasks count as so
-    many equal ones as have the same sum of demands and of their squares.
+
+def shared(layout: Layout, found: Load, busy_cn: np.ndarray, visit_scv_on: np.ndarray) -> Shared:
+    """What replicas do to each other. busy_cn: cores that a replica needs. visit_scv_on: squared variation of the gaps
+    between what comes to the sockets, where it came in.
+
+    A tuple that comes to a socket is a visit, with work for all the replicas that it goes through there. In the system
+    M/G/c under processor sharing, how long it takes does not depend on how works vary. One replica serves in turn, so
+    what it does to itself is left out. For the rest, the work that is there grows with the squared variations
+    (c_a^2 + c_s^2) / 2 of gaps and works (Kingman 1961). How many visits it belongs to follows from what is left of
+    each: (1 + c_s^2) / 2 of its work where it is shared, and where replicas serve in turn, what it still needs from
+    there on, which is (1 + h) / 2 of it, with the sum h of the squares of the replicas' shares in all the work. The
+    larger counts. With exponential services that is the product form of Jackson's networks.
     """
-    capacity_cn = layout.capacity_cn
+    capacity_cn, rows = layout.capacity_cn, layout.operator_c
     core_cn = np.minimum(1.0 if layout.sockets is None else layout.sockets.speed_cn, capacity_cn)
     cores_cn, each_cn = capacity_cn / core_cn, busy_cn / core_cn
-    total_cn = layout.on_sockets(each_cn * layout.count_cn)
-    squares_cn = layout.on_sockets(each_cn**2 * layout.count_cn)
-    alike_cn = np.maximum(total_cn, 1e-12) ** 2 / np.maximum(squares_cn, 1e-24)
-    collide_cn = np.clip(alike_cn - np.floor(cores_cn), 0.0, 1.0)
-    regular_cn = 1.0 - (np.minimum(scv_cn, 1.0) + np.minimum(gap_scv_cn, 1.0)) / 2.0
-    collide_cn *= 1.0 - regular_cn * np.minimum(1.0, 2.0 * cores_cn / alike_cn)
-    longer_cn = collide_cn * shared_wait_s(cores_cn, total_cn)
-    return core_cn, np.where(total_cn < FULL * cores_cn, longer_cn, 0.0)
+    works_cn = each_cn * layout.count_cn
+    total_cn = np.maximum(layout.on_sockets(works_cn), 1e-12)
+    longer_cn = shared_wait_s(cores_cn, total_cn) - shared_wait_s(cores_cn, each_cn)
+    taken_cn = found.in_on[rows] * layout.share_cn
+    service_cn = works_cn / np.maximum(taken_cn, 1e-12)
+    visits_cn = layout.on_sockets(works_cn * taken_cn) / total_cn  # a second
+    squares_cn = layout.on_sockets(works_cn * service_cn * (1.0 + found.line_scv_on[rows]))
+    work_scv_cn = np.maximum(visits_cn * squares_cn - layout.on_sockets(works_cn**2), 0.0) / total_cn**2
+    gap_scv_cn = layout.on_sockets(works_cn * np.minimum(visit_scv_on[rows], 1.0)) / total_cn
+    in_turn_cn = layout.on_sockets(works_cn * each_cn) / total_cn**2
+    irregular_cn = (gap_scv_cn + work_scv_cn) / (1.0 + np.maximum(work_scv_cn, in_turn_cn))
+    full_cn = total_cn >= FULL * cores_cn
+    return Shared(core_cn, np.where(full_cn, 0.0, longer_cn), np.where(full_cn, 1.0, irregular_cn))
 
 
 def demands(layout: Layout, found: Load) -> tuple[np.ndarray, np.ndarray]:

@@ -21,30 +21,33 @@ from typing import NamedTuple
 import numpy as np
 
 from twin.rates.batches import beside_on
-from twin.rates.cpu_sharing import collisions, demands, siblings_here
+from twin.rates.cpu_sharing import demands, shared
 from twin.rates.layout import Layout
 from twin.rates.load import Load
 from twin.rates.queueing import RHO_MAX, ggc_wait_s, superposed
 
 
 class Gaps(NamedTuple):
-    """Squared coefficients of variation of the gaps between arrivals: at one replica of an operator, and at all of them
-    together. [O, N] each"""
+    """Squared coefficients of variation of the gaps between arrivals: at one replica of an operator, at all of them
+    together, and where the tuples came from the broker. [O, N] each"""
 
     one_on: np.ndarray
     all_on: np.ndarray
+    first_on: np.ndarray
 
 
 def gap_scvs(layout: Layout, found: Load) -> Gaps:
     """Of every operator's arrivals. Batches, results of windows, answers of calls, and copies that meet count as
     Poisson."""
     job = layout.job
-    coming, all_in, leaving, together = np.ones((4, len(job.names), layout.size))
+    coming, all_in, first, leaving, together, visits = np.ones((6, len(job.names), layout.size))
     for o, streams in enumerate(job.inputs):
         if not streams:
-            coming[o] = all_in[o] = job.arrival_scv_o[o]
+            coming[o] = all_in[o] = first[o] = job.arrival_scv_o[o]
         elif not job.dealing.akin_o[o] and not any(job.dealing.batch_s[s] > 1 for s in streams):
             coming[o], all_in[o] = _met(layout, found, o, leaving, together)
+        if streams:
+            first[o] = np.minimum(all_in[o], _mean(layout, found, streams, visits))
         if o in job.windows.all or o in job.calling:
             continue
         rho2, gain = np.minimum(found.used_on[o], 1.0) ** 2, np.minimum(job.gain_o[o], 1.0)
@@ -53,7 +56,15 @@ def gap_scvs(layout: Layout, found: Load) -> Gaps:
         own = servers if job.dealing.shared_o[o] else 1.0
         leaving[o] = 1.0 + gain * ((1.0 - rho2) * (coming[o] - 1.0) + rho2 / own * varied)
         together[o] = 1.0 + gain * ((1.0 - rho2) * (all_in[o] - 1.0) + rho2 / servers * varied)
-    return Gaps(coming, all_in)
+        visits[o] = first[o]
+    return Gaps(coming, all_in, first)
+
+
+def _mean(layout: Layout, found: Load, streams: list[int], each_on: np.ndarray) -> np.ndarray:
+    """Over the tuples of these streams, of what is true of their producers. [N]"""
+    producers = [layout.job.producer_s[s] for s in streams]
+    rates = found.out_on[producers] * layout.job.share_s[streams, None]
+    return np.asarray((rates * each_on[producers]).sum(axis=0) / np.maximum(rates.sum(axis=0), 1e-12))
 
 
 def _met(
@@ -116,13 +127,11 @@ def queues_s(layout: Layout, found: Load) -> Queues:
         rho_cn = np.minimum(load_cn, RHO_MAX)
         return np.asarray(rho_cn * irregular_cn / (1.0 - rho_cn) + more_cn / 2.0)
 
-    near_cn = siblings_here(layout)
-    gap_scv_cn = gaps.one_on[rows] + (gaps.all_on - gaps.one_on)[rows] * near_cn
-    core_cn, longer_cn = collisions(layout, busy_cn, found.line_scv_on[rows], gap_scv_cn)
-    wait_cn = line_cn * wait_s(busy_cn / speed_cn)
+    core_cn, longer_cn, part_cn = shared(layout, found, busy_cn, gaps.first_on)
     alone_cn = line_cn * np.minimum(speed_cn, core_cn) / core_cn
-    crowded_cn = alone_cn * (1.0 + wait_s(busy_cn / core_cn) + longer_cn) - line_cn
-    wait_cn = np.where(longer_cn > 0.0, np.maximum(wait_cn, crowded_cn), wait_cn)
+    apart_cn = alone_cn * (1.0 + wait_s(busy_cn / core_cn))
+    beside_cn = np.maximum(line_cn * (1.0 + wait_s(busy_cn / speed_cn)) - apart_cn, alone_cn * longer_cn)
+    wait_cn = apart_cn + part_cn * np.maximum(beside_cn, 0.0) - line_cn
     service_on, line_on, wait_on = map(layout.mean, (service_cn, line_cn, wait_cn))
     if fusing is not None:  # those behind the first get what it gets
         slow_on = fusing.spread(line_on / np.maximum(found.line_s_on, 1e-300))
