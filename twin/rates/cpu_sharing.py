@@ -101,26 +101,30 @@ def shared(layout: Layout, found: Load, busy_cn: np.ndarray, visit_scv_on: np.nd
 
     A tuple that comes to a socket is a visit, with work for all the replicas that it goes through there. In the system
     M/G/c under processor sharing, how long it takes does not depend on how works vary. One replica serves in turn, so
-    what it does to itself is left out. For the rest, the work that is there grows with the squared variations
-    (c_a^2 + c_s^2) / 2 of gaps and works (Kingman 1961). How many visits it belongs to follows from what is left of
-    each: (1 + c_s^2) / 2 of its work where it is shared, and where replicas serve in turn, what it still needs from
-    there on, which is (1 + h) / 2 of it, with the sum h of the squares of the replicas' shares in all the work. The
-    larger counts. With exponential services that is the product form of Jackson's networks.
+    what it does to itself is left out; and of m replicas on c cores, c may work without anybody feeling it, so that
+    m - c of the m - 1 others disturb.
+
+    For the rest, the work that is there grows with the squared variations (c_a^2 + c_s^2) / 2 of gaps and works
+    (Kingman 1961). How many visits it belongs to follows from what is left of each: (1 + c_s^2) / 2 of its work where
+    it is shared, and where replicas serve in turn, what it needs from there on, (1 + 1 / m) / 2 of it. The larger
+    counts. Unequal replicas count as so many equal ones as have the same sum of works and of their squares. With
+    exponential services on one core this is the product form of Jackson's networks.
     """
     capacity_cn, rows = layout.capacity_cn, layout.operator_c
     core_cn = np.minimum(1.0 if layout.sockets is None else layout.sockets.speed_cn, capacity_cn)
     cores_cn, each_cn = capacity_cn / core_cn, busy_cn / core_cn
     works_cn = each_cn * layout.count_cn
     total_cn = np.maximum(layout.on_sockets(works_cn), 1e-12)
-    longer_cn = shared_wait_s(cores_cn, total_cn) - shared_wait_s(cores_cn, each_cn)
     taken_cn = found.in_on[rows] * layout.share_cn
     service_cn = works_cn / np.maximum(taken_cn, 1e-12)
     visits_cn = layout.on_sockets(works_cn * taken_cn) / total_cn  # a second
     squares_cn = layout.on_sockets(works_cn * service_cn * (1.0 + found.line_scv_on[rows]))
     work_scv_cn = np.maximum(visits_cn * squares_cn - layout.on_sockets(works_cn**2), 0.0) / total_cn**2
     gap_scv_cn = layout.on_sockets(works_cn * np.minimum(visit_scv_on[rows], 1.0)) / total_cn
-    in_turn_cn = layout.on_sockets(works_cn * each_cn) / total_cn**2
-    irregular_cn = (gap_scv_cn + work_scv_cn) / (1.0 + np.maximum(work_scv_cn, in_turn_cn))
+    one_of_cn = layout.on_sockets(works_cn * each_cn) / total_cn**2  # 1 / m
+    disturb_cn = np.clip((1.0 - cores_cn * one_of_cn) / np.maximum(1.0 - one_of_cn, 1e-12), 0.0, 1.0)
+    longer_cn = disturb_cn * (shared_wait_s(cores_cn, total_cn) - shared_wait_s(cores_cn, each_cn))
+    irregular_cn = (gap_scv_cn + work_scv_cn) / (1.0 + np.maximum(work_scv_cn, one_of_cn))
     full_cn = total_cn >= FULL * cores_cn
     return Shared(core_cn, np.where(full_cn, 0.0, longer_cn), np.where(full_cn, 1.0, irregular_cn))
 
