@@ -207,6 +207,34 @@ def test_subtasks_that_share_cores_wait_for_each_other(cores, replicas, load):
     assert predict(shared, 30.0)["processing_latency_s"][0] == pytest.approx(np.mean(runs), rel=0.13)
 
 
+def pipeline(services_s: tuple[float, ...], load: float, scv: float, cores: float, law: type = Poisson) -> Deployment:
+    """Operators in a row that share cores, of which they need a part."""
+    works = [Map(name=f"work{k}", service_time_s=each, service_scv=scv) for k, each in enumerate(services_s)]
+    rate = load * cores / sum(services_s)
+    made = job(Source(name="in", **FREE), *works, Sink(name="out", **FREE), rate_per_s=rate, engine=STORM, cores=cores)
+    return made.model_copy(update={"workload": Workload(arrivals={"in": law(rate_per_s=rate)})})
+
+
+def test_exponential_services_on_one_core_are_jacksons_network():
+    """Each takes s / (1 - rho), with the load of all of them."""
+    made = pipeline((1e-3, 2e-3, 1e-3), 0.7, 1.0, 1.0)
+    found = RateModel(1e5).answer(made, [made.plan])
+    assert found.queue_s[0, 1:4] == pytest.approx(np.array([1e-3, 2e-3, 1e-3]) / 0.3, rel=0.01)
+
+
+@pytest.mark.parametrize("load", [0.5, 0.9])
+def test_constant_visits_of_constant_work_never_meet(load):
+    """The next comes when all of the last is done, however many operators share the core."""
+    made = pipeline((1e-3, 2e-3, 1e-3), load, 0.0, 1.0, Constant)
+    assert predict(made, 30.0)["processing_latency_s"][0] == pytest.approx(4e-3, rel=0.01)
+    assert exact(made).processing_latency_s.mean == pytest.approx(4e-3, rel=0.01)
+
+
+def test_as_many_tasks_as_cores_disturb_nobody():
+    few, own = (pipeline((1e-3, 1e-3), 0.8, 1.0, 2.0), pipeline((1e-3, 1e-3), 0.4, 1.0, 4.0))
+    assert predict(few, 200.0)["processing_latency_s"] == pytest.approx(predict(own, 200.0)["processing_latency_s"])
+
+
 def test_half_a_core_is_a_core_at_half_the_speed():
     half, whole = (
         placed(
