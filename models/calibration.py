@@ -24,9 +24,10 @@ from twin.metrics import BINARY_METRICS, METRICS
 GATES = (0.0, 0.25, 0.5, 0.75, 1.0)
 SHARE = 0.9
 """Share of the rows that an interval should hold."""
-SURE = 2.0
-"""Standard errors of its gain by which a gate has to be better than none: about 95 % confidence. With one, corrections
-by chance were believed, and made congested plans of other spaces worse."""
+SURE = 3.0
+"""Standard errors of its gain by which a gate has to be better than none. A model has some thirty gates: with two, one
+or two of them open by chance, which made congested plans of other spaces worse; with three, a model in twenty-five has
+one (Bonferroni)."""
 FEWEST = 10
 """Rows of a kind that open a gate."""
 FEW = 30
