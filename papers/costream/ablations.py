@@ -60,7 +60,7 @@ def feature_shapes(rows: Rows) -> Rows:
     steps = {"placement helps": "2.6 > 2.22", "hardware helps": "2.22 > 1.37"}
     return [
         *(
-            _lower(f"Le, {words}: {what}", medians if key == "q50" else "-", *pair, key)
+            _lower(f"Le, {words}: {what}", medians if key == "q50" else "yes", *pair, key)
             for key, words in QUANTILES.items()
             for (what, medians), pair in zip(steps.items(), pairwise(rows), strict=True)
         ),
