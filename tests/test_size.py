@@ -19,7 +19,7 @@ MOST_LINES = {
     "scenarios": 10_910,
     "spark": 1_200,
     "streamtwin": 13_960,
-    "tests": 39_710,
+    "tests": 39_720,
     "twin": 32_090,
 }
 
