@@ -16,11 +16,11 @@ MOST_LINES = {
     "models": 5_080,
     "optimizers": 11_740,
     "papers": 7_670,
-    "scenarios": 10_900,
+    "scenarios": 10_910,
     "spark": 1_200,
-    "streamtwin": 13_950,
-    "tests": 39_590,
-    "twin": 32_050,
+    "streamtwin": 13_960,
+    "tests": 39_720,
+    "twin": 32_090,
 }
 
 

@@ -114,7 +114,8 @@ QUANTILES = tuple(f"{name}.{q}" for name in METRICS if TABLE[name].kind == "late
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Seconds over all result tuples after the warm-up; quantiles are within 2 % (a logarithmic histogram)."""
+    """Seconds over all result tuples after the warm-up; quantiles are within 1 % (the middle of a bucket of a
+    logarithmic histogram), so where results are nearly alike they may be below the mean, which is exact."""
 
     mean: float
     p50: float

@@ -20,7 +20,14 @@ from simpy.core import StopSimulation
 from twin.engine.calendar import Calendar
 from twin.engine.logic import SinkLogic
 from twin.engine.measure.meters import Row, Statistics
-from twin.engine.measure.standard_errors import StandardErrors, edges_s, standard_errors, whole_slides_s
+from twin.engine.measure.standard_errors import (
+    FEWEST_BATCHES,
+    NO_ERRORS,
+    StandardErrors,
+    edges_s,
+    standard_errors,
+    whole_slides_s,
+)
 from twin.job import Job
 from twin.kinds.registry import SINKS
 from twin.metrics import measured
@@ -43,6 +50,17 @@ def batches_of(job: Job, settings: RunSettings, world: World, statistics: Statis
     batches = Batches(world.env, sinks_of(job, world), ends_s[:-1])
     statistics.listeners.append(batches.period_ended)
     return batches
+
+
+def too_short(job: Job, settings: RunSettings) -> str:
+    """The caution that a run is too short for batches, with the horizon at which it has `FEWEST_BATCHES`."""
+    long_s = memory_s(job)
+    each_s = whole_slides_s(long_s, slides_s(job.deployment))
+    enough_s = max(settings.warmup_s, 2.0 * long_s) + FEWEST_BATCHES * each_s
+    return (
+        f"{NO_ERRORS}: they come from {FEWEST_BATCHES} or more parts of a run, each as long as its longest window or "
+        f"round of bursts ({each_s:g} s); make run.horizon_s {enough_s:.12g} or more, or replicate"
+    )
 
 
 def sinks_of(job: Job, world: World) -> list[SinkLogic]:

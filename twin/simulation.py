@@ -27,7 +27,7 @@ from twin.guards.effort import require_feasible
 from twin.job import Job, compile
 from twin.kernel.bridge import run as advance
 from twin.markers import marker_ages, means_s
-from twin.precision import Enough, batches_of, until_the_end
+from twin.precision import Enough, batches_of, too_short, until_the_end
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.scenario import RunSettings, Scenario, config_hash
 from twin.steadiness import change, measured_from_s
@@ -82,6 +82,8 @@ def simulate(
     conservation.check(job, world)
     about = manifest(asked, policy) | {"warmup_s": settings.warmup_s, "simulated_s": ended_s}
     told = until_the_end(settings.precision, why, enough)
+    if not why and batches is None and any(row.get("latencyCount") for row in statistics.operator_rows):
+        told.append(too_short(job, asked.run))
     scenario = scenario if policy is None else scenario.with_policy(None)
     return _outcome(job, scenario, about, world, statistics, crash, chance, told, started_s)
 

@@ -31,9 +31,10 @@ GROWN = 2.82
 def measured_from_s(scenario: Scenario) -> float:
     """Seconds from which on means are taken: from the warm-up on, or later, so that a whole number of slides is left.
 
-    Results of windows come all at once. A span of n slides has n evaluations whatever their phase, if it begins no
-    earlier than the first evaluation. The span is not shortened without a warm-up, where arrivals vary, or if it would
-    leave out an event. With a precision, means begin when windows are full, as a longer run has full windows.
+    Results of windows come all at once, and so do those that wait for checkpoints. A span of n slides has n evaluations
+    whatever their phase, if it begins no earlier than the first evaluation. The span is not shortened without a
+    warm-up, where arrivals vary, or if it would leave out an event. With a precision, means begin when windows are
+    full, as a longer run has full windows.
     """
     settings = scenario.run
     start_s, end_s = settings.warmup_s, settings.horizon_s
@@ -50,26 +51,28 @@ def measured_from_s(scenario: Scenario) -> float:
     return from_s
 
 
-def uneven(job: Job, start_s: float, end_s: float) -> list[str]:
-    """Warnings about windows that are not measured for a whole number of slides: how far their rate may be off.
+def uneven(deployment: Deployment, start_s: float, end_s: float) -> list[str]:
+    """Warnings about what is not measured for a whole number of slides, or commits: how far its rate may be off.
 
     There are as many evaluations as whole slides, or one more; from an empty start, one less than there are slides.
     """
     lines, length_s = [], end_s - start_s
-    for operator in job.query.operators:
-        for slide_s in _slides_s(operator):
-            count = length_s / slide_s
-            rest = count - math.floor(count + 1e-6)
-            if not start_s:
-                off = (rest if rest > 1e-6 else 1.0) / count
-            else:
-                off = max(rest, 1.0 - rest) / count if rest > 1e-6 else 0.0
-            if off > SHARE and slide_s < end_s:
-                lines.append(
-                    f"{operator.name}: its window is evaluated every {slide_s:g} s, but {length_s:g} s are measured: "
-                    f"the rate of its results may be {off:.0%} off; make run.warmup_s {slide_s:g} or more, and "
-                    f"run.horizon_s a multiple of {slide_s:g} s longer"
-                )
+    operators = deployment.query.operators
+    beats = [(f"{each.name}: its window is evaluated", slide_s) for each in operators for slide_s in _slides_s(each)]
+    beats += [("exactly-once: a sink commits", interval_s) for interval_s in _commits_s(deployment)]
+    for what, slide_s in beats:
+        count = length_s / slide_s
+        rest = count - math.floor(count + 1e-6)
+        if not start_s:
+            off = (rest if rest > 1e-6 else 1.0) / count
+        else:
+            off = max(rest, 1.0 - rest) / count if rest > 1e-6 else 0.0
+        if off > SHARE and slide_s < end_s:
+            lines.append(
+                f"{what} every {slide_s:g} s, but {length_s:g} s are measured: the rate of its results may be "
+                f"{off:.0%} off; make run.warmup_s {slide_s:g} or more, and run.horizon_s a multiple of {slide_s:g} s "
+                "longer"
+            )
     return lines
 
 
@@ -124,8 +127,15 @@ def growth_per_s(operators: Sequence[Mapping[str, Any]], links: Sequence[Mapping
 
 
 def slides_s(deployment: Deployment) -> list[float]:
-    """The slides of the windows over time, in seconds."""
-    return [slide_s for operator in deployment.query.operators for slide_s in _slides_s(operator)]
+    """The slides of the windows over time, and the interval of commits, in seconds."""
+    slides = [slide_s for operator in deployment.query.operators for slide_s in _slides_s(operator)]
+    return slides + _commits_s(deployment)
+
+
+def _commits_s(deployment: Deployment) -> list[float]:
+    """The interval at which exactly-once sinks show their results, in seconds; empty if no sink waits for it."""
+    spec = deployment.checkpoints if isinstance(deployment, Scenario) else None
+    return [spec.interval_s] if spec is not None and spec.sinks == "exactly-once" else []
 
 
 def _slides_s(operator: AnyOperator) -> list[float]:

@@ -55,7 +55,7 @@ OPERATORS = pa.schema(
         ("backPressuredTimeMsPerSecond", _F),
         ("idleTimeMsPerSecond", _F),
         ("queueLength", _I),  # tuples waiting at the end of the period
-        ("stateBytes", _F),
+        ("stateBytes", _F),  # at the end of the period
         ("arrived", _I),  # sources: tuples that reached the broker
         ("backlog", _I),  # sources: tuples waiting in the broker at the end
         ("latencyCount", _I),  # sinks: result tuples in the latency columns

@@ -13,7 +13,7 @@ from scenarios.executing.progress import Progress
 from scenarios.questions.kept import Kept, RunOutcome
 from scenarios.questions.measures import measures
 from scenarios.questions.single_run import key, run
-from twin.engine.measure.standard_errors import few_results
+from twin.engine.measure.standard_errors import NO_ERRORS, few_results
 from twin.executor import Executor
 from twin.guards.effort import require_feasible
 from twin.run import Run
@@ -33,7 +33,7 @@ def outcome(scenario: Scenario, seed: int) -> RunOutcome:
 def outcome_of(made: Run, course: Mapping[str, Sequence[float]] | None = None) -> RunOutcome:
     """What is kept of a run, without the warning that a single run says little. course: kept beside its measures."""
     alone = few_results(made.metrics.throughput_per_s, made.standard_errors)
-    warnings = tuple(warning for warning in made.warnings if warning not in alone)
+    warnings = tuple(each for each in made.warnings if each not in alone and not each.startswith(NO_ERRORS))
     return RunOutcome(measures(made), warnings, course, made.cpu_s)
 
 

@@ -2,13 +2,14 @@
 
 Each run with the change has a twin without it on the same random numbers, so all that differs is due to the change.
 Some tuples wait in the undisturbed run, too: a job has caught up when no more wait than the most that wait there
-before anything else happens to it, or than wait there at the same time.
+before anything else happens to it, or than wait there at the same time. Where that run does not keep up, its growing
+backlog is no measure: what counts is what waits before anything happens, or, in a run without events, at first.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -81,7 +82,7 @@ class DryRunAnswer:
 def seen(scenario: Scenario, seed: int, at_s: float) -> RunOutcome:
     """Makes one run: tuples that wait by period, results by bucket of latency, and pauses from `at_s` on."""
     made = run(scenario, seed)
-    return outcome_of(made, _course(made, at_s))
+    return outcome_of(made, _course(made, at_s, {event.at_s for event in scenario.events}))
 
 
 def look(at_s: float) -> partial[RunOutcome]:
@@ -116,8 +117,14 @@ def dry_run(
     without, *changed = (outcomes[kind::kinds] for kind in range(kinds))
     first_s = min((event.at_s for event in given.events), default=math.inf)
     with_it = changed[0]
-    pairs = [_pairs(without, each, [trial.at_s for trial in tried], first_s) for each in changed]
     keeps_up = [not each.measures["backpressured"] for each in without]
+    pairs = [
+        [
+            _compared(one.course or {}, other.course or {}, trial.at_s, first_s, steady)
+            for one, other, trial, steady in zip(without, each, tried, keeps_up, strict=True)
+        ]
+        for each in changed
+    ]
     measures, *rival = [_all_known(each, given.run.period_s) for each in pairs]
     return DryRunAnswer(
         scenario=given.name,
@@ -145,14 +152,6 @@ def _beside(given: Scenario) -> Iterable[str]:
         )
 
 
-def _pairs(
-    without: Sequence[RunOutcome], with_it: Sequence[RunOutcome], at_s: Sequence[float], first_s: float
-) -> list[dict[str, float]]:
-    """For each pair of runs, the measures in MEANINGS. first_s: when something else happens to the job."""
-    triples = zip(without, with_it, at_s, strict=True)
-    return [_compared(one.course or {}, other.course or {}, when_s, first_s) for one, other, when_s in triples]
-
-
 def _all_known(
     pairs: Sequence[Mapping[str, float]], period_s: float, told: Iterable[str] | None = None
 ) -> dict[str, MeanOfRuns]:
@@ -169,8 +168,9 @@ def _saved(
     return _all_known(more, period_s, _all_known(rival, period_s))
 
 
-def _course(made: Run, at_s: float) -> dict[str, list[float]]:
-    """All that the comparison of two runs needs, as lists of numbers that can be kept in a file."""
+def _course(made: Run, at_s: float, given_s: Container[float]) -> dict[str, list[float]]:
+    """All that the comparison of two runs needs, as lists of numbers that can be kept in a file. given_s: times of the
+    scenario's events; a policy decides on other changes."""
     rows = made.operator_rows
     changes = [row for row in made.event_rows if row["kind"] in CHANGES and row["at_s"] >= at_s]
     after = [row for row in rows if row["end_s"] > at_s]
@@ -180,7 +180,7 @@ def _course(made: Run, at_s: float) -> dict[str, list[float]]:
         "waiting": _waiting(rows),
         "bucket": [float(bucket) for bucket in sorted(latencies)],
         "results": [float(latencies[bucket]) for bucket in sorted(latencies)],
-        "paused_s": [_paused_s(row) for row in changes],
+        "paused_s": [_paused_s(row, row["at_s"] in given_s) for row in changes],
         "bytes": [float(row["bytes"] or 0.0) for row in changes],
         **{name: _of_restarts(changes, name) for name in OF_RESTARTS},
         "twice": [float(made.duplicates)],
@@ -188,9 +188,9 @@ def _course(made: Run, at_s: float) -> dict[str, list[float]]:
     }
 
 
-def _paused_s(change: Row) -> float:
-    """Seconds for which a change paused the job; inf if the tasks that a failure stopped are still down at the end."""
-    for_good = change["kind"] == "failure" and change["end_s"] is None and "restarted" in change["detail"]
+def _paused_s(change: Row, given: bool) -> float:
+    """Seconds for which a change paused the job; inf if one that is given has not ended, or what failed is down."""
+    for_good = change["end_s"] is None and ("restarted" in change["detail"] if change["kind"] == "failure" else given)
     return math.inf if for_good else float(change["paused_s"] or 0.0)
 
 
@@ -212,19 +212,24 @@ def _waiting(rows: Sequence[Row]) -> list[float]:
     return [by_period[period] for period in sorted(by_period)]
 
 
-def _compared(without: Courses, with_it: Courses, at_s: float, first_s: float) -> dict[str, float]:
-    """The measures in MEANINGS of one pair of runs; catch_up_s is inf if the run ends first."""
+def _compared(without: Courses, with_it: Courses, at_s: float, first_s: float, keeps_up: bool) -> dict[str, float]:
+    """The measures in MEANINGS of one pair of runs; catch_up_s is inf if the run, or the change, ends later.
+
+    first_s: when something else happens to the job. keeps_up: whether it keeps up without the change."""
     ends = np.array(with_it["at_s"])
     after = ends > at_s
     normal, now = np.array(without["waiting"]), np.array(with_it["waiting"])
-    usual = np.maximum(normal[ends <= first_s].max(initial=0.0), normal)
+    calm_s = first_s if keeps_up or first_s < math.inf else ends[0]
+    usual = np.maximum(normal[ends <= calm_s].max(initial=0.0), normal if keeps_up else 0.0)
+    pause_s = max(with_it["paused_s"], default=0.0)
     more = np.where(after, now - normal, -math.inf)
+    caught_up_s = _caught_up_s(after & (now > usual), int(more.argmax()), ends, at_s)
     highest = max(without["bucket"], default=-math.inf)
     late = sum(n for bucket, n in zip(with_it["bucket"], with_it["results"], strict=True) if bucket > highest)
     return {
-        "pause_s": max(with_it["paused_s"], default=0.0),
+        "pause_s": pause_s,
         "lag": max(0.0, float(more.max())),
-        "catch_up_s": _caught_up_s(after & (now > usual), int(more.argmax()), ends, at_s),
+        "catch_up_s": caught_up_s if math.isfinite(pause_s) else pause_s,
         "latency_s": representative_s(int(with_it["bucket"][-1])) if with_it["bucket"] else math.inf,
         "late": float(late),
         "twice": with_it["twice"][0] - without["twice"][0],

@@ -42,10 +42,12 @@ def _effect(answer: DryRunAnswer) -> str:
     means = {name: _value(name, known.mean, None) for name, known in answer.measures.items()}
     twice = answer.measures["twice"].mean or 0.0
     again = f"{number(-twice)} fewer come twice" if twice < 0.0 else f"{means['twice']} come twice"
+    caught_up, known = f"has caught up after {means['catch_up_s']}", answer.measures["catch_up_s"].values
+    if None in known:
+        caught_up = f"does not {'always ' if set(known) - {None} else ''}catch up within the run"
     return (
         f"{answer.change}: the longest pause is {means['pause_s']}; the backlog grows by up to {means['lag']} tuples, "
-        f"and the job has caught up after {means['catch_up_s']}; {means['late']} results come later than any without "
-        f"the change, and {again}"
+        f"and the job {caught_up}; {means['late']} results come later than any without the change, and {again}"
     )
 
 
@@ -57,7 +59,7 @@ def _limits(answer: DryRunAnswer) -> Iterator[str]:
             "change, so its backlog grows anyway"
         )
     if behind:
-        remedy = "lengthen it (--set run.horizon_s=SECONDS)"
+        remedy = "lengthen it (--set run.horizon_s=SECONDS), or give the job less load or more replicas"
         yield f"in {behind} of {runs} runs it has not caught up by the end of the run; {remedy}"
     yield f"catching up is timed by periods of {seconds(answer.period_s)}"
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from scenarios.questions.sensitivity import InputEffect, SensitivityAnswer
+from scenarios.questions.sensitivity import SURE, InputEffect, SensitivityAnswer
 from scenarios.questions.variants import short
 from streamtwin.answers.presentation import Presentation
 from streamtwin.tables.rounding import metric as value
@@ -32,11 +32,16 @@ def told(answer: SensitivityAnswer) -> Presentation:
     """The presentation. There is one row for each input."""
     return Presentation(
         heading=f"{answer.scenario}: sensitivity",
-        sentences=[f"{answer.inputs[0].input} matters most for {answer.metric}."],
+        sentences=[f"{answer.inputs[0].input} matters most for {answer.metric}.", *_careful(answer)],
         tables=[_inputs(answer)],
         rows=[asdict(effect) for effect in answer.inputs],
         figure=partial(_figure, answer),
     )
+
+
+def _careful(answer: SensitivityAnswer) -> list[str]:
+    few = f"careful: of intervals from {answer.samples} samples, fewer than 95 % hold the share that is explained"
+    return [f"{few}; give --samples {SURE} or more"] if answer.samples < SURE else []
 
 
 def _inputs(answer: SensitivityAnswer) -> Wide:

@@ -37,7 +37,7 @@ def capacity(
     ] = None,
     policy: PolicyName = None,
     replications: Annotated[
-        int | None, typer.Option(metavar="N", help="Runs at each value. Default: 3 to 10, for the precision.")
+        int | None, typer.Option(metavar="N", help="Runs at each value. Default: 4 to 10, for the precision.")
     ] = None,
     precision: Annotated[
         str, typer.Option(metavar="SHARE", help="Relative precision of the limit in each run.")

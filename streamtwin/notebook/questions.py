@@ -155,7 +155,7 @@ def capacity(
 
     find_max, find_min: one of the two: a path such as `workload.arrivals.clicks.rate_per_s`, `load`, `replicas of
     OPERATOR`, or `hosts`. between: the lowest and highest value. on: hosts that replicas take in turn. precision: of
-    the limit of each run, as a share. replications: None: 3, or up to 10 for the precision. prove: by runs; if false,
+    the limit of each run, as a share. replications: None: 4, or up to 10 for the precision. prove: by runs; if false,
     the rate model's prediction is the answer. full_length: whether all runs are as long as the scenario says.
     """
     if (find_max is None) == (find_min is None):

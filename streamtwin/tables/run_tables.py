@@ -13,6 +13,7 @@ from streamtwin.tables.tables import cell, number, of_rows, seconds
 from streamtwin.tables.wide import Column, Wide
 from twin import markers
 from twin.engine.measure.standard_errors import ERRORS
+from twin.engine.sketch import GROWTH
 from twin.kinds.registry import SINKS
 from twin.metrics import Latency
 from twin.plan import Location
@@ -62,7 +63,7 @@ def _metrics(name: str, run: Run) -> Wide:
     rows.append(("tuples in / out", f"{metrics.tuples_in:,} / {results or format(out, ',')}"))
     columns = zip(("metric", mean, *QUANTILES), zip_longest(*rows, fillvalue=""), strict=True)
     shown = tuple(Column((heading,), cells, number=heading != "metric") for heading, cells in columns)
-    return Wide(f"{name}: simulated metrics", shown)
+    return Wide(f"{name}: simulated metrics (quantiles are within {GROWTH**0.5 - 1:.0%})", shown)
 
 
 def _latency(latency: Latency | None, error_s: float | None) -> Iterator[str]:

@@ -55,6 +55,10 @@ def test_a_run_without_results_has_no_latencies():
     check(DOCUMENTS["run"], simulate(queue(rate_per_s=1e-3, horizon_s=2, warmup_s=0)).to_dict())
 
 
+def test_the_schema_of_a_run_says_which_state_is_meant():
+    assert "state_bytes: the largest state at the end of a period" in json.dumps(schema_of("run"))
+
+
 @pytest.mark.parametrize("command", DOCUMENTS)
 def test_every_schema_describes_a_closed_object(command):
     schema = schema_of(command)

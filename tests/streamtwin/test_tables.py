@@ -174,6 +174,7 @@ def test_the_first_replica_is_named_as_any_other() -> None:
 def test_checkpoints_have_a_table_of_their_own() -> None:
     result = run(checkpointed(2), Failure(at_s=8, host="h0", recover_after_s=3))
     titles = [table.title for table in run_tables.of_run("job", result)]
+    assert titles[0].endswith("(quantiles are within 1%)")
     assert titles[-2:] == ["events", "checkpoints: 3 completed"]
     assert len(marks(result)) == 1
     changes, taken = checkpoint_table.apart(result.event_rows)

@@ -173,7 +173,7 @@ def test_a_window_of_1e9_seconds_holds_no_more_than_came():
 
 
 def test_a_run_with_results_has_no_warning():
-    assert run({"run.warmup_s": 2}).warnings == ()
+    assert run({"run.warmup_s": 2, "run.horizon_s": 16}).warnings == ()
 
 
 def test_many_replicas_on_a_processor_and_tiny_windows_run():

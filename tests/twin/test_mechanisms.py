@@ -47,12 +47,12 @@ def test_service_times_have_their_moments(scv: float) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(1e-5, 1e4), min_size=1, max_size=200), st.sampled_from([0.5, 0.95, 0.99]))
-def test_sketch_quantiles_are_within_its_growth(latencies: list[float], q: float) -> None:
+def test_sketch_quantiles_are_within_half_its_growth(latencies: list[float], q: float) -> None:
     histogram: dict[int, int] = {}
     for latency in latencies:
         histogram[bucket(latency)] = histogram.get(bucket(latency), 0) + 1
     exact = sorted(latencies)[math.ceil(q * len(latencies)) - 1]
-    assert quantile_s(histogram, q) == pytest.approx(exact, rel=GROWTH - 1)
+    assert quantile_s(histogram, q) == pytest.approx(exact, rel=math.sqrt(GROWTH) - 1 + 1e-9)
 
 
 def test_bucket_holds_its_representative() -> None:

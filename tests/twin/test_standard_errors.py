@@ -12,7 +12,15 @@ from scipy import stats
 from tests.twin.test_joins import star
 from tests.twin.worlds import chain, queue, simulated
 from twin.deployment import Deployment
-from twin.engine.measure.standard_errors import ERRORS, FEWEST_BATCHES, MOST_BATCHES, edges_s, few_results, ratio_error
+from twin.engine.measure.standard_errors import (
+    ERRORS,
+    FEWEST_BATCHES,
+    MOST_BATCHES,
+    NO_ERRORS,
+    edges_s,
+    few_results,
+    ratio_error,
+)
 from twin.randomness import stream
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
@@ -187,6 +195,22 @@ def test_few_results_are_warned_of() -> None:
     assert few_results(run.metrics.throughput_per_s, run.standard_errors)
     often = rare.model_copy(update={"workload": rare.workload.model_copy(update={"arrivals": {"source": FAST}})})
     assert simulated(often, horizon_s=60).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("window", "span"),
+    [({"size_s": 20.0}, (0.0, 60.0)), ({"size_s": 2.0, "slide_s": 0.7}, (1.3, 9.0)), ({"size_s": 3.0}, (10.0, 20.0))],
+)
+def test_a_run_too_short_for_errors_says_how_long_one_has_them(
+    window: dict[str, float], span: tuple[float, float]
+) -> None:
+    job = chain([COUNTS | {"window": {"policy": "time", **window}}], 40.0)
+    (line,) = (each for each in simulated(job, warmup_s=span[0], horizon_s=span[1]).warnings if NO_ERRORS in each)
+    long_s = float(line.split("run.horizon_s ")[1].split()[0])
+    for horizon_s, known in ((long_s, True), (0.97 * long_s, False)):
+        run = simulated(job, warmup_s=span[0], horizon_s=horizon_s)
+        assert (run.standard_errors.throughput_per_s is not None) is known
+        assert any(NO_ERRORS in each for each in run.warnings) is not known
 
 
 FAST = Poisson(rate_per_s=10_000.0)

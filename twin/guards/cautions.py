@@ -46,7 +46,7 @@ def cautions(job: Job, scenario: Scenario, world: World, rows: Sequence[Row], cr
         *_of_events(world, settings, events),
         *_of_policy(scenario.policy, settings),
         *_of_checkpoints(world),
-        *uneven(job, settings.warmup_s, rows[-1]["end_s"]),
+        *uneven(scenario, settings.warmup_s, rows[-1]["end_s"]),
     )
 
 

@@ -48,7 +48,10 @@ class Session(KeyedOperator):
     @property
     def if_unlike(self) -> str:
         """See OperatorBase."""
-        return f"that frequent keys of {self.name} have longer sessions"
+        return (
+            f"that keys of {self.name} are unlike (so fewer sessions end than estimated where fewer than two tuples of "
+            "a key come in gap_s, and more, which are shorter, where more come)"
+        )
 
     # law -------------------------------------------------------------------------------------------------------------
 

@@ -21,10 +21,13 @@ from scenarios.questions.condition import condition
 from scenarios.questions.hosts_knob import HostsKnob, strongest
 from scenarios.questions.knobs import knob
 from scenarios.questions.prediction import FEW, measures_predicted
+from scenarios.questions.proof import FIRST, MOST
 from streamtwin.answers.capacity import told
+from streamtwin.notebook.questions import capacity as in_python
 from streamtwin.report.verdict import verdict
 from tests.commands import refused, twin
 from tests.scenarios.questions.jobs import host, queue, shop
+from tests.test_docs import COMMAND
 from twin.errors import BadInput
 from twin.profiles import BRISK
 from twin.scenario import Scenario
@@ -379,3 +382,10 @@ def test_what_is_full_for_a_part_of_the_run_is_said_to_be_so():
     answer = asked(scenario, "max", RATE, "not backpressured", replications=2)
     assert not answer.binds and answer.value < 0.9 * MU
     assert any(line.startswith("nothing is full all the time") for line in told(answer).sentences)
+
+
+def test_help_says_how_many_runs_there_are():
+    parameters = COMMAND.commands["capacity"].params
+    (said,) = (each.help for each in parameters if each.name == "replications")
+    assert f"Default: {FIRST} to {MOST}" in said
+    assert f"None: {FIRST}, or up to {MOST}" in " ".join(in_python.__doc__.split())

@@ -111,6 +111,28 @@ def test_a_job_that_cannot_catch_up_is_said_to_be_behind():
     assert answer.measures["lag"].mean == pytest.approx(500 * 6, rel=0.1)
 
 
+@pytest.mark.parametrize("rate_per_s", [1500, 2500])
+def test_an_overloaded_job_catches_up_only_if_more_replicas_bear_its_load(rate_per_s):
+    """Until 4 s, 500/s more come than one replica serves; two serve 2000/s. Of what waits, a full channel is before the
+    first one, which has 250/s to spare once the broker is empty."""
+    job = steady(rate_per_s, horizon_s=12)
+    answer, full = tried(job, ChangeOptions(rescale=["work=2"], at_s=4), 1), job.engine.channel_tuples
+    bears_s = pytest.approx((500 * 4 - full) / 500 + full / 250, abs=0.2)
+    assert answer.measures["catch_up_s"].mean == (bears_s if rate_per_s == 1500 else None)
+    assert ("the job does not catch up within the run" in told(answer).sentences[0]) is (rate_per_s == 2500)
+
+
+@pytest.mark.parametrize("change", [ChangeOptions(migrate=["per-page[0]=w-3"]), ChangeOptions(rescale=["per-page=5"])])
+def test_a_change_that_is_under_way_at_the_end_has_no_pause_and_no_catching_up(change):
+    """State of some GB at 1 Gbit/s takes longer than the run."""
+    data = shop(horizon_s=6).model_dump(mode="json")
+    data["query"]["operators"][3]["state_bytes_per_group"] = 1e9
+    data["cluster"]["hosts"] = [host | {"ram_mb": 1e6} for host in data["cluster"]["hosts"]]
+    answer = tried(Scenario.model_validate(data), change, 1)
+    assert answer.measures["pause_s"].values == answer.measures["catch_up_s"].values == (None,)
+    assert "had not ended at the horizon" in " ".join(answer.warnings)
+
+
 def test_a_job_that_does_not_keep_up_anyway_is_said_to():
     answer = tried(steady(1500, horizon_s=10), ChangeOptions(fail=["big"], at_s=4, recover_after_s=1))
     assert answer.keeps_up_without == 0

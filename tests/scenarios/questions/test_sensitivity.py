@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from figures.tornado import tornado
@@ -11,7 +13,8 @@ from scenarios.executing.processes import Processes
 from scenarios.executing.progress import Lines
 from scenarios.files import scenario_file
 from scenarios.questions.bench import Bench
-from scenarios.questions.sensitivity import Model, SampleBudget, inputs, sensitivity
+from scenarios.questions.sensitivity import SURE, Model, SampleBudget, _sobol, inputs, sensitivity
+from streamtwin.answers.sensitivity import told
 from tests.commands import refused, twin
 from tests.scenarios.questions.jobs import host, queue, shop
 from twin.errors import BadInput
@@ -60,6 +63,36 @@ def test_effects_are_the_widths_of_the_intervals(answer):
     assert second.mu_star == pytest.approx(0.2, rel=0.02)
     assert third.mu_star < 1e-6
     assert first.at_high - first.at_low == pytest.approx(0.4, rel=0.02)
+
+
+def ishigami(x):
+    """Of three inputs in [-pi, pi]; its indices are known (Ishigami and Homma, ISUMA 1990)."""
+    x = np.pi * (2 * x.T - 1)
+    return np.sin(x[0]) + 7 * np.sin(x[1]) ** 2 + 0.1 * x[2] ** 4 * np.sin(x[0])
+
+
+ALONE = np.array([0.5 * (1 + 0.1 * np.pi**4 / 5) ** 2, 7**2 / 8, 0.0])
+TOTAL = ALONE + 8 / 225 * 0.1**2 * np.pi**8 * np.array([1, 0, 1])
+KNOWN = {"first": ALONE, "total": TOTAL}
+VARIANCE = ALONE.sum() + TOTAL[2]
+
+
+@pytest.mark.parametrize(("samples", "held"), [(SURE, 0.95), (16, 0.85)])
+def test_intervals_of_indices_hold_them(monkeypatch, samples, held):
+    """Of 95 % ones as many as that, or with few samples not as many, of which the answer warns."""
+    monkeypatch.setattr(Model, "results", lambda _self, _bench, points, _audience: ishigami(points))
+    shares = []
+    for seed in range(60):
+        found = _sobol(Model(None, [None] * 3, "", 1, seed), SampleBudget(samples=samples), None, SILENT)
+        off = [np.abs([each[name] for each in found] - known / VARIANCE) for name, known in KNOWN.items()]
+        shares.append(np.mean(off <= np.array([[each[f"{name}95"] for each in found] for name in KNOWN])))
+    assert np.mean(shares) >= held - 2 * np.std(shares) / np.sqrt(len(shares))
+
+
+def test_few_samples_are_warned_of(answer):
+    assert not any("careful" in line for line in told(answer).sentences)
+    (said,) = (line for line in told(replace(answer, samples=16)).sentences if "careful" in line)
+    assert f"give --samples {SURE} or more" in said
 
 
 INPUTS = {

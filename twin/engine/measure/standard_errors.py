@@ -21,6 +21,8 @@ MOST_BATCHES = 24
 """More are only shorter, and depend on each other."""
 LARGE_ERROR = 0.1
 """Relative error of T above which a run warns that it has few results."""
+NO_ERRORS = "no standard errors"
+"""So begins the caution that a run is too short for them. Who makes many runs leaves it out."""
 DEPENDENT = (-0.25, 0.4)
 """Batches are too short whose correlation with the next is outside."""
 MICROS = 1e6
