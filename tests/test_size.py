@@ -11,16 +11,16 @@ SLACK = 0.02
 """A limit is lowered as soon as its package is smaller by this part."""
 
 MOST_LINES = {
-    "benchmarks": 6_740,
+    "benchmarks": 6_750,
     "figures": 1_440,
     "models": 5_080,
     "optimizers": 11_740,
-    "papers": 7_670,
+    "papers": 7_720,
     "scenarios": 10_910,
     "spark": 1_200,
     "streamtwin": 13_960,
-    "tests": 39_720,
-    "twin": 32_090,
+    "tests": 39_830,
+    "twin": 32_230,
 }
 
 
