@@ -34,9 +34,9 @@ serve: setup
 	$(BIN)/twin serve
 
 # Spark forks a JVM launcher, which JAX's threads do not survive for sure: processes of its own, which read no other
-# tests. All are shared out to a process a core, file by file, since the tests of a file share what they set up; test-all
+# tests. Files, whose tests share what they set up, go to a process a core, in the order of tests/conftest.py; test-all
 # sets up once for quick and slow ones. Both kinds at once: make -j2 --output-sync test
-PYTEST := $(BIN)/python -m pytest -q --dist loadfile
+PYTEST := $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
 PLAIN := $(PYTEST) -n auto --maxprocesses 4
 SPARK = $(PYTEST) -n 2 $$(grep -rl --include='test_*.py' 'mark\.spark' tests)
 

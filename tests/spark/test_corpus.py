@@ -237,17 +237,13 @@ def path_without_java(folder: Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("end", "java"),
-    [(signal.SIGINT, True), (signal.SIGTERM, True), (signal.SIGKILL, False)],
-    ids=["ctrl-c", "terminated", "kill"],
-)
-def test_an_interrupted_corpus_resumes_to_the_same_runs(
-    spark: SparkSession, tmp_path: Path, end: signal.Signals, java: bool
-) -> None:
-    """Begun on one worker, in another process (once without Java installed), and finished here on two."""
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the Java process in /proc")
+@pytest.mark.parametrize("killed", [False, True], ids=["ctrl-c", "java killed"])
+def test_an_interrupted_corpus_resumes_to_the_same_runs(spark: SparkSession, tmp_path: Path, killed: bool) -> None:
+    """Begun on one worker, in another process, and finished here on two. It ends by Ctrl-C, or since its Java, which is
+    the one that the package brings, was killed, as by a machine that runs out of memory."""
     corpus, environment = tmp_path / "c", dict(os.environ)
-    if not java:
+    if killed:
         (tmp_path / "bin").mkdir()
         environment["PATH"] = path_without_java(tmp_path / "bin")
         environment.pop("JAVA_HOME", None)
@@ -256,19 +252,21 @@ def test_an_interrupted_corpus_resumes_to_the_same_runs(
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     assert program.stdout is not None
-    for line in program.stdout:
-        if int(line.split()[0]) >= 8:
-            break
-    started = java_of(program.pid) if java else None
-    whole = end != signal.SIGKILL  # as by a terminal, or a batch system: the JVM included
-    (os.killpg if whole else os.kill)(program.pid, end)
+    next(line for line in program.stdout if int(line.split()[0]) >= 8)
+    java = java_of(program.pid)
+    if killed:
+        os.kill(java, signal.SIGKILL)
+    else:
+        os.killpg(program.pid, signal.SIGINT)  # as by a terminal: the JVM included
     _, errors = program.communicate(timeout=60)
-    assert started is None or ended(started)
-    assert program.returncode == -end
-    assert errors.splitlines()[-1:] in ([], ["KeyboardInterrupt"])
-    assert "py4j" not in errors
-    resumed = write_corpus(spark, corpus, SPEC, make, simulate)
-    assert 8 <= resumed.resumed < SPEC.runs
+    assert ended(java)
+    if killed:
+        assert "Unfinished: Spark's Java process was ended by signal 9" in errors.splitlines()[-1]
+        assert "ERROR:" not in errors
+    else:
+        assert program.returncode == -signal.SIGINT
+        assert errors.splitlines()[-1:] in ([], ["KeyboardInterrupt"]) and "py4j" not in errors
+    assert 8 <= write_corpus(spark, corpus, SPEC, make, simulate).resumed < SPEC.runs
     assert not leftovers(corpus)
     write_corpus(spark, tmp_path / "whole", SPEC, make, simulate, chunk_runs=4)
     assert_same_runs(corpus, tmp_path / "whole")
@@ -286,23 +284,6 @@ def ended(process: int) -> bool:
     while command.exists() and command.read_bytes() and (patience_s := patience_s - 0.1) > 0:
         time.sleep(0.1)
     return patience_s > 0
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the Java process in /proc")
-def test_a_killed_java_is_named_and_the_corpus_goes_on(spark: SparkSession, tmp_path: Path) -> None:
-    """As by a machine that runs out of memory."""
-    program = subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.interruptible", str(tmp_path / "c")],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert program.stdout is not None
-    next(line for line in program.stdout if int(line.split()[0]) >= 4)
-    os.kill(java_of(program.pid), signal.SIGKILL)
-    _, errors = program.communicate(timeout=60)
-    assert "Unfinished: Spark's Java process was ended by signal 9" in errors.splitlines()[-1]
-    assert "ERROR:" not in errors
-    assert write_corpus(spark, tmp_path / "c", SPEC, make, simulate).resumed >= 4
 
 
 def test_a_slow_corpus_stays_interruptible(spark: SparkSession, tmp_path: Path) -> None:

@@ -123,7 +123,8 @@ cli.main(["run", "word-count", "--quiet"])
 )
 def test_commands_start_at_once(code, usual_s):
     """usual_s: CPU seconds where importing numpy takes 0.09. Twice as much is noticed, whatever the machine."""
-    assert min(cpu_s(code) for _ in range(3)) < 2 * usual_s * max(1.0, numpy_s() / 0.09)
+    limit_s = 2 * usual_s
+    assert cpu_s(code) < limit_s or min(cpu_s(code) for _ in range(3)) < limit_s * max(1.0, numpy_s() / 0.09)
 
 
 @pytest.mark.slow
