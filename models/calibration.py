@@ -25,9 +25,8 @@ GATES = (0.0, 0.25, 0.5, 0.75, 1.0)
 SHARE = 0.9
 """Share of the rows that an interval should hold."""
 SURE = 3.0
-"""Standard errors of its gain by which a gate has to be better than none. A model has some thirty gates: with two, one
-or two of them open by chance, which made congested plans of other spaces worse; with three, a model in twenty-five has
-one (Bonferroni)."""
+"""Standard errors of its gain by which a gate has to be better than none. Of a model's twenty gates, with two of them
+every other model had one open by chance, which made congested plans of other spaces worse; with three, one in forty."""
 FEWEST = 10
 """Rows of a kind that open a gate."""
 FEW = 30

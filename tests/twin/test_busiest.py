@@ -11,6 +11,7 @@ import pytest
 from tests.twin.worlds import chain, deployment, joined, sink, source
 from twin.deployment import Deployment
 from twin.key_skew import KeySkew
+from twin.metrics import METRICS
 from twin.profiles import STORM
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
@@ -198,3 +199,47 @@ def test_a_busiest_subtask_that_nobody_knows_is_anywhere_with_a_chance() -> None
     assert one.offered_pressure == pytest.approx(other.offered_pressure)
     assert one.costs["processing_latency_s"] == pytest.approx(other.costs["processing_latency_s"])
     assert one.offered_pressure.max() == pytest.approx(one.busiest.max() * 0.4 / 0.5, rel=0.01)
+
+
+def test_subtasks_that_get_nothing_are_no_trouble() -> None:
+    """On sockets with a clock, where demands are taken apart by what comes to each."""
+    sockets = [{"cores": 1, "clock_ghz": 2.0}] * 2
+    host = {"name": "h", "cpu_percent": 200, "ram_mb": 64_000, "bandwidth_mbps": 10_000, "latency_ms": 0.01}
+    made = deployment(
+        [source(), work("keyed", 5, key_groups=2), sink()],
+        [("source", "keyed"), ("keyed", "sink")],
+        {"source": 100.0},
+        hosts=[host | {"sockets": sockets}],
+        placement={"source": "h/0", "sink": "h/0", "keyed": ["h/0", "h/1"]},
+        keys={"keyed": {"shares": [1, 0]}},
+    )
+    answer = RateModel().predict(made, [made.plan])
+    assert np.isfinite([answer[metric][0] for metric in METRICS]).all()
+    assert answer["throughput_per_s"][0] == pytest.approx(100.0, rel=0.01)
+
+
+def test_state_of_key_groups_is_where_the_groups_are() -> None:
+    """Also where one host gets nine records of ten: two of four groups are on each."""
+    made = on_unlike_hosts(["weak", "strong"], {"shares": [9, 9, 1, 1]})
+    keyed = made.query.operator("keyed").model_copy(update={"state_bytes_per_group": 1e9})
+    operators = tuple(keyed if each.name == "keyed" else each for each in made.query.operators)
+    made = made.model_copy(update={"query": made.query.model_copy(update={"operators": operators})})
+    _, weak, strong = RateModel().answer(made, [made.plan]).memory[0]
+    assert weak == pytest.approx(strong)
+
+
+def test_a_socket_with_the_busiest_on_it_may_be_full_that_is_not_on_average() -> None:
+    """Two subtasks on each of two hosts of a core; runs say that wherever the busiest is, 390 a second are too many."""
+    hosts = [each | {"cpu_percent": 100} for each in UNLIKE]
+    made = deployment(
+        [source(), work("keyed", 5, key_groups=32), sink()],
+        [("source", "keyed"), ("keyed", "sink")],
+        {"source": 390.0},
+        hosts=[UNLIKE[0], *hosts[1:]],
+        placement={"keyed": ["weak", "weak", "strong", "strong"]},
+        keys={"keyed": {"zipf": 1.0}},
+    )
+    answer = RateModel().lasting().answer(made, [made.plan])
+    assert answer.offered_pressure.max() > 1.0
+    runs = [simulate(Scenario.of(made, LONG.model_copy(update={"seed": seed}))).metrics for seed in range(5)]
+    assert np.mean([run.backpressured for run in runs]) > 0.5

@@ -215,11 +215,34 @@ def pipeline(services_s: tuple[float, ...], load: float, scv: float, cores: floa
     return made.model_copy(update={"workload": Workload(arrivals={"in": law(rate_per_s=rate)})})
 
 
-def test_exponential_services_on_one_core_are_jacksons_network():
-    """Each takes s / (1 - rho), with the load of all of them."""
+def test_exponential_services_on_one_core_take_as_long_as_with_processor_sharing():
+    """Each takes s / (1 - rho), with the load of all of them (Baskett and others, 1975); runs agree."""
     made = pipeline((1e-3, 2e-3, 1e-3), 0.7, 1.0, 1.0)
     found = RateModel(1e5).answer(made, [made.plan])
     assert found.queue_s[0, 1:4] == pytest.approx(np.array([1e-3, 2e-3, 1e-3]) / 0.3, rel=0.01)
+    runs = [exact(made, seed, 60.0).processing_latency_s.mean for seed in range(4)]
+    assert found.queue_s[0].sum() == pytest.approx(np.mean(runs), rel=0.08)
+
+
+@pytest.mark.parametrize("services_s", [(1e-3, 1e-3), (1e-3, 3e-3, 2e-3)])
+def test_constant_services_on_one_core_wait_as_in_runs(services_s):
+    """Poisson arrivals whose gaps the first operator makes more regular are no fewer visits to the socket."""
+    made = pipeline(services_s, 0.8, 0.0, 1.0)
+    runs = [exact(made, seed, 60.0).processing_latency_s.mean for seed in range(6)]
+    assert predict(made, 60.0)["processing_latency_s"][0] == pytest.approx(np.mean(runs), rel=0.1)
+
+
+def test_parts_of_an_operator_are_one_operator():
+    """Two subtasks on one core, of constant arrivals: hardly uneven is as even."""
+    work = Map(name="work", service_time_s=1e-3, service_scv=1.0, key_groups=2)
+    even = job(Source(name="in", **FREE), work, Sink(name="out", **FREE), rate_per_s=800.0, engine=STORM, cores=1.0)
+    even = placed(even, work=("h", "h"))
+
+    def keyed(*shares: float) -> float:
+        workload = Workload(arrivals={"in": Constant(rate_per_s=800.0)}, keys={"work": KeySkew(shares=shares)})
+        return float(predict(even.model_copy(update={"workload": workload}), 200.0)["processing_latency_s"][0])
+
+    assert keyed(0.5001, 0.4999) == pytest.approx(keyed(0.5, 0.5), rel=0.02)
 
 
 @pytest.mark.parametrize("load", [0.5, 0.9])

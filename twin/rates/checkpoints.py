@@ -80,7 +80,7 @@ def _sent_on(layout: Layout, found: Load, storage: str, bytes_on: np.ndarray) ->
     crossed_hk = np.zeros((len(cluster.hosts), len(hops.slow_k)))
     for start, crossed_k in enumerate(crossed_hk):
         crossed_k[hops.route(start, end)] = 1.0
-    bytes_nh = layout.by_host(bytes_on[layout.operator_c] * layout.share_cn).T
+    bytes_nh = layout.by_host(bytes_on[layout.operator_c] * layout.evenly_cn).T
     busy_nk = bytes_nh @ crossed_hk * hops.slow_k / (1.0 - np.minimum(used_hops(layout, found), RHO_MAX))
     sent_hn = (crossed_hk[:, None] * busy_nk).max(axis=2) + (crossed_hk @ hops.latency_k)[:, None]
     return np.where(bytes_on > 0.0, layout.worst(np.where(layout.here_cn, layout.of_hosts(sent_hn), 0.0)), 0.0)

@@ -33,13 +33,15 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
     """
     capacity_cn = layout.capacity_cn
     core = np.broadcast_to(1.0 if layout.sockets is None else layout.sockets.speed_cn, own_cn.shape)
-    total_cn = layout.on_sockets(own_cn * layout.count_cn)
+    others_cn = layout.on_sockets(own_cn * layout.count_cn) - layout.own_part(own_cn)
     level_cn = fair_level(own_cn, layout.neighbours, capacity_cn)
-    full_cn = total_cn / capacity_cn
+    full_cn = (others_cn + own_cn) / capacity_cn
+    if layout.pair_c is not None:  # with the busiest on it, a socket may be full that is not on average
+        there_cn = (layout.busiest_cn > 0.0) & (layout.busiest_cn < 1.0) & (full_cn > 1.0)
+        level_cn = np.where(there_cn, np.minimum(level_cn, own_cn / np.maximum(full_cn, 1.0)), level_cn)
     alone_cn = own_cn / np.minimum(core, capacity_cn)
     above_cn = own_cn >= level_cn * 0.999  # those below get all that they need
     felt_cn = np.where(above_cn, full_cn, np.minimum(full_cn, own_cn / level_cn))
-    others_cn = total_cn - layout.one(own_cn)
     left_cn = np.clip(np.where(full_cn > FULL, level_cn, capacity_cn - others_cn), 1e-6, core)
     # an equal part of several cores is a task's at any time; of more, some may be idle while few tasks are busy
     more_cn = (core < capacity_cn) & (own_cn * layout.on_sockets(layout.count_cn) > capacity_cn) & layout.here_cn
@@ -80,53 +82,57 @@ def beside_others(layout: Layout, own_cn: np.ndarray, cores_cn: np.ndarray, mask
     """
     cells, plans = np.nonzero(mask_cn)
     there_ck = layout.count_cn[:, plans] * (layout.socket_cn[:, plans] == layout.socket_cn[cells, plans])
-    for cell_c, part_cn in layout.one_of:
+    for cell_c, part_cn in layout.self_parts:
         there_ck[cell_c[cells], np.arange(len(cells))] -= part_cn[mask_cn]
     return cores_beside(cores_cn[mask_cn], own_cn[:, plans], np.maximum(there_ck, 0.0))
 
 
 class Shared(NamedTuple):
-    """core_cn: cores that a replica gets while no other on its socket needs them. longer_cn: how much longer a tuple is
-    there because of the others, in services on these cores, if tuples come to the socket as in a Poisson process; 0 on
-    a full socket, where max-min shares hold. irregular_cn: which part of that is left. [C, N] each"""
+    """core_cn: cores that a replica gets while no other on its socket needs them. longer_cn: extra time of a tuple at a
+    replica because of the others, in services on these cores, if tuples come to the socket as in a Poisson process; 0
+    on a full socket, where max-min shares hold. variability_cn: which part is left of all that the others add, by how
+    gaps and works vary. [C, N] each"""
 
     core_cn: np.ndarray
     longer_cn: np.ndarray
-    irregular_cn: np.ndarray
+    variability_cn: np.ndarray
 
 
-def shared(layout: Layout, found: Load, busy_cn: np.ndarray, visit_scv_on: np.ndarray) -> Shared:
-    """What replicas do to each other. busy_cn: cores that a replica needs. visit_scv_on: squared variation of the gaps
-    between what comes to the sockets, where it came in.
+def shared(layout: Layout, found: Load, busy_cn: np.ndarray, entry_scv_on: np.ndarray) -> Shared:
+    """What replicas do to each other. busy_cn: cores that a replica needs. entry_scv_on: squared variation of the gaps
+    between what comes to the sockets, where it came in; more than a Poisson process has counts as that.
 
-    A tuple that comes to a socket is a visit, with work for all the replicas that it goes through there. In the system
-    M/G/c under processor sharing, how long it takes does not depend on how works vary. One replica serves in turn, so
-    what it does to itself is left out; and of m replicas on c cores, c may work without anybody feeling it, so that
-    m - c of the m - 1 others disturb.
+    A tuple that comes to a socket is a visit, with work for all the replicas that it goes through there. Under
+    processor sharing, the time in M/G/c does not depend on how works vary (Cohen, "The multiple phase service network
+    with generalized processor sharing", 1979). One replica serves in turn, so what it does to itself is left out. Of m
+    replicas on c cores, (m - c) / (m - 1) of that counts: an interpolation between c = m, where nobody disturbs
+    anybody, and c = 1, where all do; for three tasks on two cores it is up to a fifth too little.
 
     For the rest, the work that is there grows with the squared variations (c_a^2 + c_s^2) / 2 of gaps and works
-    (Kingman 1961). How many visits it belongs to follows from what is left of each: (1 + c_s^2) / 2 of its work where
-    it is shared, and where replicas serve in turn, what it needs from there on, (1 + 1 / m) / 2 of it. The larger
-    counts. Unequal replicas count as so many equal ones as have the same sum of works and of their squares. With
-    exponential services on one core this is the product form of Jackson's networks.
+    (Kingman 1961, for one server). How many visits it belongs to follows from what is left of each: (1 + c_s^2) / 2 of
+    its work where it is shared, and where replicas serve in turn, what it needs from there on, (1 + 1 / m) / 2 of it.
+    The larger counts. Unequal replicas count as so many equal ones as have the same sum of works and of their squares.
+    The rate of visits is the operators' mean rate by work, which is exact where all that comes goes all the way. With
+    exponential services on one core each takes s / (1 - rho), as at a node with processor sharing (Baskett, Chandy,
+    Muntz and Palacios, 1975).
     """
     capacity_cn, rows = layout.capacity_cn, layout.operator_c
     core_cn = np.minimum(1.0 if layout.sockets is None else layout.sockets.speed_cn, capacity_cn)
     cores_cn, each_cn = capacity_cn / core_cn, busy_cn / core_cn
     works_cn = each_cn * layout.count_cn
     total_cn = np.maximum(layout.on_sockets(works_cn), 1e-12)
-    taken_cn = found.in_on[rows] * layout.share_cn
-    service_cn = works_cn / np.maximum(taken_cn, 1e-12)
-    visits_cn = layout.on_sockets(works_cn * taken_cn) / total_cn  # a second
-    squares_cn = layout.on_sockets(works_cn * service_cn * (1.0 + found.line_scv_on[rows]))
-    work_scv_cn = np.maximum(visits_cn * squares_cn - layout.on_sockets(works_cn**2), 0.0) / total_cn**2
-    gap_scv_cn = layout.on_sockets(works_cn * np.minimum(visit_scv_on[rows], 1.0)) / total_cn
-    one_of_cn = layout.on_sockets(works_cn * each_cn) / total_cn**2  # 1 / m
-    disturb_cn = np.clip((1.0 - cores_cn * one_of_cn) / np.maximum(1.0 - one_of_cn, 1e-12), 0.0, 1.0)
+    inverse_tasks_cn = layout.on_sockets(works_cn * each_cn) / total_cn**2  # 1 / m
+    disturb_cn = np.clip((1.0 - cores_cn * inverse_tasks_cn) / np.maximum(1.0 - inverse_tasks_cn, 1e-12), 0.0, 1.0)
     longer_cn = disturb_cn * (shared_wait_s(cores_cn, total_cn) - shared_wait_s(cores_cn, each_cn))
-    irregular_cn = (gap_scv_cn + work_scv_cn) / (1.0 + np.maximum(work_scv_cn, one_of_cn))
+    taken_cn = layout.of_operators(found.in_on[rows] * layout.share_cn)
+    all_cn = layout.of_operators(works_cn)
+    visits_cn = layout.on_sockets(works_cn * taken_cn) / total_cn  # a second
+    squares_cn = layout.on_sockets(works_cn * all_cn / np.maximum(taken_cn, 1e-12) * (1.0 + found.line_scv_on[rows]))
+    work_scv_cn = np.maximum(visits_cn * squares_cn - layout.on_sockets(works_cn * all_cn), 0.0) / total_cn**2
+    gap_scv_cn = layout.on_sockets(works_cn * np.minimum(entry_scv_on[rows], 1.0)) / total_cn
+    variability_cn = (gap_scv_cn + work_scv_cn) / (1.0 + np.maximum(work_scv_cn, inverse_tasks_cn))
     full_cn = total_cn >= FULL * cores_cn
-    return Shared(core_cn, np.where(full_cn, 0.0, longer_cn), np.where(full_cn, 1.0, irregular_cn))
+    return Shared(core_cn, np.where(full_cn, 0.0, longer_cn), np.where(full_cn, 1.0, variability_cn))
 
 
 def demands(layout: Layout, found: Load) -> tuple[np.ndarray, np.ndarray]:

@@ -2,8 +2,9 @@
 
 The last axis of every array is the plan, so that a row is contiguous. Letters at the end of a name are its axes:
 o operators in data-flow order, s streams by the names of their ends, h hosts, l sockets (all hosts' in a row), n plans,
-and c *cells*: an operator's replicas on one socket. An operator has as many cells as it uses sockets under any of the
-plans, one after the other; cells that a plan does not need hold no replicas.
+and c *cells*: replicas of an operator on one socket that get the same. An operator has as many cells as it uses sockets
+under any of the plans, one after the other, or twice as many (see `Layout`); cells that a plan does not need hold no
+replicas.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Layout:
         self.socket_cn, self.count_cn, self.share_cn, self.emitted_cn, self.busiest_cn = (
             np.ascontiguousarray(np.concatenate(each)) for each in zip(*groups, strict=True)
         )
-        self.pair_c = _pairs(sizes, uneven) if uneven else None
+        self.pair_c = _pair_indices(sizes, uneven) if uneven else None
         """Of every cell, that of the busiest subtask on its socket and that of the others there: itself, of operators
         all of whose subtasks are alike; None if all operators are so. [C] each"""
         self.fusing: Fusing | None = None
@@ -92,33 +93,44 @@ class Layout:
         self._at_host = (self.host_cn * self.size + plans).ravel()
 
     @cached_property
-    def load_cn(self) -> np.ndarray | float:
+    def skew_cn(self) -> np.ndarray | float:
         """What comes to a subtask of a cell, over the mean of all subtasks of its operator. [C, N]"""
         if self.pair_c is None:
             return 1.0
-        mean_cn = self.count_cn / self.replicas_on[self.operator_c]
-        return np.where(self.here_cn, self.share_cn / np.maximum(mean_cn, 1e-300), 1.0)
+        return np.where(self.here_cn, self.share_cn / np.maximum(self.evenly_cn, 1e-300), 1.0)
+
+    @cached_property
+    def evenly_cn(self) -> np.ndarray:
+        """A cell's share of its operator's subtasks, and of its state: key groups are dealt by number. [C, N]"""
+        return np.asarray(self.count_cn / self.replicas_on[self.operator_c])
 
     @cached_property
     def busiest_on(self) -> np.ndarray:
         """What comes to an operator's busiest subtask, over the mean of all. [O, N]"""
         if self.pair_c is None:
             return np.ones_like(self.replicas_on)
-        return self.worst(np.asarray(self.load_cn))
+        return self.worst(np.asarray(self.skew_cn))
 
     @cached_property
-    def one_of(self) -> list[tuple[np.ndarray, np.ndarray]]:
+    def self_parts(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Where a subtask of a cell is in the sums over its socket, as cells [C] and the part of it that is in each
         [C, N]: in its own, but for subtasks that are the busiest with a chance."""
         if self.pair_c is None:
             return [(np.arange(len(self.count_cn)), np.ones(self.count_cn.shape))]
         return list(zip(self.pair_c, (self.busiest_cn, 1.0 - self.busiest_cn), strict=True))
 
-    def one(self, each_cn: np.ndarray) -> np.ndarray:
+    def of_operators(self, each_cn: np.ndarray) -> np.ndarray:
+        """For every cell, the sum over its operator's cells on its socket. [C, N]"""
+        if self.pair_c is None:
+            return each_cn
+        busiest_c, others_c = self.pair_c
+        return np.asarray(each_cn[busiest_c] + each_cn[others_c] * (busiest_c < others_c)[:, None])
+
+    def own_part(self, each_cn: np.ndarray) -> np.ndarray:
         """What a subtask of a cell adds to the sum over all subtasks on its socket, each of which has `each_cn`."""
         if self.pair_c is None:
             return each_cn
-        return np.asarray(sum(part_cn * each_cn[cell_c] for cell_c, part_cn in self.one_of))
+        return np.asarray(sum(part_cn * each_cn[cell_c] for cell_c, part_cn in self.self_parts))
 
     # sums and maxima -------------------------------------------------------------------------------------------------
 
@@ -290,7 +302,7 @@ class Layout:
         return found
 
 
-def _pairs(sizes: Sequence[int], uneven: Collection[int]) -> tuple[np.ndarray, np.ndarray]:
+def _pair_indices(sizes: Sequence[int], uneven: Collection[int]) -> tuple[np.ndarray, np.ndarray]:
     """`Layout.pair_c`. sizes: cells by operator."""
     place_c = np.concatenate([np.arange(size) for size in sizes])
     paired_c = np.repeat([o in uneven for o in range(len(sizes))], sizes)

@@ -1,8 +1,8 @@
 """How loaded every operator, socket, network card and channel is under N plans at once, at given source rates.
 
-Demands are in reference cores (CPU seconds a second); a pressure above 1 means that the operator cannot keep up. Where
-sockets differ, or what comes to replicas, so do the replicas' demands, and the worst decides. Axes are those of
-`twin.rates.layout`.
+Demands are in reference cores (CPU seconds a second); a pressure above 1 means that the operator cannot keep up. The
+demands of replicas differ where their sockets or their shares of the input do; the most loaded one decides. Axes are
+those of `twin.rates.layout`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ class Load:
 
     service_on: CPU time of an input tuple, window evaluations apart. line_s_on, line_scv_on: the same of all operators
     that run as one, from this one on, and its squared coefficient of variation. busy_on: demand of one replica, in
-    cores. used_on: share of its time that a replica works, on its worst socket. speed_on: cores that a replica can get
-    beside the others there. cpu_on: utilisation of what an operator computes on, or of what it asks outside; nic_sn: of
-    the network cards and links that a stream crosses; credits_sn: of a channel's credits by tuples in flight. cpu_hn,
-    nic_hn: utilisation of a host's cores and of its network card. cells: the same by socket, where sockets differ.
+    cores. used_on: demand of the mean replica over the cores that the slowest gets. speed_on: cores that a replica can
+    get beside the others there. cpu_on: utilisation of what an operator computes on, or of what it asks outside;
+    nic_sn: of the network cards and links that a stream crosses; credits_sn: of a channel's credits by tuples in
+    flight. cpu_hn, nic_hn: utilisation of a host's cores and of its network card. cells: the same by cell, where these
+    differ.
     """
 
     in_on: np.ndarray
@@ -127,7 +128,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
     busy_on = work_on / layout.replicas_on
     fusing = layout.fusing
     task_on = busy_on if fusing is None else fusing.gathered(busy_on)
-    busy_cn = task_on[layout.operator_c] * layout.load_cn
+    busy_cn = task_on[layout.operator_c] * layout.skew_cn
     cells = None
     if layout.sockets is None:
         cpu_cn, speed_cn = share_cores(layout, busy_cn)
@@ -139,7 +140,8 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         taken_on = in_on / layout.replicas_on
         cells = layout.sockets.cells(layout, taken_on, per_replica_sn, busy_cn, service_on, slowdown_on)
         cpu_on, speed_on = layout.worst(cells.cpu_cn), -layout.worst(-cells.speed_cn)
-        used_on = layout.worst(cells.busy_cn / layout.load_cn / cells.speed_cn)
+        mean_cn = np.where(layout.skew_cn > 0.0, cells.busy_cn / np.maximum(layout.skew_cn, 1e-12), 0.0)
+        used_on = layout.worst(np.where(layout.here_cn, mean_cn / cells.speed_cn, 0.0))
         busy_on = layout.over_cells(cells.busy_cn * layout.count_cn) / layout.replicas_on
         busy_cn, service_on = cells.busy_cn, layout.mean(cells.service_cn)
     line_s_on, line_scv_on = service_on, scv_on
@@ -181,10 +183,11 @@ def most_used(layout: Layout, found: Load) -> np.ndarray:
     """Share of its time for which the replica of an operator works that works most. [O, N]"""
     if found.cells is None:
         return np.asarray(np.minimum(found.busy_on / found.speed_on, 1.0))
-    slowest_on = layout.worst(np.where(layout.here_cn, layout.load_cn / found.cells.speed_cn, 0.0))
-    if layout.fusing is not None:
-        slowest_on = layout.fusing.spread(slowest_on)
-    return np.asarray(np.minimum(found.busy_on * slowest_on, 1.0))
+    most_on = layout.worst(np.where(layout.here_cn, found.cells.busy_cn / found.cells.speed_cn, 0.0))
+    if layout.fusing is not None:  # of what the task works, the part of each operator in it
+        task_on = layout.fusing.spread(layout.fusing.gathered(found.busy_on))
+        most_on = layout.fusing.spread(most_on) * found.busy_on / np.maximum(task_on, 1e-300)
+    return np.asarray(np.minimum(most_on, 1.0))
 
 
 FLOW_FIELDS = ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "groups_per_fire", "bursts_per_s")
@@ -226,7 +229,7 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.nda
     job, law = layout.job, layout.job.deployment.engine.memory
     in_on, out_on, window_on, *_ = stacked(job, flow)
     held_on = held_bytes_on(job, in_on, windows_on(layout, window_on), layout.carried_sn(out_on))
-    held_cn = (held_on * law.object_overhead / MEGA)[layout.operator_c] * layout.share_cn
+    held_cn = (held_on * law.object_overhead / MEGA)[layout.operator_c] * layout.evenly_cn
     used_hn = (layout.by_host(held_cn) + law.base_mb) / job.places.ram_mb_h[:, None]
     used_hn = np.where(layout.by_host(layout.count_cn) > 0, used_hn, 0.0)
     reach_hn = np.clip((used_hn - law.onset) / max(law.crash - law.onset, 1e-9), 0.0, 1.0)

@@ -74,8 +74,9 @@ class Seats(NamedTuple):
 class Group(NamedTuple):
     """The cells of an operator. [K, N] each
 
-    taken_kn, emitted_kn: their shares of its input and output. busiest_kn: of a subtask of the cell, how much of it is
-    among the busiest subtasks of its socket in the sums over all that are there.
+    taken_kn, emitted_kn: their shares of its input and output. busiest_kn: how many fewer of the busiest subtasks are
+    expected on the socket if one subtask of the cell is left out; of the others, one less that many. 1 and 0 where it
+    is known which subtasks these are.
     """
 
     socket_kn: np.ndarray
@@ -101,14 +102,14 @@ def uneven_cells(seats: Seats, shares: Sequence[SubtaskShares], kind_n: np.ndarr
     kind_n: which of the shares the subtasks have under each plan.
     """
     first_u, group_n = distinct_rows(np.stack([seats.way_n, kind_n], axis=1))
-    groups = [_pairs(seats.sockets(n), shares[kind_n[n]]) for n in first_u.tolist()]
+    groups = [_cells_of(seats.sockets(n), shares[kind_n[n]]) for n in first_u.tolist()]
     cells = max(len(each) for each in groups)
     padded = np.stack([np.vstack([each, np.zeros((cells - len(each), 5))]) for each in groups])
     socket_kn, *others = padded[group_n].transpose(2, 1, 0)
     return Group(socket_kn.astype(int), *others)
 
 
-def _pairs(sockets: np.ndarray, shares: SubtaskShares) -> np.ndarray:
+def _cells_of(sockets: np.ndarray, shares: SubtaskShares) -> np.ndarray:
     """The fields of `Group`, a row a cell. [2 for each socket in use, 5]"""
     taken, emitted = shares.taken, shares.emitted
     size, top = len(sockets), _busiest(taken)
@@ -117,15 +118,16 @@ def _pairs(sockets: np.ndarray, shares: SubtaskShares) -> np.ndarray:
         mine = np.flatnonzero(sockets == socket)
         if shares.known:
             first = mine[_busiest(taken[mine])]
-            count, all_, left = float(len(first)), [taken[mine].sum(), emitted[mine].sum()], (1.0, 0.0)
+            count, all_, own = float(len(first)), [taken[mine].sum(), emitted[mine].sum()], (1.0, 0.0)
             sums = [taken[first].sum(), emitted[first].sum()]
         else:  # any subtask may be one of the busiest, so all sockets have their part of those
             here, others = len(mine) / size, (len(mine) - 1) / max(size - 1, 1)
             count, all_ = here * len(top), [here, here]
-            left = count - others * (len(top) - 1), count - others * len(top)
+            # expected beside one of the busiest, and beside another (hypergeometric): others * (top - 1), others * top
+            own = count - others * (len(top) - 1), count - others * len(top)
             sums = [here * taken[top].sum(), here * emitted[top].sum()]
-        rows.append([socket, count, *sums, left[0]])
-        rows.append([socket, len(mine) - count, all_[0] - sums[0], all_[1] - sums[1], left[1]])
+        rows.append([socket, count, *sums, own[0]])
+        rows.append([socket, len(mine) - count, all_[0] - sums[0], all_[1] - sums[1], own[1]])
     return np.array(rows)
 
 

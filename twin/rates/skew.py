@@ -29,8 +29,8 @@ ORDERS = 16
 
 
 class SubtaskShares(NamedTuple):
-    """Each subtask's share of the operator's input and output [R]; known: whether in the order of subtasks, or from the
-    largest down, since only a run's seed knows which subtask gets it."""
+    """Each subtask's share of the operator's input and output [R]; known: whether that is in the order of subtasks, or
+    in any other, since only a run's seed knows which subtask gets which."""
 
     taken: np.ndarray
     emitted: np.ndarray
@@ -91,6 +91,8 @@ def _of_inputs(
     for s in job.inputs[o]:
         producer, values = job.producer_s[s], operator.values(count)
         before = upstream[producer].emitted if producer in upstream else None
+        if job.hows[s].near and before is not None and not upstream[producer].known:
+            before = np.full(len(before), before.mean())  # which host sends most nobody knows
         sent = before if job.dealing.forward_s[s] else None
         if job.hows[s].near:
             near = [tuple(np.flatnonzero(hosts[o] == host).tolist()) for host in hosts[producer]]

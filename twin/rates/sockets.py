@@ -150,7 +150,7 @@ class SocketLayout:
         factor on its work.
         """
         operator_c = layout.operator_c
-        taken_cn = taken_on[operator_c] * layout.load_cn
+        taken_cn = taken_on[operator_c] * layout.skew_cn
         fetching_cn = self._fetching(layout, per_replica_sn) * slowdown_on[operator_c]
         busy_cn = near_cn + fetching_cn
         cpu_cn, speed_cn = share_cores(layout, busy_cn)
@@ -164,7 +164,7 @@ class SocketLayout:
         found_cn = np.zeros(layout.socket_cn.shape)
         for s, end in enumerate(layout.job.consumer_s):
             found_cn[layout.cells(end)] += self._fetch_s[s] * per_replica_sn[s]
-        return found_cn * layout.load_cn
+        return found_cn * layout.skew_cn
 
     def _limits(
         self,
@@ -209,4 +209,4 @@ class SocketLayout:
         for s, consumer in memory.ends:
             local_on[consumer] += per_replica_sn[s] * memory.beyond_s[s]
         moved_kcn[own_cn, cells, plans] = local_on[layout.operator_c]
-        return moved_kcn * layout.load_cn
+        return moved_kcn * layout.skew_cn

@@ -29,25 +29,25 @@ from twin.rates.queueing import RHO_MAX, ggc_wait_s, superposed
 
 class Gaps(NamedTuple):
     """Squared coefficients of variation of the gaps between arrivals: at one replica of an operator, at all of them
-    together, and where the tuples came from the broker. [O, N] each"""
+    together, and where what comes entered the host that it is on. [O, N] each"""
 
     one_on: np.ndarray
     all_on: np.ndarray
-    first_on: np.ndarray
+    entry_on: np.ndarray
 
 
 def gap_scvs(layout: Layout, found: Load) -> Gaps:
     """Of every operator's arrivals. Batches, results of windows, answers of calls, and copies that meet count as
     Poisson."""
     job = layout.job
-    coming, all_in, first, leaving, together, visits = np.ones((6, len(job.names), layout.size))
+    coming, all_in, entry, leaving, together, entered = np.ones((6, len(job.names), layout.size))
     for o, streams in enumerate(job.inputs):
         if not streams:
-            coming[o] = all_in[o] = first[o] = job.arrival_scv_o[o]
+            coming[o] = all_in[o] = entry[o] = job.arrival_scv_o[o]
         elif not job.dealing.akin_o[o] and not any(job.dealing.batch_s[s] > 1 for s in streams):
             coming[o], all_in[o] = _met(layout, found, o, leaving, together)
         if streams:
-            first[o] = np.minimum(all_in[o], _mean(layout, found, streams, visits))
+            entry[o] = _entered(layout, found, streams, entered, all_in[o])
         if o in job.windows.all or o in job.calling:
             continue
         rho2, gain = np.minimum(found.used_on[o], 1.0) ** 2, np.minimum(job.gain_o[o], 1.0)
@@ -56,15 +56,16 @@ def gap_scvs(layout: Layout, found: Load) -> Gaps:
         own = servers if job.dealing.shared_o[o] else 1.0
         leaving[o] = 1.0 + gain * ((1.0 - rho2) * (coming[o] - 1.0) + rho2 / own * varied)
         together[o] = 1.0 + gain * ((1.0 - rho2) * (all_in[o] - 1.0) + rho2 / servers * varied)
-        visits[o] = first[o]
-    return Gaps(coming, all_in, first)
+        entered[o] = entry[o]
+    return Gaps(coming, all_in, entry)
 
 
-def _mean(layout: Layout, found: Load, streams: list[int], each_on: np.ndarray) -> np.ndarray:
-    """Over the tuples of these streams, of what is true of their producers. [N]"""
+def _entered(layout: Layout, found: Load, streams: list[int], entered_on: np.ndarray, here: np.ndarray) -> np.ndarray:
+    """Over what comes on these streams, `entered_on` of the producers, where it stays on its host, else `here`. [N]"""
     producers = [layout.job.producer_s[s] for s in streams]
     rates = found.out_on[producers] * layout.job.share_s[streams, None]
-    return np.asarray((rates * each_on[producers]).sum(axis=0) / np.maximum(rates.sum(axis=0), 1e-12))
+    each = entered_on[producers] + layout.remote_sn[streams] * (here - entered_on[producers])
+    return np.asarray((rates * each).sum(axis=0) / np.maximum(rates.sum(axis=0), 1e-12))
 
 
 def _met(
@@ -127,11 +128,11 @@ def queues_s(layout: Layout, found: Load) -> Queues:
         rho_cn = np.minimum(load_cn, RHO_MAX)
         return np.asarray(rho_cn * irregular_cn / (1.0 - rho_cn) + more_cn / 2.0)
 
-    core_cn, longer_cn, part_cn = shared(layout, found, busy_cn, gaps.first_on)
+    core_cn, longer_cn, variability_cn = shared(layout, found, busy_cn, gaps.entry_on)
     alone_cn = line_cn * np.minimum(speed_cn, core_cn) / core_cn
     apart_cn = alone_cn * (1.0 + wait_s(busy_cn / core_cn))
     beside_cn = np.maximum(line_cn * (1.0 + wait_s(busy_cn / speed_cn)) - apart_cn, alone_cn * longer_cn)
-    wait_cn = apart_cn + part_cn * np.maximum(beside_cn, 0.0) - line_cn
+    wait_cn = apart_cn + variability_cn * np.maximum(beside_cn, 0.0) - line_cn
     service_on, line_on, wait_on = map(layout.mean, (service_cn, line_cn, wait_cn))
     if fusing is not None:  # those behind the first get what it gets
         slow_on = fusing.spread(line_on / np.maximum(found.line_s_on, 1e-300))
