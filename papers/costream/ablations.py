@@ -11,7 +11,7 @@ from papers.costream.published import FIGURE_12
 from papers.drawing import bars
 from papers.interface import CaseTable, Experiment, Row, Rows, grid
 from papers.recipes import main_corpus
-from papers.shapes import shape
+from papers.shapes import apart, shape
 from papers.workspace import Workspace
 from twin.metrics import REGRESSION_METRICS
 
@@ -52,7 +52,8 @@ def _errors(workspace: Workspace, metrics: tuple[str, ...], **network: str) -> I
 
 QUANTILES = {"q50": "median", "q95": "95 %"}
 SURE = 2.0
-"""Standard errors by which two quantiles must differ, or it may be chance."""
+"""Standard errors by which two quantiles must differ, or it may be chance. They are of the runs that both networks are
+judged on, taken as independent; how much a second training would differ is not in them."""
 
 
 def feature_shapes(rows: Rows) -> Rows:
@@ -87,8 +88,8 @@ def _lower(what: str, paper: str, before: Row, after: Row, key: str) -> Row:
     text = " > ".join(f"{value:.4g} ± {error:.2g}" for value, error in zip(values, errors, strict=True))
     sure = abs(values[0] - values[1]) > SURE * hypot(*errors)
     lower = values[1] < values[0]
-    why = "" if sure else f"they differ by less than {SURE:g} standard errors"
-    return shape(what, paper, text if lower else text.replace(">", "<"), lower, why)
+    text = text if lower else text.replace(">", "<")
+    return shape(what, paper, text, lower) if sure else apart(what, paper, text, f"within {SURE:g} standard errors")
 
 
 FIG12 = Experiment(

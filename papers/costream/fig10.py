@@ -230,6 +230,7 @@ FIG10 = Experiment(
     notes=f"""
 - All but selectivity, rate and counts are means over the seeds. Monitoring overhead is the mean of the seeds in which
   two periods in a row were competitive within the run; 0 where the heuristic's plan is as good as ours from the start.
+- Rates beyond what the source can read have the same rows.
 - A decision needs {STABLE_PERIODS} stable periods of {RunSettings().period_s:g} s, so none comes earlier.
 """,
     recipes=lambda sizes, seed: [main_corpus(sizes, seed)],

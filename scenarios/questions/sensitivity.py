@@ -32,7 +32,7 @@ FLAG = "--input"
 MATTERS = 0.1
 """An input whose mu* is below that share of the largest is screened out."""
 LEVELS = 4
-SURE = 64
+ENOUGH = 64
 """Samples from which on intervals of Sobol's indices hold as often as they say: on Ishigami's function, of 95 % ones
 90 % do with 16, 92 % with 32, 96 % with 64 and 97 % with 128 (60 to 150 draws)."""
 FEWEST_INPUTS = 2
@@ -255,7 +255,9 @@ def _sobol(model: Model, budget: SampleBudget, bench: Bench, audience: Audience)
     widths = stdtrit(budget.samples - 1, 0.975) * math.sqrt(budget.samples / (budget.samples - 1))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # indices of a result that never varies are NaN
-        analysed = analysis.analyze(problem, results, False, conf_level=float(2.0 * ndtr(widths) - 1.0), seed=seed)
+        analysed = analysis.analyze(
+            problem, results, calc_second_order=False, conf_level=float(2.0 * ndtr(widths) - 1.0), seed=seed
+        )
     return _rows(analysed, first="S1", first95="S1_conf", total="ST", total95="ST_conf")
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from scenarios.questions.sensitivity import SURE, InputEffect, SensitivityAnswer
+from scenarios.questions.sensitivity import ENOUGH, InputEffect, SensitivityAnswer
 from scenarios.questions.variants import short
 from streamtwin.answers.presentation import Presentation
 from streamtwin.tables.rounding import metric as value
@@ -41,7 +41,7 @@ def told(answer: SensitivityAnswer) -> Presentation:
 
 def _careful(answer: SensitivityAnswer) -> list[str]:
     few = f"careful: of intervals from {answer.samples} samples, fewer than 95 % hold the share that is explained"
-    return [f"{few}; give --samples {SURE} or more"] if answer.samples < SURE else []
+    return [f"{few}; give --samples {ENOUGH} or more"] if answer.samples < ENOUGH else []
 
 
 def _inputs(answer: SensitivityAnswer) -> Wide:

@@ -54,7 +54,7 @@ class RateAnswer:
     busiest: np.ndarray
     """[P, O] Input of the busiest replica over the mean of all replicas; above 1 if keys or partitions are uneven."""
     busiest_used: np.ndarray
-    """[P, O] Share of its time for which the replica works that works most, at the speed that it reaches."""
+    """[P, O] Largest share of its time for which a replica works, at the speed that it reaches."""
     blocked: np.ndarray
     """[P, O] bool: the operator's input channels are full, as it or something downstream of it is the bottleneck."""
 

@@ -3,7 +3,8 @@
 At the offered rates nothing of a job's flow depends on its placement, so the demand on every core, network card, link
 and memory is a sum over operators and streams: what an operator takes where it runs, and what a stream takes where it
 leaves one host and arrives on another. `PlacementCoefficients.loads` adds that up, and equals the rate model's offered
-loads for every plan whose memory is below the onset of garbage collection, on sockets that are equally near.
+loads for every plan whose memory is below the onset of garbage collection, on sockets that are equally near, where an
+operator's subtasks are alike and all get tuples.
 
 Where one operator is on one host these sums are linear in "operator o is on socket l" and "stream s leaves host h",
 which is what a mixed-integer program needs; of operators that are spread over hosts, the share of a stream that

@@ -180,7 +180,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
 
 
 def most_used(layout: Layout, found: Load) -> np.ndarray:
-    """Share of its time for which the replica of an operator works that works most. [O, N]"""
+    """Largest share of its time for which a replica of an operator works. [O, N]"""
     if found.cells is None:
         return np.asarray(np.minimum(found.busy_on / found.speed_on, 1.0))
     most_on = layout.worst(np.where(layout.here_cn, found.cells.busy_cn / found.cells.speed_cn, 0.0))

@@ -13,7 +13,7 @@ from scenarios.executing.processes import Processes
 from scenarios.executing.progress import Lines
 from scenarios.files import scenario_file
 from scenarios.questions.bench import Bench
-from scenarios.questions.sensitivity import SURE, Model, SampleBudget, _sobol, inputs, sensitivity
+from scenarios.questions.sensitivity import ENOUGH, Model, SampleBudget, _sobol, inputs, sensitivity
 from streamtwin.answers.sensitivity import told
 from tests.commands import refused, twin
 from tests.scenarios.questions.jobs import host, queue, shop
@@ -77,7 +77,7 @@ KNOWN = {"first": ALONE, "total": TOTAL}
 VARIANCE = ALONE.sum() + TOTAL[2]
 
 
-@pytest.mark.parametrize(("samples", "held"), [(SURE, 0.95), (16, 0.85)])
+@pytest.mark.parametrize(("samples", "held"), [(ENOUGH, 0.95), (16, 0.85)])
 def test_intervals_of_indices_hold_them(monkeypatch, samples, held):
     """Of 95 % ones as many as that, or with few samples not as many, of which the answer warns."""
     monkeypatch.setattr(Model, "results", lambda _self, _bench, points, _audience: ishigami(points))
@@ -92,7 +92,7 @@ def test_intervals_of_indices_hold_them(monkeypatch, samples, held):
 def test_few_samples_are_warned_of(answer):
     assert not any("careful" in line for line in told(answer).sentences)
     (said,) = (line for line in told(replace(answer, samples=16)).sentences if "careful" in line)
-    assert f"give --samples {SURE} or more" in said
+    assert f"give --samples {ENOUGH} or more" in said
 
 
 INPUTS = {
