@@ -252,12 +252,11 @@ def _sobol(model: Model, budget: SampleBudget, bench: Bench, audience: Audience)
     points = sampling.sample(problem, budget.samples, calc_second_order=False, seed=seed)
     results = model.results(bench, points, audience)
     # of few samples: a bootstrap's variance is (n - 1) / n too small, and Student's t is wider than the normal law
-    widths = stdtrit(budget.samples - 1, 0.975) * math.sqrt(budget.samples / (budget.samples - 1))
+    errors = stdtrit(budget.samples - 1, 0.975) * math.sqrt(budget.samples / (budget.samples - 1))
+    level = float(2.0 * ndtr(errors) - 1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # indices of a result that never varies are NaN
-        analysed = analysis.analyze(
-            problem, results, calc_second_order=False, conf_level=float(2.0 * ndtr(widths) - 1.0), seed=seed
-        )
+        analysed = analysis.analyze(problem, results, calc_second_order=False, conf_level=level, seed=seed)
     return _rows(analysed, first="S1", first95="S1_conf", total="ST", total95="ST_conf")
 
 
