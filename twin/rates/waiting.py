@@ -132,6 +132,7 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     alone_cn = line_cn * np.minimum(speed_cn, core_cn) / core_cn
     apart_cn = alone_cn * (1.0 + wait_s(busy_cn / core_cn))
     beside_cn = np.maximum(line_cn * (1.0 + wait_s(busy_cn / speed_cn)) - apart_cn, alone_cn * longer_cn)
+    # where visits vary less than by chance, others add less, whether by their load or by meeting (`shared`)
     wait_cn = apart_cn + variability_cn * np.maximum(beside_cn, 0.0) - line_cn
     service_on, line_on, wait_on = map(layout.mean, (service_cn, line_cn, wait_cn))
     if fusing is not None:  # those behind the first get what it gets
