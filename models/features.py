@@ -178,7 +178,7 @@ _ALL: tuple[tuple[str, Feature], ...] = (
     *(("plan", feature) for feature in CONTEXT),
 )
 
-REVISION = 14
+REVISION = 15
 """Raised where a feature of the same name has other values: most often because the rate model answers differently."""
 
 FEATURE_VERSION: str = hashlib.sha256(

@@ -121,7 +121,9 @@ def inputs(texts: Sequence[str], scenario: Scenario) -> list[Input]:
     listed = [_input(text, scenario) for text in texts]
     names = [item.knob.name for item in listed]
     if len(names) < FEWEST_INPUTS:
-        raise BadInput(f"{len(names)} inputs; give {FLAG} PATH=LOW..HIGH twice or more (twin whatif --vary is for one)")
+        raise BadInput(
+            f"inputs: {len(names)}; give {FLAG} PATH=LOW..HIGH twice or more (twin whatif --vary is for one)"
+        )
     for name in names:
         if names.count(name) > 1:
             raise BadInput(f"{FLAG} {name} is given {names.count(name)} times; give one interval")

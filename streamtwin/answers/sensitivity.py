@@ -30,9 +30,11 @@ COLUMNS = {
 
 def told(answer: SensitivityAnswer) -> Presentation:
     """The presentation. There is one row for each input."""
+    first = answer.inputs[0]
+    which = f"{first.input} matters most" if first.matters else "no input matters"
     return Presentation(
         heading=f"{answer.scenario}: sensitivity",
-        sentences=[f"{answer.inputs[0].input} matters most for {answer.metric}.", *_careful(answer)],
+        sentences=[f"{which} for {answer.metric}.", *_careful(answer)],
         tables=[_inputs(answer)],
         rows=[asdict(effect) for effect in answer.inputs],
         figure=partial(_figure, answer),

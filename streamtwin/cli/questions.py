@@ -112,7 +112,7 @@ def sensitivity(
     ] = None,
     metric: Annotated[str, typer.Option(metavar="NAME", help="The metric to explain.")] = "e2e_latency_s",
     trajectories: Annotated[int, typer.Option(metavar="N", help="Runs of Morris' screening.")] = 10,
-    samples: Annotated[int, typer.Option(metavar="N", help="Samples for Sobol's indices; a power of 2.")] = 64,
+    samples: Annotated[int, typer.Option(metavar="N", help="Samples for Sobol's indices; a power of 2 from 8.")] = 64,
     replications: Annotated[int, typer.Option(metavar="N", help="Runs of each point.")] = 2,
 ) -> None:
     """Which inputs matter: screening (Morris), then how much of the variance each explains (Sobol); a tornado figure.

@@ -243,3 +243,12 @@ def test_a_socket_with_the_busiest_on_it_may_be_full_that_is_not_on_average() ->
     assert answer.offered_pressure.max() > 1.0
     runs = [simulate(Scenario.of(made, LONG.model_copy(update={"seed": seed}))).metrics for seed in range(5)]
     assert np.mean([run.backpressured for run in runs]) > 0.5
+
+
+def test_a_full_channel_holds_up_what_goes_through_it() -> None:
+    """The busiest of two subtasks gets three records of four and is full; those of the other do not wait."""
+    made = on_unlike_hosts(["strong", "strong"], {"shares": [3, 1]})
+    now = at(made, 4.0, RunSettings(horizon_s=200.0, warmup_s=100.0))
+    runs = [simulate(now.with_run(seed=seed)).metrics.value("processing_latency_s") for seed in range(2)]
+    known = RateModel().predict(now, [now.plan])["processing_latency_s"][0]
+    assert known == pytest.approx(np.mean(runs), rel=0.1)

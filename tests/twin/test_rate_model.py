@@ -14,6 +14,8 @@ from twin.plan import ExecutionPlan
 from twin.profiles import STORM
 from twin.rates.cpu_sharing import fair_level
 from twin.rates.model import RateModel
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
 
 HORIZON_S = 240.0
 
@@ -67,6 +69,18 @@ def test_replicas_with_one_queue_are_a_gigc_queue(law, scv, rho, servers):
     arrivals = {"law": law, "rate_per_s": rho * servers * 1e3}
     made = chain([work], arrivals, placement={"queue": {"h": servers}}, partitioning={"queue": "shared"})
     assert predict(made)["processing_latency_s"][0] == pytest.approx(1e-3 * total / count, rel=0.13)
+
+
+@pytest.mark.parametrize(("scv", "replicas"), [(1.0, 8), (3.0, 4)])
+def test_more_replicas_of_one_queue_than_cores_serve_as_many_as_there_are_cores(scv, replicas):
+    """Two cores at 80 %, beside runs; four or eight servers with a core each would hardly wait."""
+    work = {"kind": "map", "name": "queue", "service_time_s": 1e-3, "service_scv": scv}
+    hosts = [host("h"), host("two", 200.0)]
+    made = chain([work], 1600.0, hosts=hosts, placement={"queue": {"two": replicas}}, partitioning={"queue": "shared"})
+    settings = RunSettings(horizon_s=60.0, warmup_s=5.0)
+    runs = [simulate(Scenario.of(made, settings.model_copy(update={"seed": seed}))).metrics for seed in range(3)]
+    measured = np.mean([run.value("processing_latency_s") for run in runs])
+    assert predict(made)["processing_latency_s"][0] == pytest.approx(measured, rel=0.15)
 
 
 @pytest.mark.parametrize("overload", [1.2, 3.0, 10.0])

@@ -197,7 +197,9 @@ def full_channels(layout: Layout, found: Load, share: np.ndarray) -> Full:
     stream_sn = found.stream_sn
     blocked_on = throttled & (found.cpu_on > FULL)
     full_sn = throttled & (stream_sn > FULL)
-    jam_on = None if found.cells is None else layout.mean(np.where(found.cells.cpu_cn > FULL, 1.0, 0.0))
+    jam_on = None
+    if found.cells is not None:
+        jam_on = layout.over_cells(np.where(found.cells.cpu_cn > FULL, layout.evenly_cn, 0.0))
     if not throttled.any():
         return Full(blocked_on, full_sn, jam_on)
     felt_sn = felt(layout, found)[1]
@@ -221,7 +223,8 @@ def channel_waits_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray
     if not full_sn.any():
         return link_sn
     sent_sn = layout.carried_sn(found.out_on)
-    per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
+    queues_sn = np.where(np.array(job.dealing.shared_o)[job.consumer_s, None], 1.0, layout.replicas_on[job.consumer_s])
+    per_replica_sn = sent_sn / queues_sn
     inside_sn = layout.room_sn / np.maximum(per_replica_sn, 1e-9)
     if jam_on is not None:
         jam_sn = np.where(blocked_on[job.consumer_s], jam_on[job.consumer_s], 1.0)

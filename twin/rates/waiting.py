@@ -24,7 +24,7 @@ from twin.rates.batches import beside_on
 from twin.rates.cpu_sharing import demands, shared
 from twin.rates.layout import Layout
 from twin.rates.load import Load
-from twin.rates.queueing import RHO_MAX, ggc_wait_s, superposed
+from twin.rates.queueing import RHO_MAX, ggc_wait_s, shared_wait_s, superposed
 
 
 class Gaps(NamedTuple):
@@ -149,9 +149,24 @@ def _of_common_queues(
 ) -> np.ndarray:
     """wait_on, with the waits of replicas that take from one queue in place. [O, N]"""
     rho = np.minimum(found.used_on, RHO_MAX)
-    for o in np.flatnonzero(layout.job.dealing.shared_o):
+    for o in np.flatnonzero(layout.job.dealing.shared_o).tolist():
         each = zip(layout.replicas_on[o], rho[o], gaps.all_on[o], found.line_scv_on[o], line_on[o], strict=True)
         wait_on[o] = [ggc_wait_s(int(c), *(float(value) for value in rest)) for c, *rest in each]
+        crowded = layout.replicas_on[o] > layout.capacity_cn[layout.first_c[o]]
+        if crowded.any():
+            time_s = _on_fewer_cores_s(layout, found, o, (gaps.all_on[o] + found.line_scv_on[o]) / 2.0)
+            wait_on[o] = np.where(crowded, np.maximum(time_s - line_on[o], 0.0), wait_on[o])
         if beside is not None:
             wait_on[o] += beside[o] / layout.replicas_on[o] * line_on[o] / (2.0 * (1.0 - rho[o]))
     return wait_on
+
+
+def _on_fewer_cores_s(layout: Layout, found: Load, o: int, variability: np.ndarray) -> np.ndarray:
+    """Wait and service where more replicas take from one queue than there are cores: as many as these serve, of all the
+    work on the socket. [N]"""
+    cell = layout.first_c[o]  # they are all on one host
+    busy_cn = demands(layout, found)[0] * layout.count_cn
+    cores, total = layout.capacity_cn[cell], layout.on_sockets(busy_cn)[cell]
+    core = np.minimum(cores, 1.0)
+    longer = shared_wait_s(cores / core, total / core) * variability
+    return np.asarray(found.line_s_on[o] / core * (1.0 + longer))
