@@ -70,7 +70,7 @@ LAWS: Mapping[str, Mapping[str, Any]] = {
         "network.LinkLayout.waits_sn": _like_last,
     },
     "collisions on shared cores": {"waiting.shared": lambda *given: shared(*given)._replace(longer_cn=np.zeros(1))},
-    "visits to shared cores": {"waiting.shared": lambda *given: shared(*given)._replace(irregular_cn=np.ones(1))},
+    "visits to shared cores": {"waiting.shared": lambda *given: shared(*given)._replace(variability_cn=np.ones(1))},
     "cores idle beside few tasks": {"cpu_sharing.cores_beside": lambda cores, *_: np.ones(len(cores))},
     "one queue of several": {"waiting._of_common_queues": lambda *given: given[-1]},
     "evaluations take time": {"latency._evaluated_s": lambda *_: 0.0},

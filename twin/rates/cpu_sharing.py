@@ -87,7 +87,7 @@ def beside_others(layout: Layout, own_cn: np.ndarray, cores_cn: np.ndarray, mask
     return cores_beside(cores_cn[mask_cn], own_cn[:, plans], np.maximum(there_ck, 0.0))
 
 
-class Shared(NamedTuple):
+class SharedCores(NamedTuple):
     """core_cn: cores that a replica gets while no other on its socket needs them. longer_cn: extra time of a tuple at a
     replica because of the others, in services on these cores, if tuples come to the socket as in a Poisson process; 0
     on a full socket, where max-min shares hold. variability_cn: which part is left of all that the others add, by how
@@ -98,7 +98,7 @@ class Shared(NamedTuple):
     variability_cn: np.ndarray
 
 
-def shared(layout: Layout, found: Load, busy_cn: np.ndarray, entry_scv_on: np.ndarray) -> Shared:
+def shared(layout: Layout, found: Load, busy_cn: np.ndarray, entry_scv_on: np.ndarray) -> SharedCores:
     """What replicas do to each other. busy_cn: cores that a replica needs. entry_scv_on: squared variation of the gaps
     between what comes to the sockets, where it came in; more than a Poisson process has counts as that.
 
@@ -132,7 +132,7 @@ def shared(layout: Layout, found: Load, busy_cn: np.ndarray, entry_scv_on: np.nd
     gap_scv_cn = layout.on_sockets(works_cn * np.minimum(entry_scv_on[rows], 1.0)) / total_cn
     variability_cn = (gap_scv_cn + work_scv_cn) / (1.0 + np.maximum(work_scv_cn, inverse_tasks_cn))
     full_cn = total_cn >= FULL * cores_cn
-    return Shared(core_cn, np.where(full_cn, 0.0, longer_cn), np.where(full_cn, 1.0, variability_cn))
+    return SharedCores(core_cn, np.where(full_cn, 0.0, longer_cn), np.where(full_cn, 1.0, variability_cn))
 
 
 def demands(layout: Layout, found: Load) -> tuple[np.ndarray, np.ndarray]:
