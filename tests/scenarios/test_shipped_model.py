@@ -128,7 +128,7 @@ def test_most_runs_are_where_it_says():
 
 def test_of_bursts_it_says_how_far_off_it_may_be_and_of_what_it_never_saw_it_does_not():
     learned, latency, inside = cost_model("learned"), "e2e_latency_s", []
-    for seed in range(10000, 10008):
+    for seed in range(10000, 10024):
         scenario = demanding(seed)
         drawn = SpacePlans(scenario, TOGETHER).sample(stream(seed, "drawn"), 2)
         assert "bursty arrivals" in "; ".join(RateModel().blind_to(scenario))
@@ -136,7 +136,7 @@ def test_of_bursts_it_says_how_far_off_it_may_be_and_of_what_it_never_saw_it_doe
         for plan in as_plans(scenario, drawn):
             low, high = planner.interval(scenario, learned, plan, latency)
             inside.append(low <= simulate(scenario.with_plan(plan)).metrics.value(latency) <= high)
-    assert np.mean(inside) >= SHARE - 0.2  # of sixteen
+    assert np.mean(inside) >= SHARE - 0.15  # of 24 jobs, 2.4 standard errors
     failing = Scenario(**{**dict(scenario), "events": [{"kind": "failure", "at_s": 20, "host": "host-2"}]})
     assert planner.interval(failing, learned, failing.plan, latency) is None
 
