@@ -34,11 +34,10 @@ serve: setup
 	$(BIN)/twin serve
 
 # Spark forks a JVM launcher, which JAX's threads do not survive for sure: processes of its own, which read no other
-# tests. Files, whose tests share what they set up, go to one process more than there are cores, as some wait for others
-# of theirs, in the order of tests/conftest.py; test-all sets up once for quick and slow ones. Both kinds at once:
-# make -j2 --output-sync test
+# tests. Files, whose tests share what they set up, go to a process a core, in the order of tests/conftest.py; test-all
+# sets up once for quick and slow ones. Both kinds at once: make -j2 --output-sync test
 PYTEST := $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
-PLAIN = $(PYTEST) -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4
+PLAIN := $(PYTEST) -n auto --maxprocesses 4
 SPARK = $(PYTEST) -n 2 $$(grep -rl --include='test_*.py' 'mark\.spark' tests)
 
 test test-slow test-all: plain spark
