@@ -252,3 +252,34 @@ def test_a_full_channel_holds_up_what_goes_through_it() -> None:
     runs = [simulate(now.with_run(seed=seed)).metrics.value("processing_latency_s") for seed in range(2)]
     known = RateModel().predict(now, [now.plan])["processing_latency_s"][0]
     assert known == pytest.approx(np.mean(runs), rel=0.1)
+
+
+def test_a_local_stream_behind_keys_that_nobody_knows_is_the_same_in_any_order() -> None:
+    answers = []
+    for places in (["weak", "strong"], ["strong", "weak"]):
+        made = deployment(
+            [source(), work("keyed", 1, key_groups=32), work("near", 1), sink()],
+            [("source", "keyed"), ("keyed", "near"), ("near", "sink")],
+            {"source": 100.0},
+            hosts=UNLIKE,
+            placement={"keyed": places, "near": ["weak", "strong", "strong", "strong"]},
+            partitioning={"near": "local"},
+            keys={"keyed": {"zipf": 1.0}},
+        )
+        answers.append(RateModel().answer(made, [made.plan]))
+    assert answers[0].busiest == pytest.approx(answers[1].busiest)
+
+
+def test_the_subtask_that_works_most_is_the_one_that_is_far() -> None:
+    """It fetches what the other has beside it; both keep up, so what they work is what they are offered."""
+    numa = {"latency_ns": [[0, 500_000], [500_000, 0]]}
+    made = deployment(
+        [source(), work("both", 5), sink()],
+        [("source", "both"), ("both", "sink")],
+        {"source": 200.0},
+        hosts=[UNLIKE[0] | {"cpu_percent": 400, "sockets": [{"cores": 2}] * 2, "numa": numa}],
+        placement={"source": "h/0", "sink": "h/0", "both": ["h/0", "h/1"]},
+    )
+    answer = RateModel().answer(made, [made.plan])
+    assert answer.busiest_used[0, 1] == pytest.approx(answer.offered_pressure[0, 1])
+    assert answer.busiest_used[0, 1] > 1.05 * answer.busy_cores[0, 1]
