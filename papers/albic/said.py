@@ -41,7 +41,7 @@ def migrations(rows: Rows) -> Rows:
     return [
         shape("migrations, Flux", "may be more than are necessary",
               f"{flux['mean']:.3g} a round for the MILP's {milp['mean']:.3g}", flux["mean"] > milp["mean"],
-              "both stop within the same band of load distance"),
+              "both stop within the same band of load distance; Flux also where no single move helps"),
         shape("the limit stops Flux", "and so it is less even", f"in {flux['at_limit']:.0f} % of the rounds, the MILP "
               f"in {milp['at_limit']:.0f} %", flux["at_limit"] > milp["at_limit"]),
     ]  # fmt: skip

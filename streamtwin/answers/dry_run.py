@@ -59,7 +59,7 @@ def _limits(answer: DryRunAnswer) -> Iterator[str]:
             "change, so its backlog grows anyway"
         )
     if behind:
-        remedy = "lengthen it (--set run.horizon_s=SECONDS), or give the job less load or more replicas"
+        remedy = "lengthen it (--set run.horizon_s=SECONDS); a job that never does needs less load or more replicas"
         yield f"in {behind} of {runs} runs it has not caught up by the end of the run; {remedy}"
     yield f"catching up is timed by periods of {seconds(answer.period_s)}"
 
