@@ -69,8 +69,8 @@ def gated(metrics: Sequence[str], scaling: Scaling, held: Judged) -> Scaling:
 
 @dataclass(frozen=True, slots=True)
 class _Loss:
-    """Predictions of one metric. loss: of each row, absolute log error or log loss. usual, seldom: what may not grow
-    either, the median error and its 95 %, or the share of a class that is missed."""
+    """Predictions of one metric. loss: of each row, absolute log error or log loss. usual, seldom: the median error of
+    a regression and its 95 %, which may not grow either."""
 
     loss: np.ndarray
     usual: float
@@ -83,10 +83,7 @@ class _Loss:
         if metric not in BINARY_METRICS:
             loss = np.abs(value_G - np.log(np.maximum(label_G, LABEL_FLOOR)))
             return cls(loss, *(float(np.quantile(loss, share)) if len(loss) else 0.0 for share in (0.5, 0.95)))
-        yes = label_G > 0.5
-        loss = -np.log(np.clip(np.where(yes, value_G, 1.0 - value_G), 1e-9, 1.0))
-        missed = [float((loss[each] > math.log(2.0)).mean()) if each.any() else 0.0 for each in (yes, ~yes)]
-        return cls(loss, sum(missed), sum(missed))
+        return cls(-np.log(np.clip(np.where(label_G > 0.5, value_G, 1.0 - value_G), 1e-9, 1.0)), 0.0, 0.0)
 
     def no_worse_than(self, other: _Loss) -> bool:
         return self.usual <= other.usual and self.seldom <= other.seldom

@@ -254,12 +254,18 @@ def evaluation_loss(
     capacity: Capacity,
     huber: float | None,
 ) -> jax.Array:
-    """As `loss`, but yes-or-no metrics count by squared error of the probability: a network that grows overconfident on
-    a few rows must not hide that its other predictions still improve."""
+    """As `loss`, but by `validation_errors`."""
     outputs_GxM = predictions(config, capacity, parameters, example)
-    estimates_GxM = jnp.where(binary_M, jax.nn.sigmoid(outputs_GxM), outputs_GxM)
-    losses_GxM = regression_loss(estimates_GxM, example.values_GxM, huber)
-    return (losses_GxM * example.weights_GxM).sum() / config.outputs
+    errors_GxM = validation_errors(outputs_GxM, example.values_GxM, binary_M, huber)
+    return (errors_GxM * example.weights_GxM).sum() / config.outputs
+
+
+def validation_errors(outputs_GxM: Array, values_GxM: Array, binary_M: Array, huber: float | None) -> jax.Array:
+    """[G, M]: regressions as in training; yes-or-no metrics by squared error of the probability (Brier, 1950), which is
+    proper and bounded: a network that grows overconfident on a few rows must not hide that its other predictions still
+    improve. `huber` is not for these: an error that grows linearly is least where all are called the likelier class."""
+    errors_GxM = regression_loss(outputs_GxM, values_GxM, huber)
+    return jnp.where(binary_M, jnp.square(jax.nn.sigmoid(outputs_GxM) - values_GxM), errors_GxM)
 
 
 def learning_rate(settings: TrainingSettings, step: int, steps: int) -> float:

@@ -115,6 +115,22 @@ def test_a_probability_has_the_same_gate_for_all_kinds_of_plans():
     assert gated(METRICS, scaling, one).gate[0][m] == 0.0
 
 
+def test_a_probability_is_believed_that_is_never_above_one_half():
+    """Where yes is rare, what tells likely rows from unlikely ones need not call any of them likelier than not."""
+    count, m = 1000, METRICS.index("backpressured")
+    row = np.arange(count)
+    likely, sure = row < 400, row < 10
+    labels, rates = np.full((count, len(METRICS)), np.nan), np.full((count, len(METRICS)), 0.05)
+    labels[:, m] = likely & (row % 3 == 0)
+    rates[sure, m] = 0.6
+    outputs = np.zeros((1, count, len(METRICS)))
+    asked = np.where(likely, 1 / 3, 0.005)
+    outputs[0, :, m] = np.log(asked / (1 - asked)) - np.log(rates[:, m] / (1 - rates[:, m]))
+    scaling = Scaling((0.0,) * len(METRICS), (1.0,) * len(METRICS), "residual")
+    judged = Judged(labels, rates, np.zeros(count, int), outputs)
+    assert gated(METRICS, scaling, judged).gate[0][m] == 1.0
+
+
 def test_intervals_hold_nine_in_ten_of_rows_that_they_were_not_fitted_to():
     rng = np.random.default_rng(5)
     rates = np.ones((20_000, 5))

@@ -19,7 +19,7 @@ from models.gnn import initial
 from models.job_columns import job_columns
 from models.predictors import FittedNetworks
 from models.settings import NetworkConfig, TrainingSettings
-from models.training import TrainedNetwork, learning_rate
+from models.training import TrainedNetwork, learning_rate, validation_errors
 from tests.models.deployments import random_deployment
 from twin.deployment import Deployment
 from twin.errors import BadInput
@@ -152,6 +152,16 @@ def test_unknown_metric_and_single_class_are_bad_input() -> None:
     one_class = replace(dataset(), labels_GxA=labels_GxA)
     with pytest.raises(BadInput, match="backpressured is False in all"):
         pipeline.train(one_class, parts, TINY, 1)
+
+
+@pytest.mark.parametrize("huber", [None, 0.2])
+def test_probabilities_are_judged_best_where_they_are_as_frequent_as_they_say(huber: float | None) -> None:
+    yes_Gx1 = (np.arange(100) < 15)[:, None].astype(float)
+    said = np.linspace(0.01, 0.99, 99)
+    errors = [
+        validation_errors(np.full((100, 1), np.log(p / (1 - p))), yes_Gx1, np.array([True]), huber).mean() for p in said
+    ]
+    assert said[int(np.argmin(errors))] == pytest.approx(0.15)
 
 
 def test_learning_rate_rises_then_falls_to_nothing() -> None:
