@@ -125,7 +125,7 @@ FIGURES = {
     key: lines("round", label, y=f"_{key}_by_round", series="way")
     for key, label in (
         ("collocation", "collocation factor (%)"),
-        ("distance", "load distance (percentage points)"),
+        ("distance", "load distance (points)"),
         ("index", "load index (%)"),
     )
 }
