@@ -221,7 +221,7 @@ def test_the_cache_is_of_all_that_is_compiled_in() -> None:
     """Compiled files take constants from no file of the engine's that is not among the sources."""
     files = [path for path in Path(kernel.__path__[0]).glob("*.py") if "@compiled" in path.read_text()]
     taken = re.findall(r"^from twin\.engine\.(.+) import", "\n".join(path.read_text() for path in files), re.M)
-    assert {f"{each.replace('.', '/')}.py" for each in taken} == set(native.CONSTANTS)
+    assert {f"{each.replace('.', '/')}.py" for each in taken} == set(native.SHARED.split())
 
 
 # memory --------------------------------------------------------------------------------------------------------------

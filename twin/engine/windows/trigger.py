@@ -57,7 +57,7 @@ class Trigger:
         """How far it is."""
         raise NotImplementedError
 
-    def restore(self, kept: object, at_s: float, now_s: float) -> None:
+    def restore(self, kept: object, at_s: float) -> None:
         """Is as far as that again."""
         raise NotImplementedError
 
@@ -88,7 +88,7 @@ class CountTrigger(Trigger):
         """What it has seen."""
         return self.seen
 
-    def restore(self, kept: object, at_s: float, now_s: float) -> None:
+    def restore(self, kept: object, at_s: float) -> None:
         """Has seen that."""
         assert isinstance(kept, int)
         self.seen = kept
@@ -152,7 +152,7 @@ class TimeTrigger(Trigger):
         errands = self.window.station.timers
         return TriggerClock(self.boundary_s, tuple([at_s for logic, at_s in errands if logic is self.window]))
 
-    def restore(self, kept: object, at_s: float, now_s: float) -> None:
+    def restore(self, kept: object, at_s: float) -> None:
         """Windows that the content belongs to end now, if their time is over; the clock goes on."""
         assert isinstance(kept, TriggerClock)
         errands, window = self.window.station.timers, self.window
