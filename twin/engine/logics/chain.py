@@ -48,15 +48,6 @@ class Arrivals(Outlet):
         self.sink.emit(record, record.at_s)
 
 
-class ChainKept:
-    """What the service under way comes to; what each logic kept."""
-
-    def __init__(self, chain: Chain, again: bool) -> None:
-        self.planned = [record.copy() for record in chain.planned]
-        self.entered = chain.entered.copy()
-        self.parts = [step.logic.snapshot(again) for step in chain.steps]
-
-
 class Chain(Logic):
     """`steps`: its logics, from the first to the last. `planned`: what leaves when the service ends, by `end`;
     `entered`: what has come to windows over time by then.
@@ -140,19 +131,20 @@ class Chain(Logic):
     # what it holds: all that its logics do ---------------------------------------------------------------------------
 
     def snapshot(self, again: bool) -> object:
-        return ChainKept(self, again)
+        planned = [record.copy() for record in self.planned]
+        return planned, self.entered.copy(), [step.logic.snapshot(again) for step in self.steps]
 
     def restore(self, kept: object, at_s: float) -> int:
-        assert isinstance(kept, ChainKept)
+        assert isinstance(kept, tuple)
+        planned, entered, parts = kept
         if self.keeps:  # else it is served again
-            self.planned = [record.copy() for record in kept.planned]
-            self.entered = kept.entered.copy()
-        pairs = zip(self.steps, kept.parts, strict=True)
-        return sum([step.logic.restore(part, at_s) for step, part in pairs])
+            self.planned = [record.copy() for record in planned]
+            self.entered = entered.copy()
+        return sum([step.logic.restore(part, at_s) for step, part in zip(self.steps, parts, strict=True)])
 
     def complete(self, kept: object, now_s: float) -> None:
-        assert isinstance(kept, ChainKept)
-        for step, part in zip(self.steps, kept.parts, strict=True):
+        assert isinstance(kept, tuple)
+        for step, part in zip(self.steps, kept[2], strict=True):
             step.logic.complete(part, now_s)
 
     def held(self) -> float:
