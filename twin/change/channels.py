@@ -42,4 +42,5 @@ def regions(wiring: Wiring) -> list[list[Task]]:
     graph = nx.Graph()
     graph.add_nodes_from(tasks := wiring.world.every_task())
     graph.add_edges_from((channel.producer, channel.consumer) for channel in channels(wiring))
-    return [[task for task in tasks if task in group] for group in nx.connected_components(graph)]
+    place = {task: number for number, task in enumerate(tasks)}
+    return [sorted(group, key=place.__getitem__) for group in nx.connected_components(graph)]

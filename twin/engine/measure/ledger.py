@@ -31,15 +31,8 @@ class EventRecord:
 
     def row(self) -> dict[str, Any]:
         """For the trace; the detail still as a mapping."""
-        return {
-            "at_s": self.at_s,
-            "end_s": self.end_s,
-            "kind": self.kind,
-            "component": self.component,
-            "paused_s": self.paused_s,
-            "bytes": self.bytes,
-            "detail": self.detail,
-        }
+        columns = ("at_s", "end_s", "kind", "component", "paused_s", "bytes", "detail")
+        return {name: getattr(self, name) for name in columns}
 
 
 class _Nowhere:
