@@ -45,9 +45,9 @@ def copy_of(s: Any, here: int) -> int:
 
 @compiled
 def append(here_line: int, here: int, link: int) -> None:
-    """Puts a structure behind those of a list, whose two ends lie at an address. link: where a structure has the next.
+    """Puts a structure behind those of a list, whose two ends lie at `here_line`.
 
-    Where it has it is counted from its beginning, in bytes.
+    link: where structures hold the address of the next one, in bytes from their beginning.
     """
     line = k.line_at(here_line)
     whole_at(here + link).value = 0
