@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from twin.engine.keys.aligned import AlignedKeys
 
 
-class KeyedState(Protocol):
+class KeysHeld(Protocol):
     """What a holder of key groups has of them: see Logic."""
 
     def held_bytes(self) -> float:
@@ -38,7 +38,7 @@ class Holder(Protocol):
     state_bytes: float
 
     @property
-    def logic(self) -> KeyedState:
+    def logic(self) -> KeysHeld:
         """Is told which key groups it has."""
 
 
