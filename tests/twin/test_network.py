@@ -215,7 +215,7 @@ def test_tuples_keep_their_order_when_a_link_changes(falls: list[tuple[float, fl
             for _ in range(3):
                 record = Record(number, 0.0, env.now)
                 record.inbox = Catch()  # type: ignore[assignment]
-                nic.transmit(record, hop)
+                nic.transmit(record, hop.bytes_each, hop.latency_s)
                 number += 1
             yield env.timeout(gap_s)
             nic.degrade(bandwidth, latency)

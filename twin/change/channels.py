@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+import networkx as nx
+
 from twin.engine.station.task import Task
 
 if TYPE_CHECKING:
@@ -37,18 +39,8 @@ def channels(wiring: Wiring) -> Iterator[Channel]:
 
 def regions(wiring: Wiring) -> list[list[Task]]:
     """Groups of tasks that channels connect, in order; each task is in exactly one group."""
-    tasks = [task for replicas in wiring.world.tasks.values() for task in replicas]
-    parent = {task: task for task in tasks}
-
-    def root(task: Task) -> Task:
-        while parent[task] is not task:
-            parent[task] = parent[parent[task]]
-            task = parent[task]
-        return task
-
-    for channel in channels(wiring):
-        parent[root(channel.consumer)] = root(channel.producer)
-    found: dict[Task, list[Task]] = {}
-    for task in tasks:
-        found.setdefault(root(task), []).append(task)
-    return list(found.values())
+    graph = nx.Graph()
+    graph.add_nodes_from(tasks := wiring.world.every_task())
+    graph.add_edges_from((channel.producer, channel.consumer) for channel in channels(wiring))
+    place = {task: number for number, task in enumerate(tasks)}
+    return [sorted(group, key=place.__getitem__) for group in nx.connected_components(graph)]

@@ -80,7 +80,7 @@ def restore(world: World, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
             audit.become(checkpoint.history.audits[name])
     kept = {task: snapshot for task, snapshot in checkpoint.tasks.items() if task in there}
     for task, snapshot in kept.items():
-        again = task.restore(snapshot, checkpoint.reached.get(task, checkpoint.at_s), world.env.now)
+        again = task.restore(snapshot, checkpoint.reached.get(task, checkpoint.at_s))
         world.ledger.replayed[task.name] += again
         replayed += again
     everything = len(kept) == len(checkpoint.tasks)

@@ -14,11 +14,11 @@ import numpy as np
 
 from twin.change.channels import channels
 from twin.change.checkpoint import FreeCheckpoints, complete, counted
-from twin.change.progress import CheckpointPart, Progress
+from twin.change.progress import Progress
 from twin.change.running_job import Process
 from twin.change.storage import Storage
 from twin.engine.measure.ledger import EventRecord
-from twin.engine.station.barriers import Barriers, Way
+from twin.engine.station.barriers import Barriers, CheckpointPart, Way
 from twin.engine.station.task import Task
 from twin.keys import touched
 
@@ -52,11 +52,9 @@ class Coordinator(FreeCheckpoints):
     # changes of the plan, and failures -----------------------------------------------------------------------------
 
     def plan_changes(self) -> None:
-        """See NoCheckpoints."""
         self.abort("the plan changes")
 
     def plan_changed(self) -> None:
-        """See FreeCheckpoints."""
         self.abort("the plan changed")
         super().plan_changed()
         if self.availability.outage is None:
@@ -68,7 +66,6 @@ class Coordinator(FreeCheckpoints):
         yield from ()
 
     def fetch(self, tasks: Sequence[Task], record: EventRecord) -> Process:
-        """See FreeCheckpoints."""
         wanted = [(task.place, self.last.sizes.get(task, 0.0)) for task in tasks]
         record.bytes = sum(size for _, size in wanted)
         since_s = self.env.now
@@ -76,13 +73,11 @@ class Coordinator(FreeCheckpoints):
         record.detail["fetched_s"] = self.env.now - since_s
 
     def went_back(self, tasks: Iterable[Task]) -> None:
-        """See FreeCheckpoints."""
         self.base |= {task: task.tuples_in for task in tasks if task in self.base}
 
     # one after the other -------------------------------------------------------------------------------------------
 
     def run(self) -> Process:
-        """See FreeCheckpoints."""
         due_s = self.spec.interval_s
         while True:
             yield self.env.timeout(max(0.0, due_s - self.env.now))
@@ -111,7 +106,7 @@ class Coordinator(FreeCheckpoints):
         running.parts = {task: CheckpointPart() for task in outs}
         gates = [self._gate(task) for task in outs]
         for gate in gates:
-            gate.expect(self._number, ways[gate.station], outs[gate.station])
+            gate.expect(self._number, running.parts[gate.station], ways[gate.station], outs[gate.station])
         for gate in gates:
             if not gate.ways:
                 gate.begin()
@@ -129,8 +124,7 @@ class Coordinator(FreeCheckpoints):
 
     def _work_s(self, gate: Barriers) -> float:
         """Notes the sizes of a task's state as the checkpoint keeps it. Returns the CPU seconds needed."""
-        assert self.running is not None
-        task, part = gate.station, self.running.parts[gate.station]
+        task, part = gate.station, gate.part
         part.held_bytes = part.changed_bytes = self._held(task)
         part.came, part.counted = task.tuples_in, counted(task)
         if self.spec.state == "incremental" and task in self.base:
@@ -142,7 +136,6 @@ class Coordinator(FreeCheckpoints):
 
     def _passed(self, gate: Barriers) -> None:
         assert self.running is not None
-        self.running.parts[gate.station].know(gate)
         self.env.process(self._upload(self.running, gate.station))
 
     def _upload(self, running: Progress, task: Task) -> Process:

@@ -69,10 +69,12 @@ class Failover:
             return  # it ran out of memory, which is final
         if failure.lost:
             self.job.lost.add(failure.host)
-        if not any(self._is_on(task, failure.host) for task in tasks):
+        if not any(task.place.host == failure.host for task in tasks):
             record = self.ledger.record(failure.kind, failure.host, self.env.now)
             record.detail["effect"] = "none: it carries no operator"
-            self._warn(f"failure of {failure.host} at {failure.at_s:g} s changes nothing: it carries no operator")
+            self.ledger.warnings.append(
+                f"failure of {failure.host} at {failure.at_s:g} s changes nothing: it carries no operator"
+            )
             return
         until_s = math.inf if failure.recover_after_s is None else self.env.now + failure.recover_after_s
         self.checkpoints.abort(f"{failure.host} failed")
@@ -85,14 +87,11 @@ class Failover:
             record = self.ledger.record(failure.kind, failure.host, self.env.now)
             yield from self._down(Outage([task for task in tasks if task in hit], until_s, record, {failure.host}))
 
-    def _is_on(self, task: Task, host: str) -> bool:
-        return task.place.host == host
-
     def _hit(self, host: str) -> set[Task]:
         """The tasks that start again: all, if they always do or the plan changes; else those of the regions hit."""
         whole = self.checkpoints.whole or self.availability.changes
         groups = [self.wiring.world.every_task()] if whole else regions(self.wiring)
-        return {task for group in groups if any(self._is_on(task, host) for task in group) for task in group}
+        return {task for group in groups if any(task.place.host == host for task in group) for task in group}
 
     def _prolong(self, outage: Outage, host: str, until_s: float) -> None:
         outage.until_s = max(outage.until_s, until_s)
@@ -127,7 +126,9 @@ class Failover:
             record.detail |= {"restarted": 0, "duplicates": 0}  # nothing is read again, so no result comes again
             self.ledger.duplicates -= duplicates
             what = "the job" if len(outage.tasks) == count else "what was there"
-            self._warn(f"{record.component} failed at {record.at_s:g} s and never recovers: {what} stays down")
+            self.ledger.warnings.append(
+                f"{record.component} failed at {record.at_s:g} s and never recovers: {what} stays down"
+            )
         elif not all(task.halted for task in outage.tasks):
             self._up(outage)
 
@@ -141,7 +142,7 @@ class Failover:
         groups = self.wiring.query.slot_sharing_groups
         for name, tasks in self.wiring.world.tasks.items():
             for host in sorted(self.job.lost & outage.hosts):
-                there = [task for task in tasks if self._is_on(task, host) and task in outage.tasks]
+                there = [task for task in tasks if task.place.host == host and task in outage.tasks]
                 for number, task in enumerate(there):
                     slots[host, groups[name], number].append((name, task))
         for slot in slots.values():
@@ -157,7 +158,7 @@ class Failover:
         hosts = [
             host
             for name, host in self.wiring.hosts.items()
-            if name not in self.job.lost and (name != storage or any(self._is_on(task, name) for task in tasks))
+            if name not in self.job.lost and (name != storage or any(task.place.host == name for task in tasks))
         ]
         down = {name for other in self.outages if other is not outage for name in other.hosts}
         up = [host for host in hosts if host.name not in down] or hosts
@@ -177,9 +178,6 @@ class Failover:
         record.paused_s = record.end_s - record.at_s
         if not self.outages:
             self.availability.recover()
-
-    def _warn(self, text: str) -> None:
-        self.ledger.warnings.append(text)
 
 
 def stop(wiring: Wiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> tuple[int, int]:

@@ -47,7 +47,7 @@ def migrate(
 ) -> Process:
     """Moves parts of an operator by a strategy; None: by the cheapest one that the operator admits. Returns whether no
     failure undid any of it."""
-    if not job.heeds_event_time(name):
+    if name not in job.wiring.event_times.heeding:
         return (yield from disruptive(job, name, flows, record))
     query, together = job.wiring.query, is_together(job, name)
     obstacle = why_not(query, name, strategy, together)

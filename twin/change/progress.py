@@ -2,63 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import simpy
 
 from twin.change.checkpoint import Checkpoint
-from twin.engine.record import Record
-from twin.engine.station.task import Snapshot
 
 if TYPE_CHECKING:
     from twin.engine.measure.ledger import Ledger
-    from twin.engine.station.barriers import Barriers
+    from twin.engine.station.barriers import CheckpointPart
     from twin.engine.station.task import Task
 
 KIND = "checkpoint"
 """The kind of its row among the events."""
-
-
-@dataclass(slots=True)
-class CheckpointPart:
-    """The part of one task. held_bytes: its state; changed_bytes: state to upload; flying_bytes: tuples on their way.
-
-    came: tuples that it had taken up; counted: results. work_s: CPU seconds. waited_s: from the first barrier to the
-    last. put_aside: tuples that waited meanwhile.
-    """
-
-    held_bytes: float = 0.0
-    changed_bytes: float = 0.0
-    flying_bytes: float = 0.0
-    came: int = 0
-    counted: int = 0
-    work_s: float = 0.0
-    reached_s: float = 0.0
-    waited_s: float = 0.0
-    put_aside: int = 0
-    snapshot: Snapshot | None = None
-    flying: list[Record] = field(default_factory=list)
-    done: bool = False
-
-    @property
-    def uploaded_bytes(self) -> float:
-        """Bytes to upload: the state that changed, and tuples."""
-        return self.changed_bytes + self.flying_bytes
-
-    @property
-    def fetched_bytes(self) -> float:
-        """Bytes to fetch to go back to the checkpoint."""
-        return self.held_bytes + self.flying_bytes
-
-    def know(self, gate: Barriers) -> None:
-        """The task has had all its barriers."""
-        snapshot = gate.snapshot
-        assert snapshot is not None
-        self.snapshot, self.flying, self.reached_s = snapshot, gate.flying, gate.reached_s
-        self.waited_s, self.put_aside = gate.waited_s, gate.put_aside
-        tuples = [*self.flying, *snapshot.queue]
-        self.flying_bytes = sum([record.n * record.inbox.tuple_bytes for record in tuples if record.inbox is not None])
 
 
 class Progress:

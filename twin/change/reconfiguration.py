@@ -86,37 +86,30 @@ class Reconfigurer:
     ) -> Process:
         """Waits until earlier changes of the component are done, and then tries until no failure undoes this one."""
         job, checkpoints = self.job, self.job.checkpoints
-        if self.restarts is not None:
-            yield from self._restarted(self.restarts.change(attempt, records), records, afterwards)
-            return
-        lock = self._locks.setdefault(component(job, operator), simpy.Resource(self.env))
         job.availability.changes += 1
-        with lock.request() as turn:
-            yield turn
-            done = False
-            while not done:
-                yield from job.availability.up()
-                checkpoints.plan_changes()
-                done = yield from attempt()
-                for record in records if not done else ():
-                    record.detail["interrupted"] = record.detail.get("interrupted", 0) + 1
-            for record in records:
-                record.end_s = self.env.now
-            checkpoints.plan_changed()
-            if afterwards is not None:
-                yield from afterwards()
+        if self.restarts is not None:
+            yield from self.restarts.change(attempt, records)
+            yield from self._ended(records, afterwards)
+        else:
+            lock = self._locks.setdefault(component(job, operator), simpy.Resource(self.env))
+            with lock.request() as turn:
+                yield turn
+                done = False
+                while not done:
+                    yield from job.availability.up()
+                    checkpoints.plan_changes()
+                    done = yield from attempt()
+                    for record in records if not done else ():
+                        record.detail["interrupted"] = record.detail.get("interrupted", 0) + 1
+                checkpoints.plan_changed()
+                yield from self._ended(records, afterwards)
         job.availability.changes -= 1
 
-    def _restarted(
-        self, change: Process, records: Sequence[EventRecord], afterwards: Callable[[], Process] | None
-    ) -> Process:
-        self.job.availability.changes += 1
-        yield from change
+    def _ended(self, records: Sequence[EventRecord], afterwards: Callable[[], Process] | None) -> Process:
         for record in records:
             record.end_s = self.env.now
         if afterwards is not None:
             yield from afterwards()
-        self.job.availability.changes -= 1
 
     # attempts: whether no failure undid them -----------------------------------------------------------------------
 

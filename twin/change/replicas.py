@@ -18,7 +18,7 @@ from twin.engine.record import BarrierAlignment, Mark
 from twin.engine.station.task import Task
 from twin.engine.windows.watermark import MODIFICATION, WATERMARK, TimedLogic
 from twin.plan import Location
-from twin.wiring.event_time import as_far, shippings
+from twin.wiring.event_time import shippings
 from twin.wiring.tasks import make_task
 
 KINDS = (WATERMARK, MODIFICATION)
@@ -39,10 +39,10 @@ def add_replica(job: RunningJob, operator: str, place: Location) -> Task:
     tasks.append(task)
     fan.add(task, place)
     if not task.polls:
-        job.world.memories[place.host].add(task)
+        job.world.memories[place.host].tasks.append(task)
     job.statistics.joined(operator, task, job.env.now)
     job.checkpoints.joined(task)
-    if job.heeds_event_time(operator):
+    if operator in wiring.event_times.heeding:
         _join_event_time(job, operator, task)
         job.checkpoints.plan_changed()
     return task
@@ -50,7 +50,7 @@ def add_replica(job: RunningJob, operator: str, place: Location) -> Task:
 
 def _join_event_time(job: RunningJob, operator: str, task: Task) -> None:
     wiring = job.wiring
-    alignment = task.alignment = BarrierAlignment([], as_far)
+    alignment = task.alignment = BarrierAlignment([])
     for side, stream in enumerate(wiring.query.inputs(operator)):
         position = wiring.query.outputs(stream.producer).index(stream)
         for producer in wiring.tasks_of(stream.producer):
@@ -71,7 +71,7 @@ def _join_event_time(job: RunningJob, operator: str, task: Task) -> None:
 
 def dismiss(job: RunningJob, operator: str, task: Task) -> Process:
     """Takes away a replica that gets no more input, once it has nothing left to do."""
-    heeds = job.heeds_event_time(operator)
+    heeds = operator in job.wiring.event_times.heeding
     yield job.env.until(lambda: _has_ended(job, task))
     for kind in KINDS if heeds else ():
         for port in task.ports:
@@ -81,7 +81,8 @@ def dismiss(job: RunningJob, operator: str, task: Task) -> Process:
     job.world.tasks[operator].remove(task)
     job.world.ledger.retired.setdefault(operator, []).append(task)
     job.fan(operator).leave(task)
-    job.world.memories[task.place.host].remove(task)
+    if not task.polls:
+        job.world.memories[task.place.host].tasks.remove(task)
     task.processor.detach(task)
     if heeds:
         job.checkpoints.plan_changed()
@@ -134,12 +135,13 @@ def move_replica(job: RunningJob, task: Task, operator: str, place: Location, re
 def relocate(job: RunningJob, task: Task, operator: str, place: Location) -> None:
     """Puts a paused replica on another processor and renews all paths from and to it."""
     memories = job.world.memories
-    memories[task.place.host].remove(task)
+    if not task.polls:
+        memories[task.place.host].tasks.remove(task)
     task.processor.detach(task)
     task.processor, task.place = job.open(place), place
     task.processor.attach(task)
     if not task.polls:
-        memories[place.host].add(task)
+        memories[place.host].tasks.append(task)
     fan = job.fan(operator)
     fan.places[fan.index(task)] = place
     fan.renew()

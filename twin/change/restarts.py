@@ -20,6 +20,7 @@ from twin.change.running_job import Process, RunningJob
 from twin.change.storage import Storage
 from twin.checkpoints import Checkpoints
 from twin.engine.measure.ledger import EventRecord
+from twin.engine.output import Output
 from twin.engine.station.task import Task
 from twin.engine.streams.network import destination
 from twin.plan import Location
@@ -93,26 +94,22 @@ class Restarts:
 
     def _save(self, record: EventRecord) -> Process:
         """Stops with a savepoint."""
-        self._hold(sources=True)
+        self._outputs(Output.block, sources=True)
         yield self.env.until(self._passed)
         record.detail["drained_s"] = float(self.env.now - record.at_s)
-        self._hold(sources=False)
+        self._outputs(Output.block, sources=False)
         record.detail["saved_s"] = yield from self._pass(record, Storage.put)
         self.job.checkpoints.plan_changed()
 
     def _block(self) -> None:
-        self._hold(sources=True)
-        self._hold(sources=False)
+        self._outputs(Output.block, sources=True)
+        self._outputs(Output.block, sources=False)
 
-    def _hold(self, *, sources: bool) -> None:
+    def _outputs(self, change: Callable[[Output], None], *, sources: bool) -> None:
+        """Blocks or unblocks sources, or all others."""
         for task in self.job.world.every_task():
             if task.polls == sources:
-                task.output.block()
-
-    def _release(self, *, sources: bool) -> None:
-        for task in self.job.world.every_task():
-            if task.polls == sources:
-                task.output.unblock()
+                change(task.output)
 
     def _passed(self) -> bool:
         """Whether only sources have records. Moves a barrier on as far as it gets: it passes operators with nothing to
@@ -146,9 +143,9 @@ class Restarts:
         """Makes the waiting changes while all tasks are held. changed: gets them when a failure cannot undo them."""
         job = self.job
         if self.spec.how == "reactive":  # the checkpoint may hold records under way to the former owners of keys
-            self._release(sources=False)
+            self._outputs(Output.unblock, sources=False)
             yield self.env.until(self._passed)
-            self._hold(sources=False)
+            self._outputs(Output.block, sources=False)
         asked = [(task, task.queue.copy(), task.queued) for task in job.world.every_task() if not task.polls]
         for task, _, _ in asked:  # calls of the savepoint belong to no key, and stay where they are
             task.queue.clear()
@@ -166,8 +163,8 @@ class Restarts:
         record.detail["fetched_s"] = yield from self._pass(record, Storage.get)
         for task in job.world.every_task():
             task.logic.resume()
-        self._release(sources=False)
-        self._release(sources=True)
+        self._outputs(Output.unblock, sources=False)
+        self._outputs(Output.unblock, sources=True)
 
     def _pass(self, record: EventRecord, way: Callable[[Storage, Location, float], Process]) -> Process:
         """Moves all state to storage, or from there. Returns the seconds it takes; the record gets the bytes."""

@@ -94,10 +94,6 @@ class RunningJob:
             self._fans[operator] = Fan(self.wiring, operator)
         return self._fans[operator]
 
-    def heeds_event_time(self, operator: str) -> bool:
-        """Whether watermarks pass an operator."""
-        return operator in self.wiring.event_times.heeding
-
     def refuse(self, record: EventRecord, why: str) -> None:
         """Notes that nothing was done, and why."""
         record.detail["refused"] = why

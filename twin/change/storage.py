@@ -64,7 +64,7 @@ def carry(
         world.ledger.transfers += 1
         piece = Record(now, now, now)
         piece.inbox = path.inbox
-        path.nic.transmit(piece, path)
+        path.nic.transmit(piece, path.bytes_each, path.latency_s)
         if left > 1:  # the next piece goes when this one has left the card
             yield world.env.timeout(world.nics[start.host].wait_s(now))
     yield arrival.event

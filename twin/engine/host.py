@@ -24,21 +24,12 @@ class HostMemory:
     used_mb: float = 0.0
     slowdown: float = 1.0
 
-    def add(self, task: Task) -> None:
-        """A task comes to this host."""
-        self.tasks.append(task)
-
-    def remove(self, task: Task) -> None:
-        """A task leaves this host."""
-        if task in self.tasks:
-            self.tasks.remove(task)
-
     def update(self) -> bool:
         """Measures the heap and slows the host's processors down; True if it is full: the job crashes."""
         held = 0.0
         for task in self.tasks:
             queued = task.queued * task.inputs.tuple_bytes() if task.queued else 0.0
-            held += task.window_bytes() + queued + task.state_bytes
+            held += task.logic.held_bytes() + queued + task.state_bytes
         self.used_mb = self.law.base_mb + held * self.law.object_overhead / 1e6
         share = self.used_mb / self.ram_mb
         self.slowdown = self.law.slowdown(share)

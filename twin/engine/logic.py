@@ -88,8 +88,8 @@ class Logic:
         record.at_s = at_s
         self.out.send(record)
 
-    def due(self, at_s: float, from_s: float) -> None:
-        """Does what was due at a time, from another on."""
+    def due(self, at_s: float) -> None:
+        """Does, now, what was due at a time."""
 
     def heed(self, mark: Mark) -> None:
         """Takes a control item up, if it heeds them; its station passes it on else."""
@@ -103,7 +103,7 @@ class Logic:
         """What it would take to go on from here. again: what is in service will be served again."""
         return None
 
-    def restore(self, kept: object, at_s: float, now_s: float) -> int:
+    def restore(self, kept: object, at_s: float) -> int:
         """Goes back to what it was at `at_s`; how many tuples its station will read again."""
         return 0
 
@@ -131,10 +131,6 @@ class Logic:
     def held_bytes(self) -> float:
         """Their size."""
         return 0.0
-
-    def window_bytes(self) -> float:
-        """held_bytes, and the bytes of pieces that wait to merge."""
-        return self.held_bytes()
 
     def tuple_bytes(self) -> float:
         """Mean size of the tuples that come to it."""
@@ -219,11 +215,9 @@ class KeyedLogic(Logic):
         self.groups: KeyGroups | None = None
 
     def know_keys(self, keys: KeyGroups, replica: int) -> None:
-        """See Logic."""
         self.groups = keys
 
     def know_share(self, share: float, values: list[int]) -> None:
-        """See Logic."""
         if self.keyed:
             self.keys = max(1, round(values[0] * share))
 

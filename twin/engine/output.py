@@ -101,6 +101,16 @@ class Output(Outlet):
                 port.send(record.copy())
         ports[0].send(record)
 
+    def send_by(self, record: Record, ways: Sequence[bool]) -> None:
+        """Sends a record on some of the output streams."""
+        self.tuples_out += 1
+        record.left_s = record.at_s - record.taken_s
+        for port, goes in zip(self.ports, ways, strict=True):
+            if goes:
+                port.send(record.copy())
+            else:
+                port.passed_over += 1
+
     def mark(self, kind: str, value: float) -> None:
         """Sends a control item to all consumers, behind what was sent so far."""
         for port in self.ports:

@@ -74,7 +74,6 @@ class SharedQueue(Partitioner):
         super().__init__([1.0 / replicas] * replicas)
 
     def parts(self, record: Record) -> Iterable[tuple[int, Record]]:
-        """See Partitioner."""
         return ((0, record),)
 
 
@@ -86,16 +85,13 @@ class RandomPartitioner(Partitioner):
         super().__init__(weights, first=first)
 
     def another(self, draws: Draws, producer: object) -> Partitioner:
-        """See Partitioner."""
         return RandomPartitioner(list(self.weights), draws)
 
     def reweigh(self, weights: Sequence[float]) -> None:
-        """See Partitioner."""
         super().reweigh(weights)
         self._steps = cumulative(weights)
 
     def parts(self, record: Record) -> Iterable[tuple[int, Record]]:
-        """See Partitioner."""
         if len(self.live) == 1:
             return super().parts(record)
         return ((bisect_right(self._steps, self._draws.uniform()), record),)
@@ -114,7 +110,6 @@ class HashPartitioner(Partitioner):
         self._chooser = Chooser(groups) if groups.two_choice else None
 
     def another(self, draws: Draws, producer: object) -> Partitioner:
-        """See Partitioner."""
         return HashPartitioner(self._groups, draws)
 
     @property
@@ -125,7 +120,6 @@ class HashPartitioner(Partitioner):
         return live(self.due(self._groups.shares())) != self.live
 
     def parts(self, record: Record) -> Iterable[tuple[int, Record]]:
-        """See Partitioner."""
         groups = self._groups
         if self._version != groups.version:
             self._version = groups.version
@@ -149,15 +143,12 @@ class AlignedPartitioner(HashPartitioner):
         self.reweigh(self.due(self.weights))
 
     def due(self, shares: Sequence[float]) -> Sequence[float]:
-        """See Partitioner."""
         return self._aligned.shares(self._producer)
 
     def another(self, draws: Draws, producer: object) -> Partitioner:
-        """See Partitioner."""
         return AlignedPartitioner(self._aligned, producer, draws)
 
     def _key(self, record: Record, uniform: float) -> tuple[int, int]:
-        """See HashPartitioner."""
         if record.key >= 0:
             group = self._aligned.producer.group_of(record.key)
         else:  # nobody noted its key: one of the producer's, by what they send

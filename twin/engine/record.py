@@ -8,7 +8,7 @@ mark up when its turn in the queue has come, and is itself as far as its inputs 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 
@@ -71,16 +71,15 @@ Input = tuple[int, str]
 
 
 class BarrierAlignment:
-    """How far a station's inputs are, by kind of mark. reached: called with the kind and value when the least rises."""
+    """How far a station's inputs are, by kind of mark."""
 
-    def __init__(self, inputs: Iterable[Input], reached: Callable[[str, float], None]) -> None:
+    def __init__(self, inputs: Iterable[Input]) -> None:
         self.inputs = list(inputs)
-        self.reached = reached
         self._values: dict[str, dict[Input, float]] = {}
 
     def copy(self) -> BarrierAlignment:
         """Another one, as far as this."""
-        other = BarrierAlignment(self.inputs, self.reached)
+        other = BarrierAlignment(self.inputs)
         other._values = {kind: values.copy() for kind, values in self._values.items()}
         return other
 

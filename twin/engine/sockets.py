@@ -8,7 +8,7 @@ anyway, at ticks of simulated time: tuples cost no more for it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 
 import simpy
@@ -39,17 +39,13 @@ class Surcharge:
 
 
 class Traffic:
-    """One task's use of a limit: bytes per input tuple."""
+    """One task's use of a limit. mean_bytes: per input tuple of the task, by now."""
 
-    def __init__(self, surcharge: Surcharge, bytes_each: float) -> None:
+    def __init__(self, surcharge: Surcharge, mean_bytes: Callable[[], float]) -> None:
         self.surcharge = surcharge
         self.task = surcharge.task
-        self.bytes_each = bytes_each
+        self.mean_bytes = mean_bytes
         self._tuples = 0
-
-    def mean_bytes(self) -> float:
-        """Per input tuple of the task."""
-        return self.bytes_each
 
     def moved_bytes(self) -> float:
         """Since it was last asked."""
@@ -57,29 +53,12 @@ class Traffic:
         return tuples * self.mean_bytes()
 
 
-class LocalTraffic(Traffic):
-    """What a task reads and writes for its input tuples: `factor` bytes for each of theirs."""
-
-    def __init__(self, surcharge: Surcharge, factor: float) -> None:
-        super().__init__(surcharge, factor)
-
-    def mean_bytes(self) -> float:
-        """Per input tuple of the task, by how much of its input comes on each stream."""
-        return self.bytes_each * self.task.inputs.tuple_bytes()
-
-
-class RemoteTraffic(Traffic):
-    """What one replica fetches from a producer on another socket: path `index` of a port."""
-
-    def __init__(self, surcharge: Surcharge, port: Port, index: int) -> None:
-        super().__init__(surcharge, port.paths[index].bytes_each)
-        self.port = port
-        self.index = index
-
-    def mean_bytes(self) -> float:
-        """Per input tuple of the task, by how much of its input takes this path."""
-        sent = self.port.task.output.tuples_out * self.port.partitioner.weights[self.index]
-        return self.bytes_each * min(1.0, sent / max(1, sum([inbox.sent for inbox in self.task.inputs.inboxes])))
+def fetched_bytes(task: Task, port: Port, index: int, bytes_each: float) -> float:
+    """What a task fetches from a producer on another socket, per input tuple, by how much of its input takes the path
+    with that index of a port."""
+    sent = port.task.output.tuples_out * port.partitioner.weights[index]
+    came = sum([inbox.sent for inbox in task.inputs.inboxes])
+    return bytes_each * min(1.0, sent / max(1, came))
 
 
 class BandwidthLimit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from twin.engine.processor import EPSILON
 from twin.kernel import layout as k
 from twin.kernel.backpressure import retry
 from twin.kernel.calendar import cancel, pop, schedule
@@ -12,7 +13,7 @@ from twin.kernel.calling import answer, through_gate
 from twin.kernel.channels import flush, refill_port
 from twin.kernel.items import count_came, first_lane, take_first
 from twin.kernel.native import call, compiled, entries, float_at, inlined, whole_at
-from twin.kernel.processors import EPSILON, advance_clock, arm, relevel
+from twin.kernel.processors import advance_clock, arm, relevel
 from twin.kernel.stations import await_arrival, begin, boundary, finish, job_done, next_errand, poll
 from twin.kernel.stores import chain_all, end_sessions, expire_now
 from twin.kernel.wires import count_pool, hop, next_of_pool

@@ -24,22 +24,11 @@ def pass_on(s: Any, port: Any, path: int, here: int) -> None:
         release(s, here)
         return
     k.item_at(here).path = path
-    append(k.line_at(port.here + k.HELD), here)
+    append(port.here + k.HELD, here, k.NEXT)
     port.held += 1
     if port.held == 1:
         block(s, k.task_at(port.task))
-        wait_for(inbox, port)
-
-
-@compiled
-def wait_for(inbox: Any, port: Any) -> None:
-    """A port waits for room in an inbox, behind those that wait already."""
-    port.next_waiting = 0
-    if inbox.first_waiting == 0:
-        inbox.first_waiting = port.here
-    else:
-        k.port_at(inbox.last_waiting).next_waiting = port.here
-    inbox.last_waiting = port.here
+        append(inbox.here + k.WAITING, port.here, k.NEXT_WAITING)
 
 
 @compiled
@@ -96,7 +85,7 @@ def retry(s: Any, port: Any, inbox: Any) -> bool:
     inbox.first_waiting = port.next_waiting
     if port.held > 0:
         other = k.inbox_at(k.path_at(k.item_at(port.first_held).path).inbox)
-        wait_for(other, port)
+        append(other.here + k.WAITING, port.here, k.NEXT_WAITING)
         if other.credits >= 1:
             call(s.wake_up, s.here, other.here)
     else:
@@ -142,7 +131,7 @@ def forward(s: Any, port: Any, here_path: int, here: int) -> None:
     channel = k.channel_at(k.path_at(here_path).channel)
     if channel.unsent > 0 or not is_open(port, channel):
         k.item_at(here).path = here_path
-        append(k.line_at(channel.here + k.UNSENT), here)
+        append(channel.here + k.UNSENT, here, k.NEXT)
         channel.unsent += 1
         wait_at_gate(channel)
     else:
@@ -152,15 +141,9 @@ def forward(s: Any, port: Any, here_path: int, here: int) -> None:
 @compiled
 def wait_at_gate(channel: Any) -> None:
     """A channel waits, behind those that wait already."""
-    if channel.waits:
-        return
-    inbox = k.inbox_at(channel.inbox)
-    channel.waits, channel.next_gated = 1, 0
-    if inbox.first_gated == 0:
-        inbox.first_gated = channel.here
-    else:
-        k.channel_at(inbox.last_gated).next_gated = channel.here
-    inbox.last_gated = channel.here
+    if channel.waits == 0:
+        channel.waits = 1
+        append(channel.inbox + k.GATED, channel.here, k.NEXT_GATED)
 
 
 @compiled

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from math import inf
 from traceback import print_exception
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,13 @@ from twin.kernel.handover.state import make_entries, make_results, make_room
 from twin.kernel.handover.stations import more_arrivals
 from twin.kernel.lower import Lowered
 
+GROWING = {
+    k.LOG: (k.BROKER, "log", "log_room", None, "logged"),
+    k.ROWS: (k.CONTENT, "rows", "room", "first", "count"),
+    k.ERRANDS: (k.TASK, "errands", "errands_room", "errands_first", "errands_count"),
+    k.CALLS: (k.CALLING, "heap", "room", None, "flying"),
+}
+"""Arrays that get twice the room: their owner, and its fields of the array, its room, its beginning, and how many."""
 NEVER = 2**40
 """A knot that no run comes to."""
 
@@ -31,21 +39,20 @@ class KernelCalls:
             k.UNIFORMS: self._uniforms,
             k.SERVICES: self._services,
             k.ARRIVALS: self._arrivals,
-            k.LOG: self._log,
-            k.ROWS: self._rows,
             k.ENTRIES: self._entries,
             k.RESULTS: self._results,
-            k.ERRANDS: self._errands,
             k.PATHS: self._path,
             k.MEMOS: self._memos,
-            k.CALLS: self._flying,
             k.KNOT: self._knot,
         }
 
     def __call__(self, what: int, here: int) -> int:
         """What is wanted, of the structure at an address."""
         try:
-            self._by_number[what](here)
+            if what in GROWING:
+                self._grow(here, *GROWING[what])
+            else:
+                self._by_number[what](here)
         except BaseException as error:  # ctypes would print it and go on
             self.low.error = self.low.error or error
             self.low.state[0]["stopped"] = 1
@@ -86,23 +93,15 @@ class KernelCalls:
     def _arrivals(self, here: int) -> None:
         more_arrivals(self.low, view(k.BROKER, here))
 
-    def _grown(self, here: int, field: str, first: int, count: int) -> np.ndarray:
+    def _grow(self, here: int, layout: np.dtype[Any], field: str, room: str, first: str | None, count: str) -> None:
         """Twice the room, with what was there in its order, the first at the beginning."""
-        before = self.low.blocks[here, field]
+        row, before = view(layout, here), self.low.blocks[here, field]
         made = np.zeros(2 * len(before), before.dtype)
-        made[:count] = self.low.ring(here, field, first, count)
+        made[: int(row[count])] = self.low.ring(here, field, row[first] if first else 0, row[count])
         self.low.blocks[here, field] = made
-        return made
-
-    def _log(self, here: int) -> None:
-        row = view(k.BROKER, here)
-        made = self._grown(here, "log", 0, int(row["logged"]))
-        row["log"], row["log_room"] = made.ctypes.data, len(made)
-
-    def _rows(self, here: int) -> None:
-        row = view(k.CONTENT, here)
-        made = self._grown(here, "rows", int(row["first"]), int(row["count"]))
-        row["rows"], row["room"], row["first"] = made.ctypes.data, len(made), 0
+        row[field], row[room] = made.ctypes.data, len(made)
+        if first:
+            row[first] = 0
 
     def _entries(self, here: int) -> None:
         row = view(k.TABLE, here)
@@ -111,11 +110,6 @@ class KernelCalls:
     def _results(self, here: int) -> None:
         row = view(k.WINDOW, here)
         make_results(self.low, row, 2 * int(row["found_room"]))
-
-    def _errands(self, here: int) -> None:
-        row = view(k.TASK, here)
-        made = self._grown(here, "errands", int(row["errands_first"]), int(row["errands_count"]))
-        row["errands"], row["errands_room"], row["errands_first"] = made.ctypes.data, len(made), 0
 
     def _path(self, here: int) -> None:
         row, port = view(k.PORT, here), self.low.object_at[here]
@@ -126,11 +120,6 @@ class KernelCalls:
         row = view(k.STORE, here)
         make_room(self.low, row, 2 * int(row["room"]))
         chain(0, here)
-
-    def _flying(self, here: int) -> None:
-        row = view(k.CALLING, here)
-        made = self._grown(here, "heap", 0, int(row["flying"]))
-        row["heap"], row["room"] = made.ctypes.data, len(made)
 
     def _knot(self, here: int) -> None:
         row, jitter = view(k.JITTER, here), self.low.object_at[here]

@@ -174,7 +174,7 @@ def gather(s: Any, port: Any, replica: int, here: int) -> None:
         whole_at(port.open_order + 8 * port.opened).value = replica
         port.opened += 1
         buffer.tail = 0
-    append(k.line_at(port.buffers + k.BUFFER_BYTES * replica), here)
+    append(port.buffers + k.BUFFER_BYTES * replica, here, k.NEXT)
     buffer.count += 1
     if buffer.count >= port.batch:
         let_go(s, port, replica)
@@ -220,7 +220,7 @@ def write(s: Any, port: Any, here_path: int, here: int) -> None:
             release(s, here)
             return
         k.item_at(here).path = here_path
-        append(k.line_at(port.here + k.HELD), here)
+        append(port.here + k.HELD, here, k.NEXT)
         port.held += 1
         stop(s, port)
         return

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from twin.engine.windows.combiner import ELSEWHERE
 from twin.kernel import layout as k
 from twin.kernel.draws import uniform
 from twin.kernel.native import call, compiled
 
-ELSEWHERE = -1
-"""The key of a record that matches nothing here."""
 MIX = 2654435761
 """Knuth's multiplicative hash."""
 

@@ -8,9 +8,9 @@ Results end in sinks (twin.engine.logics.sink).
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+from twin.engine.sketch import bucket
 from twin.kernel import layout as k
 from twin.kernel.calendar import pop, push, put_at
 from twin.kernel.native import call, compiled, whole_at
@@ -44,13 +44,17 @@ def copy_of(s: Any, here: int) -> int:
 
 
 @compiled
-def append(line: Any, here: int) -> None:
-    """Puts an item behind those of a list, of which `line` is the two ends."""
-    k.item_at(here).next = 0
+def append(here_line: int, here: int, link: int) -> None:
+    """Puts a structure behind those of a list, whose two ends lie at `here_line`.
+
+    link: where structures hold the address of the next one, in bytes from their beginning.
+    """
+    line = k.line_at(here_line)
+    whole_at(here + link).value = 0
     if line.head == 0:
         line.head = here
     else:
-        k.item_at(line.tail).next = here
+        whole_at(line.tail + link).value = here
     line.tail = here
 
 
@@ -149,9 +153,7 @@ def count_came(s: Any, lane: Any) -> int:
     return lane.came
 
 
-LOWEST_S = 1e-6
-LOG_GROWTH = math.log(1.02)
-"""As twin.engine.sketch."""
+bucket_of = compiled(bucket)
 
 
 @compiled
@@ -167,12 +169,6 @@ def collect(s: Any, here_sink: int, here: int) -> None:
     sink.counted += 1
     sink.processing_sum_s += processing_s
     sink.e2e_sum_s += e2e_s
-    whole_at(sink.processing + 8 * bucket(processing_s)).value += 1
-    whole_at(sink.e2e + 8 * bucket(e2e_s)).value += 1
+    whole_at(sink.processing + 8 * bucket_of(processing_s)).value += 1
+    whole_at(sink.e2e + 8 * bucket_of(e2e_s)).value += 1
     release(s, here)
-
-
-@compiled
-def bucket(latency_s: float) -> int:
-    """Of the histogram."""
-    return int(math.log(latency_s / LOWEST_S) / LOG_GROWTH) if latency_s > LOWEST_S else 0

@@ -7,6 +7,10 @@ come from chunks, and what must grow is grown by Python, which then changes the 
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from twin.kernel.native import accessor, structure
 
 NONE = -1
@@ -100,10 +104,25 @@ CONTENT_BYTES, ROW_BYTES, TABLE_BYTES, ENTRY_BYTES, RESULT_BYTES, PART_BYTES = (
     each.itemsize for each in (CONTENT, ROW, TABLE, ENTRY, RESULT, PART)
 )
 
-PLANNED, ENTERED = (TASK.fields[name][1] for name in ("planned", "entered"))  # type: ignore[index]
-HELD, POOLED = PORT.fields["first_held"][1], POOL.fields["head"][1]  # type: ignore[index]
-UNSENT = CHANNEL.fields["first_unsent"][1]  # type: ignore[index]
+
+def _place(layout: np.dtype[Any], field: str) -> int:
+    """Where a structure has a field, in bytes from its beginning."""
+    assert layout.fields is not None
+    return int(layout.fields[field][1])
+
+
+PLANNED, ENTERED, HELD, UNSENT = (
+    _place(*each) for each in ((TASK, "planned"), (TASK, "entered"), (PORT, "first_held"), (CHANNEL, "first_unsent"))
+)
+POOLED, IDLE, WAITING, GATED = (
+    _place(*each) for each in ((POOL, "head"), (POOL, "first_idle"), (INBOX, "first_waiting"), (INBOX, "first_gated"))
+)
 """Where lists begin in structures."""
+NEXT, NEXT_LANE = _place(ITEM, "next"), _place(LANE, "next")
+NEXT_IDLE, NEXT_WAITING, NEXT_GATED = (
+    _place(*each) for each in ((TASK, "next_idle"), (PORT, "next_waiting"), (CHANNEL, "next_gated"))
+)
+"""Where structures have those that follow them in lists."""
 
 # kinds of entities in the calendar
 TASKS, PROCESSORS, PORTS, LANES, WINDOWS, SESSIONS, ANSWERS, TURNS = range(8)

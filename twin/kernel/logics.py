@@ -141,14 +141,14 @@ def follow(s: Any, task: Any) -> float:
         task.stack = item.next
         if item.step == 0:
             work_s += task.send_s
-            append(k.line_at(task.here + k.PLANNED), here)  # it leaves when the service ends
+            append(task.here + k.PLANNED, here, k.NEXT)  # it leaves when the service ends
             continue
         logic = k.logic_at(item.step)
         logic.came += 1
         each_s = service(s, logic.stream) * logic.service_s if logic.service_s > 0.0 else 0.0
         if logic.kind == k.COLLECT:
             work_s += each_s
-            append(k.line_at(task.here + k.PLANNED), here)
+            append(task.here + k.PLANNED, here, k.NEXT)
         else:
             work_s += each_s + plan(s, task, logic, here)
             pass_on(s, task, logic, here)
@@ -170,7 +170,7 @@ def pass_on(s: Any, task: Any, logic: Any, here: int) -> None:
     if logic.kind == k.WINDOW_OF:
         if k.window_at(logic.window).by_time:
             item.step = logic.here
-            append(k.line_at(task.here + k.ENTERED), here)
+            append(task.here + k.ENTERED, here, k.NEXT)
         else:
             push_results(s, task, logic)
             release(s, here)

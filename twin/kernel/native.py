@@ -28,8 +28,8 @@ CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 """What machine code calls, and what it is called by: two whole numbers in, one out."""
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 """Whether the source runs as plain Python."""
-CONSTANTS = ("keys/aligned.py", "streams/network.py", "windows/session.py")
-"""Files of the engine from which the kernel's code takes constants."""
+SHARED = "processor.py sketch.py keys/aligned.py streams/network.py windows/combiner.py windows/session.py"
+"""Files of the engine from which the kernel's code takes constants and functions."""
 UNREACHABLE = "numba_do_raise numba_gil_ensure numba_gil_release numba_runtime_build_excinfo_struct numba_unpickle"
 """What compiled functions would call to raise errors, which the kernel's never do."""
 
@@ -38,10 +38,10 @@ UNREACHABLE = "numba_do_raise numba_gil_ensure numba_gil_release numba_runtime_b
 
 
 def sources() -> list[bytes]:
-    """The kernel's files, and those of the engine whose constants are compiled in; also from within an archive."""
+    """The kernel's files, and those of the engine of which something is compiled in; also from within an archive."""
     own, engine = files("twin.kernel"), files("twin").joinpath("engine")
     names = sorted(each.name for each in own.iterdir() if each.name.endswith(".py"))
-    found = [*(own.joinpath(name) for name in names), *(engine.joinpath(name) for name in CONSTANTS)]
+    found = [*(own.joinpath(name) for name in names), *(engine.joinpath(name) for name in SHARED.split())]
     return [each.read_bytes() for each in found]
 
 

@@ -8,9 +8,6 @@ from twin.kernel import layout as k
 from twin.kernel.calendar import push, ring_at
 from twin.kernel.native import compiled
 
-EPSILON = 1e-11
-"""As the engine's."""
-
 
 @compiled
 def advance_clock(s: Any, processor: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from twin.engine.windows.combiner import ELSEWHERE
 from twin.kernel import contents
 from twin.kernel import layout as k
 from twin.kernel.channels import send
@@ -96,7 +97,7 @@ def match(s: Any, window: Any, start: float, position: float, stream: int) -> No
     low = contents.until(content, start, 0)
     for number in range(low, contents.until(content, position, low)):
         row = contents.row_of(content, number)
-        if row.key != contents.ELSEWHERE:
+        if row.key != ELSEWHERE:
             partners(s, window, 1, row.key, row.born_s, row.taken_s, stream)
 
 
@@ -167,7 +168,7 @@ def measure(s: Any, window: Any, start: float, position: float, stream: int) -> 
                 taken_s = row.taken_s if row.taken_s < taken_s else taken_s
         if present == 0:
             return
-        add_result(s, window, contents.ELSEWHERE, born_s, taken_s)
+        add_result(s, window, ELSEWHERE, born_s, taken_s)
 
 
 # when ----------------------------------------------------------------------------------------------------------------

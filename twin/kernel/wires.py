@@ -138,7 +138,7 @@ def deliver_to_pool(s: Any, pool: Any, here: int) -> None:
             return
     item.order = whole_at(pool.members + 8 * pool.turn).value
     pool.turn = pool.turn + 1 if pool.turn + 1 < pool.count else 0
-    append(k.line_at(pool.here + k.POOLED), here)
+    append(pool.here + k.POOLED, here, k.NEXT)
 
 
 @compiled
@@ -149,12 +149,8 @@ def next_of_pool(task: Any) -> int:
     if here != 0:
         pool.head = k.item_at(here).next
     elif task.listed == 0:
-        task.listed, task.next_idle = 1, 0
-        if pool.first_idle == 0:
-            pool.first_idle = task.here
-        else:
-            k.task_at(pool.last_idle).next_idle = task.here
-        pool.last_idle = task.here
+        task.listed = 1
+        append(pool.here + k.IDLE, task.here, k.NEXT_IDLE)
     return here
 
 

@@ -52,10 +52,8 @@ def prepare(wiring: Wiring) -> None:
 def timed_deal(wiring: Wiring, each: Stream, draws: Draws, first: int) -> EventTimePartitioner:
     """The partitioner of a producer replica."""
     world = wiring.world
-    ends = each.producer, each.consumer
-    copied = world.streams[ends].copied
-    audit = world.audits[each.consumer]
-    return EventTimePartitioner(world.owners[each.consumer], draws, copied, audit, first, _mask(wiring, each))
+    way, audit = world.streams[each.producer, each.consumer].way, world.audits[each.consumer]
+    return EventTimePartitioner(world.owners[each.consumer], draws, way, audit, first, _mask(wiring, each))
 
 
 def _mask(wiring: Wiring, each: Stream) -> int:
@@ -87,10 +85,6 @@ def finish(wiring: Wiring) -> None:
             Shared(wiring, name).start()
 
 
-def as_far(_kind: str, _value: float) -> None:
-    """Nothing is done but to pass it on."""
-
-
 def _align(wiring: Wiring, name: str, index: int, task: Task, live: set[str]) -> None:
     """Its inputs: producers from which it may get tuples. live: tasks that any tuples can come from."""
     inputs: list[Input] = []
@@ -103,7 +97,7 @@ def _align(wiring: Wiring, name: str, index: int, task: Task, live: set[str]) ->
     if inputs or wiring.query.operator(name).is_source:
         live.add(task.name)
     if inputs:
-        task.alignment = BarrierAlignment(inputs, as_far)
+        task.alignment = BarrierAlignment(inputs)
 
 
 def shippings(wiring: Wiring, name: str, task: Task) -> list[Shipping]:
@@ -112,10 +106,10 @@ def shippings(wiring: Wiring, name: str, task: Task) -> list[Shipping]:
     for position, stream in enumerate([edge.stream for edge in wiring.job.outputs(name)]):
         consumer = world.tasks[stream.consumer][0].logic
         if isinstance(consumer, ConsolidateLogic):
-            copied = world.streams[stream.producer, stream.consumer].copied
+            way = world.streams[stream.producer, stream.consumer].way
             owners = world.owners[stream.consumer]
             made_s = task.logic.result_s if isinstance(task.logic, ComputeLogic | ConsolidateLogic) else 0.0
-            shipping = Shipping(task, task.ports[position], owners, copied, consumer.longest_us, made_s)
+            shipping = Shipping(task, task.ports[position], owners, way, consumer.longest_us, made_s)
             shipping.together = bool(getattr(wiring.query.operator(stream.consumer), "combined", False))
             if combined_with(wiring.query, name) == stream.consumer:
                 shipping.here = _here(world, stream.consumer, world.tasks[name].index(task))

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 
-from twin.engine.sockets import (
-    BandwidthLimit,
-    LocalTraffic,
-    OverSubscription,
-    RemoteTraffic,
-    Surcharge,
-    Traffic,
-    control,
-)
+from twin.engine.sockets import BandwidthLimit, OverSubscription, Surcharge, Traffic, control, fetched_bytes
 from twin.engine.station.task import Task
 from twin.errors import BadInput
 from twin.job import Component
@@ -66,9 +59,11 @@ def _local(wiring: Wiring, surcharges: Mapping[Task, Surcharge]) -> list[Limited
 
 
 def _of_task(wiring: Wiring, component: Component, surcharge: Surcharge) -> Traffic:
-    if component.operator.memory_bytes is None and surcharge.task.inputs.inboxes:
-        return LocalTraffic(surcharge, wiring.engine.memory_factor)
-    return Traffic(surcharge, component.memory_bytes)
+    """What a task reads and writes for its input tuples: as the operator says, or so many bytes for each of theirs."""
+    inputs = surcharge.task.inputs
+    if component.operator.memory_bytes is None and inputs.inboxes:
+        return Traffic(surcharge, lambda: wiring.engine.memory_factor * inputs.tuple_bytes())
+    return Traffic(surcharge, lambda: component.memory_bytes)
 
 
 def _remote(wiring: Wiring, surcharges: Mapping[Task, Surcharge]) -> list[Limited]:
@@ -82,9 +77,10 @@ def _remote(wiring: Wiring, surcharges: Mapping[Task, Surcharge]) -> list[Limite
             port = task.ports[position]
             for index, end in enumerate(consumer.places):
                 if start.host == end.host and start.socket != end.socket:
-                    taker = port.paths[index].inbox.task
+                    path = port.paths[index]
+                    taker = path.inbox.task
                     assert isinstance(taker, Task)  # a common queue is on one socket (twin.deployment)
-                    traffic = RemoteTraffic(surcharges[taker], port, index)
+                    traffic = Traffic(surcharges[taker], partial(fetched_bytes, taker, port, index, path.bytes_each))
                     fetched[start.host, start.socket, end.socket].append(traffic)
     found: list[Limited] = []
     for (host, start_socket, end_socket), shared in fetched.items():

@@ -18,7 +18,7 @@ from twin.engine.station.pool import Pool
 from twin.engine.station.task import Task
 from twin.engine.streams.channel import Inbox, Way
 from twin.engine.streams.network import Nic
-from twin.engine.windows.ownership import Copied, Ownership
+from twin.engine.windows.ownership import Ownership
 from twin.engine.windows.panes import History, WindowAudit
 from twin.engine.windows.watermark import TimedLogic
 from twin.plan import Location
@@ -26,15 +26,11 @@ from twin.plan import Location
 
 @dataclass(slots=True)
 class StreamParts:
-    """One stream's. inboxes: of all receivers that there ever were. aligned: whose keys hear of whose, if they do.
-
-    copied: records that were sent twice, into an operator over event time.
-    """
+    """One stream's. inboxes: of all receivers that there ever were. aligned: whose keys hear of whose, if they do."""
 
     way: Way = field(default_factory=Way)
     inboxes: list[Inbox] = field(default_factory=list)
     aligned: AlignedKeys | None = None
-    copied: Copied = field(default_factory=Copied)
 
 
 @dataclass(slots=True)

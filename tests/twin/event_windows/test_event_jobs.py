@@ -153,7 +153,7 @@ def lose_one(send: Callable[..., float]) -> Callable[..., float]:
         nonlocal count
         count += 1
         if count % 10 == 0:
-            self.copied.n -= piece.n
+            self.way.copies -= piece.n
             return 0.0
         return send(self, piece, owner)
 

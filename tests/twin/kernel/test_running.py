@@ -86,7 +86,7 @@ def test_an_error_in_what_the_kernel_calls_is_raised_where_the_run_was_started()
     assert in_another_process(FAILING, *names) == (0, said, "")
 
 
-@pytest.mark.parametrize("name", ["_items", "_rows"])
+@pytest.mark.parametrize("name", ["_items", "_grow"])
 def test_without_memory_the_kernel_says_so_and_ends(name: str) -> None:
     code = f"from twin.kernel import layout\nlayout.LEAST_ROOM = 16\n{FAILING}"
     status, said, complaint = in_another_process(code, name)
@@ -96,9 +96,9 @@ def test_without_memory_the_kernel_says_so_and_ends(name: str) -> None:
 def interrupting(whole: Callable[..., None]) -> Callable[..., None]:
     """As somebody who presses Ctrl-C while the kernel runs."""
 
-    def interrupted(self: KernelCalls, here: int) -> None:
+    def interrupted(self: KernelCalls, *given: Any) -> None:
         signal.raise_signal(signal.SIGINT)
-        whole(self, here)
+        whole(self, *given)
 
     return interrupted
 
@@ -117,10 +117,10 @@ def test_an_interruption_is_heeded_and_breaks_nothing(
 ) -> None:
     job = small(rate_per_s=1500.0)  # more than a block of arrivals
     before = simulate(job)
-    for what in ("_items", "_uniforms", "_arrivals", "_rows"):
+    for what in ("_items", "_uniforms", "_arrivals", "_grow"):
         with monkeypatch.context() as patch:
             patch.setattr(KernelCalls, what, interrupting(getattr(KernelCalls, what)))
-            if what == "_rows":  # more than there is room for at first
+            if what == "_grow":  # more than there is room for at first
                 patch.setattr("twin.kernel.layout.LEAST_ROOM", 16)
             with pytest.raises(KeyboardInterrupt):
                 simulate(job)
@@ -221,7 +221,7 @@ def test_the_cache_is_of_all_that_is_compiled_in() -> None:
     """Compiled files take constants from no file of the engine's that is not among the sources."""
     files = [path for path in Path(kernel.__path__[0]).glob("*.py") if "@compiled" in path.read_text()]
     taken = re.findall(r"^from twin\.engine\.(.+) import", "\n".join(path.read_text() for path in files), re.M)
-    assert {f"{each.replace('.', '/')}.py" for each in taken} == set(native.CONSTANTS)
+    assert {f"{each.replace('.', '/')}.py" for each in taken} == set(native.SHARED.split())
 
 
 # memory --------------------------------------------------------------------------------------------------------------

@@ -105,7 +105,6 @@ class TimedTransfer(StateTransfer):
         return self.old.watermark_us >= self.far_us
 
     def take(self) -> None:
-        """See Transfer."""
         super().take()
         self.old.sent_off.append(self.state)
 
@@ -119,12 +118,10 @@ class TimedTransfer(StateTransfer):
             replica.release(self.far_us)
 
     def undo(self) -> None:
-        """See Transfer."""
         self.buffer.undone = True
         self.settle(self.flow.source)
 
     def settle(self, index: int) -> None:
-        """See Transfer."""
         self.owners.leaving[:] = [cut for cut in self.owners.leaving if cut is not self._cut]
         super().settle(index)
 

@@ -19,12 +19,10 @@ if TYPE_CHECKING:
     from twin.engine.keys.aligned import AlignedKeys
 
 
-class Holder(Protocol):
-    """A task, or who receives for a while in its place: it has key groups, and is told which."""
+class KeysHeld(Protocol):
+    """What a holder of key groups has of them: see Logic."""
 
-    state_bytes: float
-
-    def window_bytes(self) -> float:
+    def held_bytes(self) -> float:
         """See Logic."""
 
     def held_keys(self) -> list[tuple[list[int], float]]:
@@ -32,6 +30,16 @@ class Holder(Protocol):
 
     def know_keys(self, keys: KeyGroups, replica: int) -> None:
         """See Logic."""
+
+
+class Holder(Protocol):
+    """A task, or who receives for a while in its place."""
+
+    state_bytes: float
+
+    @property
+    def logic(self) -> KeysHeld:
+        """Is told which key groups it has."""
 
 
 class KeyGroups:
@@ -94,18 +102,14 @@ class KeyGroups:
 
     # what controllers see --------------------------------------------------------------------------------------------
 
-    def state_bytes(self, group: int) -> float:
-        """State of one key group; see states_bytes."""
-        return float(self.states_bytes()[group])
-
     def states_bytes(self) -> np.ndarray:
         """State by key group: what windows hold of it, its expected part of what they hold of other keys than the
         operator's, and what it holds beside them. [G]"""
         found = np.full(len(self), self.state_bytes_each)
         other = np.zeros(self.places)
         for place, task in enumerate(self.tasks):
-            other[place] = task.window_bytes()
-            for keys, size in task.held_keys():
+            other[place] = task.logic.held_bytes()
+            for keys, size in task.logic.held_keys():
                 other[place] -= len(keys) * size
                 groups = np.searchsorted(self.first, np.asarray(keys, dtype=np.int64), side="right") - 1
                 found += size * np.bincount(groups, minlength=len(self))
@@ -125,18 +129,6 @@ class KeyGroups:
         return np.divide(self.weights, owned, out=np.zeros_like(owned), where=owned > 0)
 
     # changes ---------------------------------------------------------------------------------------------------------
-
-    def move(self, group: int, replica: int) -> None:
-        """Gives one key group to another replica: tuples dealt from now on go there. State is the caller's affair."""
-        self.assign({group: replica})
-
-    def assign(self, moves: dict[int, int]) -> None:
-        """Gives several key groups (keys) to replicas (values) at once."""
-        for group, replica in moves.items():
-            self.owner[group] = replica
-        if self.two_choice:
-            self.second = second_choice(self.owner, self.places)
-        self.refresh()
 
     def reweigh(self, weights: np.ndarray) -> None:
         """Changes the shares of the key groups; [G], sum 1."""
@@ -173,7 +165,7 @@ class KeyGroups:
         held = np.bincount(self.owners(), minlength=self.places) * self.state_bytes_each
         for replica, task in enumerate(self.tasks):
             task.state_bytes = float(held[replica])
-            task.know_keys(self, replica)
+            task.logic.know_keys(self, replica)
         for changed in self._watchers:
             changed(self._shares)
 

@@ -57,7 +57,6 @@ class CallLogic(Logic):
         self.number = 0
 
     def start(self, station: Station, out: Outlet) -> None:
-        """See Logic."""
         super().start(station, out)
         self.turn = Alarm(station.env, self._through_gate)
 
@@ -159,14 +158,12 @@ class CallLogic(Logic):
         self.last_s = 0.0
 
     def resume(self) -> None:
-        """See Logic."""
         saved, self.saved = self.saved, []
         now: float = self.station.env.now
         for record in saved:
             self._fly(record, now if self.gate is None else self.gate.admit(now))
 
     def away(self) -> int:
-        """See Logic."""
         return len(self.saved) + len(self.flying) + (self.stuck is not None)
 
     def in_service(self) -> int:
@@ -178,11 +175,9 @@ class CallLogic(Logic):
         return self.dropped if self.end is None else self.end.counted
 
     def sink(self) -> SinkLogic | None:
-        """See Logic."""
         return self.end
 
     def balances(self, aborted: int) -> list[tuple[str, int, int]]:
-        """See Logic."""
         came, open_now = self.station.tuples_in, self.in_service() + aborted
         laws = [("in = answered + waiting + in service + stopped", came, self.answered + open_now)]
         if self.selectivity <= 1.0:

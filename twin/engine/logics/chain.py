@@ -19,73 +19,6 @@ if TYPE_CHECKING:
     from twin.engine.keys.groups import KeyGroups
 
 
-class ChainSteps(Logic):
-    """The logics of a chain, from the first to the last. Subclasses say how records pass through them."""
-
-    def __init__(self, steps: list[ChainStep]) -> None:
-        super().__init__()
-        self.steps = steps
-        self.tail = steps[1:]
-        self.keeps = any(step.logic.keeps for step in steps)
-
-    def held(self) -> float:
-        """See Logic."""
-        return sum([step.logic.held() for step in self.steps])
-
-    def held_bytes(self) -> float:
-        """See Logic."""
-        return sum([step.logic.held_bytes() for step in self.steps])
-
-    def window_bytes(self) -> float:
-        """See Logic."""
-        return sum([step.logic.window_bytes() for step in self.steps])
-
-    def held_keys(self) -> list[tuple[list[int], float]]:
-        """See know_keys."""
-        return self.steps[0].logic.held_keys()
-
-    def take(self, share: float, leaves: Leaves | None = None) -> State:
-        """See Logic, and know_keys. Stores of all windows, one after the other."""
-        state = State()
-        for number, step in enumerate(self.steps):
-            taken = step.logic.take(share, None if number else leaves)
-            state.stores += taken.stores
-            state.bytes += taken.bytes
-        return state
-
-    def give(self, state: State) -> None:
-        """See Logic."""
-        stores = state.stores
-        for step in self.steps:
-            count = step.logic.stores()
-            if count:
-                step.logic.give(State(stores[:count]))
-                stores = stores[count:]
-
-    def stores(self) -> int:
-        """See Logic."""
-        return sum([step.logic.stores() for step in self.steps])
-
-    def know_keys(self, keys: KeyGroups, replica: int) -> None:
-        """Keys are dealt on the way to the first."""
-        self.steps[0].logic.know_keys(keys, replica)
-
-    def know_share(self, share: float, values: list[int]) -> None:
-        """See Logic."""
-        for number, step in enumerate(self.steps):
-            step.logic.know_share(share, values[number:])
-
-    # what is counted -----------------------------------------------------------------------------------------------
-
-    def sink(self) -> SinkLogic | None:
-        """See Logic."""
-        return self.steps[-1].logic.sink()
-
-    def part(self, number: int) -> Logic:
-        """See Logic."""
-        return self.steps[number].logic
-
-
 class ChainLink(Outlet):
     """The outlet from one logic to the next step; after the last, to the station's output."""
 
@@ -115,27 +48,22 @@ class Arrivals(Outlet):
         self.sink.emit(record, record.at_s)
 
 
-class ChainKept:
-    """What the service under way comes to; what each logic kept."""
-
-    def __init__(self, chain: Chain, again: bool) -> None:
-        self.planned = [record.copy() for record in chain.planned]
-        self.entered = chain.entered.copy()
-        self.parts = [step.logic.snapshot(again) for step in chain.steps]
-
-
-class Chain(ChainSteps):
-    """`planned`: what leaves when the service ends, by `end`; `entered`: what has come to windows over time by then."""
+class Chain(Logic):
+    """`steps`: its logics, from the first to the last. `planned`: what leaves when the service ends, by `end`;
+    `entered`: what has come to windows over time by then.
+    """
 
     def __init__(self, steps: list[ChainStep]) -> None:
-        super().__init__(steps)
+        super().__init__()
+        self.steps = steps
+        self.tail = steps[1:]
+        self.keeps = any(step.logic.keeps for step in steps)
         self._inner = len(steps)  # of which records are handed over at once
         self._work_s = 0.0
         self.planned: list[Record] = []
         self.entered: list[tuple[Logic, Record]] = []
 
     def start(self, station: Station, out: Outlet) -> None:
-        """See Logic."""
         super().start(station, out)
         self.end = out
         sink = self.steps[-1].logic.sink()
@@ -196,7 +124,6 @@ class Chain(ChainSteps):
         return outcome, work_s
 
     def stopped(self) -> None:
-        """See Logic."""
         self.planned, self.entered = [], []
         for step in self.steps:
             step.logic.stopped()
@@ -204,25 +131,66 @@ class Chain(ChainSteps):
     # what it holds: all that its logics do ---------------------------------------------------------------------------
 
     def snapshot(self, again: bool) -> object:
-        """See Logic."""
-        return ChainKept(self, again)
+        planned = [record.copy() for record in self.planned]
+        return planned, self.entered.copy(), [step.logic.snapshot(again) for step in self.steps]
 
-    def restore(self, kept: object, at_s: float, now_s: float) -> int:
-        """See Logic."""
-        assert isinstance(kept, ChainKept)
+    def restore(self, kept: object, at_s: float) -> int:
+        assert isinstance(kept, tuple)
+        planned, entered, parts = kept
         if self.keeps:  # else it is served again
-            self.planned = [record.copy() for record in kept.planned]
-            self.entered = kept.entered.copy()
-        pairs = zip(self.steps, kept.parts, strict=True)
-        return sum([step.logic.restore(part, at_s, now_s) for step, part in pairs])
+            self.planned = [record.copy() for record in planned]
+            self.entered = entered.copy()
+        return sum([step.logic.restore(part, at_s) for step, part in zip(self.steps, parts, strict=True)])
 
     def complete(self, kept: object, now_s: float) -> None:
-        """See Logic."""
-        assert isinstance(kept, ChainKept)
-        for step, part in zip(self.steps, kept.parts, strict=True):
+        assert isinstance(kept, tuple)
+        for step, part in zip(self.steps, kept[2], strict=True):
             step.logic.complete(part, now_s)
 
+    def held(self) -> float:
+        return sum([step.logic.held() for step in self.steps])
+
+    def held_bytes(self) -> float:
+        return sum([step.logic.held_bytes() for step in self.steps])
+
+    def held_keys(self) -> list[tuple[list[int], float]]:
+        return self.steps[0].logic.held_keys()
+
+    def take(self, share: float, leaves: Leaves | None = None) -> State:
+        """See Logic, and know_keys. Stores of all windows, one after the other."""
+        state = State()
+        for number, step in enumerate(self.steps):
+            taken = step.logic.take(share, None if number else leaves)
+            state.stores += taken.stores
+            state.bytes += taken.bytes
+        return state
+
+    def give(self, state: State) -> None:
+        stores = state.stores
+        for step in self.steps:
+            count = step.logic.stores()
+            if count:
+                step.logic.give(State(stores[:count]))
+                stores = stores[count:]
+
+    def stores(self) -> int:
+        return sum([step.logic.stores() for step in self.steps])
+
+    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+        """Keys are dealt on the way to the first."""
+        self.steps[0].logic.know_keys(keys, replica)
+
+    def know_share(self, share: float, values: list[int]) -> None:
+        for number, step in enumerate(self.steps):
+            step.logic.know_share(share, values[number:])
+
     # what is counted -----------------------------------------------------------------------------------------------
+
+    def sink(self) -> SinkLogic | None:
+        return self.steps[-1].logic.sink()
+
+    def part(self, number: int) -> Logic:
+        return self.steps[number].logic
 
     def in_service(self) -> int:
         """Tuples that will leave when the service ends."""
@@ -267,7 +235,6 @@ class Tail(Outlet):
             step.logic.start(station, Onwards(self, number))
 
     def know_send(self, send_s: float) -> None:
-        """See Outlet."""
         self.send_s = self.each_s + self.gain * send_s
 
     def send(self, record: Record) -> None:

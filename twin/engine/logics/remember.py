@@ -53,16 +53,13 @@ class RememberLogic(SelectLogic):
         return self.live() * self.bytes_each
 
     def held_keys(self) -> list[tuple[list[int], float]]:
-        """See Logic."""
         self._expire()
         return [(list(self.seen_s), self.bytes_each)]
 
     def snapshot(self, again: bool) -> object:
-        """See Logic."""
         return self.seen_s.copy()
 
-    def restore(self, kept: object, at_s: float, now_s: float) -> int:
-        """See Logic."""
+    def restore(self, kept: object, at_s: float) -> int:
         assert isinstance(kept, OrderedDict)
         self.seen_s = kept.copy()
         return 0
@@ -75,10 +72,8 @@ class RememberLogic(SelectLogic):
         return State([gone], len(gone) * self.bytes_each)
 
     def give(self, state: State) -> None:
-        """See Logic."""
         seen = [*self.seen_s.items(), *[(key, at_s) for at_s, key, _, _ in state.stores[0]]]
         self.seen_s = OrderedDict(sorted(seen, key=lambda each: each[1]))
 
     def stores(self) -> int:
-        """See Logic."""
         return 1

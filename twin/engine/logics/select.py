@@ -109,10 +109,5 @@ class RouteLogic(Logic):
     def emit(self, record: Record, at_s: float) -> None:
         """Sends it where it goes."""
         record.at_s = at_s
-        record.left_s = at_s - record.taken_s
-        ways, n_out = self.goes.copy(), self.n_out
-        self.station.output.tuples_out += n_out
-        for port, goes in zip(self.station.output.ports, ways, strict=True):
-            port.passed_over += n_out - goes
-            if goes:
-                port.send(record.copy())
+        if self.n_out:
+            self.station.output.send_by(record, self.goes.copy())

@@ -41,7 +41,7 @@ class CommittingSink(SinkLogic):
             self.held_results -= 1
             super().emit(record, now_s)
 
-    def restore(self, kept: object, at_s: float, now_s: float) -> int:
+    def restore(self, kept: object, at_s: float) -> int:
         """What was not committed never was."""
         self.undone += self.held_results
         self.held_results = 0

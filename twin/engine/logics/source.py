@@ -45,7 +45,7 @@ class ReplayableSource(SourceLogic):
         del self.log[: kept - self.forgotten]
         self.forgotten = kept
 
-    def restore(self, kept: object, at_s: float, now_s: float) -> int:
+    def restore(self, kept: object, at_s: float) -> int:
         """Goes back to there."""
         assert isinstance(kept, int)
         again = self.log[kept - self.forgotten :]

@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from twin.engine.logic import Logic
 from twin.engine.record import Record
 from twin.engine.streams.channel import Inbox, Receiver
 from twin.engine.streams.network import Leg
 
 if TYPE_CHECKING:
-    from twin.engine.keys.groups import KeyGroups
     from twin.engine.processor import Processor
     from twin.engine.station.task import Task
     from twin.engine.streams.network import Nic
@@ -31,15 +31,8 @@ class EventRecord:
 
     def row(self) -> dict[str, Any]:
         """For the trace; the detail still as a mapping."""
-        return {
-            "at_s": self.at_s,
-            "end_s": self.end_s,
-            "kind": self.kind,
-            "component": self.component,
-            "paused_s": self.paused_s,
-            "bytes": self.bytes,
-            "detail": self.detail,
-        }
+        columns = ("at_s", "end_s", "kind", "component", "paused_s", "bytes", "detail")
+        return {name: getattr(self, name) for name in columns}
 
 
 class _Nowhere:
@@ -60,6 +53,7 @@ class Buffer:
 
     def __init__(self) -> None:
         self.state_bytes = 0.0  # of the key groups on the way here, which count at neither end
+        self.logic = Logic()  # which holds nothing, as only their state is waited for
         self.records: list[Record] = []
         self.target: Receiver | None = None
         self.undone = False
@@ -68,17 +62,6 @@ class Buffer:
     def queued(self) -> int:
         """Tuples held."""
         return sum([record.n for record in self.records])
-
-    def window_bytes(self) -> float:
-        """None: it has no windows."""
-        return 0.0
-
-    def held_keys(self) -> list[tuple[list[int], float]]:
-        """See window_bytes."""
-        return []
-
-    def know_keys(self, keys: KeyGroups, replica: int) -> None:
-        """Does nothing: only their state is waited for."""
 
     def deliver(self, record: Record) -> None:
         """Takes a record, as a task would."""

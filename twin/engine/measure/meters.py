@@ -10,6 +10,7 @@ from twin.engine.arrival.broker import Broker
 from twin.engine.calendar import Calendar
 from twin.engine.host import HostMemory
 from twin.engine.processor import Processor
+from twin.engine.sketch import merge
 from twin.engine.station.task import Task
 from twin.engine.streams.channel import Way
 from twin.engine.streams.network import Nic
@@ -125,7 +126,7 @@ class OperatorMeter:
         unread = broker.backlog if (broker := self._broker(k)) is not None else 0
         return {
             "queueLength": 0 if source or self.number else task.queued,
-            "stateBytes": task.logic.part(self.number).window_bytes() + (0.0 if self.number else task.state_bytes),
+            "stateBytes": task.logic.part(self.number).held_bytes() + (0.0 if self.number else task.state_bytes),
             "backlog": unread if source else None,
         }
 
@@ -139,10 +140,7 @@ class OperatorMeter:
             "e2eLatencySum_s": sum([sink.e2e_sum_s for sink in sinks]),
         }
         for key in ("processing", "e2e"):
-            merged: dict[int, int] = {}
-            for sink in sinks:
-                for index, count in getattr(sink, key).items():
-                    merged[index] = merged.get(index, 0) + count
+            merged = merge(getattr(sink, key) for sink in sinks)
             row[f"{key}LatencyBuckets"] = sorted(merged)
             row[f"{key}LatencyCounts"] = [merged[index] for index in sorted(merged)]
         for sink in sinks:

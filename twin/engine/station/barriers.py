@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from twin.engine.logic import Logic
@@ -22,8 +23,7 @@ class Chore(Logic):
         self.station = station
         self.work_s = work_s
 
-    def due(self, at_s: float, from_s: float) -> None:
-        """See Logic."""
+    def due(self, at_s: float) -> None:
         self.station.job(EvaluationResult([], self.station.output, []), self.work_s)
 
 
@@ -33,7 +33,41 @@ def occupy(station: Task, work_s: float) -> None:
     if station.busy or station.output.blocked:
         station.timers.append((chore, now))
     else:
-        chore.due(now, now)
+        chore.due(now)
+
+
+@dataclass(slots=True)
+class CheckpointPart:
+    """The part of one task. held_bytes: its state; changed_bytes: state to upload; flying_bytes: tuples on their way.
+
+    came: tuples that it had taken up; counted: results. work_s: CPU seconds. since_s: when the first barrier came;
+    reached_s: when the state was kept; waited_s: from the first barrier to the last. put_aside: tuples that waited
+    meanwhile. flying: tuples on their way to it that are part of the checkpoint.
+    """
+
+    held_bytes: float = 0.0
+    changed_bytes: float = 0.0
+    flying_bytes: float = 0.0
+    came: int = 0
+    counted: int = 0
+    work_s: float = 0.0
+    since_s: float = 0.0
+    reached_s: float = 0.0
+    waited_s: float = 0.0
+    put_aside: int = 0
+    snapshot: Snapshot | None = None
+    flying: list[Record] = field(default_factory=list)
+    done: bool = False
+
+    @property
+    def uploaded_bytes(self) -> float:
+        """Bytes to upload: the state that changed, and tuples."""
+        return self.changed_bytes + self.flying_bytes
+
+    @property
+    def fetched_bytes(self) -> float:
+        """Bytes to fetch to go back to the checkpoint."""
+        return self.held_bytes + self.flying_bytes
 
 
 BARRIER = "barrier"
@@ -44,10 +78,9 @@ Way = tuple[int, object]
 class Barriers:
     """Of one station. passed: told when its part of the checkpoint is known, with that part.
 
-    number: of the checkpoint that is awaited; -1 if none is. ways: inputs, and outs: by port the replicas, that
-    barriers come from and go to. came: inputs that are as far. since_s: when the first barrier came; reached_s: when
-    the state was kept. flying: tuples on their way to a station that are part of the checkpoint. put_aside: tuples that
-    were. work_s: CPU seconds that the checkpoint takes of the station, by its part.
+    number: of the checkpoint that is awaited; -1 if none is. part: the station's of it. ways: inputs, and outs: by port
+    the replicas, that barriers come from and go to. came: inputs that are as far. work_s: CPU seconds that the
+    checkpoint takes of the station, by its part.
     """
 
     def __init__(
@@ -62,33 +95,23 @@ class Barriers:
         self.work_s = work_s
         self.passed = passed
         self.number = -1
+        self.part = CheckpointPart()
         self.ways: set[Way] = set()
         self.outs: Sequence[Sequence[int]] = ()
         self.came: set[Way] = set()
         self.aside: list[Record] = []
         self.held: dict[object, int] = {}  # tuples put aside, by sender
         self.corked: list[Task] = []
-        self.put_aside = 0
-        self.since_s = 0.0
-        self.reached_s = 0.0
-        self.snapshot: Snapshot | None = None
-        self.flying: list[Record] = []
-
-    @property
-    def waited_s(self) -> float:
-        """Seconds from the first barrier to the last."""
-        return self.station.env.now - self.since_s
 
     # a checkpoint --------------------------------------------------------------------------------------------------
 
-    def expect(self, number: int, ways: set[Way], outs: Sequence[Sequence[int]]) -> None:
+    def expect(self, number: int, part: CheckpointPart, ways: set[Way], outs: Sequence[Sequence[int]]) -> None:
         """A checkpoint begins; a station without inputs is where it does."""
-        self.number, self.ways, self.outs = number, ways, outs
-        self.came, self.put_aside, self.snapshot, self.flying = set(), 0, None, []
+        self.number, self.part, self.ways, self.outs, self.came = number, part, ways, outs, set()
 
     def begin(self) -> None:
         """At a station without inputs: between what it has sent and what it will send."""
-        self.since_s = self.station.env.now
+        self.part.since_s = self.station.env.now
         self._keep()
         self._end()
 
@@ -105,7 +128,7 @@ class Barriers:
         if mark.value != self.number:
             return
         if not self.came:
-            self.since_s = self.station.env.now
+            self.part.since_s = self.station.env.now
         self.came.add((mark.inbox.side, mark.sender))
         if len(self.came) == len(self.ways):
             self._keep()
@@ -122,7 +145,7 @@ class Barriers:
         """Puts it aside: other senders get its room in the channel, and its own stands still when it had its share."""
         inbox, sender, station = record.inbox, record.sender, self.station
         self.aside.append(record)
-        self.put_aside += record.n
+        self.part.put_aside += record.n
         self.held[sender] = held = self.held.get(sender, 0) + record.n
         senders = len([side for side, _ in self.ways if side == inbox.side])
         if held * senders >= inbox.capacity and sender not in self.corked:
@@ -156,14 +179,14 @@ class Barriers:
                 self._overtaken(way)
             return True
         if self.came and way not in self.came and record.n:
-            self.flying.append(record.copy())
+            self.part.flying.append(record.copy())
         return False
 
     def _overtaken(self, way: Way) -> None:
         first = not self.came
         self.came.add(way)
         if first:
-            self.since_s = self.station.env.now
+            self.part.since_s = self.station.env.now
             self._keep()
         if len(self.came) == len(self.ways):
             self.came = set()
@@ -173,14 +196,14 @@ class Barriers:
 
     def _keep(self) -> None:
         """What the station holds now is its part; everyone behind it hears so."""
-        station = self.station
+        station, part = self.station, self.part
         now: float = station.env.now
-        self.reached_s = now
-        self.snapshot = station.snapshot()
+        part.reached_s = now
+        snapshot = part.snapshot = station.snapshot()
         if self.overtakes:
-            self._keep_unsent()
+            self._keep_unsent(snapshot)
         elif self.ways:
-            self.snapshot.queue = station.logic.pending()  # what is queued comes after the barriers
+            snapshot.queue = station.logic.pending()  # what is queued comes after the barriers
         mark = Mark(BARRIER, self.number, station.name, max(now, station.free_s))
         for port, replicas in zip(station.ports, self.outs, strict=True):
             port.barrier(replicas, mark, self.overtakes)
@@ -188,16 +211,20 @@ class Barriers:
         if work_s > 0.0:
             occupy(station, work_s)
 
-    def _keep_unsent(self) -> None:
-        assert self.snapshot is not None
-        self.snapshot.queue = [record for record in self.snapshot.queue if record.n]
+    def _keep_unsent(self, snapshot: Snapshot) -> None:
+        snapshot.queue = [record for record in snapshot.queue if record.n]
         for port in self.station.ports:
             for path, record in port.unsent():
                 if record.n:
                     unsent = record.copy()
                     path.direct(unsent)
-                    self.flying.append(unsent)
+                    self.part.flying.append(unsent)
 
     def _end(self) -> None:
+        part = self.part
+        part.waited_s = self.station.env.now - part.since_s
+        assert part.snapshot is not None
+        tuples = [*part.flying, *part.snapshot.queue]
+        part.flying_bytes = sum([record.n * record.inbox.tuple_bytes for record in tuples if record.inbox is not None])
         self.passed(self)
         self.number = -1

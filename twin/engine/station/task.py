@@ -15,7 +15,6 @@ import simpy
 from twin.engine.calendar import Alarm
 from twin.engine.draws import Draws
 from twin.engine.inputs import Inboxes, Polling
-from twin.engine.keys.groups import KeyGroups
 from twin.engine.logic import Logic
 from twin.engine.output import EvaluationResult, Output
 from twin.engine.processor import Processor
@@ -154,7 +153,7 @@ class Task:
         while (self.queue or self.timers) and not self.busy and not output.blocked and not self.halted:
             if self.timers:
                 logic, at_s = self.timers.popleft()
-                logic.due(at_s, self.env.now)
+                logic.due(at_s)
                 continue
             record = self.queue.popleft()
             if record.n:
@@ -174,9 +173,7 @@ class Task:
         assert mark.inbox is not None
         alignment = self.alignment
         if alignment is not None and alignment.take(mark.inbox.side, mark):
-            least = alignment.least(mark.kind)
-            alignment.reached(mark.kind, least)
-            self.output.mark(mark.kind, least)
+            self.output.mark(mark.kind, alignment.least(mark.kind))
 
     def poll_anew(self) -> None:
         """Looks again at its broker, whose records have changed."""
@@ -365,12 +362,12 @@ class Task:
         alignment = self.alignment.copy() if self.alignment is not None else None
         return Snapshot(queue, serving, self.evaluating, logic.held(), alignment, kept, told)
 
-    def restore(self, snapshot: Snapshot, at_s: float, now_s: float) -> int:
+    def restore(self, snapshot: Snapshot, at_s: float) -> int:
         """Goes back to its state at `at_s`, without its queue. Returns the number of records to read again."""
         self.alignment = snapshot.alignment.copy() if snapshot.alignment is not None else None
         for port, told in zip(self.ports, snapshot.told, strict=True):
             port.told = told.copy()
-        return self.logic.restore(snapshot.kept, at_s, now_s)
+        return self.logic.restore(snapshot.kept, at_s)
 
     def finish(self, snapshot: Snapshot) -> None:
         """Sends the results that were not sent at the checkpoint."""
@@ -384,15 +381,3 @@ class Task:
     def engaged_until_s(self) -> float:
         """The time at which begun work and pauses end; in the past if there are none."""
         return max(self.free_s, self.output.blocked_since_s)
-
-    def window_bytes(self) -> float:
-        """See Logic."""
-        return self.logic.window_bytes()
-
-    def held_keys(self) -> list[tuple[list[int], float]]:
-        """See Logic."""
-        return self.logic.held_keys()
-
-    def know_keys(self, keys: KeyGroups, replica: int) -> None:
-        """See Logic."""
-        self.logic.know_keys(keys, replica)

@@ -188,7 +188,6 @@ class BufferPort(GatheringPort):
         self._go_on()
 
     def way(self, replica: int) -> Path:
-        """See Port."""
         path = self.paths[replica]
         if path.replica < 0:
             path.replica, gate = replica, path.inbox.gate

@@ -269,12 +269,15 @@ class Port:
         if path.nic is None:
             inbox.task.deliver(record)
         else:
-            path.nic.transmit(record, path)
+            path.nic.transmit(record, path.bytes_each, path.latency_s)
 
 
 class Way:
-    """Counts of a stream, over all replicas. tuples: tuples taken up. took_s: sum of their seconds on the way."""
+    """Counts of a stream, over all replicas. tuples: tuples taken up. took_s: sum of their seconds on the way. copies:
+    those that were sent twice, into an operator over event time, to the owners before and after a cut.
+    """
 
     def __init__(self) -> None:
         self.tuples = 0
         self.took_s = 0.0
+        self.copies = 0

@@ -23,7 +23,6 @@ class Hop(Protocol):
     """One stream's use of a card or link."""
 
     latency_s: float
-    bytes_each: float
 
 
 class Nic:
@@ -42,13 +41,13 @@ class Nic:
         self._capacity_bytes = 0.0
         self._since_s = 0.0
 
-    def transmit(self, record: Record, path: Hop) -> None:
-        """Sends a record; it is delivered to the path's inbox when it has arrived."""
-        size, at_s = record.n * path.bytes_each, record.at_s
+    def transmit(self, record: Record, bytes_each: float, latency_s: float) -> None:
+        """Sends a record; it is delivered to its inbox when it has arrived."""
+        size, at_s = record.n * bytes_each, record.at_s
         if record.n:
             time_s = least_s = size / self.bytes_per_s
         else:
-            time_s, least_s = CONTROL_S, path.bytes_each / self.bytes_per_s + CONTROL_S
+            time_s, least_s = CONTROL_S, bytes_each / self.bytes_per_s + CONTROL_S
         elapsed_s, backlog_s = at_s - self.last_s, self.backlog_s
         if elapsed_s > 0.0:
             self.last_s = at_s
@@ -56,7 +55,7 @@ class Nic:
             if backlog_s < 0.0:
                 backlog_s = 0.0
         self.backlog_s = backlog_s = backlog_s + time_s
-        record.at_s = at_s + ((backlog_s if backlog_s > least_s else least_s) + path.latency_s)
+        record.at_s = at_s + ((backlog_s if backlog_s > least_s else least_s) + latency_s)
         self.bytes_out += size
         self.tuples_in += record.n
         once(self.env, record.at_s, self._arrive, record)
@@ -114,10 +113,19 @@ class Leg:
     """One hop of one stream's route, from one producer replica to one inbox.
 
     A card or link hands what has arrived to the task of the record's inbox. While a record is on its way the leg
-    stands in for both, and takes it on to the next leg; the last one gives the record its inbox back.
+    stands in for both, and takes it on to the next leg; the last one gives the record its inbox back. jitter: by which
+    its latency varies, if it does. arrival_s: of what was sent last on the same route, which nothing overtakes.
     """
 
-    def __init__(self, nic: Nic, bytes_each: float, latency_s: float, onward: Leg | None, inbox: Inbox) -> None:
+    def __init__(
+        self,
+        nic: Nic,
+        bytes_each: float,
+        latency_s: float,
+        onward: Leg | None,
+        inbox: Inbox,
+        jitter: Jitter | None = None,
+    ) -> None:
         self.nic = nic
         self.bytes_each = bytes_each
         self.latency_s = latency_s
@@ -125,18 +133,25 @@ class Leg:
         self.inbox: Inbox | Leg = inbox if onward is None else self
         self.task = self
         self.tuples = 0
+        self.jitter = jitter
+        self.arrival_s = 0.0
         nic.carry(self)
 
-    def transmit(self, record: Record, path: object) -> None:
-        """Sends a record over this hop and those after it."""
+    def transmit(self, record: Record, bytes_each: float, latency_s: float) -> None:
+        """Sends a record over this hop and those after it, each of which has a latency of its own."""
         self.tuples += record.n
         record.inbox = self.inbox
-        self.nic.transmit(record, self)
+        nic, own_s = self.nic, self.latency_s
+        if self.jitter is not None:
+            leaves_s = record.at_s + nic.wait_s(record.at_s)  # at the earliest
+            own_s = max(own_s * self.jitter.factor(nic.env.now), self.arrival_s - leaves_s)
+        nic.transmit(record, bytes_each, own_s)
+        self.arrival_s = record.at_s
 
     def deliver(self, record: Record) -> None:
         """What has crossed this hop goes on."""
         assert self.onward is not None
-        self.onward.transmit(record, None)
+        self.onward.transmit(record, self.bytes_each, 0.0)
 
 
 def destination(record: Record) -> Inbox | None:
@@ -178,49 +193,14 @@ class Jitter:
         return self.low + share * (self.high - self.low)
 
 
-class _Crossing:
-    """What a card or link needs to know of one record's crossing."""
-
-    def __init__(self, bytes_each: float) -> None:
-        self.bytes_each = bytes_each
-        self.latency_s = 0.0
-
-
-class JitteredLeg(Leg):
-    """A hop whose latency varies; nothing overtakes what was sent before on the same route."""
-
-    def __init__(
-        self, nic: Nic, bytes_each: float, latency_s: float, onward: Leg | None, inbox: Inbox, jitter: Jitter
-    ) -> None:
-        super().__init__(nic, bytes_each, latency_s, onward, inbox)
-        self.jitter = jitter
-        self._crossing = _Crossing(bytes_each)
-        self.arrival_s = 0.0
-
-    def transmit(self, record: Record, path: object) -> None:
-        """See Leg."""
-        self.tuples += record.n
-        record.inbox = self.inbox
-        crossing, nic = self._crossing, self.nic
-        leaves_s = record.at_s + nic.wait_s(record.at_s)  # at the earliest
-        crossing.latency_s = max(self.latency_s * self.jitter.factor(nic.env.now), self.arrival_s - leaves_s)
-        nic.transmit(record, crossing)
-        self.arrival_s = record.at_s
-
-
-def route(
-    hops: Sequence[tuple[Nic, float]], bytes_each: float, inbox: Inbox, jitters: Mapping[Nic, Jitter] | None = None
-) -> Leg:
+def route(hops: Sequence[tuple[Nic, float]], bytes_each: float, inbox: Inbox, jitters: Mapping[Nic, Jitter]) -> Leg:
     """The first leg of a route over these cards and links, each with its latency in seconds. At least one.
 
     jitters: of those whose latency varies.
     """
     leg: Leg | None = None
     for nic, latency_s in reversed(hops):
-        jitter = jitters.get(nic) if jitters and latency_s > 0.0 else None
-        if jitter is None:
-            leg = Leg(nic, bytes_each, latency_s, leg, inbox)
-        else:
-            leg = JitteredLeg(nic, bytes_each, latency_s, leg, inbox, jitter)
+        jitter = jitters.get(nic) if latency_s > 0.0 else None
+        leg = Leg(nic, bytes_each, latency_s, leg, inbox, jitter)
     assert leg is not None
     return leg

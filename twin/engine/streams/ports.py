@@ -91,7 +91,6 @@ class SheddingPort(Port):
     """Never waits: a record for which there is no credit is dropped."""
 
     def pass_on(self, path: Path, record: Record) -> None:
-        """See Port."""
         if path.inbox.credits >= record.n:
             self.transfer(path, record)
         else:

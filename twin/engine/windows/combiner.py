@@ -54,12 +54,10 @@ class GroupCombiner(Combiner):
         self.keyed = keyed
 
     def know_share(self, share: float, values: list[int]) -> None:
-        """See Logic."""
         if self.keyed:
             self.keys = max(1, round(values[0] * share))
 
     def draw_key(self, side: int, draws: Draws) -> int:
-        """See Combiner."""
         return int(draws.uniform() * self.keys) if self.keys > 1 else 0
 
     def results(self, contents: Sequence[Content], position: float, draws: Draws) -> list[Result]:
@@ -107,7 +105,6 @@ class MatchCombiner(Combiner):
         self._know(share)
 
     def know_share(self, share: float, values: list[int]) -> None:
-        """See Logic."""
         self._know(share)
 
     def _know(self, share: float) -> None:
@@ -117,7 +114,6 @@ class MatchCombiner(Combiner):
         self.likeness = Likeness.of(keys_for(selectivity, sides) * self.here, sides) if selectivity else None
 
     def draw_key(self, side: int, draws: Draws) -> int:
-        """See Combiner."""
         likeness = self.likeness
         if likeness is None:
             return 0

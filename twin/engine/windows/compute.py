@@ -153,7 +153,6 @@ class ComputeLogic(TimedLogic):
     # state ------------------------------------------------------------------------------------------------------------
 
     def open(self, store: SpanStore[Any]) -> Mapping[Any, SpanContent]:
-        """See TimedLogic."""
         assert self.panes is not None
         keep_us = self.longest_us if self.results or self.forms.any_windows() else 0
         return {
@@ -173,11 +172,10 @@ class ComputeLogic(TimedLogic):
         """See Logic. The forms are kept as well."""
         return super().snapshot(again), self.forms.since.copy()
 
-    def restore(self, kept: object, at_s: float, now_s: float) -> int:
-        """See Logic."""
+    def restore(self, kept: object, at_s: float) -> int:
         assert isinstance(kept, tuple)
         self.forms.become(kept[1])
-        return super().restore(kept[0], at_s, now_s)
+        return super().restore(kept[0], at_s)
 
     def past(self) -> bool:
         """See TimedLogic. Panes are left until they are in no window any more."""

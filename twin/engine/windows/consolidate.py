@@ -70,7 +70,6 @@ class ConsolidateLogic(TimedLogic):
         self.merged_keys = 0.0
 
     def stores_of(self, groups: KeyGroups) -> list[Pieces]:
-        """See TimedLogic."""
         return [Pieces(groups, self.panes, windows) for windows in self.sides]
 
     # partial results --------------------------------------------------------------------------------------------------

@@ -121,11 +121,9 @@ class IntervalLogic(KeyedLogic):
     # what it holds ---------------------------------------------------------------------------------------------------
 
     def snapshot(self, again: bool) -> object:
-        """See Logic."""
         return self.sides.copy()
 
-    def restore(self, kept: object, at_s: float, now_s: float) -> int:
-        """See Logic."""
+    def restore(self, kept: object, at_s: float) -> int:
         assert isinstance(kept, list)
         self.stopped()
         self.sides.hold(*kept)
@@ -141,7 +139,6 @@ class IntervalLogic(KeyedLogic):
         return self.held() * self.tuple_bytes()
 
     def held_keys(self) -> list[tuple[list[int], float]]:
-        """See Logic."""
         return [(list(by_key), self.tuple_bytes()) for by_key in self.sides.by_key]
 
     def take(self, share: float, leaves: Leaves | None = None) -> State:
@@ -151,11 +148,9 @@ class IntervalLogic(KeyedLogic):
         return State(list(gone), sum(map(len, gone)) * self.tuple_bytes())
 
     def give(self, state: State) -> None:
-        """See Logic."""
         self.sides.give(state.stores)
 
     def stores(self) -> int:
-        """See Logic."""
         return 2
 
 
@@ -202,7 +197,6 @@ class TimedIntervalLogic(TimedLogic):
         return self.taken_in
 
     def reach(self, before_us: float, now_us: int) -> None:
-        """See TimedLogic."""
         self.sides.expire(now_us)
 
     def stopped(self) -> None:
@@ -212,29 +206,23 @@ class TimedIntervalLogic(TimedLogic):
     # what it holds ---------------------------------------------------------------------------------------------------
 
     def snapshot(self, again: bool) -> object:
-        """See Logic."""
         return super().snapshot(again), self.sides.copy()
 
-    def restore(self, kept: object, at_s: float, now_s: float) -> int:
-        """See Logic."""
+    def restore(self, kept: object, at_s: float) -> int:
         assert isinstance(kept, tuple)
         self.sides.hold(*kept[1])
-        return super().restore(kept[0], at_s, now_s)
+        return super().restore(kept[0], at_s)
 
-    def window_bytes(self) -> float:
-        """See Logic."""
+    def held_bytes(self) -> float:
         return len(self.sides) * self.tuple_bytes()
 
     def bytes_of(self, wanted: Leaves) -> float:
-        """See TimedLogic."""
         return sum(len(parted(side, wanted)[0]) for side in self.sides.copy()) * self.tuple_bytes()
 
     def take(self, share: float, leaves: Leaves | None = None) -> State:
-        """See Logic."""
         assert leaves is not None
         gone = self.sides.take(leaves)
         return State(list(gone), sum(map(len, gone)) * self.tuple_bytes())
 
     def give(self, state: State) -> None:
-        """See Logic."""
         self.sides.give(state.stores)

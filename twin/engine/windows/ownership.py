@@ -14,9 +14,9 @@ import numpy as np
 
 from twin.engine.draws import Draws
 from twin.engine.keys.groups import KeyGroups
-from twin.engine.keys.likeness import cumulative
 from twin.engine.partitioners import Partitioner
 from twin.engine.record import Record
+from twin.engine.streams.channel import Way
 from twin.engine.windows.panes import DIGEST_BITS, Dated, WindowAudit
 from twin.panes import Span
 
@@ -104,13 +104,6 @@ class Ownership:
         return owner_g
 
 
-class Copied:
-    """Records of one stream that were sent twice, to the owners before and after a cut."""
-
-    def __init__(self) -> None:
-        self.n = 0
-
-
 class EventTimePartitioner(Partitioner):
     """Sends each record to the owner of its key group at its event time. Draws its key, and notes it for the audit.
 
@@ -121,25 +114,21 @@ class EventTimePartitioner(Partitioner):
     tags = True
 
     def __init__(
-        self, ownership: Ownership, draws: Draws, copied: Copied, audit: WindowAudit, first: int = 0, mask: int = 0
+        self, ownership: Ownership, draws: Draws, way: Way, audit: WindowAudit, first: int = 0, mask: int = 0
     ) -> None:
         self.mask = mask
         self.ownership = ownership
-        self.copied = copied
+        self.way = way
         self.audit = audit
         self._draws = draws
-        self._key_steps: list[float] = []
-        self._weighed = -1
         super().__init__(ownership.keys.shares(), first=first)
 
     def another(self, draws: Draws, producer: object) -> Partitioner:
-        """See Partitioner."""
-        return EventTimePartitioner(self.ownership, draws, self.copied, self.audit, mask=self.mask)
+        return EventTimePartitioner(self.ownership, draws, self.way, self.audit, mask=self.mask)
 
     def parts(self, record: Record) -> Iterable[tuple[int, Record]]:
-        """See Partitioner."""
         assert isinstance(record, Dated)
-        owners, copied, audit = self.ownership, self.copied, self.audit
+        owners, audit = self.ownership, self.audit
         digest = record.digest ^ self.mask if self.mask and record.digest else 0
         group = self._draw_key(record, digest)
         record.digest = digest or int(self._draws.rng.integers(1 << DIGEST_BITS))
@@ -148,18 +137,16 @@ class EventTimePartitioner(Partitioner):
         for cut in owners.copies(record.at_us) if owners.cuts else ():
             if group in cut.old:
                 sent.append((cut.old[group], record.copy()))
-                copied.n += 1
+                self.way.copies += 1
         return sent
 
     def _draw_key(self, record: Dated, digest: int) -> int:
         """Gives the record its key, the same one if it is read again; returns the key group."""
         keys, known = self.ownership.keys, self.audit.keys
-        if self._weighed != keys.version:
-            self._weighed, self._key_steps = keys.version, cumulative(keys.weights.tolist())
         if digest and digest in known:
             record.key = known[digest]
             return keys.group_of(record.key)
-        group = bisect_right(self._key_steps, self._draws.uniform())
+        group = bisect_right(keys.group_steps, self._draws.uniform())
         first, end = keys.first[group], keys.first[group + 1]
         record.key = first + int(self._draws.uniform() * (end - first))
         if digest:

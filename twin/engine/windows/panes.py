@@ -121,7 +121,6 @@ class Dated(Record):
         self.digest = 0
 
     def copy(self) -> Record:
-        """See Record."""
         again = dated(self, self.at_us)
         again.key, again.digest, again.left_s = self.key, self.digest, self.left_s
         again.fetch_s, again.inbox, again.sender = self.fetch_s, self.inbox, self.sender
@@ -145,7 +144,6 @@ class Partial(Record):
         self.content = content
 
     def copy(self) -> Record:
-        """See Record."""
         again = Partial(self.at_s, self.span, self.content)
         again.left_s, again.fetch_s, again.inbox, again.sender = self.left_s, self.fetch_s, self.inbox, self.sender
         return again

@@ -43,7 +43,6 @@ class Pieces(SpanStore[Span]):
             self._keys.pop(place, None)
 
     def copy(self) -> Pieces:
-        """See SpanStore."""
         again = super().copy()
         again._ends = defaultdict(set, {start: ends.copy() for start, ends in self._ends.items()})
         again._keys = self._keys.copy()

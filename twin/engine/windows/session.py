@@ -49,7 +49,6 @@ class SessionLogic(KeyedLogic):
         self.watching = False
 
     def start(self, station: Station, out: Outlet) -> None:
-        """See Logic."""
         super().start(station, out)
         self.alarm = Alarm(station.env, self._end)
 
@@ -101,10 +100,9 @@ class SessionLogic(KeyedLogic):
     # what it holds ---------------------------------------------------------------------------------------------------
 
     def snapshot(self, again: bool) -> object:
-        """See Logic."""
         return {key: replace(session) for key, session in self.open.items()}
 
-    def restore(self, kept: object, at_s: float, now_s: float) -> int:
+    def restore(self, kept: object, at_s: float) -> int:
         """What was silent for long enough meanwhile ends now."""
         assert isinstance(kept, Mapping)
         self._become({key: replace(session) for key, session in kept.items()})
@@ -118,7 +116,6 @@ class SessionLogic(KeyedLogic):
         self._watch()
 
     def held(self) -> float:
-        """See Logic."""
         return float(len(self.open))
 
     def held_bytes(self) -> float:
@@ -126,18 +123,15 @@ class SessionLogic(KeyedLogic):
         return (len(self.open) + self.elsewhere) * self.tuple_bytes()
 
     def held_keys(self) -> list[tuple[list[int], float]]:
-        """See Logic."""
         return [(list(self.open), self.tuple_bytes())]
 
     def take(self, share: float, leaves: Leaves | None = None) -> State:
-        """See Logic."""
         items = [(each.ends_s, key, each.born_s, each.taken_s) for key, each in self.open.items()]
         gone, kept = parted(items, leaves or Every(share))
         self._become({key: OpenSession(ends_s, born_s, taken_s) for ends_s, key, born_s, taken_s in kept})
         return State([gone], len(gone) * self.tuple_bytes())
 
     def give(self, state: State) -> None:
-        """See Logic."""
         sessions = dict(self.open)
         for ends_s, key, born_s, taken_s in state.stores[0]:
             mine = key if self.groups is not None else self._free_key(sessions)
@@ -155,7 +149,6 @@ class SessionLogic(KeyedLogic):
     # what is counted -------------------------------------------------------------------------------------------------
 
     def stores(self) -> int:
-        """See Logic."""
         return 1
 
     def in_service(self) -> int:
@@ -163,7 +156,6 @@ class SessionLogic(KeyedLogic):
         return 0
 
     def balances(self, aborted: int) -> list[tuple[str, int, int]]:
-        """See Logic."""
         return [
             ("sessions begun = ended + open", self.begun, self.finished + len(self.open)),
             ("sessions ended = results", self.finished, self.station.output.tuples_out),

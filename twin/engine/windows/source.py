@@ -41,15 +41,13 @@ class TimedSource(ReplayableSource):
         return super().snapshot(again), self._newest_us, self._marked_us
 
     def complete(self, kept: object, now_s: float) -> None:
-        """See ReplayableSource."""
         assert isinstance(kept, tuple)
         super().complete(kept[0], now_s)
 
-    def restore(self, kept: object, at_s: float, now_s: float) -> int:
-        """See ReplayableSource."""
+    def restore(self, kept: object, at_s: float) -> int:
         assert isinstance(kept, tuple)
         _, self._newest_us, self._marked_us = kept
-        return super().restore(kept[0], at_s, now_s)
+        return super().restore(kept[0], at_s)
 
     def _lasting(self, record: Record, at_us: int) -> Dated:
         """A record with an event time and a digest, which it keeps when it is read again."""

@@ -57,7 +57,7 @@ class Trigger:
         """How far it is."""
         raise NotImplementedError
 
-    def restore(self, kept: object, at_s: float, now_s: float) -> None:
+    def restore(self, kept: object, at_s: float) -> None:
         """Is as far as that again."""
         raise NotImplementedError
 
@@ -88,18 +88,10 @@ class CountTrigger(Trigger):
         """What it has seen."""
         return self.seen
 
-    def restore(self, kept: object, at_s: float, now_s: float) -> None:
+    def restore(self, kept: object, at_s: float) -> None:
         """Has seen that."""
         assert isinstance(kept, int)
         self.seen = kept
-
-
-@dataclass(frozen=True, slots=True)
-class TriggerClock:
-    """How far a trigger was. due: boundaries that waited for the station."""
-
-    boundary_s: float
-    due: tuple[float, ...]
 
 
 class TimeTrigger(Trigger):
@@ -150,17 +142,17 @@ class TimeTrigger(Trigger):
     def snapshot(self) -> object:
         """Its next boundary, and those that are due."""
         errands = self.window.station.timers
-        return TriggerClock(self.boundary_s, tuple([at_s for logic, at_s in errands if logic is self.window]))
+        return self.boundary_s, [at_s for logic, at_s in errands if logic is self.window]
 
-    def restore(self, kept: object, at_s: float, now_s: float) -> None:
+    def restore(self, kept: object, at_s: float) -> None:
         """Windows that the content belongs to end now, if their time is over; the clock goes on."""
-        assert isinstance(kept, TriggerClock)
+        assert isinstance(kept, tuple)
+        boundary_s, due = kept
         errands, window = self.window.station.timers, self.window
         others = [each for each in errands if each[0] is not window]
         errands.clear()
         errands.extend(others)
-        errands.extend([(window, due_s) for due_s in kept.due])
-        boundary_s = kept.boundary_s
+        errands.extend([(window, due_s) for due_s in due])
         while boundary_s < min(self.boundary_s, at_s + self.extent.size):
             errands.append((window, boundary_s))
             boundary_s += self.extent.slide

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,6 @@ class TimedLogic(Logic):
     # control items -------------------------------------------------------------------------------------------------
 
     def heed(self, mark: Mark) -> None:
-        """See Logic."""
         alignment = self.station.alignment
         assert alignment is not None
         if mark.kind == RELEASE:
@@ -150,33 +149,25 @@ class TimedLogic(Logic):
             self.dropped += 1
         else:
             record.at_s = at_s
-            self._leave(record, lambda number: number == self.late)
+            self._leave(record, late=True)
 
     def send(self, result: Record) -> None:
         """Sends a result everywhere but where late records go."""
         if self.late is None:
             self.out.send(result)
         else:
-            self._leave(result, lambda number: number != self.late)
+            self._leave(result, late=False)
 
-    def _leave(self, record: Record, goes: Callable[[int], bool]) -> None:
-        """Sends a record by the outputs for whose numbers `goes` is true."""
+    def _leave(self, record: Record, *, late: bool) -> None:
         output = self.station.output
-        output.tuples_out += 1
-        record.left_s = record.at_s - record.taken_s
-        for number, port in enumerate(output.ports):
-            if goes(number):
-                port.send(record.copy())
-            else:
-                port.passed_over += 1
+        output.send_by(record, [late == (number == self.late) for number in range(len(output.ports))])
 
     # failures --------------------------------------------------------------------------------------------------------
 
     def snapshot(self, again: bool) -> object:
-        """See Logic."""
         return TimedKept(self)
 
-    def restore(self, kept: object, at_s: float, now_s: float) -> int:
+    def restore(self, kept: object, at_s: float) -> int:
         """See Logic. State that was on its way to another replica is back here, as migrations begin anew."""
         assert isinstance(kept, TimedKept)
         self.watermark_us, self.owed.work_s = kept.watermark_us, kept.owed_s
@@ -200,20 +191,14 @@ class TimedLogic(Logic):
         return self.ownership.keys
 
     def know_keys(self, keys: KeyGroups, replica: int) -> None:
-        """See Logic."""
         self.index = replica
 
     def nothing(self) -> SpanContent:
         """An empty content."""
         return SpanContent(self.groups)
 
-    def window_bytes(self) -> float:
-        """See Logic."""
-        return self.key_bytes * sum([content.keys for store in self.spans for content in self.open(store).values()])
-
     def held_bytes(self) -> float:
-        """See Logic."""
-        return self.window_bytes()
+        return self.key_bytes * sum([content.keys for store in self.spans for content in self.open(store).values()])
 
     def bytes_of(self, wanted: Leaves) -> float:
         """Size of the state of some keys that it has not handed over."""
@@ -224,7 +209,6 @@ class TimedLogic(Logic):
         return State(stores, self.key_bytes * sum([part.keys for store in stores for part in store.values()]))
 
     def take(self, share: float, leaves: Leaves | None = None) -> State:
-        """See Logic."""
         assert leaves is not None
         state = self._parts(leaves)
         for store in self.spans:
@@ -233,7 +217,6 @@ class TimedLogic(Logic):
         return state
 
     def give(self, state: State) -> None:
-        """See Logic."""
         for store, parts in zip(self.spans, state.stores, strict=True):
             for place, part in parts.items():
                 store.add(place, part)

@@ -43,7 +43,6 @@ class WindowLogic(Logic):
         trigger.window = self
 
     def start(self, station: Station, out: Outlet) -> None:
-        """See Logic."""
         super().start(station, out)
         self.trigger.start()
 
@@ -87,8 +86,7 @@ class WindowLogic(Logic):
         planned, self.planned = self.planned, []
         send_results(planned, self.out, at_s)
 
-    def due(self, at_s: float, from_s: float) -> None:
-        """See Trigger."""
+    def due(self, at_s: float) -> None:
         self.trigger.due(at_s)
 
     def stopped(self) -> None:
@@ -98,21 +96,18 @@ class WindowLogic(Logic):
     # what it holds ---------------------------------------------------------------------------------------------------
 
     def snapshot(self, again: bool) -> object:
-        """See Logic."""
         return WindowKept(self.planned.copy(), self._copied(self.contents), self.trigger.snapshot())
 
-    def restore(self, kept: object, at_s: float, now_s: float) -> int:
-        """See Logic."""
+    def restore(self, kept: object, at_s: float) -> int:
         assert isinstance(kept, WindowKept)
         self.planned, self.contents = kept.planned.copy(), self._copied(kept.contents)
-        self.trigger.restore(kept.trigger, at_s, now_s)
+        self.trigger.restore(kept.trigger, at_s)
         return 0
 
     def _copied(self, contents: tuple[Content, ...]) -> tuple[Content, ...]:
         return tuple([content.copy() for content in contents])
 
     def held(self) -> float:
-        """See Logic."""
         return float(sum(map(len, self.contents)))
 
     def held_bytes(self) -> float:
@@ -120,7 +115,6 @@ class WindowLogic(Logic):
         return sum([len(content) * size for content, size in zip(self.contents, self._sizes(), strict=True)])
 
     def held_keys(self) -> list[tuple[list[int], float]]:
-        """See Logic."""
         return [
             ([key for _, key, _, _ in content.items()], size)
             for content, size in zip(self.contents, self._sizes(), strict=True)
@@ -134,7 +128,6 @@ class WindowLogic(Logic):
         return [by_side[side] for side in range(len(self.contents))]
 
     def take(self, share: float, leaves: Leaves | None = None) -> State:
-        """See Logic."""
         state, origin, goes = State(), self.trigger.origin(), leaves or Every(share)
         for content, size in zip(self.contents, self._sizes(), strict=True):
             gone, kept = parted(content.items(), goes)
@@ -152,7 +145,6 @@ class WindowLogic(Logic):
             content.become(sorted([*content.items(), *_shifted(items, origin)], key=itemgetter(0)))
 
     def stores(self) -> int:
-        """See Logic."""
         return len(self.contents)
 
     def in_service(self) -> int:
@@ -160,7 +152,6 @@ class WindowLogic(Logic):
         return 0
 
     def know_keys(self, keys: KeyGroups, replica: int) -> None:
-        """See Logic."""
         self.combiner.groups = keys
 
     def know_share(self, share: float, values: list[int]) -> None:

@@ -74,7 +74,7 @@ def _fly(low: Lowered, record: Record, nic: Nic, when: tuple[float, int], flying
 
 
 def _launch(low: Lowered, row: Any, items: Sequence[tuple[float, int, int]]) -> None:
-    row["head"], row["tail"] = link([here for _, _, here in items])
+    row["head"], row["tail"] = link(k.ITEM, [here for _, _, here in items], "next")
     row["coming"], row["total"] = row["head"], len(items)
     if row["slot"] >= 0:
         low.times[row["slot"]], low.orders[row["slot"]] = items[0][:2]
@@ -83,7 +83,7 @@ def _launch(low: Lowered, row: Any, items: Sequence[tuple[float, int, int]]) -> 
 def _line_up(low: Lowered, task: Task, row: Any) -> None:
     """The first items of a task's lanes, as a heap; if it is idle, it begins with the first of them."""
     heads = []
-    for here in chain(k.LANE, row["lane"], "next"):
+    for here in chain(row["lane"], k.NEXT_LANE):
         if head := int(view(k.LANE, here)["head"]):
             item = low.item(head)
             heads.append((float(item["at_s"]), int(item["order"]), here))

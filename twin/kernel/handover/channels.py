@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,11 +15,11 @@ from twin.engine.station.pool import Pool
 from twin.engine.station.task import Task
 from twin.engine.streams.buffers import BufferPort
 from twin.engine.streams.channel import UNBOUNDED, Path, Port, Receiver
-from twin.engine.streams.network import Jitter, JitteredLeg, Leg, Nic
+from twin.engine.streams.network import Jitter, Leg, Nic
 from twin.engine.streams.ports import GatheringPort, SheddingPort
 from twin.kernel import layout as k
 from twin.kernel.arena import LEG, addresses, view
-from twin.kernel.handover.records import arrive_at, chain, channel, ends, items, lower_items, record
+from twin.kernel.handover.records import arrive_at, chain, channel, ends, link, lower_items, record
 
 if TYPE_CHECKING:
     from twin.kernel.lower import Lowered
@@ -93,12 +92,11 @@ def nowhere(low: Lowered) -> int:
 def _leg(low: Lowered, leg: Leg, path: Path) -> int:
     """The structure of a hop of a path, and those of the hops after it."""
     if id(leg) not in low.here:
-        jittered = isinstance(leg, JitteredLeg)
-        row = low.make(k.LEG, [leg], LEG, held="arrival_s" if jittered else "")[0]
+        row = low.make(k.LEG, [leg], LEG, held="arrival_s")[0]
         row["latency_s"], row["bytes_each"] = leg.latency_s, leg.bytes_each
         low.leg_addresses.add(int(row["here"]))
         row["card"], row["path"] = low.here[id(leg.nic)], low.here[id(path)]
-        if isinstance(leg, JitteredLeg):
+        if leg.jitter is not None:
             row["jitter"] = _jitter(low, leg.jitter)
         if leg.onward is None:
             row["lane"] = lane(low, path.inbox.task, leg.nic, leg.latency_s)
@@ -153,15 +151,10 @@ def lower_ports(low: Lowered) -> None:
             gate = inbox.gate
             row["exclusive"], row["free"] = gate.exclusive, gate.free
             gated = [low.here[id(each)] for each in gate.waiters]
-            row["first_gated"], row["last_gated"] = ends(gated)
-            for one, following in pairwise(gated):
-                view(k.CHANNEL, one)["next_gated"] = following
+            row["first_gated"], row["last_gated"] = link(k.CHANNEL, gated, "next_gated")
         row["pool" if isinstance(inbox.task, Pool) else "task"] = low.here[id(inbox.task)]
         waiting = [low.here[id(port)] for port in inbox.waiters]
-        if waiting:
-            row["first_waiting"], row["last_waiting"] = waiting[0], waiting[-1]
-            for one, following in pairwise(waiting):
-                low.port_rows["next_waiting"][low.port_rows["here"] == one] = following
+        row["first_waiting"], row["last_waiting"] = link(k.PORT, waiting, "next_waiting")
 
 
 def _partitioner(low: Lowered, partitioner: Any, row: Any) -> None:
@@ -249,13 +242,11 @@ def lift_ports(low: Lowered) -> None:
     """The same, back."""
     for inbox, row in zip(low.inboxes, low.inbox_rows, strict=True):
         inbox.waiters.clear()
-        inbox.waiters.extend(low.object_at[each] for each in chain(k.PORT, row["first_waiting"], "next_waiting"))
+        inbox.waiters.extend(low.object_at[each] for each in chain(row["first_waiting"], k.NEXT_WAITING))
         if inbox.gate is not None:
             inbox.gate.free = int(row["free"])
             inbox.gate.waiters.clear()
-            inbox.gate.waiters.extend(
-                low.object_at[each] for each in chain(k.CHANNEL, row["first_gated"], "next_gated")
-            )
+            inbox.gate.waiters.extend(low.object_at[each] for each in chain(row["first_gated"], k.NEXT_GATED))
     for each, row in low.channels:
         each.waits = bool(row["waits"])
         each.unsent.clear()
@@ -281,7 +272,7 @@ def _lift_port(low: Lowered, port: Port, row: Any) -> None:
         buffers = low.blocks[here, "buffers"]
         port._buffers.clear()
         for number in low.blocks[here, "open_order"][: int(row["opened"])].tolist():
-            full = items(buffers[number]["head"]) if buffers[number]["count"] else ()
+            full = chain(buffers[number]["head"]) if buffers[number]["count"] else ()
             port._buffers[number] = [record(low, each) for each in full]
         port._armed = bool(row["armed"])
         low.resume(port._alarm, int(row["slot"]))
@@ -289,4 +280,4 @@ def _lift_port(low: Lowered, port: Port, row: Any) -> None:
 
 def _waiting(low: Lowered, here: Any) -> Iterator[tuple[Path, Record]]:
     """What waits in a list to be sent, and which way it will go."""
-    return ((low.object_at[int(low.item(each)["path"])], record(low, each)) for each in items(here))
+    return ((low.object_at[int(low.item(each)["path"])], record(low, each)) for each in chain(here))

@@ -20,7 +20,7 @@ from twin.engine.windows.session import SessionLogic
 from twin.engine.windows.window import WindowLogic
 from twin.kernel import layout as k
 from twin.kernel.arena import LOGIC, STEP, addresses, view
-from twin.kernel.handover.records import arrived, ends, items, record
+from twin.kernel.handover.records import arrived, chain, ends, record
 from twin.kernel.handover.state import lift_store, lift_window, lower_found, lower_store, lower_window, results_of
 from twin.kernel.traits import LOGICS, logics_of
 
@@ -188,8 +188,8 @@ def _outcome(low: Lowered, task: Task, row: Any) -> None:
     task.timers.extend((low.object_at[window], at_s) for window, at_s in due.tolist())
     task.evaluating, logic, outcome = None, task.logic, EvaluationResult([], task.output, [])
     if isinstance(logic, Chain):
-        planned = [record(low, here) for here in items(row["planned"])]
-        entered = [(low.logic_at[int(low.item(here)["step"])], record(low, here)) for here in items(row["entered"])]
+        planned = [record(low, here) for here in chain(row["planned"])]
+        entered = [(low.logic_at[int(low.item(here)["step"])], record(low, here)) for here in chain(row["entered"])]
         if row["busy"] and row["evaluating"]:
             outcome = EvaluationResult([(each.key, each.born_s, each.taken_s) for each in planned], logic.end, entered)
             planned, entered = [], []

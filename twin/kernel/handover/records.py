@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from ctypes import c_int64, string_at
 from itertools import pairwise
-from struct import Struct
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from twin.engine.record import Record
 from twin.engine.streams.buffers import BufferedChannel
 from twin.engine.streams.channel import Inbox
 from twin.engine.streams.network import Leg
 from twin.kernel import layout as k
-from twin.kernel.arena import CHANNEL, addresses, view
+from twin.kernel.arena import CHANNEL, addresses, packing, view
 
 if TYPE_CHECKING:
     from twin.kernel.lower import Lowered
 
 
-FIELDS = Struct("=6q4d")
-"""An item's: next key path sender order step, born_s taken_s left_s at_s."""
+FIELDS = packing(k.ITEM)
 
 
 def lower_items(low: Lowered, records: Sequence[Record], paths: Sequence[int]) -> list[int]:
@@ -75,11 +75,11 @@ def ends(items: Sequence[int]) -> tuple[int, int]:
     return (items[0], items[-1]) if items else (0, 0)
 
 
-def link(items: Sequence[int]) -> tuple[int, int]:
-    """Makes a list of items; its ends."""
-    for one, following in pairwise(items):
-        view(k.ITEM, one)["next"] = following
-    return ends(items)
+def link(layout: np.dtype[Any], structures: Sequence[int], field: str) -> tuple[int, int]:
+    """Makes a list of structures, each of which has the next in that field; its ends."""
+    for one, following in pairwise(structures):
+        view(layout, one)[field] = following
+    return ends(structures)
 
 
 def record(low: Lowered, here: int) -> Record:
@@ -103,17 +103,9 @@ def _stop(low: Lowered, path: int) -> tuple[Inbox | Leg, BufferedChannel | None,
     return inbox or low.object_at[int(row["inbox"])], low.object_at.get(int(row["channel"])), float(row["fetch_s"])
 
 
-def chain(layout: Any, here: Any, field: str) -> Iterator[int]:
-    """The addresses in a list."""
+def chain(here: Any, link: int = k.NEXT) -> Iterator[int]:
+    """The addresses in a list: of items, or of structures that have the next at another place."""
     here = int(here)
     while here:
         yield here
-        here = int(view(layout, here)[field])
-
-
-def items(here: Any) -> Iterator[int]:
-    """Those in a list of items."""
-    here = int(here)
-    while here:
-        yield here
-        here = c_int64.from_address(here).value
+        here = c_int64.from_address(here + link).value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from twin.kernel import layout as k
 from twin.kernel.arena import view
 from twin.kernel.handover.channels import lane
 from twin.kernel.handover.logics import lower_logics, lower_outcome
-from twin.kernel.handover.records import arrived, chain, ends, items, record
+from twin.kernel.handover.records import arrived, chain, ends, link, record
 from twin.kernel.traits import logics_of
 
 if TYPE_CHECKING:
@@ -78,16 +77,16 @@ def lift_tasks(low: Lowered) -> None:
     for processor, row in zip(low.processors, low.processor_rows, strict=True):
         _processor(low, processor, row)
     for each in low.flying:
-        for here in items(each["head"]):
+        for here in chain(each["head"]):
             _under_way(low, here, int(each["card"]))
 
 
 def _queue(low: Lowered, task: Task, lane: int) -> None:
     state, came = low.state[0], []
     now = float(state["now"]), int(state["event_sequence"])
-    for each in chain(k.LANE, lane, "next"):
+    for each in chain(lane, k.NEXT_LANE):
         row = view(k.LANE, each)
-        for here in items(row["head"]):
+        for here in chain(row["head"]):
             item = low.item(here)
             at = float(item["at_s"]), int(item["order"])
             if at <= now:
@@ -121,12 +120,10 @@ def lower_pools(low: Lowered) -> None:
         for member in pool.members:
             low.row(member)["pool"] = row["here"]
             lane(low, member, None, 0.0)
-        idle = [low.row(member) for member in pool.idle]
-        for each in idle:
-            each["listed"] = 1
-        for one, following in pairwise(idle):
-            one["next_idle"] = following["here"]
-        row["first_idle"], row["last_idle"] = (idle[0]["here"], idle[-1]["here"]) if idle else (0, 0)
+        for member in pool.idle:
+            low.row(member)["listed"] = 1
+        idle = [low.here[id(member)] for member in pool.idle]
+        row["first_idle"], row["last_idle"] = link(k.TASK, idle, "next_idle")
         waiting = arrived(low, [each for each, _ in pool.queue])
         for here, (_, keeper) in zip(waiting, pool.queue, strict=True):
             low.item(here)["order"] = low.here[id(keeper)]
@@ -137,10 +134,10 @@ def lift_pools(low: Lowered) -> None:
     """The same, back."""
     for pool, row in zip(low.pools, low.pool_rows, strict=True):
         pool.idle.clear()
-        pool.idle.extend(low.object_at[here] for here in chain(k.TASK, row["first_idle"], "next_idle"))
+        pool.idle.extend(low.object_at[here] for here in chain(row["first_idle"], k.NEXT_IDLE))
         pool.listed = set(pool.idle)
         pool.queue.clear()
-        for here in items(row["head"]):
+        for here in chain(row["head"]):
             keeper = low.object_at[int(low.item(here)["order"])]
             keeper.queued += 1
             pool.queue.append((record(low, here), keeper))
