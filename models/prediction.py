@@ -151,10 +151,10 @@ class LearnedCostModel:
         return float(self.ensembles[0].manifest.get("horizon_s", HORIZON_S))
 
     def run_s(self, deployment: Deployment) -> float:
-        """Length in seconds of the predicted run: the scenario's own, if runs of that length trained the model."""
+        """Seconds of the predicted run: of those that trained the model, the nearest to the scenario's own."""
         low_s, high_s = self.ensembles[0].manifest.get("horizons_s") or (self.horizon_s, self.horizon_s)
         own_s = deployment.run.horizon_s if isinstance(deployment, Scenario) else self.horizon_s
-        return own_s if low_s <= own_s <= high_s else self.horizon_s
+        return min(max(own_s, low_s), high_s)
 
     def _rates(self, deployment: Deployment) -> RateModel:
         """The rate model for the predicted run; for the scenario's own run, after its warm-up."""

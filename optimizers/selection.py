@@ -97,13 +97,14 @@ def _columns(parts: Sequence[Estimated]) -> list[list[Any]]:
 
 
 def sees_beyond_rates(problem: Problem) -> bool:
-    """Whether the rate model ignores something of the job, and the problem's cost model ignores nothing, nor has to
+    """Whether the rate model ignores something of the job, all of which the problem's cost model sees without having to
     extrapolate.
 
     That a plan is good or bad by rates then says nothing of it.
     """
     model, scenario = problem.cost_model, problem.scenario
-    if not RateModel().blind_to(scenario) or model.blind_to(scenario):
+    ignored = set(RateModel().blind_to(scenario))
+    if not ignored or ignored & set(model.blind_to(scenario)):
         return False
     return not (isinstance(model, Ranged) and model.beyond(scenario))
 

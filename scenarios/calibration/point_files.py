@@ -16,10 +16,11 @@ from scenarios.calibration.point import Point, with_caps
 from scenarios.files.parquet_rows import parquet_rows
 from scenarios.files.scenario_file import read_text
 from scenarios.files.yaml_text import parse_text
+from twin.arrivals.law import ArrivalLaw
 from twin.errors import BadInput, suggest
 from twin.overrides import put
 from twin.scenario import Scenario
-from twin.workload import Constant
+from twin.workload import Constant, Poisson
 
 Row = Mapping[str, Any]
 
@@ -99,7 +100,8 @@ def _point(name: str, rows: Sequence[tuple[str, dict[str, Any]]], scenario: Scen
     for source, rate in found["offered"].items():
         if source not in sources:
             raise BadInput(f"point {name}: offered_per_s is of sources, not of {source!r}; {suggest(source, sources)}")
-        scenario = put(scenario, f"workload.arrivals.{source}", _law(rate, name, source), f"point {name}")
+        law = _law(rate, scenario.workload.arrivals[source], name, source)
+        scenario = put(scenario, f"workload.arrivals.{source}", law, f"point {name}")
     for host, percent in found["others"].items():
         scenario = put(scenario, f"cluster.hosts.{host}.others_percent", percent, f"point {name}")
     taken = {**found["in"], **{each: found["out"][each] for each in sources if each in found["out"]}}
@@ -118,10 +120,12 @@ def _point(name: str, rows: Sequence[tuple[str, dict[str, Any]]], scenario: Scen
     return with_caps(point)
 
 
-def _law(rate: float, point: str, source: str) -> dict[str, Any]:
+def _law(rate: float, usual: ArrivalLaw, point: str, source: str) -> dict[str, Any]:
+    """The measured rate, at which tuples come evenly or at random, as they usually do."""
     if not rate > 0:
         raise BadInput(f"point {point}: offered_per_s of {source} must be > 0, got {rate:g}")
-    return Constant(rate_per_s=rate).model_dump(mode="json")
+    steady = Poisson if usual.gap_scv else Constant
+    return steady(rate_per_s=rate).model_dump(mode="json")
 
 
 def _keep(into: dict[str, float], of: str, value: float, what: str) -> None:

@@ -158,6 +158,19 @@ def test_of_peaks_unlike_those_that_it_learned_from_rates_say_what_is_near(law):
     assert sees_beyond_rates(Problem(scenario=demanding(10000), cost_model=learned))
 
 
+def test_runs_longer_than_any_that_it_learned_from_are_answered_as_the_longest():
+    """What bursts do to plans does not change with the length of the run."""
+    learned, longest = cost_model("learned"), demanding(10000).with_run(horizon_s=240.0)
+    longer = longest.with_run(horizon_s=600.0)
+    plans = [longest.plan]
+    assert learned.run_s(longer) == 240.0 and learned.blind_to(longer) and not learned.blind_to(longest)
+    for metric in ("e2e_latency_s", "processing_latency_s"):
+        assert learned.predict(longer, plans)[metric] == pytest.approx(
+            learned.predict(longest, plans)[metric], rel=0.05
+        )
+    assert sees_beyond_rates(Problem(scenario=longer, cost_model=learned))
+
+
 def test_staged_is_decided_by_the_simulator():
     scenario = jobs()["own plan"]
     found = optimize(scenario, "local-search", "staged")

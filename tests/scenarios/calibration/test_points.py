@@ -19,6 +19,7 @@ from scenarios.calibration.point import KEEPS_UP, Point
 from scenarios.calibration.point_files import read_points
 from scenarios.calibration.predicting import predict
 from scenarios.files import scenario_file
+from scenarios.files.overrides import set_value
 from tests.commands import refused, twin
 from tests.scenarios.calibration.engines import at_rates, job, simulated
 from twin.errors import BadInput
@@ -76,6 +77,15 @@ def test_a_table_says_the_same_as_csv_yaml_and_parquet(files: tuple[Path, Path],
         pa.Table.from_pylist([{**dict.fromkeys(lines[0]), **row} for row in rows]), tmp_path / "points.parquet"
     )
     assert read_points(tmp_path / "points.yaml", JOB) == points == read_points(tmp_path / "points.parquet", JOB)
+
+
+def test_what_is_offered_comes_evenly_or_at_random_as_the_scenario_says(tmp_path: Path) -> None:
+    table = tmp_path / "points.csv"
+    table.write_text("point,operator,offered_per_s,out_per_s\na,source,100,100\nb,source,200,200\n")
+    for law, scv in (("constant", 0.0), ("poisson", 1.0)):
+        job = set_value(JOB, f"workload.arrivals.source={{law: {law}, rate_per_s: 70}}")
+        found = [point.scenario.workload.arrivals["source"] for point in read_points(table, job)]
+        assert [(each.mean_rate_per_s, each.gap_scv) for each in found] == [(100, scv), (200, scv)]
 
 
 def test_a_column_with_dots_sets_a_value_of_the_job_at_that_point(tmp_path: Path) -> None:
