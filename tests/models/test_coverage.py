@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from models.checkpoint import Ensemble
-from models.coverage import coverage_of, found_in, refuse_unseen
+from models.coverage import coverage_of, found_in, outside, refuse_unseen
 from models.dataset import Dataset, of_deployments
+from models.features import require_learned
 from models.gnn import initial
 from models.job_columns import job_columns
 from models.labels import Scaling
 from models.prediction import LearnedCostModel
 from models.settings import NetworkConfig
+from scenarios.files.scenario_file import load
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.registry import SPACES
 from tests.models.deployments import random_deployment
@@ -103,3 +105,12 @@ def test_a_kind_or_word_of_no_training_row_is_refused() -> None:
     assert model().knows(graphs.take(np.array([0])))
     with pytest.raises(BadInput, match=r"never saw 'join measured' \(nor filter function <\)"):
         refuse_unseen("m", {"filter": 3, "join": 2}, {"filter", "filter function <", "join", "join measured"})
+
+
+def test_an_ordinary_job_of_further_kinds_is_refused() -> None:
+    job = load("enrichment")
+    with pytest.raises(BadInput, match="know no operators of kind 'kafka-source'"):
+        outside({}, job_columns(job))
+    for kind in {*job_columns(job).kinds} - {"sink", "map"}:
+        with pytest.raises(BadInput, match=f"know no operators of kind '{kind}'"):
+            require_learned([kind])
