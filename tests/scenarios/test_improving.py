@@ -23,8 +23,7 @@ from scenarios.learning import fine_tuning
 from scenarios.questions.kept import RunOutcome
 from scenarios.suite.registry import FAMILIES
 from tests.commands import done, refused
-from tests.models import test_training
-from tests.models.test_fine_tuning import QUICK, new, old, trained
+from tests.models.test_training import QUICK, new, old, one_head, untrained
 from twin.errors import BadInput
 from twin.metrics import METRICS, Estimates
 from twin.randomness import stream
@@ -172,7 +171,7 @@ def tuned(ensembles: tuple[Ensemble, ...], how: FineTuning, rehearse: bool) -> f
 
 @pytest.mark.slow
 def test_both_kinds_of_queries_are_reported_before_and_after() -> None:
-    found = tuned(trained(), QUICK, rehearse=True)
+    found = tuned(one_head(), QUICK, rehearse=True)
     rows = {row.queries: row for row in found.rows}
     assert set(rows) == {"new", "old"}
     assert rows["new"].q50 < rows["new"].q50_before / 2
@@ -185,12 +184,12 @@ def test_both_kinds_of_queries_are_reported_before_and_after() -> None:
 
 
 def test_without_epochs_nothing_is_better_or_worse() -> None:
-    (row,) = tuned(test_training.untrained(), FineTuning(epochs=0), rehearse=False).rows
+    (row,) = tuned(untrained(), FineTuning(epochs=0), rehearse=False).rows
     assert (row.q50, row.q95) == (row.q50_before, row.q95_before)
 
 
 def test_only_the_dataset_that_it_was_trained_on_can_be_rehearsed() -> None:
-    model = LearnedCostModel("m", test_training.untrained())
+    model = LearnedCostModel("m", untrained())
     with pytest.raises(BadInput, match="was trained on a dataset of"):
         fine_tuning.tune(model, new()[0], new()[0], QUICK, 0, lambda _done, _total: None)
 
