@@ -21,21 +21,16 @@ from twin.scenario import RunSettings, Scenario
 # against one operator that takes as long ------------------------------------------------------------------------------
 
 
-def test_maps_that_are_fused_are_one_that_takes_as_long() -> None:
+@pytest.mark.parametrize(("window", "most"), [(None, 1000), (COUNT, 30), (TIME, 30)], ids=["map", "count", "time"])
+def test_what_is_fused_with_a_map_before_it_is_one_that_takes_as_long(window: dict[str, Any] | None, most: int) -> None:
     """Services do not vary: the same tuples come at the same times."""
-    two = fuse(chain([map_("a", 2e-3), map_("b", 3e-3)], CONSTANT), ("a", "b"))
-    one = chain([map_("a", 5e-3)], CONSTANT)
-    found, expected = (results(run(each, noise=False)) for each in (two, one))
-    assert sum(row["latencyCount"] for row in found) > 1000
-    assert found == expected
 
+    def last(name: str, service_s: float) -> dict[str, Any]:
+        return map_(name, service_s) if window is None else counting(name, service_s, window)
 
-@pytest.mark.parametrize("window", [COUNT, TIME], ids=["count", "time"])
-def test_a_window_behind_a_map_is_one_that_takes_as_long(window: dict[str, Any]) -> None:
-    two = fuse(chain([map_("a", 2e-3), counting("b", 3e-3, window)], CONSTANT), ("a", "b"))
-    one = chain([counting("a", 5e-3, window)], CONSTANT)
-    found, expected = (results(run(each, noise=False)) for each in (two, one))
-    assert sum(row["latencyCount"] for row in found) > 30
+    two = fuse(chain([map_("a", 2e-3), last("b", 3e-3)], CONSTANT), ("a", "b"))
+    found, expected = (results(run(each, noise=False)) for each in (two, chain([last("a", 5e-3)], CONSTANT)))
+    assert sum(row["latencyCount"] for row in found) > most
     assert found == expected
 
 

@@ -183,18 +183,12 @@ def test_distinct_values_of_unknown_attributes_are_refused():
         job({"a": {**FREE, "schema_in": ["area"], "schema_out": ["area"]}}, {}, distinct={"aera": 3})
 
 
-def test_a_transfer_twice():
-    twice = motivating().model_dump(mode="json")
-    twice["transfers"] *= 2
-    with pytest.raises(BadInput, match="two transfers have the same producer and consumer"):
-        parse(FusionJob, twice)
-
-
-def test_a_name_twice():
-    twice = motivating().model_dump(mode="json")
-    twice["operators"] *= 2
-    with pytest.raises(BadInput, match="operator name 'op1' is used 2 times"):
-        parse(FusionJob, twice)
+def test_what_is_there_twice_is_refused():
+    what = {"transfers": "two transfers have the same producer", "operators": "operator name 'op1' is used 2 times"}
+    for name, words in what.items():
+        given = motivating().model_dump(mode="json")
+        with pytest.raises(BadInput, match=words):
+            parse(FusionJob, given | {name: given[name] * 2})
 
 
 def test_a_job_is_written_and_read_again():
