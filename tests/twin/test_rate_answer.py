@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from optimizers.counted import as_plans
 from tests.optimizers.claimed_jobs import claimed_job, every_plan
 from tests.twin.worlds import chain, joined, sink
 from twin.deployment import Deployment
@@ -124,26 +125,23 @@ def test_random_sides_of_a_count_window_pair_as_binomial_draws_do():
     assert found.out_per_s[0] / found.fires_per_s[0] == pytest.approx(sum(n * (size - n) * p for n, p in pairs))
 
 
-def test_plans_as_counts_are_the_same_plans():
-    hosts = (host("h", 0.5), host("i", 1.0, 40.0), host("j", 2.0))
-    job = line(3000.0, hosts)
-    names = ("source", "f", "g", "sink")
-    drawn = np.random.default_rng(5).integers(0, 3, size=(30, 4, 3))
-    drawn[:, :, 0] += drawn.sum(axis=2) == 0
-    plans = [
-        ExecutionPlan(
-            placement={
-                name: {"hij"[number]: int(n) for number, n in enumerate(counts) if n}
-                for name, counts in zip(names, each, strict=True)
-            }
-        )
-        for each in drawn
-    ]
-    by_plan, by_count = answer(job, *plans), RateModel(HORIZON_S).answer_counts(job, drawn)
-    for field in ("ingested", "age_s", "cpu", "nic", "memory", "pressure", "busy_cores"):
-        assert getattr(by_count, field) == pytest.approx(getattr(by_plan, field)), field
+@pytest.mark.parametrize("on_sockets", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_plans_are_judged_together_as_alone_and_as_counts(seed: int, on_sockets: bool) -> None:
+    job = claimed_job(seed, on_sockets=on_sockets)
+    counts = every_plan(job)
+    counts = counts[:: max(1, len(counts) // 6)]
+    plans = as_plans(job, counts)
+    together, counted = answer(job, *plans), RateModel(HORIZON_S).answer_counts(job, counts)
+    alone = [answer(job, plan) for plan in plans]
+    for field in ("ingested", "age_s", "cpu", "nic", "memory", "pressure", "busy_cores", "service_s"):
+        expected = np.concatenate([getattr(each, field) for each in alone])
+        assert getattr(together, field) == pytest.approx(expected, rel=1e-6), field
+        assert getattr(counted, field) == pytest.approx(expected, rel=1e-6), field
+    for metric, costs in together.costs.by_metric.items():
+        assert costs == pytest.approx(counted.costs[metric], rel=1e-6), metric
     with pytest.raises(ValueError, match="counts must be"):
-        RateModel().answer_counts(job, drawn[:, :2])
+        RateModel().answer_counts(job, counts[:, :-1])
 
 
 def test_an_answer_is_in_balance():
@@ -163,7 +161,6 @@ def test_an_answer_is_in_balance():
     assert found.in_per_s[:, 2] == pytest.approx(found.in_per_s[:, :2].sum(axis=1))
     assert found.age_s[:, 3] == pytest.approx(found.age_s[:, 2] + found.channel_s[:, 3] + found.queue_s[:, 3])
     alone = answer(job, plans[7])
-    assert alone.ingested[0] == pytest.approx(found.ingested[7], rel=1e-12)
     for metric, costs in alone.costs.by_metric.items():
         assert costs[0] == pytest.approx(found.costs[metric][7], rel=1e-9), metric
 
@@ -200,12 +197,6 @@ def of(rows: list[int]) -> list[np.ndarray]:
     mixing = Mixing(stalls_s=STALLS_S[rows])
     inputs = LEFT[rows], RIGHT[rows]
     return [np.asarray(each) for each in stalling(WINDOW, inputs, mixing, CONTENT[rows], FIRES[rows], MATCHES[rows])]
-
-
-def test_each_plan_is_by_itself() -> None:
-    together = of([0, 1, 2, 3])
-    for row in range(4):
-        assert [each[row] for each in together] == pytest.approx([each[0] for each in of([row])])
 
 
 def test_what_is_not_blocked_stays_as_it_was() -> None:
