@@ -16,7 +16,6 @@ from twin.cluster import Host
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.kinds.selective import Selective
-from twin.plan import Location
 from twin.profiles import FLINK, STORM
 from twin.quantities import FACTORS, SECONDS, duration_s, number, unit_of_time
 from twin.query import Columns
@@ -154,14 +153,6 @@ def test_a_new_plan_is_checked() -> None:
     with pytest.raises(ValueError, match="unknown host"):
         job.with_plan(job.plan.model_copy(update={"placement": {**job.plan.placement, "source": ("x",)}}))
     assert isinstance(job.with_plan(job.plan), Deployment)
-
-
-def test_locations() -> None:
-    assert Location.parse("h") == Location("h", 0)
-    assert Location.parse("h/3") == Location("h", 3)
-    assert str(Location("h", 3)) == "h/3"
-    with pytest.raises(ValueError, match="host/socket"):
-        Location.parse("h/x")
 
 
 def test_sockets_share_the_hosts_cpu() -> None:

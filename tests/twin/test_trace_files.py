@@ -11,6 +11,7 @@ import pytest
 
 from twin.atomic import new_file, new_folder, write_text
 from twin.checksums import SUMS
+from twin.errors import BadInput
 from twin.trace import TABLES, damage, read_table, write_trace
 
 ROWS = {
@@ -119,3 +120,11 @@ def test_what_a_killed_process_left_goes_with_the_next_try(tmp_path: Path) -> No
     with new_folder(folder) as aside:
         assert sorted(tmp_path.iterdir()) == sorted([aside, other]), "one of another machine may still be written"
     assert sorted(tmp_path.iterdir()) == sorted([folder, other])
+
+
+def test_bad_trace_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"runs\.parquet is missing"):
+        read_table(tmp_path, "runs")
+    (tmp_path / "runs.parquet").write_bytes(b"not parquet")
+    with pytest.raises(BadInput, match="not a readable Parquet file"):
+        read_table(tmp_path, "runs")
