@@ -192,12 +192,6 @@ def test_the_same_seed_gives_the_same_scenario_and_another_seed_another():
     assert first.run == settings.model_copy(update={"seed": 7})
 
 
-def test_scenarios_survive_json():
-    for seed in range(30):
-        scenario = random_scenario(COSTREAM, seed, RunSettings())
-        assert Scenario.model_validate_json(scenario.model_dump_json()) == scenario
-
-
 @pytest.mark.parametrize("feature", FEATURES)
 def test_interpolation_lies_between_the_values_of_the_training_space(feature):
     known, asked = getattr(COSTREAM, feature), getattr(INTERPOLATION, feature)
