@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from optimizers.policies.ds2 import Ds2Spec
 from optimizers.policies.relieve import RelieveSpec
 from tests.twin.changing import column, job, run
+from tests.twin.worlds import placed
 from twin.control import PeriodStatistics, Reconfiguration
 from twin.errors import BadInput
-from twin.events import Failure, Migration, Move, Rescale
+from twin.events import Failure, Migration, Move, RateChange, Rescale
 from twin.scenario import Scenario
 
 
@@ -89,6 +91,32 @@ def test_a_policy_is_not_asked_while_a_move_is_under_way() -> None:
 def test_an_impossible_order_is_an_error_that_names_the_policy(order: Reconfiguration, complaint: str) -> None:
     with pytest.raises(BadInput, match=f"policy 'scripted'.*{complaint}"):
         run(job(), policy=Scripted({2: order}))
+
+
+def test_ds2_scales_until_backpressure_ends() -> None:
+    """A rate step to 1.7 times what one replica can do: alone it is backpressured, with the policy it is not."""
+    deployment = job(rate=300, service_s=2e-3)
+    step = RateChange(at_s=8, source="source", factor=2.8)
+    alone = run(deployment, step, horizon_s=40)
+    helped = run(deployment, step, horizon_s=40, policy=Ds2Spec().start(deployment))
+    assert alone.metrics.backpressured and column(alone, "source", "backlog")[-1] > 3000
+    assert column(helped, "source", "backlog")[-1] < 100
+    assert max(column(helped, "m", "replicas")) >= 2
+    decisions = [row for row in helped.event_rows if row["kind"] == "decision"]
+    assert 1 <= len(decisions) <= 6, "it settles"
+
+
+def test_ds2_asks_for_what_the_true_rates_say() -> None:
+    """Offered 300/s at 2 ms each is 0.6 of a core: one replica at 80 %; 840/s is 1.68: three."""
+    deployment = job(rate={"law": "constant", "rate_per_s": 840}, service_s=2e-3)
+    policy = Scripted()
+    run(
+        placed(deployment, m=("h0", "h0", "h0")),
+        policy=policy,
+        horizon_s=6,
+    )
+    wanted = Ds2Spec().start(deployment).replicas_wanted(policy.seen[-1])
+    assert wanted["m"] == 3
 
 
 def test_relieve_moves_the_busiest_replica_off_a_hot_host() -> None:

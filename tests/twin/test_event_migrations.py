@@ -19,10 +19,17 @@ from twin.guards.conservation import ConservationError
 from twin.simulation import simulate
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_whatever_happens_no_window_is_lost_doubled_or_other_than_it_should_be(seed: int) -> None:
     """Each run compares its windows with brute force, also those that a failure undid."""
+    simulate(event_time_scenario(Random(seed)))
+
+
+@pytest.mark.slow
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_many_courses(seed: int) -> None:
     simulate(event_time_scenario(Random(seed)))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.twin.kernel.both import in_engine, in_kernel
+from tests.twin.kernel.both import differences, in_engine, in_kernel
 from tests.twin.worlds import chain, deployment, joined, sink, source
 from twin.deployment import Deployment
 from twin.profiles import STORM
@@ -54,6 +54,12 @@ def latency_s(run: Run) -> list[float]:
     """Sum of what all results took, and how many there were."""
     found = row(run, "sink")
     return [found["e2eLatencySum_s"], found["latencyCount"]]
+
+
+def test_a_queue_without_waiting() -> None:
+    run = ran(chain([worker(0.03)], STEADY, engine=engine()), 1.05)  # records at 0.1, ..., 1.0, the last done at 1.03
+    assert latency_s(run) == pytest.approx([10 * 0.03, 10])
+    assert row(run, "work")["busyTimeMsPerSecond"] == pytest.approx(1000 * 10 * 0.03 / 1.05)
 
 
 def test_a_queue_that_grows() -> None:
@@ -133,6 +139,13 @@ def test_a_batch_waits_until_it_is_full() -> None:
     assert latency_s(run) == pytest.approx([3 * (0.2 + 0.1), 9])
 
 
+def test_records_are_dealt_in_turn() -> None:
+    """To two replicas, 150 ms a record: neither ever has two at a time. An eleventh is begun 100 ms before the end."""
+    run = ran(chain([worker(0.15)], STEADY, placement={"work": ["h", "h"]}, engine=engine()), 1.2)
+    assert latency_s(run) == pytest.approx([10 * 0.15, 10])
+    assert row(run, "work")["busyTimeMsPerSecond"] == pytest.approx(1000 * (10 * 0.15 + 0.1) / 1.2 / 2)
+
+
 def test_a_window_that_counts() -> None:
     """Every third record, a result as old as the oldest of the three."""
     window = {"kind": "aggregate", "name": "work", "service_time_s": 0.01, "service_scv": 0}
@@ -174,9 +187,23 @@ def test_a_result_is_as_old_as_its_oldest_record_whichever_comes_first(keeps: di
     assert row(run, "sink")["processingLatencySum_s"] == pytest.approx(at_s - 0.9)
 
 
+def test_a_record_is_copied_to_each_stream() -> None:
+    middle = [worker(0.01, "one"), worker(0.02, "two")]
+    ends = [("source", "one"), ("source", "two"), ("one", "sink"), ("two", "sink")]
+    run = ran(deployment([source(), *middle, sink()], ends, {"source": STEADY}, [host()], engine=engine()), 1.05)
+    assert latency_s(run) == pytest.approx([10 * (0.01 + 0.02), 20])
+    assert row(run, "source")["numRecordsOut"] == 10
+
+
 def test_a_map_of_three_results() -> None:
     run = ran(chain([worker(0.01, selectivity=3), worker(0.02, "next")], STEADY, engine=engine()), 1.09)
     assert latency_s(run) == pytest.approx([10 * (0.03 + 0.05 + 0.07), 30])
+
+
+def test_a_filter_of_nothing() -> None:
+    nothing = {"kind": "filter", "name": "work", "service_time_s": 0.01, "selectivity": 0}
+    run = ran(chain([nothing], STEADY, engine=engine()), 1.05)
+    assert row(run, "work")["numRecordsIn"] == 10 and row(run, "work")["numRecordsOut"] == 0
 
 
 def test_a_job_that_is_out_of_memory_stands_still() -> None:
@@ -189,3 +216,11 @@ def test_a_job_that_is_out_of_memory_stands_still() -> None:
     assert run.crashed
     assert row(run, "work")["numRecordsIn"] == 9
     assert row(run, "source")["backlog"] == 28 - 9
+
+
+def test_a_run_that_ends_when_enough_is_known() -> None:
+    job = chain([worker(0.03, service_scv=1)], 10.0, engine=engine())
+    scenario = Scenario(**dict(job), run=RunSettings(horizon_s=10_000, period_s=20, precision=0.2))
+    found, other = in_kernel(scenario), in_engine(scenario)
+    assert found.run is not None and found.run.manifest["simulated_s"] < 10_000
+    assert differences(found, other) == []
