@@ -32,7 +32,7 @@ from streamtwin.cli import app as cli
 from streamtwin.connect import profiles
 from streamtwin.connect.shadow import window as tables
 from streamtwin.connect.shadow.shadow import Shadow, followed
-from tests.models.test_trees import SMALL, TEST, TRAIN, VALID
+from tests.models.test_predictors import SMALL, TEST, TRAIN, VALID
 from tests.papers.conftest import TINY
 from tests.streamtwin.shadow_jobs import WINDOW_S, crossing, series_of, write_metrics
 from twin.corpus.manifest import CorpusSpec

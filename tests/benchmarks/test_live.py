@@ -1,4 +1,4 @@
-"""The live loop's own arithmetic, without a Flink: ages over restarts, and what an event did to results."""
+"""Benchmarks of real engines: ages over restarts, what an event did to results, markers that wait for a flush."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.real import pdsp_ages
 from benchmarks.real.live.cluster import RESTART_S
 from benchmarks.real.live.events import _course, measured_course, with_event
 from benchmarks.real.live.jobs import EVENT_S, FIRST, SETS
 from benchmarks.real.live.judging import _bears
 from benchmarks.real.live.measuring import Measured, _ages
+from benchmarks.real.pdsp_ages import HOP_MS
+from benchmarks.real.pdsp_jobs import scenario
+from benchmarks.real.pdsp_predictors import said_of
 from streamtwin.connect.importers.flink_scenario import ImportedJob
 from tests.scenarios.calibration.engines import job
 from twin.scenario import Scenario
@@ -81,3 +85,26 @@ def test_points_beyond_those_calibrated_on_are_predicted() -> None:
 
 def test_the_twin_bears_what_its_slowest_operator_does() -> None:
     assert _bears(a_job()) * 500 == pytest.approx(1000, rel=0.02), "1 ms a record"
+
+
+ROW = {
+    "application": "Sentiment Analysis",
+    "variant": "",
+    "parallelism": "10,2,2,1",
+    "cores_per_node": "16",
+    "clock_ghz": "2.8",
+}
+
+
+def test_markers_of_an_idle_job_wait_for_the_flush_at_every_hop() -> None:
+    idle = said_of(scenario({**ROW, "offered_per_s": "10"}))[1]
+    assert idle == pytest.approx(HOP_MS * (1 + 2 + 3 + 4), rel=0.01)  # two operators, writer, and the committer
+
+
+def test_bursts_leave_markers_waiting_for_flushes_where_a_steady_stream_fills_buffers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = scenario({**ROW, "offered_per_s": "100000"})
+    in_bursts, idle = said_of(job)[1], HOP_MS * (1 + 2 + 3 + 4)
+    monkeypatch.setattr(pdsp_ages, "ALWAYS", 0.0)
+    assert said_of(job)[1] < 0.9 * in_bursts < 0.9 * idle

@@ -1,15 +1,19 @@
-"""Ordinary jobs beside brute force, a few of them; and brute force beside theory, so that it is right by itself."""
+"""Ordinary jobs beside brute force, brute force beside theory, and laws of the rate model that can be taken out."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from benchmarks.ablation import LAWS, without
 from benchmarks.ordinary.brute import Brute
 from benchmarks.ordinary.comparing import compare
 from benchmarks.ordinary.jobs import load
 from benchmarks.validity import oracles
 from benchmarks.validity.theory import limit_se
+from tests.twin.worlds import chain
+from twin.profiles import FLINK
+from twin.rates.model import RateModel
 
 JOBS = load()
 SEEDS = 6
@@ -46,3 +50,20 @@ def test_brute_force_is_as_theory_says(name: str, load: float, service_s: float,
     found = np.array([Brute(JOBS[name], seed).run()["Lp"] for seed in range(12)])
     error = found.std(ddof=1) / np.sqrt(len(found))
     assert abs(found.mean() - service_s - oracles.wait_m_g_1(load, service_s, scv)) < limit_se(13) * error
+
+
+WORK = {"kind": "map", "name": "work", "selectivity": 1, "service_time_s": 1e-3}
+
+
+def latency_s() -> float:
+    job = chain([WORK], 500).model_copy(update={"engine": FLINK})
+    return float(RateModel(1e4).answer(job, [job.plan]).costs["processing_latency_s"][0])
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_every_law_can_be_taken_out_and_is_back_then(law: str) -> None:
+    proper_s = latency_s()
+    with without(LAWS[law]):
+        plain_s = latency_s()
+    assert latency_s() == proper_s
+    assert (plain_s < proper_s) == (law == "waits for batches, and in them")

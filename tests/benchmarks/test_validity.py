@@ -1,20 +1,30 @@
-"""The harness of the validity report: its oracles against closed forms, its jobs, its statistics."""
+"""The harness of the validity report: oracles, jobs, statistics; runs that are kept, and numbers that are pinned."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks.validity import oracles
+from benchmarks.validity import oracles, runs, store
 from benchmarks.validity.invariants import WAYS
 from benchmarks.validity.kernel import FIRST_SEED, difference, scenarios
 from benchmarks.validity.ordinary import ordinary_jobs
 from benchmarks.validity.ordinary_queries import KINDS
+from benchmarks.validity.pinned_jobs import jobs
+from benchmarks.validity.pins import complaint, measure, pinned
+from benchmarks.validity.runs import Job, rounded, run_all
+from benchmarks.validity.store import Store
 from benchmarks.validity.theory import LIMIT_SE, SEEDS, checks, limit_se
+from tests.twin.worlds import queue
+from twin.guards.conservation import ConservationError
 from twin.rates.model import RateModel
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 
@@ -75,3 +85,59 @@ def test_ordinary_jobs_are_of_all_sorts_and_loaded_as_drawn() -> None:
     answers = [RateModel(case.settings.horizon_s).answer(case.deployment, [case.deployment.plan]) for case in cases]
     used = np.array([answer.offered_pressure.max() for answer in answers])
     assert used.min() < 0.4 and used.max() > 1.0 and np.all((used > 0.05) & (used < 1.6))
+
+
+def job(seed: int = 0) -> Job:
+    return Job("test", queue(100, 0.5, 1.0), RunSettings(horizon_s=5, period_s=1, seed=seed))
+
+
+def test_the_cache_survives_a_kill_in_the_middle_of_a_line(tmp_path: Path) -> None:
+    cache = Store(tmp_path)
+    first = run_all([job(0), job(1)], cache, workers=1)
+    path = tmp_path / "runs.jsonl"
+    path.write_text(path.read_text()[:-20])
+    again = Store(tmp_path)
+    assert again.get(job(0)) is not None and again.get(job(1)) is None
+    second = run_all([job(0), job(1)], again, workers=1)
+    assert [each["throughput_per_s"] for each in second] == [each["throughput_per_s"] for each in first]
+    assert len([json.loads(line) for line in path.read_text().splitlines()]) == 2
+
+
+def test_a_run_that_breaks_a_law_is_named_and_the_others_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = runs.simulate
+
+    def broken(scenario: Scenario) -> Any:
+        if scenario.run.seed == 1:
+            raise ConservationError("made = sent at here: 1 != 2")
+        return real(scenario)
+
+    monkeypatch.setattr(runs, "simulate", broken)
+    cache = Store(tmp_path)
+    with pytest.raises(RuntimeError, match=r"1 runs failed.*\ntest \(seed 1\): ConservationError: made = sent"):
+        run_all([job(0), job(1), job(2)], cache, workers=1)
+    assert [cache.get(job(seed)) is not None for seed in range(3)] == [True, False, True]
+
+
+def test_runs_are_repeated_when_the_source_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [store.key_of(job(seed)) for seed in (0, 1)]
+    monkeypatch.setattr(store, "source_digest", lambda: "another")
+    assert len({*before, *(store.key_of(job(seed)) for seed in (0, 1))}) == 4
+
+
+def test_results_have_nine_digits() -> None:
+    assert rounded({"a": [1 / 3, None, "x", 7], "b": 2e9 / 3}) == {"a": [0.333333333, None, "x", 7], "b": 666666667.0}
+
+
+def test_runs_give_the_numbers_that_are_pinned() -> None:
+    now = {name: measure(job) for name, job in jobs().items()}
+    wrong = complaint(now, pinned())
+    assert not wrong, wrong
+
+
+def test_a_change_is_told_with_its_remedy() -> None:
+    now = dict(pinned())
+    assert complaint(now, pinned()) == ""
+    now["links"] = now["links"] | {"digest": "another"}
+    assert "runs of links give" in complaint(now, pinned()) and "--pin" in complaint(now, pinned())

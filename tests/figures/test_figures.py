@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.bars import bars, grouped_bars
+from figures.comparison import comparison
 from figures.distributions import distributions, profile_times
 from figures.error_by_group import error_by_group
 from figures.learning_curve import learning_curve
@@ -126,3 +129,73 @@ def test_more_series_than_can_be_told_apart_are_refused() -> None:
     assert len(set(looks(map(str, range(30))).values())) == 30
     with pytest.raises(ValueError, match="31 series"):
         looks(map(str, range(31)))
+
+
+NAN = math.nan
+GRID = {
+    "metric": ["T", "T", "T", "T", "Le", "Le", "Le", "Le"],
+    "variant": ["a1", "a2", "b1", "b2"] * 2,
+    "series": ["a", "a", "b", "b"] * 2,
+    "x": [2, 1, 1, 2] * 2,
+    "mean": [20.0, 10.0, 11.0, 22.0, 1.0, 2.0, math.inf, 4.0],
+    "half_width": [1.0, NAN, 1.0, 2.0, 0.1, 0.1, NAN, 0.1],
+}
+
+
+def test_numbers_are_an_axis_and_a_line_each_series():
+    figure = comparison(GRID, "rate")
+    figure.savefig("/dev/null", format="png")
+    top, bottom = figure.axes
+    lines = [container.lines[0] for container in top.containers]
+    assert [line.get_xdata().tolist() for line in lines] == [[1, 2], [1, 2]]
+    assert [line.get_ydata().tolist() for line in lines] == [[10, 20], [11, 22]]
+    assert [container.lines[0].get_ydata().tolist() for container in bottom.containers] == [[2, 1], [4]]
+    assert bottom.get_xlabel() == "rate"
+    assert len(figure.legends) == 1
+
+
+def test_names_stand_below_each_other():
+    figure = comparison({**GRID, "x": [NAN] * 8}, "")
+    figure.savefig("/dev/null", format="png")
+    top, bottom = figure.axes
+    assert [label.get_text() for label in top.get_yticklabels()] == ["a1", "a2", "b1", "b2"]
+    dots = [container.lines[0] for container in bottom.containers]
+    assert [(dot.get_xdata()[0], dot.get_ydata()[0]) for dot in dots] == [(1.0, 0), (2.0, 1), (4.0, 3)]
+    assert not figure.legends
+    assert np.isclose(top.get_xlim()[0], 0)
+
+
+def test_every_value_is_a_point_of_its_group() -> None:
+    rows = [
+        ("CPU", "1-2", "T", "q_error", 1.2),
+        ("CPU", "2-3", "T", "q_error", 1.4),
+        ("CPU", "1-2", "S", "accuracy", 0.9),
+        ("CPU", "2-3", "S", "accuracy", float("nan")),
+        ("RAM", "4-8", "T", "q_error", 1.3),
+        ("RAM", "4-8", "S", "accuracy", 0.8),
+    ]
+    table = dict(zip(("dimension", "group", "metric", "quantity", "value"), zip(*rows, strict=True), strict=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a panel without a line has no legend
+        figure = error_by_group(table, {"q_error": 1.6}, "the paper's")
+        only = {name: [each for each, quantity in zip(column, table["quantity"], strict=True) if quantity == "q_error"]
+                for name, column in table.items()}  # fmt: skip
+        error_by_group(only, {}, "")
+    figure.savefig("/dev/null", format="png")
+    cpu_error, ram_error, cpu_accuracy, _ = figure.axes
+    assert [axes.get_title() for axes in (cpu_error, ram_error)] == ["CPU", "RAM"]
+    assert cpu_error.lines[0].get_ydata().tolist() == [1.2, 1.4]
+    assert [label.get_text() for label in cpu_error.get_xticklabels()] == ["1-2", "2-3"]
+    assert ram_error.lines[0].get_ydata().tolist() == [1.3]
+    np.testing.assert_array_equal(cpu_accuracy.lines[0].get_ydata(), [0.9, np.nan])
+    assert [len(axes.lines) for axes in figure.axes] == [2, 2, 1, 1]  # the bound is a line more
+
+
+def test_bars_reach_their_values_and_none_is_drawn_without_one() -> None:
+    table = {"group": ["a", "b", "a", "b"], "series": ["x", "x", "y", "y"], "value": [2.0, 3.0, 4.0, float("nan")]}
+    figure = grouped_bars(table, "q-error")
+    figure.savefig("/dev/null", format="png")
+    tops = [bar.get_y() + bar.get_height() for bar in figure.axes[0].patches]
+    assert tops == pytest.approx([2.0, 3.0, 4.0])
+    centres = [bar.get_x() + bar.get_width() / 2 for bar in figure.axes[0].patches]
+    assert centres[0] < 0 < centres[2] < centres[1]

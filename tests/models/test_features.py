@@ -1,20 +1,28 @@
-"""Every feature of Costream's Table I is there, documented, and read off the right place."""
+"""Features: those of Costream's Table I, documented, read off the right place, and of a revision."""
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.feature import Linear, Log, OneHot, encode
-from models.features import CONTEXT, FEATURE_SETS, FEATURE_VERSION, FEATURES, NODE_TYPES, WIDTHS, table
+from models.dataset import of_deployments
+from models.feature import Feature, Linear, Log, OneHot, encode
+from models.features import CONTEXT, FEATURE_SETS, FEATURE_VERSION, FEATURES, NODE_TYPES, REVISION, WIDTHS, table
 from models.graph import joint_graph
+from models.job_columns import job_columns
 from tests.models.deployments import random_deployment
+from tests.twin.worlds import deployment, sink, source
 from twin.deployment import Deployment
+from twin.metrics import METRICS
 from twin.plan import ExecutionPlan
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
 
 TABLE_I = {
     "source": {"event_rate", "ints", "strings", "doubles", "tuple_width_in", "tuple_width_out"},
@@ -116,3 +124,70 @@ def test_features_of_operators_do_not_know_the_cluster_but_for_physics() -> None
         assert columns == list(FEATURES[NODE_TYPES[kind]][: len(columns)])
         assert rows[0][: len(columns)] == rows[1][: len(columns)]
     assert graphs[0].context != graphs[1].context
+
+
+@pytest.mark.parametrize(("left", "right"), [(50, 450), (450, 50), (200, 200)])
+def test_the_state_of_a_join_is_of_its_sides_tuples_at_their_own_size(left: int, right: int) -> None:
+    """A side of wide tuples and one of narrow ones; by hand, and as an exact run holds it at the end."""
+    columns = {"wide": {"strings": 20}, "narrow": {"ints": 1}}
+    operators = [
+        *(source(name, columns=of) for name, of in columns.items()),
+        {"kind": "join", "name": "j", "window": {"policy": "time", "size_s": 2, "slide_s": 0.1}, "selectivity": 1e-6},
+        sink(),
+    ]
+    job = deployment(
+        operators, [("wide", "j"), ("narrow", "j"), ("j", "sink")], {"wide": left, "narrow": right}, engine="storm"
+    )
+    sizes = [job.engine.output_bytes(job.query, name) for name in columns]
+    by_hand = 2.0 * (left * sizes[0] + right * sizes[1])
+    found = job_columns(job)
+    assert sizes[0] > 2 * sizes[1]
+    assert found.operators["state"][found.names.index("j")] == pytest.approx(
+        by_hand * job.engine.memory.object_overhead / 1e6, rel=0.01
+    )
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=10, warmup_s=2, period_s=1)))
+    held = [row["stateBytes"] for row in run.operator_rows if row["operator"] == "j"][-5:]
+    tuples = 2.0 * (left + right)
+    assert sum(held) / 5 == pytest.approx(by_hand, rel=5 / tuples**0.5)
+
+
+FILE = Path(__file__).with_name("feature_values.json")
+JOBS = Path(__file__).with_name("feature_jobs.json")
+HORIZON_S = 60.0
+
+
+def names_of(columns: tuple[Feature, ...]) -> list[str]:
+    """One an input."""
+    return [f"{each.name}.{number}" for each in columns for number in range(each.width)]
+
+
+def means() -> dict[str, float]:
+    """By node type and input, over all nodes of the type."""
+    jobs = [Deployment.model_validate(each) for each in json.loads(JOBS.read_text(encoding="utf-8"))]
+    graphs = of_deployments(jobs, np.zeros((len(jobs), len(METRICS))), horizon_s=HORIZON_S).graphs
+    tables = {
+        kind: (names_of(FEATURES[kind]), ragged.rows) for kind, ragged in zip(NODE_TYPES, graphs.nodes, strict=True)
+    }
+    tables["plan"] = (names_of(CONTEXT), graphs.context_GxC)
+    return {
+        f"{kind}.{name}": float(column.mean())
+        for kind, (names, rows) in tables.items()
+        for name, column in zip(names, np.asarray(rows, float).T, strict=True)
+    }
+
+
+@pytest.fixture(scope="module")
+def kept():
+    return json.loads(FILE.read_text(encoding="utf-8"))
+
+
+def test_values_change_only_with_the_revision(kept):
+    found = means()
+    assert kept["revision"] == REVISION, "the file is of another revision; see above"
+    assert found.keys() == kept["means"].keys()
+    changed = [name for name, value in found.items() if value != pytest.approx(kept["means"][name], rel=1e-4, abs=1e-5)]
+    assert not changed, "these columns have other values; raise REVISION, and do what stands above"
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps({"revision": REVISION, "means": means()}, indent=1) + "\n", encoding="utf-8")

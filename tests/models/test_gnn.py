@@ -1,4 +1,4 @@
-"""Laws of the network: it is Algorithm 1, and a prediction depends on nothing but its own graph."""
+"""Laws of the network and of its batches: it is Algorithm 1, and nothing is lost, doubled or mixed up."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from models.batch import Batch, Capacity, batch_of, needs
+from models.batch import Batch, Capacity, batch_of, cut, needs
 from models.gnn import CostNetwork, initial
-from models.graph import GraphTable, JointGraph, joint_graph, stack
+from models.graph import GraphTable, JointGraph, concatenate, joint_graph, stack
 from models.prediction import forward
 from models.settings import NetworkConfig
 from tests.models.deployments import random_deployment
@@ -88,3 +88,19 @@ def test_initial_parameters_follow_the_seed() -> None:
     one, same, other = initial(SMALL, 1), initial(SMALL, 1), initial(SMALL, 2)
     jax.tree.map(np.testing.assert_array_equal, one, same)
     assert np.any(one["head"]["layer_0"]["kernel"] != other["head"]["layer_0"]["kernel"])
+
+
+def test_a_graph_that_does_not_fit_is_an_error(graphs: list[JointGraph], table: GraphTable) -> None:
+    capacity = Capacity.of_flat(1, needs(table).min(axis=0))
+    with pytest.raises(ValueError, match="larger than the batch"):
+        list(cut(needs(table), np.arange(len(graphs)), capacity))
+    with pytest.raises(ValueError, match="do not fit a batch of 1"):
+        batch_of(table, np.arange(len(graphs)), capacity)
+
+
+def test_concatenated_tables_hold_the_same_graphs(graphs: list[JointGraph], table: GraphTable) -> None:
+    parts = concatenate([stack(graphs[:7]), stack(graphs[7:8]), stack(graphs[8:])])
+    for ours, theirs in zip(parts.nodes, table.nodes, strict=True):
+        np.testing.assert_array_equal(ours.rows, theirs.rows)
+        np.testing.assert_array_equal(ours.start, theirs.start)
+    np.testing.assert_array_equal(needs(parts), needs(table))

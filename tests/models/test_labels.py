@@ -60,11 +60,6 @@ def test_probability_of_any_logit_is_finite_and_ordered() -> None:
     assert probability[2] == 0.5
 
 
-def test_one_class_cannot_be_learned() -> None:
-    with pytest.raises(BadInput, match="success is True in all 4 training rows"):
-        scaling_of(("success",), np.ones((4, 1)), "log")
-
-
 def test_no_label_cannot_be_learned() -> None:
     with pytest.raises(BadInput, match="throughput_per_s has no label"):
         scaling_of(("throughput_per_s",), np.array([[np.nan]]), "log")

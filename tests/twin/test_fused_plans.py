@@ -13,7 +13,6 @@ from tests.twin.fused_jobs import COUNT, TIME, counting, filter_, fuse, map_, ru
 from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.chaining import fused
 from twin.deployment import Deployment
-from twin.engine.logics.chain import Chain
 from twin.errors import BadInput
 from twin.job import compile as compiled
 from twin.plan import ExecutionPlan
@@ -22,8 +21,6 @@ from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 from twin.unsupported import unsupported_features
-from twin.wiring.build import build
-from twin.wiring.wiring import Wiring
 
 # what is allowed ------------------------------------------------------------------------------------------------------
 
@@ -232,17 +229,3 @@ def test_who_does_not_see_it_says_so() -> None:
     job = fuse(chain([map_("m", 1e-3), map_("f", 1e-3)], 100), ("m", "f"))
     assert unsupported_features(Scenario.of(job, RunSettings()), ()) == ("chained operators (m + f)",)
     assert unsupported_features(Scenario.of(job, RunSettings()), ("fusion",)) == ()
-
-
-def test_compiled_apart_is_the_job_without_fusion() -> None:
-    job = chain([map_("m", 1e-3), map_("f", 1e-3)], 100)
-    one = compiled(fuse(job, ("m", "f")))
-    assert [each.name for each in one.components] == ["source", "m", "sink"]
-    assert [each.ends for each in one.edges] == [("f", "sink"), ("source", "m")]
-    assert [each.name for each in one.apart.components] == [each.name for each in compiled(job).components]
-    assert one.component("f").name == "m" and one.apart.component("f").name == "f"
-    assert compiled(job).apart.rates == compiled(job).rates == one.rates
-    assert one.service_s(one.component("m")) == pytest.approx(2e-3)
-    wired = Wiring(one, RunSettings())
-    build(wired)
-    assert isinstance(wired.tasks_of("f")[0].logic, Chain) and wired.tasks_of("f") is wired.tasks_of("m")

@@ -41,12 +41,6 @@ def world(job: Deployment, seed: int = 0) -> World:
     return build(Wiring(job, RunSettings(seed=seed)))
 
 
-def test_default_owners_are_contiguous_and_even() -> None:
-    owners = contiguous(10, 4)
-    assert list(owners) == sorted(owners)
-    assert max(map(owners.count, range(4))) - min(map(owners.count, range(4))) <= 1
-
-
 def test_weights_follow_zipf_in_an_order_of_the_seed() -> None:
     job = keyed(100, 4, {"zipf": 1.2})
     first, same, other = (world(job, seed).key_groups["m"].weights for seed in (1, 1, 2))
@@ -105,31 +99,6 @@ def test_a_hot_replica_limits_throughput() -> None:
     assert run.metrics.throughput_per_s == pytest.approx(1000 / hottest, rel=0.05)
     assert run.metrics.backpressured
     assert simulate(Scenario.of(keyed(3000, 4), settings)).metrics.throughput_per_s == pytest.approx(3000, rel=0.02)
-
-
-def test_replicas_of_a_hash_stream_are_m_m_1_queues() -> None:
-    """Keys come at random, so replica r is an M/M/1 queue with its share of the rate. The exact run's mean wait."""
-    job = keyed(2000, 4, {"zipf": 0.5})
-    rates = np.array(world(job).key_groups["m"].shares()) * 2000
-    assert rates.max() < 900
-    expected = float(np.sum(rates / 2000 * 1e-3 / (1 - rates * 1e-3)))
-    means = []
-    for seed in range(14):
-        # the order of the key groups is the seed's, so the owners of seed 0 are kept by weight
-        latency = simulated(_reordered(job, seed), horizon_s=3, warmup_s=0.5, period_s=0.5, seed=seed)
-        means.append(latency.metrics.processing_latency_s.mean)
-    error = np.std(means, ddof=1) / np.sqrt(len(means))
-    assert abs(np.mean(means) - expected) < 4 * error
-
-
-def _reordered(job: Deployment, seed: int) -> Deployment:
-    """The same shares of the replicas under another seed's order."""
-    first, now = (world(job, each).key_groups["m"] for each in (0, seed))
-    by_rank = np.array(first.owner)[np.argsort(-first.weights)]
-    owners = np.empty(len(now), dtype=int)
-    owners[np.argsort(-now.weights)] = by_rank
-    plan = job.plan.model_copy(update={"key_groups": {"m": tuple(int(each) for each in owners)}})
-    return job.with_plan(plan)
 
 
 def test_distinct_groups_live_with_their_key_groups() -> None:

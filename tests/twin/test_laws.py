@@ -9,13 +9,10 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
 
 from tests.twin.worlds import HOST, chain, dealt, deployment, simulated, sink, source
 from twin.flow import nominal_rates
-
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
+from twin.randomness import child_seed, stream
 
 SCRIPT = """
 import json, sys
@@ -118,3 +115,12 @@ def test_full_memory_crashes_the_job_and_fails_it() -> None:
     assert not any("more CPU" in line for line in run.warnings), "which would not have helped"
     slowdowns = [row["gcSlowdown"] for row in run.host_rows if row["host"] == "small"]
     assert slowdowns[0] < slowdowns[-1]
+
+
+def test_streams_are_named_and_independent_of_order() -> None:
+    first = stream(1, "a").random(4)
+    stream(1, "b").random(4)
+    assert np.array_equal(first, stream(1, "a").random(4))
+    assert not np.array_equal(first, stream(1, "b").random(4))
+    assert not np.array_equal(first, stream(2, "a").random(4))
+    assert len({child_seed(0, index) for index in range(10_000)}) == 10_000

@@ -1,4 +1,4 @@
-"""Matches of joins against real keys: how they vary from window to window, and what windows that overlap share."""
+"""Matches of joins against real keys, and results of keys that come to replicas apart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.twin.worlds import joined, simulated
+from tests.twin.worlds import chain, joined, simulated
 from twin.deployment import Deployment
 from twin.engine.draws import Draws
 from twin.engine.keys.likeness import Likeness, keys_for
@@ -204,3 +204,36 @@ def test_more_matches_than_key_groups_allow_are_named() -> None:
     for selectivity, named in ((0.02, False), (0.2, True)):
         run = simulated(parse(Deployment, join([30, 30], selectivity, 1.0, key_groups=16)), horizon_s=5)
         assert any("only tuples of one key group match" in line for line in run.warnings) == named
+
+
+RATE_PER_S, KEYS, REPLICAS = 200.0, 30, 3
+
+
+def _dealt(operator: dict[str, Any], partitioning: str) -> Deployment:
+    window = operator | {"name": "window", "service_time_s": 0}
+    places = {"window": ["h"] * REPLICAS}
+    return chain([window], RATE_PER_S, placement=places, partitioning={"window": partitioning})
+
+
+def _per_s(job: Deployment) -> np.ndarray:
+    """Results a second, of as many runs as standard errors need."""
+    runs = [simulated(job, horizon_s=22.5, warmup_s=2.5, period_s=1, seed=seed) for seed in range(12)]
+    return np.array([run.metrics.throughput_per_s for run in runs])
+
+
+@pytest.mark.parametrize(
+    ("partitioning", "places", "copies"),
+    [("hash", 1, 1), ("rebalance", REPLICAS, 1), ("broadcast", REPLICAS, REPLICAS)],
+)
+@pytest.mark.parametrize("kind", ["aggregate", "session"])
+def test_results_are_of_all_keys_that_come_to_a_replica(kind: str, partitioning: str, places: int, copies: int) -> None:
+    """A key's records come to so many replicas: as many Poisson streams, of which each has results of its own."""
+    per_s, span_s = RATE_PER_S * copies / places / KEYS, 0.25
+    operator: dict[str, Any] = {"kind": "session", "gap_s": span_s, "keys": KEYS}
+    expected = KEYS * places * per_s * np.exp(-per_s * span_s)
+    if kind == "aggregate":
+        window = {"policy": "time", "size_s": span_s}
+        operator = {"kind": "aggregate", "function": "count", "group_by": "int", "groups": KEYS, "window": window}
+        expected = KEYS * places * -np.expm1(-per_s * span_s) / span_s
+    found = _per_s(_dealt(operator, partitioning))
+    assert abs(found.mean() - expected) < 6 * found.std(ddof=1) / np.sqrt(len(found))

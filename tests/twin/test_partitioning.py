@@ -1,4 +1,4 @@
-"""How streams are dealt: turns among many replicas, two choices, shared queues, and channels that drop."""
+"""How streams are dealt: turns among many replicas, two choices, shared queues, channels that drop, `local` streams."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twin.kernel.both import same_in_both
 from tests.twin.worlds import HOST, chain, latencies_s, simulated
 from twin.deployment import Deployment
 from twin.engine.keys.two_choice import second_choice, settled_shares
 from twin.engine.partitioners import Partitioner
 from twin.engine.record import Record
 from twin.errors import BadInput
+from twin.events import Migration, Scale
 from twin.key_skew import zipf_shares
 from twin.keys import contiguous
 from twin.profiles import STORM
 from twin.rates.model import RateModel
 from twin.rates.queueing import erlang_b, erlang_c, mmc_wait_s
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
 from twin.spec import parse
 from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
@@ -212,7 +215,6 @@ def test_a_shared_queue_between_hosts_is_refused() -> None:
 # channels that drop -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("servers", "load", "channel"), [(1, 0.8, 4), (1, 1.5, 4), (1, 0.95, 12), (3, 0.9, 2)])
 def test_lost_share_of_an_exact_channel_is_that_of_m_m_c_k(servers: int, load: float, channel: int) -> None:
     """K is the channel and the tuples in service."""
@@ -229,16 +231,6 @@ def test_lost_share_of_an_exact_channel_is_that_of_m_m_c_k(servers: int, load: f
     for _ in range(channel):  # a place more
         expected *= load / (1.0 + load * expected)
     assert abs(np.mean(shares) - expected) < 4 * error
-
-
-@pytest.mark.parametrize(("load", "lost"), [(0.7, 0.0), (1.5, 1 / 3), (4.0, 3 / 4)])
-@pytest.mark.parametrize("servers", [1, 3])
-def test_fast_channels_drop_what_is_beyond_capacity(servers: int, load: float, lost: float) -> None:
-    run = simulated(pool_job(servers, load, overflow="drop"), horizon_s=60, warmup_s=10)
-    source = [row for row in run.operator_rows if row["operator"] == "source" and row["start_s"] >= 10]
-    dropped, made = (sum(row[key] for row in source) for key in ("numRecordsDropped", "numRecordsOut"))
-    assert dropped / made == pytest.approx(lost, abs=0.02)
-    assert not run.metrics.backpressured
 
 
 # in turn ------------------------------------------------------------------------------------------------------------
@@ -260,3 +252,77 @@ def test_replicas_served_in_turn_are_e_k_m_1_queues(replicas: int) -> None:
     expected = erlang_arrivals_sojourn_s(replicas, 0.5, 1e-3)
     latency = simulated(job, horizon_s=24 / replicas, period_s=1)
     assert latency.metrics.processing_latency_s.mean == pytest.approx(expected, rel=0.06)
+
+
+RATE_PER_S, LATENCY_S, SERVICE_S = 600.0, 10e-3, 1e-3
+RUN = RunSettings(horizon_s=20.0, warmup_s=2.0, period_s=2.0)
+JOBS = {
+    "on every host": ({"a": 1, "b": 1, "c": 1}, {"a": 1, "b": 1, "c": 1}),
+    "several each": ({"a": 2, "b": 2}, {"a": 2, "b": 2}),
+    "crowded on one": ({"a": 3, "b": 1}, {"a": 1, "b": 3}),
+    "some have none": ({"a": 1, "b": 1, "c": 1}, {"a": 2, "b": 1}),
+    "nobody near": ({"a": 2}, {"b": 1, "c": 1}),
+}
+
+
+def job(sends: dict[str, int], takes: dict[str, int]) -> Deployment:
+    """source -> send (spread evenly) -> take, by local -> sink."""
+    work = [{"kind": "map", "name": n, "service_time_s": SERVICE_S, "service_scv": 1} for n in ("send", "take")]
+    hosts = [{**HOST, "name": name, "latency_ms": 1e3 * LATENCY_S} for name in "abc"]
+    places = {"source": "a", "send": sends, "take": takes, "sink": "a"}
+    how = {"take": "local"}
+    return chain(work, RATE_PER_S, hosts=hosts, placement=places, partitioning=how)
+
+
+def by_hand(sends: dict[str, int], takes: dict[str, int]) -> tuple[np.ndarray, float]:
+    """Share of the stream by consumer subtask, and of what crosses the network."""
+    froms = [host for host, count in sends.items() for _ in range(count)]
+    tos = [host for host, count in takes.items() for _ in range(count)]
+    shares, crossing = np.zeros(len(tos)), 0.0
+    for start in froms:
+        near = [k for k, host in enumerate(tos) if host == start]
+        for k in near or range(len(tos)):
+            shares[k] += 1.0 / len(froms) / len(near or tos)
+        crossing += 0.0 if near else 1.0 / len(froms)
+    return shares, crossing
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_records_stay_on_their_host_where_they_can(name: str) -> None:
+    """As counted by hand: what each subtask takes, and the mean latency, which is that of the records that cross."""
+    sends, takes = JOBS[name]
+    made, (shares, crossing) = job(sends, takes), by_hand(sends, takes)
+    world = build(Wiring(made, RUN))
+    world.env.run(until=RUN.horizon_s)
+    taken = np.array([task.tuples_in for task in world.tasks["take"]])
+    assert taken / taken.sum() == pytest.approx(shares, abs=0.02)
+    scenario = Scenario.of(made, RUN)
+    away = [1.0 - sends.get("a", 0) / sum(sends.values()), crossing, 1.0 - shares[: takes.get("a", 0)].sum()]
+    way_s = LATENCY_S * sum(away)
+    service_s = SERVICE_S * sum(
+        sum(part / (1.0 - RATE_PER_S * part * SERVICE_S) for part in parts)
+        for parts in (shares, [1.0 / sum(sends.values())] * sum(sends.values()))
+    )
+    answer = RateModel().answer(scenario, [made.plan])
+    said = answer.costs["processing_latency_s"][0]
+    runs = [simulate(scenario.with_run(seed=seed)).metrics.value("processing_latency_s") for seed in range(3)]
+    assert np.mean(runs) == pytest.approx(way_s + service_s, rel=0.05)
+    assert said == pytest.approx(np.mean(runs), rel=0.08)
+    busiest = RATE_PER_S * SERVICE_S * max(*shares, 1.0 / sum(sends.values()))
+    assert answer.offered_pressure.max() == pytest.approx(busiest, rel=0.01)
+
+
+def test_the_kernel_deals_alike() -> None:
+    same_in_both(Scenario.of(job(*JOBS["some have none"]), RunSettings(horizon_s=5.0, warmup_s=1.0, period_s=1.0)), 0)
+
+
+def test_who_is_near_does_not_change_while_the_job_runs() -> None:
+    made = job(*JOBS["several each"])
+    for operator, remedy in (("take", "which is wired for the hosts"), ("send", "cannot move; use rebalance")):
+        move = Migration(kind="migration", at_s=1, operator=operator, replica=0, to="c")
+        with pytest.raises(BadInput, match=remedy):
+            Scenario.of(made, RUN, events=[move])
+    for operator, remedy in (("take", "fixes its replicas"), ("send", "feeds a local stream")):
+        scale = Scale(kind="scale", at_s=1, operator=operator, placement=("a", "b", "c"))
+        with pytest.raises(BadInput, match=remedy):
+            Scenario.of(made, RUN, events=[scale])

@@ -62,9 +62,6 @@ def test_results_leave_when_their_evaluation_ends():
     assert abs(runs.mean() - said) < 4 * runs.std(ddof=1) / np.sqrt(len(runs))
 
 
-# limits, and unlike tuples --------------------------------------------------------------------------------------------
-
-
 # what comes together ------------------------------------------------------------------------------------------------
 
 

@@ -168,20 +168,6 @@ def test_sockets_without_distances_and_limits_are_one_machine_each() -> None:
         assert getattr(second, field) == pytest.approx(getattr(first, field), rel=1e-6, abs=1e-6), field
 
 
-def test_estimates_do_not_depend_on_the_other_plans_of_the_batch() -> None:
-    rng = np.random.default_rng(2)
-    counts, job = np.stack([spread(rng, 18) for _ in range(200)]), word_count(server_a())
-    together = answer(job, counts)
-    for row in range(0, 200, 40):
-        alone, plan = answer(job, counts[row : row + 1]), answer(job.with_plan(as_plan(job, counts[row])))
-        for field in ("in_per_s", "age_s", "pressure", "busy_cores"):
-            assert getattr(alone, field)[0] == pytest.approx(getattr(together, field)[row], rel=1e-6), field
-            assert getattr(plan, field)[0] == pytest.approx(getattr(together, field)[row], rel=1e-6), field
-
-
-# clocks -------------------------------------------------------------------------------------------------------------
-
-
 # bandwidth ----------------------------------------------------------------------------------------------------------
 
 
@@ -265,7 +251,7 @@ def test_a_word_count_spread_at_random_runs_as_told(server: Any, cores: int, pla
     rng, job = np.random.default_rng(0), word_count(server())
     for _ in range(plans):
         placed = job.with_plan(as_plan(job, spread(rng, cores)))
-        settings = RunSettings(horizon_s=0.2, period_s=0.05, warmup_s=0.1)
+        settings = RunSettings(horizon_s=0.12, period_s=0.03, warmup_s=0.06)
         run = simulate(Scenario.of(placed, settings))
         assert results_per_s(answer(placed)) == pytest.approx(run.metrics.throughput_per_s, rel=0.06)
 

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from tests.twin.test_joins import star
@@ -21,6 +23,7 @@ from twin.engine.measure.standard_errors import (
     few_results,
     ratio_error,
 )
+from twin.engine.sketch import GROWTH, bucket, quantile_s
 from twin.randomness import stream
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
@@ -84,20 +87,14 @@ def test_intervals_hold_the_long_run_mean(sample: Sample) -> None:
 # series of known variance ---------------------------------------------------------------------------------------------
 
 
-def squares(make: Any, repetitions: int = 600) -> tuple[float, float, float]:
-    """Variance of the mean as estimated, on average; as it is; and the standard error of their ratio, about."""
+def squares(make: Any, repetitions: int = 600) -> tuple[float, float]:
+    """Variance of the mean as it is estimated on average, of what it is; and the standard error of that, about."""
     found, means_ = [], []
     for _ in range(repetitions):
         series = make()
         found.append((ratio_error(series, np.ones(len(series))) or 0.0) ** 2)
         means_.append(series.mean())
-    return float(np.mean(found)), float(np.var(means_)), math.sqrt(2 / repetitions)
-
-
-def test_independent_batches() -> None:
-    rng = stream(0, "batches")
-    estimated, true, error = squares(lambda: rng.normal(size=24))
-    assert estimated / true == pytest.approx(1.05, abs=0.1 + 4 * error)
+    return float(np.mean(found)) / float(np.var(means_)), math.sqrt(2 / repetitions)
 
 
 def moving_average(share: float) -> Any:
@@ -111,16 +108,14 @@ def moving_average(share: float) -> Any:
     return series
 
 
-def test_correlated_batches() -> None:
-    """Moving averages of two: without the correction, estimates were half of what they should be."""
-    estimated, true, error = squares(moving_average(1.0))
-    assert 0.75 - 4 * error < estimated / true < 1.3 + 4 * error
-
-
-def test_weakly_correlated_batches() -> None:
-    """They are not joined, and without the correction estimates would be two thirds of what they should be."""
-    estimated, true, error = squares(moving_average(0.25), repetitions=1200)
-    assert estimated / true == pytest.approx(1.05, abs=0.1 + 4 * error)
+@pytest.mark.parametrize(
+    ("share", "repetitions", "low", "high"), [(0.0, 600, 0.95, 1.15), (0.25, 1200, 0.95, 1.15), (1.0, 600, 0.75, 1.3)]
+)
+def test_batches_that_hang_together_are_no_surer(share: float, repetitions: int, low: float, high: float) -> None:
+    """Independent ones; weakly correlated ones, which are not joined and would without the correction have two thirds
+    of their variance; and moving averages of two, which would have half of it."""
+    found, error = squares(moving_average(share), repetitions)
+    assert low - 4 * error < found < high + 4 * error
 
 
 def test_batches_that_make_up_for_each_other_leave_no_error() -> None:
@@ -220,3 +215,13 @@ def test_the_document_has_them_beside_the_metrics() -> None:
     document = simulated(queue(100, 0.5, 1), horizon_s=60).to_dict()
     assert set(document["standard_errors"]) == {"throughput_per_s", "processing_latency_s", "e2e_latency_s"}
     assert 0 < document["standard_errors"]["throughput_per_s"] < 0.1 * document["throughput_per_s"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(1e-5, 1e4), min_size=1, max_size=200), st.sampled_from([0.5, 0.95, 0.99]))
+def test_sketch_quantiles_are_within_half_its_growth(latencies: list[float], q: float) -> None:
+    histogram: dict[int, int] = {}
+    for latency in latencies:
+        histogram[bucket(latency)] = histogram.get(bucket(latency), 0) + 1
+    exact = sorted(latencies)[math.ceil(q * len(latencies)) - 1]
+    assert quantile_s(histogram, q) == pytest.approx(exact, rel=math.sqrt(GROWTH) - 1 + 1e-9)

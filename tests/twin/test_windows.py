@@ -1,7 +1,9 @@
-"""Windows of records with keys: what is in them, what comes out, and how old that is, against brute force."""
+"""Windows of records with keys, against brute force; and throughput of windowed jobs by arithmetic, however long."""
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,15 +12,20 @@ from hypothesis import given
 from hypothesis import settings as tried
 from hypothesis import strategies as st
 
-from tests.twin.worlds import chain, simulated
+from tests.twin.checkpointed import lines
+from tests.twin.checkpointed import run as committed
+from tests.twin.worlds import chain, deployment, simulated, sink, source
 from twin.deployment import Deployment
 from twin.engine.draws import Draws
 from twin.engine.windows.combiner import GroupCombiner
 from twin.engine.windows.content import TRIM, Content
 from twin.engine.windows.trigger import Extent
+from twin.events import RateChange
 from twin.flink_keys import key_groups_of_keys
 from twin.key_skew import zipf_shares
-from twin.scenario import RunSettings
+from twin.run import Run
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
 from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
 
@@ -113,3 +120,127 @@ def test_state_of_key_groups_is_what_windows_hold_of_them() -> None:
     assert keys.states_bytes()[3] == 0.0 and gone.bytes > 0.0
     task.logic.give(gone)
     assert keys.states_bytes()[3] == pytest.approx(gone.bytes)
+
+
+GROUPS = 10
+SPANS = [(0.1, 10), (2, 10), (3.3, 13.7), (1, 12.5)]
+"""Warm-ups and horizons."""
+
+
+def window(name: str, size_s: float, slide_s: float | None = None, **more: Any) -> dict[str, Any]:
+    policy = {"policy": "time", "size_s": size_s} | ({} if slide_s is None else {"slide_s": slide_s})
+    return {"kind": "aggregate", "name": name, "window": policy, "group_by": "int", "groups": GROUPS} | more
+
+
+def ran(job: Deployment, span: tuple[float, float], **more: Any) -> Run:
+    return simulated(job, warmup_s=span[0], horizon_s=span[1], seed=1, **more)
+
+
+def uneven(run: Run) -> list[str]:
+    """What is said of the span; of short runs other things are said, too."""
+    return [line for line in run.warnings if "are measured" in line]
+
+
+def rates_out(run: Run) -> dict[str, float]:
+    return {each.operator: each.rate_out_per_s for each in run.operators}
+
+
+@pytest.mark.parametrize("span", SPANS)
+@pytest.mark.parametrize("slide_s", [0.5, 1, 2])
+def test_windows_over_time_have_their_groups_once_a_slide(slide_s: float, span: tuple[float, float]) -> None:
+    run = ran(chain([window("a", 2, slide_s)], 400), span)
+    assert run.metrics.throughput_per_s == pytest.approx(GROUPS / slide_s)
+    assert rates_out(run)["a"] == pytest.approx(GROUPS / slide_s)
+    assert run.metrics.tuples_out == pytest.approx(run.metrics.throughput_per_s * (span[1] - run.manifest["warmup_s"]))
+    assert not uneven(run)
+
+
+@pytest.mark.parametrize("span", SPANS)
+def test_of_two_windows_in_a_row_the_last_says(span: tuple[float, float]) -> None:
+    last = {"kind": "aggregate", "name": "b", "window": {"policy": "time", "size_s": 3}}
+    run = ran(chain([window("a", 1), last], 400), span)
+    assert run.metrics.throughput_per_s == pytest.approx(1 / 3)
+    assert rates_out(run)["a"] == pytest.approx(GROUPS)
+
+
+@pytest.mark.parametrize("horizon_s", [11_000, 12_345, 14_400])
+def test_windows_of_an_hour(horizon_s: float) -> None:
+    run = ran(chain([window("a", 3600)], 0.2), (60, horizon_s), period_s=600)
+    assert run.metrics.throughput_per_s == pytest.approx(GROUPS / 3600)
+
+
+@pytest.mark.parametrize("span", SPANS)
+def test_results_of_windows_and_others_are_added_up(span: tuple[float, float]) -> None:
+    some = {"kind": "filter", "name": "some", "selectivity": 0.25}
+    job = deployment(
+        [source(), some, window("a", 2), sink()],
+        [("source", "some"), ("source", "a"), ("some", "sink"), ("a", "sink")],
+        {"source": 400},
+    )
+    run = ran(job, span)
+    error = 5 * math.sqrt(100 / (span[1] - run.manifest["warmup_s"]))  # of a Poisson count
+    assert run.metrics.throughput_per_s == pytest.approx(100 + GROUPS / 2, abs=error)
+    assert rates_out(run)["a"] == pytest.approx(GROUPS / 2)
+
+
+@pytest.mark.parametrize("horizon_s", [61.7, 75])
+def test_sessions_end_when_a_key_is_silent(horizon_s: float) -> None:
+    """Of Poisson arrivals a share exp(-rate gap / keys) is the last of its session, a gap before the session's end."""
+    keys, gap_s, rate = 100, 0.5, 400.0
+    run = ran(chain([{"kind": "session", "name": "a", "gap_s": gap_s, "keys": keys}], rate), (2, horizon_s))
+    expected = rate * math.exp(-rate * gap_s / keys)
+    assert run.metrics.throughput_per_s == pytest.approx(expected, abs=5 * math.sqrt(expected / (horizon_s - 2)))
+
+
+@pytest.mark.parametrize(
+    ("job", "span"),
+    [
+        (chain([window("a", 2)], 400), (0, 10)),
+        (chain([window("a", 2)], 400), (0, 11)),
+        (chain([window("a", 7)], 400), (0.1, 10)),
+        (chain([window("a", 0.7), window("b", 4)], 400), (1, 10)),
+    ],
+)
+def test_what_cannot_be_whole_is_said_with_its_width(job: Deployment, span: tuple[float, float]) -> None:
+    run = ran(job, span)
+    (line,) = uneven(run)
+    assert "a: its window is evaluated every" in line
+    off = float(line.split("may be ")[1].split("%")[0]) / 100
+    every_s = job.query.operators[1].window.slide  # type: ignore[union-attr]
+    assert rates_out(run)["a"] == pytest.approx(GROUPS / every_s, rel=off + 0.005)
+
+
+@pytest.mark.parametrize("span", [*SPANS, (0, 10)])
+def test_results_that_wait_for_checkpoints_are_counted_for_whole_intervals(span: tuple[float, float]) -> None:
+    """Constant arrivals, 400/s, which are committed every 1.7 s; without a warm-up it is said how far it may be off."""
+    run = committed(
+        lines(rate_per_s=400.0),
+        checkpoints={"interval_s": 1.7, "sinks": "exactly-once"},
+        warmup_s=span[0],
+        horizon_s=span[1],
+    )
+    off = [float(line.split("may be ")[1].split("%")[0]) / 100 for line in uneven(run)]
+    assert run.metrics.throughput_per_s == pytest.approx(400, rel=sum(off) + 0.01)
+    assert len(off) == (span[0] == 0)
+
+
+def test_a_run_to_which_something_happens_is_measured_as_asked() -> None:
+    event = RateChange(at_s=1.5, source="source", factor=2)
+    run = simulated(chain([window("a", 2)], 400), event, warmup_s=1, horizon_s=10, seed=1)
+    assert run.manifest["warmup_s"] == 1
+    assert any(line.startswith("a: its window is evaluated every 2 s, but 9 s are measured") for line in run.warnings)
+
+
+@pytest.mark.parametrize(("warmup_s", "period_s"), [(0, 4), (3, 4), (4, 4), (7, 4), (0.3, 0.1), (9.9, 4), (2, 100)])
+def test_a_period_begins_when_the_warm_up_ends(warmup_s: float, period_s: float) -> None:
+    told: list[tuple[int, int]] = []
+    settings = RunSettings(warmup_s=warmup_s, horizon_s=10, period_s=period_s, seed=1)
+    run = simulate(Scenario.of(chain([], 400), settings), progress=lambda done, total: told.append((done, total)))
+    rows = [row for row in run.operator_rows if row["operator"] == "sink"]
+    assert rows[0]["start_s"] == 0 and rows[-1]["end_s"] == 10
+    assert all(row["end_s"] == after["start_s"] for row, after in pairwise(rows))
+    assert sum(row["start_s"] == pytest.approx(warmup_s) for row in rows) == 1
+    lengths = [row["end_s"] - row["start_s"] for row in rows[1:-1]]
+    assert lengths == pytest.approx([period_s] * len(lengths))
+    assert run.metrics.throughput_per_s * (10 - warmup_s) == pytest.approx(run.metrics.tuples_out)
+    assert told[-1] == (len(rows) - 1, len(rows))  # the last is not told

@@ -1,4 +1,4 @@
-"""Partition attributes and cardinalities: the paper's examples, and what must be refused."""
+"""Partition attributes and cardinalities: the paper's examples, and what must be refused of components and jobs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import math
 import pytest
 
 from optimizers.fusion.components import Splits, fused, partition_attributes
+from optimizers.fusion.job import FusionJob
 from tests.optimizers.fusion.jobs import groups, job, motivating, plain, wanting
 from twin.errors import BadInput
+from twin.spec import parse
 
 WORD = {"kind": "compute", "schema_in": ["word"], "partition_by": ["word"]}
 HOUR = {"length_s": 3600}
@@ -131,3 +133,64 @@ def test_a_circle_of_components_is_seen():
     straight = fused(given, [("a", "d")])
     assert not straight.cyclic
     assert groups(straight) == {frozenset("ad"), frozenset("b"), frozenset("c")}
+
+
+FREE = {"kind": "map", "schema_in": ["k"], "schema_out": ["k"]}
+KEYED = {"kind": "compute", "schema_in": ["k"], "schema_out": ["k"], "partition_by": ["k"]}
+MERGE = {**KEYED, "kind": "consolidate", "windows": [{"length_s": 60}]}
+
+
+@pytest.mark.parametrize(
+    ("operators", "transfers", "message"),
+    [
+        ({"a": {**FREE, "kind": "mop"}}, {}, "kind"),
+        ({"a": {**FREE, "schema_in": []}}, {}, "map 'a': schema_in must be empty for a source, and for nothing else"),
+        ({"a": {**FREE, "kind": "sink"}}, {}, "schema_out must be empty for a sink"),
+        ({"a": {**FREE, "schema_in": ["k", "k"]}}, {}, "attribute 'k' is named 2 times"),
+        ({"a": {**FREE, "partition_by": ["q"]}}, {}, "partition_by names 'q'; known: k"),
+        ({"a": {**FREE, "passes": ["q"]}}, {}, "passes names 'q'; known: k"),
+        ({"a": {**KEYED, "partition_by": None}}, {}, "compute 'a' has no partition_by; name its keys"),
+        ({"a": {"kind": "source", "schema_out": ["k"], "partition_by": []}}, {}, "the broker decides"),
+        ({"a": {**MERGE, "windows": []}}, {}, "consolidate 'a' has no windows"),
+        ({"a": {**FREE, "windows": [{"length_s": 1}]}}, {}, "only compute and consolidate keep state"),
+        ({"a": {**KEYED, "windows": [{"length_s": 1, "every_s": 0}]}}, {}, "every_s"),
+        ({"a": {**KEYED, "windows": [{"length_s": 1, "every_s": 2}]}}, {}, r"every_s must be <= length_s \(1\), got 2"),
+        ({"a": {**FREE, "replicas": 0}}, {}, "replicas"),
+        ({"a": FREE}, {"a>b": 1}, "a transfer names unknown operator 'b'; known: a"),
+        ({"a": FREE}, {"a>a": 1}, "the job has a cycle: a -> a"),
+        ({"a": FREE, "b": FREE}, {"a>b": 1, "b>a": 1}, "the job has a cycle"),
+        ({"a": FREE, "b": FREE}, {"a>b": -1}, "rate_per_s"),
+        ({"a": FREE, "b": FREE}, {"a>b": float("inf")}, "rate_per_s"),
+        ({"a": FREE, "s": {"kind": "source", "schema_out": ["k"]}}, {"a>s": 1}, "a source takes none"),
+        ({"a": {"kind": "sink", "schema_in": ["k"]}, "b": FREE}, {"a>b": 1}, "a sink gives none"),
+        ({"a": FREE, "b": MERGE}, {"a>b": 1}, "merges windows alone"),
+        ({"b": MERGE}, {}, "consolidate 'b' has no producer"),
+        ({"a": {**FREE, "schema_out": ["q"]}, "b": FREE}, {"a>b": 1}, "map 'b' needs 'k', which none of its producers"),
+        (
+            {"a": {**FREE, "schema_out": ["q"]}, "b": KEYED},
+            {"a>b": 1},
+            "'b' is partitioned by 'k', which map 'a' does not",
+        ),
+    ],
+)
+def test_refused(operators, transfers, message):
+    with pytest.raises(BadInput, match=message):
+        job(operators, transfers)
+
+
+def test_distinct_values_of_unknown_attributes_are_refused():
+    with pytest.raises(BadInput, match="distinct names unknown attribute 'aera'; did you mean 'area'"):
+        job({"a": {**FREE, "schema_in": ["area"], "schema_out": ["area"]}}, {}, distinct={"aera": 3})
+
+
+def test_what_is_there_twice_is_refused():
+    what = {"transfers": "two transfers have the same producer", "operators": "operator name 'op1' is used 2 times"}
+    for name, words in what.items():
+        given = motivating().model_dump(mode="json")
+        with pytest.raises(BadInput, match=words):
+            parse(FusionJob, given | {name: given[name] * 2})
+
+
+def test_a_job_is_written_and_read_again():
+    given = motivating()
+    assert parse(FusionJob, given.model_dump(mode="json")) == given

@@ -1,21 +1,34 @@
-"""Ordinary jobs, asked of the MILP as their owners would."""
+"""Ordinary jobs, asked of the MILP as their owners would; and the cheapest hosts that bear a job with head room."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from optimizers.interface import Status
+from optimizers.counted import as_plans
+from optimizers.interface import Problem, Solution, Status
 from optimizers.milp.optimizer import Milp
-from optimizers.requirements import Requirements, at_rate
+from optimizers.planner import Planner
+from optimizers.registry import OPTIMIZERS
+from optimizers.requirements import Requirements, at_rate, price_of, prices_h
 from optimizers.space import Space
+from scenarios.files import scenario_file
 from scenarios.files.scenario_file import load
-from tests.optimizers.claimed_jobs import claimed_job
-from tests.optimizers.judged_jobs import asked, hosts_of
+from tests.commands import answer, refused
+from tests.optimizers.claimed_jobs import claimed_job, every_plan
+from tests.optimizers.judged_jobs import asked, hosts_of, spread
 from tests.twin import worlds
 from tests.twin.worlds import dealt, sink, source
 from twin.errors import BadInput
+from twin.metrics import Estimates
+from twin.plan import ExecutionPlan
+from twin.randomness import stream
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
@@ -162,3 +175,102 @@ def test_slow_cores_take_more_subtasks() -> None:
     small = [TWO[0] | {"name": name, "cpu_percent": 50} for name in "abcdef"]
     found = Milp(goal="hosts").solve(asked(three(1000.0, hosts=small, work="b")))
     assert found.sane and replicas(found)["work"] == 3
+
+
+def with_prices(job: Scenario, prices: Sequence[float]) -> Scenario:
+    hosts = [
+        host.model_copy(update={"price_per_hour": price})
+        for host, price in zip(job.cluster.hosts, prices, strict=False)
+    ]
+    return job.model_copy(update={"cluster": job.cluster.model_copy(update={"hosts": tuple(hosts)})})
+
+
+def bought(job: Scenario, **more: object) -> Solution:
+    space = Space(free_replicas=False)
+    return Planner(OPTIMIZERS["milp-hosts"]).solve(
+        Problem(**{"scenario": job, "cost_model": RateModel(), "space": space} | more)  # type: ignore[arg-type]
+    )
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 10**6), head_room=st.sampled_from([0.0, 0.2, 0.5]))
+def test_nothing_is_cheaper_where_that_is_said(seed: int, head_room: float) -> None:
+    job = at_rate(claimed_job(seed, on_sockets=False), 0.3)
+    job = with_prices(job, stream(seed, "prices").uniform(0.5, 5.0, 3).round(2).tolist())
+    plans = as_plans(job, every_plan(job)[:1500])
+    ahead = RateModel().lasting().predict(at_rate(job, 1.0 + head_room), plans)
+    bears = (ahead["backpressured"] < 0.5) & (ahead["success"] >= 0.5)
+    prices = np.array([price_of(job, plan, {}) for plan in plans])
+    found = bought(job, requirements=Requirements(head_room=head_room))
+    if not bears.any():
+        assert "no plan was found" in found.message or price_of(job, found.plan, {}) > 0
+        return
+    price = price_of(job, found.plan, {})
+    assert f"for {price:g}" in found.message
+    assert price <= prices[bears].min() * (1 + 1e-6) or "nothing is cheaper" not in found.message
+    here = RateModel().lasting().predict(at_rate(job, 1.0 + head_room), [found.plan])
+    assert here["backpressured"][0] < 0.5
+
+
+def test_prices_of_the_file_count_and_those_of_options_come_first() -> None:
+    job = with_prices(spread(), (4.0, 1.0))
+    assert prices_h(job, {}).tolist() == [4.0, 1.0] and prices_h(job, {"a": 2.0}).tolist() == [2.0, 1.0]
+    assert prices_h(spread(), {}).tolist() == [1.0, 1.0]
+    with pytest.raises(BadInput, match="unknown host 'c' has a price"):
+        prices_h(job, {"c": 1.0})
+    light = at_rate(job, 0.3)  # either host bears it alone
+    assert hosts_of(bought(light).plan) == {"b"}
+    cheap = bought(light, requirements=Requirements(prices={"a": 0.1})).plan
+    assert hosts_of(cheap) == {"a"}
+
+
+def test_hosts_that_cost_as_much_are_no_reason_to_move() -> None:
+    light = at_rate(with_prices(spread(), (1.0, 1.0)), 0.3)  # either host bears it alone
+    for host in ("a", "b"):
+        plan = {name: (host,) * light.plan.replicas(name) for name in light.plan.placement}
+        given = light.with_plan(light.plan.with_placement(plan))
+        found = bought(given)
+        assert found.plan == given.plan and "bears 1.2 times" in found.message
+    dearer = with_prices(light, (4.0, 1.0)).with_plan(light.plan)
+    assert bought(dearer).plan != light.plan
+
+
+class OnlyOn:
+    """A simulator by which nothing runs but what is on just these hosts."""
+
+    name, replications = "only", 1
+
+    def __init__(self, *hosts: str) -> None:
+        self.hosts = set(hosts)
+
+    def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
+        found = RateModel().predict(scenario, plans)
+        runs = np.array([hosts_of(plan) == self.hosts for plan in plans])
+        columns = {name: found[name] for name in ("throughput_per_s", "processing_latency_s", "e2e_latency_s")}
+        return Estimates(columns | {"backpressured": 1.0 - runs, "success": np.ones(len(runs))}, found.spread)
+
+    def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
+        del scenario
+        return ()
+
+
+def test_what_is_simulated_keeps_the_order_of_prices_and_not_of_latencies() -> None:
+    """Host b is the cheaper one; whatever its latency, it is taken if it bears the job in simulation."""
+    light = at_rate(with_prices(spread(), (4.0, 1.0)), 0.3)
+    asked = Problem(scenario=light, cost_model=RateModel(), space=Space(free_replicas=False))
+    for hosts, says in ((("b",), "bears 1.2 times"), (("a", "b"), "did not bear it in simulation")):
+        found = Planner(OPTIMIZERS["milp-hosts"], truth=OnlyOn(*hosts), count=40).solve(asked)
+        assert hosts_of(found.plan) == set(hosts)
+        assert says in found.message and found.sane
+    nowhere = Planner(OPTIMIZERS["milp-hosts"], truth=OnlyOn("x"), count=3).solve(asked)
+    assert not nowhere.sane and "none of" in nowhere.message
+
+
+def test_the_command_buys_the_cheapest_and_tells_both_prices(tmp_path: Path) -> None:
+    path = tmp_path / "light.yaml"
+    path.write_text(scenario_file.dump(at_rate(with_prices(spread(), (4.0, 1.0)), 0.3)), encoding="utf-8")
+    assert "price_per_hour: 4" in path.read_text()
+    asked = ("optimize", path, "--objective", "price")
+    document = answer(*asked)
+    assert (document["price"], document["given_price"]) == (1.0, 5.0)
+    assert "goal of milp-hosts" in refused(*asked, "--optimizer", "rlas")

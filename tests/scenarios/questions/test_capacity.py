@@ -332,7 +332,7 @@ def test_one_is_enough_where_it_is(name):
 @pytest.mark.slow
 def test_short_runs_prove_what_long_ones_do_where_records_are_many():
     """The same job a hundred times as fast: runs of a fraction of the length have its limit."""
-    fast = ordinary(1e-5, 1, rate_per_s=20_000) | {"engine": "flink"}
+    fast = ordinary(1e-5, 1, rate_per_s=20_000, horizon_s=60) | {"engine": "flink"}
     scenario = parse(Scenario, fast)
     borders = []
     for full_length in (False, True):

@@ -24,7 +24,6 @@ from scenarios.questions.variants import Variant
 from scenarios.questions.whatif import ComparedMetric, compared
 from streamtwin.answers import comparison, policies
 from tests.scenarios.questions.jobs import queue, shop
-from twin.errors import BadInput
 
 SILENT = Lines(lambda _text: None)
 GROUPS, GROUP = 40, 5
@@ -168,11 +167,6 @@ def test_runs_go_on_until_every_interval_is_narrow_enough():
         values = samples.values(case, MEAN)
         assert of_mean(values, MEAN).chance <= 0.12 * np.mean(values)
         assert (of_difference(values, first, MEAN).chance or 0.0) <= 0.12 * np.mean(first)
-
-
-def test_one_run_is_no_experiment():
-    with pytest.raises(BadInput, match="an interval takes at least 2 runs"):
-        Wanted(1).check()
 
 
 def test_processes_and_memory_make_no_difference(monkeypatch):

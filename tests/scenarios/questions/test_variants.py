@@ -47,10 +47,14 @@ def test_values_are_lists_ranges_and_yaml():
         values("5ms", "--vary x.rate_per_s")
 
 
-@pytest.mark.parametrize("text", ["", " ", "5..5", "1..2:1", "1..9:100000", "0..5:3:log", "1.5..2.5", "1,,2", "[1"])
-def test_empty_and_senseless_values_are_refused(text):
+VALUES = ["", " ", "5..5", "1..2:1", "1..9:100000", "0..5:3:log", "1.5..2.5", "1,,2", "[1"]
+BOUNDS = ["5", "1..2:3", "a..b", "3..3", ""]
+
+
+@pytest.mark.parametrize(("read", "text"), [(values, text) for text in VALUES] + [(bounds, text) for text in BOUNDS])
+def test_empty_and_senseless_values_and_bounds_are_refused(read, text):
     with pytest.raises(BadInput, match="--vary x"):
-        values(text, "--vary x")
+        read(text, "--vary x")
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6))
@@ -75,12 +79,6 @@ def test_no_list_is_made_of_more_replicas_than_a_plan_may_have(count):
         knob("replicas of human", "--vary").turned(shop(), count)
     with pytest.raises(BadInput, match=f"--rescale human={count}: {count:,} replicas, of {MOST_REPLICAS:,} at most"):
         planned(shop(), ChangeOptions(rescale=[f"human={count}"], at_s=5.0))
-
-
-@pytest.mark.parametrize("text", ["5", "1..2:3", "a..b", "3..3", ""])
-def test_senseless_bounds_are_refused(text):
-    with pytest.raises(BadInput, match="--between"):
-        bounds(text, "--between")
 
 
 def test_a_grid_is_all_combinations_after_the_scenario_as_given():

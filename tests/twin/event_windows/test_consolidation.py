@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twin.errors import BadInput
-from twin.formations import Formation, expected_keys, form, formations, naive, one_each
+from twin.formations import expected_keys, form, formations, naive, one_each
 from twin.panes import Span, covering, ending, panes_of
 from twin.windows import EventWindow
 
@@ -106,16 +106,6 @@ def test_in_keys_it_saves_only_where_keys_repeat(space, saved):
     assert panes_alone / sum(each.keys for each in found) == pytest.approx(saved, abs=0.005)
 
 
-def test_twenty_minutes_are_formed_by_whichever_way_has_fewer_keys():
-    """2 x 10 or 5 + 15 (Section 6.1)."""
-    pieces = by_start([Span(0, 10), Span(10, 20), Span(0, 5), Span(5, 20)])
-    keys = {Span(0, 10): 6, Span(10, 20): 6, Span(0, 5): 3, Span(5, 20): 8}
-    (ten,) = form([Span(0, 20)], pieces, lambda span: keys[span])
-    assert ten == Formation(Span(0, 20), (Span(0, 5), Span(5, 20)), 11)
-    (ten,) = form([Span(0, 20)], pieces, lambda span: {**keys, Span(10, 20): 4}[span])
-    assert ten.pieces == (Span(0, 10), Span(10, 20))
-
-
 @pytest.mark.parametrize(
     ("windows", "panes", "fires", "merged", "panes_alone"),
     [
@@ -130,13 +120,6 @@ def test_a_hundred_lengths(windows, panes, fires, merged, panes_alone):
     assert sum(map(naive, found)) == panes_alone
     if fires is not None:
         assert (len(found), sum(len(each.pieces) for each in found)) == (fires, merged)
-
-
-def test_overlapping_windows_use_each_other():
-    """100 windows of 5, 10, ... panes, every five: each is a longer one's piece at once."""
-    found = over([(5 * number, 5) for number in range(1, 101)], 600)
-    assert sum(len(each.pieces) for each in found) < 2.1 * len(found)
-    assert sum(map(naive, found)) > 50 * sum(len(each.pieces) for each in found)
 
 
 US = 1e-6

@@ -13,7 +13,6 @@ from twin.panes import (
     Span,
     completed,
     covering,
-    ending,
     instance,
     panes_of,
     watermark_us,
@@ -46,12 +45,6 @@ def test_an_event_is_in_the_instances_that_begin_before_and_end_after(window, at
     assert found == [each for each in nearby(window) if each.start <= at_us < each.end]
     least = window.length_us // window.every_us
     assert 1 <= least <= len(found) <= least + 1
-
-
-@given(windows())
-def test_on_average_an_event_is_in_length_over_frequency_instances(window):
-    total = sum(len(covering(window, at_us)) for at_us in range(window.every_us))
-    assert total == window.length_us
 
 
 @given(windows(), TIMES, st.integers(0, 40))
@@ -90,25 +83,6 @@ def test_panes_are_the_longest_that_make_up_all_instances(found):
     assert not any(fits(length, offset) for length in range(panes.length_us + 1, 25) for offset in range(length))
 
 
-@given(st.lists(windows(), min_size=1, max_size=3), TIMES)
-def test_an_instance_is_made_of_its_panes(found, at_us):
-    panes = panes_of(found)
-    assert at_us in range(*panes.bounds(panes.pane(at_us)))
-    for window in found:
-        for each in covering(window, at_us):
-            numbers = panes.of(each)
-            covered = [us for pane in range(*numbers) for us in range(*panes.bounds(pane))]
-            assert covered == list(range(*each))
-
-
-@given(st.lists(windows(), min_size=1, max_size=3), st.integers(-20, 20))
-def test_instances_that_end_with_a_pane(found, pane):
-    panes = panes_of(found)
-    end_us = panes.bounds(pane).start
-    expected = {each for window in found for each in nearby(window) if each.end == end_us}
-    assert ending(found, panes, pane) == sorted((panes.of(each) for each in expected), key=lambda span: span.length)
-
-
 def test_minutes():
     """The paper's windows of 5, 10, 15 and 20 minutes: panes of five minutes, or of one if it is asked for."""
     hour = [EventWindow(length_s=60 * minutes) for minutes in (5, 10, 15, 20)]
@@ -120,13 +94,6 @@ def test_minutes():
         panes_of([])
     with pytest.raises(ValueError, match="does not begin and end"):
         panes_of(hour).of(Span(1, 300_000_000))
-
-
-def test_a_common_start_does_not_shorten_panes():
-    """Windows of 5 and 10 s that all begin 7 s after the hour need no panes of one second."""
-    assert panes_of([EventWindow(length_s=5, start_s=7), EventWindow(length_s=10, start_s=7)]) == Panes(
-        5_000_000, 2_000_000
-    )
 
 
 @pytest.mark.parametrize(
