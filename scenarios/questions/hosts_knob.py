@@ -11,12 +11,11 @@ from twin.scenario import Scenario
 from twin.spec import parse
 
 HOSTS = "hosts"
-OPTIMIZER, JUDGE, BUDGET = "local-search", "rates", 1000
 
 
 @dataclass(frozen=True, slots=True)
 class HostsKnob:
-    """The hosts with the most CPU (of equals, those that stand first) stay; the plan is the optimizer's for them."""
+    """The hosts with the most CPU (of equals, those that stand first) stay, planned for by the usual optimizer."""
 
     flag: str
     name: str = HOSTS
@@ -33,12 +32,10 @@ class HostsKnob:
         """Raises BadInput if there are not so many hosts, or no plan is valid on them."""
         if not 1 <= value <= self.given(scenario):
             raise BadInput(f"{self.flag} hosts: the cluster has {self.given(scenario)}; there are no {value}")
-        from scenarios.planning.cost_models import cost_model  # other questions start sooner without
-        from scenarios.planning.planner import purpose, solve
+        from scenarios.planning.planner import optimize  # other questions start sooner without
 
         smaller = _moved(scenario, strongest(scenario.cluster, int(value)), f"{self.flag} hosts={value}")
-        solution = solve(smaller, OPTIMIZER, cost_model(JUDGE), objective=purpose([]), budget=BUDGET)
-        return smaller.with_plan(solution.plan)
+        return smaller.with_plan(optimize(smaller).plan)
 
 
 def strongest(cluster: Cluster, count: int) -> list[str]:
