@@ -12,6 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from optimizers.requirements import at_rate
 from scenarios.calibration import host_cpu
 from scenarios.calibration.calibrate import Calibration, under
 from scenarios.calibration.estimate import Estimate
@@ -177,9 +178,7 @@ def tells_most(profile: CalibratedProfile, scenario: Scenario) -> NextPoint | No
     narrow = profile.model_copy(update={"intervals": profile.intervals.model_copy(update={"beyond": {}})})
     tried = []
     for load in (bears * times for times in AROUND):
-        laws = {name: law.scaled(load) for name, law in scenario.workload.arrivals.items()}
-        workload = scenario.workload.model_copy(update={"arrivals": laws})
-        said = predictions(narrow, scenario.model_copy(update={"workload": workload}))
+        said = predictions(narrow, at_rate(scenario, load))
         results = tuple(each for each in said if each.kind in ("delivered", "latency"))
         tried.append((sum(math.log(each.high / each.low) for each in results if each.low and each.high), load, results))
     width, load, results = max(tried, key=lambda each: each[0])

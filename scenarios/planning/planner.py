@@ -186,9 +186,11 @@ def led(
     return replace(proving(optimizer, seed, proofs(model, NOTHING_MORE, prove), run), drive=chosen)
 
 
-def fitting(drive: str | None, model: CostModel) -> str | None:
-    """Only learned models drive; the others in a table are as they are."""
-    return drive if learns(model) else None
+def lead(
+    drive: str | None, seed: int, prove: int, run: Simulate = simulate
+) -> Callable[[Optimizer, CostModel], Planner]:
+    """How each cost model of a table drives an optimizer: learned ones as `drive` says, the others are as they are."""
+    return lambda optimizer, model: led(optimizer, model, drive if learns(model) else None, seed, prove, run)
 
 
 def purpose(optimizers: Iterable[Optimizer], asked: str | None = None) -> str:

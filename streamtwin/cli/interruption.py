@@ -15,7 +15,7 @@ INTERRUPTED = 130
 
 
 class Interrupted(BaseException):
-    """A KeyboardInterrupt where something is kept; its message says what."""
+    """A KeyboardInterrupt where something is kept, or has been told and written; its message says what."""
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def kept(what: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise Interrupted(what) from None
+        raise Interrupted(f"the same command goes on, {what} are kept") from None
 
 
 @contextmanager
@@ -44,10 +44,6 @@ def _handled(number: signal.Signals, by: Callable[[int, FrameType | None], objec
 def ended_as_interrupted() -> AbstractContextManager[None]:
     """Whoever ends the command from outside (SIGTERM: timeout, a batch system, a shut-down) interrupts it, too."""
     return _handled(signal.SIGTERM, signal.default_int_handler)
-
-
-class BestSoFar(Interrupted):
-    """What was found until then has been told and written."""
 
 
 class Heard:
@@ -77,11 +73,7 @@ def hearing(say: Callable[[str], None]) -> Iterator[Heard]:
 
 def in_words(interrupted: Interrupted | None) -> str:
     """One line. None: nothing is kept."""
-    if interrupted is None:
-        return "interrupted; nothing half-made is left, the same command begins anew"
-    if isinstance(interrupted, BestSoFar):
-        return f"interrupted; {interrupted}"
-    return f"interrupted; the same command goes on, {interrupted} are kept"
+    return f"interrupted; {interrupted or 'nothing half-made is left, the same command begins anew'}"
 
 
 def leave(status: int) -> NoReturn:

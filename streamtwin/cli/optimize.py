@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamtwin.cli.given import Events, ScenarioName, Set, known_optimizers, scenario_of
-from streamtwin.cli.interruption import BestSoFar, hearing
+from streamtwin.cli.interruption import Interrupted, hearing
 from streamtwin.cli.planning_options import PlanRules, Searching, say_blindness
 from streamtwin.cli.profiling import Percentile
 from streamtwin.cli.terminal import ScenarioSeed, Terminal
@@ -78,8 +78,7 @@ def optimize(
     from twin.metrics import Slow, Unsure
 
     space, requirements = rules.space(), rules.requirements()
-    if out is not None:
-        check_free(out)
+    check_free(out)
     loaded = scenario_of(scenario, set_, event, seed=seed)
     space.check(loaded)
     optimizer, objective = _buying(optimizer, searching.objective)
@@ -164,7 +163,7 @@ def optimize(
     )
     terminal.result(answer, *told)
     if heard.pressed:
-        raise BestSoFar("the plan is the best so far" + (f", in {out}" if out is not None else ""))
+        raise Interrupted("the plan is the best so far" + (f", in {out}" if out is not None else ""))
 
 
 def _buying(optimizer: str | None, objective: str | None) -> tuple[str, str | None]:

@@ -15,6 +15,7 @@ from figures.predicted_vs_simulated import predicted_vs_simulated
 from scenarios.files import scenario_file
 from scenarios.files.documents import as_csv
 from scenarios.files.pictures import png
+from scenarios.files.traces import writing
 from scenarios.planning.validation import ValidationRow
 from streamtwin.demo.loop import DemoOutcome, Settings
 from streamtwin.demo.page import page
@@ -55,11 +56,9 @@ def prepare(out: Path, settings: Settings) -> None:
     for name in OWN:
         if not (resume and name == KEPT):
             _remove(out / name)
-    try:
+    with writing(out, "name another folder with --out"):
         out.mkdir(parents=True, exist_ok=True)
         _write_manifest(out, settings, finished=False)
-    except OSError as error:
-        raise BadInput(f"{out} cannot be written: {error.strerror}; name another folder with --out") from None
 
 
 def write(out: Path, outcome: DemoOutcome) -> None:

@@ -11,7 +11,7 @@ from figures.time_line import FOOT_PX, LEFT_PX, PLOT_PX, RIGHT_PX, WIDTH_PX
 from scenarios.questions.whatif import VariantsCompared
 from streamtwin import catalogue
 from streamtwin.answers.comparison import change as shown_change
-from streamtwin.answers.comparison import keeps_up
+from streamtwin.answers.comparison import state
 from streamtwin.report.page import cards, folded, paragraph, scrolling, table, tables
 from streamtwin.report.pages import headline
 from streamtwin.report.verdict import good, verdict
@@ -104,10 +104,7 @@ def compared(answer: VariantsCompared | None, first: str, second: str) -> Iterat
                 "words": "-" if new.significant is None else "significant" if new.significant else "not significant",
             }
         )
-    states = [
-        f"no, in {row.backpressured_runs} of {answer.replications}" if row.backpressured_runs else keeps_up(row)
-        for row in (before, now)
-    ]
+    states = [state(row, answer.replications) for row in (before, now)]
     rows.append({"what": "keeps up", "before": states[0], "now": states[1], "change": "", "words": ""})
     columns = {"what": "", "before": first, "now": second, "change": "change", "words": ""}
     runs = f"Means ± 95 % of {answer.replications} of {PAIRS} pairs of runs on the same random numbers, simulated."

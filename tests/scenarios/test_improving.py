@@ -18,7 +18,7 @@ from scenarios.improving.pool import job_pool
 from scenarios.improving.rounds import rows_of
 from scenarios.improving.test_set import FAR, MEAN, JudgingJob, kind_of
 from scenarios.questions.kept import RunOutcome
-from scenarios.suite.registry import FAMILIES
+from scenarios.suite.families import FAMILIES
 from tests.commands import done, refused
 from twin.errors import BadInput
 from twin.metrics import METRICS, Estimates

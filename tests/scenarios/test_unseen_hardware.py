@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.spaces.parameter_space import COSTREAM
-from scenarios.spaces.unseen_hardware import EXTRAPOLATIONS, FEATURES, INTERPOLATION, UNSEEN_HARDWARE
+from scenarios.spaces.parameter_space import COSTREAM, EXTRAPOLATIONS, FEATURES, INTERPOLATION, UNSEEN_HARDWARE
 
 
 @pytest.mark.parametrize("feature", FEATURES)
