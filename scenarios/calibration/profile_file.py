@@ -68,6 +68,10 @@ class CalibratedProfile(Spec):
     saturated: Annotated[bool, Field(description="a source was slowed at some point")] = True
 
 
+AS_FITTED = ("exponent", "costs", "hidden", "base", "others_percent", "estimates")
+"""Fields of a calibration that a profile repeats as they are."""
+
+
 def profile_of(
     scenario: Scenario, found: Calibration, held_out: HeldOut, points: Sequence[Point], machine: str
 ) -> CalibratedProfile:
@@ -80,14 +84,9 @@ def profile_of(
         points=len(points),
         residual=found.tried[0].residual if found.tried else None,
         by=found.structure.by,
-        exponent=found.exponent,
         own_cores=found.structure.own_cores,
         engine=scenario.engine,
-        costs=dict(found.costs),
-        hidden=dict(found.hidden),
-        base=dict(found.base),
-        others_percent=dict(found.others_percent),
-        estimates=found.estimates,
+        **{name: getattr(found, name) for name in AS_FITTED},
         held_out=held_out.figures,
         intervals=held_out.intervals,
         saturated=any(point.saturated for point in points),

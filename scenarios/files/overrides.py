@@ -30,9 +30,12 @@ def _read(assignment: str, flag: str) -> tuple[str, Any]:
     return path, parse_text(text, f"{flag} {path}")
 
 
-def parted(text: str, flag: str, form: str) -> tuple[str, str]:
-    """What stands before and after `=`. Raises BadInput, saying that it is written as `form`, if one is missing."""
-    left, _, right = (part.strip() for part in text.partition("="))
-    if not left or not right:
+def parted(text: str, flag: str, form: str, *, empty: bool = True) -> tuple[str, str]:
+    """What stands before and after `=`. empty: whether nothing may stand after it.
+
+    Raises BadInput, saying that it is written as `form`, where a part is missing.
+    """
+    left, equals, right = (part.strip() for part in text.partition("="))
+    if not left or not equals or not (right or empty):
         raise BadInput(f"{flag} {text}: write {form}")
     return left, right

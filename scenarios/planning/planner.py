@@ -53,6 +53,10 @@ class GivenPlan:
         return cls(candidate.objective, candidate.backpressured >= 0.5, candidate.success >= 0.5)
 
 
+AS_SOLVED = ("bound", "gap", "evaluations", "weighed", "seconds", "message", "among")
+"""Fields of a solution that an answer repeats as they are."""
+
+
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanChosen:

@@ -112,7 +112,7 @@ def _usual_s(given: Scenario) -> float:
 def _rescales(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, Any]]:
     """A number of replicas is dealt in turn to the places that the operator has; or its places are listed."""
     for text in change.rescale:
-        name, wanted = parted(text, "--rescale", "OPERATOR=4 or OPERATOR=HOST,HOST")
+        name, wanted = parted(text, "--rescale", "OPERATOR=4 or OPERATOR=HOST,HOST", empty=False)
         check_operator(name, given, f"--rescale {text}")
         if _COUNT.fullmatch(wanted):
             if int(wanted) < 1:
@@ -127,7 +127,7 @@ def _rescales(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, A
 def _migrations(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, Any]]:
     """One replica, or all of an operator that are not there yet."""
     for text in change.migrate:
-        who, to = parted(text, "--migrate", "OPERATOR=HOST, or OPERATOR[1]=HOST for one replica")
+        who, to = parted(text, "--migrate", "OPERATOR=HOST, or OPERATOR[1]=HOST for one replica", empty=False)
         match = _REPLICA.match(who)
         name = match["operator"] if match else who
         check_operator(name, given, f"--migrate {text}")

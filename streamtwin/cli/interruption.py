@@ -46,29 +46,19 @@ def ended_as_interrupted() -> AbstractContextManager[None]:
     return _handled(signal.SIGTERM, signal.default_int_handler)
 
 
-class Heard:
-    """Whether Ctrl-C was pressed; the second time it interrupts as ever."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say, self.pressed = say, False
-
-    def __call__(self) -> bool:
-        return self.pressed
-
-    def press(self, _signal: int, _frame: FrameType | None) -> None:
-        """A handler of the signal."""
-        if self.pressed:
-            raise KeyboardInterrupt
-        self.pressed = True
-        self._say("interrupted; ending with the best plan so far, Ctrl-C again ends at once")
-
-
 @contextmanager
-def hearing(say: Callable[[str], None]) -> Iterator[Heard]:
-    """The first Ctrl-C is heard by whoever asks, instead of ending the command."""
-    heard = Heard(say)
-    with _handled(signal.SIGINT, heard.press):
-        yield heard
+def hearing(say: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C is heard by whoever asks, instead of ending the command; the second one interrupts as ever."""
+    pressed = threading.Event()
+
+    def press(_signal: int, _frame: FrameType | None) -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        pressed.set()
+        say("interrupted; ending with the best plan so far, Ctrl-C again ends at once")
+
+    with _handled(signal.SIGINT, press):
+        yield pressed.is_set
 
 
 def in_words(interrupted: Interrupted | None) -> str:

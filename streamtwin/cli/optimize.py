@@ -142,27 +142,21 @@ def optimize(
         keeps_up=solution.sane,
         given=None if given is None else planner.GivenPlan.of(given),
         simulated=outcome,
-        bound=solution.bound,
-        gap=solution.gap,
-        evaluations=solution.evaluations,
+        **{name: getattr(solution, name) for name in planner.AS_SOLVED},
         plans_simulated=solution.evaluations if isinstance(costs, Slow) else solution.simulated,
-        weighed=solution.weighed,
-        seconds=solution.seconds,
-        message=solution.message,
-        among=solution.among,
         placement=plan["placement"],
         key_groups=plan["key_groups"],
         fused=solution.plan.fused,
         interval=between,
         blind_to=blind.get(costs.name, ()),
-        interrupted=heard.pressed,
+        interrupted=heard(),
         price=price,
         given_price=before,
         parallelism=None if slots is None else slots.parallelism,
         task_managers=None if slots is None else slots.task_managers,
     )
     terminal.result(answer, *told)
-    if heard.pressed:
+    if heard():
         raise Interrupted("the plan is the best so far" + (f", in {out}" if out is not None else ""))
 
 

@@ -15,7 +15,7 @@ from streamtwin.answers.comparison import state
 from streamtwin.report.page import cards, folded, paragraph, scrolling, table, tables
 from streamtwin.report.pages import headline
 from streamtwin.report.verdict import good, verdict
-from streamtwin.serve.asking import choice, command_told, field, form
+from streamtwin.serve.asking import choice, command_told, field, form, select
 from streamtwin.serve.desk import Asked, Desk
 from streamtwin.serve.inquiry import PAIRS
 from streamtwin.serve.work import OBJECTIVES, LongQuestion, shown
@@ -78,11 +78,8 @@ def beside(desk: Desk, asked: Asked) -> Iterator[str]:
         yield paragraph("Change something: its effect is shown here, compared with the run before.", "note")
         return
     choices = {"before": "the run before", "given": "the scenario as given"}
-    options = (
-        element("option", text(words), value=key, selected="selected" if key == inquiry.against else None)
-        for key, words in choices.items()
-    )
-    yield element("label", "compared with ", element("select", *options, id="against", data_act="against"))
+    against = select([*choices.values()], [*choices], inquiry.against, id="against", data_act="against")
+    yield element("label", "compared with ", against)
     yield from compared(desk.compared("before", "now"), choices[inquiry.against], "now")
 
 
