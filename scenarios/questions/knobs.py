@@ -178,7 +178,8 @@ def knob(name: str, flag: str, places: Sequence[str] = ()) -> Knob:
     if name == SEED:
         raise BadInput(f"{flag} {name}: replications have seeds of their own; use --seed and --replications")
     if places and not name.startswith(REPLICAS):
-        raise BadInput(f"{flag} {name}: {', '.join(places)} are places for replicas; leave them out")
+        listed = ", ".join(places)
+        raise BadInput(f"{flag} {name}: {listed} are places for replicas; that goes with '{REPLICAS}OPERATOR'")
     if name == LOAD:
         return LoadKnob(flag)
     if name == HOSTS:
