@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from scenarios.spaces.unseen_hardware import FEATURES
+from scenarios.spaces.parameter_space import FEATURES
 
 if TYPE_CHECKING:
     from models.dataset import Dataset
@@ -28,7 +28,7 @@ class RowFilter(Protocol):
 class Within:
     """Rows whose `feature` lies in [low, high]; of a hardware feature, on every host in use.
 
-    feature: a key of `Dataset.about`, or one of scenarios.spaces.unseen_hardware.FEATURES.
+    feature: a key of `Dataset.about`, or one of scenarios.spaces.parameter_space.FEATURES.
     """
 
     feature: str

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scenarios.executing.progress import Audience, Progress
-from scenarios.learning.corpora import Make
+from scenarios.spaces.families import Make
 from twin.atomic import new_folder
 from twin.checksums import seal
 from twin.corpus.chunk import ChunkTask, Simulate, simulate_chunk

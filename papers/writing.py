@@ -10,7 +10,7 @@ from typing import Any
 
 from papers.interface import Experiment, ExperimentResult, Table
 from papers.workspace import Workspace
-from scenarios.files.documents import plain
+from scenarios.files.documents import document
 from scenarios.files.pictures import png
 from scenarios.files.traces import check_free
 from streamtwin.tables.tables import cell
@@ -93,7 +93,7 @@ def _sentence(text: str) -> str:
 
 
 def _json(body: Mapping[str, Any]) -> str:
-    return json.dumps(plain(body), indent=2, allow_nan=False) + "\n"
+    return json.dumps(document(body), indent=2, allow_nan=False) + "\n"
 
 
 def _is_ours(folder: Path) -> bool:

@@ -184,8 +184,7 @@ def _by_number(name: str) -> list[str]:
 
 def _space(space: Any) -> str:
     """Queries and hosts, and what of the hardware is not Costream's."""
-    from scenarios.spaces.parameter_space import COSTREAM
-    from scenarios.spaces.unseen_hardware import FEATURES
+    from scenarios.spaces.parameter_space import COSTREAM, FEATURES
 
     low, high = space.hosts_range
     sources, filters = ("/".join(map(str, counts)) for counts in (space.sources, space.filters))

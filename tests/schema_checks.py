@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from scenarios.files.documents import check
+from scenarios.files.documents import document, read
 from streamtwin.cli import app as cli
 from streamtwin.cli.terminal import Terminal
 from streamtwin.schemas.registry import DOCUMENTS
+
+
+def check(kind: Any, result: Any) -> None:
+    """Raises ValueError if the document of a result is not valid for the type `kind`."""
+    read(kind, json.dumps(document(result), allow_nan=False))
 
 
 @pytest.fixture(autouse=True)
@@ -23,11 +29,11 @@ def documents_are_as_described(monkeypatch: pytest.MonkeyPatch) -> None:
         given[:] = arguments or ()
         call(arguments)
 
-    def result(self: Terminal, document: Any, *renderables: Any) -> None:
+    def result(self: Terminal, found: Any, *renderables: Any) -> None:
         command = " ".join(given[: 2 if given[:1] == ["import"] else 1])
         if command not in ("", "schema"):
-            check(DOCUMENTS[command], document)
-        tell(self, document, *renderables)
+            check(DOCUMENTS[command], found)
+        tell(self, found, *renderables)
 
     monkeypatch.setattr(cli, "main", main)
     monkeypatch.setattr(Terminal, "result", result)

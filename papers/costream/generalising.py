@@ -34,7 +34,7 @@ from papers.shapes import apart, shape, span, within
 from papers.sizes import PAPER, Sizes
 from papers.workspace import Workspace
 from scenarios.learning.corpora import CorpusRecipe
-from scenarios.spaces.unseen_hardware import EXTRAPOLATIONS, Extrapolation
+from scenarios.spaces.parameter_space import EXTRAPOLATIONS, Extrapolation
 from twin.metrics import BINARY_METRICS
 
 PUBLISHED = "paper: Costream (Storm)"

@@ -20,7 +20,7 @@ from papers.recipes import main_corpus
 from papers.rows import RowFilter, Within
 from papers.sizes import Sizes
 from papers.workspace import Workspace
-from scenarios.suite.registry import FAMILIES
+from scenarios.suite.families import FAMILIES
 from twin.metrics import METRICS
 
 if TYPE_CHECKING:

@@ -23,11 +23,10 @@ from scenarios.benchmarking.request import BenchmarkRequest
 from scenarios.planning import planner
 from scenarios.planning.cost_models import cost_models
 from scenarios.planning.outcomes import PlanOutcome
-from scenarios.planning.remembered import Remembered
-from scenarios.planning.simulated_cost import replicate
+from scenarios.planning.simulated_cost import Remembered, replicate
 from scenarios.planning.validation import REFUSED, ValidationRow, validate
+from scenarios.suite.families import FAMILIES
 from scenarios.suite.members import MEMBERS
-from scenarios.suite.registry import FAMILIES
 from scenarios.suite.without_placement import changing, unbalanced
 from twin.control import policy_spec
 from twin.errors import BadInput
@@ -63,9 +62,7 @@ def placements(family: str, number: int, request: BenchmarkRequest) -> Sequence[
         references=request.references,
         space=made.space,
         seconds=request.seconds,
-        lead=lambda optimizer, model: planner.led(
-            optimizer, model, planner.fitting(request.drive, model), request.seed, 0, run
-        ),
+        lead=planner.lead(request.drive, request.seed, 0, run),
         racing=True,
     )
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from scenarios.files.documents import CLOSED
 from scenarios.planning.leader_board import Standing
@@ -28,10 +27,6 @@ class BenchmarkRequest:
     replications: int = 3
     references: int = 30
     seed: int = 0
-
-    def to_dict(self) -> Mapping[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 @CLOSED

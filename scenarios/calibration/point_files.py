@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scenarios.calibration.point import Point, with_caps
+from scenarios.files.documents import as_csv
 from scenarios.files.parquet_rows import parquet_rows
 from scenarios.files.scenario_file import read_text
 from scenarios.files.yaml_text import parse_text
@@ -202,8 +203,4 @@ def with_point(path: Path, point: str, rows: Sequence[Mapping[str, Any]], text: 
         raise BadInput(
             f"{path}: this table has no column {known[0]!r}; write the points by hand, or leave --points out"
         )
-    lines = io.StringIO()
-    writer = csv.DictWriter(lines, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows([*kept, *({"point": point, **row} for row in rows)])
-    return lines.getvalue()
+    return as_csv([*kept, *({"point": point, **row} for row in rows)], COLUMNS)

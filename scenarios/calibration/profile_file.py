@@ -12,6 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from optimizers.requirements import at_rate
 from scenarios.calibration import host_cpu
 from scenarios.calibration.calibrate import Calibration, under
 from scenarios.calibration.estimate import Estimate
@@ -67,6 +68,10 @@ class CalibratedProfile(Spec):
     saturated: Annotated[bool, Field(description="a source was slowed at some point")] = True
 
 
+AS_FITTED = ("exponent", "costs", "hidden", "base", "others_percent", "estimates")
+"""Fields of a calibration that a profile repeats as they are."""
+
+
 def profile_of(
     scenario: Scenario, found: Calibration, held_out: HeldOut, points: Sequence[Point], machine: str
 ) -> CalibratedProfile:
@@ -79,14 +84,9 @@ def profile_of(
         points=len(points),
         residual=found.tried[0].residual if found.tried else None,
         by=found.structure.by,
-        exponent=found.exponent,
         own_cores=found.structure.own_cores,
         engine=scenario.engine,
-        costs=dict(found.costs),
-        hidden=dict(found.hidden),
-        base=dict(found.base),
-        others_percent=dict(found.others_percent),
-        estimates=found.estimates,
+        **{name: getattr(found, name) for name in AS_FITTED},
         held_out=held_out.figures,
         intervals=held_out.intervals,
         saturated=any(point.saturated for point in points),
@@ -177,9 +177,7 @@ def tells_most(profile: CalibratedProfile, scenario: Scenario) -> NextPoint | No
     narrow = profile.model_copy(update={"intervals": profile.intervals.model_copy(update={"beyond": {}})})
     tried = []
     for load in (bears * times for times in AROUND):
-        laws = {name: law.scaled(load) for name, law in scenario.workload.arrivals.items()}
-        workload = scenario.workload.model_copy(update={"arrivals": laws})
-        said = predictions(narrow, scenario.model_copy(update={"workload": workload}))
+        said = predictions(narrow, at_rate(scenario, load))
         results = tuple(each for each in said if each.kind in ("delivered", "latency"))
         tried.append((sum(math.log(each.high / each.low) for each in results if each.low and each.high), load, results))
     width, load, results = max(tried, key=lambda each: each[0])

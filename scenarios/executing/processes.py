@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from twin.errors import BadInput
+from twin.executor import Executor
 
 STARTED_S = 4.0
 """CPU seconds of work from which it is worth while to start processes, which takes one or two."""
@@ -60,6 +61,20 @@ class Processes:
         if self._pool is None:
             self._pool = ProcessPoolExecutor(self._workers, starting(), _end_when_told, (self._told,))
         return self._pool
+
+
+def executor(workers: int | None, master: str | None, say: Callable[[str], None] = lambda _text: None) -> Executor:
+    """Processes of this machine, or a Spark master. say: called with a text when something takes long to start.
+
+    Raises BadInput if both are asked for, and as `Processes` and `OnSpark` do.
+    """
+    if master is None:
+        return Processes(workers)
+    if workers is not None:
+        raise BadInput(f"--workers {workers} is for runs on this machine, not for --master {master}; give one of them")
+    from spark.executor import OnSpark
+
+    return OnSpark(master, say)
 
 
 def starting(*imported: str) -> BaseContext:

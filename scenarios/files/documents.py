@@ -22,15 +22,8 @@ Number = float | None
 """A number; null if there is none, or if it is infinite."""
 Seconds = Annotated[float, Field(description="seconds")]
 Share = Annotated[float, Field(description="of 1")]
-PerSecond = Annotated[float, Field(description="a second")]
 
 Kind = TypeVar("Kind")
-
-
-def document(result: Any) -> dict[str, Any]:
-    """A result, or a mapping that has results in it, as values that JSON can hold."""
-    made: dict[str, Any] = plain(result)
-    return made
 
 
 def read(kind: type[Kind], text: str) -> Kind:
@@ -39,30 +32,26 @@ def read(kind: type[Kind], text: str) -> Kind:
     return result
 
 
-def check(kind: Any, result: Any) -> None:
-    """Raises ValueError if the document of a result is not valid for the type `kind`."""
-    _adapter(kind).validate_json(json.dumps(document(result), allow_nan=False))
-
-
 def schema(kind: Any) -> dict[str, Any]:
     """JSON Schema 2020-12 of the documents of a type."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_adapter(kind).json_schema()}
 
 
-def plain(value: Any) -> Any:
-    """`value` as JSON can hold it: numpy numbers become Python's, paths become text, infinities and NaN null."""
+def document(value: Any) -> Any:
+    """A result, or what has results in it, as JSON can hold it: numpy numbers become Python's, paths become text,
+    infinities and NaN null."""
     if isinstance(value, Mapping):
-        return {str(key): plain(part) for key, part in value.items()}
+        return {str(key): document(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [document(item) for item in value]
     if hasattr(value, "tolist"):
-        return plain(value.tolist())
+        return document(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, os.PathLike):
         return str(value)
     if hasattr(type(value), "__dataclass_fields__"):
-        return plain(_adapter(type(value)).dump_python(value, by_alias=True))
+        return document(_adapter(type(value)).dump_python(value, by_alias=True))
     return value
 
 

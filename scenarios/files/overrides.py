@@ -22,12 +22,20 @@ def set_values(scenario: Scenario, assignments: Iterable[str], flag: str = "--se
     Raises BadInput if one cannot be read, if a path leads nowhere (with the nearest key), or if the result is not a
     valid scenario.
     """
-    return put_all(scenario, [_parted(assignment, flag) for assignment in assignments], flag)
+    return put_all(scenario, [_read(assignment, flag) for assignment in assignments], flag)
 
 
-def _parted(assignment: str, flag: str) -> tuple[str, Any]:
-    path, equals, text = assignment.partition("=")
-    path = path.strip()
-    if not equals or not path:
-        raise BadInput(f"{flag} {assignment}: write PATH=VALUE, such as run.horizon_s=60")
+def _read(assignment: str, flag: str) -> tuple[str, Any]:
+    path, text = parted(assignment, flag, "PATH=VALUE, such as run.horizon_s=60")
     return path, parse_text(text, f"{flag} {path}")
+
+
+def parted(text: str, flag: str, form: str, *, empty: bool = True) -> tuple[str, str]:
+    """What stands before and after `=`. empty: whether nothing may stand after it.
+
+    Raises BadInput, saying that it is written as `form`, where a part is missing.
+    """
+    left, equals, right = (part.strip() for part in text.partition("="))
+    if not left or not equals or not (right or empty):
+        raise BadInput(f"{flag} {text}: write {form}")
+    return left, right

@@ -6,7 +6,6 @@ them is quick.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from scenarios.files.yaml_text import parse_text
@@ -16,23 +15,9 @@ LIBRARY = Path(__file__).parents[1] / "library"
 SUFFIXES = (".yaml", ".yml")
 
 
-@dataclass(frozen=True, slots=True)
-class LibraryEntry:
-    """One scenario of the library, as `twin list` shows it."""
-
-    name: str
-    summary: str
-    path: Path
-
-
 def names(library: Path = LIBRARY) -> tuple[str, ...]:
     """All names in the library, sorted."""
     return tuple(sorted(path.stem for path in library.glob("*.yaml")))
-
-
-def entries(library: Path = LIBRARY) -> tuple[LibraryEntry, ...]:
-    """All scenarios of the library with the first sentence of their descriptions."""
-    return tuple(entry(library / f"{name}.yaml") for name in names(library))
 
 
 def find(name_or_path: str, library: Path = LIBRARY) -> Path:
@@ -52,8 +37,8 @@ def find(name_or_path: str, library: Path = LIBRARY) -> Path:
     raise BadInput(f"unknown scenario {name_or_path!r}; {remedy} ('twin list' shows all)")
 
 
-def entry(path: Path) -> LibraryEntry:
-    """What a scenario file says of itself. Raises BadInput if it is not YAML."""
+def summary(path: Path) -> str:
+    """The first sentence of a scenario file's description. Raises BadInput if it is not YAML."""
     data = parse_text(path.read_text(encoding="utf-8"), str(path))
     description = str(data.get("description", "")) if isinstance(data, dict) else ""
-    return LibraryEntry(name=path.stem, summary=" ".join(description.split()).partition(". ")[0].rstrip("."), path=path)
+    return " ".join(description.split()).partition(". ")[0].rstrip(".")

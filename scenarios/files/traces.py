@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +20,23 @@ if TYPE_CHECKING:
 RESULT = "result.json"
 
 
-def check_free(out: Path) -> None:
-    """Raises BadInput if the output cannot be made there; called before any work is done."""
+def check_free(*outs: Path | None) -> None:
+    """Raises BadInput if an output cannot be made there; called before any work is done. None: nothing is made."""
+    for out in outs:
+        if out is not None:
+            _check_free(out)
+
+
+@contextmanager
+def writing(out: Path, remedy: str) -> Iterator[None]:
+    """Raises BadInput, with what to do instead, where `out` cannot be written meanwhile."""
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(f"{out} cannot be written: {error.strerror}; {remedy}") from None
+
+
+def _check_free(out: Path) -> None:
     if out.exists():
         raise BadInput(f"{out} exists; remove it or give another name")
     above = next(folder for folder in (out.parent, *out.parent.parents) if folder.exists())
@@ -42,14 +59,11 @@ def write_run(run: Run, name: str, out: Path) -> None:
     from twin.trace import write_tables  # Parquet, which takes longer to import than a short run takes
 
     check_free(out)
-    try:
-        with new_folder(out) as aside:
-            write_tables(run.rows(run="run-000000", index=0, name=name, subtasks=True), aside)
-            (aside / "manifest.json").write_text(json.dumps(run.manifest, indent=2) + "\n", encoding="utf-8")
-            (aside / RESULT).write_text(json.dumps(run.to_dict(), indent=2) + "\n", encoding="utf-8")
-            seal(aside, ["manifest.json", RESULT])
-    except OSError as error:
-        raise BadInput(f"{out} cannot be written: {error.strerror}; name another folder") from None
+    with writing(out, "name another folder"), new_folder(out) as aside:
+        write_tables(run.rows(run="run-000000", index=0, name=name, subtasks=True), aside)
+        (aside / "manifest.json").write_text(json.dumps(run.manifest, indent=2) + "\n", encoding="utf-8")
+        (aside / RESULT).write_text(json.dumps(run.to_dict(), indent=2) + "\n", encoding="utf-8")
+        seal(aside, ["manifest.json", RESULT])
 
 
 def write_text(text: str, out: Path) -> None:
@@ -60,7 +74,5 @@ def write_text(text: str, out: Path) -> None:
 def write_bytes(content: bytes, out: Path) -> None:
     """Writes a new file, whole or not at all. Raises BadInput if it exists or cannot be written."""
     check_free(out)
-    try:
+    with writing(out, "name another file"):
         atomic.write_bytes(out, content)
-    except OSError as error:
-        raise BadInput(f"{out} cannot be written: {error.strerror}; name another file") from None

@@ -14,7 +14,7 @@ from optimizers.space import ALL_PLANS, Space
 from optimizers.space_plans import SpacePlans
 from scenarios.files import registry, scenario_file
 from scenarios.spaces.families import ScenarioFamily
-from scenarios.suite.registry import FAMILIES
+from scenarios.suite.families import FAMILIES
 from twin.errors import BadInput, suggest
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed, stream

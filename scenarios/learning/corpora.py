@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from scenarios.files import scenario_file
 from scenarios.files.documents import CLOSED
 from scenarios.files.overrides import set_values
-from scenarios.spaces.families import (
-    DrawnScenarios,
-    FamilyAmongOthers,
-    OneQuery,
-    RandomScenarios,
-    Replicated,
-    ScenarioFamily,
-)
+from scenarios.spaces.families import Make, OneQuery, RandomScenarios, ScenarioFamily, among_others, drawn, replicated
 from scenarios.spaces.registry import DRAWN
 from twin.corpus.chunks import CorpusSummary
 from twin.corpus.manifest import CorpusSpec
@@ -25,9 +19,6 @@ from twin.errors import BadInput
 from twin.scenario import RunSettings, Scenario, config_hash
 
 DEFAULT_SPACE = "costream"
-
-Distinct = RandomScenarios | DrawnScenarios | OneQuery | FamilyAmongOthers
-Make = Distinct | Replicated
 
 
 @CLOSED
@@ -88,17 +79,17 @@ class CorpusRecipe:
         if not self.replicates:
             return make, spec
         settings = {**spec.settings, "distinct_runs": self.runs}
-        return Replicated(make, self.runs), replace(spec, runs=self.runs + self.replicates, settings=settings)
+        return partial(replicated, make, self.runs), replace(spec, runs=self.runs + self.replicates, settings=settings)
 
-    def _distinct(self) -> tuple[Distinct, CorpusSpec]:
+    def _distinct(self) -> tuple[Make, CorpusSpec]:
         runs, seed, space, horizon_s = self.runs, self.seed, self.space, self.horizon_s
         if self.scenario is None:
             if self.set_:
                 raise BadInput(f"--set {self.set_[0]} changes a scenario; name one with --scenario")
             if space is not None and space in DRAWN:
-                drawn: dict[str, Any] = {"horizon_s": horizon_s, "warmup_s": 0.0}
-                make = DrawnScenarios(space, seed, horizon_s)
-                return make, CorpusSpec(runs=runs, seed=seed, space=space, settings=drawn)
+                known: dict[str, Any] = {"horizon_s": horizon_s, "warmup_s": 0.0}
+                make = partial(drawn, space, seed, horizon_s=horizon_s)
+                return make, CorpusSpec(runs=runs, seed=seed, space=space, settings=known)
             settings = RunSettings() if horizon_s is None else _settings(RunSettings(), horizon_s)
             maker = RandomScenarios(space or DEFAULT_SPACE, seed, settings)
             return maker, CorpusSpec(runs=runs, seed=seed, space=maker.space, settings=settings.model_dump(mode="json"))
@@ -111,9 +102,9 @@ class CorpusRecipe:
         return OneQuery(base, space, seed), CorpusSpec(runs=runs, seed=seed, space=name, settings=_around(base))
 
 
-def around(base: Scenario, *, runs: int, seed: int) -> tuple[FamilyAmongOthers, CorpusSpec]:
+def around(base: Scenario, *, runs: int, seed: int) -> tuple[Make, CorpusSpec]:
     """Variations of one scenario (plan, rates and hardware), and a tenth of random scenarios of the default space."""
-    make = FamilyAmongOthers(ScenarioFamily(base, seed), RandomScenarios(DEFAULT_SPACE, seed, base.run))
+    make = partial(among_others, ScenarioFamily(base, seed), RandomScenarios(DEFAULT_SPACE, seed, base.run))
     return make, CorpusSpec(runs=runs, seed=seed, space=f"around {base.name}", settings=_around(base))
 
 

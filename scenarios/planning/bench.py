@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -25,16 +26,6 @@ FAR_BEHIND = 0.5
 """Relative to the best, after the first run."""
 FEWEST = 2
 """Runs after which the others count."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """The metrics of a run; picklable if `run` is."""
-
-    run: Simulate
-
-    def __call__(self, scenario: Scenario) -> Metrics:
-        return self.run(scenario).metrics
 
 
 @dataclass(slots=True)
@@ -101,7 +92,7 @@ class PlanBench:
         """The metrics of each run, in order."""
         found: dict[int, Metrics] = {}
         effort_s = len(runs) * estimate(runs[0]).cpu_s if runs else 0.0
-        self.executor.each(_Work(self.run), runs, found.__setitem__, effort_s)
+        self.executor.each(partial(_metrics, self.run), runs, found.__setitem__, effort_s)
         return [found[position] for position in range(len(runs))]
 
     def _scenario(self, key: str, number: int) -> Scenario:
@@ -126,6 +117,10 @@ class PlanBench:
 def _far_behind(mine: PlanOutcome, best: PlanOutcome) -> bool:
     """Whether a plan is far behind the best one after the first run."""
     return bool((mine.values[0] - best.values[0]) / max(abs(best.mean), 1e-300) > FAR_BEHIND)
+
+
+def _metrics(run: Simulate, scenario: Scenario) -> Metrics:
+    return run(scenario).metrics
 
 
 def _text(plan: ExecutionPlan) -> str:

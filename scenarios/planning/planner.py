@@ -53,6 +53,10 @@ class GivenPlan:
         return cls(candidate.objective, candidate.backpressured >= 0.5, candidate.success >= 0.5)
 
 
+AS_SOLVED = ("bound", "gap", "evaluations", "weighed", "seconds", "message", "among")
+"""Fields of a solution that an answer repeats as they are."""
+
+
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanChosen:
@@ -186,9 +190,11 @@ def led(
     return replace(proving(optimizer, seed, proofs(model, NOTHING_MORE, prove), run), drive=chosen)
 
 
-def fitting(drive: str | None, model: CostModel) -> str | None:
-    """Only learned models drive; the others in a table are as they are."""
-    return drive if learns(model) else None
+def lead(
+    drive: str | None, seed: int, prove: int, run: Simulate = simulate
+) -> Callable[[Optimizer, CostModel], Planner]:
+    """How each cost model of a table drives an optimizer: learned ones as `drive` says, the others are as they are."""
+    return lambda optimizer, model: led(optimizer, model, drive if learns(model) else None, seed, prove, run)
 
 
 def purpose(optimizers: Iterable[Optimizer], asked: str | None = None) -> str:
@@ -231,61 +237,29 @@ def optimize(
     prove: int = 0,
     drive: str | None = None,
     seconds: float | None = None,
-    space: Space = ALL_PLANS,
-    requirements: Requirements = NOTHING_MORE,
-) -> Solution:
-    """A plan for a scenario, as `twin optimize` chooses it; `scenario.with_plan(solution.plan)` runs under it.
-
-    optimizer, cost_model: names, as on the command line, or objects. objective: default is what the optimizer works
-    towards. budget: plans that the cost model may be asked about, as in `budgeted`. prove, drive, seconds, space,
-    requirements: as in `solve`, which says what is raised.
-    """
-    chosen = optimizer_by_name(optimizer) if isinstance(optimizer, str) else optimizer
-    model = model_by_name(cost_model) if isinstance(cost_model, str) else cost_model
-    objective = purpose([chosen], objective)
-    return solve(
-        scenario,
-        chosen,
-        model,
-        objective=objective,
-        budget=budgeted([chosen], budget),
-        prove=prove,
-        drive=drive,
-        seconds=seconds,
-        space=space,
-        requirements=requirements,
-    )
-
-
-def solve(
-    scenario: Scenario,
-    optimizer: str | Optimizer,
-    model: CostModel,
-    *,
-    objective: str,
-    budget: int,
-    prove: int = 0,
-    drive: str | None = None,
-    seconds: float | None = None,
     stopped: Stopped = never,
     report: Callable[[PlanningProgress], None] | None = None,
     space: Space = ALL_PLANS,
     requirements: Requirements = NOTHING_MORE,
 ) -> Solution:
     """The optimizer's solution, or the given plan if that is no worse; its random numbers are those of the scenario's
-    seed. prove: as in `proving`; drive: as in `led`. Where quantiles are limited, which the cost model does not
-    predict, a few plans are simulated.
+    seed. `scenario.with_plan(solution.plan)` runs under it.
 
-    seconds, stopped, report, space, requirements: as in `Problem`. Raises BadInput for an unknown optimizer or
-    objective, or a problem that the optimizer cannot take."""
+    optimizer, cost_model: names, as on the command line, or objects. objective: default is what the optimizer works
+    towards. budget: plans that the cost model may be asked about, as in `budgeted`. prove: as in `proving`; where
+    quantiles are limited, which the cost model does not predict, a few plans are simulated. drive: as in `led`.
+    seconds, stopped, report, space, requirements: as in `Problem`. Raises BadInput for an unknown optimizer, cost model
+    or objective, or a problem that the optimizer cannot take.
+    """
     named = optimizer_by_name(optimizer) if isinstance(optimizer, str) else optimizer
+    model = model_by_name(cost_model) if isinstance(cost_model, str) else cost_model
     chosen = led(Planner(named), model, drive, scenario.run.seed, proofs(model, requirements, prove))
     problem = Problem(
         scenario=scenario,
         cost_model=model,
-        objective=objective,
+        objective=purpose([named], objective),
         seed=scenario.run.seed,
-        budget=budget,
+        budget=budgeted([named], budget),
         seconds=seconds,
         stopped=stopped,
         report=report,

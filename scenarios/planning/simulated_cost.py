@@ -1,10 +1,14 @@
-"""The simulator as a cost model: the same interface as analytic and learned ones, and the truth they are held to."""
+"""The simulator as a cost model: the same interface as analytic and learned ones, and the truth they are held to.
+
+Runs that several ask for are made once (`Remembered`), and what one took is told to whoever measures the time of one
+who asks."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -14,7 +18,7 @@ from twin.metrics import METRICS, QUANTILES, Estimates, Metrics
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
 from twin.run import Run
-from twin.scenario import Scenario
+from twin.scenario import Scenario, config_hash
 
 
 class HasMetrics(Protocol):
@@ -87,3 +91,37 @@ def _mean(values: Sequence[float]) -> float:
     """Over the runs in which something arrived; inf if there are none."""
     finite = [value for value in values if math.isfinite(value)]
     return float(np.mean(finite)) if finite else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """All that is remembered of a run. took_s: seconds when it was made."""
+
+    metrics: Metrics
+    took_s: float
+
+
+@dataclass(slots=True)
+class Remembered:
+    """Satisfies `Simulate` by another one, whose runs it remembers. spared_s: what the runs took that were not made
+    again."""
+
+    run: Simulate
+    spared_s: float = 0.0
+    _known: dict[tuple[str, int], Known] = field(default_factory=dict)
+
+    def __call__(self, scenario: Scenario) -> HasMetrics:
+        """The same for the same scenario and seed."""
+        key = config_hash(scenario), scenario.run.seed
+        if key in self._known:
+            self.spared_s += self._known[key].took_s
+            return self._known[key]
+        started_s = time.perf_counter()
+        metrics = self.run(scenario).metrics
+        self._known[key] = Known(metrics, time.perf_counter() - started_s)
+        return self._known[key]
+
+
+def spared_s(simulate: Simulate) -> float:
+    """So far; 0 of one that remembers nothing."""
+    return simulate.spared_s if isinstance(simulate, Remembered) else 0.0

@@ -22,8 +22,7 @@ from optimizers.space_plans import SpacePlans
 from scenarios.executing.processes import Processes
 from scenarios.planning.bench import PlanBench
 from scenarios.planning.outcomes import half_width95
-from scenarios.planning.remembered import spared_s
-from scenarios.planning.simulated_cost import Simulate
+from scenarios.planning.simulated_cost import Simulate, spared_s
 from twin.errors import BadInput
 from twin.executor import Executor
 from twin.metrics import METRICS, REGRESSION_METRICS, CostModel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -37,14 +37,8 @@ def outcome_of(made: Run, course: Mapping[str, Sequence[float]] | None = None) -
     return RunOutcome(measures(made), warnings, course, made.cpu_s)
 
 
-@dataclass(frozen=True, slots=True)
-class _JobWork:
-    """Calls `of` for a job; it can be pickled if `of` can."""
-
-    of: Of
-
-    def __call__(self, job: Job) -> RunOutcome:
-        return self.of(*job)
+def _made(of: Of, job: Job) -> RunOutcome:
+    return of(*job)
 
 
 class Bench:
@@ -57,7 +51,7 @@ class Bench:
         self.kept = kept or Kept()
         self.made = 0
         self._took_s = self._estimated_s = 0.0
-        self._work = _JobWork(of)
+        self._work = partial(_made, of)  # so that other processes can receive it
         self._executor = executor or Processes()
         self._keys: dict[int, tuple[Scenario, str, float]] = {}
 

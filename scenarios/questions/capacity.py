@@ -15,26 +15,14 @@ from pydantic import Field
 
 from scenarios.executing.progress import Audience
 from scenarios.files.documents import CLOSED, Seconds, Share
+from scenarios.questions import proof
 from scenarios.questions.bench import Bench
 from scenarios.questions.bisection import FAR, Range, broken
 from scenarios.questions.condition import Condition, Term
-from scenarios.questions.knobs import Knob, ReplicasKnob
+from scenarios.questions.knobs import Knob, ReplicasKnob, whole
 from scenarios.questions.measures import LATENCIES
 from scenarios.questions.prediction import LimitForecast, PredictedLimit
 from scenarios.questions.prober import Prober
-from scenarios.questions.proof import (
-    Checks,
-    ResourceAtLimit,
-    Status,
-    Whole,
-    borders_of,
-    check_far_values,
-    limit_of,
-    longer_runs_failing,
-    reason_of,
-    status_of,
-    warnings_inside,
-)
 from twin.errors import BadInput
 from twin.quantities import NUMBER
 from twin.scenario import Scenario
@@ -62,7 +50,7 @@ class CapacityQuestion:
         if the condition limits a latency to more than the length of the run."""
         for term in self.condition.terms:
             _check_within(term, scenario.run.horizon_s)
-        given, whole = self.knob.given(scenario), self.knob.whole(scenario)
+        given, in_whole = self.knob.given(scenario), whole(self.knob, scenario)
         numeric = isinstance(given, int | float) and not isinstance(given, bool)
         if self.between is None and not (numeric and given > 0):
             stands = f"stands at {given!r}" if given is not None else "is not given"
@@ -73,10 +61,10 @@ class CapacityQuestion:
             start = given if inside else (low + high) / 2
         else:
             low, high, start = given / FAR, given * FAR, given
-        if whole:
+        if in_whole:
             low, high, start = max(1.0, math.ceil(low)), float(math.floor(high)), float(math.floor(max(1, start)))
         upward, bounded = self.find == "max", self.between is not None
-        return Range(float(start), low, high, upward, self.precision, whole, bounded, jumps=bounded)
+        return Range(float(start), low, high, upward, self.precision, in_whole, bounded, jumps=bounded)
 
 
 def _check_within(term: Term, horizon_s: float) -> None:
@@ -121,16 +109,16 @@ class CapacityAnswer:
     of: str
     as_many: tuple[str, ...]
     while_: Annotated[str, Field(alias="while")]
-    status: Status
+    status: proof.Status
     predicted: PredictedLimit
     replications: int
     seed: int
     precision: float
     run_s: Seconds
-    value: Whole | None = None
-    interval95: tuple[Whole, Whole] | None = None
-    holds_in_all: Whole | None = None
-    borders: tuple[Whole, ...] | None = None
+    value: proof.Whole | None = None
+    interval95: tuple[proof.Whole, proof.Whole] | None = None
+    holds_in_all: proof.Whole | None = None
+    borders: tuple[proof.Whole, ...] | None = None
     share_that_holds95: Share | None = None
     longer_runs_fail: int | None = None
     longer_runs: int | None = None
@@ -141,7 +129,7 @@ class CapacityAnswer:
     fails_first: Mapping[str, int] = field(default_factory=dict)
     not_valid: str | None = None
     binds: str = ""
-    resources: tuple[ResourceAtLimit, ...] = ()
+    resources: tuple[proof.ResourceAtLimit, ...] = ()
     values: tuple[float, ...] = ()
     holds: tuple[Mapping[str, bool], ...] = ()
     warnings: tuple[str, ...] = ()
@@ -191,18 +179,18 @@ def _proved(
     first: CapacityAnswer, prober: Prober, forecast: LimitForecast, within: Range, replications: int | None
 ) -> CapacityAnswer:
     single = forecast.single()
-    checks = Checks(longer=not (forecast.complete and forecast.lasts), far=not single)
-    borders = borders_of(prober, within, forecast.predicted.value, replications, checks)
+    checks = proof.Checks(longer=not (forecast.complete and forecast.lasts), far=not single)
+    borders = proof.borders_of(prober, within, forecast.predicted.value, replications, checks)
     if not any(border.seen and prober.at(value) for border in borders for value in border.seen):
         raise BadInput(next(iter(prober.refused.values())))
-    status = status_of(borders)
+    status = proof.status_of(borders)
     looked_at = tuple(sorted({value for border in borders for value in border.seen if prober.at(value) is not None}))
-    limit = limit_of(borders, within) if status == "found" else None
-    longer = longer_runs_failing(prober, limit, within) if checks.longer and limit is not None else None
+    limit = proof.limit_of(borders, within) if status == "found" else None
+    longer = proof.longer_runs_failing(prober, limit, within) if checks.longer and limit is not None else None
     single = single and (status == "found") == forecast.complete
     if not single:
-        check_far_values(prober, borders, within)
-    reason = reason_of(prober, borders, known=limit is not None)
+        proof.check_far_values(prober, borders, within)
+    reason = proof.reason_of(prober, borders, known=limit is not None)
     broken_borders = (broken(border.seen, within.upward) for border in borders)
     contradictions = [values for values in broken_borders if values is not None]
     enough = status == "always" and within.whole and not within.upward and within.low == 1.0  # there is no less
@@ -221,5 +209,5 @@ def _proved(
         **reason._asdict(),
         values=tuple(sorted({value for border in borders for value in border.seen})),
         holds=tuple({str(value): holds for value, holds in sorted(border.seen.items())} for border in borders),
-        warnings=warnings_inside(prober, borders),
+        warnings=proof.warnings_inside(prober, borders),
     )

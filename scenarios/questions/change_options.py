@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from scenarios.files.overrides import parted
 from scenarios.questions.knobs import check_operator
 from twin.errors import BadInput, suggest
 from twin.plan import Location, dealt
@@ -111,7 +112,7 @@ def _usual_s(given: Scenario) -> float:
 def _rescales(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, Any]]:
     """A number of replicas is dealt in turn to the places that the operator has; or its places are listed."""
     for text in change.rescale:
-        name, wanted = _parted(text, "--rescale", "OPERATOR=4 or OPERATOR=HOST,HOST")
+        name, wanted = parted(text, "--rescale", "OPERATOR=4 or OPERATOR=HOST,HOST", empty=False)
         check_operator(name, given, f"--rescale {text}")
         if _COUNT.fullmatch(wanted):
             if int(wanted) < 1:
@@ -126,7 +127,7 @@ def _rescales(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, A
 def _migrations(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, Any]]:
     """One replica, or all of an operator that are not there yet."""
     for text in change.migrate:
-        who, to = _parted(text, "--migrate", "OPERATOR=HOST, or OPERATOR[1]=HOST for one replica")
+        who, to = parted(text, "--migrate", "OPERATOR=HOST, or OPERATOR[1]=HOST for one replica", empty=False)
         match = _REPLICA.match(who)
         name = match["operator"] if match else who
         check_operator(name, given, f"--migrate {text}")
@@ -156,13 +157,6 @@ def _failures(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, A
         if name not in hosts:
             raise BadInput(f"--fail {name}: unknown host; {suggest(name, hosts)}")
         yield {"kind": "failure", "host": name, "recover_after_s": recover_after_s, "lost": change.lost == "spread"}
-
-
-def _parted(text: str, flag: str, remedy: str) -> tuple[str, str]:
-    left, equals, right = (part.strip() for part in text.partition("="))
-    if not equals or not left or not right:
-        raise BadInput(f"{flag} {text}: write {remedy}")
-    return left, right
 
 
 def _place(text: str, given: Scenario, where: str) -> str:

@@ -6,7 +6,7 @@ All measures but the counts of changes are over the time after the warm-up.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -59,7 +59,7 @@ def judged(scenario: Scenario, seed: int, slo_s: float | None) -> RunOutcome:
 
 def control_measures(made: Run, scenario: Scenario, slo_s: float | None = None) -> dict[str, float]:
     """The measures in MEANINGS that `measures` does not give."""
-    periods = [rows for rows in _periods(made) if measured(rows[:1], made.manifest["warmup_s"])]
+    periods = [rows for rows in by_period(made) if measured(rows[:1], made.manifest["warmup_s"])]
     seconds = [_length_s(rows[0]) for rows in periods]
     waiting = np.array([_backlog(rows) for rows in periods], dtype=float)
     changes = made.event_rows
@@ -85,7 +85,7 @@ def _restarts_all(detail: Row) -> bool:
 
 def course(made: Run) -> dict[str, list[float]]:
     """The columns of COURSE, and `at_s`: when each period ends."""
-    periods = list(_periods(made))
+    periods = by_period(made)
     return {
         "at_s": [float(rows[0]["end_s"]) for rows in periods],
         "backlog": [_backlog(rows) for rows in periods],
@@ -96,7 +96,7 @@ def course(made: Run) -> dict[str, list[float]]:
 
 def late(periods: Sequence[Sequence[Row]], slo_s: float) -> float:
     """Share of the results whose end-to-end latency is above the SLO; 0 where there are none."""
-    histogram = merge(map(_histogram, periods))
+    histogram = merge(map(latencies, periods))
     above = sum(count for index, count in histogram.items() if representative_s(index) > slo_s)
     return above / sum(histogram.values()) if histogram else 0.0
 
@@ -110,12 +110,12 @@ def _violates(rows: Sequence[Row], slo_s: float) -> bool:
     return _backlog(rows) > arrived * slo_s / _length_s(rows[0])
 
 
-def _periods(made: Run) -> Iterator[list[Row]]:
+def by_period(made: Run) -> list[list[Row]]:
     """For each period, the rows of all operators."""
-    by_period: dict[int, list[Row]] = {}
+    found: dict[int, list[Row]] = {}
     for row in made.operator_rows:
-        by_period.setdefault(row["period"], []).append(row)
-    return iter(by_period.values())
+        found.setdefault(row["period"], []).append(row)
+    return [*found.values()]
 
 
 def _length_s(row: Row) -> float:
@@ -130,14 +130,15 @@ def _replicas(rows: Sequence[Row]) -> float:
     return float(sum(row["replicas"] for row in rows))
 
 
-def _histogram(rows: Sequence[Row]) -> dict[int, int]:
+def latencies(rows: Sequence[Row]) -> dict[int, int]:
+    """End-to-end latencies of the results in these rows of operators: counts by bucket."""
     sinks = (row for row in rows if row["kind"] in SINKS)
     return merge(dict(zip(row["e2eLatencyBuckets"], row["e2eLatencyCounts"], strict=True)) for row in sinks)
 
 
 def _p99_s(rows: Sequence[Row]) -> float:
     """The latency that 99 % of the results keep; NaN if there are no results."""
-    histogram = _histogram(rows)
+    histogram = latencies(rows)
     return quantile_s(histogram, 0.99) if histogram else math.nan
 
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,17 +20,16 @@ from scenarios.executing.progress import Audience
 from scenarios.files.documents import CLOSED, Number, Seconds
 from scenarios.questions.bench import Bench, Job, outcome_of
 from scenarios.questions.change_options import Planned
-from scenarios.questions.control_measures import course
+from scenarios.questions.control_measures import by_period, course, latencies
 from scenarios.questions.intervals import MeanOfRuns, of_mean
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.single_run import run
 from twin.engine.measure.meters import Row
-from twin.engine.sketch import merge, representative_s
+from twin.engine.sketch import representative_s
 from twin.randomness import child_seed
 from twin.run import Run
 from twin.scenario import Scenario
 
-USUAL = 5
 POINTS, MOST_POINTS = 240, 5000
 """A run has at least so many periods, unless a policy sees them, as the backlog and the time to catch up are measured
 at their ends; and to see an outage at most so many."""
@@ -171,15 +170,13 @@ def _saved(
 def _course(made: Run, at_s: float, given_s: Container[float]) -> dict[str, list[float]]:
     """All that the comparison of two runs needs, as lists of numbers that can be kept in a file. given_s: times of the
     scenario's events; a policy decides on other changes."""
-    rows = made.operator_rows
     changes = [row for row in made.event_rows if row["kind"] in CHANGES and row["at_s"] >= at_s]
-    after = [row for row in rows if row["end_s"] > at_s]
-    sinks = (row for row in after if row.get("latencyCount"))
-    latencies = merge(dict(zip(row["e2eLatencyBuckets"], row["e2eLatencyCounts"], strict=True)) for row in sinks)
+    after = [row for row in made.operator_rows if row["end_s"] > at_s]
+    counts = latencies(after)
     return course(made) | {
-        "waiting": _waiting(rows),
-        "bucket": [float(bucket) for bucket in sorted(latencies)],
-        "results": [float(latencies[bucket]) for bucket in sorted(latencies)],
+        "waiting": [_waiting(period) for period in by_period(made)],
+        "bucket": [float(bucket) for bucket in sorted(counts)],
+        "results": [float(counts[bucket]) for bucket in sorted(counts)],
         "paused_s": [_paused_s(row, row["at_s"] in given_s) for row in changes],
         "bytes": [float(row["bytes"] or 0.0) for row in changes],
         **{name: _of_restarts(changes, name) for name in OF_RESTARTS},
@@ -204,12 +201,9 @@ def _of_restarts(changes: Sequence[Row], name: str) -> list[float]:
     return [float(detail[name]) for detail in details if name in detail]
 
 
-def _waiting(rows: Sequence[Row]) -> list[float]:
-    """Tuples at the brokers and before all operators, at the end of each period."""
-    by_period: dict[int, float] = {}
-    for row in rows:
-        by_period[row["period"]] = by_period.get(row["period"], 0.0) + row["queueLength"] + (row["backlog"] or 0)
-    return [by_period[period] for period in sorted(by_period)]
+def _waiting(rows: Sequence[Mapping[str, Any]]) -> float:
+    """Tuples at the brokers and before all operators, at the end of the period that the rows are of."""
+    return float(sum(row["queueLength"] + (row["backlog"] or 0) for row in rows))
 
 
 def _compared(without: Courses, with_it: Courses, at_s: float, first_s: float, keeps_up: bool) -> dict[str, float]:

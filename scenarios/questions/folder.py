@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from scenarios.files.documents import as_csv
-from scenarios.files.traces import check_free
+from scenarios.files.traces import check_free, writing
 from scenarios.questions.kept import Kept
 from twin.atomic import write_bytes
 from twin.checksums import digest, seal, sums
@@ -70,7 +70,5 @@ def write(out: Path, document: Mapping[str, Any], rows: Sequence[Mapping[str, An
 
 
 def _replace(path: Path, content: bytes) -> None:
-    try:
+    with writing(path, "name another folder"):
         write_bytes(path, content)
-    except OSError as error:
-        raise BadInput(f"{path} cannot be written: {error.strerror}; name another folder") from None

@@ -1,4 +1,4 @@
-"""Knobs: what can be varied in a scenario: a value at a path, the replicas of an operator, or the load of all sources.
+"""Knobs: what can be varied in a scenario: a value at a path, an operator's replicas, all sources' load, or the hosts.
 
 A knob is a pure function from a scenario and a value to a scenario.
 """
@@ -13,25 +13,25 @@ from typing import Any, Protocol
 
 from optimizers.requirements import at_rate
 from optimizers.space import tied
+from twin.cluster import Cluster
 from twin.errors import BadInput, suggest
 from twin.overrides import put, value_at
 from twin.plan import dealt
 from twin.scenario import Scenario
+from twin.spec import parse
 
 REPLICAS = "replicas of "
 SEED = "run.seed"
 LOAD = "load"
+HOSTS = "hosts"
 
 
 class Knob(Protocol):
-    """flag: the option that it came from, for errors. whole: whether it takes whole numbers only."""
+    """flag: the option that it came from, for errors."""
 
     @property
     def name(self) -> str:
         """The name that users write."""
-
-    def whole(self, scenario: Scenario) -> bool:
-        """Whether it takes whole numbers only."""
 
     def given(self, scenario: Scenario) -> Any:
         """Its value in the scenario."""
@@ -46,11 +46,6 @@ class PathKnob:
 
     name: str
     flag: str
-
-    def whole(self, scenario: Scenario) -> bool:
-        """Whether a whole number stands there: 4 is one; 4.5, or a rate of 4, is none."""
-        given = self.given(scenario)
-        return isinstance(given, int) and not isinstance(given, bool)
 
     def given(self, scenario: Scenario) -> Any:
         """Raises BadInput if the path leads nowhere."""
@@ -78,10 +73,6 @@ class ReplicasKnob:
     def name(self) -> str:
         """The name that users write."""
         return f"{REPLICAS}{self.operator}"
-
-    def whole(self, scenario: Scenario) -> bool:
-        """Always true."""
-        return True
 
     def as_many(self, scenario: Scenario) -> tuple[str, ...]:
         """Those that are tied to it by forward streams or in a chain. Raises BadInput if there is no such operator."""
@@ -123,10 +114,6 @@ class LoadKnob:
     flag: str
     name: str = LOAD
 
-    def whole(self, scenario: Scenario) -> bool:
-        """Never."""
-        return False
-
     def given(self, scenario: Scenario) -> float:
         """1, for the rates of the scenario."""
         return 1.0
@@ -138,20 +125,71 @@ class LoadKnob:
         return at_rate(scenario, float(value))
 
 
+@dataclass(frozen=True, slots=True)
+class HostsKnob:
+    """The hosts with the most CPU (of equals, those that stand first) stay, planned for by the usual optimizer."""
+
+    flag: str
+    name: str = HOSTS
+
+    def given(self, scenario: Scenario) -> int:
+        """All hosts of the cluster."""
+        return len(scenario.cluster.hosts)
+
+    def turned(self, scenario: Scenario, value: Any) -> Scenario:
+        """Raises BadInput if there are not so many hosts, or no plan is valid on them."""
+        if not 1 <= value <= self.given(scenario):
+            raise BadInput(f"{self.flag} hosts: the cluster has {self.given(scenario)}; there are no {value}")
+        from scenarios.planning.planner import optimize  # other questions start sooner without
+
+        smaller = _on(scenario, strongest(scenario.cluster, int(value)), f"{self.flag} hosts={value}")
+        return smaller.with_plan(optimize(smaller).plan)
+
+
+def strongest(cluster: Cluster, count: int) -> list[str]:
+    """Names, in the order of the file."""
+    ranked = sorted(range(len(cluster.hosts)), key=lambda index: (-cluster.hosts[index].left_percent, index))
+    return [cluster.hosts[index].name for index in sorted(ranked[:count])]
+
+
+def _on(scenario: Scenario, kept: list[str], where: str) -> Scenario:
+    """On these hosts only, all operators on one of them, so that it is valid; pinned ones stay where they can."""
+    hosts = [host.model_dump(mode="json") for host in scenario.cluster.hosts if host.name in kept]
+    nodes = {*kept, *scenario.cluster.switches}
+    links = [link.model_dump(mode="json") for link in scenario.cluster.links if set(link.between) <= nodes]
+    data = scenario.cluster.model_dump(mode="json") | {"hosts": hosts, "links": links}
+    together = {name: [kept[0]] * scenario.plan.replicas(name) for name in scenario.plan.placement}
+    for operator in scenario.query.operators:
+        if operator.pinned and {place.host for place in scenario.plan.locations(operator.name)} <= set(kept):
+            together[operator.name] = list(scenario.plan.placement[operator.name])
+    data_of_plan = {"placement": together, "key_groups": {}}
+    whole = scenario.model_dump(mode="json") | {"cluster": data, "plan": data_of_plan}
+    return parse(Scenario, whole, where=where)
+
+
+def whole(turn: Knob, scenario: Scenario) -> bool:
+    """Whether a knob takes whole numbers only, as one stands there: 4 is one; 4.5, or a rate of 4, is none."""
+    given = turn.given(scenario)
+    return isinstance(given, int) and not isinstance(given, bool)
+
+
 def knob(name: str, flag: str, places: Sequence[str] = ()) -> Knob:
     """The knob that users call `name`; only its use shows whether it exists. Raises BadInput for the seed."""
     if name == SEED:
         raise BadInput(f"{flag} {name}: replications have seeds of their own; use --seed and --replications")
+    if places and not name.startswith(REPLICAS):
+        listed = ", ".join(places)
+        raise BadInput(f"{flag} {name}: {listed} are places for replicas; that goes with '{REPLICAS}OPERATOR'")
     if name == LOAD:
         return LoadKnob(flag)
+    if name == HOSTS:
+        return HostsKnob(flag)
     if name.startswith(REPLICAS):
         return ReplicasKnob(name.removeprefix(REPLICAS).strip(), flag, tuple(places))
     if name.lower().startswith("replica"):
         raise BadInput(f"{flag} {name}: write '{REPLICAS}OPERATOR'")
     if get_close_matches(name.lower(), [LOAD], cutoff=0.8):
         raise BadInput(f"{flag} {name}: did you mean {LOAD!r}, a factor on the rates of all sources?")
-    if places:
-        raise BadInput(f"{flag} {name}: {', '.join(places)} are places for replicas; leave them out")
     return PathKnob(name, flag)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from twin.errors import BadInput, suggest
 from twin.metrics import Latency
@@ -86,6 +86,12 @@ def full_name(name: str, scenario: Scenario, where: str) -> str:
             raise BadInput(f"{where}: {name!r} of what? Write {' or '.join(f'{each}.{name}' for each in LATENCIES)}")
         raise BadInput(f"{where}: unknown metric {name!r}; {suggest(name, near)}")
     return wanted
+
+
+def full_names(names: Sequence[str], scenarios: Iterable[Scenario], where: str) -> list[str]:
+    """Of several, each once. Raises BadInput if a scenario lacks one, as it would look like 0."""
+    known = [[full_name(name, scenario, f"{where}, {scenario.name}") for name in names] for scenario in scenarios]
+    return list(dict.fromkeys(known[0]))
 
 
 def _latency(name: str, latency: Latency | None) -> dict[str, float]:

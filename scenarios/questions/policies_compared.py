@@ -24,9 +24,6 @@ from twin.control import policy_spec
 from twin.errors import BadInput, suggest
 from twin.scenario import Scenario
 
-USUAL = 5
-"""Runs of each policy."""
-
 
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)

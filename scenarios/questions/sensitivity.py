@@ -19,9 +19,10 @@ import numpy as np
 
 from scenarios.executing.progress import Audience
 from scenarios.files.documents import CLOSED, Number
+from scenarios.files.overrides import parted
 from scenarios.questions.bench import Bench, Job
 from scenarios.questions.intervals import of_mean
-from scenarios.questions.knobs import Knob, knob
+from scenarios.questions.knobs import Knob, knob, whole
 from scenarios.questions.measures import of
 from scenarios.questions.ranges import bounds
 from twin.errors import BadInput
@@ -84,17 +85,19 @@ class SensitivityAnswer:
 
 
 class Input(NamedTuple):
-    """A knob, and the interval that it is varied over. log: shares of the interval are even in its logarithm."""
+    """A knob, and the interval that it is varied over. whole: it takes whole numbers only. log: shares of the interval
+    are even in its logarithm."""
 
     knob: Knob
     low: float
     high: float
+    whole: bool
     log: bool = False
 
-    def value(self, share: float, whole: bool) -> float | int:
+    def value(self, share: float) -> float | int:
         """The value at a share in [0, 1] of the interval."""
         value = self.low * (self.high / self.low) ** share if self.log else self.low + (self.high - self.low) * share
-        return round(value) if whole else float(value)
+        return round(value) if self.whole else float(value)
 
 
 class SampleBudget(NamedTuple):
@@ -131,20 +134,19 @@ def inputs(texts: Sequence[str], scenario: Scenario) -> list[Input]:
 
 
 def _input(text: str, scenario: Scenario) -> Input:
-    name, equals, interval = text.partition("=")
-    name, log = name.strip(), interval.strip().endswith(":log")
-    if not equals or not name:
-        raise BadInput(f"{FLAG} {text}: write PATH=LOW..HIGH, such as cluster.hosts.edge-1.cpu_percent=50..200")
+    name, interval = parted(text, FLAG, "PATH=LOW..HIGH, such as cluster.hosts.edge-1.cpu_percent=50..200")
+    log = interval.endswith(":log")
     turn = knob(name, FLAG)
     given = turn.given(scenario)
     if isinstance(given, bool) or not isinstance(given, int | float | None):
         raise BadInput(f"{FLAG} {name}: it stands at {given!r}, which is no number")
-    low, high = bounds(interval.strip().removesuffix(":log"), f"{FLAG} {name}")
+    low, high = bounds(interval.removesuffix(":log"), f"{FLAG} {name}")
     if log and low <= 0.0:
         raise BadInput(f"{FLAG} {name}: {interval} reaches 0, which has no logarithm; begin above it")
-    for end in (low, high):
-        turn.turned(scenario, Input(turn, end, end).value(0.0, turn.whole(scenario)))
-    return Input(turn, low, high, log)
+    found = Input(turn, low, high, whole(turn, scenario), log)
+    for share in (0.0, 1.0):
+        turn.turned(scenario, found.value(share))
+    return found
 
 
 class Model(NamedTuple):
@@ -158,11 +160,10 @@ class Model(NamedTuple):
 
     def jobs(self, points: np.ndarray) -> list[Job]:
         """The runs of all points, point by point. points: [N, inputs]. Raises BadInput if one is no valid scenario."""
-        whole = [item.knob.whole(self.scenario) for item in self.inputs]
         seeds = [child_seed(self.seed, index) for index in range(self.replications)]
         turned: dict[tuple[float, ...], Scenario] = {}
         for point in points:
-            turned.setdefault(tuple(point), self._turned(point, whole))
+            turned.setdefault(tuple(point), self._turned(point))
         return [(turned[tuple(point)], seed) for point in points for seed in seeds]
 
     def results(self, bench: Bench, points: np.ndarray, audience: Audience) -> np.ndarray:
@@ -180,14 +181,13 @@ class Model(NamedTuple):
 
     def told(self, point: np.ndarray) -> str:
         """The values of the inputs at a point, in words."""
-        whole = [item.knob.whole(self.scenario) for item in self.inputs]
-        named = zip(self.inputs, point, whole, strict=True)
-        return ", ".join(f"{item.knob.name} = {item.value(share, flag):.4g}" for item, share, flag in named)
+        named = zip(self.inputs, point, strict=True)
+        return ", ".join(f"{item.knob.name} = {item.value(share):.4g}" for item, share in named)
 
-    def _turned(self, point: np.ndarray, whole: Sequence[bool]) -> Scenario:
+    def _turned(self, point: np.ndarray) -> Scenario:
         turned = self.scenario
-        for item, share, flag in zip(self.inputs, point, whole, strict=True):
-            turned = item.knob.turned(turned, item.value(float(share), flag))
+        for item, share in zip(self.inputs, point, strict=True):
+            turned = item.knob.turned(turned, item.value(float(share)))
         return turned
 
 
@@ -274,8 +274,7 @@ def _ends(model: Model, bench: Bench, audience: Audience) -> list[Measured]:
     seeds = [child_seed(model.seed, index) for index in range(model.replications)]
     cases = [model.scenario]
     for item in model.inputs:
-        whole = item.knob.whole(model.scenario)
-        cases += [item.knob.turned(model.scenario, item.value(share, whole)) for share in (0.0, 1.0)]
+        cases += [item.knob.turned(model.scenario, item.value(share)) for share in (0.0, 1.0)]
     outcomes = bench.outcomes([(case, seed) for case in cases for seed in seeds])
     values = np.array([of(outcome.measures, model.metric) for outcome in outcomes]).reshape(len(cases), -1)
     means = [of_mean(row, model.metric).mean for row in values]

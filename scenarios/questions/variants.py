@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from optimizers.policies import POLICIES
 from scenarios.files import scenario_file
-from scenarios.files.overrides import set_values
+from scenarios.files.overrides import parted, set_values
 from scenarios.questions.alterations import described, with_all_events, with_events, with_plan_of
 from scenarios.questions.knobs import Knob, knob
 from scenarios.questions.ranges import values
@@ -127,10 +127,7 @@ def _choices(question: VariantsQuestion) -> list[list[VariantStep]]:
 
 
 def _knob(given: Scenario, text: str) -> list[VariantStep]:
-    path, equals, listed = text.partition("=")
-    path = path.strip()
-    if not equals or not path:
-        raise BadInput(f"--vary {text}: write PATH=V1,V2, such as run.horizon_s=60,120")
+    path, listed = parted(text, "--vary", "PATH=V1,V2, such as run.horizon_s=60,120")
     turn = knob(path, "--vary")
     turn.given(given)
     return [VariantStep(path, value, "knob", turn) for value in values(listed, f"--vary {path}")]

@@ -1,7 +1,8 @@
-"""What a corpus simulates: picklable functions from a run's index to its scenario."""
+"""What a corpus simulates: functions from a run's index to its scenario that can be pickled, as objects or partial."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ RATE_FACTOR = 2.0
 HARDWARE_FACTOR = 1.5
 """A family varies each source's rate, and each host's features, by up to this factor up and down (log-uniformly)."""
 
+Make = Callable[[int], Scenario]
 OTHERS_EVERY = 10
 MOST_DRAWS = 100
 
@@ -40,17 +42,10 @@ class RandomScenarios:
         return random_scenario(SPACES[self.space], child_seed(self.seed, index), self.settings)
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnScenarios:
-    """Random scenarios of a space that draws engines, too. horizon_s: of every run; None: as the space draws it."""
-
-    space: str
-    seed: int
-    horizon_s: float | None = None
-
-    def __call__(self, index: int) -> Scenario:
-        """Scenario `index`; the same for the same space, seed and index."""
-        return DRAWN[self.space].scenario(child_seed(self.seed, index), self.horizon_s)
+def drawn(space: str, seed: int, index: int, horizon_s: float | None = None) -> Scenario:
+    """Scenario `index` of a space that draws engines, too; the same for the same space, seed and index. horizon_s: of
+    every run; None: as the space draws it."""
+    return DRAWN[space].scenario(child_seed(seed, index), horizon_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +80,6 @@ class ScenarioFamily:
 
     scenario: Scenario
     seed: int
-    rate_factor: float = RATE_FACTOR
-    hardware_factor: float = HARDWARE_FACTOR
 
     def __post_init__(self) -> None:
         _refuse_unseen(self.scenario)
@@ -96,9 +89,9 @@ class ScenarioFamily:
         """Member `index`; the same for the same scenario, seed and index."""
         base = self.scenario
         rng = stream(child_seed(self.seed, index), "family")
-        hosts = tuple(_varied(host, rng, self.hardware_factor) for host in base.cluster.hosts)
+        hosts = tuple(_varied(host, rng) for host in base.cluster.hosts)
         cluster = base.cluster.model_copy(update={"hosts": hosts})
-        arrivals = {name: law.scaled(_factor(rng, self.rate_factor)) for name, law in base.workload.arrivals.items()}
+        arrivals = {name: law.scaled(_factor(rng, RATE_FACTOR)) for name, law in base.workload.arrivals.items()}
         parts = {
             "cluster": cluster,
             "workload": base.workload.model_copy(update={"arrivals": arrivals}),
@@ -116,31 +109,17 @@ class ScenarioFamily:
         return parse(Scenario, fields, f"{base.name}: none of {MOST_DRAWS} random placements fits it, such as")
 
 
-@dataclass(frozen=True, slots=True)
-class FamilyAmongOthers:
-    """A family, with every tenth run from `others`: a model must also see jobs that fail, or it cannot tell them."""
-
-    family: ScenarioFamily
-    others: RandomScenarios
-
-    def __call__(self, index: int) -> Scenario:
-        """Scenario `index` of whichever has its turn."""
-        return self.others(index) if index % OTHERS_EVERY == OTHERS_EVERY - 1 else self.family(index)
+def among_others(family: ScenarioFamily, others: RandomScenarios, index: int) -> Scenario:
+    """Of a family, with every tenth run from `others`: a model must also see jobs that fail, or it cannot tell them."""
+    return others(index) if index % OTHERS_EVERY == OTHERS_EVERY - 1 else family(index)
 
 
-@dataclass(frozen=True, slots=True)
-class Replicated:
+def replicated(make: Make, distinct: int, index: int) -> Scenario:
     """The first `distinct` scenarios of a maker, and from there on the same ones again.
 
     A corpus gives every run a seed of its own, so the second run of a scenario differs in nothing but the seed.
     """
-
-    make: RandomScenarios | DrawnScenarios | OneQuery | FamilyAmongOthers
-    distinct: int
-
-    def __call__(self, index: int) -> Scenario:
-        """Scenario `index` modulo the number of distinct ones."""
-        return self.make(index % self.distinct)
+    return make(index % distinct)
 
 
 def _refuse_unseen(scenario: Scenario) -> None:
@@ -166,6 +145,6 @@ def _factor(rng: np.random.Generator, most: float) -> float:
     return float(np.exp(rng.uniform(-np.log(most), np.log(most))))
 
 
-def _varied(host: Host, rng: np.random.Generator, most: float) -> Host:
+def _varied(host: Host, rng: np.random.Generator) -> Host:
     features = ("cpu_percent", "ram_mb", "bandwidth_mbps", "latency_ms")
-    return host.model_copy(update={name: getattr(host, name) * _factor(rng, most) for name in features})
+    return host.model_copy(update={name: getattr(host, name) * _factor(rng, HARDWARE_FACTOR) for name in features})

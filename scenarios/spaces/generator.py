@@ -24,6 +24,7 @@ import numpy as np
 from optimizers.enumeration import PlacementSpace
 from optimizers.interface import plan_on
 from scenarios.spaces.parameter_space import ParameterSpace, Weights
+from scenarios.spaces.random_engine import log_uniform
 from twin.cluster import Cluster, Host
 from twin.errors import BadInput
 from twin.flow import steady_rates
@@ -184,13 +185,13 @@ def _filter(space: ParameterSpace, rng: np.random.Generator, name: str) -> Filte
 
 
 def _join(space: ParameterSpace, rng: np.random.Generator, name: str) -> Join:
-    selectivity = _log_uniform(rng, *space.join_selectivity_range)
+    selectivity = log_uniform(rng, *space.join_selectivity_range)
     return Join(name=name, window=_window(space, rng), key_type=_pick(rng, space.data_types), selectivity=selectivity)
 
 
 def _aggregate(space: ParameterSpace, rng: np.random.Generator) -> Aggregate:
     group_by = _pick(rng, space.group_types)
-    groups = round(_log_uniform(rng, *space.groups_range))
+    groups = round(log_uniform(rng, *space.groups_range))
     return Aggregate(
         name="aggregate",
         window=_window(space, rng),
@@ -230,7 +231,3 @@ def _pick(rng: np.random.Generator, values: Sequence[T]) -> T:
 def _weighted(rng: np.random.Generator, weights: Weights) -> int:
     shares = np.array(list(weights.values()), dtype=float)
     return list(weights)[int(rng.choice(len(shares), p=shares / shares.sum()))]
-
-
-def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
-    return float(np.exp(rng.uniform(np.log(low), np.log(high))))

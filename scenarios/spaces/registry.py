@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
-from scenarios.spaces.parameter_space import COSTREAM, ParameterSpace, chains
-from scenarios.spaces.unseen_hardware import UNSEEN_HARDWARE
+from scenarios.spaces.parameter_space import COSTREAM, UNSEEN_HARDWARE, ParameterSpace, chains
 
 if TYPE_CHECKING:
     from twin.scenario import Scenario

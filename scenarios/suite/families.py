@@ -7,7 +7,7 @@ placement by linear loads has a utilisation of LOAD: there placement decides, bu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,8 +20,10 @@ from optimizers.space import ALL_PLANS, Space
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM, ParameterSpace
 from scenarios.spaces.wide import at_utilisation
+from scenarios.suite.members import MEMBERS
 from twin.arrivals.bursty import BurstState, Bursty
 from twin.cluster import Cluster, Host, Link, Numa, Socket
+from twin.errors import BadInput, suggest
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
 from twin.scenario import RunSettings, Scenario
@@ -164,3 +166,33 @@ def _changed(base: Scenario, *, placement: Mapping[str, tuple[str, ...]], **part
 
 def _host(name: str, cpu_percent: float, ram_mb: float, bandwidth_mbps: float, latency_ms: float = 1.0) -> Host:
     return Host(name=name, cpu_percent=cpu_percent, ram_mb=ram_mb, bandwidth_mbps=bandwidth_mbps, latency_ms=latency_ms)
+
+
+FAMILIES: Mapping[str, Family] = {
+    name: Family(name, make, space, MEMBERS[name].seeds)
+    for name, make, space in (
+        ("edge-linear", edge(1), TOGETHER),
+        ("edge-2-way", edge(2), TOGETHER),
+        ("edge-3-way", edge(3), TOGETHER),
+        ("links", behind_links, TOGETHER),
+        ("replicas", replicated, ALL_PLANS),
+        ("hosts-and-sockets", sockets(3, 2), TOGETHER),
+        ("numa", sockets(1, 4), TOGETHER),
+        ("cheapest-hosts", rented, ALL_PLANS),
+    )
+} | {"demanding": Family("demanding", demanding, TOGETHER, MEMBERS["demanding"].seeds, "e2e_latency_s")}
+"""Those that ask for a plan of a scenario. A new one is a line here and in `members`, and raises the version; of one
+that asks for something else, the line in `members` says what, and `scenarios/benchmarking` judges."""
+
+
+def families(names: str | None) -> Sequence[str]:
+    """The families of a comma-separated list without duplicates, or all. Raises BadInput for none or unknown ones."""
+    if names is None:
+        return tuple(MEMBERS)
+    wanted = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    if not wanted:
+        raise BadInput(f"--families names none; {suggest('', MEMBERS)}")
+    for name in wanted:
+        if name not in MEMBERS:
+            raise BadInput(f"unknown family {name!r}; {suggest(name, MEMBERS)}")
+    return tuple(wanted)

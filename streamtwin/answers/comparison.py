@@ -143,10 +143,11 @@ def _lines(row: ComparedVariant, runs: int, units: set[str]) -> Iterator[dict[st
             "change": change(metric, cell, in_unit=metric in units),
             "words": cell.words or "",
         }
-    yield {"variant": "", "metric": "keeps up", "value": "", "change": "", "words": _state(row, runs)}
+    yield {"variant": "", "metric": "keeps up", "value": "", "change": "", "words": state(row, runs)}
 
 
-def _state(row: ComparedVariant, runs: int) -> str:
+def state(row: ComparedVariant, runs: int) -> str:
+    """Whether a variant keeps up: in which runs it does not, or why that is unknown."""
     failed, full = runs - row.success_runs, row.backpressured_runs
     if failed:
         return f"no results or a crash {_of(failed, runs)}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from scenarios.questions.control_measures import COURSE, MEANINGS
 from scenarios.questions.policies_compared import PoliciesCompared
 from scenarios.questions.whatif import ComparedMetric, ComparedVariant
-from streamtwin.answers.comparison import changes, keeps_up, notes, rows
+from streamtwin.answers.comparison import changes, keeps_up, notes, rows, state
 from streamtwin.answers.presentation import Presentation
 from streamtwin.tables.rounding import metric as shown
 from streamtwin.tables.tables import seconds
@@ -66,10 +66,8 @@ def _cell(name: str, cell: ComparedMetric) -> str:
 
 
 def _state(row: ComparedVariant, runs: int) -> str:
-    full, failed = row.backpressured_runs, runs - row.success_runs
-    if failed:
-        return f"no results or a crash in {failed} of {runs}"
-    return f"no, in {full} of {runs}" if full else "?" if row.full else "yes"
+    told = state(row, runs)
+    return "?" if told.startswith("unknown") else told
 
 
 def _figure(answer: PoliciesCompared) -> Figure:

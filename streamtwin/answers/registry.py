@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from scenarios.benchmarking.request import SuiteJudged
+from scenarios.files.documents import read
 from scenarios.planning.leader_board import PlansJudged
 from scenarios.questions.capacity import CapacityAnswer
 from scenarios.questions.dry_run import DryRunAnswer
@@ -33,3 +34,9 @@ ANSWERS: Mapping[str, Answered] = {
     "validate": Answered(PlansJudged, plans.told),
     "benchmark": Answered(SuiteJudged, plans.told_of_suite),
 }
+
+
+def presented(command: str, document: str) -> Presentation:
+    """The presentation of an answer's document. Raises KeyError for another command, ValueError for no document."""
+    kind, told = ANSWERS[command]
+    return told(read(kind, document))

@@ -53,10 +53,15 @@ class Answering(Options):
         object.__setattr__(self, "terminal", Terminal(as_json=self.as_json, quiet=self.quiet))
 
     @contextmanager
-    def bench(self, of: Of | None = None) -> Iterator[Bench]:
-        """The bench that makes the runs of a question. of: what is kept of each run; None: its measures."""
-        keeping = nullcontext() if self.out is None else kept(f"the finished runs in {self.out}")
-        with keeping, bench(self.terminal, self.workers, self.master, of) as made:
+    def bench(self, of: Of | None = None, keeps: str = "the finished runs") -> Iterator[Bench]:
+        """The bench that makes the runs of a question. of: what is kept of each run; None: its measures. keeps: what
+        an interrupted command finds again."""
+        from scenarios.executing.processes import executor
+        from scenarios.questions.bench import Bench, outcome
+
+        made_by = executor(self.workers, self.master, self.terminal.stage)
+        keeping = nullcontext() if self.out is None else kept(f"{keeps} in {self.out}")
+        with keeping, Bench(made_by, of or outcome) as made:
             yield made
 
     def keep(self, bench: Bench, question: Mapping[str, Any]) -> None:
@@ -138,17 +143,7 @@ class Comparing(Options):
         return wanted
 
     def metrics(self, scenarios: Iterable[Scenario]) -> list[str]:
-        """Full names of the metrics, each once. Raises BadInput if a scenario lacks one, as it would look like 0."""
-        from scenarios.questions.measures import USUAL, full_name
+        """Full names of the metrics. Raises BadInput if a scenario lacks one."""
+        from scenarios.questions.measures import USUAL, full_names
 
-        names = self.metric or USUAL
-        known = [[full_name(name, scenario, f"--metric, {scenario.name}") for name in names] for scenario in scenarios]
-        return list(dict.fromkeys(known[0]))
-
-
-def bench(terminal: Terminal, workers: int | None, master: str | None, of: Of | None = None) -> Bench:
-    """The bench that makes runs. of: what is kept of each run; None: its measures."""
-    from scenarios.executing.chosen import executor
-    from scenarios.questions.bench import Bench, outcome
-
-    return Bench(executor(workers, master, terminal.stage), of or outcome)
+        return full_names(self.metric or USUAL, scenarios, "--metric")

@@ -51,8 +51,7 @@ def calibrate(
     from scenarios.files.traces import check_free, write_text
     from twin.errors import BadInput
 
-    if out is not None:
-        check_free(out)
+    check_free(out)
     loaded = scenario_of(scenario, set_)
     read = read_points(points, loaded)
     if machine is not None:
@@ -115,8 +114,7 @@ def use_profile(
     from scenarios.files.traces import check_free
     from twin.errors import BadInput
 
-    if out is not None:
-        check_free(out)
+    check_free(out)
     loaded = profile_file.load(profile)
     if loaded.machine and machine is None:
         terminal.note(f"note: the profile was fitted on machine {loaded.machine!r}; it says nothing of others")

@@ -22,8 +22,8 @@ def whatif(
         list[str] | None,
         typer.Option(
             metavar="PATH=V1,V2",
-            help="Values that a path, or 'replicas of OPERATOR', takes: a list, 1k..50k:10, 1k..50k:10:log or 1..8. "
-            "Several make a grid.",
+            help="Values that a path, 'replicas of OPERATOR' or hosts takes: a list, 1k..50k:10, 1k..50k:10:log or "
+            "1..8. Several make a grid.",
         ),
     ] = None,
     plan: Annotated[

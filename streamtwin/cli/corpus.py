@@ -13,7 +13,8 @@ from streamtwin.cli.interruption import kept
 from streamtwin.cli.terminal import Seed, Terminal
 
 if TYPE_CHECKING:
-    from scenarios.learning.corpora import CorpusRecipe, Make
+    from scenarios.learning.corpora import CorpusRecipe
+    from scenarios.spaces.families import Make
     from twin.corpus.chunks import CorpusSummary
     from twin.corpus.manifest import CorpusSpec
 

@@ -31,8 +31,7 @@ def run_graph(
     from scenarios.files.traces import check_free
     from streamtwin.connect.importers.run_graph import read_run_graph
 
-    if out is not None:
-        check_free(out)
+    check_free(out)
     imported = read_run_graph(source)
     for note in imported.notes:
         terminal.note(f"note: {note}")

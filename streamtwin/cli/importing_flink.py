@@ -42,9 +42,7 @@ def flink(
     from streamtwin.connect.importers.flink_scenario import scenario_of
     from twin.atomic import write_bytes
 
-    for path in (out, save):
-        if path is not None:
-            check_free(path)
+    check_free(out, save)
     rates = _rates(offered or [])
     answers = _answers(terminal, source, job, window)
     imported = scenario_of(read_job(answers), rates)

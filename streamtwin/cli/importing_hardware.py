@@ -34,8 +34,7 @@ class AsHost(Options):
         from scenarios.files.yaml_text import to_text
         from streamtwin.connect.importers.hardware import cluster_of
 
-        if self.out is not None:
-            check_free(self.out)
+        check_free(self.out)
         cluster, notes = cluster_of(machine, memory, self.name, self.core_percent)
         for note in notes:
             terminal.note(f"note: {note}")

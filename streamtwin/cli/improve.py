@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamtwin.cli.asking import Answering, bench
-from streamtwin.cli.interruption import kept
+from streamtwin.cli.asking import Answering
 from streamtwin.cli.learning import model_of
 from streamtwin.cli.terminal import Seed
 
@@ -64,7 +63,6 @@ def improve(
     from scenarios.improving.history import ModelImproved, history, require_ensemble
     from scenarios.improving.pool import job_pool
     from scenarios.improving.rounds import LearningPlan
-    from scenarios.questions import folder
     from streamtwin.answers.improvement import told
     from twin.errors import BadInput
 
@@ -88,8 +86,8 @@ def improve(
         "plans": plans,
         "rehearse": None if rehearse is None else str(rehearse),
     }
-    with kept(f"the finished runs and models in {out}"), bench(terminal, answering.workers, answering.master) as made:
-        made.kept = folder.opened(out, {name: None if value is None else str(value) for name, value in asked.items()})
+    with answering.bench(keeps="the finished runs and models") as made:
+        answering.keep(made, {name: None if value is None else str(value) for name, value in asked.items()})
         rows, words = history(
             start,
             where,

@@ -15,7 +15,7 @@ INTERRUPTED = 130
 
 
 class Interrupted(BaseException):
-    """A KeyboardInterrupt where something is kept; its message says what."""
+    """A KeyboardInterrupt where something is kept, or has been told and written; its message says what."""
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def kept(what: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise Interrupted(what) from None
+        raise Interrupted(f"the same command goes on, {what} are kept") from None
 
 
 @contextmanager
@@ -46,42 +46,24 @@ def ended_as_interrupted() -> AbstractContextManager[None]:
     return _handled(signal.SIGTERM, signal.default_int_handler)
 
 
-class BestSoFar(Interrupted):
-    """What was found until then has been told and written."""
-
-
-class Heard:
-    """Whether Ctrl-C was pressed; the second time it interrupts as ever."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say, self.pressed = say, False
-
-    def __call__(self) -> bool:
-        return self.pressed
-
-    def press(self, _signal: int, _frame: FrameType | None) -> None:
-        """A handler of the signal."""
-        if self.pressed:
-            raise KeyboardInterrupt
-        self.pressed = True
-        self._say("interrupted; ending with the best plan so far, Ctrl-C again ends at once")
-
-
 @contextmanager
-def hearing(say: Callable[[str], None]) -> Iterator[Heard]:
-    """The first Ctrl-C is heard by whoever asks, instead of ending the command."""
-    heard = Heard(say)
-    with _handled(signal.SIGINT, heard.press):
-        yield heard
+def hearing(say: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C is heard by whoever asks, instead of ending the command; the second one interrupts as ever."""
+    pressed = threading.Event()
+
+    def press(_signal: int, _frame: FrameType | None) -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        pressed.set()
+        say("interrupted; ending with the best plan so far, Ctrl-C again ends at once")
+
+    with _handled(signal.SIGINT, press):
+        yield pressed.is_set
 
 
 def in_words(interrupted: Interrupted | None) -> str:
     """One line. None: nothing is kept."""
-    if interrupted is None:
-        return "interrupted; nothing half-made is left, the same command begins anew"
-    if isinstance(interrupted, BestSoFar):
-        return f"interrupted; {interrupted}"
-    return f"interrupted; the same command goes on, {interrupted} are kept"
+    return f"interrupted; {interrupted or 'nothing half-made is left, the same command begins anew'}"
 
 
 def leave(status: int) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -48,7 +49,7 @@ def validate(
     `twin validate smart-grid --optimizers milp,my_file.py:MyOptimizer` ·
     `twin validate smart-grid advertisement --optimizers governor,costream --cost-model rates,model --replications 10`
     """
-    from scenarios.executing.chosen import executor
+    from scenarios.executing.processes import executor
     from scenarios.planning import leader_board, planner
     from scenarios.planning.cost_models import cost_models
     from scenarios.planning.validation import validate as judged
@@ -90,9 +91,7 @@ def validate(
                 space=space,
                 requirements=requirements,
                 seconds=searching.seconds,
-                lead=lambda optimizer, model: planner.led(
-                    optimizer, model, planner.fitting(searching.drive, model), seed, searching.prove or 0
-                ),
+                lead=planner.lead(searching.drive, seed, searching.prove or 0),
                 racing=race,
                 executor=runner,
             )
@@ -134,12 +133,12 @@ def benchmark(
     from scenarios.benchmarking.pieces import pieces
     from scenarios.benchmarking.pieces import rows as rows_of
     from scenarios.benchmarking.request import BUDGET, BenchmarkRequest, SuiteJudged
-    from scenarios.executing.chosen import executor
+    from scenarios.executing.processes import executor
     from scenarios.planning import leader_board, planner
     from scenarios.planning.cost_models import cost_models, learns
     from scenarios.questions import folder
+    from scenarios.suite.families import families as families_of
     from scenarios.suite.members import MEMBERS, VERSION
-    from scenarios.suite.registry import families as families_of
     from streamtwin.answers.plans import told_of_suite
     from twin.errors import BadInput
 
@@ -160,7 +159,7 @@ def benchmark(
     if master is not None and any(learns(model) for model in costs.values()):
         raise BadInput(f"--master {master}: learned cost models are not sent there; give --cost-model rates")
     runner = executor(answering.workers, master, terminal.stage)
-    asked: dict[str, Any] = {"suite": VERSION, "families": wanted, "most": most, **request.to_dict()}
+    asked: dict[str, Any] = {"suite": VERSION, "families": wanted, "most": most, **asdict(request)}
     with kept(f"the judged problems in {out}") if out is not None else nullcontext():
         folder.opened(out, {"command": "benchmark", **asked})
         with terminal.progress("problems") as report, runner:

@@ -28,7 +28,7 @@ def list_all(
     from streamtwin import catalogue
     from streamtwin.tables import tables
 
-    scenarios = {entry.name: entry.summary for entry in registry.entries()}
+    scenarios = {name: registry.summary(registry.find(name)) for name in registry.names()}
     parts = {
         "scenarios": scenarios,
         "optimizers": catalogue.optimizers(),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamtwin.cli.given import Events, ScenarioName, Set, known_optimizers, scenario_of
-from streamtwin.cli.interruption import BestSoFar, hearing
+from streamtwin.cli.interruption import Interrupted, hearing
 from streamtwin.cli.planning_options import PlanRules, Searching, say_blindness
 from streamtwin.cli.profiling import Percentile
 from streamtwin.cli.terminal import ScenarioSeed, Terminal
@@ -72,46 +72,32 @@ def optimize(
     from optimizers.requirements import price_of, priced, prices_h
     from scenarios.files import scenario_file
     from scenarios.files.traces import check_free, write_text
+    from scenarios.planning import planner
     from scenarios.planning.cost_models import cost_model
-    from scenarios.planning.planner import (
-        GivenPlan,
-        PlanChosen,
-        beyond,
-        blindness,
-        budgeted,
-        in_slots,
-        interval,
-        proofs,
-        purpose,
-        simulated,
-        solve,
-    )
     from streamtwin.tables import chosen_plan
     from twin.metrics import Slow, Unsure
 
     space, requirements = rules.space(), rules.requirements()
-    if out is not None:
-        check_free(out)
+    check_free(out)
     loaded = scenario_of(scenario, set_, event, seed=seed)
     space.check(loaded)
     optimizer, objective = _buying(optimizer, searching.objective)
-    chosen = optimizer_by_name(optimizer)
-    objective, budget = purpose([chosen], objective), budgeted([chosen], searching.budget)
+    objective = planner.purpose([optimizer_by_name(optimizer)], objective)
     prices_h(loaded, requirements.prices)
     costs = cost_model(model)
-    prove = proofs(costs, requirements, searching.prove or 0)
-    blind = blindness(loaded, [costs])
+    prove = planner.proofs(costs, requirements, searching.prove or 0)
+    blind = planner.blindness(loaded, [costs])
     say_blindness(terminal, loaded.name, blind)
-    if other := beyond(loaded, costs):
+    if other := planner.beyond(loaded, costs):
         terminal.note(f"note: cost model {costs.name} was trained on other {', '.join(other)}; it extrapolates")
     known = _as_profiled(loaded, terminal, profiled, profile, percentile)
     with terminal.search(objective) as report, hearing(terminal.note) as heard:
-        solution = solve(
+        solution = planner.optimize(
             loaded if known is None else known,
             optimizer,
             costs,
             objective=objective,
-            budget=budget,
+            budget=searching.budget,
             prove=prove,
             drive=searching.drive,
             seconds=searching.seconds,
@@ -129,9 +115,9 @@ def optimize(
         terminal.note(f"scenario written to {out}; run it with: twin run {out}")
     count = solution.simulated
     judge = f"simulation of {count} plan{'s' * (count > 1)} found by {model}" if count else model
-    outcome = None if known is None else simulated(loaded, solution.plan, objective)
+    outcome = None if known is None else planner.simulated(loaded, solution.plan, objective)
     told = _told(loaded, solution, optimizer, judge, objective, requirements, outcome)
-    between = None if prove else interval(loaded if known is None else known, costs, solution.plan, objective)
+    between = None if prove else planner.interval(loaded if known is None else known, costs, solution.plan, objective)
     if between is not None:
         low, high = map(chosen_plan.quantity(objective), between)
         told.append(
@@ -143,10 +129,10 @@ def optimize(
     if priced(loaded, requirements.prices):
         price, before = (price_of(loaded, plan, requirements.prices) for plan in (solution.plan, loaded.plan))
         told = [*told, f"hosts cost {price:g} by {optimizer}, {before:g} as given"]
-    if (slots := in_slots(loaded, solution.plan, space)) is not None:
+    if (slots := planner.in_slots(loaded, solution.plan, space)) is not None:
         told.append(slots.words)
     given, plan = solution.given, solution.plan.model_dump(mode="json")
-    answer = PlanChosen(
+    answer = planner.PlanChosen(
         scenario=loaded.name,
         optimizer=optimizer,
         cost_model=judge,
@@ -154,30 +140,24 @@ def optimize(
         status=str(solution.status),
         predicted=solution.objective,
         keeps_up=solution.sane,
-        given=None if given is None else GivenPlan.of(given),
+        given=None if given is None else planner.GivenPlan.of(given),
         simulated=outcome,
-        bound=solution.bound,
-        gap=solution.gap,
-        evaluations=solution.evaluations,
+        **{name: getattr(solution, name) for name in planner.AS_SOLVED},
         plans_simulated=solution.evaluations if isinstance(costs, Slow) else solution.simulated,
-        weighed=solution.weighed,
-        seconds=solution.seconds,
-        message=solution.message,
-        among=solution.among,
         placement=plan["placement"],
         key_groups=plan["key_groups"],
         fused=solution.plan.fused,
         interval=between,
         blind_to=blind.get(costs.name, ()),
-        interrupted=heard.pressed,
+        interrupted=heard(),
         price=price,
         given_price=before,
         parallelism=None if slots is None else slots.parallelism,
         task_managers=None if slots is None else slots.task_managers,
     )
     terminal.result(answer, *told)
-    if heard.pressed:
-        raise BestSoFar("the plan is the best so far" + (f", in {out}" if out is not None else ""))
+    if heard():
+        raise Interrupted("the plan is the best so far" + (f", in {out}" if out is not None else ""))
 
 
 def _buying(optimizer: str | None, objective: str | None) -> tuple[str, str | None]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -33,20 +32,6 @@ Drive = Annotated[
         "Default: near for milp, else free.",
     ),
 ]
-
-
-class Numbers(StrEnum):
-    """Whether numbers of replicas may change."""
-
-    FIXED = "fixed"
-    FREE = "free"
-
-
-class Rules(StrEnum):
-    """Rules that placements must follow."""
-
-    NONE = "none"
-    COSTREAM = "costream"
 
 
 @dataclass(frozen=True)
@@ -82,11 +67,13 @@ class PlanRules(Options):
         list[str] | None, typer.Option(metavar="OP=HOST,...", help="Hosts on which an operator may run. Repeatable.")
     ] = None
     replicas: Annotated[
-        Numbers | None, typer.Option(help="Whether numbers of replicas may change. Default: the optimizer's.")
+        Literal["fixed", "free"] | None,
+        typer.Option(help="Whether numbers of replicas may change. Default: the optimizer's."),
     ] = None
     rules: Annotated[
-        Rules, typer.Option(help="costream: data never flow to a weaker kind of host, and never return to one.")
-    ] = Rules.NONE
+        Literal["none", "costream"],
+        typer.Option(help="costream: data never flow to a weaker kind of host, and never return to one."),
+    ] = "none"
     together: Annotated[
         bool, typer.Option("--together", help="All replicas of an operator on one socket, unless it is pinned.")
     ] = False
@@ -129,10 +116,10 @@ class PlanRules(Options):
             pinned=frozenset(name for text in self.pin or () for name in _names(text)),
             allowed=_allowed(self.allow or []),
             spread=False if self.together else None,
-            costream_rules=self.rules is Rules.COSTREAM,
+            costream_rules=self.rules == "costream",
             most_moves=self.moves,
             part_chains=self.part_chains,
-            free_replicas=None if self.replicas is None else self.replicas is Numbers.FREE,
+            free_replicas=None if self.replicas is None else self.replicas == "free",
         )
 
     def requirements(self) -> Requirements:

@@ -41,9 +41,7 @@ def profile(
     from streamtwin.connect.profiles import MEDIAN, check_percentile, dump, profiles_of
     from streamtwin.connect.profiles import profile as measured
 
-    for each in (out, figure):
-        if each is not None:
-            check_free(each)
+    check_free(out, figure)
     chosen = check_percentile(MEDIAN if percentile is None else percentile)
     loaded = scenario_of(scenario, set_, seed=seed)
     seed = loaded.run.seed

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from streamtwin.cli.asking import AskingOne
 from streamtwin.cli.given import PolicyName, ScenarioName, seconds
-
-if TYPE_CHECKING:
-    from scenarios.questions.knobs import Knob
-
 
 WHAT = "A path such as workload.arrivals.clicks.rate_per_s, load (all sources), 'replicas of OPERATOR', or hosts."
 
@@ -62,6 +58,7 @@ def capacity(
     from scenarios.questions import capacity as asked
     from scenarios.questions import single_run
     from scenarios.questions.condition import condition
+    from scenarios.questions.knobs import knob
     from scenarios.questions.ranges import bounds, share
     from scenarios.questions.replications import Wanted
     from streamtwin.answers.capacity import predicted, told
@@ -72,9 +69,11 @@ def capacity(
     loaded = asking.scenario(scenario, "capacity")
     if replications is not None:
         Wanted(replications).check()
+    find: Literal["max", "min"] = "max" if find_min is None else "min"
+    places = [place.strip() for place in (on or "").split(",") if place.strip()]
     question = asked.CapacityQuestion(
-        "max" if find_min is None else "min",
-        _knob(find_max or find_min or "", "--find-max" if find_min is None else "--find-min", on),
+        find,
+        knob(find_max or find_min or "", f"--find-{find}", places),
         condition(while_, loaded),
         None if between is None else bounds(between, "--between"),
         share(precision),
@@ -90,17 +89,6 @@ def capacity(
         said = lambda answer: asking.terminal.stage(predicted(answer))  # noqa: E731
         answer = asked.capacity(job, question, bench, loaded.run.seed, asking.terminal, said, not predict_only)
     asking.answered(answer, told)
-
-
-def _knob(name: str, flag: str, on: str | None) -> Knob:
-    from scenarios.questions.hosts_knob import HOSTS, HostsKnob
-    from scenarios.questions.knobs import REPLICAS, knob
-    from twin.errors import BadInput
-
-    places = [place.strip() for place in (on or "").split(",") if place.strip()]
-    if on is not None and not (places and name.startswith(REPLICAS)):
-        raise BadInput(f"--on {on}: names places for replicas; it goes with {flag} 'replicas of OPERATOR'")
-    return HostsKnob(flag) if name == HOSTS else knob(name, flag, places)
 
 
 def sensitivity(

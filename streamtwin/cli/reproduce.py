@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -15,22 +14,14 @@ from streamtwin.house import PAPERS
 from twin.errors import BadInput
 
 
-class ExperimentScale(StrEnum):
-    """A size of `papers.sizes`."""
-
-    SMALL = "small"
-    MEDIUM = "medium"
-    PAPER = "paper"
-
-
 def reproduce(
     terminal: Terminal,
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Names, or `all`; without any: the list.")
     ] = None,
     scale: Annotated[
-        ExperimentScale, typer.Option(help="Minutes, hours, or the paper's size: a day.")
-    ] = ExperimentScale.SMALL,
+        Literal["small", "medium", "paper"], typer.Option(help="Minutes, hours, or the paper's size: a day.")
+    ] = "small",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Results, a folder each.")] = Path("results"),
     work: Annotated[
         Path, typer.Option(metavar="DIR", help="Corpora and models, which later commands use again.")

@@ -60,8 +60,7 @@ def run(
     from twin.guards.effort import SOONER, require_feasible
     from twin.simulation import simulate
 
-    if out is not None:
-        check_free(out)
+    check_free(out)
     if plot is not None:
         check_picture(plot)
     asked = None if precision is None else share(precision)
@@ -125,14 +124,17 @@ def report(
     `twin report answer`
     """
     terminal.stage(f"report: reading {target}")
+    from scenarios.files.traces import writing
     from streamtwin.report.page import check_ours
+    from twin.atomic import write_text
 
     page = out if out is not None else Path(f"{Path(target).resolve().stem if Path(target).exists() else target}.html")
     check_ours(page)
     if page.exists():
         terminal.note(f"note: replaces the report {page}")
     html = _html(target, plan, policy, set_, event, seed)
-    _write(page, html)
+    with writing(page, "name another file with --out"):
+        write_text(page, html)
     terminal.result({"page": page, "bytes": len(html.encode())}, f"report written to {page}; open it in a browser")
 
 
@@ -144,16 +146,6 @@ def _html(
     if plan is None and policy is None and not set_ and not event and seed is None and holds_answer(Path(target)):
         return answer_page(Path(target))
     return run_page(*run_of(target, set_, plan, seed, policy, event))
-
-
-def _write(page: Path, html: str) -> None:
-    from twin.atomic import write_text
-    from twin.errors import BadInput
-
-    try:
-        write_text(page, html)
-    except OSError as error:
-        raise BadInput(f"{page} cannot be written: {error.strerror}; name another file with --out") from None
 
 
 def export(

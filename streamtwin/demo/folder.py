@@ -15,12 +15,12 @@ from figures.predicted_vs_simulated import predicted_vs_simulated
 from scenarios.files import scenario_file
 from scenarios.files.documents import as_csv
 from scenarios.files.pictures import png
+from scenarios.files.traces import writing
 from scenarios.planning.validation import ValidationRow
-from streamtwin.demo.loop import DemoOutcome, Settings
+from streamtwin.demo.loop import DemoOutcome, Settings, learned_plan
 from streamtwin.demo.page import page
 from twin.atomic import write_text
 from twin.errors import BadInput
-from twin.plan import ExecutionPlan
 from twin.version import VERSION
 
 MANIFEST = "manifest.json"
@@ -55,11 +55,9 @@ def prepare(out: Path, settings: Settings) -> None:
     for name in OWN:
         if not (resume and name == KEPT):
             _remove(out / name)
-    try:
+    with writing(out, "name another folder with --out"):
         out.mkdir(parents=True, exist_ok=True)
         _write_manifest(out, settings, finished=False)
-    except OSError as error:
-        raise BadInput(f"{out} cannot be written: {error.strerror}; name another folder with --out") from None
 
 
 def write(out: Path, outcome: DemoOutcome) -> None:
@@ -74,9 +72,7 @@ def write(out: Path, outcome: DemoOutcome) -> None:
         (out / name).write_bytes(picture)
     (out / "regret.csv").write_text(as_csv([asdict(row) for row in rows]), encoding="utf-8")
     (out / "naive-plan.yaml").write_text(scenario_file.dump(outcome.scenario), encoding="utf-8")
-    learned = next(row for row in rows if "learned" in row.optimizer)
-    plan = ExecutionPlan.model_validate({"placement": learned.plan})
-    (out / PLAN).write_text(scenario_file.dump(outcome.scenario.with_plan(plan)), encoding="utf-8")
+    (out / PLAN).write_text(scenario_file.dump(outcome.scenario.with_plan(learned_plan(rows))), encoding="utf-8")
     (out / REPORT).write_text(page(outcome, pictures, out), encoding="utf-8")
     _write_manifest(out, outcome.settings, finished=True)
 

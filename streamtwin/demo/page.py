@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -12,6 +11,7 @@ from string import Template
 from figures.job_map import job_map
 from scenarios.planning.validation import ValidationRow
 from streamtwin.demo.loop import DemoOutcome, learned_plan
+from streamtwin.report.page import inline
 from streamtwin.tables.job_maps import drawn
 from streamtwin.tables.tables import seconds
 from twin.flow import nominal_rates
@@ -67,7 +67,7 @@ def page(outcome: DemoOutcome, pictures: Mapping[str, bytes], out: Path) -> str:
         "accuracy": _html_rows(ACCURACY, _accuracy(outcome)),
         "test_runs": str(outcome.accuracy.runs),
         "seed": str(outcome.settings.seed),
-        **{name.removesuffix(".png"): _inline(png) for name, png in pictures.items()},
+        **{name.removesuffix(".png"): inline(png) for name, png in pictures.items()},
     }
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(values)
 
@@ -176,7 +176,3 @@ def _html_rows(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     )
     body = "\n".join(f"<tr>{''.join(each)}</tr>" for each in cells)
     return f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>"
-
-
-def _inline(png: bytes) -> str:
-    return f"data:image/png;base64,{base64.b64encode(png).decode()}"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from scenarios.files.documents import as_csv
 from scenarios.files.run_folder import KeptRun
-from scenarios.files.traces import check_free, write_run
+from scenarios.files.traces import check_free, write_run, writing
 from streamtwin.export.trace_events import trace_events
 from twin.atomic import new_file, new_folder
 from twin.errors import BadInput, suggest
@@ -79,10 +79,8 @@ NOT_IN_TABLES = ("runs",)
 def export(kept: KeptRun, form: str, out: Path) -> None:
     """Writes `out`, whole or not at all. Raises BadInput if it is there or cannot be written."""
     check_free(out)
-    try:
+    with writing(out, "name another place with --out"):
         FORMATS[form][1](kept, out)
-    except OSError as error:
-        raise BadInput(f"{out} cannot be written: {error.strerror}; name another place with --out") from None
 
 
 def check_format(form: str) -> None:

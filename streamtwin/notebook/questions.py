@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
-from scenarios.executing.chosen import executor
+from scenarios.executing.processes import executor
 from scenarios.executing.progress import Audience, Lines
 from scenarios.files.scenario_file import load
 from scenarios.questions import capacity as of_capacity
@@ -24,9 +24,8 @@ from scenarios.questions.bench import Bench, Of, outcome
 from scenarios.questions.change_options import USUAL_RECOVERY_S, ChangeOptions, planned
 from scenarios.questions.condition import condition
 from scenarios.questions.control_measures import judge
-from scenarios.questions.hosts_knob import HOSTS, HostsKnob
 from scenarios.questions.knobs import knob
-from scenarios.questions.measures import USUAL, full_name
+from scenarios.questions.measures import USUAL, full_name, full_names
 from scenarios.questions.replications import Wanted
 from scenarios.questions.variants import Variant, VariantsQuestion, as_variants, variants
 from streamtwin.answers.registry import ANSWERS
@@ -165,9 +164,8 @@ def capacity(
     if replications is not None:
         Wanted(replications).check()
     ends = None if between is None else (float(between[0]), float(between[1]))
-    turn = HostsKnob(flag) if what == HOSTS else knob(what, flag, on)
     question = of_capacity.CapacityQuestion(
-        find, turn, condition(while_, given, "while_"), ends, precision, replications, full_length
+        find, knob(what, flag, on), condition(while_, given, "while_"), ends, precision, replications, full_length
     )
     job = given if policy is None else given.with_policy(policy)
     question.range(job)
@@ -247,9 +245,8 @@ def _compared(
     command: str, cases: Sequence[Variant], metrics: Sequence[str], wanted: Wanted, seed: int, runs: Runs
 ) -> Answer:
     wanted.check()
-    named = [[full_name(name, case.scenario, f"metrics, {case.label}") for name in metrics] for case in cases]
+    asked = full_names(metrics, (case.scenario for case in cases), "metrics")
     with runs.bench(cases) as bench:
-        asked = list(dict.fromkeys(named[0]))
         return _told(command, of_variants.compared(bench, cases, asked, wanted, seed, runs.audience))
 
 

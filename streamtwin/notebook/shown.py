@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,16 +26,8 @@ def frame(rows: Iterable[Any], index: str | None = None) -> DataFrame:
     """
     from pandas import DataFrame
 
-    made = DataFrame([_mapping(row) for row in rows])
+    made = DataFrame(list(rows))
     return made if index is None or not len(made) else made.set_index(index)
-
-
-def _mapping(row: Any) -> Mapping[str, Any]:
-    """NamedTuples and mappings as they are."""
-    if dataclasses.is_dataclass(row) and not isinstance(row, type):
-        return dataclasses.asdict(row)
-    found: Mapping[str, Any] = row._asdict() if hasattr(row, "_asdict") else row
-    return found
 
 
 class Html(str):

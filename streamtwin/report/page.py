@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -62,6 +63,11 @@ def scrolling(*parts: str, look: str = "") -> str:
 def folded(summary: str, *parts: str) -> str:
     """What is shown when it is asked for."""
     return element("details", element("summary", text(summary)), *parts)
+
+
+def inline(png: bytes) -> str:
+    """The address of a picture that is within the page itself."""
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
 def check_ours(out: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 from collections.abc import Iterator
@@ -13,12 +12,11 @@ from typing import Any
 from figures.job_map import job_map
 from figures.svg import element, text
 from figures.time_line import time_line
-from scenarios.files.documents import read
 from scenarios.files.scenario_file import dump
 from scenarios.questions.folder import QUESTION
 from streamtwin.answers.presentation import Presentation
-from streamtwin.answers.registry import ANSWERS
-from streamtwin.report.page import cards, folded, page, paragraph, scrolling, section, tables
+from streamtwin.answers.registry import presented
+from streamtwin.report.page import cards, folded, inline, page, paragraph, scrolling, section, tables
 from streamtwin.report.verdict import good, verdict
 from streamtwin.tables import rounding, run_tables
 from streamtwin.tables.checkpoint_table import apart
@@ -156,8 +154,7 @@ def answer_page(folder: Path) -> str:
         raise BadInput(f"{folder / file} is not as it was written; give its command again, which mends it")
     try:
         question = json.loads((folder / QUESTION).read_text(encoding="utf-8"))
-        kind, told = ANSWERS[question["command"]]
-        presentation = told(read(kind, (folder / ANSWER).read_text(encoding="utf-8")))
+        presentation = presented(question["command"], (folder / ANSWER).read_text(encoding="utf-8"))
         made = f"twin {question['command']}, seed {question['seed']}."
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise BadInput(f"{folder} does not hold the answer to a question; ask it again in another folder") from None
@@ -168,7 +165,7 @@ def _answer_parts(told: Presentation, folder: Path) -> Iterator[str]:
     yield paragraph(told.sentences[0], "verdict")
     yield from (paragraph(sentence) for sentence in told.sentences[1:])
     if (folder / FIGURE).is_file():
-        coded = base64.b64encode((folder / FIGURE).read_bytes()).decode()
-        yield section("Figure", element("img", src=f"data:image/png;base64,{coded}", alt=told.sentences[0]))
+        drawn_in = inline((folder / FIGURE).read_bytes())
+        yield section("Figure", element("img", src=drawn_in, alt=told.sentences[0]))
     yield section("Tables", element("div", *tables(told.tables), class_="tables")) if told.tables else ""
     yield from (paragraph(note, "note") for note in told.notes)

@@ -16,53 +16,38 @@ from streamtwin.connect.importers.flink_scenario import ImportedJob
 from streamtwin.connect.importers.run_graph import ImportedRun
 from streamtwin.connect.importers.validate_runs import RunsValidated
 from streamtwin.connect.shadow.shadow import JobFollowed
-from streamtwin.schemas.documents import (
-    CalibrateDocument,
-    DatasetDocument,
-    DemoDocument,
-    ExportDocument,
-    ListDocument,
-    MachineDocument,
-    ProfileDocument,
-    ReportDocument,
-    ReproduceDocument,
-    RowsDocument,
-    RunDocument,
-    ScenarioDocument,
-    ServeDocument,
-    VersionDocument,
-)
+from streamtwin.schemas import documents
 from twin.errors import BadInput, suggest
 from twin.scenario import Scenario
 
 DOCUMENTS: Mapping[str, Any] = {
-    "list": ListDocument,
+    "list": documents.ListDocument,
     "show": Scenario,
-    "version": VersionDocument,
-    "demo": DemoDocument,
-    "run": RunDocument,
+    "version": documents.VersionDocument,
+    "demo": documents.DemoDocument,
+    "run": documents.RunDocument,
     **{command: answered.answer for command, answered in ANSWERS.items()},
-    "serve": ServeDocument,
+    "serve": documents.ServeDocument,
     "shadow": JobFollowed,
-    "report": ReportDocument,
-    "export": ExportDocument,
+    "report": documents.ReportDocument,
+    "export": documents.ExportDocument,
     "corpus": CorpusWritten,
-    "dataset": DatasetDocument,
+    "dataset": documents.DatasetDocument,
     "train": ModelTrained,
     "evaluate": EvaluationTable,
     "improve": ModelImproved,
-    "profile": ProfileDocument,
+    "profile": documents.ProfileDocument,
     "optimize": PlanChosen,
-    "reproduce": ReproduceDocument,
+    "reproduce": documents.ReproduceDocument,
     "validate-runs": RunsValidated,
-    "calibrate": CalibrateDocument,
-    "use-profile": ScenarioDocument,
+    "calibrate": documents.CalibrateDocument,
+    "use-profile": documents.ScenarioDocument,
     "import run-graph": ImportedRun,
     "import flink": ImportedJob,
-    "import lstopo": MachineDocument,
-    "import numactl": MachineDocument,
-    "import mlc": MachineDocument,
-    "import metrics": RowsDocument,
+    "import lstopo": documents.MachineDocument,
+    "import numactl": documents.MachineDocument,
+    "import mlc": documents.MachineDocument,
+    "import metrics": documents.RowsDocument,
 }
 """Documents by command, without `schema`, which prints a schema."""
 

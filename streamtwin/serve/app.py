@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from importlib.resources import files
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
-from scenarios.files.documents import plain
+from scenarios.files import documents
 from scenarios.files.pictures import png
 from streamtwin.serve import page
 from streamtwin.serve.acts import act
@@ -22,7 +22,8 @@ from streamtwin.serve.hub import MOST_LISTENERS, Hub, stream
 from streamtwin.serve.work import shown
 from twin.errors import BadInput
 
-STATIC = {"serve.js": "text/javascript", "serve.css": "text/css", "icon.svg": "image/svg+xml"}
+STATIC: list[str | tuple[str, str]] = [("streamtwin.serve", "static"), ("streamtwin.report", "templates")]
+"""Folders of files that are served as they are: of each, the package and its name there."""
 
 
 def application(hub: Hub, port: int, token: str, started: Callable[[], None] = lambda: None) -> Guard:
@@ -84,14 +85,14 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
         made = desk.run()
         if made is None or made.result is None:
             raise HTTPException(409, made.refused if made is not None else "the run is not done yet")
-        return JSONResponse(plain(made.result.to_dict()))
+        return JSONResponse(documents.document(made.result.to_dict()))
 
     async def compared(request: Request) -> Response:
         desk, _ = hub.desk(request.path_params["name"])
         answer = desk.compared("before", "now")
         if answer is None:
             raise HTTPException(409, "there are fewer than two pairs of runs yet")
-        return JSONResponse(plain(answer))
+        return JSONResponse(documents.document(answer))
 
     async def figure(request: Request) -> Response:
         _, inquiry = hub.desk(request.path_params["name"])
@@ -107,19 +108,10 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
             raise HTTPException(503, "too many pages listen; close some")
         return StreamingResponse(stream(hub), media_type="text/event-stream")
 
-    async def static(request: Request) -> Response:
-        name = request.path_params["name"]
-        if name == "page.css":
-            return PlainTextResponse(_style(), media_type="text/css")
-        if name not in STATIC:
-            raise HTTPException(404, "there is no such file")
-        content = files("streamtwin.serve").joinpath("static", name).read_text(encoding="utf-8")
-        return PlainTextResponse(content, media_type=STATIC[name])
-
     routes = [
         Route("/", home),
         Route("/events", events),
-        Route("/static/{name}", static),
+        Mount("/static", StaticFiles(packages=STATIC)),
         Route("/job/{name}", job),
         Route("/job/{name}/view", view),
         Route("/job/{name}/act", acts, methods=["POST"]),
@@ -129,7 +121,3 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
         Route("/job/{name}/figure.png", figure),
     ]
     return Guard(Starlette(routes=routes, lifespan=life, exception_handlers={BadInput: refused}), port, token)
-
-
-def _style() -> str:
-    return files("streamtwin.report").joinpath("templates", "page.css").read_text(encoding="utf-8")

@@ -89,11 +89,7 @@ def _knob(control: Control) -> str:
     label = element("label", text(control.label), for_=key)
     about = {"id": key, "data_control": control.name}
     if control.choices:
-        options = (
-            element("option", text(each), value=each, selected="selected" if each == control.value else None)
-            for each in control.choices
-        )
-        return element("div", label, element("select", *options, **about), class_="knob choice")
+        return element("div", label, select(control.choices, (), control.value, **about), class_="knob choice")
     written = _plain(control.value)
     field = element("input", type="text", inputmode="decimal", value=written, **about)
     unit = element("span", text(control.unit), class_="unit")
@@ -208,7 +204,13 @@ def field(name: str, label: str, value: str, unit: str = "", look: str | None = 
 
 def choice(name: str, label: str, options: Sequence[str], values: Sequence[str] = ()) -> str:
     """A choice in a form. values: what is sent for each option, if it is not its words."""
+    return element("label", text(label), " ", select(options, values, name_=name))
+
+
+def select(options: Sequence[str], values: Sequence[str] = (), chosen: str | None = None, **about: str) -> str:
+    """A choice without a label. values: as of `choice`. chosen: one of them; None: the first option."""
     listed = (
-        element("option", text(each), value=value) for each, value in zip(options, values or options, strict=True)
+        element("option", text(each), value=value, selected="selected" if value == chosen else None)
+        for each, value in zip(options, values or options, strict=True)
     )
-    return element("label", text(label), " ", element("select", *listed, name_=name))
+    return element("select", *listed, **about)

@@ -40,7 +40,7 @@ class Jobs:
     def about(self, name: str) -> str:
         """The first sentence of a job's description; empty if it has none, or cannot be read."""
         try:
-            return registry.entry(registry.find(self.called[name])).summary
+            return registry.summary(registry.find(self.called[name]))
         except (BadInput, OSError, UnicodeDecodeError):
             return ""
 

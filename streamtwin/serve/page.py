@@ -11,7 +11,7 @@ from figures.svg import element, text
 from figures.time_line import time_line
 from streamtwin.report.page import folded, html, paragraph, section, tables
 from streamtwin.report.pages import shortened
-from streamtwin.serve.asking import changes, events, knobs
+from streamtwin.serve.asking import changes, events, knobs, select
 from streamtwin.serve.desk import Desk
 from streamtwin.serve.inquiry import Inquiry
 from streamtwin.serve.seeing import answered, beside, film_told, long_question, pictured, questions
@@ -34,8 +34,7 @@ def whole(title: str, parts: Sequence[str], job: str = "", jobs: Sequence[str] =
         element("link", rel="stylesheet", href="/static/serve.css"),
         element("script", "", type="module", src="/static/serve.js"),
     )
-    options = [element("option", text(each), value=each, selected="selected" if each == job else None) for each in jobs]
-    picker = element("select", *options, id="jobs", aria_label="scenario") if len(jobs) > 1 else ""
+    picker = select(jobs, (), job, id="jobs", aria_label="scenario") if len(jobs) > 1 else ""
     bar = element(
         "header",
         element("a", "twin serve", href="/", class_="home"),

@@ -11,11 +11,11 @@ from figures.time_line import FOOT_PX, LEFT_PX, PLOT_PX, RIGHT_PX, WIDTH_PX
 from scenarios.questions.whatif import VariantsCompared
 from streamtwin import catalogue
 from streamtwin.answers.comparison import change as shown_change
-from streamtwin.answers.comparison import keeps_up
+from streamtwin.answers.comparison import state
 from streamtwin.report.page import cards, folded, paragraph, scrolling, table, tables
 from streamtwin.report.pages import headline
 from streamtwin.report.verdict import good, verdict
-from streamtwin.serve.asking import choice, command_told, field, form
+from streamtwin.serve.asking import choice, command_told, field, form, select
 from streamtwin.serve.desk import Asked, Desk
 from streamtwin.serve.inquiry import PAIRS
 from streamtwin.serve.work import OBJECTIVES, LongQuestion, shown
@@ -78,11 +78,8 @@ def beside(desk: Desk, asked: Asked) -> Iterator[str]:
         yield paragraph("Change something: its effect is shown here, compared with the run before.", "note")
         return
     choices = {"before": "the run before", "given": "the scenario as given"}
-    options = (
-        element("option", text(words), value=key, selected="selected" if key == inquiry.against else None)
-        for key, words in choices.items()
-    )
-    yield element("label", "compared with ", element("select", *options, id="against", data_act="against"))
+    against = select([*choices.values()], [*choices], inquiry.against, id="against", data_act="against")
+    yield element("label", "compared with ", against)
     yield from compared(desk.compared("before", "now"), choices[inquiry.against], "now")
 
 
@@ -104,10 +101,7 @@ def compared(answer: VariantsCompared | None, first: str, second: str) -> Iterat
                 "words": "-" if new.significant is None else "significant" if new.significant else "not significant",
             }
         )
-    states = [
-        f"no, in {row.backpressured_runs} of {answer.replications}" if row.backpressured_runs else keeps_up(row)
-        for row in (before, now)
-    ]
+    states = [state(row, answer.replications) for row in (before, now)]
     rows.append({"what": "keeps up", "before": states[0], "now": states[1], "change": "", "words": ""})
     columns = {"what": "", "before": first, "now": second, "change": "change", "words": ""}
     runs = f"Means ± 95 % of {answer.replications} of {PAIRS} pairs of runs on the same random numbers, simulated."

@@ -18,7 +18,7 @@ from scenarios.files.documents import read
 from scenarios.planning.planner import PlanChosen
 from streamtwin import catalogue
 from streamtwin.answers.presentation import Presentation
-from streamtwin.answers.registry import ANSWERS
+from streamtwin.answers.registry import presented
 from streamtwin.house import ROOT
 from streamtwin.serve.inquiry import Inquiry, command
 from streamtwin.tables.chosen_plan import quantity
@@ -137,8 +137,7 @@ def shown(question: str, document: str, now: Scenario | None = None) -> Presenta
     """The presentation of an answer's document. now: the scenario of which a plan was asked."""
     if question == "optimize":
         return _of_plan(read(PlanChosen, document), now)
-    kind, told = ANSWERS[question]
-    return told(read(kind, document))
+    return presented(question, document)
 
 
 def plan_of(document: str) -> ExecutionPlan:

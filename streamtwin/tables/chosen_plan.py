@@ -33,7 +33,7 @@ def words(standing: PlanningProgress, objective: str) -> str:
 
 def value(number: float, objective: str) -> str:
     """A number in the unit of an objective."""
-    return f"{tables.number(number)}/s" if objective.endswith("per_s") else tables.seconds(number)
+    return quantity(objective)(number) + "/s" * objective.endswith("per_s")
 
 
 def now_and_then(say: Callable[[str], None], objective: str) -> Callable[[PlanningProgress], None]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from models.demand import Peaks, peaks_of, variations
 from models.job_columns import job_columns, plan_physics
-from scenarios.spaces.families import DrawnScenarios
+from scenarios.spaces.families import drawn
 from tests.twin.worlds import chain, deployment, sink, source
 from twin.job import compile
 from twin.key_skew import KeySkew
@@ -69,7 +69,7 @@ def test_the_hottest_key_group_and_its_drift() -> None:
 
 @pytest.mark.parametrize("index", range(6))
 def test_what_is_used_at_peaks_is_no_less_than_on_average(index: int) -> None:
-    job = DrawnScenarios("demanding", 11)(index)
+    job = drawn("demanding", 11, index)
     answer = RateModel().answer(job, [job.plan])
     found = {name: float(of_P[0]) for name, of_P in plan_physics(answer, job_columns(job), job.run.horizon_s).items()}
     assert found["peak_pressure"] >= found["utilisation"] > 0

@@ -15,7 +15,7 @@ from optimizers.registry import OPTIMIZERS
 from optimizers.selection import PREMIUM, SURE, choose, estimate, surer
 from optimizers.space_plans import SpacePlans
 from scenarios.planning import planner
-from scenarios.suite.registry import FAMILIES
+from scenarios.suite.families import FAMILIES
 from twin.metrics import Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel

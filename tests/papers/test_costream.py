@@ -23,7 +23,7 @@ from papers.registry import EXPERIMENTS
 from papers.rows import Within
 from papers.simulating import in_process
 from papers.workspace import Workspace
-from scenarios.spaces.unseen_hardware import EXTRAPOLATIONS
+from scenarios.spaces.parameter_space import EXTRAPOLATIONS
 from tests.papers.conftest import SEED, TINY, reproduced, silent
 from twin.errors import BadInput
 from twin.metrics import METRICS, REGRESSION_METRICS

@@ -14,7 +14,7 @@ from papers.interface import ExperimentResult, Table, items
 from papers.registry import EXPERIMENTS
 from papers.shapes import against
 from papers.writing import page
-from scenarios.files.documents import plain
+from scenarios.files.documents import document
 from twin.version import VERSION
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
@@ -135,7 +135,7 @@ def test_a_page_is_what_follows_from_its_rows(name: str) -> None:
         tables[key] = table(folder, key)
         if getattr(spec, "shapes", None):
             tables["against"] = against(spec.shapes(tables[key].rows), simulated=not experiment.about)
-            found, written = plain(tables["against"].rows), list(table(folder, "against").rows)
+            found, written = document(tables["against"].rows), list(table(folder, "against").rows)
             assert found == written or (earlier and verdicts(found) == verdicts(written))
     if earlier:
         return

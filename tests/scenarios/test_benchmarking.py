@@ -17,10 +17,10 @@ from scenarios.benchmarking.pieces import Piece, pieces
 from scenarios.benchmarking.request import BenchmarkRequest
 from scenarios.executing.processes import Processes
 from scenarios.planning.leader_board import standings
-from scenarios.planning.remembered import Remembered, spared_s
+from scenarios.planning.simulated_cost import Remembered, spared_s
 from scenarios.planning.validation import ValidationRow
+from scenarios.suite.families import FAMILIES
 from scenarios.suite.members import MEMBERS
-from scenarios.suite.registry import FAMILIES
 from scenarios.suite.without_placement import changing
 from tests.scenarios.test_validation import fake
 from twin.errors import BadInput

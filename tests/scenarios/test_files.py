@@ -32,8 +32,9 @@ def test_library_scenario_round_trips(name: str) -> None:
 
 
 def test_library_has_an_entry_a_file() -> None:
-    assert {entry.path for entry in registry.entries()} == set(registry.LIBRARY.iterdir())
-    assert all(20 < len(entry.summary) < 120 for entry in registry.entries())
+    files = {registry.find(name) for name in registry.names()}
+    assert files == set(registry.LIBRARY.iterdir())
+    assert all(20 < len(registry.summary(file)) < 120 for file in files)
 
 
 scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False) | st.text(max_size=30)

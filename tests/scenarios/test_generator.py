@@ -12,9 +12,8 @@ from scipy import stats
 
 from optimizers.rules import bin_ranges, is_valid
 from scenarios.spaces.generator import random_cluster, random_query, random_scenario
-from scenarios.spaces.parameter_space import COSTREAM
+from scenarios.spaces.parameter_space import COSTREAM, EXTRAPOLATIONS, FEATURES, INTERPOLATION, UNSEEN_HARDWARE
 from scenarios.spaces.registry import SPACES
-from scenarios.spaces.unseen_hardware import EXTRAPOLATIONS, FEATURES, INTERPOLATION, UNSEEN_HARDWARE
 from twin.cluster import Cluster
 from twin.flow import steady_rates
 from twin.query import CountWindow, Query

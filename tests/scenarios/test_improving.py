@@ -21,7 +21,7 @@ from scenarios.improving.rounds import rows_of
 from scenarios.improving.test_set import FAR, MEAN, JudgingJob, kind_of
 from scenarios.learning import fine_tuning
 from scenarios.questions.kept import RunOutcome
-from scenarios.suite.registry import FAMILIES
+from scenarios.suite.families import FAMILIES
 from tests.commands import done, refused
 from tests.models.test_training import QUICK, new, old, one_head, untrained
 from twin.errors import BadInput

@@ -13,8 +13,8 @@ from optimizers.registry import optimizer_by_name
 from scenarios.files.scenario_file import load
 from scenarios.planning import leader_board, planner
 from scenarios.planning.validation import validate
+from scenarios.suite.families import FAMILIES, families
 from scenarios.suite.members import MEMBERS
-from scenarios.suite.registry import FAMILIES, families
 from tests.commands import answer
 from twin.errors import BadInput
 from twin.rates.model import RateModel

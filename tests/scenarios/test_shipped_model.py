@@ -194,7 +194,8 @@ def test_names_of_cost_models_and_what_is_wrong_with_them(tmp_path):
     assert [learns(each) for each in models.values()] == [False, True, True]
     assert isinstance(models["staged"], StagedCostModel)
     assert isinstance(models["learned"], Ranged)
-    assert (planner.fitting("near", models["rates"]), planner.fitting("near", models["learned"])) == (None, "near")
+    (milp,) = planner.optimizers("milp")
+    assert [planner.lead("near", 0, 0)(milp, models[name]).drive for name in ("rates", "learned")] == [None, "near"]
     for name, words in (
         ("learnt", "did you mean 'learned'"),
         ("learned:nowhere", "'nowhere' is no folder"),

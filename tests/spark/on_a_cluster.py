@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from scenarios.executing.chosen import executor
+from scenarios.executing.processes import executor
 from scenarios.executing.progress import Lines
 from scenarios.learning.corpora import CorpusRecipe
 from scenarios.questions.bench import Bench

@@ -218,7 +218,7 @@ NOWHERE = Path("/proc/none")
 @pytest.mark.parametrize("command", ["optimize", "run", "export", "profile", "report", "validate"])
 def test_what_cannot_be_written_is_refused_before_the_work(command, monkeypatch):
     monkeypatch.setattr("twin.simulation.simulate", None)
-    monkeypatch.setattr("scenarios.planning.planner.solve", None)
+    monkeypatch.setattr("scenarios.planning.planner.optimize", None)
     assert "cannot be" in refused(command, "edge-filter", "--out", f"{NOWHERE}.yaml")
 
 
@@ -227,7 +227,7 @@ def test_what_is_there_is_refused_before_the_work_and_left_alone(command, monkey
     there = tmp_path / "there.yaml"
     there.write_text("mine")
     monkeypatch.setattr("twin.simulation.simulate", None)
-    monkeypatch.setattr("scenarios.planning.planner.solve", None)
+    monkeypatch.setattr("scenarios.planning.planner.optimize", None)
     assert f"{there} exists; remove it" in refused(command, "edge-filter", "--out", there)
     assert there.read_text() == "mine"
 

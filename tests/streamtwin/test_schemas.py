@@ -10,11 +10,12 @@ import pytest
 from pydantic import ValidationError
 
 import streamtwin as st
-from scenarios.files.documents import check, document, plain, read
+from scenarios.files.documents import document, read
 from streamtwin.answers.registry import ANSWERS
 from streamtwin.schemas.registry import DOCUMENTS, schema_of
 from tests.commands import answer, in_a_shell, refused
 from tests.scenarios.questions.jobs import queue
+from tests.schema_checks import check
 from tests.streamtwin.test_cli import commands
 from tests.streamtwin.test_notebook import QUESTIONS
 from twin.events import SlowDown
@@ -47,7 +48,7 @@ def test_an_answer_that_is_read_again_is_told_as_it_was(command):
     first, second = told(result), told(again)
     assert (first.heading, first.sentences, first.notes) == (second.heading, second.sentences, second.notes)
     assert [*map(str, first.tables)] == [*map(str, second.tables)]
-    assert plain(first.rows) == plain(second.rows)
+    assert document(first.rows) == document(second.rows)
     assert first.figure().axes
 
 

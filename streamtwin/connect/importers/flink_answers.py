@@ -21,27 +21,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from pydantic import BaseModel, TypeAdapter
 
-from streamtwin.connect.importers.flink_form import (
-    AVERAGES,
-    READINGS,
-    RUNNING,
-    SETTINGS,
-    AverageAnswer,
-    CheckpointsAnswer,
-    DetailAnswer,
-    DumpAnswer,
-    JobAnswer,
-    JobsAnswer,
-    ManagersAnswer,
-    PlanAnswer,
-    ReadingAnswer,
-    Setting,
-    ThreadsAnswer,
-    VersionAnswer,
-    VertexAnswer,
-    formed,
-    printable,
-)
+from streamtwin.connect.importers import flink_form as forms
 from twin.errors import BadInput, suggest
 
 ASKED_EVERY_S = 0.5
@@ -84,18 +64,18 @@ class Answers:
     """
 
     where: str
-    first: JobAnswer | None
-    job: JobAnswer
-    plan: PlanAnswer
-    details: tuple[DetailAnswer | None, ...]
-    managers: ManagersAnswer
-    markers: tuple[list[ReadingAnswer], ...] = ()
-    averages: tuple[list[AverageAnswer], ...] = ()
-    threads: tuple[ThreadsAnswer | None, ...] = ()
-    cpu: tuple[list[ReadingAnswer], ...] = ()
-    cpu_first: tuple[list[ReadingAnswer], ...] = ()
-    config: list[Setting] = field(default_factory=list)
-    checkpoints: CheckpointsAnswer | None = None
+    first: forms.JobAnswer | None
+    job: forms.JobAnswer
+    plan: forms.PlanAnswer
+    details: tuple[forms.DetailAnswer | None, ...]
+    managers: forms.ManagersAnswer
+    markers: tuple[list[forms.ReadingAnswer], ...] = ()
+    averages: tuple[list[forms.AverageAnswer], ...] = ()
+    threads: tuple[forms.ThreadsAnswer | None, ...] = ()
+    cpu: tuple[list[forms.ReadingAnswer], ...] = ()
+    cpu_first: tuple[list[forms.ReadingAnswer], ...] = ()
+    config: list[forms.Setting] = field(default_factory=list)
+    checkpoints: forms.CheckpointsAnswer | None = None
     version: str = ""
 
     def saved(self) -> dict[str, Any]:
@@ -148,7 +128,7 @@ def from_folder(folder: Path, job: str | None = None) -> Answers:
             answer = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
             raise BadInput(f"{path} is no answer of Flink's REST API ({error}); save it again") from None
-        return None if answer is None else formed(form, answer, str(path))
+        return None if answer is None else forms.formed(form, answer, str(path))
 
     def needed(file: str, form: Form[T]) -> T:
         answer = read(file, form)
@@ -156,29 +136,29 @@ def from_folder(folder: Path, job: str | None = None) -> Answers:
             raise BadInput(f"{folder / file} is missing; save that answer of Flink's REST API under this name")
         return answer
 
-    last = needed(f"{name}{JOB}", JobAnswer)
+    last = needed(f"{name}{JOB}", forms.JobAnswer)
     numbers = range(len(last.vertices))
-    version = read("overview.json", VersionAnswer)
-    managers = needed("taskmanagers.json", ManagersAnswer)
+    version = read("overview.json", forms.VersionAnswer)
+    managers = needed("taskmanagers.json", forms.ManagersAnswer)
 
-    def of_managers(when: str) -> tuple[list[ReadingAnswer], ...]:
+    def of_managers(when: str) -> tuple[list[forms.ReadingAnswer], ...]:
         files = (f"{name}_taskmanager_{number}_metrics{when}.json" for number in range(len(managers.taskmanagers)))
-        return tuple(read(file, READINGS) or [] for file in files)
+        return tuple(read(file, forms.READINGS) or [] for file in files)
 
     return Answers(
         where=f"{folder}, job {name}",
-        first=read(f"{name}_jobs_id_first.json", JobAnswer),
+        first=read(f"{name}_jobs_id_first.json", forms.JobAnswer),
         job=last,
-        plan=needed(f"{name}_jobs_id_plan.json", PlanAnswer),
-        details=tuple(read(f"{name}_v{number}_detail.json", DetailAnswer) for number in numbers),
-        markers=tuple(read(f"{name}_v{number}_latency_markers.json", READINGS) or [] for number in numbers),
-        averages=tuple(read(f"{name}_v{number}_subtasks_metrics.json", AVERAGES) or [] for number in numbers),
-        threads=tuple(read(f"{name}_v{number}_threads.json", ThreadsAnswer) for number in numbers),
+        plan=needed(f"{name}_jobs_id_plan.json", forms.PlanAnswer),
+        details=tuple(read(f"{name}_v{number}_detail.json", forms.DetailAnswer) for number in numbers),
+        markers=tuple(read(f"{name}_v{number}_latency_markers.json", forms.READINGS) or [] for number in numbers),
+        averages=tuple(read(f"{name}_v{number}_subtasks_metrics.json", forms.AVERAGES) or [] for number in numbers),
+        threads=tuple(read(f"{name}_v{number}_threads.json", forms.ThreadsAnswer) for number in numbers),
         managers=managers,
         cpu=of_managers(""),
         cpu_first=of_managers("_first"),
-        config=read("jobmanager_config.json", SETTINGS) or [],
-        checkpoints=read(f"{name}_jobs_id_checkpoints.json", CheckpointsAnswer),
+        config=read("jobmanager_config.json", forms.SETTINGS) or [],
+        checkpoints=read(f"{name}_jobs_id_checkpoints.json", forms.CheckpointsAnswer),
         version=(version and version.version) or "",
     )
 
@@ -214,7 +194,7 @@ class Endpoint:
             return self._asked(path, form)
         except urllib.error.HTTPError as error:
             error.close()
-            url, reason = f"{self.base}/{path}", printable(f"{error.code} {error.reason}")
+            url, reason = f"{self.base}/{path}", forms.printable(f"{error.code} {error.reason}")
         if reason.startswith(("401", "403")):
             refused = "these credentials" if self.credentials else "questions without credentials"
             raise BadInput(f"{url} refuses {refused} ({reason}); write http://USER:PASSWORD@HOST:PORT")
@@ -241,9 +221,9 @@ class Endpoint:
             read = f" after {len(error.partial):,} bytes" if isinstance(error, http.client.IncompleteRead) else ""
             raise BadInput(f"{url}: the connection was cut{read}; give the same command again") from None
         except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
-            reason = printable(str(error)) or type(error).__name__
+            reason = forms.printable(str(error)) or type(error).__name__
             raise BadInput(f"{url} gives no answer of Flink's REST API ({reason}); check the address") from None
-        return formed(form, answer, url)
+        return forms.formed(form, answer, url)
 
 
 def _body(request: urllib.request.Request) -> bytes:
@@ -276,75 +256,75 @@ def from_endpoint(
     flink = Endpoint.of(url)
     found = _job_id(flink, job)
     of_job = f"jobs/{quote(found, safe='')}"
-    managers = flink.ask("taskmanagers", ManagersAnswer)
+    managers = flink.ask("taskmanagers", forms.ManagersAnswer)
     (first, cpu_first), (last, cpu), threads = _watched(flink, of_job, managers, window_s, report, sleep)
     vertices = [f"{of_job}/vertices/{quote(each.id, safe='')}" for each in last.vertices]
     return Answers(
         where=f"{flink.base}, job {found}",
         first=first,
         job=last,
-        plan=flink.ask(f"{of_job}/plan", PlanAnswer),
-        details=tuple(flink.ask(each, DetailAnswer) for each in vertices),
+        plan=flink.ask(f"{of_job}/plan", forms.PlanAnswer),
+        details=tuple(flink.ask(each, forms.DetailAnswer) for each in vertices),
         markers=tuple(_markers(flink, each) for each in vertices),
         averages=tuple(_averages(flink, *each) for each in zip(vertices, last.vertices, strict=True)),
         threads=threads,
         managers=managers,
         cpu=cpu,
         cpu_first=cpu_first,
-        config=flink.ask_if_known("jobmanager/config", SETTINGS) or [],
-        checkpoints=flink.ask_if_known(f"{of_job}/checkpoints", CheckpointsAnswer),
-        version=flink.ask("overview", VersionAnswer).version or "",
+        config=flink.ask_if_known("jobmanager/config", forms.SETTINGS) or [],
+        checkpoints=flink.ask_if_known(f"{of_job}/checkpoints", forms.CheckpointsAnswer),
+        version=flink.ask("overview", forms.VersionAnswer).version or "",
     )
 
 
-def _averages(flink: Endpoint, vertex: str, answer: VertexAnswer) -> list[AverageAnswer]:
+def _averages(flink: Endpoint, vertex: str, answer: forms.VertexAnswer) -> list[forms.AverageAnswer]:
     """Shares of time of versions that do not add up a vertex's times; none where the job says them."""
     if any(key in answer.metrics for key in ACCUMULATED):
         return []
-    return flink.ask_if_known(f"{vertex}/subtasks/metrics?get={','.join(OF_A_SECOND)}&agg=avg", AVERAGES) or []
+    return flink.ask_if_known(f"{vertex}/subtasks/metrics?get={','.join(OF_A_SECOND)}&agg=avg", forms.AVERAGES) or []
 
 
-def _markers(flink: Endpoint, vertex: str) -> list[ReadingAnswer]:
+def _markers(flink: Endpoint, vertex: str) -> list[forms.ReadingAnswer]:
     """The mean ages of latency markers at a vertex, by source and subtask; none where the job sends none."""
-    listed = flink.ask_if_known(f"{vertex}/metrics", READINGS) or []
+    listed = flink.ask_if_known(f"{vertex}/metrics", forms.READINGS) or []
     names = [quote(each.id, safe="") for each in listed if each.id.endswith(MARKERS)]
     asked = (",".join(names[start : start + AT_A_TIME]) for start in range(0, len(names), AT_A_TIME))
-    answers = (flink.ask_if_known(f"{vertex}/metrics?get={part}", READINGS) for part in asked)
+    answers = (flink.ask_if_known(f"{vertex}/metrics?get={part}", forms.READINGS) for part in asked)
     return [each for answer in answers for each in answer or ()]
 
 
-Snapshot = tuple[JobAnswer, tuple[list[ReadingAnswer], ...]]
+Snapshot = tuple[forms.JobAnswer, tuple[list[forms.ReadingAnswer], ...]]
 """A job, and the metrics of each task manager, gathered with it."""
 
 
 def _watched(
     flink: Endpoint,
     of_job: str,
-    managers: ManagersAnswer,
+    managers: forms.ManagersAnswer,
     window_s: float,
     report: Callable[[int, int], None] | None,
     sleep: Callable[[float], None],
-) -> tuple[Snapshot, Snapshot, tuple[ThreadsAnswer, ...]]:
+) -> tuple[Snapshot, Snapshot, tuple[forms.ThreadsAnswer, ...]]:
     """The first and the last snapshot that were fresh; watched for longer where there are not two in window_s.
 
     With each goes a look at the threads of one task manager, in turn.
     """
     of_managers = [f"taskmanagers/{quote(each.id, safe='')}" for each in managers.taskmanagers]
     fresh: list[Snapshot] = []
-    polls, last = max(3, round(window_s / ASKED_EVERY_S)), flink.ask(of_job, JobAnswer)
-    threads = [ThreadsAnswer() for _ in last.vertices]
+    polls, last = max(3, round(window_s / ASKED_EVERY_S)), flink.ask(of_job, forms.JobAnswer)
+    threads = [forms.ThreadsAnswer() for _ in last.vertices]
     for done in range(polls + round(REFRESHED_S / ASKED_EVERY_S)):
         if done >= polls and len(fresh) > 1:
             return fresh[0], fresh[-1], tuple(threads)
         sleep(ASKED_EVERY_S)
-        seen, last = last, flink.ask(of_job, JobAnswer)
-        if last.state != RUNNING or not last.vertices:
+        seen, last = last, flink.ask(of_job, forms.JobAnswer)
+        if last.state != forms.RUNNING or not last.vertices:
             return (seen, ()), (last, ()), ()
         if _metrics(last) != _metrics(seen) and _complete(last):
-            cpu = (flink.ask_if_known(f"{each}/metrics?get={CPU}", READINGS) for each in of_managers)
+            cpu = (flink.ask_if_known(f"{each}/metrics?get={CPU}", forms.READINGS) for each in of_managers)
             fresh.append((last, tuple(each or [] for each in cpu)))
         if of_managers:
-            dump = flink.ask_if_known(f"{of_managers[done % len(of_managers)]}/thread-dump", DumpAnswer)
+            dump = flink.ask_if_known(f"{of_managers[done % len(of_managers)]}/thread-dump", forms.DumpAnswer)
             _count(dump, last, threads)
         if report is not None:
             report(min(done + 1, polls), polls)
@@ -354,7 +334,7 @@ def _watched(
     )
 
 
-def _count(dump: DumpAnswer | None, job: JobAnswer, threads: list[ThreadsAnswer]) -> None:
+def _count(dump: forms.DumpAnswer | None, job: forms.JobAnswer, threads: list[forms.ThreadsAnswer]) -> None:
     """Adds what the threads of a dump do that run subtasks, by vertex."""
     for thread in dump.threads if dump else ():
         subtask = re.match(r"(.*) \(\d+/\d+\)#\d+", thread.name)
@@ -364,20 +344,20 @@ def _count(dump: DumpAnswer | None, job: JobAnswer, threads: list[ThreadsAnswer]
         state = re.search(r"\b(RUNNABLE|BLOCKED|WAITING|TIMED_WAITING)\b", thread.text)
         asleep = any(each in thread.text for each in ASLEEP) or (state is not None and state[1] != "RUNNABLE")
         now = threads[which]
-        threads[which] = ThreadsAnswer(computing=now.computing + (not asleep), asleep=now.asleep + asleep)
+        threads[which] = forms.ThreadsAnswer(computing=now.computing + (not asleep), asleep=now.asleep + asleep)
 
 
-def _metrics(job: JobAnswer) -> list[dict[str, Any]]:
+def _metrics(job: forms.JobAnswer) -> list[dict[str, Any]]:
     return [each.metrics for each in job.vertices]
 
 
-def _complete(job: JobAnswer) -> bool:
+def _complete(job: forms.JobAnswer) -> bool:
     return all(value for metrics in _metrics(job) for key, value in metrics.items() if key.endswith(COMPLETE))
 
 
 def _job_id(flink: Endpoint, job: str | None) -> str:
-    jobs = flink.ask("jobs/overview", JobsAnswer).jobs
-    running = [each for each in jobs if each.state == RUNNING]
+    jobs = flink.ask("jobs/overview", forms.JobsAnswer).jobs
+    running = [each for each in jobs if each.state == forms.RUNNING]
     named = [each for each in jobs if job in (each.name, each.jid)] if job else running
     if len(named) == 1:
         return named[0].jid

@@ -44,7 +44,6 @@ class Vertex:
     dealt: tuple[float, ...]
     in_per_s: float
     out_per_s: float
-    in_bytes_per_s: float
     out_bytes_per_s: float
     busy: float | None
     backpressured: float | None
@@ -175,7 +174,6 @@ def _vertex(answers: Answers, number: int, managers: Mapping[str, str], notes: l
         dealt=tuple(each for each in dealt if each is not None) if None not in dealt else (),
         in_per_s=rates["read-records"],
         out_per_s=rates["write-records"],
-        in_bytes_per_s=rates["read-bytes"],
         out_bytes_per_s=rates["write-bytes"],
         busy=None if CALLS in steps else busy,
         backpressured=backpressured,

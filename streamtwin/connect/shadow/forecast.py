@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from optimizers.requirements import Requirements
 from optimizers.space import Space
-from scenarios.planning.planner import solve
+from scenarios.planning.planner import optimize
 from streamtwin.connect.shadow.belief import Belief
 from twin.errors import BadInput
 from twin.guards.effort import estimate
@@ -75,7 +75,7 @@ def _crossing_s(belief: Belief, plan: ExecutionPlan, low_s: float, high_s: float
     return high_s
 
 
-OPTIMIZER, OBJECTIVE, BUDGET = "local-search", "e2e_latency_s", 300
+OBJECTIVE, BUDGET = "e2e_latency_s", 300
 HEAD_ROOM = 0.05
 """Head room that a move should leave at the rates for which it is made."""
 MOST_MOVES = 3
@@ -129,8 +129,8 @@ def _fewest_moves(scenario: Scenario) -> ExecutionPlan | None:
     for count in range(1, MOST_MOVES + 1):
         space = Space(most_moves=count, free_replicas=False)
         try:
-            found = solve(scenario, OPTIMIZER, RateModel(), objective=OBJECTIVE, budget=BUDGET, space=space,
-                          requirements=Requirements(head_room=HEAD_ROOM))  # fmt: skip
+            room = Requirements(head_room=HEAD_ROOM)
+            found = optimize(scenario, objective=OBJECTIVE, budget=BUDGET, space=space, requirements=room)
         except BadInput:  # this job has no plan of that kind
             return None
         if pressure(scenario, found.plan).used <= 1.0:

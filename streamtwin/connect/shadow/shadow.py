@@ -8,19 +8,9 @@ from pathlib import Path
 
 from scenarios.files.documents import CLOSED, Number, Seconds
 from spark.metric_windows import Series
+from streamtwin.connect.shadow import window as windows
 from streamtwin.connect.shadow.belief import Belief, Trend, believed
 from streamtwin.connect.shadow.forecast import Forecast, Relocation, Remedy, backpressured, forecast, remedy
-from streamtwin.connect.shadow.window import (
-    ALERTS,
-    FORECASTS,
-    STATISTICS,
-    Window,
-    before,
-    read,
-    rows_of,
-    windows_of,
-    write,
-)
 from twin.scenario import Scenario
 
 
@@ -60,7 +50,7 @@ class AlertRow:
 @CLOSED
 @dataclass(frozen=True, slots=True)
 class JobFollowed:
-    """`twin shadow`. windows: that were forecast from; last: the newest forecast; null before the first."""
+    """`twin shadow`. windows: that were forecast from; last: the newest forecast; null windows.before the first."""
 
     out: str
     windows: int
@@ -84,40 +74,40 @@ class Shadow:
 
     def told(self, series: Sequence[Series]) -> None:
         """Whole windows, oldest first."""
-        for window in windows_of(series, self.window_s):
+        for window in windows.windows_of(series, self.window_s):
             self._told(self._known(window))
 
-    def _known(self, window: Window) -> Window:
+    def _known(self, window: windows.Window) -> windows.Window:
         """Without operators and hosts that the job does not have."""
         names = {each.name for each in self.scenario.query.operators}
         hosts = {each.name for each in self.scenario.cluster.hosts}
         operators = {name: found for name, found in window.operators.items() if name in names}
         return replace(window, operators=operators, hosts={n: f for n, f in window.hosts.items() if n in hosts})
 
-    def _told(self, window: Window) -> None:
-        rows = rows_of(window)
+    def _told(self, window: windows.Window) -> None:
+        rows = windows.rows_of(window)
         if not rows:
             return
-        write(self.out, STATISTICS, window.start_s, rows)
-        belief = believed(self.scenario, [*before(self.out, window.start_s, self.trend - 1), window])
+        windows.write(self.out, windows.STATISTICS, window.start_s, rows)
+        belief = believed(self.scenario, [*windows.before(self.out, window.start_s, self.trend - 1), window])
         if belief is None:
             return
         coming = forecast(belief, self.scenario.plan, self.ahead_s)
-        write(self.out, FORECASTS, window.start_s, [_forecast_row(window, belief, coming)])
+        windows.write(self.out, windows.FORECASTS, window.start_s, [_forecast_row(window, belief, coming)])
         if coming.in_s is not None:
             alert = _alert_row(window, belief, coming)
-            write(self.out, ALERTS, window.start_s, [alert])
+            windows.write(self.out, windows.ALERTS, window.start_s, [alert])
             self.said(f"at {window.end_s:,.0f} s: {alert.words}")
 
 
 def followed(out: Path) -> JobFollowed:
     """What a folder holds by now."""
-    forecasts = read(out, FORECASTS, ForecastRow)
-    alerts = tuple(read(out, ALERTS, AlertRow))
+    forecasts = windows.read(out, windows.FORECASTS, ForecastRow)
+    alerts = tuple(windows.read(out, windows.ALERTS, AlertRow))
     return JobFollowed(str(out), len(forecasts), alerts, forecasts[-1] if forecasts else None)
 
 
-def _forecast_row(window: Window, belief: Belief, coming: Forecast) -> ForecastRow:
+def _forecast_row(window: windows.Window, belief: Belief, coming: Forecast) -> ForecastRow:
     return ForecastRow(
         start_s=window.start_s,
         end_s=window.end_s,
@@ -131,7 +121,7 @@ def _forecast_row(window: Window, belief: Belief, coming: Forecast) -> ForecastR
     )
 
 
-def _alert_row(window: Window, belief: Belief, coming: Forecast) -> AlertRow:
+def _alert_row(window: windows.Window, belief: Belief, coming: Forecast) -> AlertRow:
     """Simulated are runs at the rates that the remedy is to bear; without one, at those ahead."""
     found = remedy(belief, coming)
     then = belief.ahead(coming.ahead_s if found is None else found.for_s)

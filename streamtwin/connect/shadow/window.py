@@ -15,6 +15,7 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from scenarios.files import documents
+from scenarios.files.traces import writing
 from spark.metric_windows import Series, WindowSample
 from streamtwin.connect.importers.prometheus import MEANINGS, labels, meaning_of, named, together
 from streamtwin.connect.importers.sample_table import samples_of
@@ -109,10 +110,8 @@ SUFFIX = ".jsonl"
 def write(out: Path, table: str, start_s: float, rows: Sequence[Any]) -> None:
     """The rows of a window, result types or mappings. Raises BadInput if they cannot be written."""
     path = out / table / _name(start_s)
-    try:
+    with writing(path, "free space, then give the same command"):
         write_text(path, "".join(stamped(documents.document(row)) + "\n" for row in rows))
-    except OSError as error:
-        raise BadInput(f"{path} cannot be written: {error.strerror}; free space, then give the same command") from None
 
 
 def read(out: Path, table: str, kind: type[Row]) -> list[Row]:

@@ -18,8 +18,7 @@ from scenarios.questions.bench import Bench, outcome
 from scenarios.questions.bisection import Range, broken, search, spot_checks
 from scenarios.questions.capacity import CapacityQuestion, capacity
 from scenarios.questions.condition import condition
-from scenarios.questions.hosts_knob import HostsKnob, strongest
-from scenarios.questions.knobs import knob
+from scenarios.questions.knobs import HostsKnob, knob, strongest
 from scenarios.questions.prediction import FEW, measures_predicted
 from scenarios.questions.proof import FIRST, MOST
 from streamtwin.answers.capacity import told

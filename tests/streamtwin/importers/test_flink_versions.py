@@ -153,7 +153,6 @@ def vertex(name: str, inputs: tuple[str, ...], in_per_s: float, out_per_s: float
         dealt=(in_per_s,),
         in_per_s=in_per_s,
         out_per_s=out_per_s,
-        in_bytes_per_s=0.0,
         out_bytes_per_s=50.0 * out_per_s,
         busy=0.1,
         backpressured=0.0,
