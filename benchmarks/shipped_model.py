@@ -46,7 +46,7 @@ class Part:
     again: int = 0
 
 
-TRAINED = (Part("demanding", "demanding", 11_040, 1), Part("wide", "wide", 1_200, 1))
+TRAINED = (Part("demanding", "demanding", 38_800, 1), Part("wide", "wide", 1_200, 1))
 HELD = (
     Part("demanding-held", "demanding", 500, 2, 500),
     Part("wide-held", "wide", 300, 2),

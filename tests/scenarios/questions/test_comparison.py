@@ -196,7 +196,7 @@ def test_a_run_too_short_to_tell_says_so_and_a_longer_one_tells():
         of_policies = policies.told(
             PoliciesCompared(**{field.name: getattr(answer, field.name) for field in fields(answer)}, slo_s=None)
         )
-        assert of_policies.tables[0].columns[1].cells[-1] == ("?" if job is short else "no, in 2 of 2")
+        assert of_policies.tables[0].columns[1].cells[-1] == ("?" if job is short else "no, in all runs")
         assert sum("keeps up unknown" in note for note in of_policies.notes) == (2 if job is short else 0)
     with Bench(Processes(1)) as bench:
         assert without_spare(queue(300), bench.outcomes([(queue(300, horizon_s=2), 1)])) == []
