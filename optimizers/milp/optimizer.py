@@ -160,18 +160,19 @@ class Milp:
         found = fewest_hosts(problem, head_room, required.prices)
         best = self._best(problem, found.candidates)
         used = sorted({place.host for name in best.plan.placement for place in best.plan.locations(name)})
+        limits = replace(required, head_room=None).words
         ahead = f"{1.0 + head_room:g} times the offered rates"
         by_rates = isinstance(problem.cost_model, RateModel)
         if math.isinf(found.price):
             proved = by_rates and math.isinf(found.bound)
             status = Status.INFEASIBLE if proved else Status.FEASIBLE
-            return replace(best, status=status, message=f"no plan was found that bears {ahead}")
+            words = f"bears {ahead}" + (f", {limits}" if limits else "")
+            return replace(best, status=status, message=f"no plan was found that {words}")
         hosts = f"1 host ({used[0]}) bears" if len(used) == 1 else f"{len(used)} hosts ({', '.join(used)}) bear"
+        within = f" under a plan that {limits}," if limits else ""
         says = _says(found, by_rates, priced=priced(problem.deployment, required.prices))
-        return replace(
-            best,
-            message=said(insane(problem, found.candidates.candidate(found.candidates.best)), f"{hosts} {ahead}{says}"),
-        )
+        unsafe = insane(problem, found.candidates.candidate(found.candidates.best))
+        return replace(best, message=said(unsafe, f"{hosts} {ahead}{within}{says}"))
 
     def _best(self, problem: Problem, candidates: Candidates) -> Solution:
         """The best candidate; nothing is claimed of it. Raises BadInput if no plan of the space is found."""

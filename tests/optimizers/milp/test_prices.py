@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations_with_replacement, product
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +21,13 @@ from scenarios.files import scenario_file
 from tests.commands import answer, refused
 from tests.optimizers.claimed_jobs import claimed_job, every_plan
 from tests.optimizers.judged_jobs import hosts_of, spread
+from tests.twin.worlds import deployment, sink, source
 from twin.errors import BadInput
 from twin.metrics import Estimates
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
 from twin.rates.model import RateModel
-from twin.scenario import Scenario
+from twin.scenario import RunSettings, Scenario
 
 
 def with_prices(job: Scenario, prices: Sequence[float]) -> Scenario:
@@ -125,3 +127,44 @@ def test_the_command_buys_the_cheapest_and_tells_both_prices(tmp_path: Path) -> 
     document = answer(*asked)
     assert (document["price"], document["given_price"]) == (1.0, 5.0)
     assert "goal of milp-hosts" in refused(*asked, "--optimizer", "rlas")
+
+
+def of_two_maps() -> Scenario:
+    """Two maps on three hosts, of which the dearest alone keeps latencies short without further subtasks."""
+    maps = [{"kind": "map", "name": name, "service_time_s": each} for name, each in (("m", 1.5e-3), ("n", 0.9e-3))]
+    operators = [source("s", service_time_s=1e-5), *maps, sink("k", service_time_s=1e-5)]
+    sizes = (("a", 100, 1.0), ("b", 100, 1.0), ("c", 200, 2.2), ("d", 400, 3.9))
+    host = {"ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 2}
+    hosts = [host | {"name": name, "cpu_percent": cpu, "price_per_hour": price} for name, cpu, price in sizes]
+    streams = [("s", "m"), ("m", "n"), ("n", "k")]
+    job = deployment(operators, streams, {"s": 500.0}, hosts, dict.fromkeys(("s", "m", "n", "k"), "d"))
+    return Scenario.of(job, RunSettings(horizon_s=60, warmup_s=10, period_s=10, seed=3))
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_hosts_within_a_limit_are_the_cheapest_of_all_plans_that_keep_it(free: bool) -> None:
+    """Against all plans, of up to two subtasks of each map; where none keeps it, the given plan is not nearer to it."""
+    job = of_two_maps()
+    names = [host.name for host in job.cluster.hosts]
+    places = [(name,) for name in names]
+    places_of_map = [*places, *(combinations_with_replacement(names, 2) if free else ())]
+    plans = [
+        ExecutionPlan(placement=dict(zip("smnk", each, strict=True)))
+        for each in product(places, places_of_map, places_of_map, places)
+    ]
+    ahead = RateModel().lasting().predict(at_rate(job, 1.2), plans)
+    bears = (ahead["backpressured"] < 0.5) & (ahead["success"] >= 0.5)
+    latency_s = RateModel().predict(job, plans)["e2e_latency_s"]
+    prices = np.array([price_of(job, plan, {}) for plan in plans])
+    given_s = RateModel().predict(job, [job.plan])["e2e_latency_s"][0]
+    for limit_s in (0.004, 0.006, 0.010, 0.015, 1e-4):
+        kept = bears & (latency_s <= limit_s)
+        required = Requirements(at_most={"e2e_latency_s": limit_s})
+        found = bought(job, space=Space(free_replicas=free), requirements=required)
+        reached_s = RateModel().predict(job, [found.plan])["e2e_latency_s"][0]
+        if kept.any():
+            assert found.sane and reached_s <= limit_s
+            assert price_of(job, found.plan, {}) <= prices[kept].min() * (1 + 1e-6)
+        else:
+            assert free or not found.sane
+            assert found.sane or ("no plan was found" in found.message and reached_s <= given_s)
