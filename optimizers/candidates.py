@@ -25,8 +25,8 @@ AT_ONCE = 500
 NONE_SANE = "every plan looked at is predicted to fail or to be backpressured; this one lets the most through"
 P = TypeVar("P")
 Prefers = Callable[[np.ndarray, Estimated], np.ndarray]
-"""Computes numbers [K, N] of plans [N, O, L], with what is known of them, that rank before the problem's objective; less
-is better."""
+"""Computes numbers [K, N] of plans [N, O, L], with what is known of them, that rank before the objective; less is
+better."""
 Judge = Callable[[Problem, Sequence[ExecutionPlan]], tuple[Estimated, np.ndarray]]
 """What a cost model says of plans, and what they are ranked by [K, N]; less is better."""
 

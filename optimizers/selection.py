@@ -267,12 +267,13 @@ def as_close(one: float, other: float) -> bool:
 def choose(problem: Problem, found: Estimated, *, evaluations: int, started_s: float, complete: bool) -> Solution:
     """The best candidate as a solution.
 
-    started_s: time.perf_counter() when planning began. complete: the candidates are all valid plans. Raises
-    ValueError without candidates.
+    started_s: time.perf_counter() when planning began. complete: the candidates are all valid plans; of what a learned
+    model says of them, nothing is claimed. Raises ValueError without candidates.
     """
     if not len(found.plans):
         raise ValueError("nothing to choose from")
     best, *others = ranked(problem, found, 1 + problem.alternatives)
+    complete = complete and not isinstance(problem.cost_model, Unsure)
     proved = Status.OPTIMAL if best.sane else Status.INFEASIBLE
     return replace(
         Solution.of(

@@ -183,11 +183,17 @@ def _learned(
 
 
 def replicated(job: PlacementCoefficients, space: Space, most: float, more: float) -> PlacementCoefficients:
-    """The job with `more` times the fewest replicas that use no core to more than `most`, where they are free."""
+    """The job with `more` times the fewest replicas that use no core, and no places of their calls to outside, to more
+    than `most`, where they are free."""
     deployment, work_o = job.deployment, job.operators.work
     free = space.free_o(deployment)
     core_o = np.where(space.allows_ol(deployment), job.places.core_l, 0.0).max(axis=1)
-    wanted_o = np.maximum(np.ceil(work_o / (most * np.maximum(core_o, 1e-9)) * more), 1.0)
+    called_o = [
+        rate / each.calls.replica_per_s if each.calls else 0.0
+        for rate, each in zip(job.operators.in_per_s, deployment.query.topological, strict=True)
+    ]
+    used_o = np.maximum(work_o / np.maximum(core_o, 1e-9), called_o)
+    wanted_o = np.maximum(np.ceil(used_o / most * more), 1.0)
     useful = space.most_replicas  # a group of keys is on one replica, so no more replicas than groups have work
     most_o = [min(useful, each.values(useful)) for each in deployment.query.topological]
     replicas_o = np.where(free, np.minimum(wanted_o, most_o), job.operators.replicas).astype(np.int64)

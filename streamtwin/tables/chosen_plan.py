@@ -33,7 +33,7 @@ def words(standing: PlanningProgress, objective: str) -> str:
 
 def value(number: float, objective: str) -> str:
     """A number in the unit of an objective."""
-    return f"{tables.number(number)}/s" if objective.endswith("per_s") else tables.seconds(number)
+    return f"{tables.number(number)}/s" if objective.endswith("per_s") else quantity(objective)(number)
 
 
 def now_and_then(say: Callable[[str], None], objective: str) -> Callable[[PlanningProgress], None]:
@@ -101,7 +101,8 @@ def claim(solution: Solution) -> str:
     weighed = f", {solution.weighed:,} placements weighed in the search" if solution.weighed else ""
     simulated = f", {solution.simulated:,} of them simulated" if solution.simulated else ""
     estimated = f"{solution.evaluations:,} plans estimated{simulated}{weighed}"
-    words = f"{solution.status}{among}: {estimated}, in {solution.seconds:.2f} s"
+    behind = "" if solution.sane or solution.status == "infeasible" else ", but does not keep up or not as required"
+    words = f"{solution.status}{among}{behind}: {estimated}, in {solution.seconds:.2f} s"
     if solution.gap is not None and not (solution.status == "optimal" and solution.gap < PROVED):
         whose = "no plan that keeps up" if solution.sane else "no plan"
         words += f"; {whose} can be more than {solution.gap:.1%} better by this model"

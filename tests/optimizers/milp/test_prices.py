@@ -126,6 +126,9 @@ def test_the_command_buys_the_cheapest_and_tells_both_prices(tmp_path: Path) -> 
     asked = ("optimize", path, "--objective", "price")
     document = answer(*asked)
     assert (document["price"], document["given_price"]) == (1.0, 5.0)
+    assert (document["objective"], document["predicted"], document["at_most"]) == ("price", 1.0, {})
+    limited = answer(*asked, "--at-most", "e2e_latency_s=900ms")
+    assert limited["at_most"] == {"e2e_latency_s": 0.9}
     assert "goal of milp-hosts" in refused(*asked, "--optimizer", "rlas")
 
 
@@ -168,3 +171,30 @@ def test_hosts_within_a_limit_are_the_cheapest_of_all_plans_that_keep_it(free: b
         else:
             assert free or not found.sane
             assert found.sane or ("no plan was found" in found.message and reached_s <= given_s)
+
+
+def test_a_program_for_any_objective_finds_the_price_of_the_one_for_hosts() -> None:
+    job, required = of_two_maps(), Requirements(head_room=0.1)
+    asked = Problem(
+        scenario=job, cost_model=RateModel(), objective="price", space=Space(free_replicas=False), requirements=required
+    )
+    prices = [price_of(job, Planner(OPTIMIZERS[name]).solve(asked).plan, {}) for name in ("milp", "milp-hosts")]
+    assert prices[0] == prices[1] < price_of(job, job.plan, {})
+
+
+@pytest.mark.parametrize("name", ["milp", "milp-rate", "milp-costream"])
+def test_programs_that_keep_numbers_of_replicas_say_so_where_they_are_free(name: str) -> None:
+    asked = Problem(scenario=of_two_maps(), cost_model=RateModel(), space=Space(free_replicas=True))
+    with pytest.raises(BadInput, match=f"{name} keeps numbers of replicas; use rlas or milp-hosts"):
+        Planner(OPTIMIZERS[name]).solve(asked)
+
+
+def test_calls_to_outside_are_counted_among_what_needs_subtasks() -> None:
+    """Ten places of 20 ms are 500 calls a second, so 1.2 times 1,900 a second needs five subtasks at least."""
+    call = {"kind": "async", "name": "m", "service_time_s": 1e-5, "latency_s": 0.02, "capacity": 10}
+    operators = [source("s", service_time_s=1e-5), call, sink("k", service_time_s=1e-5)]
+    host = {"name": "h", "cpu_percent": 800, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1}
+    job = deployment(operators, [("s", "m"), ("m", "k")], {"s": 1900.0}, [host], dict.fromkeys("smk", "h"))
+    scenario = Scenario.of(job, RunSettings(horizon_s=60, warmup_s=10, period_s=10, seed=3))
+    found = bought(scenario, space=Space())
+    assert found.sane and "1 host (h) bears" in found.message and found.plan.replicas("m") >= 5
