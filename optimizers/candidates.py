@@ -24,8 +24,9 @@ AT_ONCE = 500
 """Plans that a cost model is asked about together, unless each takes it long."""
 NONE_SANE = "every plan looked at is predicted to fail or to be backpressured; this one lets the most through"
 P = TypeVar("P")
-Prefers = Callable[[np.ndarray], np.ndarray]
-"""Computes numbers [K, N] of plans [N, O, L] that rank before the problem's objective; less is better."""
+Prefers = Callable[[np.ndarray, Estimated], np.ndarray]
+"""Computes numbers [K, N] of plans [N, O, L], with what is known of them, that rank before the objective; less is
+better."""
 Judge = Callable[[Problem, Sequence[ExecutionPlan]], tuple[Estimated, np.ndarray]]
 """What a cost model says of plans, and what they are ranked by [K, N]; less is better."""
 
@@ -37,10 +38,10 @@ def by_risk(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Estimated
 
 
 def by_throughput(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Estimated, np.ndarray]:
-    """The plans with their ranks: sane plans come first, others by their throughput, and then by the objective."""
+    """The plans with their ranks: sane plans come first, then those that keep up, others by their throughput."""
     found, (throughput,) = estimate_with(problem, plans, ("throughput_per_s",))
     keys = goodness(problem, found)
-    keys[1] = np.where(found.sane, 0.0, -throughput)
+    keys[1] = np.where(found.runs, keys[1], 1.0 / (1.0 + throughput))
     return found, keys
 
 
@@ -136,7 +137,7 @@ class KnownPlans(ABC, Generic[P]):
     def _estimate(self, items: list[P]) -> None:
         found, keys = self._judge(self.problem, self.plans(items))
         if self._prefers is not None:
-            keys = np.vstack([self._prefers(np.stack([self.counts_of(each) for each in items])), keys])
+            keys = np.vstack([self._prefers(np.stack([self.counts_of(each) for each in items]), found), keys])
         self._row |= {self.key(each): row for row, each in enumerate(items, len(self))}
         self._first.append(len(self))
         self._items += items
@@ -177,8 +178,8 @@ class KnownPlans(ABC, Generic[P]):
         """Everything that is known."""
         return Estimated.joined(self._parts, self.plans(self._items))
 
-    def preferred(self, row: int) -> np.ndarray | None:
-        """What comes before its ranking; None if that was not asked."""
+    def preferred(self, row: int | slice) -> np.ndarray | None:
+        """What comes before its ranking, or that of all of them; None if that was not asked."""
         return None if self._prefers is None else self._keys[:-RANKS, row]
 
 

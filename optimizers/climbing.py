@@ -86,6 +86,25 @@ def changes_of(problem: Problem, *, pairs: bool = True) -> Callable[[np.ndarray]
     return changes
 
 
+def resized_of(problem: Problem) -> Callable[[np.ndarray], list[np.ndarray]]:
+    """All plans with one replica more or less of an operator, or of all that must have equally many, where numbers are
+    free; some may not be in the space."""
+    job, space = problem.deployment, problem.space
+    groups = [group for group in space.tied(job) if space.free_replicas and space.free_o(job)[group].all()]
+
+    def changes(counts_ol: np.ndarray) -> list[np.ndarray]:
+        found = []
+        for group in groups:
+            for socket in range(counts_ol.shape[1]):
+                for by in (1, -1):
+                    changed = counts_ol.copy()
+                    changed[group, socket] += by
+                    found.append(changed)
+        return [each for each in found if (each >= 0).all() and each.any(axis=1).all()]
+
+    return changes
+
+
 def _moved(counts_ol: np.ndarray, operators: tuple[int, ...], socket: int) -> np.ndarray:
     found = counts_ol.copy()
     for o in operators:

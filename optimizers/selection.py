@@ -51,15 +51,17 @@ NOTHING_FULFILS = "no plan that keeps up was found that {words}"
 class Estimated:
     """N plans with the estimates of a cost model; arrays [N] as the fields of a `Candidate`.
 
-    second: decides among plans of equal objective, less is better. [N] error: relative error by chance, with 95 %
-    confidence, of the objective, or of `second` where there is one. [N] reached: values of the limited latencies, in
-    their order [N, K]. None: unknown."""
+    missed: by how much a plan misses what is required, 0 if by nothing: the largest share by which a latency is above
+    its limit, plus the probability of failure at the required head room where that is a half or more. second: decides
+    among plans of equal objective, less is better. [N] error: relative error by chance, with 95 % confidence, of the
+    objective, or of `second` where there is one. [N] reached: values of the limited latencies, in their order [N, K].
+    None: unknown."""
 
     plans: Sequence[ExecutionPlan]
     objective: np.ndarray
     backpressured: np.ndarray
     success: np.ndarray
-    fulfils: np.ndarray | None = None
+    missed: np.ndarray | None = None
     second: np.ndarray | None = None
     error: np.ndarray | None = None
     reached: np.ndarray | None = None
@@ -67,8 +69,12 @@ class Estimated:
     @property
     def sane(self) -> np.ndarray:
         """Whether each plan is sane, as in `Candidate`. [N]"""
-        runs = (self.backpressured < 0.5) & (self.success >= 0.5)
-        return runs if self.fulfils is None else runs & self.fulfils
+        return self.runs if self.missed is None else self.runs & (self.missed <= 0.0)
+
+    @property
+    def runs(self) -> np.ndarray:
+        """Whether each plan keeps up, be the rest fulfilled or not. [N]"""
+        return np.asarray((self.backpressured < 0.5) & (self.success >= 0.5))
 
     @classmethod
     def joined(cls, parts: Sequence[Estimated], plans: Sequence[ExecutionPlan]) -> Estimated:
@@ -86,7 +92,7 @@ class Estimated:
         objective, backpressured, success = (
             float(column[row]) for column in (self.objective, self.backpressured, self.success)
         )
-        fulfils = self.fulfils is None or bool(self.fulfils[row])
+        fulfils = self.missed is None or bool(self.missed[row] <= 0.0)
         second = 0.0 if self.second is None else float(self.second[row])
         return Candidate(self.plans[row], objective, backpressured, success, fulfils, second)
 
@@ -142,8 +148,8 @@ def estimate_with(
         error = ERRORS * np.asarray(found.spread) / math.sqrt(model.replications)
     objective = decided if of is None else of(problem.deployment, plans, problem.requirements)
     second = None if of is None else decided
-    fulfils = _fulfilled(problem, plans, reached)
-    return Estimated(plans, objective, backpressured, success, fulfils, second, error, reached), more
+    missed = _missed(problem, plans, reached)
+    return Estimated(plans, objective, backpressured, success, missed, second, error, reached), more
 
 
 def predicted(problem: Problem, plans: Sequence[ExecutionPlan], metrics: Sequence[str]) -> list[np.ndarray]:
@@ -164,19 +170,19 @@ def _asked(problem: Problem, plans: Sequence[ExecutionPlan], metrics: Sequence[s
     return found
 
 
-def _fulfilled(problem: Problem, plans: Sequence[ExecutionPlan], reached: np.ndarray | None) -> np.ndarray | None:
-    """Which plans fulfil the required head room and latencies [N]; None if nothing is required. reached: see above."""
+def _missed(problem: Problem, plans: Sequence[ExecutionPlan], reached: np.ndarray | None) -> np.ndarray | None:
+    """`Estimated.missed` [N]; None if nothing is required. reached: of the limited latencies [N, K]."""
     required = problem.requirements
     if not required.words:
         return None
-    fulfils = np.ones(len(plans), bool)
+    missed = np.zeros(len(plans))
     if reached is not None:
-        fulfils &= (reached <= list(required.at_most.values())).all(axis=1)
+        missed += np.maximum(0.0, reached / list(required.at_most.values()) - 1.0).max(axis=1)
     if required.head_room:
         ahead = lasting(replace(problem, scenario=at_rate(problem.scenario, required.factor)))
         backpressured, success = predicted(ahead, plans, BINARY_METRICS)
-        fulfils &= (backpressured < 0.5) & (success >= 0.5)
-    return fulfils
+        missed += np.where((backpressured < 0.5) & (success >= 0.5), 0.0, 1.0 - (1.0 - backpressured) * success)
+    return missed
 
 
 def lasting(problem: Problem) -> Problem:
@@ -188,10 +194,12 @@ def lasting(problem: Problem) -> Problem:
 
 def goodness(problem: Problem, found: Estimated) -> np.ndarray:
     """[RANKS, N]: whether a plan is not sane, its risk in steps, its objective, and what decides among equals. Plans
-    are compared by these in order; less is better."""
+    are compared by these in order; less is better. In place of its risk, a plan that keeps up and misses what is
+    required has a negative number, which rises with what it misses."""
     sane = found.sane
-    risk = np.where(sane, 0.0, 1.0 - (1.0 - found.backpressured) * found.success)
-    risk = np.round(risk / RISK_STEP)
+    risk = np.round((1.0 - (1.0 - found.backpressured) * found.success) / RISK_STEP)
+    missed = 0.0 if found.missed is None else found.missed
+    risk = np.where(sane, 0.0, np.where(found.runs, -1.0 / (1.0 + missed), risk))
     second = np.zeros(len(sane)) if found.second is None else found.second
     return np.stack([~sane, risk, problem.sign * found.objective, second]).astype(float)
 
@@ -260,12 +268,13 @@ def as_close(one: float, other: float) -> bool:
 def choose(problem: Problem, found: Estimated, *, evaluations: int, started_s: float, complete: bool) -> Solution:
     """The best candidate as a solution.
 
-    started_s: time.perf_counter() when planning began. complete: the candidates are all valid plans. Raises
-    ValueError without candidates.
+    started_s: time.perf_counter() when planning began. complete: the candidates are all valid plans; of what a learned
+    model says of them, nothing is claimed. Raises ValueError without candidates.
     """
     if not len(found.plans):
         raise ValueError("nothing to choose from")
     best, *others = ranked(problem, found, 1 + problem.alternatives)
+    complete = complete and not isinstance(problem.cost_model, Unsure)
     proved = Status.OPTIMAL if best.sane else Status.INFEASIBLE
     return replace(
         Solution.of(

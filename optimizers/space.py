@@ -210,7 +210,9 @@ class Space:
             "Costream's rules" if self.costream_rules else "",
             "spread evenly over slots" if self.has_slots(deployment) else "",
             "what is fused stays so where it is together" if deployment.plan.fused and not self.part_chains else "",
-            "" if self.most_moves is None else f"at most {self.most_moves} operators moved",
+            ""
+            if self.most_moves is None
+            else f"at most {self.most_moves} operator{'s' * (self.most_moves != 1)} moved",
         ]
         return ", ".join(filter(None, said))
 

@@ -6,6 +6,9 @@ not know (fetching between sockets, streams of spread operators) it learns from 
 as a higher demand of the operators, and is solved again. Where the numbers of replicas are free they begin at the
 fewest that will do, and are raised by steps while that might save a host. Nothing is cheaper than the fluid bound,
 where work flows like water and nothing is lost on the way.
+
+Where latencies are limited too, sets of hosts are tried from the cheapest up. On each, small changes of places and of
+numbers of replicas go on until a plan fulfils the limits; else the program is asked for hosts beyond the set.
 """
 
 from __future__ import annotations
@@ -17,14 +20,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optimizers.candidates import Candidates
-from optimizers.climbing import climb_on
+from optimizers.climbing import changes_of, climb, climb_on, resized_of
 from optimizers.counted import as_plans
 from optimizers.interface import Problem
 from optimizers.milp.ages import TOLERATED
 from optimizers.milp.placing import USED, Placing, fluid_bound
 from optimizers.program import ProgramOutcome
 from optimizers.requirements import NOTHING_MORE, at_rate, prices_h
-from optimizers.selection import RISK_STEP, estimate, lasting
+from optimizers.selection import RISK_STEP, Estimated, estimate, lasting
 from optimizers.slots import evened
 from optimizers.space import Space, counts_of, host_of_sockets
 from twin.rates.coefficients import PlacementCoefficients
@@ -39,26 +42,31 @@ class FeasibleAtRate:
         self._ahead, self._prices_h = ahead, prices_h
         self._host_l = host_of_sockets(ahead.deployment)
 
-    def __call__(self, counts_nol: np.ndarray) -> np.ndarray:
-        """[2, N]: how likely they fail to bear it, in steps, 0 if they do; the price."""
+    def __call__(self, counts_nol: np.ndarray, known: Estimated) -> np.ndarray:
+        """[3, N]: how likely they fail to bear it, in steps, 0 if they do; by how much they miss what is required; the
+        price. known: what is known of them at the offered rates."""
         found = estimate(self._ahead, as_plans(self._ahead.deployment, counts_nol))
         sane = (found.backpressured < 0.5) & (found.success >= 0.5)
         risk = np.ceil((1.0 - (1.0 - found.backpressured) * found.success) / RISK_STEP)
         used_nh = counts_nol.any(axis=1) @ (self._host_l[:, None] == np.arange(len(self._prices_h)))
-        return np.stack([np.where(sane, 0.0, risk), used_nh @ self._prices_h])
+        missed = np.zeros(len(sane)) if known.missed is None else known.missed
+        return np.stack([np.where(sane, 0.0, risk), missed, used_nh @ self._prices_h])
 
 
 ROUNDS = 6
 """Programs solved for one choice of replicas."""
 MORE = (1.0, 1.05, 1.1, 1.2, 1.4, 2.0)
 """Factors on the fewest replicas that will do."""
+SHARE, BATCH = 0.25, 16
+"""Of the estimates that are left, those for one set of hosts where latencies are limited; changes of a plan, of which
+the first with a better one decides."""
 CLOSE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Fewest:
-    """price: of the hosts of the best plan, inf if none bears the job; bound: no plan's hosts cost less, inf if none
-    is enough. Only where the cost model is the rate model is the bound one of it."""
+    """price: of the hosts of the best plan, inf if none bears the job within the limits; bound: no plan's hosts cost
+    less, inf if none is enough. Only where the cost model is the rate model is the bound one of it."""
 
     candidates: Candidates
     price: float
@@ -76,19 +84,51 @@ def fewest_hosts(problem: Problem, head_room: float, prices: Mapping[str, float]
     for more in MORE if space.free_replicas else (1.0,):
         if math.isinf(bound):
             break
-        if more > 1.0 and (_price(candidates) <= bound * (1.0 + CLOSE) or candidates.left <= 0):
+        if more > 1.0 and (_price(candidates, limited=False) <= bound * (1.0 + CLOSE) or candidates.left <= 0):
             break
         _propose(ahead, job, candidates, price_h, more)
     given = counts_of(problem.deployment, problem.deployment.plan)
-    balanced = [] if math.isfinite(_price(candidates)) else _balanced(job, candidates)
+    balanced = [] if math.isfinite(_price(candidates, limited=False)) else _balanced(job, candidates)
     candidates.look_at([*balanced, given])
+    if _price(candidates) > _price(candidates, limited=False):
+        _limited(job, candidates, price_h)
     climb_on(candidates)
     return Fewest(candidates, _price(candidates), bound)
 
 
-def _price(candidates: Candidates) -> float:
-    found = candidates.preferred(candidates.best) if len(candidates) else None
-    return math.inf if found is None or found[0] > 0.0 else float(found[1])
+def _price(candidates: Candidates, *, limited: bool = True) -> float:
+    """Of the cheapest plan that bears the job and, if it is limited, fulfils all that is required; inf without one."""
+    found = candidates.preferred(slice(None)) if len(candidates) else None
+    if found is None:
+        return math.inf
+    risk, missed, price = found
+    return float(price[(risk <= 0.0) & ((missed <= 0.0) | (not limited))].min(initial=math.inf))
+
+
+def _limited(job: PlacementCoefficients, candidates: Candidates, price_h: np.ndarray) -> None:
+    """Looks at plans on one set of hosts after the other, from the cheapest up, until one bears the job and fulfils the
+    limits, or the next set costs as much as one that is known to."""
+    problem, tried, host_l = candidates.problem, list[np.ndarray](), job.places.host_l
+    moved, resized = changes_of(problem), resized_of(problem)
+    if problem.space.free_replicas:
+        job = replicated(job, problem.space, USED, 1.0)
+    while candidates.left > 0:
+        found = Placing(job, problem.space, "hosts", prices_h=price_h, beyond=tried).solve(candidates.limits)
+        if found.counts_ol is None:
+            return
+        used_h = np.bincount(host_l, found.counts_ol.any(axis=0), len(price_h)) > 0
+        price, least = float(price_h[used_h].sum()), int((1.0 - SHARE) * candidates.left)
+        if price >= _price(candidates) * (1.0 - CLOSE):
+            return
+
+        def near(counts_ol: np.ndarray, here_l: np.ndarray = used_h[host_l]) -> list[np.ndarray]:
+            return [each for each in resized(counts_ol) + moved(counts_ol) if not each[:, ~here_l].any()]
+
+        def enough(price: float = price, least: int = least) -> bool:
+            return _price(candidates) <= price * (1.0 + CLOSE) or candidates.left <= least
+
+        climb(candidates, near, [found.counts_ol], batch=BATCH, enough=enough)
+        tried.append(used_h)
 
 
 def _propose(
@@ -106,10 +146,10 @@ def _propose(
         found = Placing(job, space, "hosts", most=most, prices_h=price_h).solve(candidates.limits)
         if found.counts_ol is None or candidates.left <= 0:
             return
-        before = _price(candidates)
+        before = _price(candidates, limited=False)
         more_even = evened(found.counts_ol, space.free_o(job.deployment))
         candidates.look_at([found.counts_ol, *([more_even] if space.free_replicas else [])])
-        if _price(candidates) < before or found.outcome is ProgramOutcome.STOPPED:
+        if _price(candidates, limited=False) < before or found.outcome is ProgramOutcome.STOPPED:
             return
         job, most = _learned(ahead, job, found.counts_ol, most)
 
@@ -143,11 +183,17 @@ def _learned(
 
 
 def replicated(job: PlacementCoefficients, space: Space, most: float, more: float) -> PlacementCoefficients:
-    """The job with `more` times the fewest replicas that use no core to more than `most`, where they are free."""
+    """The job with `more` times the fewest replicas that use no core, and no places of their calls to outside, to more
+    than `most`, where they are free."""
     deployment, work_o = job.deployment, job.operators.work
     free = space.free_o(deployment)
     core_o = np.where(space.allows_ol(deployment), job.places.core_l, 0.0).max(axis=1)
-    wanted_o = np.maximum(np.ceil(work_o / (most * np.maximum(core_o, 1e-9)) * more), 1.0)
+    called_o = [
+        rate / each.calls.replica_per_s if each.calls else 0.0
+        for rate, each in zip(job.operators.in_per_s, deployment.query.topological, strict=True)
+    ]
+    used_o = np.maximum(work_o / np.maximum(core_o, 1e-9), called_o)
+    wanted_o = np.maximum(np.ceil(used_o / most * more), 1.0)
     useful = space.most_replicas  # a group of keys is on one replica, so no more replicas than groups have work
     most_o = [min(useful, each.values(useful)) for each in deployment.query.topological]
     replicas_o = np.where(free, np.minimum(wanted_o, most_o), job.operators.replicas).astype(np.int64)

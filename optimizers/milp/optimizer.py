@@ -26,10 +26,11 @@ from optimizers.milp.placing import Aim, Placing, ProgramPlan
 from optimizers.milp.proof import Proof, admissible, prove
 from optimizers.objectives import PRICE
 from optimizers.program import GAP, ProgramLimits, ProgramOutcome
-from optimizers.requirements import LATENCIES, at_rate, priced
+from optimizers.requirements import LATENCIES, at_rate, priced, prices_h
 from optimizers.selection import as_close, dealt_anew, insane, instead, said
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
+from twin.errors import BadInput
 from twin.randomness import stream
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
@@ -104,8 +105,11 @@ class Milp:
         )
 
     def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput if the space names what the job does not have, or holds no plan of it."""
+        """Raises BadInput if the space names what the job does not have, holds no plan of it, or frees numbers of
+        replicas that the programs keep."""
         started_s = time.perf_counter()
+        if problem.space.free_replicas and self.goal != "hosts":
+            raise BadInput(f"{self.name} keeps numbers of replicas; use rlas or milp-hosts, or leave out free replicas")
         problem.space.check(problem.deployment)
         problem = problem.settled(free_replicas=self.goal == "hosts", costream_rules=self.ruled)
         solvers = {"objective": self._objective, "rate": self._rate, "hosts": self._hosts}
@@ -121,6 +125,10 @@ class Milp:
         if not solved or solved[0].counts_ol is None:
             balanced = _solved(job, candidates, "balanced")
             solved.append(balanced)
+        if problem.objective == PRICE:
+            ahead = PlacementCoefficients.of(at_rate(problem.deployment, problem.requirements.factor))
+            price_h = prices_h(problem.deployment, problem.requirements.prices)
+            solved.append(Placing(ahead, problem.space, "hosts", prices_h=price_h).solve(candidates.limits))
         starts = [each.counts_ol for each in solved if each.counts_ol is not None]
         starts.append(counts_of(problem.deployment, problem.deployment.plan))
         candidates.look_at(starts)
@@ -160,18 +168,19 @@ class Milp:
         found = fewest_hosts(problem, head_room, required.prices)
         best = self._best(problem, found.candidates)
         used = sorted({place.host for name in best.plan.placement for place in best.plan.locations(name)})
+        limits = replace(required, head_room=None).words
         ahead = f"{1.0 + head_room:g} times the offered rates"
         by_rates = isinstance(problem.cost_model, RateModel)
         if math.isinf(found.price):
             proved = by_rates and math.isinf(found.bound)
             status = Status.INFEASIBLE if proved else Status.FEASIBLE
-            return replace(best, status=status, message=f"no plan was found that bears {ahead}")
+            words = f"bears {ahead}" + (f", {limits}" if limits else "")
+            return replace(best, status=status, message=f"no plan was found that {words}")
         hosts = f"1 host ({used[0]}) bears" if len(used) == 1 else f"{len(used)} hosts ({', '.join(used)}) bear"
+        within = f" under a plan that {limits}," if limits else ""
         says = _says(found, by_rates, priced=priced(problem.deployment, required.prices))
-        return replace(
-            best,
-            message=said(insane(problem, found.candidates.candidate(found.candidates.best)), f"{hosts} {ahead}{says}"),
-        )
+        unsafe = insane(problem, found.candidates.candidate(found.candidates.best))
+        return replace(best, message=said(unsafe, f"{hosts} {ahead}{within}{says}"))
 
     def _best(self, problem: Problem, candidates: Candidates) -> Solution:
         """The best candidate; nothing is claimed of it. Raises BadInput if no plan of the space is found."""

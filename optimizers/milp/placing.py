@@ -10,6 +10,7 @@ The first two are of operators on one socket each.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -94,7 +95,9 @@ class Placing:
         end_to_end: bool = False,
         most: float = USED,
         prices_h: np.ndarray | None = None,
+        beyond: Sequence[np.ndarray] = (),
     ) -> None:
+        """beyond: sets of hosts [H]; where hosts are bought, something is to run outside of each."""
         self._job, self._program = job, Program()
         self._ages: AgeColumns | None = None
         most = np.inf if aim == "balanced" else most
@@ -110,6 +113,9 @@ class Placing:
             prices_h = np.ones(len(job.places.bandwidth_h)) if prices_h is None else prices_h
             alike = not space.allowed and space.most_moves is None and not job.deployment.cluster.links
             open_hosts(self._program, job, self._assignment.place, prices_h, alike=alike)
+            for used_h in beyond:
+                elsewhere = self._assignment.place[:, ~used_h[job.places.host_l]]
+                self._program.row((elsewhere, job.operators.replicas[:, None]), low=1.0)
             self._program.costs(loads.used, BALANCE * float(prices_h.min()))
         else:
             self._ages = minimise_age(self._program, job, self._assignment, streams, end_to_end=end_to_end)

@@ -57,8 +57,8 @@ def solution(
     elif load < 1.0:
         alike = " if all are slowed alike" if len(job.sources) > 1 else ""
         full = (
-            f"the sources are offered more than this plan bears{alike}: {load:.1%} of it, then "
-            f"{binding(job, counts_ol)} is full; all cores together would bear at most {load_bound(job):.1%}"
+            f"the sources are offered more than this plan bears{alike}: {load:.1%} of it, limited by "
+            f"{binding(job, counts_ol)}; all cores together would bear at most {load_bound(job):.1%}"
         )
         message = said(full, dealt_anew(problem, chosen.plan))
     proved = bound is not None and chosen.sane and chosen.objective >= bound * (1.0 - PROVED)

@@ -230,7 +230,7 @@ def _gained(values: np.ndarray) -> float:
 def _as_bad(mine: np.ndarray, theirs: np.ndarray) -> bool:
     """Whether neither plan keeps up, and what the found one gains (columns of `goodness`) is within the model's
     error."""
-    return bool(mine[0] and theirs[0] and mine[1] == theirs[1] and as_close(theirs[2], mine[2]))
+    return bool(mine[0] and theirs[0] and as_close(theirs[1], mine[1]) and as_close(theirs[2], mine[2]))
 
 
 def _agrees(found: Solution, given: Candidate, other: Candidate) -> bool:

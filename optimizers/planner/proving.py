@@ -21,14 +21,14 @@ from optimizers.driving.near import ASKED
 from optimizers.equal_hosts import copies, distinct
 from optimizers.interface import Problem, Propose, Solution, Status, Traits
 from optimizers.planner.judging import STOPPED, better, with_room
-from optimizers.requirements import price_of
+from optimizers.requirements import Requirements
 from optimizers.selection import Estimated, choose, estimate, intervals, said
 from twin.metrics import CostModel
 from twin.plan import ExecutionPlan
 
 UNPROVED = "not simulated"
 STEP, STEPS = 1.15, 16
-"""Factor on the rates by which head room is raised until dearer hosts are proposed, and the number of such steps."""
+"""Least factor by which head room is raised, or means are limited more; the number of such steps."""
 REFUTED = 0.2
 """Head room, as a share of the offered rates, of the plans that are simulated next if none of the best keeps up."""
 
@@ -117,28 +117,33 @@ def _told(asked: Problem, found: Estimated, plan: ExecutionPlan) -> str:
 
 def _cheapest(problem: Problem, asked: Problem, propose: Propose, count: int) -> Solution:
     """The solution of an optimizer that looks for the fewest or cheapest hosts: the first of its plans that fulfils the
-    requirements in the simulator. If none of `count` does, it is asked for more head room, which dearer hosts have,
-    until it proposes no other hosts."""
-    deadline, room = Deadline.of(None, problem.stopped), problem.requirements.head_room
-    first, tried, dearest = None, list[Estimated](), -math.inf
-    plans: list[ExecutionPlan] = []
+    requirements in the simulator. If none of `count` does, it is asked for shorter means where some miss a limit alone,
+    as if quantiles shrank with them, else for more head room, until it proposes no other plan that fulfils this."""
+    deadline, required = Deadline.of(None, problem.stopped), problem.requirements
+    first, tried, plans = None, list[Estimated](), list[ExecutionPlan]()
     for _ in range(STEPS if asked.requirements.quantiles else 1):
-        required = replace(problem.requirements, head_room=room)
         proposed = _proposed(replace(problem, requirements=required), propose, count)
+        if first is not None and not proposed.sane:
+            break
         first = first or proposed
-        room = (asked.requirements.head_room or 0.0) if room is None else room
-        room = (1.0 + room) * STEP - 1.0
-        price = price_of(problem.deployment, proposed.plan, required.prices)
-        if proposed.plan in plans or (len(plans) and (price <= dearest or not proposed.sane)):
-            continue
-        dearest = price
         new = [plan for plan in (proposed.plan, *(each.plan for each in proposed.alternatives)) if plan not in plans]
-        tried.append(_simulated(asked, new[:count], deadline))
-        plans += tried[-1].plans
+        tried += [_simulated(asked, new[:count], deadline)] if new else []
+        plans += tried[-1].plans if new else []
         if tried[-1].sane.any() or deadline.over:
             break
+        required = _stricter(required, asked, tried[-1])
     assert first is not None
     return _first_that_holds(asked, first, Estimated.joined(tried, plans))
+
+
+def _stricter(required: Requirements, asked: Problem, found: Estimated) -> Requirements:
+    """Shorter means if any of the simulated plans keeps up, by the share by which the nearest misses its limit; else
+    more head room."""
+    if not found.runs.any() or found.missed is None or not required.at_most:
+        room = asked.requirements.head_room if required.head_room is None else required.head_room
+        return replace(required, head_room=(1.0 + (room or 0.0)) * STEP - 1.0)
+    factor = max(STEP, 1.0 + float(found.missed[found.runs].min()))
+    return replace(required, at_most={name: most_s / factor for name, most_s in required.at_most.items()})
 
 
 def _first_that_holds(asked: Problem, first: Solution, found: Estimated) -> Solution:

@@ -64,7 +64,7 @@ class PlanChosen:
     it was planned by profiles. plans_simulated: of the plans estimated; by `sim` as the cost model, all. bound, gap:
     null where nothing is proved. placement: by operator the hosts of its replicas, or their sockets. price,
     given_price: of the hosts, where they have prices. parallelism, task_managers: how a plan is deployed, where the
-    engine has slots that can hold it: subtasks by operator, and slots by host.
+    engine has slots that can hold it: subtasks by operator, and slots by host. at_most: limits asked for, in seconds.
     """
 
     scenario: str
@@ -94,6 +94,7 @@ class PlanChosen:
     given_price: Number = None
     parallelism: Mapping[str, int] | None = None
     task_managers: Mapping[str, int] | None = None
+    at_most: Mapping[str, float] | None = None
 
 
 def in_slots(scenario: Scenario, plan: ExecutionPlan, space: Space) -> SlotDeployment | None:

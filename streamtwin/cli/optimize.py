@@ -154,6 +154,7 @@ def optimize(
         given_price=before,
         parallelism=None if slots is None else slots.parallelism,
         task_managers=None if slots is None else slots.task_managers,
+        at_most=requirements.at_most,
     )
     terminal.result(answer, *told)
     if heard():
@@ -170,7 +171,7 @@ def _buying(optimizer: str | None, objective: str | None) -> tuple[str, str | No
         return optimizer or "local-search", objective
     if optimizer not in (None, BUYER):
         raise BadInput(f"--objective {PRICE} is the goal of {BUYER}, not of {optimizer}; leave one of the two out")
-    return BUYER, None
+    return BUYER, PRICE
 
 
 def _as_profiled(

@@ -101,7 +101,8 @@ def claim(solution: Solution) -> str:
     weighed = f", {solution.weighed:,} placements weighed in the search" if solution.weighed else ""
     simulated = f", {solution.simulated:,} of them simulated" if solution.simulated else ""
     estimated = f"{solution.evaluations:,} plans estimated{simulated}{weighed}"
-    words = f"{solution.status}{among}: {estimated}, in {solution.seconds:.2f} s"
+    behind = "" if solution.sane or solution.status == "infeasible" else ", but does not keep up or not as required"
+    words = f"{solution.status}{among}{behind}: {estimated}, in {solution.seconds:.2f} s"
     if solution.gap is not None and not (solution.status == "optimal" and solution.gap < PROVED):
         whose = "no plan that keeps up" if solution.sane else "no plan"
         words += f"; {whose} can be more than {solution.gap:.1%} better by this model"

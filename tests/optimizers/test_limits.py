@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
 import pytest
 
-from optimizers.interface import Candidate, Problem
+from optimizers.interface import Candidate, Problem, Status
 from optimizers.planner import Planner
 from optimizers.registry import OPTIMIZERS
 from optimizers.requirements import Requirements
@@ -115,3 +116,17 @@ def test_a_plan_that_is_likely_to_fail_is_not_chosen_for_its_objective() -> None
         assert chosen.plan.placement["a"] == (best,)
         assert chosen.sane == (max(success) > 0.5) == (chosen.status == "optimal")
     assert not Candidate(job.plan, 1.0, 0.0, 0.4).sane and Candidate(job.plan, 1.0, 0.0, 0.6).sane
+
+
+class Learned(RateModel):
+    """The rate model as one that says how far off it may be."""
+
+    def interval(self, scenario: Scenario, plans: Sequence[ExecutionPlan], metric: str) -> None:
+        del scenario, plans, metric
+
+
+def test_nothing_is_claimed_of_all_plans_by_a_model_that_may_be_off() -> None:
+    job = spread()
+    for model, claims in ((RateModel(), True), (Learned(), False)):
+        found = OPTIMIZERS["exhaustive"].solve(Problem(scenario=job, cost_model=model, budget=10**5))
+        assert (found.status is not Status.FEASIBLE) == (found.bound is not None) == claims

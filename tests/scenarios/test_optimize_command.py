@@ -121,7 +121,7 @@ def test_a_plan_for_eight_sockets_is_written_and_says_what_stops_it(tmp_path: Pa
     assert found["objective"] == "throughput_per_s" and found["status"] == "feasible"
     assert 0.0 < found["predicted"] <= found["bound"]
     assert found["gap"] == pytest.approx(found["bound"] / found["predicted"] - 1)
-    assert "more than this plan bears" in found["message"] and "is full" in found["message"]
+    assert "more than this plan bears" in found["message"] and "limited by" in found["message"]
     planned = scenario_file.load(str(out))
     assert sum(len(places) for places in planned.plan.placement.values()) > 100
     assert {place.host for name in planned.plan.placement for place in planned.plan.locations(name)} == {"server"}

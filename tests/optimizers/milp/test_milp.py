@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import combinations_with_replacement, product
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ from twin.plan import ExecutionPlan
 from twin.randomness import stream
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
-from twin.scenario import Scenario
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 TWO = [{"name": name, "cpu_percent": 200, "ram_mb": 16_000, "bandwidth_mbps": 10_000, "latency_ms": 1} for name in "ab"]
@@ -273,4 +274,75 @@ def test_the_command_buys_the_cheapest_and_tells_both_prices(tmp_path: Path) -> 
     asked = ("optimize", path, "--objective", "price")
     document = answer(*asked)
     assert (document["price"], document["given_price"]) == (1.0, 5.0)
+    assert (document["objective"], document["predicted"], document["at_most"]) == ("price", 1.0, {})
+    limited = answer(*asked, "--at-most", "e2e_latency_s=900ms")
+    assert limited["at_most"] == {"e2e_latency_s": 0.9}
     assert "goal of milp-hosts" in refused(*asked, "--optimizer", "rlas")
+
+
+def of_two_maps() -> Scenario:
+    """Two maps on three hosts, of which the dearest alone keeps latencies short without further subtasks."""
+    maps = [{"kind": "map", "name": name, "service_time_s": each} for name, each in (("m", 1.5e-3), ("n", 0.9e-3))]
+    operators = [source("s", service_time_s=1e-5), *maps, sink("k", service_time_s=1e-5)]
+    sizes = (("a", 100, 1.0), ("b", 100, 1.0), ("c", 200, 2.2), ("d", 400, 3.9))
+    host = {"ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 2}
+    hosts = [host | {"name": name, "cpu_percent": cpu, "price_per_hour": price} for name, cpu, price in sizes]
+    streams = [("s", "m"), ("m", "n"), ("n", "k")]
+    job = worlds.deployment(operators, streams, {"s": 500.0}, hosts, dict.fromkeys(("s", "m", "n", "k"), "d"))
+    return Scenario.of(job, RunSettings(horizon_s=60, warmup_s=10, period_s=10, seed=3))
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_hosts_within_a_limit_are_the_cheapest_of_all_plans_that_keep_it(free: bool) -> None:
+    """Against all plans, of up to two subtasks of each map; where none keeps it, the given plan is not nearer to it."""
+    job = of_two_maps()
+    names = [host.name for host in job.cluster.hosts]
+    places = [(name,) for name in names]
+    places_of_map = [*places, *(combinations_with_replacement(names, 2) if free else ())]
+    plans = [
+        ExecutionPlan(placement=dict(zip("smnk", each, strict=True)))
+        for each in product(places, places_of_map, places_of_map, places)
+    ]
+    ahead = RateModel().lasting().predict(at_rate(job, 1.2), plans)
+    bears = (ahead["backpressured"] < 0.5) & (ahead["success"] >= 0.5)
+    latency_s = RateModel().predict(job, plans)["e2e_latency_s"]
+    prices = np.array([price_of(job, plan, {}) for plan in plans])
+    given_s = RateModel().predict(job, [job.plan])["e2e_latency_s"][0]
+    for limit_s in (0.004, 0.006, 0.010, 0.015, 1e-4):
+        kept = bears & (latency_s <= limit_s)
+        required = Requirements(at_most={"e2e_latency_s": limit_s})
+        found = bought(job, space=Space(free_replicas=free), requirements=required)
+        reached_s = RateModel().predict(job, [found.plan])["e2e_latency_s"][0]
+        if kept.any():
+            assert found.sane and reached_s <= limit_s
+            assert price_of(job, found.plan, {}) <= prices[kept].min() * (1 + 1e-6)
+        else:
+            assert free or not found.sane
+            assert found.sane or ("no plan was found" in found.message and reached_s <= given_s)
+
+
+def test_a_program_for_any_objective_finds_the_price_of_the_one_for_hosts() -> None:
+    job, required = of_two_maps(), Requirements(head_room=0.1)
+    problem = Problem(
+        scenario=job, cost_model=RateModel(), objective="price", space=Space(free_replicas=False), requirements=required
+    )
+    prices = [price_of(job, Planner(OPTIMIZERS[name]).solve(problem).plan, {}) for name in ("milp", "milp-hosts")]
+    assert prices[0] == prices[1] < price_of(job, job.plan, {})
+
+
+@pytest.mark.parametrize("name", ["milp", "milp-rate", "milp-costream"])
+def test_programs_that_keep_numbers_of_replicas_say_so_where_they_are_free(name: str) -> None:
+    problem = Problem(scenario=of_two_maps(), cost_model=RateModel(), space=Space(free_replicas=True))
+    with pytest.raises(BadInput, match=f"{name} keeps numbers of replicas; use rlas or milp-hosts"):
+        Planner(OPTIMIZERS[name]).solve(problem)
+
+
+def test_calls_to_outside_are_counted_among_what_needs_subtasks() -> None:
+    """Ten places of 20 ms are 500 calls a second, so 1.2 times 1,900 a second needs five subtasks at least."""
+    call = {"kind": "async", "name": "m", "service_time_s": 1e-5, "latency_s": 0.02, "capacity": 10}
+    operators = [source("s", service_time_s=1e-5), call, sink("k", service_time_s=1e-5)]
+    host = {"name": "h", "cpu_percent": 800, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1}
+    job = worlds.deployment(operators, [("s", "m"), ("m", "k")], {"s": 1900.0}, [host], dict.fromkeys("smk", "h"))
+    scenario = Scenario.of(job, RunSettings(horizon_s=60, warmup_s=10, period_s=10, seed=3))
+    found = bought(scenario, space=Space())
+    assert found.sane and "1 host (h) bears" in found.message and found.plan.replicas("m") >= 5
