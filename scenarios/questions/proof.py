@@ -213,6 +213,8 @@ def longer_runs_failing(prober: Prober, limit: Limit, within: Range) -> tuple[in
         seeds = range(len(failing), max(CHECKED, len(failing) + 1))
         made = prober.bench.outcomes([(longer, child_seed(prober.seed, index)) for index in seeds])
         failing += [not prober.condition.holds(outcome.measures) for outcome in made]
+    holding, length_s = len(failing) - sum(failing), longer.run.horizon_s
+    prober.audience.stage(f"at {value:,.6g}: holds in {holding} of {len(failing)} runs of {length_s:g} s")
     return sum(failing), len(failing)
 
 
