@@ -16,11 +16,11 @@ MOST_LINES = {
     "models": 5_080,
     "optimizers": 11_740,
     "papers": 7_720,
-    "scenarios": 10_920,
+    "scenarios": 10_940,
     "spark": 1_200,
     "streamtwin": 13_960,
-    "tests": 39_940,
-    "twin": 31_950,
+    "tests": 40_000,
+    "twin": 32_000,
 }
 
 
