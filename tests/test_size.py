@@ -16,11 +16,11 @@ MOST_LINES = {
     "models": 5_080,
     "optimizers": 11_850,
     "papers": 7_720,
-    "scenarios": 10_750,
+    "scenarios": 10_780,
     "spark": 1_200,
     "streamtwin": 13_780,
     "tests": 39_300,
-    "twin": 31_950,
+    "twin": 32_000,
 }
 
 

@@ -192,6 +192,16 @@ class Query(Spec):
         return found
 
     @cached_property
+    def holding_up(self) -> set[str]:
+        """The operators that can hold up a source: others lie behind streams that drop what finds no room."""
+        found: set[str] = set()
+        for operator in self.topological:
+            inputs = self.inputs(operator.name)
+            if not inputs or any(each.producer in found and each.overflow == "block" for each in inputs):
+                found.add(operator.name)
+        return found
+
+    @cached_property
     def topological(self) -> tuple[AnyOperator, ...]:
         """Operators in data-flow order; ties by name, as nothing may depend on the order in which they are listed."""
         return tuple(self.operator(name) for name in in_order(self.upstream))

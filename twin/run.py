@@ -116,6 +116,7 @@ class Run:
     links: tuple[LinkTotals, ...] = ()
     markers: tuple[MarkerAge, ...] = ()  # of latency markers, after the warm-up
     standard_errors: StandardErrors = UNKNOWN  # of the metrics, as far as chance goes
+    full: tuple[str, ...] = ()  # of operators and hosts; see `twin.steadiness.full`
     duplicates: int = 0  # results that reached a sink twice, because of a replay
 
     def to_dict(self) -> dict[str, Any]:

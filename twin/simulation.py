@@ -30,7 +30,7 @@ from twin.markers import marker_ages, means_s
 from twin.precision import Enough, batches_of, too_short, until_the_end
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.scenario import RunSettings, Scenario, config_hash
-from twin.steadiness import change, measured_from_s
+from twin.steadiness import change, filling, full, measured_from_s
 from twin.version import VERSION
 from twin.wiring.build import build, meters
 from twin.wiring.wiring import Wiring
@@ -102,6 +102,8 @@ def _outcome(
     rows, warmup_s = statistics.operator_rows, scenario.run.warmup_s
     metrics = metrics_of(rows, warmup_s, crashed=bool(crash))
     errors = UNKNOWN if batches is None else standard_errors(batches, growing=metrics.backpressured)
+    events = tuple(record.row() for record in sorted(world.ledger.events, key=lambda each: each.at_s))
+    without_spare = full(scenario, rows, statistics.host_rows, events, warmup_s)
     markers = marker_ages(scenario.query, means_s(statistics.way_rows, warmup_s))
     return Run(
         metrics=metrics,
@@ -111,6 +113,7 @@ def _outcome(
         warnings=(
             *_crash(crash),
             *cautions(job, scenario, world, rows, bool(crash)),
+            *([] if metrics.backpressured or crash else filling(without_spare)),
             *few_results(metrics.throughput_per_s, errors),
             *told,
         ),
@@ -121,10 +124,11 @@ def _outcome(
         operator_rows=tuple(rows),
         host_rows=tuple(statistics.host_rows),
         link_rows=tuple(statistics.link_rows),
-        event_rows=tuple(record.row() for record in sorted(world.ledger.events, key=lambda each: each.at_s)),
+        event_rows=events,
         subtask_rows=tuple(statistics.subtask_rows),
         links=link_totals(statistics.link_rows, warmup_s),
         markers=markers,
+        full=without_spare,
         duplicates=world.ledger.duplicates,
     )
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from twin.control import Policy
 from twin.deployment import Deployment
+from twin.engine.measure.meters import Row
 from twin.engine.measure.standard_errors import beat_s
 from twin.events import AnyEvent
 from twin.job import Job, compile
+from twin.metrics import measured
 from twin.query import AnyOperator, EventTimed, Windowed
+from twin.run import host_totals, operator_totals
 from twin.scenario import Scenario
 from twin.workload import Bursty, Constant, Poisson, Spikes
 
@@ -22,6 +25,10 @@ FILLED = 2.0
 """Number of a job's longest windows after which it is taken to be in its steady state."""
 SHARE = 0.01
 """Possible relative error of a rate from which on there is a warning."""
+NO_SPARE = 0.99
+"""What is used for this share of the time has nothing to spare."""
+LAST = 0.1
+"""Share of what is measured that shows how a run ends: short enough that most changes lie before it."""
 BATCHES = 10
 """Parts of the second half of a run whose changes say whether queues grow; with fewer periods nothing is said."""
 GROWN = 2.82
@@ -124,6 +131,31 @@ def growth_per_s(operators: Sequence[Mapping[str, Any]], links: Sequence[Mapping
     changes = np.diff(there[edges])
     sure = changes.mean() > GROWN * changes.std(ddof=1) / math.sqrt(BATCHES)
     return float(changes.sum() / (at_s[-1] - at_s[first])) if sure else 0.0
+
+
+def full(
+    deployment: Deployment, operators: Sequence[Row], hosts: Sequence[Row], events: Sequence[Row], warmup_s: float
+) -> tuple[str, ...]:
+    """Operators and hosts that are busy all of the time and can hold up a source; at the end, where load or job change.
+
+    A longer run may show that the job does not keep up, once its queues have filled. operators, hosts, events: rows of
+    all periods, and of all that happened.
+    """
+    last, holding = operators[-1], deployment.query.holding_up
+    changed = varying(deployment) or any(event["kind"] != "checkpoint" for event in events)
+    from_s = min(last["end_s"] - LAST * (last["end_s"] - warmup_s), last["start_s"]) if changed else warmup_s
+    on = {name: {place.host for place in deployment.plan.locations(name)} for name in deployment.plan.placement}
+    aside = set().union(*on.values()) - set().union(*(on[name] for name in holding))
+    used = {each.operator: each.busy for each in operator_totals(measured(operators, from_s), 0.0)}
+    found = [name for name, busy in used.items() if busy >= NO_SPARE and name in holding]
+    cpus = host_totals(measured(hosts, from_s), 0.0)
+    return (*found, *(each.host for each in cpus if each.cpu >= NO_SPARE and each.host not in aside))
+
+
+def filling(names: Iterable[str]) -> list[str]:
+    """The caution that these are `full`, if any are."""
+    listed = ", ".join(names)
+    return [f"{listed} was fully used, so queues may still be filling; run longer"] if listed else []
 
 
 def slides_s(deployment: Deployment) -> list[float]:

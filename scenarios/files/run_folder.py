@@ -16,6 +16,7 @@ from twin.errors import BadInput
 from twin.markers import from_sources
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.spec import parse
+from twin.steadiness import full
 from twin.trace import damage, read_table
 
 MANIFEST = ("version", "config_hash", "seed", "horizon_s", "warmup_s", "period_s")
@@ -40,17 +41,18 @@ def read_run(folder: Path) -> KeptRun:
     about = _rows(folder, "runs")
     if len(about) != 1 or about[0]["status"] != "ok":
         raise BadInput(f"{folder} holds {len(about)} runs; name a folder of one run that 'twin run --out' wrote")
-    return KeptRun(about[0]["name"] or folder.name, _job(about[0], folder), _run(about[0], folder))
+    return KeptRun(about[0]["name"] or folder.name, job := _job(about[0], folder), _run(about[0], folder, job))
 
 
 def _job(about: Mapping[str, Any], folder: Path) -> Deployment:
     return parse(Deployment, json.loads(about["deployment"]), str(folder / "runs.parquet"))
 
 
-def _run(about: Mapping[str, Any], folder: Path) -> Run:
+def _run(about: Mapping[str, Any], folder: Path, job: Deployment) -> Run:
     tables = ("operators", "subtasks", "hosts", "links")
     operators, subtasks, hosts, links = (_rows(folder, name) for name in tables)
     warmup_s, result = about["warmup_s"], _result(folder)
+    events = tuple({**row, "detail": json.loads(row["detail"])} for row in _rows(folder, "events"))
     return Run(
         metrics=metrics_of(operators, warmup_s, about["crashed"]),
         operators=operator_totals(operators, warmup_s, subtasks),
@@ -63,10 +65,11 @@ def _run(about: Mapping[str, Any], folder: Path) -> Run:
         operator_rows=tuple(operators),
         host_rows=tuple(hosts),
         link_rows=tuple(links),
-        event_rows=tuple({**row, "detail": json.loads(row["detail"])} for row in _rows(folder, "events")),
+        event_rows=events,
         subtask_rows=tuple(subtasks),
         links=link_totals(links, warmup_s),
         standard_errors=StandardErrors(**result["standard_errors"]),
+        full=full(job, operators, hosts, events, warmup_s),
         duplicates=result["duplicates"],
         markers=from_sources(result["markers"]),
     )

@@ -18,6 +18,7 @@ from twin.executor import Executor
 from twin.guards.effort import require_feasible
 from twin.run import Run
 from twin.scenario import Scenario
+from twin.steadiness import filling
 
 Job = tuple[Scenario, int]
 """A scenario to run, and its seed."""
@@ -31,8 +32,8 @@ def outcome(scenario: Scenario, seed: int) -> RunOutcome:
 
 
 def outcome_of(made: Run, course: Mapping[str, Sequence[float]] | None = None) -> RunOutcome:
-    """What is kept of a run, without the warning that a single run says little. course: kept beside its measures."""
-    alone = few_results(made.metrics.throughput_per_s, made.standard_errors)
+    """What is kept of a run, without warnings of what questions judge by all runs. course: kept beside its measures."""
+    alone = [*few_results(made.metrics.throughput_per_s, made.standard_errors), *filling(made.full)]
     warnings = tuple(each for each in made.warnings if each not in alone and not each.startswith(NO_ERRORS))
     return RunOutcome(measures(made), warnings, course, made.cpu_s)
 

@@ -1,9 +1,9 @@
 """Tries a change of a running job before it is made: how long it pauses, how far it lags, and when it has caught up.
 
 Each run with the change has a twin without it on the same random numbers, so all that differs is due to the change.
-Some tuples wait in the undisturbed run, too: a job has caught up when no more wait than the most that wait there
-before anything else happens to it, or than wait there at the same time. Where that run does not keep up, its growing
-backlog is no measure: what counts is what waits before anything happens, or, in a run without events, at first.
+Some tuples wait in the undisturbed run, too: a job has caught up when no more wait than there at the same time, but for
+chance. Where that run does not keep up, its growing backlog is no measure: what counts is the most that waits there
+before anything happens, or, in a run without events, at first.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ from twin.randomness import child_seed
 from twin.run import Run
 from twin.scenario import Scenario
 
+STRAYS = 5
+"""Runs that part by chance are rarely more than so many times the median queue apart, 1 or more: of M/M/1 queues,
+2^-5 of the time."""
 POINTS, MOST_POINTS = 240, 5000
 """A run has at least so many periods, unless a policy sees them, as the backlog and the time to catch up are measured
 at their ends; and to see an outage at most so many."""
@@ -213,9 +216,13 @@ def _compared(without: Courses, with_it: Courses, at_s: float, first_s: float, k
     ends = np.array(with_it["at_s"])
     after = ends > at_s
     normal, now = np.array(without["waiting"]), np.array(with_it["waiting"])
-    calm_s = first_s if keeps_up or first_s < math.inf else ends[0]
-    usual = np.maximum(normal[ends <= calm_s].max(initial=0.0), normal if keeps_up else 0.0)
+    calm = normal[ends <= (first_s if keeps_up or first_s < math.inf else ends[0])]
+    chance = STRAYS * max(1.0, float(np.median(calm))) if len(calm) else 0.0
+    usual = normal + chance if keeps_up else calm.max(initial=0.0)
     pause_s = max(with_it["paused_s"], default=0.0)
+    longer = pause_s == math.inf or pause_s > max(
+        without["paused_s"], default=0.0
+    )  # than the job's own events pause it
     more = np.where(after, now - normal, -math.inf)
     caught_up_s = _caught_up_s(after & (now > usual), int(more.argmax()), ends, at_s)
     highest = max(without["bucket"], default=-math.inf)
@@ -223,7 +230,7 @@ def _compared(without: Courses, with_it: Courses, at_s: float, first_s: float, k
     return {
         "pause_s": pause_s,
         "lag": max(0.0, float(more.max())),
-        "catch_up_s": caught_up_s if math.isfinite(pause_s) else pause_s,
+        "catch_up_s": max(caught_up_s, pause_s if longer else 0.0),
         "latency_s": representative_s(int(with_it["bucket"][-1])) if with_it["bucket"] else math.inf,
         "late": float(late),
         "twice": with_it["twice"][0] - without["twice"][0],

@@ -30,7 +30,7 @@ USUAL = ("throughput_per_s", "e2e_latency_s.mean", "e2e_latency_s.p99")
 
 
 def measures(run: Run) -> dict[str, float]:
-    """All measures that `names` lists, except those of links that carried nothing."""
+    """All measures that `names` lists, except those of links that carried nothing; and what was full."""
     metrics = run.metrics
     named = {
         "throughput_per_s": metrics.throughput_per_s,
@@ -43,6 +43,7 @@ def measures(run: Run) -> dict[str, float]:
         "tuples_in": float(metrics.tuples_in),
         "tuples_out": float(metrics.tuples_out),
         "duplicates": float(run.duplicates),
+        **{f"full.{name}": 1.0 for name in run.full},
     }
     for operator in run.operators:
         named |= _totals(f"operators.{operator.operator}", operator)

@@ -20,11 +20,11 @@ from scenarios.questions.bisection import Border, Range, search, spot_checks
 from scenarios.questions.intervals import of_mean, runs_for
 from scenarios.questions.kept import said_once
 from scenarios.questions.prober import Prober
-from scenarios.questions.resources import Resource, binding, resources
+from scenarios.questions.resources import Resource, binding, resources, without_spare
 from twin.errors import BadInput
 from twin.randomness import child_seed
 from twin.scenario import Scenario
-from twin.steadiness import steady
+from twin.steadiness import filling, steady
 
 FIRST, MOST = 4, 10
 """First and largest number of repetitions if it is not given; limits in whole numbers always take the largest."""
@@ -136,9 +136,18 @@ def _announce(prober: Prober, within: Range, values: Sequence[float], checks: Ch
 def warnings_inside(prober: Prober, borders: Sequence[Border]) -> tuple[str, ...]:
     """The warnings of the runs just inside the borders, each once, with the values at which it came."""
     inside = [(index, border.good) for index, border in enumerate(borders) if border.good is not None]
-    made = zip(inside, prober.outcomes(inside), strict=True)
-    said = [(f"at {value:,.4g}", text) for (_, value), one in made if one is not None for text in one.warnings]
+    said = [
+        (f"at {value:,.4g}", text)
+        for (_, value), one in zip(inside, prober.outcomes(inside), strict=True)
+        if one is not None and (case := prober.at(value)) is not None
+        for text in (*one.warnings, *([] if _alike(case) else filling(without_spare(case, [one]))))
+    ]
     return tuple(said_once(said))
+
+
+def _alike(scenario: Scenario) -> bool:
+    """Whether longer runs should say the same; that they do is predicted, or checked."""
+    return steady(scenario, scenario.events, scenario.policy is not None)
 
 
 def status_of(borders: Sequence[Border]) -> Status:
@@ -204,13 +213,15 @@ def longer_runs_failing(prober: Prober, limit: Limit, within: Range) -> tuple[in
         seeds = range(len(failing), max(CHECKED, len(failing) + 1))
         made = prober.bench.outcomes([(longer, child_seed(prober.seed, index)) for index in seeds])
         failing += [not prober.condition.holds(outcome.measures) for outcome in made]
+    holding, length_s = len(failing) - sum(failing), longer.run.horizon_s
+    prober.audience.stage(f"at {value:,.6g}: holds in {holding} of {len(failing)} runs of {length_s:g} s")
     return sum(failing), len(failing)
 
 
 def _longer(prober: Prober, value: float) -> Scenario | None:
     """The scenario at that value with a longer run, if that should say the same."""
     scenario = prober.at(value)
-    if scenario is None or not steady(scenario, scenario.events, scenario.policy is not None):
+    if scenario is None or not _alike(scenario):
         return None
     longer = scenario.with_run(horizon_s=LONGER * scenario.run.horizon_s)
     try:

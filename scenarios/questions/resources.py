@@ -18,8 +18,6 @@ FULL = 0.9
 """A resource used to this share or more is said to bind; with little more, queues grow without limit."""
 UNEVEN = 1.1
 """A busiest subtask that is so many times as busy as all together is named."""
-NO_SPARE = 0.99
-"""A resource that is used for this share of the time has nothing to spare."""
 
 
 class Resource(NamedTuple):
@@ -44,13 +42,9 @@ class Resource(NamedTuple):
 
 
 def without_spare(scenario: Scenario, outcomes: Sequence[RunOutcome]) -> list[str]:
-    """Operators and hosts whose replicas or CPU were busy all of the time, in the mean over the runs.
-
-    A longer run may show that the job does not keep up, once its queues have filled.
-    """
-    names = [f"operators.{operator.name}.busy" for operator in scenario.query.operators]
-    names += [f"hosts.{host.name}.cpu" for host in scenario.cluster.hosts]
-    return [name.split(".", 1)[1].rpartition(".")[0] for name in names if _mean(outcomes, name) >= NO_SPARE]
+    """The operators and hosts that are full (`twin.steadiness.full`) in half of the runs or more."""
+    names = [each.name for each in (*scenario.query.operators, *scenario.cluster.hosts)]
+    return [name for name in names if _mean(outcomes, f"full.{name}") >= 0.5]
 
 
 def resources(scenario: Deployment, outcomes: Sequence[RunOutcome]) -> list[Resource]:
@@ -75,9 +69,15 @@ def resources(scenario: Deployment, outcomes: Sequence[RunOutcome]) -> list[Reso
     return sorted((resource for resource in listed if resource.used > 0.0), key=lambda resource: -resource.used)
 
 
+def holding(listed: Sequence[Resource], scenario: Deployment) -> list[Resource]:
+    """Those that may bind: an operator whose full channels drop records holds up nothing."""
+    names = scenario.query.holding_up
+    return [each for each in listed if each.name in names or each.kind not in ("operator", "calls")]
+
+
 def binding(listed: Sequence[Resource], scenario: Scenario) -> str:
     """The resources that bind, in words; empty if none does."""
-    full = [resource for resource in listed if resource.used >= FULL]
+    full = [resource for resource in holding(listed, scenario) if resource.used >= FULL]
     if not full:
         return ""
     hosts = {resource.name for resource in full if resource.kind == "CPU"}

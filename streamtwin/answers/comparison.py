@@ -15,6 +15,7 @@ from streamtwin.answers.presentation import Presentation
 from streamtwin.tables import rounding
 from streamtwin.tables.tables import of_rows
 from streamtwin.tables.wide import Wide
+from twin.steadiness import filling
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -117,9 +118,7 @@ def _in_units(answer: VariantsCompared) -> set[str]:
 
 def keeps_up(row: ComparedVariant) -> str:
     """Whether a variant keeps up that was not backpressured in any run: yes, or unknown and why."""
-    if not row.full:
-        return "yes"
-    return f"unknown: {', '.join(row.full)} was fully used, so queues may still be filling; run longer"
+    return f"unknown: {filling(row.full)[0]}" if row.full else "yes"
 
 
 def _table(answer: VariantsCompared) -> Wide:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import measures
-from scenarios.questions.resources import FULL, NO_SPARE, Resource, busy_words, others_words, resources
+from scenarios.questions.resources import FULL, Resource, busy_words, holding, others_words, resources
 from streamtwin.tables.checkpoint_table import apart
 from streamtwin.tables.tables import number, seconds
 from twin.deployment import Deployment
@@ -16,6 +16,8 @@ from twin.run import Run
 from twin.steadiness import growth_per_s, varying
 
 MOST_NAMES = 4
+NEARLY = ("Nearly full", "A longer run may show that it does not keep up, as this is full")
+"""Whether nothing, or something, was busy all of the time: queues before that may still be filling."""
 LONG = 0.1
 """Share of the periods in which something must be full to be called the bottleneck of a run."""
 
@@ -50,13 +52,13 @@ def _state(job: Deployment, run: Run) -> str:
 
 
 def _bottleneck(job: Deployment, run: Run) -> str:
-    found = resources(job, [RunOutcome(measures(run))])
+    found = holding(resources(job, [RunOutcome(measures(run))]), job)
     words = list(_full(job, found))
     if words:
         return (
             f"The bottleneck is {joined(words)}."
             if not good(job, run)
-            else f"{_nearly(found[0].used)}: {joined(words)}."
+            else f"{NEARLY[bool(run.full)]}: {joined(words)}."
         )
     found = [each for each in found if each.kind != "memory"]  # which more tuples need not fill
     if not found:
@@ -70,11 +72,6 @@ def _bottleneck(job: Deployment, run: Run) -> str:
     at_times = _at_times(job, run)
     average = f"{name}, {top.used:.0%} in use on average"
     return f"The bottleneck is {at_times}." if at_times else f"Nothing was full for long (the fullest: {average})."
-
-
-def _nearly(used: float) -> str:
-    """What is quite full may be so because queues before it are still filling."""
-    return "A longer run may show that it does not keep up, as this is full" if used >= NO_SPARE else "Nearly full"
 
 
 def _at_times(job: Deployment, run: Run) -> str:

@@ -149,6 +149,22 @@ def test_a_run_too_short_for_its_queues_to_fill_is_not_called_well():
     assert "does not keep up" in verdict(queue(), simulate(queue(rate_per_s=1100, horizon_s=60)))
 
 
+def test_who_is_full_at_the_end_is_warned_and_only_they():
+    """Of 1,000 tuples a second that can be served, by the rate at first and at last: what falls behind later on is
+    warned of, what has caught up is not; nor is what drops, which holds nobody up."""
+    for first, last, falls_behind in ((500, 500, 0), (1100, 1100, 1), (500, 1080, 1), (1080, 300, 0), (800, 900, 0)):
+        rise = {"kind": "rate-change", "at_s": 6, "source": "in", "rate_per_s": last}
+        events = [] if first == last else [rise]
+        job = queue(rate_per_s=first).with_set("engine.channel_tuples", 10_000).with_set("events", events)
+        run = simulate(job)
+        assert not run.metrics.backpressured
+        told = ["work was fully used, so queues may still be filling; run longer"] * falls_behind
+        assert [text for text in run.warnings if "fully used" in text] == told
+        assert run.full == ("work",) * falls_behind
+        assert simulate(job.with_set("query.streams.in->work.overflow", "drop")).full == ()
+        assert simulate(job.with_run(horizon_s=900)).metrics.backpressured == bool(falls_behind)
+
+
 def test_a_queue_that_grows_to_the_end_is_told_from_a_stable_one():
     """1,030 tuples a second for 1,000 that can be served, with room for all of them: no broker shows it."""
     found = {}

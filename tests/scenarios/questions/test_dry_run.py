@@ -66,6 +66,24 @@ def test_what_else_happens_to_the_job_does_not_hide_a_change():
     assert "events of its own (failure at 40 s)" in " ".join(answer.warnings)
 
 
+@pytest.mark.parametrize(("rate_per_s", "factor"), [(100, 30), (1, 1)])
+def test_an_outage_ends_no_sooner_than_its_pause_whatever_waits_at_other_times(rate_per_s, factor):
+    """2 s without service, back to a checkpoint 1 s before. Spikes pile up many more; a quiet job misses two tuples."""
+    spikes = {"law": "spikes", "rate_per_s": rate_per_s, "factor": factor, "every_s": 20, "duration_s": 1}
+    job = set_value(steady(horizon_s=60, checkpoint_interval_s=10), f"workload.arrivals.in={spikes}")
+    answer = tried(job, ChangeOptions(fail=["big"], at_s=31, recover_after_s=2.0))
+    drained_s = 2.0 + rate_per_s * 3.0 / (1000 - rate_per_s)
+    assert answer.measures["catch_up_s"].mean == pytest.approx(drained_s, abs=2 * answer.period_s)
+    assert min(answer.measures["catch_up_s"].values) >= 2.0
+
+
+def test_a_change_that_leaves_other_chances_is_none():
+    """The same queue on a host that is as fast, where its services differ: longer queues by chance are no backlog."""
+    job = set_value(queue(900, horizon_s=20), "cluster.hosts.small.cpu_percent=1600")
+    answer = tried(job, ChangeOptions(migrate=["work=small"], at_s=8), 4)
+    assert max(answer.measures["catch_up_s"].values) < answer.period_s
+
+
 def test_a_lost_host_is_replaced_or_waited_for():
     """Down for 2 s, and back to a checkpoint 1 s before; or down to the end."""
     job = steady(horizon_s=20, checkpoint_interval_s=10)
