@@ -122,7 +122,9 @@ def test_state_by_key_group_changes_with_its_keys() -> None:
 def test_the_next_one_waits_for_the_one_before_and_for_a_pause() -> None:
     slow = {"storage_mbps": 20.0, "interval_s": 2.0}  # 3.2 s each
     for pause_s in (0.0, 1.5):
-        rows = taken(run(job(rate=20, **STATE), checkpoints=slow | {"min_pause_s": pause_s}, horizon_s=30))
+        result = run(job(rate=20, **STATE), checkpoints=slow | {"min_pause_s": pause_s}, horizon_s=30)
+        rows = taken(result)
+        assert any("longer than the interval of 2 s" in each for each in result.warnings)
         assert rows[0]["at_s"] == 2
         assert len(rows) >= 5
         for one, other in pairwise(rows):

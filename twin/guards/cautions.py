@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from twin.checkpoints import Checkpoints
 from twin.control import PolicySpec
 from twin.engine.measure.meters import Row
 from twin.event_time import in_time
@@ -45,7 +46,7 @@ def cautions(job: Job, scenario: Scenario, world: World, rows: Sequence[Row], cr
         *([] if crashed else _silent(job, settings, totals, unevaluated, rows)),
         *_of_events(world, settings, events),
         *_of_policy(scenario.policy, settings),
-        *_of_checkpoints(world),
+        *_of_checkpoints(world, scenario.checkpoints),
         *uneven(scenario, settings.warmup_s, rows[-1]["end_s"]),
     )
 
@@ -238,15 +239,21 @@ def _of_policy(policy: PolicySpec | None, settings: RunSettings) -> list[str]:
     return [f"{why}; {horizon}; run longer, or shorten run.period_s or what the policy waits for"]
 
 
-def _of_checkpoints(world: World) -> list[str]:
+def _of_checkpoints(world: World, spec: Checkpoints | None) -> Iterator[str]:
     """Warnings about checkpoints that took too long. Those that another event ended need none."""
     rows = [record for record in world.ledger.events if record.kind == "checkpoint"]
     late = [record for record in rows if "not complete" in str(record.detail.get("why", ""))]
-    if not late:
-        return []
-    why = late[0].detail["why"]
-    remedy = "give them more checkpoints.timeout_s, or a faster storage; unaligned ones do not wait for slow inputs"
-    return [f"{len(late)} of {len(rows)} checkpoints were given up: {why}; {remedy}"]
+    if late:
+        why = late[0].detail["why"]
+        remedy = "give them more checkpoints.timeout_s, or a faster storage; unaligned ones do not wait for slow inputs"
+        yield f"{len(late)} of {len(rows)} checkpoints were given up: {why}; {remedy}"
+    longest_s = max((record.end_s - record.at_s for record in rows if record.end_s is not None), default=0.0)
+    if spec is not None and longest_s > spec.interval_s and not late:
+        held = "; what a sink holds back at the end is in no metric" if spec.sinks == "exactly-once" else ""
+        yield (
+            f"a checkpoint took {longest_s:.3g} s, longer than the interval of {spec.interval_s:g} s, so they are "
+            f"fewer{held}; lengthen checkpoints.interval_s, or give them a faster storage"
+        )
 
 
 # over event time: tuples that are in no window, and windows that nobody ends ------------------------------------------
