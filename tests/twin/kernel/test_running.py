@@ -228,7 +228,7 @@ def test_the_cache_is_of_all_that_is_compiled_in() -> None:
 
 
 def test_runs_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The structures of one run take a third of a megabyte at least; what waits for the collector is not left behind."""
+    """The structures of one run take a third of a megabyte at least. What waits for the collector is not left."""
     job, alive = small(20.0, 0.3), []
     init = Arena.__init__
 
