@@ -154,8 +154,9 @@ def full(
 
 def filling(names: Iterable[str]) -> list[str]:
     """The caution that these are `full`, if any are."""
-    listed = ", ".join(names)
-    return [f"{listed} was fully used, so queues may still be filling; run longer"] if listed else []
+    listed = list(names)
+    were = "was" if len(listed) == 1 else "were"
+    return [f"{', '.join(listed)} {were} fully used, so queues may still be filling; run longer"] if listed else []
 
 
 def slides_s(deployment: Deployment) -> list[float]:

@@ -220,9 +220,8 @@ def _compared(without: Courses, with_it: Courses, at_s: float, first_s: float, k
     chance = STRAYS * max(1.0, float(np.median(calm))) if len(calm) else 0.0
     usual = normal + chance if keeps_up else calm.max(initial=0.0)
     pause_s = max(with_it["paused_s"], default=0.0)
-    longer = pause_s == math.inf or pause_s > max(
-        without["paused_s"], default=0.0
-    )  # than the job's own events pause it
+    own_s = max(without["paused_s"], default=0.0)  # the job's own events pause it so long
+    longer = pause_s == math.inf or pause_s > own_s
     more = np.where(after, now - normal, -math.inf)
     caught_up_s = _caught_up_s(after & (now > usual), int(more.argmax()), ends, at_s)
     highest = max(without["bucket"], default=-math.inf)
