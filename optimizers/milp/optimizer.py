@@ -177,7 +177,7 @@ class Milp:
             words = f"bears {ahead}" + (f", {limits}" if limits else "")
             return replace(best, status=status, message=f"no plan was found that {words}")
         hosts = f"1 host ({used[0]}) bears" if len(used) == 1 else f"{len(used)} hosts ({', '.join(used)}) bear"
-        within = f" under a plan that {limits}," if limits else ""
+        within = f", under a plan that {limits}" if limits else ""
         says = _says(found, by_rates, priced=priced(problem.deployment, required.prices))
         unsafe = insane(problem, found.candidates.candidate(found.candidates.best))
         return replace(best, message=said(unsafe, f"{hosts} {ahead}{within}{says}"))

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import repeat
 
+import numpy as np
+
 from optimizers.deadline import Deadline
 from optimizers.driving.near import ASKED
 from optimizers.equal_hosts import copies, distinct
@@ -118,41 +120,46 @@ def _told(asked: Problem, found: Estimated, plan: ExecutionPlan) -> str:
 def _cheapest(problem: Problem, asked: Problem, propose: Propose, count: int) -> Solution:
     """The solution of an optimizer that looks for the fewest or cheapest hosts: the first of its plans that fulfils the
     requirements in the simulator. If none of `count` does, it is asked for shorter means where some miss a limit alone,
-    as if quantiles shrank with them, else for more head room, until it proposes no other plan that fulfils this."""
-    deadline, required = Deadline.of(None, problem.stopped), problem.requirements
-    first, tried, plans = None, list[Estimated](), list[ExecutionPlan]()
+    as if quantiles shrank with them, else for more head room, until it proposes no plan that fulfils this."""
+    deadline, searching, required = Deadline.of(None, problem.stopped), problem.deadline(), problem.requirements
+    first, tried, plans, evaluations = None, list[Estimated](), list[ExecutionPlan](), 0
     for _ in range(STEPS if asked.requirements.quantiles else 1):
-        proposed = _proposed(replace(problem, requirements=required), propose, count)
+        seconds = None if problem.seconds is None else searching.left_s
+        proposed = _proposed(replace(problem, requirements=required, seconds=seconds), propose, count)
+        evaluations += proposed.evaluations
         if first is not None and not proposed.sane:
             break
         first = first or proposed
         new = [plan for plan in (proposed.plan, *(each.plan for each in proposed.alternatives)) if plan not in plans]
         tried += [_simulated(asked, new[:count], deadline)] if new else []
         plans += tried[-1].plans if new else []
-        if tried[-1].sane.any() or deadline.over:
+        if tried[-1].sane.any() or searching.over:
             break
         required = _stricter(required, asked, tried[-1])
     assert first is not None
-    return _first_that_holds(asked, first, Estimated.joined(tried, plans))
+    return _first_that_holds(asked, replace(first, evaluations=evaluations), Estimated.joined(tried, plans))
 
 
 def _stricter(required: Requirements, asked: Problem, found: Estimated) -> Requirements:
-    """Shorter means if any of the simulated plans keeps up, by the share by which the nearest misses its limit; else
+    """Shorter means if some simulated plan misses nothing but its limits, by the share by which the nearest does; else
     more head room."""
-    if not found.runs.any() or found.missed is None or not required.at_most:
-        room = asked.requirements.head_room if required.head_room is None else required.head_room
-        return replace(required, head_room=(1.0 + (room or 0.0)) * STEP - 1.0)
-    factor = max(STEP, 1.0 + float(found.missed[found.runs].min()))
-    return replace(required, at_most={name: most_s / factor for name, most_s in required.at_most.items()})
+    if found.reached is not None and found.missed is not None and required.at_most:
+        over = np.maximum(0.0, found.reached / list(asked.requirements.at_most.values()) - 1.0).max(axis=1)
+        alone = found.runs & (found.missed <= over)
+        if alone.any():
+            factor = max(STEP, 1.0 + float(over[alone].min()))
+            return replace(required, at_most={name: most_s / factor for name, most_s in required.at_most.items()})
+    room = asked.requirements.head_room if required.head_room is None else required.head_room
+    return replace(required, head_room=(1.0 + (room or 0.0)) * STEP - 1.0)
 
 
 def _first_that_holds(asked: Problem, first: Solution, found: Estimated) -> Solution:
     """The first plan that fulfils the requirements in the simulator; the first of all if none does."""
     row = int(found.sane.argmax())
     chosen = found.candidate(row)
-    refuted = f"{row} better plans did not bear it in simulation; this one does" if row else first.message
+    refuted = f"{row} better plans did not hold in simulation; this one does" if row else first.message
     if not chosen.sane:
-        refuted = f"none of {len(found.plans)} plans bore it in simulation"
+        refuted = f"none of {len(found.plans)} plans held in simulation"
     refuted = said(refuted, _told(asked, found, chosen.plan))
     others = tuple(found.candidate(other) for other in range(len(found.plans)) if other != row)
     return replace(

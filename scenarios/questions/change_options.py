@@ -72,7 +72,7 @@ def planned(given: Scenario, change: ChangeOptions) -> Planned:
     named = "; ".join(f"{what} {', '.join(texts)}" for what, texts in told.items() if texts)
     asked = (("rescale", change.rescale), ("migrate", change.migrate), ("fail", change.fail))
     flags = " ".join(f"--{what} {text}" for what, texts in asked for text in texts)
-    when = f"at {at_s:g} s" if not spread_s else f"some time from {at_s:g} to {at_s + spread_s:g} s"
+    when = f"at {at_s:g} s" if not spread_s else f"at times from {at_s:g} to {at_s + spread_s:g} s"
     tails = {"spread": ", lost: others take its subtasks", "wait": ", lost: the job waits for it to the end"}
     words = f"{named} {when}{tails.get(change.lost or '', '')}"
     made = parse(Scenario, data, where=flags)

@@ -217,7 +217,7 @@ def _compared(without: Courses, with_it: Courses, at_s: float, first_s: float, k
     after = ends > at_s
     normal, now = np.array(without["waiting"]), np.array(with_it["waiting"])
     calm = normal[ends <= (first_s if keeps_up or first_s < math.inf else ends[0])]
-    chance = STRAYS * max(1.0, float(np.median(calm))) if len(calm) else 0.0
+    chance = STRAYS * max(1.0, float(np.median(calm)) if len(calm) else 0.0)
     usual = normal + chance if keeps_up else calm.max(initial=0.0)
     pause_s = max(with_it["paused_s"], default=0.0)
     own_s = max(without["paused_s"], default=0.0)  # the job's own events pause it so long

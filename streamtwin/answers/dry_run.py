@@ -59,8 +59,8 @@ def _limits(answer: DryRunAnswer) -> Iterator[str]:
             "change, so its backlog grows anyway"
         )
     if behind:
-        remedy = "lengthen it (--set run.horizon_s=SECONDS); a job that never does needs less load or more replicas"
-        yield f"in {behind} of {runs} runs it has not caught up by the end of the run; {remedy}"
+        remedy = "lengthen the run (--set run.horizon_s=SECONDS); one that never does needs less load or more replicas"
+        yield f"in {behind} of {runs} runs the job has not caught up by the end of the run; {remedy}"
     yield f"catching up is timed by periods of {seconds(answer.period_s)}"
 
 

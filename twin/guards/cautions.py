@@ -46,7 +46,7 @@ def cautions(job: Job, scenario: Scenario, world: World, rows: Sequence[Row], cr
         *([] if crashed else _silent(job, settings, totals, unevaluated, rows)),
         *_of_events(world, settings, events),
         *_of_policy(scenario.policy, settings),
-        *_of_checkpoints(world, scenario.checkpoints),
+        *_of_checkpoints(world, scenario.checkpoints, rows[-1]["end_s"]),
         *uneven(scenario, settings.warmup_s, rows[-1]["end_s"]),
     )
 
@@ -239,20 +239,20 @@ def _of_policy(policy: PolicySpec | None, settings: RunSettings) -> list[str]:
     return [f"{why}; {horizon}; run longer, or shorten run.period_s or what the policy waits for"]
 
 
-def _of_checkpoints(world: World, spec: Checkpoints | None) -> Iterator[str]:
-    """Warnings about checkpoints that took too long. Those that another event ended need none."""
+def _of_checkpoints(world: World, spec: Checkpoints | None, end_s: float) -> Iterator[str]:
+    """Warnings about checkpoints that took too long, or do at the end. Those that another event ended need none."""
     rows = [record for record in world.ledger.events if record.kind == "checkpoint"]
     late = [record for record in rows if "not complete" in str(record.detail.get("why", ""))]
     if late:
-        why = late[0].detail["why"]
         remedy = "give them more checkpoints.timeout_s, or a faster storage; unaligned ones do not wait for slow inputs"
-        yield f"{len(late)} of {len(rows)} checkpoints were given up: {why}; {remedy}"
-    longest_s = max((record.end_s - record.at_s for record in rows if record.end_s is not None), default=0.0)
+        yield f"{len(late)} of {len(rows)} checkpoints were given up: {late[0].detail['why']}; {remedy}"
+    taken_s = [(record.end_s or end_s) - record.at_s for record in rows if not record.detail.get("why")]
+    longest_s = max(taken_s, default=0.0)
     if spec is not None and longest_s > spec.interval_s and not late:
         held = "; what a sink holds back at the end is in no metric" if spec.sinks == "exactly-once" else ""
         yield (
-            f"a checkpoint took {longest_s:.3g} s, longer than the interval of {spec.interval_s:g} s, so they are "
-            f"fewer{held}; lengthen checkpoints.interval_s, or give them a faster storage"
+            f"a checkpoint took {longest_s:.3g} s, longer than the interval of {spec.interval_s:g} s, so fewer are "
+            f"made than asked for{held}; lengthen checkpoints.interval_s, or use a faster storage"
         )
 
 

@@ -259,7 +259,7 @@ def test_what_is_simulated_keeps_the_order_of_prices_and_not_of_latencies() -> N
     """Host b is the cheaper one; whatever its latency, it is taken if it bears the job in simulation."""
     light = at_rate(with_prices(spread(), (4.0, 1.0)), 0.3)
     asked = Problem(scenario=light, cost_model=RateModel(), space=Space(free_replicas=False))
-    for hosts, says in ((("b",), "bears 1.2 times"), (("a", "b"), "did not bear it in simulation")):
+    for hosts, says in ((("b",), "bears 1.2 times"), (("a", "b"), "did not hold in simulation")):
         found = Planner(OPTIMIZERS["milp-hosts"], truth=OnlyOn(*hosts), count=40).solve(asked)
         assert hosts_of(found.plan) == set(hosts)
         assert says in found.message and found.sane

@@ -127,7 +127,7 @@ def test_a_job_that_cannot_catch_up_is_said_to_be_behind():
     answer = tried(steady(1500, replicas=2, horizon_s=10), ChangeOptions(rescale=["work=1"], at_s=4))
     caught = answer.measures["catch_up_s"]
     assert caught.mean is None and caught.values == (None, None)
-    assert "in 2 of 2 runs it has not caught up" in " ".join(told(answer).sentences)
+    assert "in 2 of 2 runs the job has not caught up" in " ".join(told(answer).sentences)
     assert answer.measures["lag"].mean == pytest.approx(500 * 6, rel=0.1)
 
 
