@@ -16,8 +16,8 @@ from twin.run import Run
 from twin.steadiness import growth_per_s, varying
 
 MOST_NAMES = 4
-NEARLY = ("Nearly full", "A longer run may show that it does not keep up, as this is full")
-"""Whether nothing, or something, was busy all of the time: queues before that may still be filling."""
+LONGER = "A longer run may show that it does not keep up, as this is full"
+"""Queues before what was busy all of the time, or at the end, may still be filling."""
 LONG = 0.1
 """Share of the periods in which something must be full to be called the bottleneck of a run."""
 
@@ -54,12 +54,11 @@ def _state(job: Deployment, run: Run) -> str:
 def _bottleneck(job: Deployment, run: Run) -> str:
     found = holding(resources(job, [RunOutcome(measures(run))]), job)
     words = list(_full(job, found))
+    if good(job, run) and run.full:
+        words = list(_full(job, [each for each in found if each.name in run.full])) or list(run.full)
+        return f"{LONGER}: {joined(words)}."
     if words:
-        return (
-            f"The bottleneck is {joined(words)}."
-            if not good(job, run)
-            else f"{NEARLY[bool(run.full)]}: {joined(words)}."
-        )
+        return f"{'Nearly full:' if good(job, run) else 'The bottleneck is'} {joined(words)}."
     found = [each for each in found if each.kind != "memory"]  # which more tuples need not fill
     if not found:
         return "Nothing was in use."

@@ -161,6 +161,7 @@ def test_who_is_full_at_the_end_is_warned_and_only_they():
         told = ["work was fully used, so queues may still be filling; run longer"] * falls_behind
         assert [text for text in run.warnings if "fully used" in text] == told
         assert run.full == ("work",) * falls_behind
+        assert ("longer run may show" in verdict(job, run)) == bool(falls_behind)
         assert simulate(job.with_set("query.streams.in->work.overflow", "drop")).full == ()
         assert simulate(job.with_run(horizon_s=900)).metrics.backpressured == bool(falls_behind)
 
