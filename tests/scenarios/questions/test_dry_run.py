@@ -246,7 +246,7 @@ def test_when_nobody_says_when_it_is_anywhere_in_an_interval(costing: bool) -> N
     given = job() if costing else Scenario.of(lines(2), RunSettings(horizon_s=26, period_s=1, checkpoint_interval_s=4))
     change = ChangeOptions(fail=["h1"], recover_after_s=1)
     plan = planned(finer(given), change)
-    assert "at 8.67 to 12.67 s" in plan.words
+    assert "at times from 8.67 to 12.67 s" in plan.words
     assert [trial.at_s for trial in trials(plan, 4)] == pytest.approx([9.17, 10.17, 11.17, 12.17])
     answer = tried(given, change)
     assert sorted(answer.measures["redone_s"].values) == pytest.approx([1.67, 3.67])
