@@ -57,8 +57,6 @@ ROUNDS = 6
 """Programs solved for one choice of replicas."""
 MORE = (1.0, 1.05, 1.1, 1.2, 1.4, 2.0)
 """Factors on the fewest replicas that will do."""
-SETS = 30
-"""Sets of hosts that are tried: where no plan can keep a limit, each takes few of the estimates, but a program."""
 SHARE, BATCH = 0.25, 16
 """Of the estimates that are left, those for one set of hosts where latencies are limited; changes of a plan, of which
 the first with a better one decides."""
@@ -114,7 +112,7 @@ def _limited(job: PlacementCoefficients, candidates: Candidates, price_h: np.nda
     moved, resized = changes_of(problem), resized_of(problem)
     if problem.space.free_replicas:
         job = replicated(job, problem.space, USED, 1.0)
-    while candidates.left > 0 and len(tried) < SETS:
+    while candidates.left > 0:
         found = Placing(job, problem.space, "hosts", prices_h=price_h, beyond=tried).solve(candidates.limits)
         if found.counts_ol is None:
             return
