@@ -179,7 +179,7 @@ def knob(name: str, flag: str, places: Sequence[str] = ()) -> Knob:
         raise BadInput(f"{flag} {name}: replications have seeds of their own; use --seed and --replications")
     if places and not name.startswith(REPLICAS):
         listed = ", ".join(places)
-        raise BadInput(f"{flag} {name}: a list of places ({listed}) goes with '{REPLICAS}OPERATOR'")
+        raise BadInput(f"{flag} {name}: {listed} are places for replicas; naming them goes with '{REPLICAS}OPERATOR'")
     if name == LOAD:
         return LoadKnob(flag)
     if name == HOSTS:
