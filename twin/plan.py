@@ -116,6 +116,10 @@ class ExecutionPlan(Spec):
         """One a replica. Raises KeyError if the operator is not placed."""
         return tuple(Location.parse(text) for text in self.placement[operator])
 
+    def hosts(self, *operators: str) -> tuple[str, ...]:
+        """Where replicas of these operators run, each host once. Raises KeyError for an unknown one."""
+        return tuple(dict.fromkeys(place.host for name in operators for place in self.locations(name)))
+
     def replicas(self, operator: str) -> int:
         """Number of replicas of an operator. Raises KeyError if it is not placed."""
         return len(self.placement[operator])

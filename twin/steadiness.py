@@ -144,8 +144,7 @@ def full(
     last, holding = operators[-1], deployment.query.holding_up
     changed = varying(deployment) or any(event["kind"] != "checkpoint" for event in events)
     from_s = min(last["end_s"] - LAST * (last["end_s"] - warmup_s), last["start_s"]) if changed else warmup_s
-    on = {name: {place.host for place in deployment.plan.locations(name)} for name in deployment.plan.placement}
-    aside = set().union(*on.values()) - set().union(*(on[name] for name in holding))
+    aside = {*deployment.plan.hosts(*deployment.plan.placement)} - {*deployment.plan.hosts(*holding)}
     used = {each.operator: each.busy for each in operator_totals(measured(operators, from_s), 0.0)}
     found = [name for name, busy in used.items() if busy >= NO_SPARE and name in holding]
     cpus = host_totals(measured(hosts, from_s), 0.0)

@@ -160,7 +160,7 @@ def _on(scenario: Scenario, kept: list[str], where: str) -> Scenario:
     data = scenario.cluster.model_dump(mode="json") | {"hosts": hosts, "links": links}
     together = {name: [kept[0]] * scenario.plan.replicas(name) for name in scenario.plan.placement}
     for operator in scenario.query.operators:
-        if operator.pinned and {place.host for place in scenario.plan.locations(operator.name)} <= set(kept):
+        if operator.pinned and {*scenario.plan.hosts(operator.name)} <= set(kept):
             together[operator.name] = list(scenario.plan.placement[operator.name])
     data_of_plan = {"placement": together, "key_groups": {}}
     whole = scenario.model_dump(mode="json") | {"cluster": data, "plan": data_of_plan}

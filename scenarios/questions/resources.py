@@ -70,9 +70,11 @@ def resources(scenario: Deployment, outcomes: Sequence[RunOutcome]) -> list[Reso
 
 
 def holding(listed: Sequence[Resource], scenario: Deployment) -> list[Resource]:
-    """Those that may bind: an operator whose full channels drop records holds up nothing."""
+    """Those that may bind: what full channels drop records before holds up nothing, nor does a host of such alone."""
     names = scenario.query.holding_up
-    return [each for each in listed if each.name in names or each.kind not in ("operator", "calls")]
+    hosts = scenario.plan.hosts(*names)
+    by_kind = {"operator": names, "calls": names, "CPU": hosts}
+    return [each for each in listed if each.name in by_kind.get(each.kind, (each.name,))]
 
 
 def binding(listed: Sequence[Resource], scenario: Scenario) -> str:
@@ -119,7 +121,7 @@ def _words(operator: Resource, scenario: Scenario) -> str:
 
 
 def _hosts(operator: str, scenario: Scenario) -> str:
-    return ", ".join(dict.fromkeys(place.host for place in scenario.plan.locations(operator)))
+    return ", ".join(scenario.plan.hosts(operator))
 
 
 def _mean(outcomes: Sequence[RunOutcome], name: str) -> float:

@@ -76,14 +76,17 @@ def _bottleneck(job: Deployment, run: Run) -> str:
 def _at_times(job: Deployment, run: Run) -> str:
     """What was full in the most periods after the warm-up, if it was in one of ten: a host's CPU before operators."""
     periods = measured(run.host_rows, run.manifest["warmup_s"])
-    cpus = Counter(row["host"] for row in periods if row["cpuUtilisation"] >= FULL)
+    names = job.query.holding_up
+    hosts = job.plan.hosts(*names)
+    cpus = Counter(row["host"] for row in periods if row["cpuUtilisation"] >= FULL and row["host"] in hosts)
     rows = measured(run.operator_rows, run.manifest["warmup_s"])
-    busy = Counter(row["operator"] for row in rows if row["busyTimeMsPerSecond"] >= 1000 * FULL)
+    full = [row["operator"] for row in rows if row["busyTimeMsPerSecond"] >= 1000 * FULL]
+    busy = Counter(name for name in full if name in names)
     count = len({row["period"] for row in rows})
     for found in (cpus, busy):
         for name, times in found.most_common(1):
             if times >= LONG * count:
-                on = some(sorted({place.host for place in job.plan.locations(name)})) if found is busy else ""
+                on = some(sorted(job.plan.hosts(name))) if found is busy else ""
                 what = f"operator {name} on {on}" if found is busy else f"the CPU of {name}"
                 return f"{what}, full in {times} of {count} periods"
     return ""
@@ -93,7 +96,7 @@ def _full(job: Deployment, found: Sequence[Resource]) -> Iterator[str]:
     """What binds. An operator on a host whose CPU is full waits for that, and is named with it."""
     full = [each for each in found if each.used >= FULL]
     hosts = {each.name for each in full if each.kind == "CPU"}
-    on = {name: {place.host for place in job.plan.locations(name)} for name in job.plan.placement}
+    on = {name: {*job.plan.hosts(name)} for name in job.plan.placement}
     for each in full:
         if each.kind == "CPU":
             there = [operator.name for operator in job.query.topological if each.name in on[operator.name]]

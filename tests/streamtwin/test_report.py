@@ -14,6 +14,9 @@ from figures.time_line import points
 from scenarios.files import scenario_file
 from scenarios.files.run_folder import UNKNOWN, read_run
 from scenarios.files.traces import write_run
+from scenarios.questions.kept import RunOutcome
+from scenarios.questions.measures import measures
+from scenarios.questions.resources import binding, resources
 from streamtwin.cli.given import run_of
 from streamtwin.report.pages import MOST_ROWS, run_page
 from streamtwin.report.verdict import good, joined, verdict
@@ -164,6 +167,22 @@ def test_who_is_full_at_the_end_is_warned_and_only_they():
         assert ("longer run may show" in verdict(job, run)) == bool(falls_behind)
         assert simulate(job.with_set("query.streams.in->work.overflow", "drop")).full == ()
         assert simulate(job.with_run(horizon_s=900)).metrics.backpressured == bool(falls_behind)
+
+
+def test_a_host_of_nothing_but_what_drops_does_not_bind():
+    """One core that gets half more than it can bear, all the time or in the end: it holds up the source where channels
+    block, and nobody where they drop."""
+    always = queue(rate_per_s=1500).with_set("plan.placement.work", ["small"])
+    surge = {"kind": "rate-change", "at_s": 7, "source": "in", "rate_per_s": 3000}
+    late = always.with_set("workload.arrivals.in.rate_per_s", 500).with_set("events", [surge])
+    for job, cpu in ((always, 1.0), (late, 2 / 3)):
+        for blocks in (True, False):
+            job = job.with_set("query.streams.in->work.overflow", "block" if blocks else "drop")
+            run = simulate(job)
+            assert {host.host: host.cpu for host in run.hosts}["small"] == pytest.approx(cpu, abs=0.05)
+            assert ("the CPU of small" in verdict(job, run)) == blocks
+            bound = binding(resources(job, [RunOutcome(measures(run))]), job)
+            assert ("CPU of small" in bound) == (blocks and not job.events), "on average"
 
 
 def test_a_queue_that_grows_to_the_end_is_told_from_a_stable_one():
