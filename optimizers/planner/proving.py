@@ -24,7 +24,7 @@ from optimizers.equal_hosts import copies, distinct
 from optimizers.interface import Problem, Propose, Solution, Status, Traits
 from optimizers.planner.judging import STOPPED, better, with_room
 from optimizers.requirements import Requirements
-from optimizers.selection import Estimated, choose, estimate, intervals, said
+from optimizers.selection import Estimated, choose, estimate, goodness, intervals, said
 from twin.metrics import CostModel
 from twin.plan import ExecutionPlan
 
@@ -154,8 +154,8 @@ def _stricter(required: Requirements, asked: Problem, found: Estimated) -> Requi
 
 
 def _first_that_holds(asked: Problem, first: Solution, found: Estimated) -> Solution:
-    """The first plan that fulfils the requirements in the simulator; the first of all if none does."""
-    row = int(found.sane.argmax())
+    """The first plan that fulfils the requirements in the simulator; if none does, the one that misses them least."""
+    row = int(found.sane.argmax() if found.sane.any() else np.lexsort(goodness(asked, found)[::-1])[0])
     chosen = found.candidate(row)
     refuted = f"{row} better plans did not hold in simulation; this one does" if row else first.message
     if not chosen.sane:

@@ -237,18 +237,19 @@ def test_hosts_that_cost_as_much_are_no_reason_to_move() -> None:
 
 
 class OnlyOn:
-    """A simulator by which nothing runs but what is on just these hosts."""
+    """A simulator by which nothing else is as likely to run as what is on just these hosts."""
 
     name, replications = "only", 1
 
-    def __init__(self, *hosts: str) -> None:
-        self.hosts = set(hosts)
+    def __init__(self, *hosts: str, backpressured: tuple[float, float] = (0.0, 1.0)) -> None:
+        """backpressured: the share of runs on these hosts, and of others."""
+        self.hosts, self.backpressured = set(hosts), backpressured
 
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
         found = RateModel().predict(scenario, plans)
-        runs = np.array([hosts_of(plan) == self.hosts for plan in plans])
+        shares = np.array([self.backpressured[hosts_of(plan) != self.hosts] for plan in plans])
         columns = {name: found[name] for name in ("throughput_per_s", "processing_latency_s", "e2e_latency_s")}
-        return Estimates(columns | {"backpressured": 1.0 - runs, "success": np.ones(len(runs))}, found.spread)
+        return Estimates(columns | {"backpressured": shares, "success": np.ones(len(plans))}, found.spread)
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
         del scenario
@@ -263,8 +264,10 @@ def test_what_is_simulated_keeps_the_order_of_prices_and_not_of_latencies() -> N
         found = Planner(OPTIMIZERS["milp-hosts"], truth=OnlyOn(*hosts), count=40).solve(asked)
         assert hosts_of(found.plan) == set(hosts)
         assert says in found.message and found.sane
-    nowhere = Planner(OPTIMIZERS["milp-hosts"], truth=OnlyOn("x"), count=3).solve(asked)
-    assert not nowhere.sane and "none of" in nowhere.message
+    for hosts in (("b",), ("a", "b")):  # nowhere
+        truth = OnlyOn(*hosts, backpressured=(0.6, 0.9))
+        nearest = Planner(OPTIMIZERS["milp-hosts"], truth=truth, count=40).solve(asked)
+        assert not nearest.sane and "none of" in nearest.message and hosts_of(nearest.plan) == set(hosts)
 
 
 def test_the_command_buys_the_cheapest_and_tells_both_prices(tmp_path: Path) -> None:
