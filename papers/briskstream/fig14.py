@@ -30,13 +30,17 @@ CHUNK = 25
 """Plans a piece of work."""
 COARSE = 0.5
 """Of a run of RLAS's plan, for random ones."""
+DRAWN = "A"
+ELSEWHERE = 100
+"""Random plans at most on the server that the paper's figure does not have."""
 
 
 def against_rlas(workspace: Workspace, server: str, application: str, sockets: int = 8) -> Row:
     """Random plans of an application, of what RLAS's reaches."""
     case = Case(application, server, sockets)
     best = reached_per_s(workspace, case, plan_by(workspace, case, optimizer_by_name("rlas")))
-    per_s = np.array(_simulated(workspace, case, workspace.sizes.random_plans))
+    count = workspace.sizes.random_plans
+    per_s = np.array(_simulated(workspace, case, count if server == DRAWN else min(count, ELSEWHERE)))
     luckiest = random_plan(case.job, workspace.seed, int(per_s.argmax()))
     return {
         "plans": len(per_s),
@@ -94,7 +98,7 @@ FIG14 = Experiment(
             """,
             cases=EVERYWHERE,
             measure=against_rlas,
-            published={"A": {"paper_better": 0}},
+            published={DRAWN: {"paper_better": 0}},
             by=("server",),
             shapes=shapes,
         )
@@ -110,9 +114,10 @@ FIG14 = Experiment(
         )
         for server in SERVERS
     },
-    notes="""
+    notes=f"""
 - Each random plan has as many replicas as there are cores: one an operator, the others dealt at random; every replica
   is on a random socket.
+- The paper's figure is of one server, taken for Server A. Server B has at most {ELSEWHERE} random plans.
 - A run of a random plan lasts half as long as RLAS's; the best plan is judged again as RLAS's is.
 """,
 )
