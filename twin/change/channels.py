@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-import networkx as nx
-
 from twin.engine.station.task import Task
 
 if TYPE_CHECKING:
@@ -39,6 +37,8 @@ def channels(wiring: Wiring) -> Iterator[Channel]:
 
 def regions(wiring: Wiring) -> list[list[Task]]:
     """Groups of tasks that channels connect, in order; each task is in exactly one group."""
+    import networkx as nx  # a tenth of a second, for jobs in which something fails
+
     graph = nx.Graph()
     graph.add_nodes_from(tasks := wiring.world.every_task())
     graph.add_edges_from((channel.producer, channel.consumer) for channel in channels(wiring))

@@ -50,7 +50,7 @@ def shared_wait_s(cores: np.ndarray, busy: np.ndarray) -> np.ndarray:
     """
     cores, busy = np.broadcast_arrays(cores, busy)
     found = np.empty(busy.shape)
-    for many in np.unique(cores).tolist():
+    for many in {*cores.ravel().tolist()}:  # np.unique would import numpy.ma
         rows = cores == many
         used = np.clip(busy[rows], LEAST, RHO_MAX * many)
         rho, whole = used / many, int(many)
