@@ -64,7 +64,8 @@ class PlanChosen:
     it was planned by profiles. plans_simulated: of the plans estimated; by `sim` as the cost model, all. bound, gap:
     null where nothing is proved. placement: by operator the hosts of its replicas, or their sockets. price,
     given_price: of the hosts, where they have prices. parallelism, task_managers: how a plan is deployed, where the
-    engine has slots that can hold it: subtasks by operator, and slots by host. at_most: limits asked for, in seconds.
+    engine has slots that can hold it: subtasks by operator, and slots by host. head_room, at_most: what was asked for:
+    a share of the offered rates, and limits in seconds.
     """
 
     scenario: str
@@ -94,6 +95,7 @@ class PlanChosen:
     given_price: Number = None
     parallelism: Mapping[str, int] | None = None
     task_managers: Mapping[str, int] | None = None
+    head_room: Number = None
     at_most: Mapping[str, float] | None = None
 
 

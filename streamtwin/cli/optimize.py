@@ -154,6 +154,7 @@ def optimize(
         given_price=before,
         parallelism=None if slots is None else slots.parallelism,
         task_managers=None if slots is None else slots.task_managers,
+        head_room=requirements.head_room,
         at_most=requirements.at_most,
     )
     terminal.result(answer, *told)

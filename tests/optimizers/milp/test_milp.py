@@ -278,8 +278,8 @@ def test_the_command_buys_the_cheapest_and_tells_both_prices(tmp_path: Path) -> 
     document = answer(*asked)
     assert (document["price"], document["given_price"]) == (1.0, 5.0)
     assert (document["objective"], document["predicted"], document["at_most"]) == ("price", 1.0, {})
-    limited = answer(*asked, "--at-most", "e2e_latency_s=900ms")
-    assert limited["at_most"] == {"e2e_latency_s": 0.9}
+    limited = answer(*asked, "--at-most", "e2e_latency_s=900ms", "--head-room", "0.1")
+    assert (limited["at_most"], limited["head_room"]) == ({"e2e_latency_s": 0.9}, 0.1)
     assert "goal of milp-hosts" in refused(*asked, "--optimizer", "rlas")
 
 
