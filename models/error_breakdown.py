@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.dataset import Dataset
-from models.evaluation import pairs, row
+from models.evaluation import LIMIT, pairs, row
 from models.labels import LABEL_FLOOR
 from models.predictors import Fitted
 from twin.metrics import BINARY_METRICS, METRICS
@@ -40,7 +40,8 @@ OF_EACH = 20
 
 @dataclass(frozen=True, slots=True)
 class BreakdownRow:
-    """One model, metric and stratum. q50, q95, accuracy: as in evaluation.ErrorRow.
+    """One model, metric and stratum. q50, q95, accuracy: as in evaluation.ErrorRow. limit_*: those of the replicate
+    limit, which no model can be much below.
 
     error: mean squared log error; of a binary metric, the share of wrong answers. share: of the model's summed error
     over all rows, the part from this stratum. noise: the least possible error by the replicates of the stratum (of a
@@ -54,6 +55,8 @@ class BreakdownRow:
     q50: float | None
     q95: float | None
     accuracy: float | None
+    limit_q95: float | None
+    limit_accuracy: float | None
     error: float | None
     share: float | None
     noise: float | None
@@ -71,12 +74,13 @@ def error_breakdown(fitted: Fitted, dataset: Dataset, rows: np.ndarray) -> list[
     for metric in METRICS:
         if metric not in estimates:
             continue
-        errors = _squared(metric, part.label_G(metric), estimates[metric])
-        noises = _squared(metric, repeated.label_G(metric), dataset.label_G(metric)[second]) / 2
+        truth, one, other = part.label_G(metric), repeated.label_G(metric), dataset.label_G(metric)[second]
+        errors, noises = _squared(metric, truth, estimates[metric]), _squared(metric, one, other) / 2
         for stratum, mask in STRATA.items():
-            here, pair = mask(part.about), noises[mask(repeated.about)]
-            line = row(metric, fitted.name, part.label_G(metric)[here], estimates[metric][here])
-            error, noise = _mean(errors[here]), _mean(pair)
+            here, there = mask(part.about), mask(repeated.about) & ~np.isnan(noises)
+            line = row(metric, fitted.name, truth[here], estimates[metric][here])
+            limit = row(metric, LIMIT, one[there], other[there])
+            error, noise = _mean(errors[here]), _mean(noises[there])
             found.append(
                 BreakdownRow(
                     metric=metric,
@@ -85,12 +89,14 @@ def error_breakdown(fitted: Fitted, dataset: Dataset, rows: np.ndarray) -> list[
                     rows=line.rows,
                     q50=line.q50,
                     q95=line.q95,
-                    accuracy=line.accuracy if _both(part.label_G(metric)[here]) else None,
+                    accuracy=line.accuracy if _both(truth[here]) else None,
+                    limit_q95=limit.q95,
+                    limit_accuracy=limit.accuracy if _both(one[there]) else None,
                     error=error,
                     share=_ratio(float(np.nansum(errors[here])), float(np.nansum(errors))),
                     noise=noise,
                     noise_share=_ratio(noise, error),
-                    pairs=int((~np.isnan(pair)).sum()),
+                    pairs=int(there.sum()),
                 )
             )
     return found

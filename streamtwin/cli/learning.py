@@ -176,5 +176,6 @@ def evaluate(
     shown = [tables.of_rows(title, columns, map(asdict, found.rows))]
     if found.strata:
         title = f"where the error of {loaded.name} sits"
+        measures |= {"limit_q95": "limit, 95 %", "limit_accuracy": "limit, accuracy"}
         shown.append(tables.of_strata(title, measures, [asdict(row) for row in found.strata]))
     terminal.result(found, *shown)

@@ -140,6 +140,9 @@ def test_all_that_a_perfect_model_misses_is_noise() -> None:
     assert every.noise == pytest.approx(SIGMA**2, rel=0.1)
     assert every.noise_share == pytest.approx(1, rel=0.1)
     assert every.pairs == 2000
+    # |z| sigma, and sqrt(2) of it between two runs
+    assert np.log(every.q95 or 0.0) == pytest.approx(1.96 * SIGMA, rel=0.1)
+    assert np.log(every.limit_q95 or 0.0) == pytest.approx(np.sqrt(2) * 1.96 * SIGMA, rel=0.1)
 
 
 def test_rows_without_a_label_do_not_count() -> None:
@@ -157,4 +160,5 @@ def test_few_runs_of_a_class_give_no_balanced_accuracy(rare: int) -> None:
     labels[:, 3] = np.arange(200) < rare
     every = table(replace(dataset, labels_GxA=labels))["backpressured", "all"]
     assert (every.accuracy is None) == (rare < OF_EACH)
+    assert (every.limit_accuracy is None) == (rare < OF_EACH)
     assert every.error is not None
