@@ -17,13 +17,10 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.fuzz.damage_cases import damage_case
-from benchmarks.fuzz.graph_cases import graph_case
-from benchmarks.fuzz.import_cases import import_case
-from benchmarks.fuzz.judged_cases import judged_case
+from benchmarks.fuzz.import_cases import graph_case, import_case, recording_case
 from benchmarks.fuzz.learning_cases import checkpoint_case, dataset_case
 from benchmarks.fuzz.outcome import FAULTS, OUTCOMES, SLOW, Outcome
-from benchmarks.fuzz.recording_cases import recording_case
-from benchmarks.fuzz.scenario_cases import override_case, scenario_case
+from benchmarks.fuzz.scenario_cases import judged_case, override_case, scenario_case
 from benchmarks.table import print_table
 from scenarios.executing.progress import bar
 

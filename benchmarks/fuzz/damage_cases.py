@@ -4,8 +4,6 @@ written, or says that they are damaged."""
 from __future__ import annotations
 
 import atexit
-import contextlib
-import io
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -17,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.fuzz.learning_cases import JOBS, ensemble
-from benchmarks.fuzz.outcome import RAN, SLOW, UNNOTICED, Outcome, of_call
+from benchmarks.fuzz.outcome import RAN, SLOW, UNNOTICED, Outcome, command, of_call
 from models import checkpoint, dataset, encoded_file, prediction, trees
 from models.member_checkpoints import MemberCheckpoints
 from models.training import TrainedNetwork
@@ -28,7 +26,6 @@ from scenarios.executing.progress import Lines
 from scenarios.files import scenario_file
 from scenarios.files.run_folder import read_run
 from scenarios.files.traces import write_run
-from streamtwin.cli import app as cli
 from streamtwin.connect import profiles
 from streamtwin.connect.shadow import window as tables
 from streamtwin.connect.shadow.shadow import Shadow, followed
@@ -36,9 +33,7 @@ from tests.models.test_predictors import SMALL, TEST, TRAIN, VALID
 from tests.papers.conftest import TINY
 from tests.streamtwin.shadow_jobs import WINDOW_S, crossing, series_of, write_metrics
 from twin.corpus.manifest import CorpusSpec
-from twin.errors import BadInput
 from twin.randomness import child_seed
-from twin.run import Run
 from twin.scenario import Scenario, config_hash
 from twin.simulation import simulate
 
@@ -83,25 +78,11 @@ def _kept(name: str) -> tuple[Path, Any]:
     return top / "kept", use(top / "used")
 
 
-def _command(*words: str) -> str:
-    """What a command prints. Raises BadInput as it does."""
-    out, said = io.StringIO(), io.StringIO()
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
-            cli.main([*words, "--traceback"])
-    except SystemExit as stopped:
-        if stopped.code == 2:
-            raise BadInput(said.getvalue().splitlines()[-1]) from None
-        if stopped.code:
-            raise RuntimeError(said.getvalue()) from None
-    return out.getvalue()
-
-
 def _asked(*words: str) -> tuple[Callable[[Path], None], Callable[[Path], Any]]:
     """A question asked again into its folder: the answer may not change."""
 
     def use(folder: Path) -> Any:
-        _command(*words, "--out", str(folder))
+        command(*words, "--out", str(folder))
         return [(folder / name).read_bytes() for name in ANSWERED if (folder / name).exists()]
 
     return use, use
@@ -109,16 +90,12 @@ def _asked(*words: str) -> tuple[Callable[[Path], None], Callable[[Path], Any]]:
 
 def _page(folder: Path) -> str:
     page = folder.with_suffix(".html")
-    _command("report", str(folder), "--out", str(page))
+    command("report", str(folder), "--out", str(page))
     return page.read_text().replace(str(folder), "")
 
 
 def _job(index: int) -> Scenario:
     return scenario_file.load(JOB).with_run(horizon_s=12, warmup_s=2, seed=child_seed(0, index))
-
-
-def _run() -> Run:
-    return simulate(_job(0))
 
 
 def _corpus(folder: Path) -> list[Any]:
@@ -198,7 +175,7 @@ KEPT: Mapping[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "answers": (_asked(*ASKED)[0], _page),
     "suites": _asked(*JUDGED),
     "improved models": _asked(*IMPROVED),
-    "runs": (lambda folder: write_run(_run(), JOB, folder), lambda folder: repr(read_run(folder))),
+    "runs": (lambda folder: write_run(simulate(_job(0)), JOB, folder), lambda folder: repr(read_run(folder))),
     "corpora": (_corpus, _corpus),
     "datasets": (_dataset, _rows),
     "models": (lambda folder: checkpoint.save(ensemble(), folder), _asked_model),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from functools import cache
 from pathlib import Path
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from flax import serialization
 
-from benchmarks.fuzz.mutate import Node, any_value, changed_bytes, changed_data, places
+from benchmarks.fuzz.mutate import any_value, changed_bytes, changed_data, places
 from benchmarks.fuzz.outcome import Outcome, of_call
 from models import checkpoint, dataset, prediction
 from models.checkpoint import Ensemble
@@ -45,41 +44,25 @@ def checkpoint_case(random: Random, folder: Path) -> Outcome:
     checkpoint.save(ensemble(), folder)
     (path,) = folder.glob("*.msgpack")
     whole = path.read_bytes()
-    if random.random() < 0.4:
-        path.write_bytes(changed_bytes(whole, random))
-    else:
-        body = serialization.msgpack_restore(whole.partition(b"\n")[2])
-        path.write_bytes(_packed(body, random))
+    other = changed_bytes(whole, random) if random.random() < 0.4 else _changed_body(whole.partition(b"\n")[2], random)
+    path.write_bytes(other)
     return of_call(lambda: _asked(folder, random))
 
 
-def _packed(body: dict[str, Any], random: Random) -> bytes:
-    """The body with a change that the format can hold."""
+def _changed_body(whole: bytes, random: Random) -> bytes:
+    """With a change that the format can hold: of any part, or of an array."""
     while True:
+        body = serialization.msgpack_restore(whole)
+        if random.random() < 0.6:
+            body = changed_data(body, random)
+        else:
+            node, key = random.choice([place for place in places(body) if isinstance(place[0][place[1]], np.ndarray)])
+            leaf = node[key]
+            node[key] = random.choice((leaf * np.nan, leaf[:1], leaf.astype(np.float64), any_value(random)))
         try:
-            return serialization.msgpack_serialize(_changed_body(copy.deepcopy(body), random))
+            return serialization.msgpack_serialize(body)
         except (OverflowError, ValueError, TypeError):  # an integer of 65 bits, a key of a type of its own
             continue
-
-
-def _changed_body(body: dict[str, Any], random: Random) -> Node:
-    if random.random() < 0.6:
-        return changed_data(body, random)
-    arrays = [(node, key) for node, key in places(body) if isinstance(node[key], np.ndarray)]
-    node, key = random.choice(arrays)
-    ways = (
-        lambda leaf: leaf * np.nan,
-        lambda leaf: leaf[:1],
-        lambda leaf: leaf.astype(np.float64),
-        any_value_of(random),
-    )
-    node[key] = random.choice(ways)(node[key])
-    return body
-
-
-def any_value_of(random: Random) -> Any:
-    """As a change of an array."""
-    return lambda _leaf: any_value(random)
 
 
 def _asked(folder: Path, random: Random) -> None:
@@ -98,7 +81,9 @@ def dataset_case(random: Random, folder: Path) -> Outcome:
         at = random.randrange(table.num_columns)
         table = table.set_column(at, table.column_names[at], pa.array(_column(random, len(table))))
     elif way == 2:
-        table = _with_other_deployments(table, random)
+        first, *others = table["deployment"].to_pylist()
+        texts = [json.dumps(changed_data(json.loads(first), random), default=str), *others]
+        table = table.set_column(table.column_names.index("deployment"), "deployment", pa.array(texts))
     pq.write_table(table, path, compression=random.choice(("zstd", "none")))
     if way == 3:
         path.write_bytes(changed_bytes(path.read_bytes(), random))
@@ -106,20 +91,5 @@ def dataset_case(random: Random, folder: Path) -> Outcome:
 
 
 def _column(random: Random, count: int) -> list[Any]:
-    makers = (
-        lambda: random.uniform(-1, 1),
-        lambda: float("nan"),
-        lambda: 1e308,
-        lambda: "word",
-        lambda: b"\xff",
-        lambda: None,
-    )
-    make = random.choice(makers)
-    return [make() for _ in range(count)]
-
-
-def _with_other_deployments(table: pa.Table, random: Random) -> pa.Table:
-    texts = table["deployment"].to_pylist()
-    data = json.loads(texts[0])
-    texts[0] = json.dumps(changed_data(data, random), default=str)
-    return table.set_column(table.column_names.index("deployment"), "deployment", pa.array(texts))
+    values = [random.uniform(-1, 1) for _ in range(count)]
+    return random.choice((values, *([value] * count for value in (float("nan"), 1e308, "word", b"\xff", None))))

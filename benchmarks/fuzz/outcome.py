@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -40,6 +41,14 @@ class TimeUp(BaseException):
 
 class LongAnnouncedError(BaseException):
     """The command has said that it will take long."""
+
+
+class CommandFailedError(Exception):
+    """A command that ended with a status other than 0; its text is what was said."""
+
+    def __init__(self, status: object, said: str) -> None:
+        super().__init__(said)
+        self.status = status
 
 
 class _Said(io.StringIO):
@@ -78,32 +87,41 @@ def of_call(call: Callable[[], object]) -> Outcome:
             call()
     except BadInput as error:
         kind, detail = _refusal(f"twin: {error}\n")
+    except CommandFailedError as error:
+        kind, detail = _refusal(str(error)) if error.status == 2 else (TRACEBACK, str(error))
     except LongAnnouncedError:
         kind = ANNOUNCED
     except TimeUp:
         kind, detail = HANG, f"stopped after {HANG_S:g} CPU s"
     except Exception:
         kind, detail = TRACEBACK, traceback.format_exc()
-    return _timed(kind, detail, time.process_time() - started_s)
+    cpu_s = time.process_time() - started_s
+    return Outcome(SLOW if kind in (RAN, REFUSED) and cpu_s > SLOW_S else kind, detail, cpu_s)
+
+
+def command(*arguments: str) -> str:
+    """What a command line prints. Raises CommandFailedError if it does not end with status 0."""
+    out, said = io.StringIO(), _Said()
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
+            cli.main([*arguments, "--traceback"])
+    except SystemExit as stopped:
+        if stopped.code != 0:
+            raise CommandFailedError(stopped.code, said.getvalue()) from None
+    return out.getvalue()
 
 
 def of_command(*arguments: str) -> Outcome:
     """Of the command line."""
-    status: list[object] = []
-    out, said = io.StringIO(), _Said()
+    return of_call(lambda: command(*arguments))
 
-    def call() -> None:
-        try:
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
-                cli.main([*arguments, "--traceback"])
-        except SystemExit as stopped:
-            status.append(stopped.code)
 
-    outcome = of_call(call)
-    if outcome.kind not in (RAN, SLOW) or status == [0]:
+def of_import(out: Path, *arguments: str) -> Outcome:
+    """Of a command line that imports a job into a file, and of a short run of that."""
+    outcome = of_command("import", *arguments, "--out", str(out))
+    if outcome.kind != RAN:
         return outcome
-    kind, detail = _refusal(said.getvalue()) if status == [2] else (TRACEBACK, said.getvalue())
-    return _timed(kind, detail, outcome.cpu_s)
+    return of_command("run", str(out), "--horizon", "20", "--set", "run.warmup_s=0")
 
 
 def _refusal(said: str) -> tuple[str, str]:
@@ -111,7 +129,3 @@ def _refusal(said: str) -> tuple[str, str]:
     *before, line = [each for each in said.splitlines() if not each.startswith("  ")] or [""]
     clean = line.startswith("twin: ") and len(line) < MOST_CHARACTERS + 100
     return (REFUSED if clean and all(each.startswith(("note: ", "[")) for each in before) else NOISE), said
-
-
-def _timed(kind: str, detail: str, cpu_s: float) -> Outcome:
-    return Outcome(SLOW if kind in (RAN, REFUSED) and cpu_s > SLOW_S else kind, detail, cpu_s)

@@ -1,18 +1,35 @@
-"""Scenario files and `--set`: the library's, changed as data, as numbers alone, or as text."""
+"""Scenario files and `--set`: the library's, changed as data, as numbers alone, or as text.
+
+Some are judged: no law of conservation is broken (every run checks them), the kernel and the engine agree to the last
+bit, and the rate model says about the same throughput.
+"""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from random import Random
 
 import yaml
 
 from benchmarks.fuzz.mutate import NUMBERS, WORDS, changed_data, changed_text, other_number
-from benchmarks.fuzz.outcome import Outcome, of_command
+from benchmarks.fuzz.outcome import ANNOUNCED, RAN, WRONG, Outcome, of_call, of_command
+from scenarios.files import scenario_file
 from scenarios.files.registry import LIBRARY
-from scenarios.files.yaml_text import parse_text
+from scenarios.files.yaml_text import parse_text, to_text
+from tests.twin.kernel.both import differences, in_engine, in_kernel
+from twin.errors import BadInput
+from twin.guards.effort import ENGINE_S, require_feasible
+from twin.rates.model import RateModel
+from twin.run import Run
+from twin.scenario import Scenario
 
 FILES = sorted(LIBRARY.glob("*.yaml"))
+RUN = {"horizon_s": 8, "warmup_s": 2, "period_s": 2, "noise": False}
+MOST_CPU_S = 1.0
+"""Of a run in the engine."""
+ENOUGH, APART = 500, 1.5
+"""Results of a run whose throughput is judged, and the factor by which the rate model may be off."""
 OPTIONS = ("--policy", "--horizon", "--precision", "--seed", "--set")
 
 
@@ -57,3 +74,43 @@ def _assignment(name: str, random: Random) -> str:
     if isinstance(data, int | float) and random.random() < 0.8:
         return f"{path}={other_number(data, random)}"
     return f"{path}={random.choice((*NUMBERS, *WORDS))}"
+
+
+def judged_case(random: Random, folder: Path) -> Outcome:
+    """A file of the library with up to four other numbers, run by both."""
+    found: list[str] = []
+    outcome = of_call(lambda: found.append(_judged(random, folder / "s.yaml")))
+    if outcome.kind != RAN or not found[0]:
+        return outcome
+    return Outcome(ANNOUNCED if found[0] == ANNOUNCED else WRONG, found[0], outcome.cpu_s)
+
+
+def _judged(random: Random, path: Path) -> str:
+    """What is wrong; empty if nothing is."""
+    data = parse_text(random.choice(FILES).read_text(encoding="utf-8"), "library")
+    assert isinstance(data, dict)
+    data["run"] = {**data.get("run", {}), **RUN, "seed": random.randrange(1000)}
+    changed = changed_data({key: value for key, value in data.items() if key != "run"}, random, numbers_only=True)
+    assert isinstance(changed, dict)
+    path.write_text(to_text({**changed, "run": data["run"]}), encoding="utf-8")
+    scenario = scenario_file.load(str(path))
+    if sum(load.services for load in require_feasible(scenario).loads) * ENGINE_S > MOST_CPU_S:
+        return ANNOUNCED
+    engine, kernel = in_engine(scenario), in_kernel(scenario)
+    if differing := differences(engine, kernel):
+        return f"kernel and engine differ in {differing[0]}"
+    if kernel.run is None:
+        raise BadInput(kernel.error)
+    return _against_rates(scenario, kernel.run)
+
+
+def _against_rates(scenario: Scenario, run: Run) -> str:
+    model = RateModel()
+    if scenario.events or scenario.policy or scenario.checkpoints or model.blind_to(scenario) or run.crashed:
+        return ""
+    said = float(model.predict(scenario, [scenario.plan])["throughput_per_s"][0])
+    measured = run.metrics.throughput_per_s
+    seconds = run.manifest["simulated_s"] - run.manifest["warmup_s"]
+    if min(said, measured) * seconds < ENOUGH or abs(math.log(said / measured)) < math.log(APART):
+        return ""
+    return f"the rate model says {said:.4g} results a second, the run has {measured:.4g}"
