@@ -13,12 +13,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatch
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -85,36 +86,31 @@ LAWS: Mapping[str, Mapping[str, Any]] = {
 @contextmanager
 def without(plain: Mapping[str, Any]) -> Iterator[None]:
     """The rate model with plain laws, in every module that has the proper ones."""
-    kept: list[tuple[Any, str, Any]] = []
-    for path, law in plain.items():
-        first, *inner, name = path.split(".")
-        owner = import_module(f"twin.rates.{first}")
-        owners = [each for key, each in sys.modules.items() if key.startswith("twin.rates.")]
-        if inner:
-            owners = [getattr(owner, *inner)]
-        proper = vars(owners[0] if inner else owner)[name]
-        found = [(each, name, proper) for each in owners if vars(each).get(name) is proper]
-        kept += found
-        for each, _, _ in found:
-            setattr(each, name, law)
-    try:
+    with ExitStack() as patched:
+        for path, law in plain.items():
+            first, *inner, name = path.split(".")
+            owner = import_module(f"twin.rates.{first}")
+            owners = [each for key, each in sys.modules.items() if key.startswith("twin.rates.")]
+            if inner:
+                owners = [owner := getattr(owner, *inner)]
+            proper = vars(owner)[name]
+            for each in owners:
+                if vars(each).get(name) is proper:
+                    patched.enter_context(patch.object(each, name, law))
         yield
-    finally:
-        for each, name, proper in kept:
-            setattr(each, name, proper)
 
 
 class Runs(NamedTuple):
-    """A set of exact runs. ask: for the rate model's answer to each. truth: by metric, NaN where there is none."""
+    """A set of exact runs. asked: the rate model of each, and its job. truth: by metric, NaN where there is none."""
 
     name: str
-    ask: Sequence[Callable[[], Mapping[str, float]]]
+    asked: Sequence[tuple[RateModel, Deployment]]
     truth: Mapping[str, np.ndarray]
 
     def answers(self) -> dict[str, np.ndarray]:
         """What the rate model says now, by metric."""
-        found = [ask() for ask in self.ask]
-        return {metric: np.array([each[metric] for each in found]) for metric in self.truth}
+        found = [model.answer(job, [job.plan]).costs.by_metric for model, job in self.asked]
+        return {metric: np.array([float(each[metric][0]) for each in found]) for metric in self.truth}
 
     def errors(self, said: Mapping[str, np.ndarray]) -> list[str]:
         """Of answers, by metric, as words."""
@@ -134,7 +130,7 @@ def ordinary(folder: Path) -> Runs:
     means, seen = json.loads(kept.read_text()), {name: scenario(name, job, seed=1) for name, job in jobs.items()}
     seen = {name: job for name, job in seen.items() if not RateModel().blind_to(job)}
     truth = {metric: np.array([means[name][k] for name in seen]) for k, metric in PREDICTED.items()}
-    return Runs("ordinary", [_asking(RateModel(), job) for job in seen.values()], truth)
+    return Runs("ordinary", [(RateModel(), job) for job in seen.values()], truth)
 
 
 def corpus(rows: Path) -> Runs:
@@ -145,16 +141,8 @@ def corpus(rows: Path) -> Runs:
     truth = {metric: np.array([table[metric][g] for g in first], dtype=float) for metric in METRICS}
     for metric in REGRESSION_METRICS:
         truth[metric][truth["success"] == 0.0] = np.nan
-    jobs = [Deployment.model_validate_json(table["deployment"][g]) for g in first]
-    models = [RateModel(table["horizon_s"][g]) for g in first]
-    return Runs(rows.name.removesuffix("-rows"), list(map(_asking, models, jobs)), truth)
-
-
-def _asking(model: RateModel, job: Any) -> Callable[[], Mapping[str, float]]:
-    def ask() -> dict[str, float]:
-        return {metric: float(each[0]) for metric, each in model.answer(job, [job.plan]).costs.by_metric.items()}
-
-    return ask
+    asked = [(RateModel(table["horizon_s"][g]), Deployment.model_validate_json(table["deployment"][g])) for g in first]
+    return Runs(rows.name.removesuffix("-rows"), asked, truth)
 
 
 def main() -> None:
@@ -165,7 +153,7 @@ def main() -> None:
     options = parser.parse_args()
     parts = [ordinary(options.folder), *map(corpus, sorted(options.folder.glob("*-rows")))]
     known = {part.name: part.answers() for part in parts}
-    table = [("all", part.name, len(part.ask), *part.errors(known[part.name])) for part in parts]
+    table = [("all", part.name, len(part.asked), *part.errors(known[part.name])) for part in parts]
     for law in (law for law in LAWS if any(fnmatch(law, each) for each in options.laws)):
         for part in parts:
             with without(LAWS[law]):

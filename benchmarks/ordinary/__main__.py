@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from fnmatch import fnmatch
-from multiprocessing import get_context
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.ordinary.comparing import PREDICTED, Figure, compare, predicted
+from benchmarks.ordinary.comparing import PREDICTED, Figure, compared, predicted
 from benchmarks.ordinary.jobs import load
 from benchmarks.table import print_table
 from benchmarks.validity.theory import limit_se
+from scenarios.executing.processes import Processes
 
 HEADER = ("job", "T", "Lp ms", "by brute force", "Le ms", "by brute force", "farthest", "off by s.e.", "off by", "kept")
 
@@ -53,12 +53,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=["*"], help="of jobs; * and ? stand for others")
     parser.add_argument("--seeds", type=int, default=12, help="runs of each job, and as many by brute force")
-    parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     jobs = {name: job for name, job in load().items() if any(fnmatch(name, each) for each in options.names)}
-    with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
-        found = [pool.submit(compare, name, job, options.seeds) for name, job in jobs.items()]
-        figures = [each.result() for each in found]
+    found: dict[int, list[Figure]] = {}
+    with Processes() as pool:
+        pool.each(partial(compared, options.seeds), list(jobs.items()), found.__setitem__, np.inf)
+    figures = [found[number] for number in range(len(jobs))]
     limit = limit_se(2 * options.seeds - 1)  # of a difference of two means of so many seeds each
     print_table("Simulated, beside brute force", HEADER, [row(each, limit) for each in figures])
     off = np.array([figure.off_se for each in figures for figure in each])

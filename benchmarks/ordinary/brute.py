@@ -12,10 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ordinary import arrivals, crowded, network, serving, windows
-from benchmarks.ordinary.costs import Costs
-from benchmarks.ordinary.dealing import dealt, draw_keys
-from benchmarks.ordinary.jobs import HOST
+from benchmarks.ordinary import crowded, streams, tasks
+from benchmarks.ordinary.jobs import HOST, Costs
 from benchmarks.ordinary.records import Array, Clock, Records, fifo, fifo_of_many, together
 
 CORES_PERCENT = HOST["cpu_percent"]
@@ -67,10 +65,9 @@ class Brute:
         checkpoint_s, again_s = event["at_s"] // interval_s * interval_s, event["at_s"] + event["recover_after_s"]
         self._pass(found, 0.0, event["at_s"])
         again = {}
-        for name, parts in found.items():
+        for name in found:
             left = [records[records.taken >= checkpoint_s] for records in self.out[name]]
             again[name] = [records.at(np.maximum(records.born, again_s)) for records in left]
-            assert len(parts) == len(left)
         return again
 
     def _pass(self, arriving: dict[str, list[Records]], start_s: float, end_s: float) -> None:
@@ -87,7 +84,7 @@ class Brute:
         each, replicas = self.operators[name], len(self.hosts[name])
         changes = [event for event in self.job["events"] if event.get("source") == name]
         law = each.get("arrivals") or {"law": "poisson", "rate_per_s": each["rate"]}
-        t = arrivals.times(law, changes, self.horizon_s, self.rng)
+        t = streams.arrivals(law, changes, self.horizon_s, self.rng)
         whose = self.rng.integers(each.get("partitions", replicas), size=len(t)) % replicas
         nothing = np.zeros(len(t), dtype=int)
         return [Records(t, t, t, nothing, nothing)[whose == replica] for replica in range(replicas)]
@@ -100,9 +97,9 @@ class Brute:
         for side, (producer, how) in enumerate(each["from"].items()):
             for k, records in enumerate(self.out[producer]):
                 mine = records[self._chosen(name, producer, k)]
-                keys = draw_keys(each, self.job["keys"].get(name, {}), len(mine.t), self.rng)
+                keys = streams.draw_keys(each, self.job["keys"].get(name, {}), len(mine.t), self.rng)
                 mine = replace(mine, key=keys, side=np.full(len(keys), side))
-                whose = self._scaled(name, mine.t, dealt(each, how, k, mine.t, keys, replicas, self.rng))
+                whose = self._scaled(name, mine.t, streams.dealt(each, how, k, mine.t, keys, replicas, self.rng))
                 for replica in range(replicas):
                     which = slice(None) if whose is None else whose == replica
                     parts[replica].append((producer, self.hosts[producer][k], self._batched(producer, mine[which])))
@@ -139,7 +136,7 @@ class Brute:
         size, flush_s = self.engine.get("batch_tuples", 1), self.engine.get("flush_s") or np.inf
         if self.engine.get("buffer_bytes"):
             size = int(self.engine["buffer_bytes"] / self.costs.bytes_of(producer))
-        return records.at(network.batched(records.t, size, flush_s, self.rng))
+        return records.at(streams.batched(records.t, size, flush_s, self.rng))
 
     def _carried(self, pieces: list[tuple[str, str, Records]], there: str) -> Records:
         """From all producers to a replica; what leaves a host shares its card."""
@@ -148,13 +145,13 @@ class Brute:
             mine = [(self.costs.bytes_of(producer), records) for producer, host, records in pieces if host == here]
             if self.job["links"]:
                 ((size, records),) = mine
-                arrived.append(records.at(network.over_links(self.job, here, there, records.t, size)))
+                arrived.append(records.at(streams.over_links(self.job, here, there, records.t, size)))
                 continue
             sizes = np.concatenate([np.full(len(records.t), size) for size, records in mine])
             order = np.argsort(np.concatenate([records.t for _, records in mine]), kind="stable")
             leaving = together([records for _, records in mine])
             host = HOST | self.job["hosts"].get(here, {})
-            arrived.append(leaving.at(network.over_card(host, leaving.t, sizes[order])))
+            arrived.append(leaving.at(streams.over_card(host, leaving.t, sizes[order])))
         return together(arrived)
 
     # Operators
@@ -186,7 +183,7 @@ class Brute:
             if event["kind"] == "slow-down" and event["host"] == self.hosts[name][k]:
                 work = Clock(event["at_s"], event["at_s"] + event["duration_s"], 1 / event["factor"])
         if each["kind"] in WINDOWS[:2] and (self.engine["result_us"] or self.engine["scan_us"]):
-            found, started, done = serving.evaluating(records, services, each, self.engine, self.horizon_s)
+            found, started, done = tasks.evaluating(records, services, each, self.engine, self.horizon_s)
             self._count(name, started, done)
             return found
         done = work.real(fifo(work.virtual(records.t), services))
@@ -197,7 +194,7 @@ class Brute:
     def _logic(self, name: str, done: Records) -> Records:
         each = self.operators[name]
         if each["kind"] in WINDOWS:
-            return windows.emitted(done, each, self.horizon_s)
+            return tasks.emitted(done, each, self.horizon_s)
         if each["kind"] == "temporal-join":
             done = done[done.side != list(each["from"]).index(each["side"])]
         share = each.get("selectivity", 1)
@@ -209,7 +206,7 @@ class Brute:
         scv = each.get("latency_scv", 1)
         away = self.rng.gamma(1 / scv, each["latency_s"] * scv, size=len(services))
         away *= self.rng.random(len(services)) >= each.get("hit_ratio", 0)
-        back, started = serving.calling(records.t, services, away, each)
+        back, started = tasks.calling(records.t, services, away, each)
         self._count(name, started, started + services)
         return self._logic(name, records.at(back)[np.argsort(back, kind="stable")])
 

@@ -54,6 +54,11 @@ def compare(name: str, job: Mapping[str, Any], seeds: int) -> list[Figure]:
     return found
 
 
+def compared(seeds: int, named: tuple[str, Mapping[str, Any]]) -> list[Figure]:
+    """The same of a job with its name."""
+    return compare(*named, seeds)
+
+
 def predicted(name: str, job: Mapping[str, Any]) -> dict[str, float] | None:
     """T, Lp and Le by the rate model; None if it names something that it ignores."""
     known, model = scenario(name, job, seed=1), RateModel()

@@ -1,4 +1,7 @@
-"""The jobs of `jobs.yaml` as scenarios: what is not said there is a plain engine on hosts where nothing is short."""
+"""The jobs of `jobs.yaml` as scenarios: what is not said there is a plain engine on hosts where nothing is short.
+
+What their records cost and how large they are is computed from the job alone, as `docs/profiles.md` says.
+"""
 
 from __future__ import annotations
 
@@ -45,17 +48,14 @@ def _filled_in(job: Mapping[str, Any]) -> dict[str, Any]:
     operators = {name: dict(each) for name, each in job.items() if name not in BESIDES}
     for each in operators.values():
         inputs, hosts = each.get("from", []), each.get("at", "a")
-        each["from"] = inputs if isinstance(inputs, dict) else dict.fromkeys(_listed(inputs))
+        inputs = [inputs] if isinstance(inputs, str) else inputs
+        each["from"] = inputs if isinstance(inputs, dict) else dict.fromkeys(inputs)
         each["at"] = hosts if isinstance(hosts, dict) else {hosts: 1}
         each.setdefault("kind", "sink" if each["from"] else "source")
     more = {key: job.get(key, {}) for key in BESIDES}
     engine = PROFILES[more["engine"]].model_dump() if isinstance(more["engine"], str) else PLAIN | more["engine"]
     engine["tuple_us"] = NOTHING | engine["tuple_us"]
     return more | {"operators": operators, "run": RUN | more["run"], "engine": engine, "events": job.get("events", [])}
-
-
-def _listed(names: Any) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)
 
 
 def hosts_of(job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -72,7 +72,7 @@ def scenario(name: str, job: Mapping[str, Any], seed: int) -> Scenario:
         if "ms" in each:
             more["service_time_s"] = each["ms"] / 1e3
         operators.append({"name": operator} | more)
-        streams += [{"producer": p, "consumer": operator} | _dealt(how) for p, how in each["from"].items()]
+        streams += [{"producer": p, "consumer": operator, "partitioning": how} for p, how in each["from"].items()]
         if not each["from"]:
             laws[operator] = each.get("arrivals") or {"law": "poisson", "rate_per_s": each["rate"]}
     cluster: dict[str, Any] = {"hosts": [{"name": host} | has for host, has in hosts_of(job).items()]}
@@ -96,5 +96,41 @@ def scenario(name: str, job: Mapping[str, Any], seed: int) -> Scenario:
     return parse_scenario(yaml.safe_dump(document), name)
 
 
-def _dealt(how: str | None) -> dict[str, str]:
-    return {} if how is None else {"partitioning": how}
+class Costs:
+    """Of the operators of a job, one host each."""
+
+    def __init__(self, operators: Mapping[str, Mapping[str, Any]], engine: Mapping[str, Any]) -> None:
+        self.operators, self.engine = operators, engine
+
+    def bytes_of(self, producer: str) -> float:
+        """Of a record that it emits."""
+        given = self.operators[producer].get("tuple_bytes")
+        if given is not None:
+            return float(given)
+        values = self.engine["value_bytes"]
+        return float(self.engine["tuple_bytes"] + sum(values[k] * n for k, n in self._columns(producer).items()))
+
+    def _columns(self, producer: str) -> dict[str, int]:
+        each = self.operators[producer]
+        if each["kind"] == "aggregate":
+            return {"ints": int(each.get("group_by") == "int"), "strings": 0, "doubles": 1}
+        if each["kind"] in ("filter", "map"):
+            return self._columns(next(iter(each["from"])))
+        return {"ints": 1, "strings": 1, "doubles": 1}
+
+    def service_s(self, name: str) -> float:
+        """Mean of a service: as given, or by the profile; and what records cost that cross hosts."""
+        each, engine = self.operators[name], self.engine
+        columns = self._columns(next(iter(each["from"]), name))
+        us = engine["tuple_us"].get(each["kind"], 0) + sum(engine["value_us"][k] * n for k, n in columns.items())
+        us = 1e3 * each["ms"] if "ms" in each else us
+        for producer in each["from"]:
+            if self._host(producer) != self._host(name):
+                us += engine["deserialise_ns_per_byte"] * self.bytes_of(producer) / 1e3
+        for other, their in self.operators.items():
+            if name in their["from"] and self._host(other) != self._host(name) and each["kind"] != "aggregate":
+                us += engine["serialise_ns_per_byte"] * self.bytes_of(name) * each.get("selectivity", 1) / 1e3
+        return us / 1e6
+
+    def _host(self, name: str) -> str:
+        return str(next(iter(self.operators[name]["at"])))

@@ -1,0 +1,148 @@
+"""Streams by brute force: when records reach the brokers, by the laws of `docs/scenario-files.md`, which replica gets
+which record, and how they travel in batches, over cards and links with a line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.ordinary.jobs import LINK_LATENCY_MS
+from benchmarks.ordinary.records import Array, Clock, fifo
+
+KEYED = ("join", "session")
+STEP_S = 0.01
+"""How long a rate that changes is held."""
+
+
+def arrivals(law: Mapping[str, Any], changes: Sequence[Mapping[str, Any]], horizon_s: float, rng: Any) -> Array:
+    """Of one source. changes: its events of kind `rate-change`."""
+    if law["law"] == "constant":
+        return np.arange(1, int(law["rate_per_s"] * horizon_s)) / law["rate_per_s"]
+    if law["law"] == "bursty":
+        ends, rates = _bursty(law["states"], horizon_s, rng)
+    else:
+        ends, rates = _by_the_clock(law, changes, horizon_s)
+    starts = np.concatenate([[0.0], ends[:-1]])
+    counts = rng.poisson(rates * (ends - starts))
+    spread = np.repeat(ends - starts, counts) * rng.random(counts.sum())
+    return np.sort(np.repeat(starts, counts) + spread)
+
+
+def _by_the_clock(
+    law: Mapping[str, Any], changes: Sequence[Mapping[str, Any]], horizon_s: float
+) -> tuple[Array, Array]:
+    """Ends of pieces of constant rate, and the rates."""
+    ends = np.arange(1, round(horizon_s / STEP_S) + 1) * STEP_S
+    t = ends - STEP_S / 2
+    rates = np.full(t.shape, float(law.get("rate_per_s", 0)))
+    if law["law"] == "steps":
+        steps = law["steps"]
+        rates = np.array([each["rate_per_s"] for each in steps], dtype=float)
+        rates = rates[np.searchsorted([each["at_s"] for each in steps], t, side="right") - 1]
+    elif law["law"] == "diurnal":
+        rates *= 1 + law["amplitude"] * np.sin(2 * np.pi * t / law["period_s"])
+    elif law["law"] == "spikes":
+        rates[t % law["every_s"] > law["every_s"] - law["duration_s"]] *= law["factor"]
+    for change in changes:
+        rates = np.where(t > change["at_s"], change.get("rate_per_s", rates * change.get("factor", 1)), rates)
+    return ends, rates
+
+
+def _bursty(states: Sequence[Mapping[str, float]], horizon_s: float, rng: Any) -> tuple[Array, Array]:
+    means = np.array([each["mean_s"] for each in states])
+    state, now = int(rng.choice(len(states), p=means / means.sum())), 0.0
+    ends, rates = [], []
+    while now < horizon_s:
+        now = min(now + rng.exponential(means[state]), horizon_s)
+        ends.append(now)
+        rates.append(float(states[state]["rate_per_s"]))
+        state = (state + 1) % len(states)
+    return np.array(ends), np.array(rates)
+
+
+def draw_keys(each: Mapping[str, Any], law: Mapping[str, Any], count: int, rng: Any) -> Array:
+    """Numbers of keys, of which as many are as the operator has; key k is in key group k modulo their number."""
+    keys = each.get("groups") or each.get("keys") or each.get("key_groups", 1)
+    if each["kind"] == "join":
+        keys = round((1 / each["selectivity"]) ** (1 / (len(each["from"]) - 1)))
+    groups = each.get("key_groups", keys)
+    shares = np.array(law.get("shares") or np.arange(1, groups + 1.0) ** -law.get("zipf", 0.0))
+    group = rng.choice(groups, size=count, p=shares / shares.sum())
+    many = np.ceil((keys - group) / groups)
+    return group + groups * (rng.random(count) * many).astype(int)
+
+
+def dealt(each: Mapping[str, Any], how: str | None, k: int, t: Array, keys: Array, replicas: int, rng: Any) -> Any:
+    """For each record from the producer's replica k, which replica gets it; None: all do."""
+    keyed = each["kind"] in KEYED or "groups" in each or "key_groups" in each
+    how = how or ("hash" if keyed else "rebalance")
+    count = len(t)
+    if how == "broadcast":
+        return None
+    if how in ("forward", "global", "shared"):
+        return np.full(count, k if how == "forward" else 0)
+    if how == "rebalance":
+        return (np.arange(count) + rng.integers(replicas)) % replicas
+    if how == "two-choice":
+        return _of_two(keys % each["key_groups"], each["key_groups"], replicas, rng)
+    if not keyed:
+        return rng.integers(replicas, size=count)
+    groups = each.get("key_groups")
+    return keys % replicas if groups is None else (keys % groups) * replicas // groups
+
+
+def _of_two(group: Array, groups: int, replicas: int, rng: Any) -> Array:
+    pairs = np.array([rng.choice(replicas, 2, replace=False) for _ in range(groups)])
+    sent, whose = [0] * replicas, np.empty(len(group), dtype=int)
+    for k, (a, b) in enumerate(pairs[group]):
+        whose[k] = a if sent[a] <= sent[b] else b
+        sent[whose[k]] += 1
+    return whose
+
+
+def batched(t: Array, size: int, flush_s: float, rng: Any) -> Array:
+    """When records leave that wait for their batch to be full, or for the next flush."""
+    if size <= 1 or not len(t):
+        return t
+    sent, first, flush = t.copy(), 0, rng.random() * flush_s
+    for k, now in enumerate(t):
+        while flush < now:
+            sent[first:k], first = flush, k
+            flush += flush_s * rng.uniform(0.95, 1.05)
+        if k - first + 1 == size:
+            sent[first : k + 1], first = now, k + 1
+    sent[first:] = flush
+    return sent
+
+
+def over_links(job: Mapping[str, Any], here: str, there: str, t: Array, size: float) -> Array:
+    """When records arrive that leave at t, all of so many bytes, by the shortest way."""
+    for link in _way(list(job["links"]), here, there):
+        work, latencies = Clock(0, 0, 1), np.full(len(t), LINK_LATENCY_MS / 1e3)
+        mbps = job["links"][link]
+        for event in job["events"]:
+            if event["kind"] == "link-degradation":
+                work = Clock(event["at_s"], event["at_s"] + event["duration_s"], event["bandwidth_factor"])
+        t = work.real(fifo(work.virtual(t), np.full(len(t), 8e-6 * size / mbps)))
+        if work.speed < 1:
+            latencies[(t > work.start) & (t < work.end)] *= job["events"][0]["latency_factor"]
+        t = t + latencies
+    return t
+
+
+def _way(links: Sequence[str], here: str, there: str) -> list[str]:
+    ways: list[tuple[str, list[str]]] = [(here, [])]
+    while ways[0][0] != there:
+        node, gone = ways.pop(0)
+        for link in links:
+            ends = link.split("-")
+            if node in ends and link not in gone:
+                ways.append((ends[ends[0] == node], [*gone, link]))
+    return ways[0][1]
+
+
+def over_card(host: Mapping[str, float], t: Array, sizes: Array) -> Array:
+    """When records arrive that leave a host at t, in order."""
+    return fifo(t, 8e-6 * sizes / host["bandwidth_mbps"]) + host["latency_ms"] / 1e3
