@@ -6,15 +6,15 @@ DIR holds dev.csv: one row a run. The data have no licence, so no row of them is
 left out is seen by a few runs of its own, a machine by none: its applications are calibrated on the other one. All
 predictors see the same runs; LightGBM also those of all other applications, as it has no other way to know of them.
 What is found is kept in FOLDER, so that a run can be resumed. Whether an application's sources read on another machine
-what they read on this one is for these folds to say. `corrected` is a twin of an application and what LightGBM learned
-of how far the twins of all others are off on runs that they had not seen.
+what they read on this one is for these folds to say.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +28,6 @@ from benchmarks.real.pdsp_predictors import (
     Twin,
     application,
     calibrated,
-    corrected,
     measured,
     naive,
     reading,
@@ -39,7 +38,7 @@ from benchmarks.table import print_table
 from scenarios.calibration.intervals import LEVEL, reach
 from twin.randomness import stream
 
-TWIN, CARRIED, CORRECTED = "calibrated twin", "the same, readings carried", "the same, corrected"
+TWIN, CARRIED = "calibrated twin", "the same, readings carried"
 QUANTITIES = ("share of the offer", "latency")
 
 
@@ -49,18 +48,23 @@ class Split:
 
     name: str
     judged: Sequence[Row]
-    predictors: Mapping[str, Predictor]
+    twin: Twin
+    others: Mapping[str, Predictor]
+
+    @property
+    def predictors(self) -> Mapping[str, Predictor]:
+        """By name."""
+        return {**self.others, TWIN: self.twin, CARRIED: replace(self.twin, carried=True)}
 
 
 def applications(everything: Sequence[Row], own: int, judged: int, kept: Path) -> Iterator[Split]:
     """Each application left out, but for a few of its runs."""
     for number, key in enumerate(APPLICATIONS):
         mine, others = _parted(everything, lambda row, key=key: application(row) == key)
-        order = stream(number, "own-runs").permutation(len(mine))
-        seen, unseen = ([mine[each] for each in part] for part in (order[:own], order[own:][:judged]))
-        if not unseen:
+        mine = _shuffled(mine, number, "own-runs")
+        if len(mine) <= own:
             raise SystemExit(f"--own {own}: {key[0]} has {len(mine)} runs, so none is left to judge; give fewer")
-        yield Split(" ".join(key).strip(), unseen, _predictors(seen, others, kept))
+        yield _split(" ".join(key).strip(), mine[own:][:judged], mine[:own], others, kept)
 
 
 def machines(everything: Sequence[Row], own: int, judged: int, kept: Path) -> Iterator[Split]:
@@ -69,19 +73,20 @@ def machines(everything: Sequence[Row], own: int, judged: int, kept: Path) -> It
         there, here = _parted(everything, lambda row, machine=machine: row["hardware"] == machine)
         for number, key in enumerate(APPLICATIONS):
             mine, others = _parted(here, lambda row, key=key: application(row) == key)
-            unseen = [row for row in there if application(row) == key]
-            seen = [mine[each] for each in stream(number, f"runs-but-{machine}").permutation(len(mine))[:own]]
-            order = stream(number, f"judged-{machine}").permutation(len(unseen))[:judged]
-            name = f"{' '.join(key).strip()} on {machine}"
+            unseen = _shuffled([row for row in there if application(row) == key], number, f"judged-{machine}")
+            seen = _shuffled(mine, number, f"runs-but-{machine}")[:own]
             rest = [*others, *(row for row in mine if row not in seen)]
-            yield Split(name, [unseen[each] for each in order], _predictors(seen, rest, kept))
+            name = f"{' '.join(key).strip()} on {machine}"
+            yield _split(name, unseen[:judged], seen, rest, kept)
 
 
-def _predictors(seen: Sequence[Row], others: Sequence[Row], kept: Path) -> dict[str, Predictor]:
-    read = reading(others)
-    fit = calibrated(seen, read, kept)
-    twins = {TWIN: Twin(fit, carried=False), CARRIED: Twin(fit, carried=True)}
-    return {"naive": naive, "LightGBM": trees([*others, *seen]), **twins}
+def _split(name: str, judged: Sequence[Row], seen: Sequence[Row], others: Sequence[Row], kept: Path) -> Split:
+    twin = calibrated(seen, reading(others), kept)
+    return Split(name, judged, twin, {"naive": naive, "LightGBM": trees([*others, *seen])})
+
+
+def _shuffled(given: Sequence[Row], number: int, name: str) -> list[Row]:
+    return [given[each] for each in stream(number, name).permutation(len(given))]
 
 
 def _parted(everything: Sequence[Row], is_in: Callable[[Row], bool]) -> tuple[list[Row], list[Row]]:
@@ -105,7 +110,7 @@ def covered(splits: Sequence[Split]) -> list[list[object]]:
     inside, wide = [], []
     for split in splits:
         rest = [each for each in splits if each.name != split.name]
-        load = reach([0.0, *(off for each in rest for row in each.judged for off in _twin(each).fit.loads(row))])
+        load = reach([0.0, *(off for each in rest for row in each.judged for off in each.twin.loads(row))])
         low_b, high_b = _ends(rest, load.factor)
         true_b = np.log([measured(row) for each in rest for row in each.judged])
         beyond_q = [reach(off).factor for off in np.maximum(0.0, np.maximum(low_b - true_b, true_b - high_b)).T]
@@ -120,15 +125,9 @@ def covered(splits: Sequence[Split]) -> list[list[object]]:
     return [[what, f"{i.mean():.2f}", f"{np.mean(w):.2f}", f"{np.median(w):.2f}"] for what, i, w in each]
 
 
-def _twin(split: Split) -> Twin:
-    twin = split.predictors[TWIN]
-    assert isinstance(twin, Twin)
-    return twin
-
-
 def _ends(splits: Sequence[Split], load: float) -> tuple[np.ndarray, np.ndarray]:
     """Logs of the least and the most that is predicted at both ends of the load, and between. [runs, 2]"""
-    said = np.log([[_twin(each)(row, load**sign) for sign in (-1, 0, 1)] for each in splits for row in each.judged])
+    said = np.log([[each.twin(row, load**sign) for sign in (-1, 0, 1)] for each in splits for row in each.judged])
     return said.min(axis=1), said.max(axis=1)
 
 
@@ -143,25 +142,16 @@ def main() -> None:
     given = parser.parse_args()
     given.kept.mkdir(parents=True, exist_ok=True)
     leave = machines if given.machines else applications
-    lines: list[list[object]] = []
-    splits, total = [], dict[str, tuple[list[Row], list[Said]]]()
-
-    def judge(split: Split, who: str, predictor: Predictor) -> None:
-        said = [predictor(row) for row in split.judged]
-        lines.append(line(split.name, who, split.judged, said))
-        print(*lines[-1], flush=True)
-        kept = total.setdefault(who, ([], []))
-        kept[0].extend(split.judged)
-        kept[1].extend(said)
-
+    splits, lines = list[Split](), list[list[object]]()
+    total = defaultdict[str, tuple[list[Row], list[Said]]](lambda: ([], []))
     for split in leave(rows(given.data), given.own, given.judged, given.kept):
         splits.append(split)
         for who, predictor in split.predictors.items():
-            judge(split, who, predictor)
-    # where machines are left out, the other folds hold runs of the same application, so that there is no correction
-    for split in splits if leave is applications else ():
-        others = [(row, _twin(each)) for each in splits if each is not split for row in each.judged]
-        judge(split, CORRECTED, corrected(_twin(split), others))
+            said = [predictor(row) for row in split.judged]
+            lines.append(line(split.name, who, split.judged, said))
+            print(*lines[-1], flush=True)
+            total[who][0].extend(split.judged)
+            total[who][1].extend(said)
     lines += [line("all", who, *kept) for who, kept in total.items()]
     header = ("left out", "predictor", "runs", "source rate", "mean", "latency", "mean ", "keeps up")
     print_table(f"{leave.__name__} left out: q-errors (median/95 %, geometric mean)", header, lines)

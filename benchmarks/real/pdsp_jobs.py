@@ -1,16 +1,27 @@
-"""PDSP-Bench's Flink applications as scenarios: chains behind a Kafka source, on four workers.
+"""PDSP-Bench's Flink applications as scenarios: chains behind a Kafka source, on four workers; ages of their markers.
 
 What is given is public in its workload generator: the operators, how their input is dealt, and what passes. Nothing is
 said of costs: all are the profile's, to be calibrated.
+
+Producers send a burst a second, and latency markers leave the sources all the time. One that meets a burst waits for a
+buffer that the burst fills, one that meets none for the next flush, however fast the job is on average: so ages are of
+both, by the share of time in which tuples come. A burst lasts for as long as the slowest operator makes it last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
-from twin.scenario import Scenario
-from twin.spec import parse
+import numpy as np
+
+from optimizers.requirements import at_rate
+from tests.twin.worlds import deployment
+from twin.query import Query
+from twin.rates.answer import RateAnswer
+from twin.rates.model import RateModel
+from twin.scenario import RunSettings, Scenario
 
 Chain = tuple[tuple[float, str], ...]
 """Selectivity of an operator, and how its input is dealt: r(ebalance), f(orward where parallelisms agree), k(eyed).
@@ -38,46 +49,42 @@ DEALT = {"r": "rebalance", "k": "hash", "f": "forward"}
 LINEAR_ROAD_LATE = 10
 """Parallelism of Linear Road's last operators, whatever is recorded."""
 
+HOP_MS = 50.0
+"""Of a hop where nothing comes: half the time between two flushes."""
+ALWAYS = 0.95
+"""Tuples that come for this share of time come always."""
+BELOW = 0.97
+"""Of what operators can take while a burst is stretched: as much does not fill channels."""
+
 
 def scenario(row: Mapping[str, str]) -> Scenario:
     """The job of one run, at its nominal rate."""
     chain = APPLICATIONS[row["application"], row["variant"]]
     counts = _parallelisms(row, len(chain))
     names = ["source", *(f"o{number}" for number in range(len(chain))), "writer"]
-    places = [f"w{number}" for number in range(WORKERS)]
-    operators: list[dict[str, Any]] = [{"name": "source", "kind": "source"}]
-    for name, (selectivity, how) in zip(names[1:], chain, strict=False):
-        keyed = {"key_groups": KEY_GROUPS} if how == "k" else {}
-        operators.append({"name": name, "kind": "map", "selectivity": selectivity, **keyed})
-    operators.append({"name": "writer", "kind": "sink"})
-    ways = [how for _, how in chain] + ["r"]
-    streams = []
-    for number, how in enumerate(ways):
-        alike = counts[number] == counts[number + 1]
-        partitioning = DEALT[how] if how != "f" or alike else "rebalance"
-        streams.append({"producer": names[number], "consumer": names[number + 1], "partitioning": partitioning})
+    operators: list[dict[str, Any]] = [
+        {"name": name, "kind": "map", "selectivity": selectivity} | ({"key_groups": KEY_GROUPS} if how == "k" else {})
+        for name, (selectivity, how) in zip(names[1:], chain, strict=False)
+    ]
+    alike = [here == there for here, there in pairwise(counts)]
+    ways = [how if how != "f" or same else "r" for (_, how), same in zip((*chain, (1.0, "r")), alike, strict=True)]
     cores, clock = float(row["cores_per_node"]), float(row["clock_ghz"])
     host = {"cpu_percent": 100 * cores * clock / 2.8, "ram_mb": 128_000, "bandwidth_mbps": 25_000, "latency_ms": 0.05}
-    offered = float(row["offered_per_s"])
     hot = {"shares": [HOT_WORD, *[(1 - HOT_WORD) / (KEY_GROUPS - 1)] * (KEY_GROUPS - 1)]}
-    data = {
-        "name": row["application"],
-        "query": {"operators": operators, "streams": streams},
-        "cluster": {"hosts": [{"name": name, **host} for name in places]},
-        "plan": {
-            "placement": {
-                name: [places[each % WORKERS] for each in range(count)]
-                for name, count in zip(names, counts, strict=True)
-            }
+    places = [f"w{number}" for number in range(WORKERS)]
+    job = deployment(
+        [{"name": "source", "kind": "source"}, *operators, {"name": "writer", "kind": "sink"}],
+        list(pairwise(names)),
+        {"source": {"law": "constant", "rate_per_s": float(row["offered_per_s"])}},
+        hosts=[{"name": name, **host} for name in places],
+        placement={
+            name: [places[each % WORKERS] for each in range(count)] for name, count in zip(names, counts, strict=True)
         },
-        "workload": {
-            "arrivals": {"source": {"law": "constant", "rate_per_s": offered}},
-            "keys": {"o1": hot} if row["application"] == "Word Count" else {},
-        },
-        "engine": "flink",
-        "run": {"horizon_s": 330, "warmup_s": 30},
-    }
-    return parse(Scenario, data)
+        engine="flink",
+        partitioning={name: DEALT[how] for name, how in zip(names[1:], ways, strict=True)},
+        keys={"o1": hot} if row["application"] == "Word Count" else {},
+    )
+    return Scenario.of(job, RunSettings(horizon_s=330, warmup_s=30))
 
 
 def _parallelisms(row: Mapping[str, str], operators: int) -> list[int]:
@@ -87,3 +94,24 @@ def _parallelisms(row: Mapping[str, str], operators: int) -> list[int]:
         return [given[0], given[0], given[1], *[LINEAR_ROAD_LATE] * 3]
     inner = [*given[1:-1], *[given[-2]] * operators][:operators]
     return [given[0], *inner, given[-1]]
+
+
+def ages_ms(job: Scenario, answer: RateAnswer) -> float:
+    """Ages of latency markers, which pass windows by, summed over the operators behind the source and the committer."""
+    source, *order = (answer.operators.index(name) for name in ("source", *behind(job.query)))
+    channel_s, coming = answer.channel_s[0, order], float(answer.offered_pressure[0].max())
+    if coming < ALWAYS:
+        meeting_s = RateModel().answer(at_rate(job, BELOW / coming), [job.plan]).channel_s[0, order]
+        channel_s = coming * meeting_s + (1.0 - coming) * HOP_MS / 1000.0
+    source_s = answer.channel_s[0, source] + answer.queue_s[0, source]
+    at_each_s = source_s + np.cumsum(channel_s + answer.queue_s[0, order])
+    return 1000.0 * float(at_each_s.sum() + at_each_s[-1]) + HOP_MS  # once more at the last for the committer
+
+
+def behind(query: Query) -> list[str]:
+    """The operators behind the source, in data-flow order."""
+    found, at = [], "source"
+    while following := query.outputs(at):
+        at = following[0].consumer
+        found.append(at)
+    return found

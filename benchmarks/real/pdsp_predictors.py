@@ -17,12 +17,10 @@ from pathlib import Path
 import lightgbm
 import numpy as np
 
-from benchmarks.real.pdsp_ages import HOP_MS, ages_ms, behind
-from benchmarks.real.pdsp_jobs import APPLICATIONS, scenario
+from benchmarks.real.pdsp_jobs import APPLICATIONS, HOP_MS, ages_ms, behind, scenario
 from scenarios.calibration import intervals, newton
 from scenarios.calibration.point import Point
 from scenarios.calibration.predicting import Predicted, predict
-from twin.query import Query
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
@@ -48,9 +46,7 @@ def rows(folder: Path) -> list[Row]:
     """Flink runs of known applications that are not marked as odd."""
     with (folder / "dev.csv").open() as file:
         found = [row for row in csv.DictReader(file) if row["framework"] == "flink" and not row["odd"]]
-    wanted = ("ok_rate", "ok_latency")
-    known = [row for row in found if application(row) in APPLICATIONS]
-    return [row for row in known if all(row[each] == "1" for each in wanted)]
+    return [row for row in found if application(row) in APPLICATIONS and row["ok_rate"] == row["ok_latency"] == "1"]
 
 
 def application(row: Row) -> tuple[str, str]:
@@ -101,24 +97,16 @@ def apply(job: Scenario, logs_k: np.ndarray, load: float = 1.0) -> Scenario:
     """
     engine = job.engine
     names = ["source", *behind(job.query)]
-    ratio = {name: load * float(np.exp(_likely(name) * log)) for name, log in zip(names, logs_k, strict=False)}
+    likely = {"source": UNEVEN_OWN / UNEVEN, "writer": UNEVEN_OWN / UNEVEN}  # better known than users' functions
+    ratio = {k: load * float(np.exp(likely.get(k, 1.0) * log)) for k, log in zip(names, logs_k, strict=False)}
     operators = tuple(
         each.model_copy(update={"service_time_s": engine.service_s(job.query, each) * ratio[each.name]})
         for each in job.query.operators
     )
     assert engine.network_memory is not None
     buffers = engine.network_memory.times(float(np.exp(logs_k[-1])))
-    return job.model_copy(
-        update={
-            "query": Query(operators=operators, streams=job.query.streams),
-            "engine": engine.model_copy(update={"network_memory": buffers}),
-        }
-    )
-
-
-def _likely(name: str) -> float:
-    """By which factor a cost is known better than one of a user's function."""
-    return UNEVEN_OWN / UNEVEN if name in ("source", "writer") else 1.0
+    query = job.query.model_copy(update={"operators": operators})
+    return job.model_copy(update={"query": query, "engine": engine.model_copy(update={"network_memory": buffers})})
 
 
 def reading(others: Sequence[Row]) -> float:
@@ -128,16 +116,26 @@ def reading(others: Sequence[Row]) -> float:
 
 
 @dataclass(frozen=True)
-class Fit:
+class Twin:
     """Of one application. own: the runs that it was calibrated on; found_k: logs of ratios to the profile's costs, and
-    what channels hold. read: see `reading`."""
+    what channels hold. read: see `reading`. carried: what the application's sources read on one machine is expected of
+    them on the other, too."""
 
     own: Sequence[Row]
     found_k: np.ndarray
     read: float
+    carried: bool = False
 
-    def predicted(self, row: Row, load: float = 1.0) -> tuple[Predicted, float]:
-        """What is said if all costs are so many times what was found."""
+    def __call__(self, row: Row, load: float = 1.0) -> Said:
+        """What is predicted if all costs are so many times what was found."""
+        predicted, age_ms = self._predicted(row, load)
+        return self._theirs(row) * predicted.delivered["source"], age_ms
+
+    def loads(self, row: Row) -> list[float]:
+        """By what the load is off (log), as far as the run tells."""
+        return intervals.loads(point(row, self.read), self._predicted(row, 1.0)[0])
+
+    def _predicted(self, row: Row, load: float) -> tuple[Predicted, float]:
         key = (row["run_id"], load)
         if key not in self._known:
             self._known[key] = said_of(apply(scenario(row), self.found_k, load))
@@ -147,31 +145,13 @@ class Fit:
     def _known(self) -> dict[tuple[str, float], tuple[Predicted, float]]:
         return {}
 
-    def loads(self, row: Row) -> list[float]:
-        """By what the load is off (log), as far as the run tells."""
-        return intervals.loads(point(row, self.read), self.predicted(row)[0])
-
-
-@dataclass(frozen=True)
-class Twin:
-    """carried: what an application's sources read on one machine is expected of them on the other, too."""
-
-    fit: Fit
-    carried: bool
-
-    def __call__(self, row: Row, load: float = 1.0) -> Said:
-        """What is predicted if all costs are so many times what was found."""
-        predicted, age_ms = self.fit.predicted(row, load)
-        return self._theirs(row) * predicted.delivered["source"], age_ms
-
     def _theirs(self, row: Row) -> float:
         """What the sources read where nothing holds them back: of all runs, and of each of the application's own."""
-        read, machine = self.fit.read, row["hardware"]
-        alike = [each for each in self.fit.own if self.carried or each["hardware"] == machine]
-        return float(np.median([read, *(measured(each)[0] for each in alike if not held(each, read))]))
+        alike = [each for each in self.own if self.carried or each["hardware"] == row["hardware"]]
+        return float(np.median([self.read, *(measured(each)[0] for each in alike if not held(each, self.read))]))
 
 
-def calibrated(own: Sequence[Row], read: float, kept: Path) -> Fit:
+def calibrated(own: Sequence[Row], read: float, kept: Path) -> Twin:
     """On runs of an application. kept: a folder of what was found before."""
     name = hashlib.sha256(repr((sorted(row["run_id"] for row in own), read)).encode()).hexdigest()
     file = kept / f"{name[:16]}.npy"
@@ -180,7 +160,7 @@ def calibrated(own: Sequence[Row], read: float, kept: Path) -> Fit:
         costs = len(points[0].scenario.query.operators)
         found = newton.fit(points, apply, costs + 1, costs, misses=misses, spread=UNEVEN)
         np.save(file, found.logs_k)
-    return Fit(own, np.load(file), read)
+    return Twin(own, np.load(file), read)
 
 
 def naive(row: Row) -> Said:
@@ -201,42 +181,12 @@ def features(row: Row) -> list[float]:
 
 def trees(seen: Sequence[Row]) -> Predictor:
     """LightGBM on the logarithms."""
-    table = np.array([features(row) for row in seen])
-    said = np.log([measured(row) for row in seen])
-    models = [_trained(table, each) for each in said.T]
+    table, said = np.array([features(row) for row in seen]), np.log([measured(row) for row in seen])
+    sets = [lightgbm.Dataset(table, each, categorical_feature=[0]) for each in said.T]
+    models = [lightgbm.train(TREES, each, ROUNDS) for each in sets]
 
     def predicted(row: Row) -> Said:
         share, latency = (float(np.exp(model.predict(np.array([features(row)]))[0])) for model in models)
         return share, latency
 
     return predicted
-
-
-def corrected(twin: Predictor, others: Sequence[tuple[Row, Predictor]]) -> Predictor:
-    """What a twin says, times what LightGBM learned of by which factor twins of other applications are off.
-
-    others: runs of other applications, each with the twin of its own, which had not seen it.
-    """
-    judged = [row for row, _ in others]
-    said = [predictor(row) for row, predictor in others]
-    off = np.log([measured(row) for row in judged]) - np.log(said)
-    table = np.array([_known_before(row, each) for row, each in zip(judged, said, strict=True)])
-    models = [_trained(table, each) for each in off.T]
-
-    def predicted(row: Row) -> Said:
-        base = twin(row)
-        seen = np.array([_known_before(row, base)])
-        share, latency = (each * float(np.exp(m.predict(seen)[0])) for each, m in zip(base, models, strict=True))
-        return share, latency
-
-    return predicted
-
-
-def _known_before(row: Row, said: Said) -> list[float]:
-    """What is known before a run, and what the twin says. The application counts as the same for
-    all, as none that is learned from is the one that is judged."""
-    return [0.0, *features(row)[1:], *np.log(said)]
-
-
-def _trained(table: np.ndarray, label: np.ndarray) -> lightgbm.Booster:
-    return lightgbm.train(TREES, lightgbm.Dataset(table, label, categorical_feature=[0]), ROUNDS)

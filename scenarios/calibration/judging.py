@@ -80,7 +80,7 @@ def held_out(points: Sequence[Point], found: Calibration, report: Progress | Non
             works = Works(told)
         unseen = [told[number] for number in part]
         seen = [told[number] for number in range(len(told)) if number not in part]
-        for name, predictor in _baselines(seen).items():
+        for name, predictor in baselines(seen).items():
             predictors[name] += [(point, predictor(point)) for point in unseen]
         with suppress(BadInput):  # what is left is too little to fit
             fitted = calibrate_as(seen, found, works)
@@ -117,7 +117,8 @@ def _parts(points: Sequence[Point]) -> list[list[int]]:
     ]
 
 
-def _baselines(seen: Sequence[Point]) -> dict[str, Predict]:
+def baselines(seen: Sequence[Point]) -> dict[str, Predict]:
+    """What needs no calibration, by name. seen: points that tell what a source's replica delivers at most."""
     cap = cap_per_replica(seen)
     return {
         ALWAYS: lambda point: _capped(point, np.inf),

@@ -28,18 +28,15 @@ from twin.overrides import put_all
 from twin.scenario import Scenario
 
 
-def measured(sets: Sequence[Jobs], out: Path, cache: Path, warmup_s: float, window_s: float) -> None:
+def measured(sets: Sequence[Jobs], out: Path) -> None:
     """Fills a folder; what is there already is kept. The first job only warms the cluster up."""
     shapes = [shape for jobs in sets for shape in (*jobs.shapes, *(each for each, _ in jobs.events))]
     asked = [(shape, rate) for shape in shapes for rate in shape.rates if not (out / shape.folder(rate)).exists()]
     if not asked:
         return
-    jar = installed.job_jar(cache)
+    jar, jars = installed.job_jar(), installed.jars()
     out.mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory() as aside,
-        running(installed.jars(cache), jar, Path(aside), 18081, 16123) as cluster,
-    ):
+    with tempfile.TemporaryDirectory() as aside, running(jars, jar, Path(aside), 18081, 16123) as cluster:
         first = FIRST.shapes[0]
         measure(cluster, first, first.fitted[0], Path(aside) / "first", warmup_s=1.0, window_s=2.0)
         for shape, rate in asked:
@@ -47,18 +44,15 @@ def measured(sets: Sequence[Jobs], out: Path, cache: Path, warmup_s: float, wind
             if shape.event:
                 measure_event(cluster, shape, rate, out / shape.folder(rate))
             else:
-                measure(cluster, shape, rate, out / shape.folder(rate), warmup_s, window_s)
+                measure(cluster, shape, rate, out / shape.folder(rate))
 
 
 def main() -> None:
-    """Prints four tables a set."""
+    """Prints three tables a set."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="a new folder for what is measured")
     parser.add_argument("--measured", type=Path, help="a folder that was measured before; measures nothing")
     parser.add_argument("--jobs", choices=[*SETS, "both"], default="both", help="which of the sets")
-    parser.add_argument("--cache", type=Path, default=installed.cache(), help="where Flink is installed")
-    parser.add_argument("--warmup", type=float, default=10.0, help="s before each window")
-    parser.add_argument("--window", type=float, default=8.0, help="s that each job is read for")
     given = parser.parse_args()
     if (given.out is None) == (given.measured is None):
         parser.error("give either --out DIR, to measure, or --measured DIR")
@@ -66,7 +60,7 @@ def main() -> None:
     sets = [jobs for name, jobs in SETS.items() if given.jobs in (name, "both")]
     try:
         if given.out is not None:
-            measured(sets, folder, given.cache, given.warmup, given.window)
+            measured(sets, folder)
         for jobs in sets:
             show(folder, jobs)
     except BadInput as error:
@@ -83,12 +77,10 @@ def show(folder: Path, jobs: Jobs) -> None:
     ]
     loads, cores = [each.load for found in runs.values() for each in found], lines[0].measured.cores
     machine = f"{cores} cores, shared: {min(loads):.0f} to {max(loads):.0f} processes wanted one meanwhile"
-    header = ("job", "records/s", "", "delivered", "busiest", "source held", "p50", "p95", "markers")
+    header = ("job", "records/s", "", "delivered", "busiest", "p50", "p95")
     print_table(f"real Flink {installed.VERSION} ({machine}): measured / calibrated twin", header, judging.table(lines))
-    header = ("predictor", "keeps up", "delivered", "busiest, points", "held, points", "p50, q", "p95, q", "markers, q")
-    print_table("the points that were not calibrated on: median/largest error", header, judging.summary(lines))
     header = ("calibrated", "wanted", "median error", "largest", "within")
-    print_table("the same beside what is wanted", header, judging.verdicts(lines))
+    print_table("the points that were not calibrated on, beside what is wanted", header, judging.verdicts(lines))
     header = ("event", "no results, s", "oldest results, s", "made up for after, s", "results/s later")
     rows = []
     for shape, alike in jobs.events:

@@ -9,14 +9,16 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from twin.errors import BadInput
 
+SETTINGS = Path(__file__).with_name("config.yaml")
 NICE = ["nice", "-n", "10"]
+T = TypeVar("T")
 PATIENCE_S = 180.0
 RESTART_S = 3.0
 CHECKPOINT_S = 2.0
@@ -27,48 +29,17 @@ PROCESSES = {
 }
 
 
-def settings(rest_port: int, rpc_port: int, folder: Path) -> dict[str, object]:
-    """Flink's own defaults, but for what a run of a few seconds needs: small buffers, so that they fill."""
-    megabytes = {
-        "task.heap.size": 300,
-        "task.off-heap.size": 0,
-        "framework.heap.size": 128,
-        "framework.off-heap.size": 64,
-        "network.min": 64,
-        "network.max": 64,
-        "managed.size": 16,
-        "jvm-metaspace.size": 128,
-        "jvm-overhead.min": 64,
-        "jvm-overhead.max": 64,
-    }
-    return {
-        "jobmanager.rpc.address": "127.0.0.1",
+def settings(rest_port: int, rpc_port: int, folder: Path) -> str:
+    """The text of a cluster's config.yaml."""
+    own = {
         "jobmanager.rpc.port": rpc_port,
-        "jobmanager.bind-host": "127.0.0.1",
-        "taskmanager.host": "127.0.0.1",
-        "taskmanager.bind-host": "127.0.0.1",
-        "rest.address": "127.0.0.1",
-        "rest.bind-address": "127.0.0.1",
         "rest.port": rest_port,
-        "web.tmpdir": str(folder / "web"),
-        "io.tmp.dirs": str(folder / "tmp"),
-        "taskmanager.cpu.cores": 2.0,
-        "taskmanager.numberOfTaskSlots": 8,
-        "taskmanager.memory.segment-size": "4kb",
-        **{f"taskmanager.memory.{name}": f"{size}m" for name, size in megabytes.items()},
-        "jobmanager.scheduler": "adaptive",
-        "jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout": "0 s",
-        "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling": "0 s",
-        "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout": "0 s",
-        "restart-strategy.type": "fixed-delay",
-        "restart-strategy.fixed-delay.attempts": 3,
+        "web.tmpdir": folder / "web",
+        "io.tmp.dirs": folder / "tmp",
         "restart-strategy.fixed-delay.delay": f"{RESTART_S:g} s",
         "execution.checkpointing.interval": f"{CHECKPOINT_S:g} s",
-        "execution.checkpointing.storage": "jobmanager",
-        "metrics.latency.granularity": "operator",
-        "metrics.fetcher.update-interval": "500 ms",
-        "web.refresh-interval": "100 ms",
     }
+    return SETTINGS.read_text(encoding="utf-8") + "".join(f"{key}: {value}\n" for key, value in own.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,26 +63,25 @@ class Cluster:
         """Ends a job with a savepoint below the folder; where that is."""
         asks = json.dumps({"targetDirectory": folder.resolve().as_uri(), "drain": False}).encode()
         trigger = asked(f"{self.url}/jobs/{job}/stop", "POST", asks)["request-id"]
-        end_s = time.monotonic() + PATIENCE_S
-        while time.monotonic() < end_s:
+
+        def done() -> Any:
             said = self.get(f"/jobs/{job}/savepoints/{trigger}")
-            if said["status"]["id"] == "COMPLETED":
-                operation = said["operation"]
-                if "location" not in operation:
-                    raise BadInput(f"job {job} gave no savepoint: {str(operation.get('failure-cause'))[:400]}")
-                return str(operation["location"])
-            time.sleep(0.05)
-        raise BadInput(f"job {job} has no savepoint after {PATIENCE_S:.0f} s; look into the logs of the cluster")
+            return said["status"]["id"] == "COMPLETED" and said["operation"]
+
+        operation = patiently(done, f"job {job} has no savepoint")
+        if "location" not in operation:
+            raise BadInput(f"job {job} gave no savepoint: {str(operation.get('failure-cause'))[:400]}")
+        return str(operation["location"])
 
     def wait(self, job: str, state: str) -> None:
         """Until the job is in that state, and all its vertices are where it is RUNNING."""
-        end_s = time.monotonic() + PATIENCE_S
-        while time.monotonic() < end_s:
+
+        def there() -> bool:
             said = self.get(f"/jobs/{job}")
-            if said["state"] == state and (state != "RUNNING" or _all_running(said)):
-                return
-            time.sleep(0.05)
-        raise BadInput(f"job {job} is not {state} after {PATIENCE_S:.0f} s; look into the logs of the cluster")
+            running = all(each["status"] == "RUNNING" for each in said["vertices"])
+            return said["state"] == state and (state != "RUNNING" or running)
+
+        patiently(there, f"job {job} is not {state}")
 
     def cancel(self, job: str) -> None:
         """Ends a job."""
@@ -126,8 +96,14 @@ class Cluster:
         asked(path, "PUT", json.dumps(wanted).encode())
 
 
-def _all_running(job: dict[str, Any]) -> bool:
-    return all(each["status"] == "RUNNING" for each in job["vertices"])
+def patiently(ask: Callable[[], T], otherwise: str) -> T:
+    """Asks again and again until the answer is not false. Raises BadInput after PATIENCE_S."""
+    end_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end_s:
+        if answer := ask():
+            return answer
+        time.sleep(0.05)
+    raise BadInput(f"{otherwise} after {PATIENCE_S:.0f} s; look into the logs of the cluster")
 
 
 def asked(url: str, method: str = "GET", body: bytes | None = None, kind: str = "application/json") -> Any:
@@ -145,8 +121,7 @@ def running(jars: Path, job_jar: Path, folder: Path, rest_port: int, rpc_port: i
     """A cluster that lives as long as the block. folder: its configuration, logs, temporary files."""
     for each in ("conf", "web", "tmp"):
         (folder / each).mkdir(parents=True, exist_ok=True)
-    lines = [f"{key}: {value}" for key, value in settings(rest_port, rpc_port, folder).items()]
-    (folder / "conf" / "config.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "conf" / "config.yaml").write_text(settings(rest_port, rpc_port, folder), encoding="utf-8")
     with contextlib.ExitStack() as stack:
         url = f"http://127.0.0.1:{rest_port}"
         with contextlib.suppress(OSError):
@@ -154,7 +129,7 @@ def running(jars: Path, job_jar: Path, folder: Path, rest_port: int, rpc_port: i
             raise BadInput(f"a Flink answers at {url} already; end it, as two measurements disturb each other")
         for name, (entry, heap) in PROCESSES.items():
             stack.enter_context(_process(name, entry, heap, jars, folder))
-        _await_slots(url)
+        patiently(lambda: _slots(url), f"no task manager at {url}")
         yield Cluster(url, _uploaded(url, job_jar))
 
 
@@ -167,21 +142,15 @@ def _process(name: str, entry: str, heap: str, jars: Path, folder: Path) -> Iter
         try:
             yield
         finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            process.kill()  # its files are temporary
+            process.wait()
 
 
-def _await_slots(url: str) -> None:
-    end_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end_s:
-        with contextlib.suppress(BadInput, OSError):
-            if asked(f"{url}/overview").get("slots-total"):
-                return
-        time.sleep(0.5)
-    raise BadInput(f"no task manager at {url} after {PATIENCE_S:.0f} s; look into the logs of the cluster")
+def _slots(url: str) -> int:
+    """How many there are; none as long as nobody answers."""
+    with contextlib.suppress(BadInput, OSError):
+        return int(asked(f"{url}/overview").get("slots-total", 0))
+    return 0
 
 
 def _uploaded(url: str, jar: Path) -> str:

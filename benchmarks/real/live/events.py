@@ -14,15 +14,13 @@ import numpy as np
 from benchmarks.real.live.cluster import CHECKPOINT_S, RESTART_S
 from benchmarks.real.live.jobs import EVENT_S, Shape
 from benchmarks.real.live.measuring import WATCHED_S, Measured
-from twin.scenario import RunSettings, Scenario
+from twin.overrides import put_all
+from twin.scenario import Scenario
 from twin.simulation import simulate
-from twin.spec import parse
 
 PERIOD_S = 0.25
 AS_USUAL_S = 1.0
 """Results younger than this are as before the event."""
-
-
 LATE_S = 20.0
 
 
@@ -74,13 +72,10 @@ def with_event(job: Scenario, shape: Shape, deployed_s: float, submitted_s: floa
     ]
     if shape.event == "fails":
         events = [{"kind": "failure", "at_s": EVENT_S, "host": host, "recover_after_s": restart_s}]
-    settings = RunSettings(
-        horizon_s=EVENT_S + WATCHED_S, period_s=PERIOD_S, warmup_s=0.0, checkpoint_interval_s=CHECKPOINT_S
-    )
-    how = "restart" if shape.event == "savepoint" else "reactive"
-    data = {**job.model_dump(mode="json"), "events": events, "run": settings.model_dump(mode="json")}
-    engine = job.engine.model_dump(mode="json") | {"rescaling": {"how": how, "redeploy_s": restart_s}}
-    return parse(Scenario, data | {"engine": engine})
+    run = {"horizon_s": EVENT_S + WATCHED_S, "period_s": PERIOD_S, "warmup_s": 0, "checkpoint_interval_s": CHECKPOINT_S}
+    rescaling = {"how": "restart" if shape.event == "savepoint" else "reactive", "redeploy_s": restart_s}
+    engine = job.engine.model_dump(mode="json") | {"rescaling": rescaling}
+    return put_all(job, [("events", events), ("run", run), ("engine", engine)], shape.name)
 
 
 def row(shape: Shape, run: Measured, job: Scenario) -> list[object]:

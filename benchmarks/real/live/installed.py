@@ -8,38 +8,32 @@ import subprocess
 import sys
 from pathlib import Path
 
+from twin.atomic import new_folder
 from twin.errors import BadInput
 
 PACKAGE = "apache-flink-libraries"
 VERSION = "2.3.0"
 SOURCE = Path(__file__).parent / "LiveJob.java"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streamtwin" / f"flink-{VERSION}"
 
 
-def cache() -> Path:
-    """Where everything is kept: `streamtwin` below XDG_CACHE_HOME, or ~/.cache."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streamtwin" / f"flink-{VERSION}"
-
-
-def jars(folder: Path) -> Path:
+def jars() -> Path:
     """The folder of Flink's jars, downloaded by pip (330 MB) where they are not there yet."""
-    found = folder / "pyflink" / "lib"
-    if found.is_dir():
-        return found
-    print(f"installing {PACKAGE} {VERSION} (330 MB) into {folder}", flush=True)
-    aside = folder.with_name(f"{folder.name}.part")
-    shutil.rmtree(aside, ignore_errors=True)
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(aside)]
-    _run([*pip, f"{PACKAGE}=={VERSION}"], "pip could not install Flink")
-    aside.rename(folder)
+    found = CACHE / "pyflink" / "lib"
+    if not found.is_dir():
+        print(f"installing {PACKAGE} {VERSION} (330 MB) into {CACHE}", flush=True)
+        with new_folder(CACHE) as aside:
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(aside)]
+            _run([*pip, f"{PACKAGE}=={VERSION}"], "pip could not install Flink")
     return found
 
 
-def job_jar(folder: Path) -> Path:
+def job_jar() -> Path:
     """The job of this folder, compiled against the jars. Raises BadInput without a Java compiler."""
     for tool in ("java", "javac", "jar"):
         if shutil.which(tool) is None:
             raise BadInput(f"there is no {tool}; install a JDK (17 or 21) to run Flink and compile its job")
-    libraries, classes, found = jars(folder), folder / "classes", folder / "job.jar"
+    libraries, classes, found = jars(), CACHE / "classes", CACHE / "job.jar"
     if found.is_file() and found.stat().st_mtime > SOURCE.stat().st_mtime:
         return found
     _run(["javac", "-d", str(classes), "-cp", f"{libraries}/*", str(SOURCE)], "the job does not compile")

@@ -6,7 +6,6 @@ import contextlib
 import csv
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from benchmarks.real.live.jobs import EVENT_S, Shape
 from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, from_folder
 from streamtwin.connect.importers.flink_job import read_job
 from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
+from twin.atomic import new_folder
 from twin.errors import BadInput
 from twin.overrides import put_all
 
@@ -65,8 +65,10 @@ class Measured:
         return float(np.quantile(self.aged_s, share)) if len(self.aged_s) else float("nan")
 
 
-def measure(cluster: Cluster, shape: Shape, rate: float, folder: Path, warmup_s: float, window_s: float) -> None:
-    """Writes the folder of one operating point."""
+def measure(
+    cluster: Cluster, shape: Shape, rate: float, folder: Path, warmup_s: float = 10.0, window_s: float = 8.0
+) -> None:
+    """Writes the folder of one operating point, which is read for a window after a warm-up."""
     with _kept(folder, shape, rate) as (aside, about), _beside(shape.neighbours):
         job, start_s = _started(cluster, shape, rate, aside, about)
         time.sleep(max(0.0, start_s + warmup_s - time.time()))
@@ -134,14 +136,11 @@ def _beside(neighbours: int) -> Iterator[None]:
 @contextlib.contextmanager
 def _kept(folder: Path, shape: Shape, rate: float) -> Iterator[tuple[Path, dict[str, Any]]]:
     """A folder to write to, and what is said of the run; there is none under its name if the run is cut short."""
-    aside = folder.with_name(f"{folder.name}.part")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
     about: dict[str, Any] = {"shape": asdict(shape), "rate_per_s": rate, "cores": os.cpu_count()}
-    yield aside, about
-    about["load"] = os.getloadavg()[0]
-    (aside / ABOUT).write_text(json.dumps(about), encoding="utf-8")
-    aside.rename(folder)
+    with new_folder(folder) as aside:
+        yield aside, about
+        about["load"] = os.getloadavg()[0]
+        (aside / ABOUT).write_text(json.dumps(about), encoding="utf-8")
 
 
 def _write(folder: Path, answers: Answers) -> None:
