@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from itertools import count
 
 from benchmarks.table import print_table
 from models.checkpoint import Ensemble
@@ -33,13 +34,9 @@ CHOICE = ("processing_latency_s", *BINARY_METRICS)
 
 def query(plans: int) -> tuple[Scenario, PlacementSpace]:
     """The first random query of eight operators or more with at least twice as many valid placements."""
-    seed = 0
-    while True:
-        scenario = random_scenario(COSTREAM, seed, RunSettings())
-        space = PlacementSpace(scenario.query, scenario.cluster)
-        if space.count >= 2 * plans and len(scenario.query.operators) >= 8:
-            return scenario, space
-        seed += 1
+    drawn = (random_scenario(COSTREAM, seed, RunSettings()) for seed in count())
+    large = ((each, PlacementSpace(each.query, each.cluster)) for each in drawn if len(each.query.operators) >= 8)
+    return next((scenario, space) for scenario, space in large if space.count >= 2 * plans)
 
 
 def untrained(settings: TrainingSettings, metrics: tuple[str, ...]) -> Ensemble:

@@ -12,11 +12,12 @@ import time
 from itertools import pairwise
 
 from benchmarks.table import print_table
+from tests.twin.worlds import deployment, sink, source
 from twin.deployment import Deployment
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
-from twin.spec import parse
 
+ENDS = ("source", "map", "aggregate", "sink")
 LIMIT_CPU_S = 60.0
 LIMIT_GB = 2.0
 
@@ -25,41 +26,19 @@ def cluster(hosts: int, groups: int, rate_per_s: float) -> Deployment:
     """A keyed aggregation with skewed, drifting keys: source -> map -> aggregate -> sink, a replica of each a host."""
     names = [f"h{number}" for number in range(hosts)]
     window = {"policy": "time", "size_s": 5.0, "slide_s": 1.0}
+    keyed = {"key_groups": groups, "group_by": "int", "groups": 10 * groups, "state_bytes_per_group": 1e5}
     operators = [
-        {"kind": "source", "name": "source", "service_time_s": 1e-6},
         {"kind": "map", "name": "map", "service_time_s": 2e-5},
-        {
-            "kind": "aggregate",
-            "name": "aggregate",
-            "window": window,
-            "group_by": "int",
-            "groups": 10 * groups,
-            "key_groups": groups,
-            "state_bytes_per_group": 1e5,
-            "service_time_s": 5e-5,
-        },
-        {"kind": "sink", "name": "sink", "service_time_s": 1e-6},
+        {"kind": "aggregate", "name": "aggregate", "window": window, "service_time_s": 5e-5, **keyed},
     ]
-    ends = [each["name"] for each in operators]
-    return parse(
-        Deployment,
-        {
-            "query": {
-                "operators": operators,
-                "streams": [{"producer": a, "consumer": b} for a, b in pairwise(ends)],
-            },
-            "cluster": {
-                "hosts": [
-                    {"name": name, "cpu_percent": 400, "ram_mb": 16_000, "bandwidth_mbps": 1000, "latency_ms": 1}
-                    for name in names
-                ]
-            },
-            "plan": {"placement": dict.fromkeys(ends, names)},
-            "workload": {
-                "arrivals": {"source": {"law": "poisson", "rate_per_s": rate_per_s}},
-                "keys": {"aggregate": {"zipf": 0.5, "drift_every_s": 10}},
-            },
-        },
+    host = {"cpu_percent": 400, "ram_mb": 16_000, "bandwidth_mbps": 1000, "latency_ms": 1}
+    return deployment(
+        [source(service_time_s=1e-6), *operators, sink(service_time_s=1e-6)],
+        list(pairwise(ENDS)),
+        {"source": rate_per_s},
+        hosts=[{"name": name, **host} for name in names],
+        placement=dict.fromkeys(ENDS, names),
+        keys={"aggregate": {"zipf": 0.5, "drift_every_s": 10}},
     )
 
 

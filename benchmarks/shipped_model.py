@@ -12,11 +12,12 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
-from typing import Any
 
+import jax
 import numpy as np
 
 from models import checkpoint, evaluation, pipeline, prediction
@@ -27,7 +28,8 @@ from models.labels import KINDS
 from models.predictors import PREDICTORS, Fitted, FittedNetworks, RateModelAlone
 from models.settings import RESIDUAL
 from models.shipped import FOLDER
-from scenarios.learning.learner import rows_of, under_way, write_model
+from scenarios.executing.progress import bar
+from scenarios.learning.learner import networks, rows_of, steps, under_way, write_model
 from twin.atomic import write_text
 from twin.metrics import METRICS, REGRESSION_METRICS, TABLE
 
@@ -90,35 +92,25 @@ def trained(rows: Dataset, out: Path) -> prediction.LearnedCostModel:
     """The model in file `out`, trained as far as it is not there yet."""
     if not out.exists():
         kept = under_way(out, rows, RESIDUAL, METRICS, SEED)
-        ensembles = pipeline.train(rows, split(rows, SEED, test=0.0), RESIDUAL, SEED, METRICS, _told, kept)
+        with bar("steps of training") as report:
+            told = steps(networks(RESIDUAL, METRICS), report)
+            ensembles = pipeline.train(rows, split(rows, SEED, test=0.0), RESIDUAL, SEED, METRICS, told, kept)
         write_model(ensembles, out)
         kept.discard()
     return prediction.load(out)
-
-
-def _told(_name: str, member: int, step: int, steps: int, loss: float) -> None:
-    print(f"\rnetwork {member + 1}, step {step} of at most {steps}, loss {loss:.4f}", end="", flush=True)
 
 
 def card(model: prediction.LearnedCostModel, rivals: Sequence[Fitted], held: Mapping[str, Dataset]) -> str:
     """The text of card.md. rivals: what the model is compared with. held: by space, rows that no network saw."""
     (ensemble,) = model.ensembles
     low_s, high_s = ensemble.manifest["horizons_s"]
-    size = sum(leaf.size for member in ensemble.members for leaf in _leaves(member)) * 4 / 1000
+    size = sum(leaf.size for leaf in jax.tree.leaves(ensemble.members)) * 4 / 1000
     about = {"members": len(ensemble.members), "size": size, "shortest": low_s, "longest": high_s}
     lines = [HEAD.format(**about, **ensemble.manifest["rows"]), *_gates(ensemble)]
     fitted = (FittedNetworks("learned", model), *rivals)
     for space, rows in held.items():
         lines += [*_errors(space, fitted, rows), *_kinds(fitted, rows)]
     return "\n".join([*lines, *_coverage(model, held), ""])
-
-
-def _leaves(node: Any) -> Iterator[np.ndarray]:
-    if isinstance(node, dict):
-        for child in node.values():
-            yield from _leaves(child)
-    else:
-        yield np.asarray(node)
 
 
 def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
@@ -139,13 +131,8 @@ def _errors(space: str, fitted: Sequence[Fitted], held: Dataset) -> list[str]:
     names = list(dict.fromkeys(name for _, name in found))
     rows = ([metric, *(_words(found[metric, name]) for name in names)] for metric in METRICS)
     title = f"## Held-out error: `{space}`, {len(np.unique(held.config_hash))} jobs"
-    return [
-        title,
-        "",
-        "q-error, median / 95 %; of yes or no, balanced accuracy.",
-        "",
-        *_table(["metric", *names], rows),
-    ]
+    about = "q-error, median / 95 %; of yes or no, balanced accuracy."
+    return [title, "", about, "", *_table(["metric", *names], rows)]
 
 
 def _words(row: evaluation.ErrorRow) -> str:
@@ -192,15 +179,13 @@ def slim(ensemble: Ensemble) -> Ensemble:
     return replace(ensemble, manifest={**ensemble.manifest, "members": members})
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """See the module's documentation."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    folder = parser.parse_args(arguments).folder
+    folder = parser.parse_args().folder
     held = {part.space: made(part, folder) for part in HELD}
-    rows = made(TRAINED[0], folder)
-    for part in TRAINED[1:]:
-        rows = join(rows, made(part, folder))
+    rows = reduce(join, [made(part, folder) for part in TRAINED])
     model = trained(rows, folder / "model")
     trees = PREDICTORS["trees-ratio"].fit(rows, split(rows, SEED, test=0.0), SEED)
     text = card(model, (RateModelAlone(), trees), held)

@@ -9,8 +9,9 @@ other work meanwhile are more than those of an idle one.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping
 from itertools import count, islice
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from scenarios.files import registry, scenario_file
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.registry import SPACES
 from tests.twin.worlds import HOST, chain
-from twin.deployment import Deployment
 from twin.guards.effort import estimate
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -65,34 +65,33 @@ def table_ii(runs: int) -> None:
     limit("95th percentile", float(np.quantile(seconds, 0.95)), P95_S)
 
 
-def growth(
-    what: str, sizes: Sequence[float], jobs: Sequence[Deployment], settings: Sequence[RunSettings]
-) -> list[tuple[float, float, float]]:
+def growth(what: str, jobs: Mapping[float, Scenario]) -> list[tuple[float, float, float]]:
     """Size, best CPU seconds, and nanoseconds of a service, by size."""
     rows = []
-    for size, job, each in zip(sizes, jobs, settings, strict=True):
-        done = min((simulate(Scenario.of(job, each)) for _ in range(BEST_OF)), key=lambda run: run.cpu_s)
+    for size, job in jobs.items():
+        done = min((simulate(job) for _ in range(BEST_OF)), key=lambda run: run.cpu_s)
         services = sum([row["numRecordsIn"] for row in done.operator_rows])
         rows.append((size, done.cpu_s, 1e9 * done.cpu_s / services))
     print_table(f"by {what}", (what, "CPU s", "ns a service"), rows)
-    power = float(np.polyfit(np.log(sizes), np.log([row[1] for row in rows]), 1)[0])
+    power = float(np.polyfit(np.log(list(jobs)), np.log([row[1] for row in rows]), 1)[0])
     print(f"CPU s grow with the {what} to the power {power:.2f}")
     return rows
 
 
-def line_of_maps(maps: int, rate_per_s: float, cores: float = 64.0, load: float = 0.3) -> Deployment:
+def line_of_maps(maps: int, cores: float = 64.0, load: float = 0.3, rate: float = 3200.0, **run: Any) -> Scenario:
     """source -> maps -> sink on one host, each map of that load; a core a map unless there are fewer."""
-    middle = [{"kind": "map", "name": f"m{k}", "service_time_s": load / rate_per_s} for k in range(maps)]
-    host = {**HOST, "cpu_percent": 100 * cores}
-    return chain(middle, rate_per_s, hosts=[host])
+    middle = [{"kind": "map", "name": f"m{k}", "service_time_s": load / rate} for k in range(maps)]
+    job = chain(middle, rate, hosts=[{**HOST, "cpu_percent": 100 * cores}])
+    return Scenario.of(job).with_run(**{"horizon_s": 60.0, **run})
 
 
-def line_of_replicas(replicas: int, rate_per_s: float) -> Deployment:
+def line_of_replicas(replicas: int, rate: float = 3200.0) -> Scenario:
     """source -> map -> map -> sink; each replica of the maps on a host of its own, at a load of .3."""
     hosts = [{**HOST, "name": f"h{number}"} for number in range(replicas)]
-    middle = [{"kind": "map", "name": name, "service_time_s": 0.3 * replicas / rate_per_s} for name in ("m0", "m1")]
+    middle = [{"kind": "map", "name": name, "service_time_s": 0.3 * replicas / rate} for name in ("m0", "m1")]
     spread = [host["name"] for host in hosts]
-    return chain(middle, rate_per_s, hosts=[HOST, *hosts], placement={"m0": spread, "m1": spread})
+    job = chain(middle, rate, hosts=[HOST, *hosts], placement={"m0": spread, "m1": spread})
+    return Scenario.of(job, RunSettings(horizon_s=60.0))
 
 
 def said() -> None:
@@ -118,24 +117,19 @@ def main() -> None:
         said()
         return
     table_ii(asked.runs)
-    usual, rate = RunSettings(horizon_s=60.0), 3200.0
     lengths = (2, 4, 8, 16, 32)
-    chains = growth("operators", lengths, [line_of_maps(n - 1, rate) for n in lengths], [usual] * len(lengths))
+    chains = growth("operators", {n: line_of_maps(n - 1) for n in lengths})
     limit("ns a service, at most", max(row[2] for row in chains), SERVICE_NS)
-    shared = [line_of_maps(n - 1, rate, cores=1.0, load=0.7 / (n - 1)) for n in lengths]
-    growth("operators on one core", lengths, shared, [usual] * len(lengths))
-    crowds = (22, 48, 98, 198)  # maps, beside a source and a sink
-    brief = RunSettings(horizon_s=5, warmup_s=1, period_s=1)
-    crowded = [line_of_maps(n, rate, cores=16.0, load=22.0 / n) for n in crowds]
-    grown = growth("maps that ask for 22 of a host's 16 cores", crowds, crowded, [brief] * len(crowds))
+    growth("operators on one core", {n: line_of_maps(n - 1, cores=1.0, load=0.7 / (n - 1)) for n in lengths})
+    brief = {"horizon_s": 5, "warmup_s": 1, "period_s": 1}
+    # maps, beside a source and a sink
+    crowded = {n: line_of_maps(n, cores=16.0, load=22.0 / n, **brief) for n in (22, 48, 98, 198)}
+    grown = growth("maps that ask for 22 of a host's 16 cores", crowded)
     limit("a service among 200 tasks over one among 24", grown[-1][2] / grown[0][2], CROWDED)
     limit("CPU s of 98 maps", grown[2][1], CROWD_S)
-    replicas = (1, 8, 64)
-    growth("replicas", replicas, [line_of_replicas(n, rate) for n in replicas], [usual] * len(replicas))
-    horizons = (30.0, 120.0, 480.0)
-    growth("horizon", horizons, [line_of_maps(3, rate)] * 3, [RunSettings(horizon_s=each) for each in horizons])
-    rates = (1e3, 1e4, 1e5)
-    growth("rate", rates, [line_of_maps(3, each) for each in rates], [RunSettings(horizon_s=20.0)] * 3)
+    growth("replicas", {n: line_of_replicas(n) for n in (1, 8, 64)})
+    growth("horizon", {horizon_s: line_of_maps(3, horizon_s=horizon_s) for horizon_s in (30.0, 120.0, 480.0)})
+    growth("rate", {rate: line_of_maps(3, rate=rate, horizon_s=20.0) for rate in (1e3, 1e4, 1e5)})
 
 
 if __name__ == "__main__":

@@ -14,11 +14,5 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[objec
         print("  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
 
 
-def markdown(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """The same for a page."""
-    lines = [list(header), ["---"] * len(header), *([_text(value) for value in row] for row in rows)]
-    return "\n".join([f"**{title}**", "", *("| " + " | ".join(line) + " |" for line in lines)])
-
-
 def _text(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -41,7 +41,7 @@ def main() -> None:
         speeds |= _table(case, options.rounds, options.share)
     if not in_ciw.installed():
         print("\nCiw is not installed: pip install -c constraints.txt -e '.[peers]'")
-    print("\nYAFS is not compared: the package index offers no release of it")
+    print()
     for first, second, least in LIMITS:
         for case in CASES:
             if (second, case) in speeds:
@@ -58,23 +58,13 @@ def _table(case: str, rounds: int, share: float) -> dict[tuple[str, str], float]
         for name in names:
             found[name].append(_run(name, case, customers, seed))
     speeds = {name: customers / min(each["cpu_s"] for each in runs) for name, runs in found.items()}
-    theory = expected(case)
-    rows = []
+    theory, rows = expected(case), []
     for name, runs in found.items():
         answers = np.array([each["answer"] for each in runs])
-        error = answers.std(ddof=1) / np.sqrt(rounds) if rounds > 1 else float("nan")
-        rows.append(
-            (
-                name,
-                customers,
-                speeds[name],
-                speeds[name] / speeds["SimPy by hand"],
-                max(each["peak_mb"] for each in runs),
-                float(answers.mean()),
-                100 * float(answers.mean() / theory - 1),
-                100 * float(error) / theory,
-            )
-        )
+        mean, error = float(answers.mean()), float(answers.std(ddof=1) / np.sqrt(rounds)) if rounds > 1 else np.nan
+        speed, peak_mb = speeds[name], max(each["peak_mb"] for each in runs)
+        off = 100 * (mean / theory - 1), 100 * error / theory
+        rows.append((name, customers, speed, speed / speeds["SimPy by hand"], peak_mb, mean, *off))
     model = CASES[case]
     header = ("simulator", model.what, f"{model.what}/CPU s", "ratio", "peak MB", model.answer, "off by %", "s.e. %")
     print_table(f"{model.name}; {rounds} rounds; in theory {theory:.4g}", header, rows)

@@ -9,48 +9,22 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
+from pkgutil import resolve_name
 
-Simulator = Callable[[str, int, int], float]
-
-
-def _kernel() -> Simulator:
-    from benchmarks.peers import ours
-
-    return ours.run
-
-
-def _engine() -> Simulator:
-    from benchmarks.peers import ours
-
-    return ours.run_in_engine
-
-
-def _by_hand() -> Simulator:
-    from benchmarks.peers import by_hand
-
-    return by_hand.run
-
-
-def _ciw() -> Simulator:
-    from benchmarks.peers import in_ciw
-
-    return in_ciw.run
-
-
-SIMULATORS: dict[str, Callable[[], Simulator]] = {
-    "SimPy by hand": _by_hand,
-    "kernel": _kernel,
-    "engine": _engine,
-    "Ciw 3.2.7": _ciw,
+SIMULATORS = {
+    "SimPy by hand": "benchmarks.peers.by_hand:run",
+    "kernel": "benchmarks.peers.ours:run",
+    "engine": "benchmarks.peers.ours:run_in_engine",
+    "Ciw 3.2.7": "benchmarks.peers.in_ciw:run",
 }
+"""By name, a function from case, customers and seed to the case's answer."""
 
 
 def main() -> None:
     """Imports before the clock starts; what is imported for one simulator does not weigh on another's memory."""
     name, case, customers, seed = sys.argv[1:]
-    run = SIMULATORS[name]()
+    run = resolve_name(SIMULATORS[name])
     run(case, 1000, 0)  # libraries that load on first use
     started_s = time.process_time()
     answer = run(case, int(customers), int(seed))

@@ -6,8 +6,9 @@ from typing import Any
 
 from benchmarks.peers import cases
 from tests.twin.kernel.both import advancing
-from tests.twin.worlds import chain
+from tests.twin.worlds import chain, dealt
 from twin.deployment import Deployment
+from twin.overrides import put
 from twin.profiles import STORM
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -35,17 +36,15 @@ def _deployment(case: str) -> Deployment:
     if case == "tandem":
         servers = [_server(f"q{k}", each) for k, each in enumerate(cases.TANDEM_SERVICES_S)]
         return chain(servers, cases.TANDEM_RATE, engine=_with_places(cases.TANDEM_PLACES))
-    server = _server("map", cases.PIPELINE_SERVICE_S)
-    return chain([server], cases.PIPELINE_RATE, engine=_with_places(cases.PIPELINE_PLACES))
+    work = _server("map", cases.PIPELINE_SERVICE_S)
+    return chain([work], cases.PIPELINE_RATE, engine=_with_places(cases.PIPELINE_PLACES))
 
 
 def _loss() -> Deployment:
     servers = {"queue": {"h": cases.LOSS_SERVERS}}
     queue = _with_places(cases.LOSS_PLACES - cases.LOSS_SERVERS)
     job = chain([_server("queue", 1.0)], cases.LOSS_RATE, placement=servers, engine=queue)
-    how = {"partitioning": "shared", "overflow": "drop"}
-    streams = tuple(each.model_copy(update=how) if each.consumer == "queue" else each for each in job.query.streams)
-    return job.model_copy(update={"query": job.query.model_copy(update={"streams": streams})})
+    return put(dealt(job, queue="shared"), "query.streams.source->queue.overflow", "drop", "loss")
 
 
 def _server(name: str, service_s: float) -> dict[str, Any]:
