@@ -11,7 +11,7 @@ SLACK = 0.02
 """A limit is lowered as soon as its package is smaller by this part."""
 
 MOST_LINES = {
-    "benchmarks": 6_280,
+    "benchmarks": 5_500,
     "figures": 1_440,
     "models": 5_080,
     "optimizers": 11_850,

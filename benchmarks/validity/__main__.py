@@ -10,10 +10,8 @@ import argparse
 from pathlib import Path
 
 from benchmarks.validity import pins, theory
-from benchmarks.validity.invariants import determinism_table
-from benchmarks.validity.kernel import kernel_table
+from benchmarks.validity.invariants import determinism_table, kernel_table
 from benchmarks.validity.report import Report
-from benchmarks.validity.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTIONS = ("theory", "kernel", "invariants")
@@ -24,7 +22,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cache", type=Path, default=ROOT / ".validity", help="folder of finished runs")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "validity.md")
-    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--scale", choices=("small", "full"), default="full")
     parser.add_argument("--only", nargs="*", choices=SECTIONS, default=SECTIONS, help="which sections")
     parser.add_argument("--pin", action="store_true", help="pin what simulation computes, and stop")
@@ -32,19 +29,15 @@ def main() -> None:
     if options.pin:
         print(pins.pin())
         return
-    _write(options, Store(options.cache))
-    print(options.out)
-
-
-def _write(options: argparse.Namespace, store: Store) -> None:
     report = Report(options.out, options.scale)
     if "theory" in options.only:
-        report.theory(theory.examine(store, options.workers, options.scale))
+        report.theory(theory.examine(options.cache, options.scale))
     if "kernel" in options.only:
         report.kernel(kernel_table(options.scale))
     if "invariants" in options.only:
-        report.invariants(determinism_table(options.scale), store.used)
+        report.invariants(determinism_table(options.scale))
     report.write()
+    print(options.out)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.validity.runs import Job, Result
+from benchmarks.validity.runs import Result
 from tests.twin.worlds import HOST
 from twin.deployment import Deployment
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 
 RATE_PER_S = 1000.0
 LARGE = {**HOST, "cpu_percent": 20_000}
@@ -21,8 +21,7 @@ Read = Callable[[Result], float]
 class Check:
     """A law: what a deployment should measure.
 
-    tuples: offered in a run. busy: whether what is read is a share of time. run: names the runs; checks that share
-    theirs share it.
+    tuples: offered in a run. samples: periods of a run. busy: whether what is read is a share of time.
     """
 
     law: str
@@ -32,59 +31,51 @@ class Check:
     job: Deployment
     read: Read
     tuples: float = 40_000
-    measure: str = "metrics"
     samples: int = 10
     busy: bool = False
-    run: str = ""
 
-    def jobs(self, seeds: int, length: float) -> list[Job]:
+    def runs(self, seeds: int, length: float) -> list[Scenario]:
         """One a seed; a tenth of each run is warm-up. length: share of the tuples."""
         rate = sum(law.mean_rate_per_s for law in self.job.workload.arrivals.values())
         horizon_s = length * self.tuples / rate
         settings = RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 10, period_s=horizon_s / self.samples)
-        label = self.run or f"{self.law}, {self.case}"
-        return [Job(label, self.job, settings.model_copy(update={"seed": seed}), self.measure) for seed in range(seeds)]
+        return [Scenario.of(self.job, settings.model_copy(update={"seed": seed})) for seed in range(seeds)]
 
 
-def with_busy(check: Check, **loads: float) -> Iterator[Check]:
-    """The check, and of its own runs the share of time that operators are busy."""
-    yield replace(check, run=check.run or f"{check.law}, {check.case}")
-    yield from only_busy(check, **loads)
-
-
-def only_busy(check: Check, **loads: float) -> Iterator[Check]:
-    """Of a check's runs, the share of time that operators are busy.
-
-    On a core of its own that is an operator's load, by the utilisation law.
-    """
-    run = check.run or f"{check.law}, {check.case}"
-    case = check.case.removeprefix("wait ").removeprefix("sojourn ").removeprefix("age of results ")
-    for operator, load in loads.items():
-        yield replace(
-            check,
-            case=f"{operator} busy {case}",
-            unit="%",
-            expected=100 * load,
-            read=_busy(operator),
-            busy=True,
-            run=run,
-        )
-
-
-def _busy(operator: str) -> Read:
-    def read(result: Result) -> float:
-        return 100.0 * float(result["operators"][operator]["busy"])
-
-    return read
-
-
-def mean_ms(kind: str, minus_s: float = 0.0) -> Read:
-    """Reads the mean of a latency, less something, in milliseconds."""
+def latency(
+    law: str,
+    case: str,
+    expected_s: float,
+    job: Deployment,
+    kind: str = "processing",
+    minus_s: float = 0.0,
+    tuples: float = 40_000,
+    **loads: float,
+) -> Iterator[Check]:
+    """The mean of a latency, less something; and `busy` of the same runs. kind: `processing` or `e2e`."""
 
     def read(result: Result) -> float:
         return 1e3 * (result[f"{kind}_latency_s"]["mean"] - minus_s)
 
-    return read
+    yield Check(law, case, "ms", 1e3 * expected_s, job, read, tuples)
+    yield from busy(law, case, job, tuples, **loads)
+
+
+def busy(law: str, case: str, job: Deployment, tuples: float, **loads: float) -> Iterator[Check]:
+    """The share of time that operators are busy: on a core of its own that is an operator's load, by the utilisation
+    law."""
+    at = case.removeprefix("wait ").removeprefix("sojourn ").removeprefix("age of results ")
+    for operator, load in loads.items():
+        yield Check(law, f"{operator} busy {at}", "%", 100 * load, job, _busy(operator), tuples, busy=True)
+
+
+def _busy(operator: str) -> Read:
+    return lambda result: 100.0 * float(result["operators"][operator]["busy"])
+
+
+def throughput(result: Result) -> float:
+    """Reads the results a second."""
+    return float(result["throughput_per_s"])
 
 
 def server(name: str, service_s: float, scv: float = 1.0, key_groups: int | None = None) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""The same seed gives the same trace, bit by bit, whatever the hash seed of Python and the number of workers."""
+"""What is the same to the last bit: traces of the kernel and of the engine, of pinned jobs and of demanding ones; and
+traces of the same seed, whatever the hash seed of Python and the number of workers."""
 
 from __future__ import annotations
 
@@ -8,11 +9,16 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from benchmarks.validity.pins import scenarios
+from scenarios.spaces.families import drawn
+from tests.twin.kernel.both import differences, in_engine, in_kernel
+from twin.scenario import Scenario
 from twin.trace import TABLES, read_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,6 +26,34 @@ RUNS = {"small": 8, "full": 48}
 HORIZON_S = {"small": 30, "full": 240}
 WAYS = (("local[1]", "0"), ("local[2]", "4242"), ("local[2]", "random"))
 """Spark master and PYTHONHASHSEED of the corpora that must be equal."""
+RANDOM_JOBS = {"small": 5, "full": 60}
+SPACE, SEED = "demanding", 98
+
+
+def judged(scale: str) -> Iterator[tuple[str, str, Scenario]]:
+    """Sort, name and job: small ones of every kind, and random ones."""
+    for name, scenario in scenarios().items():
+        yield "small, of every kind", name, scenario
+    for index in range(RANDOM_JOBS[scale]):
+        scenario = drawn(SPACE, SEED, index)
+        yield "random ones", scenario.name, scenario
+
+
+def kernel_table(scale: str) -> list[tuple[str, ...]]:
+    """Header and rows: one for all jobs of a sort that show no difference, and one for each job that does."""
+    alike: dict[str, list[tuple[int, float, float]]] = {}
+    different: list[tuple[str, ...]] = []
+    for sort, name, scenario in judged(scale):
+        one, other = in_engine(scenario), in_kernel(scenario)
+        if (wrong := differences(one, other)) or one.run is None or other.run is None:
+            different.append((name, "1", "", "", "", wrong[0] if wrong else one.error, "**no**"))
+        else:
+            alike.setdefault(sort, []).append((one.run.metrics.tuples_out, one.run.cpu_s, other.run.cpu_s))
+    found = [("jobs", "", "results", "engine (CPU s)", "kernel (CPU s)", "first difference", "kept")]
+    for sort, each in alike.items():
+        results, engine_s, kernel_s = map(sum, zip(*each, strict=True))
+        found.append((sort, str(len(each)), f"{results:,}", f"{engine_s:.2f}", f"{kernel_s:.2f}", "-", "yes"))
+    return [*found, *different]
 
 
 def determinism_table(scale: str) -> list[tuple[str, ...]]:
@@ -40,7 +74,7 @@ def determinism_table(scale: str) -> list[tuple[str, ...]]:
 def _corpus(out: Path, master: str, hash_seed: str, scale: str) -> dict[str, Any]:
     options = ["--runs", str(RUNS[scale]), "--horizon", str(HORIZON_S[scale]), "--master", master]
     done = subprocess.run(
-        [sys.executable, "-c", "from streamtwin.cli.app import main; main()", "corpus", str(out), *options, "--json"],
+        [sys.executable, "-m", "streamtwin", "corpus", str(out), *options, "--json"],
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
         cwd=ROOT,
         capture_output=True,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import cache
 
 import numpy as np
 from scipy.optimize import brentq
@@ -115,20 +114,12 @@ def throughput_blocking_tandem(service_rates: tuple[float, float], places: int) 
     return float(second * (1 - weights[0] / weights.sum()))
 
 
-def sojourn_shared_core(rate: float, service_rates: tuple[float, float]) -> float:
-    """Mean time through two exponential servers in a row that share one core: half of it each while both work."""
-    return sum(share * sum(state) for state, share in _shared_core(rate, service_rates)) / rate
+def shared_core(rate: float, service_rates: tuple[float, float]) -> tuple[float, float, float]:
+    """Two exponential servers in a row that share one core, half of it each while both work.
 
-
-def busy_shared_core(rate: float, service_rates: tuple[float, float]) -> tuple[float, float]:
-    """Of the same, the share of time in which each has a tuple in service: more than its load, as services stretch."""
-    shares = _shared_core(rate, service_rates)
-    one, two = (sum(share for state, share in shares if state[place]) for place in (0, 1))
-    return one, two
-
-
-@cache
-def _shared_core(rate: float, service_rates: tuple[float, float]) -> list[tuple[State, float]]:
+    The mean time through both, and the share of time in which each has a tuple in service: more than its load, as
+    services stretch.
+    """
     first, second = service_rates
     most = math.ceil(math.log(1e-7) / math.log(rate / first + rate / second))  # queues fall off at least as fast
 
@@ -143,7 +134,9 @@ def _shared_core(rate: float, service_rates: tuple[float, float]) -> list[tuple[
         if two:
             yield (one, two - 1), second * share
 
-    return _stationary(moves)
+    shares = _stationary(moves)
+    one, two = (sum(share for state, share in shares if state[place]) for place in (0, 1))
+    return sum(share * sum(state) for state, share in shares) / rate, one, two
 
 
 def sojourn_processor_sharing(load: float, service_s: float) -> float:

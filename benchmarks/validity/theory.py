@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from scipy.stats import norm, t
 
 from benchmarks.validity.check import Check
-from benchmarks.validity.runs import run_all
-from benchmarks.validity.store import Store
-from benchmarks.validity.theory_dealing import dealing_checks
-from benchmarks.validity.theory_inputs import input_checks
+from benchmarks.validity.runs import results_of
 from benchmarks.validity.theory_queues import queue_checks
+from benchmarks.validity.theory_streams import stream_checks
 
 SEEDS = 12
 LENGTH = {"small": 0.25, "full": 1.0}
@@ -41,6 +40,13 @@ class Finding:
         """Whether it is within `limit_se` standard errors, or `CLOSE`."""
         return abs(self.off_se) <= limit_se(SEEDS) or abs(self.mean / self.check.expected - 1) < CLOSE
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Cells of a table, as NUMBERS says."""
+        theory = f"{self.check.expected:.4g} {self.check.unit}".strip()
+        simulated = f"{self.mean:.4g} ± {self.error:.2g}"
+        return theory, simulated, f"{self.off_se:+.1f}", "yes" if self.kept else "**no**"
+
 
 def limit_se(seeds: int, known: float = LIMIT_SE) -> float:
     """How many standard errors, estimated from so many seeds, mean as much as `known` ones would.
@@ -50,49 +56,36 @@ def limit_se(seeds: int, known: float = LIMIT_SE) -> float:
     return float(t.isf(norm.sf(known), seeds - 1))
 
 
-def examine(store: Store, workers: int, scale: str) -> list[Finding]:
-    """All checks, simulated where the store lacks them."""
-    listed = checks()
-    runs = [check.jobs(SEEDS, LENGTH[scale]) for check in listed]
-    results = iter(run_all([job for each in runs for job in each], store, workers, "runs against theory"))
-    found = []
-    for check, mine in zip(listed, runs, strict=True):
-        values = np.array([check.read(next(results)) for _ in mine])
-        found.append(Finding(check, float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))))
+def examine(cache: Path, scale: str) -> list[Finding]:
+    """All checks, simulated where the folder of finished runs lacks them."""
+    listed, found = checks(), []
+    results = iter(results_of([run for check in listed for run in check.runs(SEEDS, LENGTH[scale])], cache))
+    for check in listed:
+        values = np.array([check.read(next(results)) for _ in range(SEEDS)])
+        found.append(Finding(check, float(values.mean()), float(values.std(ddof=1) / np.sqrt(SEEDS))))
     return found
 
 
 def checks() -> list[Check]:
     """Every law that the simulator is held to."""
-    return [*queue_checks(), *input_checks(), *dealing_checks()]
-
-
-def theory_table(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
-    """Header and rows: all cases."""
-    return [("law", "case", *NUMBERS), *((each.check.law, each.check.case, *_numbers(each)) for each in findings)]
-
-
-def law_table(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
-    """Header and rows: a law each, with the case that is farthest off; its limit is kept if it is in all cases."""
-    rows: list[tuple[str, ...]] = [("law", "cases", "farthest off", *NUMBERS)]
-    for law in dict.fromkeys(each.check.law for each in findings):
-        cases = [each for each in findings if each.check.law == law]
-        farthest = min(cases, key=lambda each: (each.kept, -abs(each.off_se)))
-        rows.append((law, str(len(cases)), farthest.check.case, *_numbers(farthest)))
-    return rows
-
-
-def farthest(laws: Sequence[tuple[str, ...]], count: int) -> list[tuple[str, ...]]:
-    """Header and the rows of a law table that are farthest off, those whose limit is not kept first."""
-    header, *rows = laws
-    off, kept = header.index("off by s.e."), header.index("kept")
-    return [header, *sorted(rows, key=lambda row: (row[kept] == "yes", -abs(float(row[off]))))[:count]]
+    return [*queue_checks(), *stream_checks()]
 
 
 NUMBERS = ("theory", "simulated", "off by s.e.", "kept")
 
 
-def _numbers(found: Finding) -> tuple[str, ...]:
-    theory = f"{found.check.expected:.4g} {found.check.unit}".strip()
-    simulated = f"{found.mean:.4g} ± {found.error:.2g}"
-    return theory, simulated, f"{found.off_se:+.1f}", "yes" if found.kept else "**no**"
+def theory_table(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
+    """Header and rows: all cases."""
+    return [("law", "case", *NUMBERS), *((each.check.law, each.check.case, *each.words) for each in findings)]
+
+
+def law_table(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
+    """Header and rows: a law each, with its case that is farthest off; the farthest laws first.
+
+    What is not kept counts as farther off than what is.
+    """
+    laws: dict[str, list[Finding]] = {}
+    for each in sorted(findings, key=lambda each: (each.kept, -abs(each.off_se))):
+        laws.setdefault(each.check.law, []).append(each)
+    rows = [(law, str(len(cases)), cases[0].check.case, *cases[0].words) for law, cases in laws.items()]
+    return [("law", "cases", "farthest off", *NUMBERS), *rows]

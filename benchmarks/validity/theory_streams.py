@@ -1,0 +1,117 @@
+"""Laws of tasks into which several streams lead, and of tuples that are dealt to replicas: in turn, by key, forward.
+
+The waiting, and by the utilisation law the share of time that operators are busy. No links, no windows but a join's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.validity import oracles
+from benchmarks.validity.check import LARGE, RATE_PER_S, Check, busy, latency, server
+from tests.twin.worlds import chain, joined
+from twin.deployment import Deployment
+
+IN_TURN = ((2, 0.6, 1.0), (2, 0.9, 1.0), (4, 0.6, 0.25), (4, 0.9, 1.0), (16, 0.6, 1.0), (16, 0.9, 1.0))
+"""Replicas, load, scv of the service time."""
+
+
+def stream_checks() -> Iterator[Check]:
+    """All of them."""
+    yield from _superposition()
+    yield from _joins()
+    yield from _in_turn()
+    yield from _by_key()
+    yield from _forward()
+    yield from _between_replicas()
+
+
+def _superposition() -> Iterator[Check]:
+    for shares, scv in (((1, 1), 1.0), ((6, 1), 1.0), ((1, 1, 1), 0.25), ((8, 3, 1), 0.25)):
+        for load in (0.1, 0.6, 0.9):
+            service_s = load / RATE_PER_S
+            rates = {f"source{k}": RATE_PER_S * each / sum(shares) for k, each in enumerate(shares)}
+            yield from latency(
+                f"{len(shares)} Poisson streams into M/G/1",
+                f"wait at load {load}, scv {scv:g}, rates {':'.join(map(str, shares))}",
+                oracles.wait_m_g_1(load, service_s, scv),
+                joined(server("queue", service_s, scv), rates, hosts=[LARGE]),
+                minus_s=service_s,
+                tuples=6_000 / (1 - load),
+                queue=load,
+            )
+
+
+def _joins() -> Iterator[Check]:
+    rates = {"left": RATE_PER_S * 6 / 7, "right": RATE_PER_S / 7}
+    for load, slide_s in ((0.1, 0.2), (0.6, 0.2), (0.6, 0.05), (0.9, 0.2)):
+        window = {"policy": "time", "size_s": 0.2, "slide_s": slide_s}
+        join = server("join", load / RATE_PER_S) | {"kind": "join", "window": window, "selectivity": 0.01}
+        yield from latency(
+            "Join of unequal sides",
+            f"age of results at load {load}, window 0.2 s, slide {slide_s:g} s",
+            oracles.age_of_pairs(0.2, load, load / RATE_PER_S, 1.0),
+            joined(join, rates, hosts=[LARGE]),
+            tuples=12_000 / (1 - load),
+            join=load,
+        )
+
+
+def _in_turn() -> Iterator[Check]:
+    for replicas, load, scv in IN_TURN:
+        service_s = replicas * load / RATE_PER_S
+        poisson_s = oracles.wait_erlang_m_1(replicas, load, service_s)
+        yield from latency(
+            f"In turn to {replicas} replicas: Erlang-{replicas}/G/1",
+            f"wait at load {load}, scv {scv:g}",
+            poisson_s if scv == 1.0 else oracles.wait_erlang_g_1(replicas, load, service_s, scv),
+            _row([server("queue", service_s, scv)], replicas),
+            minus_s=service_s,
+            tuples=12_000 / (1 - load),
+            queue=load,
+        )
+
+
+def _by_key() -> Iterator[Check]:
+    for replicas, load, key_groups in ((4, 0.6, 16), (4, 0.9, None), (16, 0.6, None)):
+        service_s = replicas * load / RATE_PER_S
+        yield from latency(
+            f"By key to {replicas} replicas: M/M/1 each",
+            f"wait at load {load}, {'no' if key_groups is None else key_groups} key groups",
+            oracles.wait_m_g_1(load, service_s, 1.0),
+            _row([server("queue", service_s, 1.0, key_groups)], replicas, "hash"),
+            minus_s=service_s,
+            tuples=12_000 / (1 - load),
+            queue=load,
+        )
+
+
+def _forward() -> Iterator[Check]:
+    for replicas, loads in ((4, (0.6, 0.6)), (4, (0.1, 0.9)), (16, (0.6, 0.3))):
+        first, second = (replicas * load / RATE_PER_S for load in loads)
+        yield from latency(
+            f"Forward, {replicas} replicas: tandems of M/M/1",
+            f"sojourn at loads {loads[0]}, {loads[1]}",
+            first / (1 - loads[0]) + second / (1 - loads[1]),
+            _row([server("q0", first), server("q1", second)], replicas, "forward", sources=replicas),
+            tuples=12_000 / (1 - max(loads)),
+            q0=loads[0],
+            q1=loads[1],
+        )
+
+
+def _between_replicas() -> Iterator[Check]:
+    """Several producers deal to each replica, each in turn: nearly Poisson, but no theory is exact."""
+    for replicas, load in ((2, 0.6), (4, 0.6), (4, 0.85), (4, 0.9), (16, 0.6)):
+        service_s = replicas * load / RATE_PER_S
+        law, case = f"{replicas} replicas in turn to {replicas}", f"of both stages at load {load}"
+        job = _row([server("q0", service_s), server("q1", service_s)], replicas)
+        yield from busy(law, case, job, tuples=12_000 / (1 - load), q0=load, q1=load)
+
+
+def _row(stages: list[dict[str, Any]], replicas: int, how: str | None = None, sources: int = 1) -> Deployment:
+    """source -> stages of so many replicas each -> one sink. how: all streams but the last are dealt."""
+    names = [stage["name"] for stage in stages]
+    places = {"source": {"h": sources}, **{name: {"h": replicas} for name in names}}
+    return chain(stages, RATE_PER_S, hosts=[LARGE], placement=places, partitioning=dict.fromkeys(names, how))
