@@ -158,7 +158,7 @@ def calibrated(own: Sequence[Row], read: float, kept: Path) -> Twin:
     if not file.exists():
         points = [point(row, read) for row in own]
         costs = len(points[0].scenario.query.operators)
-        found = newton.fit(points, apply, costs + 1, costs, misses=misses, spread=UNEVEN)
+        found = newton.fit(points, apply, costs + 1, costs, misses=misses, ratios=UNEVEN, spread=UNEVEN)
         np.save(file, found.logs_k)
     return Twin(own, np.load(file), read)
 

@@ -53,6 +53,9 @@ class Miss(NamedTuple):
     bound: bool = False
 
 
+Misses = Callable[[Point, Scenario], Sequence[Miss]]
+
+
 @dataclass(frozen=True, slots=True)
 class NewtonFit:
     """logs_k: of the ratios to the profile. covariance_kk: of these. readings: how many they come from.
@@ -87,32 +90,34 @@ def fit(
     costs: int,
     report: Callable[[int, int], None] | None = None,
     ratios: float = SPREAD,
+    spread: float = SPREAD,
+    misses: Misses | None = None,
 ) -> NewtonFit:
     """The parameters that explain what sources deliver, and latencies.
 
     costs: the first so many share the machine's factor; the others stand for themselves. ratios: spread of costs around
-    that factor, a priori.
+    that factor, a priori; spread: of the others. misses: how far off a point is under a scenario; None: `missed`.
     """
-    calls, budget = 0, len(STARTS) + 2 * MOST * (count + 2)
+    how, calls, budget = misses or missed, 0, len(STARTS) + 2 * MOST * (count + 2)
 
     def off_by(logs_k: np.ndarray, but: Mapping[int, list[Miss]]) -> list[list[Miss]]:
         nonlocal calls
         calls += 1
         if report is not None:
             report(min(calls, budget), budget)
-        each = (but.get(p) or missed(point, apply(point.scenario, logs_k)) for p, point in enumerate(points))
+        each = (but.get(p) or how(point, apply(point.scenario, logs_k)) for p, point in enumerate(points))
         return [list(misses) for misses in each]
 
     def residuals(logs_k: np.ndarray, error: float) -> np.ndarray:
-        return _residuals(off_by(logs_k, {}), error, _prior(logs_k, costs, ratios))
+        return _residuals(off_by(logs_k, {}), error, _prior(logs_k, costs, ratios, spread))
 
     def slopes(logs_k: np.ndarray, error: float) -> np.ndarray:
         off, columns = off_by(logs_k, {}), []
-        here = _residuals(off, error, _prior(logs_k, costs, ratios))
+        here = _residuals(off, error, _prior(logs_k, costs, ratios, spread))
         still = {p: misses for p, misses in enumerate(off) if misses and all(_far(miss, error) for miss in misses)}
         for unit in np.eye(count):
             moved_k = logs_k + STEP * unit
-            moved = _residuals(off_by(moved_k, still), error, _prior(moved_k, costs, ratios))
+            moved = _residuals(off_by(moved_k, still), error, _prior(moved_k, costs, ratios, spread))
             columns.append((moved - here) / STEP)
         return np.stack(columns, axis=1)
 
@@ -176,28 +181,28 @@ def _robust(residuals_r: np.ndarray) -> float:
     return float((np.sqrt(1.0 + residuals_r**2) - 1.0).sum())
 
 
-def _prior(logs_k: np.ndarray, costs: int, ratios: float) -> list[float]:
+def _prior(logs_k: np.ndarray, costs: int, ratios: float, spread: float) -> list[float]:
     shared = logs_k[:costs]
     machine = float(shared.mean()) if costs else 0.0
-    return [*((shared - machine) / ratios), *(logs_k[costs:] / SPREAD), machine / MACHINE_SPREAD]
+    return [*((shared - machine) / ratios), *(logs_k[costs:] / spread), machine / MACHINE_SPREAD]
 
 
 def missed(point: Point, scenario: Scenario) -> list[Miss]:
     """What sources deliver and latencies of a point, against the rate model's."""
     predicted = predict(scenario)
-    found = [_behind(predicted.margin[source], share) for source, share in point.delivered.items()]
+    found = [behind(predicted.margin[source], share) for source, share in point.delivered.items()]
     if point.latency_s is not None and point.latency_s > 0 and np.isfinite(predicted.latency_s):
-        found.append(_older(predicted.latency_s, point.latency_s))
-    return [*found, *(_older(predicted.markers_s[name], age_s) for name, age_s in point.markers_s.items() if age_s > 0)]
+        found.append(older(predicted.latency_s, point.latency_s))
+    return [*found, *(older(predicted.markers_s[name], age_s) for name, age_s in point.markers_s.items() if age_s > 0)]
 
 
-def _behind(margin: float, share: float) -> Miss:
+def behind(margin: float, share: float) -> Miss:
     """The miss of a source that delivers `share`. It is censored: a source that keeps up has a margin of 0 or more."""
     if share < KEEPS_UP:
         return Miss((margin - float(np.log(max(share, 1e-9)))) / DELIVERED_ERROR)
     return Miss(margin / DELIVERED_ERROR, bound=True)
 
 
-def _older(predicted_s: float, measured_s: float) -> Miss:
+def older(predicted_s: float, measured_s: float) -> Miss:
     """The miss of a latency."""
     return Miss(float(np.log(max(predicted_s, 1e-9) / measured_s)) / LATENCY_ERROR)
