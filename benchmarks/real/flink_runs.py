@@ -78,9 +78,8 @@ def main() -> None:
     for number, part in enumerate([order[start :: given.folds] for start in range(given.folds)]):
         seen = [measured[each] for each in range(len(measured)) if each not in part]
         found = calibrate(seen)
-        print(
-            f"fold {number + 1}: {', '.join(f'{each.name} {each.value:.4g}' for each in found.estimates)}", flush=True
-        )
+        told = [f"{each.name} {each.value:.4g}{'' if each.known else ' not identifiable'}" for each in found.estimates]
+        print(f"fold {number + 1}: {', '.join(told)}", flush=True)
         predictors = baselines(seen)
         for point in (measured[each] for each in part):
             for name, predictor in predictors.items():
