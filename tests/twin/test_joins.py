@@ -122,5 +122,15 @@ def test_a_window_holds_each_side_at_its_own_size(order: Sequence[str]) -> None:
     (row,) = (row for row in run.operator_rows if row["operator"] == "both")
     sizes = {name: job.engine.output_bytes(job.query, name) for name in RATES}
     assert sizes["wide"] > 5 * sizes["narrow"]
-    kept = sum(2 * RATES[name] * size for name, size in sizes.items())  # after the evaluation at 20 s: of 2 s
+    kept = sum(3 * RATES[name] * size for name, size in sizes.items())  # the evaluation at 20 s leaves those of 2 s
     assert row["stateBytes"] == pytest.approx(kept, abs=sizes["narrow"] + sizes["wide"])
+
+
+@pytest.mark.parametrize("groups", [{}, {"key_groups": 8}])
+@pytest.mark.parametrize("policy", WINDOWS)
+def test_where_nothing_matches_nothing_comes_out(policy: str, groups: dict[str, int]) -> None:
+    """A selectivity of 0 is the limit of small ones, which no number of keys gives."""
+    for selectivity, results in ((0, 0), (0.1, 1)):
+        job = star({"a": 10, "b": 20}, WINDOWS[policy], selectivity=selectivity, **groups)
+        made = simulated(job, horizon_s=30, warmup_s=0, period_s=30)
+        assert (made.metrics.tuples_out > 0) == bool(results)

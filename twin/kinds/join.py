@@ -205,6 +205,8 @@ class Join(Windowed):
     @property
     def mechanism(self) -> Matching:
         """See OperatorBase."""
+        if self.selectivity == 0.0:  # which no number of keys gives
+            return Matching(self.window, None, 0.0)
         return Matching(self.window, self.selectivity, self.amplification)
 
     # measured, and varied --------------------------------------------------------------------------------------------
