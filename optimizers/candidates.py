@@ -14,7 +14,7 @@ from optimizers.counted import as_plans
 from optimizers.deadline import Deadline
 from optimizers.interface import Candidate, Problem, Solution, Status
 from optimizers.program import ProgramLimits
-from optimizers.selection import RANKS, Estimated, estimate, estimate_with, goodness
+from optimizers.selection import RANKS, Estimated, estimate, estimate_with, goodness, insane
 from optimizers.space_plans import NOTHING
 from twin.errors import BadInput
 from twin.metrics import Slow
@@ -221,4 +221,5 @@ class Candidates(KnownPlans[np.ndarray]):
         ranking = [int(row) for row in self.ranking if rows is None or int(row) in rows]
         best, *others = (self.candidate(row) for row in ranking[: 1 + problem.alternatives])
         found = Solution.of(best, Status.FEASIBLE, evaluations=self.evaluations, started_s=started_s, others=others)
-        return replace(found, message="" if best.sane else NONE_SANE, weighed=weighed, among=words)
+        message = insane(problem, best) if best.runs else NONE_SANE
+        return replace(found, message=message, weighed=weighed, among=words)

@@ -120,9 +120,14 @@ class Candidate:
     second: float = 0.0
 
     @property
+    def runs(self) -> bool:
+        """Whether it is predicted to run without backpressure (Costream's sanity check)."""
+        return self.backpressured < 0.5 <= self.success
+
+    @property
     def sane(self) -> bool:
-        """Whether it is predicted to run without backpressure (Costream's sanity check), and fulfils the rest."""
-        return self.backpressured < 0.5 <= self.success and self.fulfils
+        """Whether it runs, and fulfils the rest."""
+        return self.runs and self.fulfils
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from optimizers.interface import Candidate, Problem, Solution, Status
 from optimizers.objectives import OBJECTIVES
 from optimizers.requirements import LATENCIES, at_rate
 from twin.errors import BadInput
+from twin.job import compile
 from twin.metrics import BINARY_METRICS, METRICS, QUANTILES, CostModel, Estimates, Narrowable, Ranged, Slow, Unsure
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
@@ -52,7 +53,7 @@ class Estimated:
     """N plans with the estimates of a cost model; arrays [N] as the fields of a `Candidate`.
 
     missed: by how much a plan misses what is required, 0 if by nothing: the largest share by which a latency is above
-    its limit, plus the probability of failure at the required head room where that is a half or more. second: decides
+    its limit, plus the share of results that fail to come at the required head room, where it fails. second: decides
     among plans of equal objective, less is better. [N] error: relative error by chance, with 95 % confidence, of the
     objective, or of `second` where there is one. [N] reached: values of the limited latencies, in their order [N, K].
     None: unknown."""
@@ -180,8 +181,11 @@ def _missed(problem: Problem, plans: Sequence[ExecutionPlan], reached: np.ndarra
         missed += np.maximum(0.0, reached / list(required.at_most.values()) - 1.0).max(axis=1)
     if required.head_room:
         ahead = lasting(replace(problem, scenario=at_rate(problem.scenario, required.factor)))
-        backpressured, success = predicted(ahead, plans, BINARY_METRICS)
-        missed += np.where((backpressured < 0.5) & (success >= 0.5), 0.0, 1.0 - (1.0 - backpressured) * success)
+        backpressured, success, per_s = predicted(ahead, plans, (*BINARY_METRICS, "throughput_per_s"))
+        rates = compile(ahead.scenario).rates
+        all_per_s = sum(rates[sink.name].in_per_s for sink in ahead.scenario.query.sinks)
+        lacking = np.maximum(1.0 - per_s / max(all_per_s, 1e-300), RISK_STEP)  # probabilities are 1 far below it
+        missed += np.where((backpressured < 0.5) & (success >= 0.5), 0.0, lacking)
     return missed
 
 
@@ -225,8 +229,7 @@ def insane(problem: Problem, best: Candidate) -> str:
     """Why the best plan is not sane; empty if it is."""
     if best.sane:
         return ""
-    runs = best.backpressured < 0.5 <= best.success
-    return NOTHING_FULFILS.format(words=problem.requirements.words) if runs else NOTHING_SANE
+    return NOTHING_FULFILS.format(words=problem.requirements.words) if best.runs else NOTHING_SANE
 
 
 def dealt_anew(problem: Problem, plan: ExecutionPlan) -> str:

@@ -192,7 +192,7 @@ class Milp:
 
 def _as_good(one: Candidate, best: Candidate) -> bool:
     """Whether neither keeps up, and what is predicted of them differs by no more than the error of predictions."""
-    return not one.sane and not best.sane and as_close(one.objective, best.objective)
+    return not one.runs and not best.runs and as_close(one.objective, best.objective)
 
 
 def _says(found: Fewest, by_rates: bool, *, priced: bool) -> str:

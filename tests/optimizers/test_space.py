@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from optimizers.counted import as_plans
 from optimizers.equal_hosts import copies, distinct
 from optimizers.interface import Problem, Status
 from optimizers.planner import Planner
@@ -152,6 +153,25 @@ def test_a_search_on_sockets_leaves_room():
 
 def _unmet(job):
     return Planner(OPTIMIZERS["local-search"]).solve(asked(job, requirements=Requirements(head_room=100.0), budget=50))
+
+
+@pytest.mark.parametrize("name", ["local-search", "milp", "milp-rate", "milp-hosts", "branch-and-bound", "exhaustive"])
+def test_where_no_plan_has_the_head_room_that_is_asked_the_one_with_the_most_is_given(name):
+    """By all plans: at twice what the best of them bears, each is sure to be backpressured, but by far or near."""
+    for seed in (5, 8, 12):
+        job = small_job(seed)
+        every = as_plans(job, brute_force(job))
+        bears = np.zeros(len(every))
+        for factor in np.geomspace(1.0, 60.0, 80):
+            bears[RateModel().lasting().predict(at_rate(job, factor), every)["backpressured"] < 0.5] = factor
+        most = bears.max()
+        assert 1.0 < most < 50.0 and bears.min() < 0.8 * most
+        required = Requirements(head_room=2.0 * most - 1.0)
+        space = Space(free_replicas=False)
+        found = Planner(OPTIMIZERS[name]).solve(asked(job, requirements=required, space=space, budget=500))
+        assert not found.sane
+        mine = RateModel().lasting().predict(at_rate(job, 0.9 * most), [found.plan])
+        assert mine["backpressured"][0] < 0.5, seed
 
 
 @pytest.mark.parametrize(
