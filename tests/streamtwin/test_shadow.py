@@ -89,6 +89,14 @@ def test_a_call_that_keeps_its_subtask_busy_is_no_cpu():
     assert "rate" not in belief.costs_s and "parse" in belief.costs_s
 
 
+def test_a_move_that_no_more_than_delays_it_is_advised(followed, tmp_path):
+    """After an hour nothing bears the rates, and after a minute another host does."""
+    Shadow(crossing(), tmp_path / "out", WINDOW_S, 3600.0, 10).told(followed[1])
+    for alert in tables.read(tmp_path / "out", tables.ALERTS, AlertRow):
+        assert alert.moves and not alert.avoids
+        assert "delays it to" in alert.words and "as it does in the simulator" in alert.words
+
+
 def test_costs_are_those_of_the_job_and_not_of_its_description(tmp_path):
     apart = {"plan": {"placement": {"in": "door", "parse": "small", "rate": "spare", "out": "door"}}}
     real = steady(200, **apart).model_dump(mode="json")

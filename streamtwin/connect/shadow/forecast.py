@@ -80,7 +80,7 @@ HEAD_ROOM = 0.05
 """Head room that a move should leave at the rates for which it is made."""
 MOST_MOVES = 3
 """Operators that a remedy moves at most."""
-SHARES = (1.0, 0.3)
+SHARES = (1.0, 0.3, 0.0)
 """Shares of the time from the backpressure to the end of the forecast that a move should bear, the largest first."""
 MOST_CPU_S = 20.0
 """Most CPU seconds of a run that checks a move."""
@@ -114,13 +114,15 @@ class Remedy:
 def remedy(belief: Belief, coming: Forecast) -> Remedy | None:
     """A plan that avoids what is coming, else one that puts it off; None if no move of a few operators does either."""
     in_s = coming.in_s or 0.0
-    for share in SHARES if coming.now.used <= coming.then.used else (0.0,):
+    for share in SHARES if coming.now.used <= coming.then.used else SHARES[-1:]:
         for_s = in_s + share * (coming.ahead_s - in_s)
         worst = belief.ahead(for_s)
         plan = _fewest_moves(worst)
         if plan is not None:
-            later = forecast(belief, plan, coming.ahead_s)
-            return Remedy(plan, tuple(_moves(worst.plan, plan)), for_s, later.in_s)
+            later_s = forecast(belief, plan, coming.ahead_s).in_s
+            if later_s is not None:  # halfway to it, one plan clearly bears the rates and the other does not
+                for_s = max(for_s, (in_s + later_s) / 2)
+            return Remedy(plan, tuple(_moves(worst.plan, plan)), for_s, later_s)
     return None
 
 
