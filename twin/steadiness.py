@@ -165,9 +165,14 @@ def slides_s(deployment: Deployment) -> list[float]:
 
 
 def _commits_s(deployment: Deployment) -> list[float]:
-    """The interval at which exactly-once sinks show their results, in seconds; empty if no sink waits for it."""
+    """The interval at which exactly-once sinks show their results, in seconds; empty if no sink waits for it.
+
+    A pause that is longer than the interval comes after each checkpoint, whose own time is taken for short.
+    """
     spec = deployment.checkpoints if isinstance(deployment, Scenario) else None
-    return [spec.interval_s] if spec is not None and spec.sinks == "exactly-once" else []
+    if spec is None or spec.sinks != "exactly-once":
+        return []
+    return [max(spec.interval_s, spec.min_pause_s)]
 
 
 def _slides_s(operator: AnyOperator) -> list[float]:

@@ -210,12 +210,15 @@ def test_what_cannot_be_whole_is_said_with_its_width(job: Deployment, span: tupl
     assert rates_out(run)["a"] == pytest.approx(GROUPS / every_s, rel=off + 0.005)
 
 
+@pytest.mark.parametrize("every", [{"interval_s": 1.7}, {"interval_s": 0.1, "min_pause_s": 1.7}])
 @pytest.mark.parametrize("span", [*SPANS, (0, 10)])
-def test_results_that_wait_for_checkpoints_are_counted_for_whole_intervals(span: tuple[float, float]) -> None:
+def test_results_that_wait_for_checkpoints_are_counted_for_whole_intervals(
+    span: tuple[float, float], every: dict[str, float]
+) -> None:
     """Constant arrivals, 400/s, which are committed every 1.7 s; without a warm-up it is said how far it may be off."""
     run = committed(
         lines(rate_per_s=400.0),
-        checkpoints={"interval_s": 1.7, "sinks": "exactly-once"},
+        checkpoints={"sinks": "exactly-once"} | every,
         warmup_s=span[0],
         horizon_s=span[1],
     )
