@@ -23,6 +23,8 @@ MOST_LATE = 1e-3
 """Share of late tuples from which on there is a warning."""
 
 
+NEARLY_ALL = 0.9
+"""Share of what came to an operator from which on it is not for want of speed that nothing comes out."""
 LONG_S = 10.0
 """CPU seconds for one tuple from which on there is a warning."""
 
@@ -203,11 +205,13 @@ def _stop(job: Job, operator: AnyOperator, totals: Totals, explained: dict[str, 
         return f"{name!r} took in none of the {came} tuples that were sent to it; {_SLOW}"
     if name in explained:
         return f"the window of {name!r} was never evaluated"
+    remedy = _HELD if taken >= NEARLY_ALL * came else _SLOW
     return (
-        operator.why_silent(taken, came) or f"{name!r} took in {taken} of {came} tuples and nothing came out; {_SLOW}"
+        operator.why_silent(taken, came) or f"{name!r} took in {taken} of {came} tuples and nothing came out; {remedy}"
     )
 
 
+_HELD = "see what holds its results back, such as a watermark or a checkpoint that is not complete, or run longer"
 _SLOW = "give it more CPU (cpu_percent, service_time_s) or network (bandwidth_mbps, latency_ms), or run longer"
 
 
