@@ -78,7 +78,7 @@ def own_cores(scenario: Scenario) -> Scenario:
     replicas = Counter(place.host for each in operators for place in scenario.plan.locations(each.name))
     hosts = tuple(
         host.model_copy(
-            update={"cpu_percent": max(host.cpu_percent, host.others_percent + 100.0 * replicas[host.name])}
+            update={"cpu_percent": max(host.cpu_percent, host.others_percent + host.core_percent * replicas[host.name])}
         )
         for host in scenario.cluster.hosts
     )

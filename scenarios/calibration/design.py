@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import harmonic_mean
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ TINY = 1e-3
 BUSY = "busy share of"
 """What a row of a busy time is called; others are of a host's CPU."""
 DOUBT = 20.0
-"""How much less a busy time says of work, for each core that the model thinks others took meanwhile."""
+"""How much less a busy time says of work, times the share of a core that the model thinks others took meanwhile."""
 
 
 class Rows(NamedTuple):
@@ -44,8 +45,8 @@ class Rows(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Work:
     """Of one point: reference-core seconds of an operator's one input tuple by cost [O, K], and without any of these
-    costs [O]; its tuples/s [O]; its replicas [O], and the share of them by host that carries any [O]. tasks: numbers of
-    operators that run as one, by task.
+    costs [O]; its tuples/s [O]; its replicas [O], and the share of them by host that carries any [O]. core_o: reference
+    cores that a core is worth, harmonic mean over its replicas. tasks: numbers of operators that run as one, by task.
     """
 
     names: tuple[str, ...]
@@ -53,6 +54,7 @@ class Work:
     base_o: np.ndarray
     taken_o: np.ndarray
     replicas_o: np.ndarray
+    core_o: np.ndarray
     share_o: Mapping[str, np.ndarray]
     tasks: tuple[tuple[int, ...], ...]
 
@@ -85,11 +87,18 @@ def work_of(point: Point, costs: Sequence[UnitCost]) -> Work:
         base_o=base_o,
         taken_o=np.array(list(taken)),
         replicas_o=np.array([len(each) for each in places]),
+        core_o=np.array([harmonic_mean(core_speeds(scenario, name)) for name in names]),
         share_o={name: share_o for name, share_o in on_hosts.items() if share_o.any()},
         tasks=tuple(
             tuple(names.index(operator.name) for operator in each.operators) for each in compile(scenario).components
         ),
     )
+
+
+def core_speeds(scenario: Scenario, operator: str) -> list[float]:
+    """Reference cores that a core is worth where each replica of an operator is."""
+    places = scenario.plan.locations(operator)
+    return [scenario.cluster.host(place.host).core_speed(place.socket) for place in places]
 
 
 def _each_s(scenario: Scenario) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
@@ -103,7 +112,7 @@ def _each_s(scenario: Scenario) -> tuple[tuple[str, ...], np.ndarray, np.ndarray
 def rows_of(
     points: Sequence[Point], works: Sequence[Work], exponent: float = 1.0, speeds: Sequence[np.ndarray] | None = None
 ) -> Rows:
-    """exponent: a host gives its nominal cores to that power. speeds: by point, cores that each operator gets [O]."""
+    """exponent: a host gives its nominal cores to that power. speeds: by point, share of a core that each gets [O]."""
     rows: list[tuple[float, float, np.ndarray, float, str]] = []
     for number, (point, work) in enumerate(zip(points, works, strict=True)):
         base_o, need_ok = work.base_o * work.taken_o, work.each_ok * work.taken_o[:, None]
@@ -117,8 +126,8 @@ def rows_of(
             if read is None:
                 continue
             speed = 1.0 if speeds is None else float(speeds[number][read])
-            cores, trust = max(point.busy[work.names[read]], 0.0) * speed, 1.0 / (1.0 + DOUBT * abs(1.0 - speed))
-            share, all_of_it = 1.0 / work.replicas_o[read], list(task)
+            cores = max(point.busy[work.names[read]], 0.0) * speed * float(work.core_o[read])
+            trust, share, all_of_it = 1.0 / (1.0 + DOUBT * abs(1.0 - speed)), 1.0 / work.replicas_o[read], list(task)
             label = f"{point.name}: {BUSY} {'+'.join(work.names[o] for o in task)}"
             rows.append((cores, base_o[all_of_it].sum() * share, need_ok[all_of_it].sum(axis=0) * share, trust, label))
     cores_r, base_r, trust_r = (np.array([row[place] for row in rows], dtype=float) for place in (0, 1, 3))

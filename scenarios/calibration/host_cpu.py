@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import fmean, harmonic_mean, median
 
 import numpy as np
 from scipy import optimize
 
+from scenarios.calibration.design import core_speeds
 from scenarios.calibration.point import Point
 from twin.overrides import put
 from twin.query import Windowed
@@ -43,20 +44,22 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class _Host:
-    """A host at one point. used: cores that were in use, by what was read. cores: that it has. work: cores that records
-    took, but for a factor that all points share. wanted: one for each operator there whose busy time was read. whole:
-    whether those are all operators there that cost anything."""
+    """A host at one point, in reference cores. used: by what was read. cores: that it has; core: what one of its own is
+    worth. demand: what subtasks want, on average; work: what records took, but for a factor that all points share.
+    wanted: one for each operator there whose busy time was read. whole: whether those are all that cost anything."""
 
     used: float
     cores: float
+    core: float
+    demand: float
     work: float
     wanted: tuple[Wanted, ...]
     whole: bool
 
-    @property
-    def demand(self) -> float:
-        """Mean number of cores that subtasks want."""
-        return sum(count * share for count, share in self.wanted)
+    def left(self, records: float) -> float | None:
+        """What others left to subtasks that used so much; None where busy times do not say that any waited."""
+        found = waited(self.wanted, self.cores / self.core, records / self.core)
+        return None if found is None else self.core * found
 
 
 def bases(points: Sequence[Point]) -> dict[str, Base]:
@@ -106,7 +109,7 @@ def _without(point: Point, cores: Mapping[str, float]) -> Point:
             del cpu[name]
         if not base or records <= 0.0:
             continue
-        left = waited(host.wanted, host.cores, records)
+        left = host.left(records)
         others = given + base if left is None else max(given, host.cores - left)
         scenario = put(scenario, f"cluster.hosts.{name}.others_percent", 100.0 * others, f"point {point.name}")
         if name in cpu:
@@ -145,22 +148,24 @@ def _host(point: Point, name: str, each_s: Mapping[str, float]) -> _Host:
     """What a point says of a host. each_s: see `_each_s`; without any, busy times count as work although they also hold
     waits for a core."""
     host, plan = point.scenario.cluster.host(name), point.scenario.plan
+    core = fmean(host.core_speed(each) for each in range(host.socket_count))
     wanted, crowded, plain, whole = [], 0.0, 0.0, True
     for operator in point.scenario.query.operators:
         places = plan.locations(operator.name)
         here = sum(place.host == name for place in places)
         if here and operator.name in point.busy:
-            share = min(1.0, max(0.0, point.busy[operator.name]))
-            wanted.append((here, share))
+            usual = harmonic_mean(core_speeds(point.scenario, operator.name))  # the slower, the busier a replica is
+            busy = min(1.0, max(0.0, point.busy[operator.name]))
+            wanted.append((here, min(1.0, busy * usual / core)))
             if operator.name in each_s:
-                crowded += here * share
+                crowded += here * busy
                 plain += each_s[operator.name] * point.taken_per_s[operator.name] * here / len(places)
         elif here and operator.service_time_s != 0.0:
             whole = False
     factor = crowded / plain if plain > 0.0 else 1.0
-    demand = sum(count * share for count, share in wanted)
+    demand = core * sum(count * share for count, share in wanted)
     used = max(0.0, point.cpu[name]) * host.left_percent / 100.0
-    return _Host(used, host.cpu_percent / 100.0, demand / factor, tuple(wanted), whole)
+    return _Host(used, host.cpu_percent / 100.0, core, demand, demand / factor, tuple(wanted), whole)
 
 
 def _apart(hosts: Sequence[_Host]) -> bool:

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy import optimize
 
-from scenarios.calibration.design import BUSY, Rows, Work, rows_of, work_of
+from scenarios.calibration.design import BUSY, Rows, Work, core_speeds, rows_of, work_of
 from scenarios.calibration.least_squares import LinearFit, fit
 from scenarios.calibration.point import Point
 from scenarios.calibration.unit_costs import UnitCost, charged, of_functions, of_kinds, of_operators
@@ -204,8 +204,9 @@ def _settled(
 
 
 def _speeds(scenario: Scenario) -> np.ndarray:
-    """Cores that a replica of each operator gets beside the others. [O]"""
-    return RateModel().answer(scenario, [scenario.plan]).speed[0]
+    """Share of a core that a replica of each operator gets beside the others. [O]"""
+    answer = RateModel().answer(scenario, [scenario.plan])
+    return answer.speed[0] / [min(core_speeds(scenario, name)) for name in answer.operators]
 
 
 def with_power(scenario: Scenario, exponent: float) -> Scenario:

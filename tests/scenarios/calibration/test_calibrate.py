@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from scenarios.calibration.calibrate import calibrate
 from scenarios.calibration.design import Rows
+from scenarios.calibration.host_cpu import bases, without
 from scenarios.calibration.judging import ALWAYS, CALIBRATED, CAP, held_out
 from scenarios.calibration.least_squares import fit
 from scenarios.calibration.point import Point
@@ -27,7 +30,7 @@ from tests.scenarios.calibration.engines import (
     simulated,
 )
 from twin.profiles import STORM
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 
 SPACE = RandomScenarios("costream", 11, RunSettings(horizon_s=60))
 
@@ -182,6 +185,62 @@ def test_busy_times_give_the_service_time_of_each_operator(name: str) -> None:
         assert abs(estimate.value - 1e6 * operator.service_time_s) < (
             4 * error * 1e6 * operator.service_time_s + unsure
         ), operator.name
+
+
+def with_hosts(scenario: Scenario, core_percent: Mapping[str, float], cores: float) -> Scenario:
+    """On so many cores a host, each worth that."""
+    for name, each in core_percent.items():
+        for key, percent in (("cpu_percent", cores * each), ("core_percent", each)):
+            scenario = scenario.with_set(f"cluster.hosts.{name}.{key}", percent)
+    return scenario
+
+
+def untold(scenario: Scenario) -> Scenario:
+    """Without the times of its operators."""
+    for operator in scenario.query.operators:
+        scenario = scenario.with_set(f"query.operators.{operator.name}.service_time_s", 1e-6)
+    return scenario
+
+
+@pytest.mark.parametrize("cpu", [True, False])
+@pytest.mark.parametrize(("a", "b"), [(50, 50), (140, 140), (200, 200), (50, 200)])
+def test_costs_are_in_reference_cores_whatever_a_core_of_the_hosts_is_worth(a: float, b: float, cpu: bool) -> None:
+    """By host CPU with a base of a fifth of a core, or by busy times alone."""
+    true = with_hosts(JOBS["a join over two hosts"], {"a": a, "b": b}, cores=4)
+    points = []
+    for seed, factor in enumerate((0.5, 1.0, 1.8)):
+        at = at_rates(true, factor).with_run(seed=seed)
+        point = simulated(f"x{factor}", untold(at), at, latency_s=None)
+        with_base = {host: share + 0.2 / 4 for host, share in point.cpu.items()}
+        points.append(replace(point, cpu=with_base if cpu else {}))
+    found = calibrate(points, by="operator")
+    for operator in true.query.operators:
+        expected_us = pytest.approx(1e6 * operator.service_time_s, rel=0.04)
+        assert found.costs[f"operator {operator.name}"] == expected_us, operator.name
+    assert found.base == (pytest.approx({"a": 0.2 * a / 100, "b": 0.2 * b / 100}, rel=0.2) if cpu else {})
+
+
+def test_waits_that_cpu_tells_do_not_depend_on_what_a_core_is_worth() -> None:
+    """The same readings, of hosts with two cores, a fifth of which goes to a base; others use cores as well."""
+    points = [simulated(str(f), at, at) for f in (0.3, 0.6, 0.9) for at in (at_rates(JOBS["busy hosts"], f),)]
+    found = {}
+    for core_percent in (50.0, 100.0, 140.0):
+        on_these = [
+            replace(point, scenario=with_hosts(point.scenario, {"h": core_percent}, 2), cpu={"h": 0.1 + cpu / 2})
+            for point in points
+            for cpu in point.cpu.values()
+        ]
+        base = {host: each.cores for host, each in bases(on_these).items()}
+        told = without(on_these, base)
+        scale = core_percent / 100.0
+        assert all(point.cpu for point in told)
+        found[core_percent] = [
+            *(each / scale for each in base.values()),
+            *(point.cpu["h"] for point in told),
+            *(point.scenario.cluster.host("h").others_percent / scale for point in told),
+        ]
+    assert found[50.0] == pytest.approx(found[100.0]) == found[140.0]
+    assert min(found[100.0][-3:]) > 100.0 * found[100.0][0] > 0.0, "others and the base"
 
 
 def test_a_busy_time_of_fused_operators_is_the_sum_of_their_costs() -> None:
