@@ -98,7 +98,7 @@ def prices_h(deployment: Deployment, prices: Mapping[str, float]) -> np.ndarray:
 
 def price_of(deployment: Deployment, plan: ExecutionPlan, prices: Mapping[str, float]) -> float:
     """The price of the hosts that a plan uses. Raises as `prices_h` does."""
-    used = {place.host for name in plan.placement for place in plan.locations(name)}
+    used = {*plan.hosts(*plan.placement)}
     priced_hosts = zip(deployment.cluster.hosts, prices_h(deployment, prices), strict=True)
     return float(sum(price for host, price in priced_hosts if host.name in used))
 

@@ -62,7 +62,7 @@ def check_checkpoints(spec: Checkpoints, deployment: Deployment) -> None:
     if spec.storage is not None:
         if spec.storage not in hosts:
             raise ValueError(f"checkpoints.storage: unknown host {spec.storage!r}; {suggest(spec.storage, hosts)}")
-        used = {place.host for name in deployment.plan.placement for place in deployment.plan.locations(name)}
+        used = deployment.plan.hosts(*deployment.plan.placement)
         ways = [(host, spec.storage) for host in sorted(used) if host != spec.storage]
         deployment.cluster.require_routes([*ways, *((end, start) for start, end in ways)], "checkpoints.storage")
     for operator in deployment.query.operators:

@@ -87,7 +87,7 @@ class Deployment(Spec):
 
     def _check_shared(self) -> None:
         for stream in self.query.streams:
-            hosts = {location.host for location in self.plan.locations(stream.consumer)}
+            hosts = self.plan.hosts(stream.consumer)
             if self.query.partitioning(stream).one_queue and len(hosts) > 1:
                 raise ValueError(
                     f"plan.placement.{stream.consumer}: replicas that take from a shared queue must be on one host, "

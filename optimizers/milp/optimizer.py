@@ -167,7 +167,7 @@ class Milp:
         head_room = required.head_room or 0.0
         found = fewest_hosts(problem, head_room, required.prices)
         best = self._best(problem, found.candidates)
-        used = sorted({place.host for name in best.plan.placement for place in best.plan.locations(name)})
+        used = sorted(best.plan.hosts(*best.plan.placement))
         limits = replace(required, head_room=None).words
         ahead = f"{1.0 + head_room:g} times the offered rates"
         by_rates = isinstance(problem.cost_model, RateModel)

@@ -85,7 +85,7 @@ def occurs(scenario: Scenario, name: str) -> bool:
     if group in ("result_us", "scan_us"):
         return any(isinstance(each, Windowed) for each in query.operators)
     if group.endswith("_per_byte"):
-        return len({place.host for each in query.operators for place in scenario.plan.locations(each.name)}) > 1
+        return len(scenario.plan.hosts(*scenario.plan.placement)) > 1
     return True
 
 

@@ -111,12 +111,8 @@ def claim(solution: Solution) -> str:
 
 def moved_ends(query: Query, before: ExecutionPlan, after: ExecutionPlan) -> str | None:
     """What to say of the sources and sinks that would run on other hosts than now; None if they stay."""
-
-    def hosts(plan: ExecutionPlan, name: str) -> set[str]:
-        return {location.host for location in plan.locations(name)}
-
     ends = (each.name for each in (*query.sources, *query.sinks))
-    moved = [name for name in ends if hosts(after, name) != hosts(before, name)]
+    moved = [name for name in ends if {*after.hosts(name)} != {*before.hosts(name)}]
     if not moved:
         return None
     them = "it" if len(moved) == 1 else "them"
