@@ -29,6 +29,8 @@ WINDOWS = 5
 """Lengths of a time window that are measured at least, and ..."""
 MOST = 20
 """... how many times the tuples asked for that may take."""
+ROOM = 1024
+"""Tuples that a channel holds, whatever the engine's own do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,15 @@ def measure(
     pauses, no batches. An operator without a window is always busy. One with a window is offered its input at the
     given rates, as these decide what a window holds; with a window of time it serves for five lengths of it at least.
 
-    inputs_per_s: by producer, > 0; of a source, by its own name. Raises BadInput if the operator costs nothing.
+    inputs_per_s: by producer, > 0; of a source, by its own name. Raises BadInput if the operator costs nothing, or is
+    one of several that form windows together.
     """
     spec = deployment.query.operator(operator)
+    if spec.merges or spec.hands_over == "partials":
+        raise BadInput(
+            f"operator {operator!r} cannot be profiled: it forms windows of partial results together with others, and "
+            "profiles are of one operator alone; plan without a profile, from the costs that the scenario gives"
+        )
     window = spec.window if isinstance(spec, Windowed) else None
     service_s = deployment.engine.service_s(deployment.query, spec, inputs_per_s)
     if window is None and service_s <= 0.0:
@@ -85,23 +93,23 @@ def _serve(world: World, task: Task, tuples: int, least_s: float) -> np.ndarray:
 
 
 def _alone(deployment: Deployment, spec: AnyOperator, offered: Mapping[str, float]) -> Deployment:
-    """The operator between sources that stand for its producers and a sink, which all cost nothing."""
+    """The operator between sources that stand for its producers and sinks for its consumers, which all cost nothing."""
     query, engine, name = deployment.query, deployment.engine, spec.name
     feeds = [] if spec.is_source else [_source(query, engine, each) for each in offered]
-    results = f"results:{name}"
-    ends = [] if spec.is_sink else [Sink(name=results, service_time_s=0.0)]
+    ends = [Sink(name=each.consumer, service_time_s=0.0) for each in query.outputs(name)]
     streams = [Stream(producer=each.name, consumer=name) for each in feeds]
     streams += [Stream(producer=name, consumer=each.name) for each in ends]
     places: dict[str, tuple[str, ...]] = {
         each.name: ("alone/1" if each is spec else "alone",) for each in (*feeds, spec, *ends)
     }
     quiet = {"noise": Noise(), "batch_tuples": 1, "buffer_bytes": None, "flush_s": None, "context_switch": 0.0}
+    room = {"channel_tuples": ROOM, "network_memory": None}
     return Deployment(
         query=Query(operators=(*feeds, spec, *ends), streams=tuple(streams)),
         cluster=_two_cores(),
         plan=ExecutionPlan(placement=places),
         workload=Workload(arrivals={each: Constant(rate_per_s=rate) for each, rate in offered.items()}),
-        engine=engine.model_copy(update=quiet),
+        engine=engine.model_copy(update=quiet | room),
     )
 
 

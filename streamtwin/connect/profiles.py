@@ -134,13 +134,14 @@ def _inputs_per_s(
     if operator.is_source:
         return {name: deployment.workload.arrivals[name].mean_rate_per_s}
     producers = [stream.producer for stream in deployment.query.inputs(name)]
-    idle = [each for each in producers if emitted_per_s[each] <= 0.0]
+    sent_per_s = {each: emitted_per_s[each] * deployment.query.operator(each).share_to(name) for each in producers}
+    idle = [each for each, rate in sent_per_s.items() if rate <= 0.0]
     if len(idle) == len(producers) or (idle and operator.joins):
         raise BadInput(
             f"operator {name!r} cannot be profiled: {' and '.join(idle)} emitted nothing for it; "
             "give --samples more tuples, or what comes before it a selectivity above 0"
         )
-    return {each: emitted_per_s[each] for each in producers if each not in idle}
+    return {each: rate for each, rate in sent_per_s.items() if each not in idle}
 
 
 def _profile(deployment: Deployment, operator: AnyOperator, measured: MeasuredTimes) -> OperatorProfile:

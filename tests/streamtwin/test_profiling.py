@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scenarios.files import scenario_file
+from scenarios.files import registry, scenario_file
 from scenarios.files.overrides import set_value
 from streamtwin.connect import profiles
 from streamtwin.connect.profiles import OperatorProfile, instantiate, profile
@@ -20,6 +20,27 @@ from twin.query import Join
 
 LR = scenario_file.load("briskstream-lr")
 SAMPLES = 3000
+ROUTED = """
+name: routed
+engine: flink
+query:
+  operators:
+    - {{name: gen, kind: source, service_time_s: 1.0e-5}}
+    - {{name: split, kind: router, service_time_s: 1.0e-4, shares: {{a: {}, b: {}}}}}
+    - {{name: a, kind: map, service_time_s: 1.0e-4, tuple_bytes: 100}}
+    - {{name: b, kind: map, service_time_s: 1.0e-4, tuple_bytes: 300}}
+    - {{name: store, kind: sink, service_time_s: 1.0e-4}}
+  streams:
+    - {{producer: gen, consumer: split}}
+    - {{producer: split, consumer: a}}
+    - {{producer: split, consumer: b}}
+    - {{producer: a, consumer: store}}
+    - {{producer: b, consumer: store}}
+cluster:
+  hosts: [{{name: h, cpu_percent: 400, ram_mb: 4000, bandwidth_mbps: 100, latency_ms: 1}}]
+plan: {{placement: {{gen: h, split: h, a: h, b: h, store: h}}}}
+workload: {{arrivals: {{gen: {{law: poisson, rate_per_s: 1000}}}}}}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +124,30 @@ def test_what_cannot_be_profiled_or_planned_with_is_refused(found: dict[str, Ope
     dead = set_value(LR, "query.operators.parser.selectivity=0")
     with pytest.raises(BadInput, match="'dispatcher' cannot be profiled: parser emitted nothing for it"):
         profile(dead.deployment, 10)
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_any_job_is_profiled_or_refused_in_one_line(name: str) -> None:
+    """Engines with network buffers of their own, and operators that name their consumers, included."""
+    job, why_not = scenario_file.load(name), ""
+    try:
+        instantiate(job, profile(job.deployment, 300))
+    except BadInput as error:
+        why_not = str(error)
+    assert not why_not or ("cannot be profiled" in why_not and "\n" not in why_not)
+    assert name != "page-views" or "forms windows of partial results together with others" in why_not
+
+
+@pytest.mark.parametrize("shares", [(0.7, 0.2), (0.7, 0.6)], ids=["to-one-consumer", "to-several"])
+def test_consumers_of_a_router_are_profiled_at_their_shares(shares: tuple[float, float]) -> None:
+    """Behind it, one source of two tells how much each sends: the mixture of their sizes."""
+    job = scenario_file.parse_scenario(ROUTED.format(*shares), "routed")
+    found = profile(job.deployment, SAMPLES)
+    assert found["split"].selectivity == pytest.approx(min(1.0, sum(shares)), abs=0.03)
+    of_a, of_b = (share * size for share, size in zip(shares, (100, 300), strict=True))
+    assert found["store"].input_bytes == pytest.approx((of_a + of_b) / sum(shares), rel=0.05)
+    true, told = (nominal_rates(each.query, each.workload.arrivals) for each in (job, instantiate(job, found)))
+    assert told["store"].in_per_s == pytest.approx(true["store"].in_per_s, rel=0.05)
 
 
 def test_same_seed_same_profile_and_other_seed_another() -> None:
