@@ -18,6 +18,7 @@ from streamtwin.connect.importers.flink_windows import (
     SECONDS,
     calls,
     gap_s_in,
+    keys_of,
     matching,
     sessions,
     window_in,
@@ -139,9 +140,8 @@ def _kind(vertex: Vertex, job: FlinkJob, last: bool, notes: list[str]) -> dict[s
         return {"kind": "join", "window": window, **matching(vertex, job, window, notes)}
     if window is not None:
         slide_s = window.get("slide_s", window["size_s"])
-        groups = max(1, round(vertex.out_per_s * slide_s))
-        if last:
-            notes.append(f"{vertex.name}: it sends nothing on, so the number of its groups is unknown; taken as 1")
+        told = 0 if last else round(vertex.out_per_s * slide_s)
+        groups = keys_of(vertex, told, "groups", notes) if keyed else 1
         return {"kind": "aggregate", "window": window, "group_by": "int" if keyed else None, "groups": groups, **state}
     if gap_s is not None:
         return sessions(vertex, gap_s, notes)

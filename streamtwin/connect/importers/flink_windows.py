@@ -38,22 +38,36 @@ def gap_s_in(text: str) -> float | None:
     return None
 
 
+def keys_of(vertex: Vertex, told: int, noun: str, notes: list[str]) -> int:
+    """As many keys as results tell, and as subtasks that got records; where results tell of none, one a key group.
+
+    The last case has room for whatever the subtasks got, and splits as finely as Flink does.
+    """
+    fed = sum(each > 0 for each in vertex.dealt)
+    if not told:
+        notes.append(
+            f"{vertex.name}: its results do not say how many {noun} it has; taken as {vertex.key_groups:,}, one a key "
+            f"group; else set its {noun}"
+        )
+    elif told < fed:
+        notes.append(
+            f"{vertex.name}: its results tell of {told:,} {noun}, but {fed:,} subtasks get records; taken as {fed:,}"
+        )
+    return max(told, fed) if told else vertex.key_groups
+
+
 def sessions(vertex: Vertex, gap_s: float, notes: list[str]) -> dict[str, Any]:
     """Kind and number of keys: if each of n keys gets in_per_s / n records a second by chance, a record is the last of
     its session with probability exp(-gap in_per_s / n), and that is the share of results.
     """
     ended = vertex.out_per_s / vertex.in_per_s if vertex.in_per_s else 0.0
     keys = min(MOST_KEYS, round(vertex.in_per_s * gap_s / -math.log(ended))) if 0 < ended < 1 else 0
-    told = (
-        f"that one record in {1 / ended:.3g} ends a session says {keys:,}"
-        if keys
-        else "its results do not say; taken as 1"
-    )
-    notes.append(
-        f"{vertex.name}: Flink does not tell how many keys have sessions; {told}, if keys are alike and their records "
-        "come by chance; else set its keys"
-    )
-    keys = max(1, keys)
+    if keys:
+        notes.append(
+            f"{vertex.name}: Flink does not tell how many keys have sessions; that one record in {1 / ended:.3g} ends "
+            f"a session says {keys:,}, if keys are alike and their records come by chance; else set its keys"
+        )
+    keys = keys_of(vertex, keys, "keys", notes)
     groups = {"key_groups": vertex.key_groups} if keys >= vertex.key_groups else {}
     return {"kind": "session", "gap_s": gap_s, "keys": keys, **groups}
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scenarios.calibration.point_files import read_points
@@ -23,6 +24,7 @@ from tests.commands import refused, twin
 from tests.streamtwin.importers.flink_cluster import CONFIG, Cluster, detail, job_at, managers, plan, serving, written
 from twin.errors import BadInput
 from twin.flow import nominal_rates
+from twin.keys import contiguous
 from twin.profiles import NetworkMemory
 from twin.scenario import Scenario
 from twin.spec import parse
@@ -188,6 +190,44 @@ def test_sessions_have_as_many_keys_as_their_results_say(description: str, tmp_p
     assert visits.keys == pytest.approx(500, rel=0.01) and any("how many keys" in note for note in found.notes)
     rates = nominal_rates(found.scenario.query, found.scenario.workload.arrivals)
     assert rates["window"].out_per_s == pytest.approx(results / 100, rel=0.01)
+
+
+def dealt_to(number: int, taken: tuple[int, ...]) -> dict[str, Any]:
+    """Answers in which subtasks of a vertex have taken so many records."""
+    plain = detail(number)
+    plain["subtasks"] = [{**plain["subtasks"][0], "metrics": {"read-records": each}} for each in taken]
+    return {f"job_v{number}_detail.json": plain}
+
+
+@pytest.mark.parametrize("description", ["TumblingProcessingTimeWindows(2000)", "ProcessingTimeSessionWindows(2000)"])
+@pytest.mark.parametrize("taken", [(1000, 1000, 1000, 1000), (0, 4000, 0, 0), (500, 1500, 0, 2000)])
+def test_a_window_before_its_sink_has_keys_where_its_subtasks_got_records(
+    description: str, taken: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Its results do not leave the chain, so only what the subtasks got tells how its keys are spread."""
+    job, changed = job_at(100.0), plan()
+    del job["vertices"][3]
+    job["vertices"][2] |= {"parallelism": 4}
+    job["vertices"][2]["metrics"]["write-records"] = 0
+    changed["plan"]["nodes"] = [each for each in changed["plan"]["nodes"] if each["id"] != "v3"]
+    node = next(each for each in changed["plan"]["nodes"] if each["id"] == "v2")
+    node["description"] = f"Window({description}, Sum)<br/>+- Sink: Print<br/>"
+    found = imported(tmp_path, **{"job": job, "job_jobs_id_plan.json": changed, **dealt_to(2, taken)})
+    window, skew = found.scenario.query.operator("window"), found.scenario.workload.keys.get("window")
+    by_group = window.values_by_key_group(128) / 128 if skew is None else skew.by_group(128)
+    shares = np.bincount(contiguous(128, 4), by_group, minlength=4)
+    assert shares.tolist() == pytest.approx([each / sum(taken) for each in taken])
+    assert sum("one a key group" in note for note in found.notes) == 1
+    assert "groups do not explain" not in " ".join(found.notes)
+
+
+def test_results_of_fewer_groups_than_subtasks_that_get_records_do_not_decide(tmp_path: Path) -> None:
+    """A filter behind the window, or a window longer than the import watches, leaves few results or none."""
+    for results, groups, words in ((50, 2, "tell of 1 groups, but 2"), (0, 128, "one a key group")):
+        job = with_metrics(2, write_records=results)
+        found = imported(tmp_path / str(results), job=job, **dealt_to(2, (450, 450)))
+        assert found.scenario.query.operator("window").groups == groups
+        assert sum(words in note for note in found.notes) == 1
 
 
 def test_of_calls_the_owner_says_how_long_they_take(tmp_path: Path) -> None:
