@@ -38,13 +38,20 @@ SHIPPING = {
     "GLOBAL": "global",
 }
 BANDWIDTH_MBPS, LATENCY_MS = 10_000.0, 0.1
-"""Between machines. Assumed: the API does not say."""
+"""Between machines."""
 SLOWED = 0.05
 """A source that is backpressured for more of its time delivers less than it is offered."""
 UNEVEN = 5.0
 """Keys are uneven if inputs of replicas differ by so many standard deviations more than if dealt by chance."""
 ONE_FOR_ONE = 0.01
 """Counters of input and output are read at different moments: ratios this near to 1 are 1."""
+WINDOWS = re.compile("Window|Join|CoGroup")
+"""Words of operators that hold records, whatever their inputs."""
+UNREAD = "Flink's plan does not tell what it does with keys, windows or several inputs"
+ASSUMED = (
+    f"bandwidth_mbps {BANDWIDTH_MBPS:g} and latency_ms {LATENCY_MS:g} of the network are assumed; Flink says neither",
+    "arrivals are taken as constant; Flink does not say how they vary",
+)
 BUFFER = "taskmanager.memory.segment-size"
 TIMEOUT = "execution.buffer-timeout"
 NETWORK_MEMORY = "taskmanager.network.memory."
@@ -100,7 +107,7 @@ def scenario_of(job: FlinkJob, offered_per_s: Mapping[str, float]) -> ImportedJo
     }
     rows = [_reading(names[each.id], each, arrivals) for each in job.vertices]
     rows += [{"host": name, **_of_host(use)} for name, use in uses.items() if _of_host(use)]
-    return ImportedJob(parse(Scenario, data, where=job.name), tuple(rows), tuple(notes))
+    return ImportedJob(parse(Scenario, data, where=job.name), tuple(rows), (*notes, *ASSUMED))
 
 
 def names_of(vertices: tuple[Vertex, ...]) -> dict[str, str]:
@@ -145,7 +152,10 @@ def _kind(vertex: Vertex, job: FlinkJob, last: bool, notes: list[str]) -> dict[s
         return {"kind": "aggregate", "window": window, "group_by": "int" if keyed else None, "groups": groups, **state}
     if gap_s is not None:
         return sessions(vertex, gap_s, notes)
+    unread = keyed or len(vertex.inputs) > 1 or WINDOWS.search(text) is not None
     if last:
+        if unread and len(vertex.steps) > 1:
+            notes.append(f"{vertex.name}: {UNREAD}; taken as a sink")
         return {"kind": "sink"}
     if CALLS in vertex.steps:
         return calls(vertex, notes)
@@ -153,9 +163,11 @@ def _kind(vertex: Vertex, job: FlinkJob, last: bool, notes: list[str]) -> dict[s
         notes.append(f"{vertex.name}: nothing came in, so what leaves it is unknown; taken as one for one")
     if ratio is None or abs(ratio - 1.0) < ONE_FOR_ONE:
         ratio = 1.0
-    if all(how == "HASH" for _, how in vertex.inputs):
-        return {"kind": "map", "selectivity": ratio, **state}
-    return {"kind": "filter" if ratio < 1.0 else "map", "selectivity": ratio}
+    hashed = all(how == "HASH" for _, how in vertex.inputs)
+    kind = "filter" if ratio < 1.0 and not hashed else "map"
+    if unread:
+        notes.append(f"{vertex.name}: {UNREAD}; taken as a {kind} of selectivity {ratio:.3g}, as at these rates")
+    return {"kind": kind, "selectivity": ratio, **(state if hashed else {})}
 
 
 def _keys(

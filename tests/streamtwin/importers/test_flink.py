@@ -244,6 +244,33 @@ def test_what_is_keyed_has_key_groups(tmp_path: Path) -> None:
     assert (keyed.kind, keyed.key_groups, keyed.selectivity) == ("map", 128, pytest.approx(0.9))
 
 
+@pytest.mark.parametrize(
+    ("description", "hashed", "note"),
+    [
+        ("Interval Join<br/>", True, "taken as a map of selectivity 0.9, as at these rates"),
+        ("TumblingProcessingTimeWindows<br/>", False, "taken as a filter of selectivity 0.9, as at these rates"),
+        ("parse<br/>+- clean<br/>", False, ""),
+    ],
+)
+def test_kinds_that_cannot_be_read_are_noted(description: str, hashed: bool, note: str, tmp_path: Path) -> None:
+    told = [each for each in described(tmp_path, 1, description, hashed).notes if "does not tell what it does" in each]
+    assert [each.partition("; ")[2] for each in told] == ([note] if note else [])
+
+
+def test_a_sink_chained_to_what_cannot_be_read_is_noted(tmp_path: Path) -> None:
+    for description, count in (("Interval Join<br/>+- Sink: Writer<br/>", 1), ("Sink: Writer<br/>", 0)):
+        found = described(tmp_path, 3, description, hashed=True)
+        assert found.scenario.query.operator("Writer").kind == "sink"
+        assert sum("taken as a sink" in note for note in found.notes) == count
+
+
+def test_assumed_networks_and_arrivals_are_noted(tmp_path: Path) -> None:
+    found = imported(tmp_path)
+    words = " ".join(found.notes)
+    assert "bandwidth_mbps 10000 and latency_ms 0.1 of the network are assumed" in words
+    assert "arrivals are taken as constant" in words
+
+
 def test_missing_metrics_are_noted_not_invented(tmp_path: Path) -> None:
     job = with_metrics(1, accumulated_busy_time="NaN")
     found = imported(tmp_path, **{"job": job, "overview.json": None, "job_v1_detail.json": None})

@@ -150,7 +150,7 @@ def test_busy_times_that_the_cpu_confirms_are_costs(tmp_path: Path) -> None:
     assert job.scenario.query.operator("work").service_time_s == pytest.approx(0.4 / 500)
     assert job.scenario.cluster.host(HOST).others_percent == 0
     assert {"host": HOST, "cpu": pytest.approx(0.205), "others_percent": 0.0} in job.readings
-    (note,) = job.notes
+    note, *_ = job.notes
     assert "one point cannot tell it; a second one in --points, at half or twice the rate" in note
 
 

@@ -91,7 +91,7 @@ def read(folder: Path, out: Path, points: Path) -> str:
 def test_import_calibrate_ask(version: str, tmp_path: Path) -> None:
     points, yaml, engine, calibrated = (tmp_path / name for name in ("p.csv", "job.yaml", "engine.yaml", "done.yaml"))
     for name, load, out in (("a", 1.0, yaml), ("b", 1.6, tmp_path / "again.yaml")):
-        (said,) = read(recorded(tmp_path / name, version, load), out, points).splitlines()
+        said, *_ = read(recorded(tmp_path / name, version, load), out, points).splitlines()
         assert "one point cannot tell it" in said
     assert scenario_file.load(str(yaml)).query.operator("parse-clean").service_time_s == pytest.approx(COST_S, rel=0.01)
     found = twin("calibrate", yaml, points, "--out", engine)
