@@ -14,8 +14,9 @@ Leaves = Callable[[int], bool]
 
 @dataclass(slots=True)
 class State:
-    """Of a replica, on its way to another: by store a list of records (Item), whose positions are relative to what the
-    replica has seen where they count records; of logics over event time, contents by place. bytes: how large it is.
+    """Of a replica, on its way to another: by store a list of records (Item); of a window, the number of the first that
+    was not evaluated with them, and records, whose positions are relative to what the replica has seen where they count
+    records; of logics over event time, contents by place. bytes: how large it is.
     """
 
     stores: list[Any] = field(default_factory=list)

@@ -62,6 +62,8 @@ class StateTransfer:
         """Gives the state to the new owner, which serves what has waited."""
         self.target.logic.give(self.state)
         self.settle(self.flow.target)
+        if not (self.target.busy or self.target.output.blocked):
+            self.target.work()  # windows that are due
 
     def undo(self) -> None:
         """Undoes the redirection, as the job is down and will go on with the old owner."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twin.engine.calendar import Alarm
+from twin.engine.logic import Logic
 from twin.engine.output import EvaluationResult
 from twin.engine.record import Record
+from twin.engine.state import Item
+from twin.engine.windows.content import Content
 from twin.windows import TimeWindow, Window
 
 if TYPE_CHECKING:
@@ -53,6 +57,13 @@ class Trigger:
         """The origin of positions that mean the same on another replica."""
         raise NotImplementedError
 
+    def first(self) -> int:
+        """The number of the first window that it has not evaluated; 0 if nobody else needs to know."""
+        return 0
+
+    def take_over(self, first: int, stores: list[list[Item]]) -> None:
+        """These records come to its window now; where they were, windows before the first have been evaluated."""
+
     def snapshot(self) -> object:
         """How far it is."""
         raise NotImplementedError
@@ -94,6 +105,30 @@ class CountTrigger(Trigger):
         self.seen = kept
 
 
+class WindowPart(Logic):
+    """A part of what a window holds, which is evaluated by itself: the rest was, or will be, at another time."""
+
+    def __init__(self, window: WindowLogic, stores: list[list[Item]]) -> None:
+        super().__init__()
+        self.window = window
+        self.contents = tuple([Content() for _ in stores])
+        for content, items in zip(self.contents, stores, strict=True):
+            content.become(items)
+
+    def due(self, at_s: float) -> None:
+        send_evaluated(self.window, self.contents, at_s)
+
+
+def send_evaluated(window: WindowLogic, contents: tuple[Content, ...], at_s: float) -> None:
+    """Evaluates contents at a boundary, as a job of the station; then the results leave."""
+    results, work_s = window.evaluate(at_s, contents)
+    outcome = EvaluationResult([], window.out, [])
+    if results:
+        outcome, more_s = window.out.offer(results)
+        work_s += more_s
+    window.station.job(outcome, work_s)
+
+
 class TimeTrigger(Trigger):
     """Evaluates every `slide` seconds; records are where their services ended."""
 
@@ -127,32 +162,54 @@ class TimeTrigger(Trigger):
     def due(self, at_s: float) -> None:
         """Evaluates the window that ended at a boundary."""
         window = self.window
-        results, work_s = window.evaluate(at_s)
+        send_evaluated(window, window.contents, at_s)
         window.forget(at_s + self.extent.slide - self.extent.size)
-        outcome = EvaluationResult([], window.out, [])
-        if results:
-            outcome, more_s = window.out.offer(results)
-            work_s += more_s
-        window.station.job(outcome, work_s)
 
     def origin(self) -> float:
         """Positions are times, the same everywhere."""
         return 0.0
 
+    def first(self) -> int:
+        """Windows are counted by their ends."""
+        due = (at_s for logic, at_s in self.window.station.timers if logic is self.window)
+        return self._number(next(due, self.boundary_s))
+
+    def _number(self, boundary_s: float) -> int:
+        return round(boundary_s / self.extent.slide)
+
+    def take_over(self, first: int, stores: list[list[Item]]) -> None:
+        """Windows that ended while the records were away, or were due where they come from, end now. What else the
+        window holds is evaluated once: without these records, or before."""
+        window, extent, errands = self.window, self.extent, self.window.station.timers
+        last_s = max([items[-1][0] for items in stores if items], default=-math.inf)
+        ends_s = [number * extent.slide for number in range(first, self.first())]
+        own: Logic = window
+        came: Logic = window
+        if window.held():
+            own = WindowPart(window, [content.items() for content in window.contents])
+            came = WindowPart(window, stores)
+        for place, (logic, at_s) in enumerate(errands):
+            if logic is window and self._number(at_s) < first:
+                errands[place] = own, at_s
+        errands.extendleft([(came, at_s) for at_s in reversed(ends_s) if at_s < last_s + extent.size])
+
+    def _errands(self) -> list[tuple[Logic, float]]:
+        mine, errands = self.window, self.window.station.timers
+        parts = [logic for logic, _ in errands if isinstance(logic, WindowPart) and logic.window is mine]
+        return [each for each in errands if each[0] is mine or each[0] in parts]
+
     def snapshot(self) -> object:
-        """Its next boundary, and those that are due."""
-        errands = self.window.station.timers
-        return self.boundary_s, [at_s for logic, at_s in errands if logic is self.window]
+        """Its next boundary, and evaluations that are due."""
+        return self.boundary_s, self._errands()
 
     def restore(self, kept: object, at_s: float) -> None:
         """Windows that the content belongs to end now, if their time is over; the clock goes on."""
         assert isinstance(kept, tuple)
         boundary_s, due = kept
-        errands, window = self.window.station.timers, self.window
-        others = [each for each in errands if each[0] is not window]
+        errands, mine = self.window.station.timers, self._errands()
+        others = [each for each in errands if each not in mine]
         errands.clear()
-        errands.extend(others)
-        errands.extend([(window, due_s) for due_s in due])
+        errands.extend([*others, *due])
         while boundary_s < min(self.boundary_s, at_s + self.extent.size):
-            errands.append((window, boundary_s))
+            errands.append((self.window, boundary_s))
             boundary_s += self.extent.slide

@@ -66,17 +66,17 @@ class WindowLogic(Logic):
         for content in self.contents:
             content.forget(position)
 
-    def evaluate(self, position: float) -> tuple[list[Result], float]:
-        """Results of the window that ends there, and their CPU seconds."""
+    def evaluate(self, position: float, contents: tuple[Content, ...]) -> tuple[list[Result], float]:
+        """Results of the window that ends there, of these contents, and their CPU seconds."""
         self.fires += 1
         combiner, start = self.combiner, position - self.trigger.extent.size
-        results = combiner.results(self.contents, position, self.station.draws)
-        looked_at = sum([content.count(start, position) for content in self.contents])
+        results = combiner.results(contents, position, self.station.draws)
+        looked_at = sum([content.count(start, position) for content in contents])
         return results, combiner.scan_s * looked_at + combiner.result_s * len(results)
 
     def fire(self, position: float) -> float:
         """Evaluates within a service, whose end the results wait for; CPU seconds."""
-        results, work_s = self.evaluate(position)
+        results, work_s = self.evaluate(position, self.contents)
         self.planned += results
         return work_s + len(results) * self.out.send_s
 
@@ -132,17 +132,19 @@ class WindowLogic(Logic):
         for content, size in zip(self.contents, self._sizes(), strict=True):
             gone, kept = parted(content.items(), goes)
             content.become(kept)
-            state.stores.append(_shifted(gone, -origin))
+            state.stores.append((self.trigger.first(), _shifted(gone, -origin)))
             state.bytes += len(gone) * size
         return state
 
     def give(self, state: State) -> None:
         """See Logic. Nobody knows keys that were drawn elsewhere."""
-        combiner, origin = self.combiner, self.trigger.origin()
-        for side, (content, items) in enumerate(zip(self.contents, state.stores, strict=True)):
-            if combiner.groups is None:
-                items = self._drawn_anew(side, items)
-            content.become(sorted([*content.items(), *_shifted(items, origin)], key=itemgetter(0)))
+        origin, first = self.trigger.origin(), min([first for first, _ in state.stores])
+        stores = [_shifted(items, origin) for _, items in state.stores]
+        if self.combiner.groups is None:
+            stores = [self._drawn_anew(side, items) for side, items in enumerate(stores)]
+        self.trigger.take_over(first, stores)
+        for content, items in zip(self.contents, stores, strict=True):
+            content.become(sorted([*content.items(), *items], key=itemgetter(0)))
 
     def stores(self) -> int:
         return len(self.contents)

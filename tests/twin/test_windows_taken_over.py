@@ -1,0 +1,89 @@
+"""Subtasks that take over what windows hold evaluate each window once, also where it ends while the state is away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.twin.changing import HOSTS
+from tests.twin.kernel.both import same_in_both
+from twin.deployment import Deployment
+from twin.events import Migration, Scale
+from twin.profiles import STORM
+from twin.run import Run
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+from twin.spec import parse
+
+AT_S = 12.5
+CHANGES = {
+    "up": Scale(at_s=AT_S, operator="x", placement=("h1", "h1", "h2", "h2")),
+    "one more": Scale(at_s=AT_S, operator="x", placement=("h1", "h2", "h3")),
+    "down": Scale(at_s=AT_S, operator="x", placement=("h1",)),
+    "elsewhere": Scale(at_s=AT_S, operator="x", placement=("h3", "h3")),
+    "move": Migration(at_s=AT_S, operator="x", replica=1, to="h3"),
+    "groups": Migration(at_s=AT_S, operator="x", key_groups=(0, 1, 2, 3, 4, 5), to_replica=1),
+}
+TUMBLING = {"policy": "time", "size_s": 5}
+SLIDING = {"policy": "time", "size_s": 6, "slide_s": 1}
+GROUPED = {"kind": "aggregate", "function": "sum", "group_by": "int", "groups": 32, "key_groups": 32}
+JOIN = {"kind": "join", "selectivity": 0.01, "key_groups": 32}  # keys that match do so once
+
+
+def scenario(operator: dict[str, Any], window: dict[str, Any], change: str, how: str) -> Scenario:
+    sources = ["l", "r"] if operator["kind"] == "join" else ["l"]
+    rate_per_s = 60 if operator["kind"] == "join" else 320
+    operators = [{"name": name, "kind": "source", "service_time_s": 1e-6} for name in sources]
+    operators += [{"name": "x", "window": window, "service_time_s": 1e-4, **operator}]
+    operators += [{"name": "out", "kind": "sink", "service_time_s": 1e-6}]
+    streams = [{"producer": name, "consumer": "x"} for name in sources] + [{"producer": "x", "consumer": "out"}]
+    rescaling = {"how": how, "redeploy_s": 4.3, "state_mbps": 80}
+    data = {
+        "query": {"operators": operators, "streams": streams},
+        "cluster": {"hosts": HOSTS},
+        "plan": {"placement": dict.fromkeys(sources, "h0") | {"x": ["h1", "h2"], "out": "h0"}},
+        "workload": {"arrivals": {name: {"law": "constant", "rate_per_s": rate_per_s} for name in sources}},
+        "engine": STORM.model_dump(mode="json") | {"rescaling": rescaling, "service_scv": 0},
+    }
+    events = [CHANGES[change]] if change else []
+    run = RunSettings(horizon_s=32.5, period_s=0.5, warmup_s=0, seed=3, checkpoint_interval_s=2.2)
+    return Scenario.of(parse(Deployment, data), run, events)
+
+
+def results(found: Run) -> int:
+    return found.metrics.tuples_out - found.duplicates
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("how", ["restart", "reactive"])
+def test_all_groups_are_in_every_window(change: str, how: str) -> None:
+    """Six windows of 32 groups: that from 10 s to 15 s ends while the job is down, and holds what came before."""
+    assert results(simulate(scenario(GROUPED, TUMBLING, "", how))) == 6 * 32
+    assert results(simulate(scenario(GROUPED, TUMBLING, change, how))) == 6 * 32
+
+
+@pytest.mark.parametrize("window", [TUMBLING, SLIDING])
+@pytest.mark.parametrize("operator", [GROUPED, JOIN])
+@pytest.mark.parametrize("change", [change for change in CHANGES if change != "move"])
+def test_what_comes_out_does_not_depend_on_who_takes_over(
+    change: str, operator: dict[str, Any], window: dict[str, Any]
+) -> None:
+    """After a move no state changes hands. The downtimes differ by some milliseconds, in which no window ends."""
+    moved = results(simulate(scenario(operator, window, "move", "restart")))
+    assert results(simulate(scenario(operator, window, change, "restart"))) == moved > 0
+
+
+@pytest.mark.parametrize("operator", [GROUPED, JOIN])
+def test_the_kernel_evaluates_the_same(operator: dict[str, Any]) -> None:
+    for how in ("restart", "live"):
+        same_in_both(scenario(operator, SLIDING, "up", how))
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("window", [TUMBLING, SLIDING])
+def test_windows_that_end_while_state_travels_live(change: str, window: dict[str, Any]) -> None:
+    """A group has 2 MB: those that move are on their way for a second or more, while both owners work on."""
+    heavy = GROUPED | {"state_bytes_per_group": 2e6}
+    still = results(simulate(scenario(heavy, window, "", "live")))
+    assert results(simulate(scenario(heavy, window, change, "live"))) == still
