@@ -9,7 +9,7 @@ import pytest
 from tests.twin.changing import HOSTS
 from tests.twin.kernel.both import same_in_both
 from twin.deployment import Deployment
-from twin.events import Migration, Scale
+from twin.events import AnyEvent, Migration, Scale
 from twin.profiles import STORM
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
@@ -17,7 +17,7 @@ from twin.simulation import simulate
 from twin.spec import parse
 
 AT_S = 12.5
-CHANGES = {
+CHANGES: dict[str, AnyEvent] = {
     "up": Scale(at_s=AT_S, operator="x", placement=("h1", "h1", "h2", "h2")),
     "one more": Scale(at_s=AT_S, operator="x", placement=("h1", "h2", "h3")),
     "down": Scale(at_s=AT_S, operator="x", placement=("h1",)),
