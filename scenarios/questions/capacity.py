@@ -179,14 +179,14 @@ def _proved(
     first: CapacityAnswer, prober: Prober, forecast: LimitForecast, within: Range, replications: int | None
 ) -> CapacityAnswer:
     single = forecast.single()
-    checks = proof.Checks(longer=not (forecast.complete and forecast.lasts), far=not single)
+    checks = proof.Checks(longer=not forecast.lasts, far=not single)
     borders = proof.borders_of(prober, within, forecast.predicted.value, replications, checks)
     if not any(border.seen and prober.at(value) for border in borders for value in border.seen):
         raise BadInput(next(iter(prober.refused.values())))
     status = proof.status_of(borders)
     looked_at = tuple(sorted({value for border in borders for value in border.seen if prober.at(value) is not None}))
     limit = proof.limit_of(borders, within) if status == "found" else None
-    longer = proof.longer_runs_failing(prober, limit, within) if checks.longer and limit is not None else None
+    longer = proof.longer_runs_failing(prober, borders, limit, within) if checks.longer else None
     single = single and (status == "found") == forecast.complete
     if not single:
         proof.check_far_values(prober, borders, within)

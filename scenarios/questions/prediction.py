@@ -38,8 +38,9 @@ Status = Literal["found", "always", "never"]
 class PredictedLimit:
     """The limit that the rate model predicts without a run, in the unit of the varied value.
 
-    value: the limit in runs as long as the scenario's; in_long_runs: in runs of a day; null if there is none. ignores:
-    what the rate model ignores of the scenario and the condition.
+    status, value: of runs as long as the scenario's; in_long_runs: the limit in runs of a day, which there may be even
+    if the condition always holds in shorter ones. A limit is null if there is none. ignores: what the rate model
+    ignores of the scenario and the condition.
     """
 
     status: Status
@@ -88,17 +89,18 @@ class LimitForecast:
     def __init__(self, prober: Prober, within: Range) -> None:
         self._prober, self._within = prober, within
         self.seen: dict[float, bool] = {}
-        border = self._border(RateModel())
-        long_run = self._border(RateModel().lasting(), border.middle(within.whole)) if border.found else border
-        if border.found and not long_run.found and self._informed and self._steady:
-            border = long_run  # short runs end while channels fill, and so show a limit that is none
+        border = long_run = self._border(RateModel())
+        if border.good is not None:  # it may hold only because runs end while channels fill or state grows
+            long_run = self._border(RateModel().lasting(), border.middle(within.whole) if border.found else None)
+        if not long_run.found and (border.bad is None or (self._informed and self._steady)):
+            border = long_run  # what short runs show, be it a limit or none, is none
         self.seen = dict(border.seen)
         status: Status = "found" if border.found else "always" if border.bad is None else "never"
         self.predicted = PredictedLimit(
             status=status,
             value=border.middle(within.whole) if border.found else None,
-            in_long_runs=long_run.middle(within.whole) if border.found and long_run.found else None,
-            binds="" if status == "always" else self._binds(border),
+            in_long_runs=long_run.middle(within.whole) if long_run.found else None,
+            binds=self._binds(border if border.found else long_run),
             ignores=self._ignored(),
         )
 
@@ -130,9 +132,12 @@ class LimitForecast:
 
     @property
     def lasts(self) -> bool:
-        """Whether runs of a day have the same limit, within half the precision."""
+        """Whether the condition is predicted, from all of its metrics, to have the same limit in runs of a day, within
+        half the precision, or to hold at all values in these too."""
         value, long_run = self.predicted.value, self.predicted.in_long_runs
-        return value is not None and long_run is not None and self._near(value, long_run)
+        if value is None or long_run is None:
+            return self._informed and self.predicted.status == "always" and long_run is None
+        return self._informed and self._near(value, long_run)
 
     def single(self) -> bool:
         """Whether predictions for values far from the limit, or without one from the start, show no other limit."""
@@ -199,6 +204,8 @@ class LimitForecast:
         return all(term.test(known) for term in self._prober.condition.terms if term.metrics <= known.keys())
 
     def _binds(self, border: Border) -> str:
+        if border.bad is None:
+            return ""
         ends = (border.bad, border.good)
         near = [value for value in reversed(border.seen) if value <= FEW * self._within.start]
         cases = [self._prober.at(value) for value in (ends if border.found else near) if value is not None]

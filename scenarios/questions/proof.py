@@ -98,7 +98,7 @@ def borders_of(
         low, high = (start.low, valid[-1]) if valid[-1] > start.start else (valid[-1], start.high)
         beside = replace(start, start=valid[-1], low=low, high=high)
     if predicted is None:
-        each, longer = (RUNS, checks.longer) if borders[0].found else (1, False)
+        each, longer = RUNS if borders[0].found else 1, checks.longer and borders[0].good is not None
         _announce(prober, beside, [beside.start] * round(each * (count - 1)), checks._replace(longer=longer))
     while len(borders) < count:
         borders += search(prober.ask, range(len(borders), count), beside, prober.aim)
@@ -193,20 +193,19 @@ def check_far_values(prober: Prober, borders: Sequence[Border], within: Range) -
         borders[index].seen[value] = prober.condition.holds(outcome.measures)
 
 
-def longer_runs_failing(prober: Prober, limit: Limit, within: Range) -> tuple[int, int] | None:
-    """In how many runs of four times the length the condition fails, a little on the good side of the limit; and how
-    many were made.
+def longer_runs_failing(
+    prober: Prober, borders: Sequence[Border], limit: Limit | None, within: Range
+) -> tuple[int, int] | None:
+    """In how many runs of four times the length the condition fails, at the outermost value of all at which it holds;
+    and how many were made.
 
     A backlog that grows slowly fills the channels before it shows. A job whose load and plan stay as they are should
-    bear in long runs what it bears in short ones. None if they do not stay so, or if the runs would take too long.
+    bear in long runs what it bears in short ones. None if they do not stay so, if the runs would take too long, or if
+    there is no such value.
     """
-    value = limit.value
-    if not within.whole:  # with few runs the interval is wide, and the value that held in all of them may be nearer
-        low, high = limit.interval95
-        nearest = max(low, limit.holds_in_all) if within.upward else min(high, limit.holds_in_all)
-        value = nearest * (1 - within.tolerance * (1 if within.upward else -1))
-    longer = _longer(prober, float(value))
-    if longer is None:
+    value = _outermost(borders, limit, within)
+    longer = None if value is None else _longer(prober, value)
+    if value is None or longer is None:
         return None
     failing: list[bool] = []
     while len(failing) < CHECKED or (len(failing) == CHECKED and len({*failing}) > 1):
@@ -216,6 +215,17 @@ def longer_runs_failing(prober: Prober, limit: Limit, within: Range) -> tuple[in
     holding, length_s = len(failing) - sum(failing), longer.run.horizon_s
     prober.audience.stage(f"at {value:,.6g}: holds in {holding} of {len(failing)} runs of {length_s:g} s")
     return sum(failing), len(failing)
+
+
+def _outermost(borders: Sequence[Border], limit: Limit | None, within: Range) -> float | None:
+    """A little on the good side of the limit; the last value tried if the condition holds at all of them."""
+    if limit is None:
+        return borders[0].good if status_of(borders) == "always" else None
+    if within.whole:
+        return float(limit.value)
+    low, high = limit.interval95  # with few runs it is wide, and the value that held in all of them may be nearer
+    nearest = max(low, limit.holds_in_all) if within.upward else min(high, limit.holds_in_all)
+    return nearest * (1 - within.tolerance * (1 if within.upward else -1))
 
 
 def _longer(prober: Prober, value: float) -> Scenario | None:

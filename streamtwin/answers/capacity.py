@@ -40,9 +40,11 @@ def predicted(answer: CapacityAnswer) -> str:
     """The prediction of the rate model in a sentence."""
     limit = answer.predicted
     binds = f"; what binds: {limit.binds}" if limit.binds else ""
-    if limit.value is None:
-        where = "holds at all values" if limit.status == "always" else "holds at no value"
-        return f"predicted by rates: {answer.while_} {where} of {_of(answer)}{binds}{_ignored(answer)}"
+    if limit.value is None and limit.in_long_runs is None:
+        always = limit.status == "always"
+        where = f"holds at {'all values' if always else 'no value'} of {_of(answer)}"
+        too = ", in runs of a day too" * always
+        return f"predicted by rates: {answer.while_} {where}{too}{binds}{_ignored(answer)}"
     value = f"{_of(answer)} {_predicted_value(answer)}"
     return f"predicted by rates: {value}, the {_end(answer)} while {answer.while_}{binds}{_ignored(answer)}"
 
@@ -60,10 +62,16 @@ def _ignored(answer: CapacityAnswer) -> str:
 def _predicted_value(answer: CapacityAnswer) -> str:
     """The predicted limit; first the one of long runs, if short ones end while channels still fill."""
     value, far = answer.predicted.value, answer.predicted.in_long_runs
-    assert value is not None
-    if far is None or abs(far - value) <= answer.precision * abs(value):
-        return _value(value)
-    return f"{_value(far)} in runs of a day ({_value(value)} in runs of {answer.run_s:g} s, while channels fill)"
+    if not _differs(answer):
+        return _value(value or 0.0)
+    short_runs = "all values" if value is None else _value(value)
+    return f"{_value(far or 0.0)} in runs of a day ({short_runs} in runs of {answer.run_s:g} s, while channels fill)"
+
+
+def _differs(answer: CapacityAnswer) -> bool:
+    """Whether a limit is predicted for runs of a day that is none in runs as long as these."""
+    value, far = answer.predicted.value, answer.predicted.in_long_runs
+    return far is not None and (value is None or abs(far - value) > answer.precision * abs(value))
 
 
 def _value(value: float) -> str:
@@ -71,12 +79,14 @@ def _value(value: float) -> str:
 
 
 def _limit(answer: CapacityAnswer) -> Iterator[str]:
-    of, runs, end = _of(answer), answer.replications, _end(answer)
-    only = f" in runs of {answer.run_s:g} s, not in longer ones" if _too_short(answer) else ""
+    of, runs, end, limit = _of(answer), answer.replications, _end(answer), answer.predicted.value
+    length, not_longer = f" of {answer.run_s:g} s", ", not in longer ones" * _too_short(answer)
+    only = f" in runs{length}{not_longer}" * _too_short(answer)
     if answer.status == "predicted":
         yield predicted(answer)
     elif answer.status == "always" and answer.value is not None:
-        yield f"{of}: {answer.value} is enough in all {runs} runs, and less is not possible: {answer.while_}"
+        enough = f"is enough in all {runs} runs{length}{not_longer}, and less is not possible"
+        yield f"{of}: {answer.value} {enough}: {answer.while_}"
     elif answer.value is None or answer.interval95 is None or answer.borders is None:
         yield _nothing_found(answer)
     elif answer.share_that_holds95 is not None:
@@ -90,10 +100,11 @@ def _limit(answer: CapacityAnswer) -> Iterator[str]:
         value = rounding.number(answer.value, (high - low) / 2) or number(answer.value)
         yield f"{of}: {value}{only} (95 % interval of the mean over {runs} runs), the {end} while {answer.while_}"
         side = "up to" if answer.find == "max" else "from"
-        length = f" of {answer.run_s:g} s"
         yield f"in every one of the {runs} runs{length} it holds {side} {cell(answer.holds_in_all)}"
-        if answer.predicted.value is not None:
-            yield f"predicted by rates: {_predicted_value(answer)}{_ignored(answer)}"
+    if _else_predicted(answer):
+        yield predicted(answer)
+    elif answer.status == "found" and (_differs(answer) or (limit is not None and answer.share_that_holds95 is None)):
+        yield f"predicted by rates: {_predicted_value(answer)}{_ignored(answer)}"
 
 
 def _end(answer: CapacityAnswer) -> str:
@@ -104,6 +115,9 @@ def _nothing_found(answer: CapacityAnswer) -> str:
     looked_at = answer.looked_at or answer.values
     low, high = number(looked_at[0]), number(looked_at[-1])
     where = f"for {_of(answer)} from {low} to {high}" if low != high else f"for {_of(answer)} {low}"
+    if answer.status == "always" and (_too_short(answer) or _else_predicted(answer)):
+        only = ", not in longer ones" * _too_short(answer)
+        return f"the condition holds at every value tried in runs of {answer.run_s:g} s{only}, {where}"
     if answer.status == "always":
         return (
             f"the condition holds at every value tried, {where}: there is no limit to find; make the condition "
@@ -129,16 +143,28 @@ def _shape(answer: CapacityAnswer) -> Iterator[str]:
         other = "" if answer.one_limit_by == "runs" else ", and no other is predicted"
         yield f"consistent at all {len(answer.values)} values tried: there is one limit{other}"
     if _too_short(answer):
+        last = number((answer.looked_at or answer.values)[-1 if answer.find == "max" else 0])
+        where = "just inside the limit" if answer.status == "found" else f"at {last}"
         yield (
-            "careful: the runs are too short: just inside the limit the condition fails in runs four times as long, "
+            f"careful: the runs are too short: {where} the condition fails in runs four times as long, "
             "because a backlog first fills the channels; trust the limit predicted for runs of a day, or lengthen "
             "them (--set run.horizon_s=SECONDS)"
+        )
+    elif _else_predicted(answer):
+        yield (
+            "careful: the runs may be too short, as a backlog first fills the channels; trust what is predicted, or "
+            "lengthen them (--set run.horizon_s=SECONDS)"
         )
 
 
 def _too_short(answer: CapacityAnswer) -> bool:
     """Whether longer runs fail where these hold, and not by chance."""
     return (answer.longer_runs_fail or 0) > MOST_BY_CHANCE
+
+
+def _else_predicted(answer: CapacityAnswer) -> bool:
+    """Whether the condition held in all runs, but is not predicted to hold at all values in runs of a day."""
+    return answer.status == "always" and (answer.predicted.status != "always" or _differs(answer))
 
 
 def _why(answer: CapacityAnswer) -> Iterator[str]:

@@ -21,7 +21,7 @@ from scenarios.questions.condition import condition
 from scenarios.questions.knobs import HostsKnob, knob, strongest
 from scenarios.questions.prediction import FEW, measures_predicted
 from scenarios.questions.proof import FIRST, MOST
-from streamtwin.answers.capacity import told
+from streamtwin.answers.capacity import predicted, told
 from streamtwin.notebook.questions import capacity as in_python
 from streamtwin.report.verdict import verdict
 from tests.commands import refused, twin
@@ -140,10 +140,10 @@ def test_conditions_that_always_or_never_hold_are_said_to():
     never = asked(scenario, "max", "workload.arrivals.orders.rate_per_s", "throughput_per_s > 1e9", replications=2)
     assert never.status == "never"
     assert "holds at no value tried" in told(never).sentences[0]
-    predicted = dataclasses.replace(never.predicted, status="never", binds="operator pay")
-    short = dataclasses.replace(never, status="sometimes", predicted=predicted)
+    none = dataclasses.replace(never.predicted, status="never", binds="operator pay")
+    short = dataclasses.replace(never, status="sometimes", predicted=none)
     assert "what binds: operator pay. Run longer" in told(short).sentences[0]
-    found = dataclasses.replace(short, predicted=dataclasses.replace(predicted, status="found"))
+    found = dataclasses.replace(short, predicted=dataclasses.replace(none, status="found"))
     assert "--between" in told(found).sentences[0]
     wrong = asked(queue(horizon_s=4), "max", RATE, "throughput_per_s > 400", replications=2)
     assert wrong.monotone is False
@@ -325,7 +325,33 @@ def test_the_cost_of_a_proof_is_what_was_said_before():
 def test_one_is_enough_where_it_is(name):
     answer, _ = limit_of(name, "min", "replicas of work", replications=2)
     assert (answer.status, answer.value) == ("always", 1)
-    assert "1 is enough in all 2 runs" in told(answer).sentences[0]
+    said = told(answer).sentences
+    assert "1 is enough in all 2 runs of 90 s, and" in said[0] and not any("careful" in line for line in said)
+    assert "in runs of a day too" in predicted(answer) and answer.longer_runs is None
+
+
+@pytest.mark.parametrize(("channel_tuples", "failing"), [(10_000, 2), (500_000, 0)])
+@pytest.mark.parametrize(
+    ("find", "of", "between", "day"), [("min", "replicas of work", None, 2), ("max", "load", (0.3, 1.0), 0.631)]
+)
+def test_what_holds_only_until_channels_are_full_is_no_end_of_the_search(
+    channel_tuples, failing, find, of, between, day
+):
+    """1.6 cores of work, and one core is enough for the 15 s in which its 600 too many a second find room."""
+    deep = BRISK.model_copy(update={"channel_tuples": channel_tuples}).model_dump(mode="json")
+    job = ordinary(1e-3, 2 if find == "min" else 1, rate_per_s=1600, horizon_s=15) | {"engine": deep}
+    scenario = parse(Scenario, job)
+    question = CapacityQuestion(
+        find, knob(of, f"--find-{find}"), condition("not backpressured", scenario), between, replications=2
+    )
+    with Bench(Processes(1)) as bench:
+        answer = capacity(scenario, question, bench, 1, SILENT)
+    assert (answer.status, answer.longer_runs_fail, answer.longer_runs) == ("always", failing, 2)
+    assert answer.predicted.in_long_runs == pytest.approx(day, rel=0.01) and answer.predicted.value is None
+    said = " ".join(told(answer).sentences)
+    assert "runs of 15 s" in said and "in runs of a day (all values in runs of 15 s" in said and "no limit" not in said
+    assert ("not in longer ones" in said) == (failing == 2) and "careful" in said
+    assert "operator work" in answer.predicted.binds
 
 
 @pytest.mark.slow
