@@ -55,12 +55,14 @@ def measures_predicted(scenario: Scenario, model: RateModel | None = None) -> Me
     with np.errstate(all="ignore"):
         answer = (model or RateModel()).answer(scenario, [scenario.plan])
     costs = {name: float(values[0]) for name, values in answer.costs.by_metric.items()}
+    crashed = bool((answer.memory[0] >= scenario.engine.memory.crash).any())
     known = {
         "throughput_per_s": costs["throughput_per_s"],
         "processing_latency_s.mean": costs["processing_latency_s"],
         "e2e_latency_s.mean": costs["e2e_latency_s"],
-        "backpressured": float(costs["backpressured"] > 0.5),
+        "backpressured": float(costs["backpressured"] > 0.5 or crashed),  # what has crashed reads nothing
         "success": float(costs["success"] >= 0.5),
+        "crashed": float(crashed),
     }
     for number, name in enumerate(answer.operators):
         busy = answer.busy_cores[0, number] / max(answer.speed[0, number], 1e-300)

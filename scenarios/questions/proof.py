@@ -199,9 +199,9 @@ def longer_runs_failing(
     """In how many runs of four times the length the condition fails, at the outermost value of all at which it holds;
     and how many were made.
 
-    A backlog that grows slowly fills the channels before it shows. A job whose load and plan stay as they are should
-    bear in long runs what it bears in short ones. None if they do not stay so, if the runs would take too long, or if
-    there is no such value.
+    A backlog that grows slowly fills the channels before it shows, and state grows up to a crash. A job whose load and
+    plan stay as they are should bear in long runs what it bears in short ones. None if they do not stay so, if the runs
+    would take too long, or if there is no such value.
     """
     value = _outermost(borders, limit, within)
     longer = None if value is None else _longer(prober, value)

@@ -60,12 +60,13 @@ def _ignored(answer: CapacityAnswer) -> str:
 
 
 def _predicted_value(answer: CapacityAnswer) -> str:
-    """The predicted limit; first the one of long runs, if short ones end while channels still fill."""
+    """The predicted limit; first the one of long runs, if short ones end while channels fill or state grows."""
     value, far = answer.predicted.value, answer.predicted.in_long_runs
     if not _differs(answer):
         return _value(value or 0.0)
     short_runs = "all values" if value is None else _value(value)
-    return f"{_value(far or 0.0)} in runs of a day ({short_runs} in runs of {answer.run_s:g} s, while channels fill)"
+    while_ = "while channels fill or state grows"
+    return f"{_value(far or 0.0)} in runs of a day ({short_runs} in runs of {answer.run_s:g} s, {while_})"
 
 
 def _differs(answer: CapacityAnswer) -> bool:
@@ -146,15 +147,17 @@ def _shape(answer: CapacityAnswer) -> Iterator[str]:
         last = number((answer.looked_at or answer.values)[-1 if answer.find == "max" else 0])
         where = "just inside the limit" if answer.status == "found" else f"at {last}"
         yield (
-            f"careful: the runs are too short: {where} the condition fails in runs four times as long, "
-            "because a backlog first fills the channels; trust the limit predicted for runs of a day, or lengthen "
-            "them (--set run.horizon_s=SECONDS)"
+            f"careful: the runs are too short: {where} the condition fails in runs four times as long{_longer(answer)}"
         )
     elif _else_predicted(answer):
-        yield (
-            "careful: the runs may be too short, as a backlog first fills the channels; trust what is predicted, or "
-            "lengthen them (--set run.horizon_s=SECONDS)"
-        )
+        yield f"careful: the runs may be too short{_longer(answer)}"
+
+
+def _longer(answer: CapacityAnswer) -> str:
+    """Why longer runs may say otherwise, and what to do."""
+    known = _differs(answer) and not any(name in answer.while_ for name in answer.predicted.ignores)
+    trust = "take the limit predicted for runs of a day, or " if known else ""
+    return f"; channels may still fill, or state grow: {trust}lengthen them (--set run.horizon_s=SECONDS)"
 
 
 def _too_short(answer: CapacityAnswer) -> bool:

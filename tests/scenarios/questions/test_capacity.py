@@ -330,6 +330,27 @@ def test_one_is_enough_where_it_is(name):
     assert "in runs of a day too" in predicted(answer) and answer.longer_runs is None
 
 
+@pytest.mark.parametrize(("ttl_s", "day"), [(None, 1e4 / 86_400 / 100), (40, 2.5)])
+@pytest.mark.parametrize("text", ["not backpressured", "not crashed"])
+def test_a_job_that_runs_out_of_memory_is_predicted_not_to_keep_up(ttl_s, day, text):
+    """A hundred new keys a second of 4 kB each on the heap: there is room for 10,000 beside the engine."""
+    job = ordinary(1e-5, 2, rate_per_s=100, horizon_s=200) | {"engine": SHALLOW}
+    work = {"kind": "keyed-state", "keys": 10**8, "state_bytes_per_key": 1000, "key_groups": 16, "ttl_s": ttl_s}
+    job["query"]["operators"][1] |= work
+    job["cluster"]["hosts"][0]["ram_mb"] = BRISK.memory.base_mb + 1e4 * 1000 * BRISK.memory.object_overhead / 1e6
+    scenario = parse(Scenario, job)
+    question = CapacityQuestion("max", knob("load", "--find-max"), condition(text, scenario), replications=2)
+    with Bench(Processes(1)) as bench:
+        answer = capacity(scenario, question, bench, 1, SILENT)
+    short_run = day if ttl_s else 0.5
+    assert answer.predicted.value == pytest.approx(short_run, rel=0.02)
+    assert (answer.predicted.in_long_runs or 0.0) == pytest.approx(day, rel=0.05)
+    assert answer.value == pytest.approx(short_run, rel=0.06) and "memory of big" in answer.predicted.binds
+    said = " ".join(told(answer).sentences)
+    assert "backlog" not in said and ("state grow" in said) == ("too short" in said) == (ttl_s is None)
+    assert ("take the limit predicted for runs of a day, or lengthen" in said) == (ttl_s is None)
+
+
 @pytest.mark.parametrize(("channel_tuples", "failing"), [(10_000, 2), (500_000, 0)])
 @pytest.mark.parametrize(
     ("find", "of", "between", "day"), [("min", "replicas of work", None, 2), ("max", "load", (0.3, 1.0), 0.631)]
