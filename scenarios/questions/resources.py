@@ -88,7 +88,29 @@ def binding(listed: Sequence[Resource], scenario: Scenario) -> str:
     used = {other: f"{other.used:.0%}{others_words(other, scenario)}" for other in full if other.kind != "operator"}
     words += [f"{other.kind} of {other.name} ({words})" for other, words in used.items()]
     alone = bool(operators) and not hosts and len(full) == len(operators) and not any(busy.uneven for busy in operators)
-    return " and ".join(words) + ("; its hosts have cores to spare for more replicas" if alone else "")
+    if not alone:
+        return " and ".join(words)
+    capped = [f"{busy.name} has {why}" for busy in operators if (why := most_subtasks(busy.name, scenario))]
+    more = " and ".join(capped) or "its hosts have cores to spare for more replicas"
+    return f"{' and '.join(words)}; {more}"
+
+
+def most_subtasks(name: str, job: Deployment) -> str:
+    """Why an operator gains nothing from more subtasks, in words: it has, or one that must have as many, one for each
+    partition or key group; empty if it may gain."""
+    most = {}
+    for each in job.query.operators:
+        count = job.plan.replicas(each.name)
+        for parts, what in ((each.parts, "partitions"), (group_count(job.query, each.name, count), "key groups")):
+            if parts is not None and count >= parts:
+                most[each.name] = f"as many subtasks as {'it' if each.name == name else each.name} has {what} ({parts})"
+    if not most:
+        return ""
+    from optimizers.space import tied  # most runs are told of without
+
+    names = [operator.name for operator in job.query.topological]
+    alike = next(group for group in tied(job) if names.index(name) in group)
+    return next((most[names[o]] for o in alike if names[o] in most), "")
 
 
 def others_words(resource: Resource, scenario: Deployment) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import measures
-from scenarios.questions.resources import FULL, Resource, busy_words, holding, others_words, resources
+from scenarios.questions.resources import FULL, Resource, busy_words, holding, most_subtasks, others_words, resources
 from streamtwin.tables.checkpoint_table import apart
 from streamtwin.tables.tables import number, seconds
 from twin.deployment import Deployment
@@ -108,7 +108,8 @@ def _full(job: Deployment, found: Sequence[Resource]) -> Iterator[str]:
             where = some(sorted(on[each.name]))
             # with several sockets, one of them may be full; and where one subtask is hot, more of them help little
             spare = not each.uneven and all(job.cluster.host(name).socket_count == 1 for name in on[each.name])
-            yield f"operator {each.name} on {where} ({busy_words(each)}){', with cores to spare there' * spare}"
+            room = f", with {most_subtasks(each.name, job) or 'cores to spare there'}" if spare else ""
+            yield f"operator {each.name} on {where} ({busy_words(each)}){room}"
 
 
 def _pauses(run: Run) -> Iterator[str]:

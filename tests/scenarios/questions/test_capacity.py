@@ -18,9 +18,12 @@ from scenarios.questions.bench import Bench, outcome
 from scenarios.questions.bisection import Range, broken, search, spot_checks
 from scenarios.questions.capacity import CapacityQuestion, capacity
 from scenarios.questions.condition import condition
+from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import HostsKnob, knob, strongest
+from scenarios.questions.measures import measures
 from scenarios.questions.prediction import FEW, measures_predicted
 from scenarios.questions.proof import FIRST, MOST
+from scenarios.questions.resources import binding, resources
 from streamtwin.answers.capacity import predicted, told
 from streamtwin.notebook.questions import capacity as in_python
 from streamtwin.report.verdict import verdict
@@ -398,6 +401,28 @@ def test_a_condition_that_the_rate_model_does_not_know_is_proved_by_runs_far_awa
     assert answer.predicted.ignores == ("e2e_latency_s.p99",)
     assert answer.one_limit_by == "runs" and answer.longer_runs_fail is not None
     assert 400 * answer.value < 1000
+
+
+@pytest.mark.parametrize("key_groups", [None, 2, 16])
+@pytest.mark.parametrize("partitions", [2, 4])
+def test_more_replicas_are_not_advised_where_no_partition_or_key_group_is_left_for_them(partitions, key_groups):
+    job = ordinary(1e-3, 2, partitions=partitions, rate_per_s=3000, horizon_s=20) | {"engine": SHALLOW}
+    then = {"name": "then", "kind": "aggregate" if key_groups else "map", "service_time_s": 2e-3}
+    if key_groups:
+        then |= {"group_by": "int", "groups": 4096, "key_groups": key_groups, "window": {"policy": "time", "size_s": 1}}
+    job["query"]["operators"].insert(1, then)
+    way = "hash" if key_groups else "forward"
+    job["query"]["streams"] = [{"producer": "work", "consumer": "then", "partitioning": way}]
+    job["query"]["streams"].append({"producer": "then", "consumer": "out"})
+    job["plan"]["placement"]["then"] = {"big": 2}
+    scenario = parse(Scenario, job)
+    run = simulate(scenario)
+    said = (verdict(scenario, run), binding(resources(scenario, [RunOutcome(measures(run))]), scenario))
+    left = key_groups == 16 or (key_groups is None and partitions == 4)
+    why = "as many subtasks as it has key groups (2)" if key_groups else "as many subtasks as work has partitions (2)"
+    for words in said:
+        assert "operator then on big" in words
+        assert ("cores to spare" in words) == left and (why in words) != left
 
 
 @pytest.mark.parametrize(
