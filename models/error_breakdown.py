@@ -40,8 +40,8 @@ OF_EACH = 20
 
 @dataclass(frozen=True, slots=True)
 class BreakdownRow:
-    """One model, metric and stratum. q50, q95, accuracy: as in evaluation.ErrorRow. limit_*: those of the replicate
-    limit, which no model can be much below.
+    """One model, metric and stratum. q50, q95, accuracy: as in evaluation.ErrorRow. limit_q95, limit_accuracy: of a
+    run as the prediction of another with a different seed; no model can be much better.
 
     error: mean squared log error; of a binary metric, the share of wrong answers. share: of the model's summed error
     over all rows, the part from this stratum. noise: the least possible error by the replicates of the stratum (of a

@@ -53,7 +53,8 @@ class Estimated:
     """N plans with the estimates of a cost model; arrays [N] as the fields of a `Candidate`.
 
     missed: by how much a plan misses what is required, 0 if by nothing: the largest share by which a latency is above
-    its limit, plus the share of results that fail to come at the required head room, where it fails. second: decides
+    its limit, plus, if it fails at the required head room, the share of results that do not come there, RISK_STEP at
+    least. second: decides
     among plans of equal objective, less is better. [N] error: relative error by chance, with 95 % confidence, of the
     objective, or of `second` where there is one. [N] reached: values of the limited latencies, in their order [N, K].
     None: unknown."""
@@ -184,7 +185,8 @@ def _missed(problem: Problem, plans: Sequence[ExecutionPlan], reached: np.ndarra
         backpressured, success, per_s = predicted(ahead, plans, (*BINARY_METRICS, "throughput_per_s"))
         rates = compile(ahead.scenario).rates
         all_per_s = sum(rates[sink.name].in_per_s for sink in ahead.scenario.query.sinks)
-        lacking = np.maximum(1.0 - per_s / max(all_per_s, 1e-300), RISK_STEP)  # probabilities are 1 far below it
+        # not the probability of failure, which is 1 for all that are far from keeping up
+        lacking = np.maximum(1.0 - per_s / max(all_per_s, 1e-300), RISK_STEP)
         missed += np.where((backpressured < 0.5) & (success >= 0.5), 0.0, lacking)
     return missed
 

@@ -30,7 +30,7 @@ WINDOWS = 5
 MOST = 20
 """... how many times the tuples asked for that may take."""
 ROOM = 1024
-"""Tuples that a channel holds, whatever the engine's own do."""
+"""Tuples that a channel holds here, whatever the engine's channels hold."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,7 +167,7 @@ def slides_s(deployment: Deployment) -> list[float]:
 def _commits_s(deployment: Deployment) -> list[float]:
     """The interval at which exactly-once sinks show their results, in seconds; empty if no sink waits for it.
 
-    A pause that is longer than the interval comes after each checkpoint, whose own time is taken for short.
+    Checkpoints are at least `min_pause_s` apart; the time that one itself takes is neglected.
     """
     spec = deployment.checkpoints if isinstance(deployment, Scenario) else None
     if spec is None or spec.sinks != "exactly-once":

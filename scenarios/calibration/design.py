@@ -26,7 +26,7 @@ TINY = 1e-3
 BUSY = "busy share of"
 """What a row of a busy time is called; others are of a host's CPU."""
 DOUBT = 20.0
-"""How much less a busy time says of work, times the share of a core that the model thinks others took meanwhile."""
+"""The weight of a busy time is 1 / (1 + DOUBT x the share of a core that, by the model, others took meanwhile)."""
 
 
 class Rows(NamedTuple):

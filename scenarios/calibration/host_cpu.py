@@ -36,7 +36,7 @@ Wanted = tuple[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """cores: of a host, that the engine uses without records. spread: standard error of that, in cores."""
+    """cores: reference cores of a host that the engine uses without records. spread: their standard error."""
 
     cores: float
     spread: float
@@ -76,13 +76,14 @@ def untold(points: Sequence[Point]) -> list[str]:
 def without(points: Sequence[Point], cores: Mapping[str, float]) -> list[Point]:
     """The points with the CPU that records took alone; what else is used of hosts counts as others' use.
 
-    cores: by host, what the engine uses without records. CPU far above all busy times is not of records, and left out.
+    cores: by host, the reference cores that the engine uses without records. CPU far above all busy times is not of
+    records, and left out.
     """
     return [_without(point, cores) for point in points]
 
 
 def others_percent(points: Sequence[Point], cores: Mapping[str, float]) -> dict[str, float]:
-    """Percent of a core that others use, median over the points, by host. cores: the hosts that have a base."""
+    """Percent of a reference core that others use, median over the points, by host. cores: hosts that have a base."""
     hosts = [host for point in points for host in point.scenario.cluster.hosts]
     return {name: median(host.others_percent for host in hosts if host.name == name) for name in cores}
 
@@ -154,7 +155,7 @@ def _host(point: Point, name: str, each_s: Mapping[str, float]) -> _Host:
         places = plan.locations(operator.name)
         here = sum(place.host == name for place in places)
         if here and operator.name in point.busy:
-            usual = harmonic_mean(core_speeds(point.scenario, operator.name))  # the slower, the busier a replica is
+            usual = harmonic_mean(core_speeds(point.scenario, operator.name))  # busy for longer on a slower one
             busy = min(1.0, max(0.0, point.busy[operator.name]))
             wanted.append((here, min(1.0, busy * usual / core)))
             if operator.name in each_s:

@@ -58,7 +58,9 @@ class CalibratedProfile(Spec):
     engine: EngineProfile
     costs: dict[str, Annotated[float, Field(ge=0)]]
     hidden: dict[str, Annotated[float, Field(ge=0)]]
-    base: Annotated[Mapping[str, float], Field(description="cores by host that the engine uses without records")] = {}
+    base: Annotated[
+        Mapping[str, float], Field(description="reference cores by host that the engine uses without records")
+    ] = {}
     others_percent: Annotated[
         Mapping[str, float], Field(description="of hosts with a base: what records did not find of them, at least")
     ] = {}

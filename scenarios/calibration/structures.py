@@ -204,7 +204,8 @@ def _settled(
 
 
 def _speeds(scenario: Scenario) -> np.ndarray:
-    """Share of a core that a replica of each operator gets beside the others. [O]"""
+    """Share of a core that the slowest replica of each operator gets beside the others; near enough where its hosts'
+    cores are alike. [O]"""
     answer = RateModel().answer(scenario, [scenario.plan])
     return answer.speed[0] / [min(core_speeds(scenario, name)) for name in answer.operators]
 

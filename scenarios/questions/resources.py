@@ -70,11 +70,11 @@ def resources(scenario: Deployment, outcomes: Sequence[RunOutcome]) -> list[Reso
 
 
 def holding(listed: Sequence[Resource], scenario: Deployment) -> list[Resource]:
-    """Those that may bind: what full channels drop records before holds up nothing, nor does a host of such alone."""
+    """Those that may bind: operators behind streams that drop hold up nothing, nor does the CPU of a host of those."""
     names = scenario.query.holding_up
     hosts = scenario.plan.hosts(*names)
     by_kind = {"operator": names, "calls": names, "CPU": hosts}
-    return [each for each in listed if each.name in by_kind.get(each.kind, (each.name,))]
+    return [each for each in listed if each.kind not in by_kind or each.name in by_kind[each.kind]]
 
 
 def binding(listed: Sequence[Resource], scenario: Scenario) -> str:

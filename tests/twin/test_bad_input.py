@@ -148,7 +148,7 @@ def test_results_of_one_evaluation_that_fill_the_memory_are_refused():
         ({RATE: LATE}, r"no tuple arrived at source 's'; raise"),
         ({"cluster.hosts.0.latency_ms": 1e6}, r"took in none of the \d+ tuples"),
         ({"cluster.hosts.1.cpu_percent": 1e-6}, r"give it more CPU"),
-        ({"checkpoints": {"interval_s": 1e4, "sinks": "exactly-once"}}, r"nothing came out; see what holds"),
+        ({"checkpoints": {"interval_s": 1e4, "sinks": "exactly-once"}}, r"nothing came out; its results may wait"),
         ({"events": [{"kind": "slow-down", "at_s": 1, "host": "h1", "factor": 1e6}]}, r"nothing reached 'k'"),
         ({f"{WINDOW}.size_s": 10}, r"the window of 'a' was never evaluated"),
         ({WINDOW: {"policy": "count", "size_tuples": 10**9}}, r"a: its window slides every 1e\+09 tuples"),

@@ -21,6 +21,7 @@ CHANGES: dict[str, AnyEvent] = {
     "up": Scale(at_s=AT_S, operator="x", placement=("h1", "h1", "h2", "h2")),
     "one more": Scale(at_s=AT_S, operator="x", placement=("h1", "h2", "h3")),
     "down": Scale(at_s=AT_S, operator="x", placement=("h1",)),
+    "together": Scale(at_s=AT_S, operator="x", placement=("h3",)),
     "elsewhere": Scale(at_s=AT_S, operator="x", placement=("h3", "h3")),
     "move": Migration(at_s=AT_S, operator="x", replica=1, to="h3"),
     "groups": Migration(at_s=AT_S, operator="x", key_groups=(0, 1, 2, 3, 4, 5), to_replica=1),
@@ -74,6 +75,19 @@ def test_what_comes_out_does_not_depend_on_who_takes_over(
     assert results(simulate(scenario(operator, window, change, "restart"))) == moved > 0
 
 
+@pytest.mark.parametrize("change", ["together", "one more", "down"])
+def test_windows_that_only_one_of_two_former_subtasks_knows_of_are_evaluated(change: str) -> None:
+    """Of one record a second, which of the two came last decides which windows each of them can have records in."""
+    few = GROUPED | {"groups": 12, "key_groups": 12}
+    moved, changed = (
+        scenario(few, {"policy": "time", "size_s": 3, "slide_s": 0.1}, each, "restart")
+        .with_set("workload.arrivals.l.rate_per_s", 1)
+        .with_run(seed=0)
+        for each in ("move", change)
+    )
+    assert results(simulate(changed)) == results(simulate(moved)) > 0
+
+
 @pytest.mark.parametrize("operator", [GROUPED, JOIN])
 def test_the_kernel_evaluates_the_same(operator: dict[str, Any]) -> None:
     for how in ("restart", "live"):
@@ -83,7 +97,7 @@ def test_the_kernel_evaluates_the_same(operator: dict[str, Any]) -> None:
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("window", [TUMBLING, SLIDING])
 def test_windows_that_end_while_state_travels_live(change: str, window: dict[str, Any]) -> None:
-    """A group has 2 MB: those that move are on their way for a second or more, while both owners work on."""
-    heavy = GROUPED | {"state_bytes_per_group": 2e6}
+    """Those that move are on their way from before a window's end to after it, and there before the next one ends."""
+    heavy = GROUPED | {"state_bytes_per_group": 1.2e6 if change == "together" else 2e6}
     still = results(simulate(scenario(heavy, window, "", "live")))
     assert results(simulate(scenario(heavy, window, change, "live"))) == still

@@ -14,9 +14,11 @@ Leaves = Callable[[int], bool]
 
 @dataclass(slots=True)
 class State:
-    """Of a replica, on its way to another: by store a list of records (Item); of a window, the number of the first that
-    was not evaluated with them, and records, whose positions are relative to what the replica has seen where they count
-    records; of logics over event time, contents by place. bytes: how large it is.
+    """State of a replica on its way to another.
+
+    stores: lists of records (Item); a window's are pairs of the number of its first window that is not yet evaluated,
+    and its records. Positions that count records are relative to what the replica has seen. Logics over event time keep
+    contents by place. bytes: its size.
     """
 
     stores: list[Any] = field(default_factory=list)

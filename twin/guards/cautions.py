@@ -24,7 +24,7 @@ MOST_LATE = 1e-3
 
 
 NEARLY_ALL = 0.9
-"""Share of what came to an operator from which on it is not for want of speed that nothing comes out."""
+"""From this share of served records on, an operator that sends nothing is not said to be too slow."""
 LONG_S = 10.0
 """CPU seconds for one tuple from which on there is a warning."""
 
@@ -205,13 +205,14 @@ def _stop(job: Job, operator: AnyOperator, totals: Totals, explained: dict[str, 
         return f"{name!r} took in none of the {came} tuples that were sent to it; {_SLOW}"
     if name in explained:
         return f"the window of {name!r} was never evaluated"
-    remedy = _HELD if taken >= NEARLY_ALL * came else _SLOW
+    served = taken - job.deployment.plan.replicas(name)  # each may have one in service
+    remedy = _HELD if served >= NEARLY_ALL * came else _SLOW
     return (
         operator.why_silent(taken, came) or f"{name!r} took in {taken} of {came} tuples and nothing came out; {remedy}"
     )
 
 
-_HELD = "see what holds its results back, such as a watermark or a checkpoint that is not complete, or run longer"
+_HELD = "its results may wait for a watermark, or for a checkpoint to complete: see these, or run longer"
 _SLOW = "give it more CPU (cpu_percent, service_time_s) or network (bandwidth_mbps, latency_ms), or run longer"
 
 

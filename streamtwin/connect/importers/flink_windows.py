@@ -39,15 +39,14 @@ def gap_s_in(text: str) -> float | None:
 
 
 def keys_of(vertex: Vertex, told: int, noun: str, notes: list[str]) -> int:
-    """As many keys as results tell, and as subtasks that got records; where results tell of none, one a key group.
-
-    The last case has room for whatever the subtasks got, and splits as finely as Flink does.
+    """The number of keys that results tell, but one for each subtask that got records at least. Where results tell
+    nothing: one a key group, which allows for any shares of the subtasks.
     """
     fed = sum(each > 0 for each in vertex.dealt)
     if not told:
         notes.append(
             f"{vertex.name}: its results do not say how many {noun} it has; taken as {vertex.key_groups:,}, one a key "
-            f"group; else set its {noun}"
+            f"group; set its {noun} if you know them"
         )
     elif told < fed:
         notes.append(
@@ -61,7 +60,9 @@ def sessions(vertex: Vertex, gap_s: float, notes: list[str]) -> dict[str, Any]:
     its session with probability exp(-gap in_per_s / n), and that is the share of results.
     """
     ended = vertex.out_per_s / vertex.in_per_s if vertex.in_per_s else 0.0
-    keys = min(MOST_KEYS, round(vertex.in_per_s * gap_s / -math.log(ended))) if 0 < ended < 1 else 0
+    keys = MOST_KEYS if ended >= 1 else 0
+    if 0 < ended < 1:
+        keys = min(MOST_KEYS, round(vertex.in_per_s * gap_s / -math.log(ended)))
     if keys:
         notes.append(
             f"{vertex.name}: Flink does not tell how many keys have sessions; that one record in {1 / ended:.3g} ends "

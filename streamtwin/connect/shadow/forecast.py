@@ -120,8 +120,10 @@ def remedy(belief: Belief, coming: Forecast) -> Remedy | None:
         plan = _fewest_moves(worst)
         if plan is not None:
             later_s = forecast(belief, plan, coming.ahead_s).in_s
-            if later_s is not None:  # halfway to it, one plan clearly bears the rates and the other does not
-                for_s = max(for_s, (in_s + later_s) / 2)
+            if later_s is not None:
+                if later_s <= in_s:
+                    continue
+                for_s = max(for_s, (in_s + later_s) / 2)  # between the two, so that runs can tell the plans apart
             return Remedy(plan, tuple(_moves(worst.plan, plan)), for_s, later_s)
     return None
 

@@ -178,8 +178,11 @@ class TimeTrigger(Trigger):
         return round(boundary_s / self.extent.slide)
 
     def take_over(self, first: int, stores: list[list[Item]]) -> None:
-        """Windows that ended while the records were away, or were due where they come from, end now. What else the
-        window holds is evaluated once: without these records, or before."""
+        """Windows that ended here but not where the records come from are evaluated now, with these records alone.
+
+        Those that ended there but are still due here are evaluated without them. An empty window gets all of the former
+        ends, as more records may come from other subtasks.
+        """
         window, extent, errands = self.window, self.extent, self.window.station.timers
         last_s = max([items[-1][0] for items in stores if items], default=-math.inf)
         ends_s = [number * extent.slide for number in range(first, self.first())]
@@ -191,12 +194,16 @@ class TimeTrigger(Trigger):
         for place, (logic, at_s) in enumerate(errands):
             if logic is window and self._number(at_s) < first:
                 errands[place] = own, at_s
-        errands.extendleft([(came, at_s) for at_s in reversed(ends_s) if at_s < last_s + extent.size])
+        ends_s = [at_s for at_s in ends_s if came is window or at_s < last_s + extent.size]
+        errands.extendleft([(came, at_s) for at_s in reversed(ends_s)])
 
     def _errands(self) -> list[tuple[Logic, float]]:
-        mine, errands = self.window, self.window.station.timers
-        parts = [logic for logic, _ in errands if isinstance(logic, WindowPart) and logic.window is mine]
-        return [each for each in errands if each[0] is mine or each[0] in parts]
+        mine = self.window
+        return [
+            (logic, at_s)
+            for logic, at_s in mine.station.timers
+            if logic is mine or (isinstance(logic, WindowPart) and logic.window is mine)
+        ]
 
     def snapshot(self) -> object:
         """Its next boundary, and evaluations that are due."""
