@@ -14,7 +14,7 @@ MOST_LINES = {
     "benchmarks": 5_500,
     "figures": 1_440,
     "models": 5_080,
-    "optimizers": 11_850,
+    "optimizers": 11_890,
     "papers": 7_720,
     "scenarios": 10_800,
     "spark": 1_200,

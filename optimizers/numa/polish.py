@@ -20,6 +20,7 @@ from optimizers.deadline import Deadline
 from optimizers.interface import Problem
 from optimizers.numa.moves import crowded, neighbours
 from optimizers.numa.solution import PROVED, as_good, calmest, load_bound, roomiest
+from optimizers.selection import estimate
 from optimizers.space import counts_of
 from twin.randomness import stream
 from twin.rates.numa_job import NumaJob
@@ -27,6 +28,8 @@ from twin.rates.numa_job import NumaJob
 SOON_S = 0.01
 LITTLE = 0.5
 """Of a core."""
+LOST = 0.1
+"""Relative; sockets full of more replicas than cores bear up to so much less than is predicted."""
 BATCH = 100
 """Plans that are estimated at once."""
 KICK = 3
@@ -66,6 +69,25 @@ def polished(
         tied.insert(0, calmest(job, looked_at, [known.candidate(row) for row in every], tied[0]))
     first_rows = list(dict.fromkeys([*tied, *rows]))[:kept]
     return [known[row].astype(float) for row in first_rows], known.evaluations
+
+
+def crowded_more(
+    problem: Problem,
+    job: NumaJob,
+    candidates: Sequence[np.ndarray],
+    shared: Sequence[np.ndarray],
+    deadline: Deadline,
+    bound: float | None,
+) -> tuple[list[np.ndarray], int]:
+    """What is `polished` from `shared`, which have more replicas than cores, if that keeps up where the best candidate
+    does not, or lets LOST more through; else the candidates. And how many plans were estimated."""
+    best, asked = polished(problem, job, shared, deadline, bound)
+    pair_ol = [each[0].astype(np.int64) for each in (candidates, best)]
+    plans = [job.plan_of(problem.space.deployable(problem.deployment, counts_ol)) for counts_ol in pair_ol]
+    found = estimate(problem, plans)
+    (here, there), (before, after) = found.sane, found.objective
+    more = problem.sign < 0.0 and after > (1.0 + LOST) * before
+    return list(best if there > here or (there == here and more) else candidates), asked + len(plans)
 
 
 def _of_little_work(job: NumaJob) -> int:

@@ -23,12 +23,13 @@ from optimizers.deadline import ENDLESS, Deadline
 from optimizers.interface import Problem, Solution, Traits
 from optimizers.numa.baselines import fitted
 from optimizers.numa.moves import best_first, crowded, different, improved, loosened, searched
-from optimizers.numa.polish import polished
+from optimizers.numa.polish import crowded_more, polished
 from optimizers.numa.scaling import HALF, Placed, in_proportion, proportioned, scaled
-from optimizers.numa.solution import results_bound, solution
-from optimizers.numa.space import SocketSpace, Symmetry
+from optimizers.numa.solution import load_bound, results_bound, solution
+from optimizers.numa.space import MOST, SocketSpace, Symmetry
 from optimizers.numa.tree import Heuristics, SocketTree
 from optimizers.requirements import at_rate
+from optimizers.slots import evened
 from twin.errors import BadInput
 from twin.randomness import stream
 from twin.rates.numa_job import Fetch, NumaJob
@@ -48,6 +49,8 @@ WEIGHED = 2_000_000
 SCALING, IMPROVING = 0.4, 0.7
 """Shares of the time, where that is limited, in which numbers of replicas are tried; of what is left, in which
 placements are improved."""
+SPARE = 2
+"""Times the estimates of the last phase that the budget must have, for another one of more replicas."""
 CLOSE = 1e-9
 LOAD = attrgetter("load")
 
@@ -59,7 +62,8 @@ class Rlas:
     heuristics: of the tree; None: all, with the paper's compression ratio once there are many replicas. nodes: of the
     tree that are looked at for each placement; None: by its size, see LOOKS. order: of the search. most_replicas: of
     all operators together; None: one a core. scale: whether replication is chosen; else it is that of the deployment's
-    plan. improve, refine: see above and `scaling.scaled`."""
+    plan. improve, refine: see above and `scaling.scaled`. sharing: whether there may be more than
+    `most_replicas`, which the paper does not allow, where operators need so little that they share cores."""
 
     traits: ClassVar = Traits(objective="throughput_per_s")
     name: str = "rlas"
@@ -71,6 +75,7 @@ class Rlas:
     scale: bool = True
     improve: bool = True
     refine: bool = True
+    sharing: bool = False
 
     def solve(self, problem: Problem) -> Solution:
         """Streams that are not dealt evenly count as if they were, until the problem's cost model judges.
@@ -96,6 +101,12 @@ class Rlas:
         asked = 0
         if judges:
             candidates, asked = polished(problem, truth, candidates, deadline, known)
+            left = not deadline.over and 0 < SPARE * asked < problem.budget
+            if self.sharing and problem.space.free_replicas and left:
+                found.deadline = deadline
+                rest = replace(problem, budget=problem.budget - asked)
+                candidates, more = crowded_more(rest, truth, candidates, found.shared(problem), deadline, known)
+                asked += more
         answer = solution(problem, truth, candidates, started_s=started_s, weighed=found.weighed, most=bound)
         return replace(answer, evaluations=answer.evaluations + asked)
 
@@ -162,6 +173,14 @@ class _RlasSearch:
         self.weighed += weighed
         ranked = best_first(job, [best, *found])[: 1 + problem.alternatives]
         return ranked + self._loosened(ranked, most, scale), bound
+
+    def shared(self, problem: Problem) -> list[np.ndarray]:
+        """Placements of all replicas that are needed for what cores bear, which bear loads and not numbers; in slots,
+        also of as many on each host."""
+        needed_o = in_proportion(self.job, MOST, self.space, min(1.0, load_bound(self.job)))
+        counts_ol = self.place(needed_o).counts_ol
+        even = problem.space.has_slots(problem.deployment)
+        return [counts_ol, *([evened(counts_ol, ~self.space.kept_o)] if even else [])]
 
     def _loosened(self, placements: list[np.ndarray], most: int, scale: bool) -> list[np.ndarray]:
         """Those of which some operators get more replicas where they are pressed, which no bottleneck asks for."""

@@ -31,7 +31,7 @@ OWN: tuple[Optimizer, ...] = (
     LocalSearch(),
     Milp(),
     RandomPlan(),
-    Rlas(),
+    Rlas(sharing=True),
     FusionOptimizer(),
     FirstFit(),
     Spread(),

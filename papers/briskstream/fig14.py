@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from optimizers.numa.baselines import scattered
-from optimizers.registry import optimizer_by_name
+from optimizers.numa.rlas import Rlas
 from papers.briskstream.applications import (
     EVERYWHERE,
     SERVERS,
@@ -38,7 +38,7 @@ ELSEWHERE = 100
 def against_rlas(workspace: Workspace, server: str, application: str, sockets: int = 8) -> Row:
     """Random plans of an application, of what RLAS's reaches."""
     case = Case(application, server, sockets)
-    best = reached_per_s(workspace, case, plan_by(workspace, case, optimizer_by_name("rlas")))
+    best = reached_per_s(workspace, case, plan_by(workspace, case, Rlas()))
     count = workspace.sizes.random_plans
     per_s = np.array(_simulated(workspace, case, count if server == DRAWN else min(count, ELSEWHERE)))
     luckiest = random_plan(case.job, workspace.seed, int(per_s.argmax()))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optimizers.registry import optimizer_by_name
+from optimizers.numa.rlas import Rlas
 from papers.briskstream.applications import SERVERS, Case, on_server, plan_by
 from papers.interface import CaseTable, Experiment, Row, Rows, grid
 from papers.shapes import shape
@@ -26,7 +26,7 @@ APPLICATION = "WC"
 def by_producer(workspace: Workspace, server: str, sockets: int = 8) -> Iterator[Row]:
     """A row a socket of the producer. Nothing is simulated."""
     case = Case(APPLICATION, server, sockets)
-    cores = fetching(case.job, plan_by(workspace, case, optimizer_by_name("rlas")))
+    cores = fetching(case.job, plan_by(workspace, case, Rlas()))
     for socket, fetched in enumerate(cores):
         yield {
             "producer": f"S{socket}",

@@ -24,7 +24,7 @@ from papers.interface import CaseTable, Experiment, Row, Rows
 from papers.shapes import apart, shape, span, within
 from papers.workspace import Workspace
 
-RLAS = "rlas"
+RLAS = "rlas:sharing=false"  # a core for each replica, as in the paper
 BELIEFS = {"RLAS": RLAS, "RLAS_fix(L)": "rlas-fix-l", "RLAS_fix(U)": "rlas-fix-u"}
 STRATEGIES = {"FF": "first-fit", "RR": "round-robin", "OS": "spread"}
 """By the paper's name (Table 6)."""

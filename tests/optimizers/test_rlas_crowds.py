@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from optimizers.interface import Problem, Solution, Status
+from optimizers.numa.rlas import Rlas
 from optimizers.planner import Planner
 from optimizers.registry import OPTIMIZERS
+from tests.optimizers.numa_jobs import deployment as on_sockets
 from tests.twin.worlds import deployment, sink, source
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
+from twin.simulation import simulate
 
 HOST = {"ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 0.5}
 COUNT = {
@@ -23,8 +27,8 @@ def row_of(operators: list[dict[str, Any]], rate_per_s: float, hosts: int, **hos
     """A row of operators behind a source, on task managers of which all but the first are idle."""
     names = [each["name"] for each in operators]
     machines = [HOST | host | {"name": f"tm-{number}"} for number in range(hosts)]
-    places = dict.fromkeys(names, ["tm-0"])
-    streams = list(zip(names, names[1:], strict=False))
+    places = {name: ["tm-0"] for name in names}
+    streams = list(pairwise(names))
     return Scenario.of(deployment(operators, streams, {names[0]: rate_per_s}, machines, places, engine="flink"))
 
 
@@ -45,3 +49,28 @@ def test_of_an_overload_with_windows_no_bound_is_claimed() -> None:
     found = solved(counting(1))
     assert not found.sane and found.objective > 99
     assert found.bound is None and found.status is Status.FEASIBLE
+
+
+def test_what_is_idle_shares_cores_in_slots() -> None:
+    """Four replicas, a core each, leave most of the work undone; runs of four of each keep up."""
+    job = counting(4)
+    found = solved(job)
+    assert found.sane and sum(found.plan.replicas(each) for each in found.plan.placement) > 4
+    assert not simulate(job.with_run(horizon_s=30, warmup_s=10).with_plan(found.plan)).metrics.backpressured
+    work = {"kind": "map", "name": "work", "service_time_s": 220e-6}
+    ends = source(service_time_s=100e-6), sink(service_time_s=100e-6)
+    two = row_of([ends[0], work, ends[1]], 4000.0, 2, cpu_percent=100)
+    assert solved(two).sane  # two of each, on two cores
+
+
+def test_what_is_idle_shares_cores_of_sockets() -> None:
+    """A source and a sink need half a core each for what three replicas between them bear, on four cores."""
+    far = [[0.0, 500.0], [500.0, 0.0]]
+    job = Scenario.of(on_sockets([2.0, 10.0, 2.0], [(0, 1), (1, 2)], [2, 2], far, rate_per_s=1e6))
+    job = job.with_run(horizon_s=0.3, warmup_s=0.1, period_s=0.1)
+    asked = Problem(scenario=job, cost_model=RateModel(), objective="throughput_per_s")
+    capped, found = (Planner(Rlas(sharing=sharing)).solve(asked).plan for sharing in (False, True))
+    assert capped.replicas("op1") == 2 and found.replicas("op1") == 3
+    bears = [simulate(job.with_plan(plan)).metrics.throughput_per_s for plan in (capped, found)]
+    assert bears[1] > 1.2 * bears[0]
+    assert OPTIMIZERS["rlas"] == Rlas(sharing=True)
