@@ -3,8 +3,8 @@
 A slot takes at most one subtask of each operator of a slot sharing group, so a group needs as many slots as its highest
 parallelism, and its subtasks k run in its slot k. A job needs the slots of all its groups. Slots are spread evenly over
 the task managers that are used, as Flink does with `cluster.evenly-spread-out-slots`. One operator cannot have 4, 2, 1
-subtasks on three task managers and the next one of its group 2, 2, 3. Pinned operators are not part of this: they stay
-where they are.
+subtasks on three task managers and the next one of its group 2, 2, 3; nor 1, 0, 0 and 0, 1, 1. Pinned operators are not
+part of this: they stay where they are.
 
 Letters at the end of a name are axes: n plans, o operators in data-flow order, h hosts, of one socket each.
 """
@@ -37,16 +37,18 @@ def fits(counts_noh: np.ndarray, pinned_o: np.ndarray, group_o: np.ndarray) -> n
     free_noh, groups = counts_noh[:, ~pinned_o], group_o[~pinned_o]
     if not free_noh.shape[1]:
         return np.ones(len(counts_noh), bool)
-    slots_nh, enough_n = np.zeros_like(free_noh[:, 0]), np.ones(len(counts_noh), bool)
+    slots_nh, nested_n = np.zeros_like(free_noh[:, 0]), np.ones(len(counts_noh), bool)
     for group in np.unique(groups):
         there_noh = free_noh[:, groups == group]
         slots_nh = slots_nh + there_noh.max(axis=1)
-        enough_n &= there_noh.max(axis=1).sum(axis=1) == there_noh.sum(axis=2).max(axis=1)
+        order_no = there_noh.sum(axis=2).argsort(axis=1, kind="stable")
+        rising_noh = np.take_along_axis(there_noh, order_no[:, :, None], axis=1)
+        nested_n &= (np.diff(rising_noh, axis=1) >= 0).all(axis=(1, 2))  # the first slots of whoever has more
     spread_nxh = np.concatenate([free_noh, slots_nh[:, None]], axis=1)
     used_nh = slots_nh > 0
     most_nx = np.where(used_nh[:, None], spread_nxh, 0).max(axis=2)
     least_nx = np.where(used_nh[:, None], spread_nxh, np.iinfo(np.int64).max).min(axis=2)
-    return np.asarray(enough_n & (most_nx - least_nx <= 1).all(axis=1))
+    return np.asarray(nested_n & (most_nx - least_nx <= 1).all(axis=1))
 
 
 def deployed(counts_oh: np.ndarray, pinned_o: np.ndarray, group_o: np.ndarray) -> np.ndarray:
@@ -85,8 +87,8 @@ class SlotDeployment:
 
     @classmethod
     def of(cls, plan: ExecutionPlan, names: Sequence[str], groups: Mapping[str, str]) -> SlotDeployment:
-        """The deployment of a plan that slots can hold. names: the operators that are not pinned. groups: by operator,
-        its slot sharing group."""
+        """The deployment of a plan that slots can hold. names: of all operators. groups: by operator, its slot sharing
+        group."""
         on = {name: [place.host for place in plan.locations(name)] for name in names}
         hosts = sorted({host for each in on.values() for host in each})
         shared = [[on[name] for name in names if groups[name] == group] for group in {groups[name] for name in names}]

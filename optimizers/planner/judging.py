@@ -27,7 +27,7 @@ from optimizers.interface import Candidate, Optimizer, Problem, Solution, Status
 from optimizers.objectives import traffic
 from optimizers.plugins import fitting
 from optimizers.selection import SURE, Estimated, as_close, estimate, goodness, insane, instead, said, surer
-from optimizers.space import counts_of, replicas_of
+from optimizers.space import Space, counts_of, replicas_of
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan
 
@@ -142,7 +142,13 @@ def _valid(problem: Problem, plan: ExecutionPlan) -> bool:
         problem.scenario.with_plan(plan)
     except BadInput:
         return False
-    return problem.space.includes(problem.deployment, plan)
+    return _space_of(problem, plan).includes(problem.deployment, plan)
+
+
+def _space_of(problem: Problem, plan: ExecutionPlan) -> Space:
+    """The problem's space; with slots, where the engine has them, for a plan of other numbers of replicas."""
+    scaled = (counts_of(problem.deployment, plan).sum(axis=1) != replicas_of(problem.deployment)).any()
+    return problem.settled(free_replicas=True).space if scaled else problem.space
 
 
 def _as_good(problem: Problem, found: Solution, one: Candidate, best: Candidate) -> bool:
@@ -165,12 +171,10 @@ def _disturbance(problem: Problem, plan: ExecutionPlan) -> tuple[int, float]:
 def _in_slots(problem: Problem, found: Solution) -> Solution:
     """The solution with its subtasks in slots, if the engine has slots and numbers of replicas changed. A plan that is
     changed has no proof and no bound."""
-    job, space = problem.deployment, problem.settled(free_replicas=True).space
-    counts_ol = counts_of(job, found.plan)
-    scaled = (counts_ol.sum(axis=1) != replicas_of(job)).any()
-    if not scaled or not space.has_slots(job) or space.includes(job, found.plan):
+    job, space = problem.deployment, _space_of(problem, found.plan)
+    if not space.has_slots(job) or space.includes(job, found.plan):
         return found
-    plan = as_plans(job, space.deployable(job, counts_ol)[None])[0]
+    plan = as_plans(job, space.deployable(job, counts_of(job, found.plan))[None])[0]
     judged, asked = estimate(problem, [plan]).candidate(0), found.evaluations + 1
     found = replace(found, plan=plan, objective=judged.objective, sane=judged.sane, evaluations=asked)
     return replace(found, status=Status.FEASIBLE, bound=None)
@@ -264,7 +268,7 @@ def exchanged(
     chosen = surer(problem, best, found.alternatives)
     if chosen is best and asked is not None and surer(problem, best, [replace(best, backpressured=0.0)]) is not best:
         again = optimizer.solve(asked)
-        kept_to = problem.space.includes(problem.deployment, again.plan)
+        kept_to = _space_of(problem, again.plan).includes(problem.deployment, again.plan)
         other = Candidate(again.plan, again.objective, 0.0, 1.0, again.sane and kept_to)
         found = replace(found, evaluations=found.evaluations + again.evaluations)
         chosen = surer(problem, best, [other])

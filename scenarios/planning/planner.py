@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from optimizers.deadline import Stopped, never
 from optimizers.interface import Candidate, Optimizer, PlanningProgress, Problem, Solution, traits_of
 from optimizers.objectives import OBJECTIVES
@@ -99,14 +101,13 @@ class PlanChosen:
     at_most: Mapping[str, float] | None = None
 
 
-def in_slots(scenario: Scenario, plan: ExecutionPlan, space: Space) -> SlotDeployment | None:
-    """How slots hold a plan; None if the engine has no slots, or they cannot hold it."""
-    pinned_o = space.pinned_o(scenario)
-    if not by_slots(scenario) or pinned_o.all():
+def in_slots(scenario: Scenario, plan: ExecutionPlan) -> SlotDeployment | None:
+    """How slots hold a plan with all its operators, pinned or not; None if the engine has no slots, or they cannot."""
+    names = [each.name for each in scenario.query.topological]
+    if not by_slots(scenario):
         return None
-    if not fits(counts_of(scenario, plan)[None], pinned_o, groups_of(scenario))[0]:
+    if not fits(counts_of(scenario, plan)[None], np.zeros(len(names), bool), groups_of(scenario))[0]:
         return None
-    names = [each.name for each, stays in zip(scenario.query.topological, pinned_o, strict=True) if not stays]
     return SlotDeployment.of(plan, names, scenario.query.slot_sharing_groups)
 
 

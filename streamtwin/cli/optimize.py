@@ -129,7 +129,7 @@ def optimize(
     if priced(loaded, requirements.prices):
         price, before = (price_of(loaded, plan, requirements.prices) for plan in (solution.plan, loaded.plan))
         told = [*told, f"hosts cost {price:g} by {optimizer}, {before:g} as given"]
-    if (slots := planner.in_slots(loaded, solution.plan, space)) is not None:
+    if (slots := planner.in_slots(loaded, solution.plan)) is not None:
         told.append(slots.words)
     given, plan = solution.given, solution.plan.model_dump(mode="json")
     answer = planner.PlanChosen(

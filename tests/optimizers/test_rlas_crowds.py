@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from optimizers.interface import Problem, Solution, Status
 from optimizers.numa.rlas import Rlas
 from optimizers.planner import Planner
-from optimizers.registry import OPTIMIZERS
+from optimizers.registry import optimizer_by_name
+from scenarios.planning.planner import in_slots
 from tests.optimizers.numa_jobs import deployment as on_sockets
 from tests.twin.worlds import deployment, sink, source
 from twin.rates.model import RateModel
@@ -41,7 +44,7 @@ def counting(hosts: int) -> Scenario:
 
 def solved(scenario: Scenario, name: str = "rlas", **more: Any) -> Solution:
     asked: Mapping[str, Any] = {"cost_model": RateModel(), "objective": "throughput_per_s", "budget": 1000} | more
-    return Planner(OPTIMIZERS[name]).solve(Problem(scenario=scenario, **asked))
+    return Planner(optimizer_by_name(name)).solve(Problem(scenario=scenario, **asked))
 
 
 def test_of_an_overload_with_windows_no_bound_is_claimed() -> None:
@@ -55,12 +58,22 @@ def test_what_is_idle_shares_cores_in_slots() -> None:
     """Four replicas, a core each, leave most of the work undone; runs of four of each keep up."""
     job = counting(4)
     found = solved(job)
+    assert in_slots(job, found.plan) is not None
     assert found.sane and sum(found.plan.replicas(each) for each in found.plan.placement) > 4
     assert not simulate(job.with_run(horizon_s=30, warmup_s=10).with_plan(found.plan)).metrics.backpressured
     work = {"kind": "map", "name": "work", "service_time_s": 220e-6}
     ends = source(service_time_s=100e-6), sink(service_time_s=100e-6)
     two = row_of([ends[0], work, ends[1]], 4000.0, 2, cpu_percent=100)
     assert solved(two).sane  # two of each, on two cores
+
+
+@pytest.mark.parametrize("name", ["rlas", "fusion+rlas"])
+def test_moves_are_taken_back_only_to_what_slots_hold(name: str) -> None:
+    job = counting(4).with_run(horizon_s=40, warmup_s=10, seed=1)
+    for number, percent in enumerate((200, 200, 200, 400)):
+        job = job.with_set(f"cluster.hosts.tm-{number}.cpu_percent", percent)
+    found = solved(job, name).plan
+    assert found != job.plan and in_slots(job, found) is not None
 
 
 def test_what_is_idle_shares_cores_of_sockets() -> None:
@@ -73,4 +86,4 @@ def test_what_is_idle_shares_cores_of_sockets() -> None:
     assert capped.replicas("op1") == 2 and found.replicas("op1") == 3
     bears = [simulate(job.with_plan(plan)).metrics.throughput_per_s for plan in (capped, found)]
     assert bears[1] > 1.2 * bears[0]
-    assert OPTIMIZERS["rlas"] == Rlas(sharing=True)
+    assert optimizer_by_name("rlas") == Rlas(sharing=True)

@@ -86,7 +86,7 @@ def test_groups_are_inherited_as_in_flink_and_end_chains() -> None:
 def test_a_plan_has_the_slots_of_all_groups() -> None:
     job = job_of([kafka(12, 1e-4), work(1.2e-3, slot_sharing_group="heavy"), count(500, 5e-4), OUT], kafka=1500)
     found = optimize(job, "milp-hosts")
-    slots = in_slots(job, found.plan, Space())
+    slots = in_slots(job, found.plan)
     assert found.sane and slots is not None
     most = max(slots.parallelism[name] for name in ("work", "count", "out"))
     assert sum(slots.task_managers.values()) == slots.parallelism["kafka"] + most
@@ -110,6 +110,7 @@ def test_what_no_slots_hold_cannot() -> None:
         [[4, 2, 1], [2, 2, 3], [1, 1, 1]],
         [[2, 0, 0], [1, 1, 0], [1, 0, 0]],
         [[2, 2, 0], [1, 1, 2], [1, 1, 1]],
+        [[1, 0, 0], [0, 1, 1], [1, 1, 1]],  # subtask 0 would be in two slots
     ):
         assert not fits(np.array([wrong]), NONE_PINNED, ONE_GROUP)[0]
 
@@ -189,7 +190,7 @@ JOBS: Mapping[str, Scenario] = {
 def test_cheapest_hosts_can_be_deployed_and_bear_in_a_run_what_is_said(name: str) -> None:
     job = JOBS[name]
     found = optimize(job, "milp-hosts")
-    slots = in_slots(job, found.plan, Space())
+    slots = in_slots(job, found.plan)
     assert (found.sane and "bears 1.2 times" in found.message) or "bear 1.2 times" in found.message
     assert slots is not None
     assert slots.parallelism == {each: found.plan.replicas(each) for each in found.plan.placement}
@@ -209,6 +210,17 @@ def test_chains_stay_chains_and_whoever_scales_keeps_to_slots() -> None:
         assert plan == asked.scenario.plan or fits(counts_of(asked.scenario, plan)[None], NONE_PINNED, ONE_GROUP)[0]
     fixed = Planner(OPTIMIZERS["local-search"]).solve(Problem(scenario=job, cost_model=RateModel(), budget=100))
     assert fixed.sane  # numbers stay, and operators may be anywhere
+
+
+def test_what_is_deployed_is_all_of_a_plan_or_nothing_is_said() -> None:
+    """A source that is pinned beside the others takes no slot of theirs, so no slots hold that plan."""
+    pinned = job_of([source("s", service_time_s=1e-4, pinned=True), work(1e-3), OUT], s=500)
+    places = {"s": ("tm-1",), "work": ("tm-2", "tm-2"), "out": ("tm-2", "tm-2")}
+    assert in_slots(pinned, ExecutionPlan(placement=places)) is None
+    slots = in_slots(pinned, ExecutionPlan(placement=places | {"s": ("tm-2",)}))
+    assert slots is not None and slots.parallelism == {"s": 1, "work": 2, "out": 2}
+    apart = {"s": ("tm-1",), "work": ("tm-2", "tm-3"), "out": ("tm-1", "tm-2", "tm-3")}
+    assert in_slots(pinned, ExecutionPlan(placement=apart)) is None
 
 
 def test_the_command_says_how_to_deploy(tmp_path: Path) -> None:
