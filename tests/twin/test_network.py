@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from math import inf
 from typing import Any
 
 import networkx as nx
@@ -15,8 +16,10 @@ from tests.twin.worlds import chain, deployment, simulated, sink, source
 from twin.cluster import Routes
 from twin.deployment import Deployment
 from twin.engine.record import Record
+from twin.engine.streams.channel import Inbox
 from twin.engine.streams.network import Nic
 from twin.errors import BadInput
+from twin.events import LinkDegradation
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings
 from twin.spec import parse
@@ -174,29 +177,31 @@ def test_a_degraded_link_is_narrower_and_slower_until_it_is_mended() -> None:
     assert [after[1] - before[1] for before, after in pairwise(counts)] == pytest.approx([20e5 / 8, 20e6 / 8])
 
 
+class Catcher:
+    """In place of a task."""
+
+    def __init__(self) -> None:
+        self.came: list[Record] = []
+
+    def deliver(self, record: Record) -> None:
+        self.came.append(record)
+
+
 @given(falls=st.lists(st.tuples(st.floats(0.01, 0.5), st.floats(0.1, 5), st.floats(0.1, 3)), min_size=2, max_size=12))
 def test_tuples_keep_their_order_when_a_link_changes(falls: list[tuple[float, float, float]]) -> None:
     env = simpy.Environment()
     nic = Nic(env, 8e-3)  # 1,000 bytes a second
     hop = type("Hop", (), {"latency_s": 0.4, "bytes_each": 20.0})()
     nic.carry(hop)
-    arrivals: list[float] = []
-
-    class Catch:
-        """In place of an inbox and its task."""
-
-        def __init__(self) -> None:
-            self.task = self
-
-        def deliver(self, record: Any) -> None:
-            arrivals.append(record.born_s)
+    task = Catcher()
+    place = Inbox(task, 0, 0)
 
     def send() -> Any:
         number = 0
         for gap_s, latency, bandwidth in falls:
             for _ in range(3):
                 record = Record(number, 0.0, env.now)
-                record.inbox = Catch()  # type: ignore[assignment]
+                record.inbox = place
                 nic.transmit(record, hop.bytes_each, hop.latency_s)
                 number += 1
             yield env.timeout(gap_s)
@@ -204,7 +209,56 @@ def test_tuples_keep_their_order_when_a_link_changes(falls: list[tuple[float, fl
 
     env.process(send())
     env.run()
+    arrivals = [each.born_s for each in task.came]
     assert arrivals == sorted(arrivals) and len(arrivals) == 3 * len(falls)
+
+
+@given(
+    steps=st.lists(st.tuples(st.floats(0.01, 1), st.floats(0.1, 8)), min_size=1, max_size=4),
+    sizes=st.lists(st.tuples(st.floats(0, 0.3), st.floats(1, 400)), min_size=1, max_size=12),
+)
+def test_what_waits_on_a_card_is_sent_at_the_rate_of_the_moment(
+    steps: list[tuple[float, float]], sizes: list[tuple[float, float]]
+) -> None:
+    """Each departure is that of a queue whose server works at a rate that steps; stamps may run ahead of the clock."""
+    env, place, sent = simpy.Environment(), Inbox(Catcher(), 0, 0), []
+    nic, hop = Nic(env, 8e-3), type("Hop", (), {"latency_s": 0.5})()  # 1,000 bytes a second
+    nic.carry(hop)
+
+    def run() -> Any:
+        at_s = 0.0
+        for number, (wait_s, factor) in enumerate(steps):
+            for gap_s, size in sizes[number :: len(steps)]:
+                at_s = max(at_s, env.now) + gap_s
+                record = Record(0.0, 0.0, at_s)
+                record.inbox = place
+                nic.transmit(record, size, hop.latency_s)
+                sent.append((at_s, size, record))
+            yield env.timeout(wait_s)
+            nic.degrade(factor)
+
+    env.process(run())
+    env.run()
+    ends_s = [*accumulate(wait_s for wait_s, _ in steps), inf]
+    rates = [1e3, *accumulate((factor for _, factor in steps), lambda rate, factor: rate * factor, initial=1e3)][1:]
+    free_s = 0.0
+    for at_s, left, record in sent:
+        free_s = max(free_s, at_s)
+        for end_s, rate in zip(ends_s, rates, strict=True):
+            if left > 0.0 and free_s < end_s:
+                done = min(left, (end_s - free_s) * rate)
+                left, free_s = left - done, free_s + done / rate
+        assert record.at_s == pytest.approx(free_s + hop.latency_s, rel=1e-9)
+
+
+def test_a_backlog_drains_at_full_speed_after_a_degradation() -> None:
+    """At 50/s, 8 ms each and five times as long for 20 s, 500 records wait; 75/s of them leave: 10 s at the most."""
+    job = across({"law": "constant", "rate_per_s": 50}, [link("a", "c", 1, 0)])
+    document = job.model_dump(mode="json")
+    document["query"]["operators"][0] |= {"tuple_bytes": 1000}
+    slow = LinkDegradation(at_s=40, link=("a", "c"), bandwidth_factor=0.2, duration_s=20)
+    latency = simulated(parse(Deployment, document), slow, horizon_s=120).metrics.e2e_latency_s
+    assert latency.mean == pytest.approx(1.12, abs=0.02) and latency.p99 == pytest.approx(9.5, abs=0.2)
 
 
 # bad networks -------------------------------------------------------------------------------------------------------

@@ -18,14 +18,29 @@ class Record:
 
     `at_s`: when it arrived where it is now, or left there. `fetch_s`: CPU seconds that the consumer pays for getting it
     from where it is (deserialisation, a remote socket's memory). `inbox`: where it goes, or the hop that stands for it
-    on the way. `channel`: whose buffers it takes up, if any (`twin.engine.streams.buffers`). `sender`: the task that
-    sent it there. `left_s`: how old (since `taken_s`) it was when its producer was done with it. `key`: number of its
-    key among the operator's, -1 where it has none. n: what it counts as; control items are none.
+    on the way; `sent_s`: when the card or link that it crosses got it, and `latency_s` of that. `channel`: whose
+    buffers it takes up, if any (`twin.engine.streams.buffers`). `sender`: the task that sent it there. `left_s`: how
+    old (since `taken_s`) it was when its producer was done with it. `key`: number of its key among the operator's, -1
+    where it has none. n: what it counts as; control items are none.
     """
 
-    __slots__ = ("at_s", "born_s", "channel", "fetch_s", "inbox", "key", "left_s", "sender", "taken_s")
+    __slots__ = (
+        "at_s",
+        "born_s",
+        "channel",
+        "fetch_s",
+        "inbox",
+        "key",
+        "latency_s",
+        "left_s",
+        "sender",
+        "sent_s",
+        "taken_s",
+    )
 
     n: ClassVar[int] = 1
+    latency_s: float
+    sent_s: float
 
     def __init__(self, born_s: float, taken_s: float, at_s: float) -> None:
         self.born_s = born_s

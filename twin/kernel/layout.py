@@ -23,7 +23,7 @@ STATE = structure(
     "lanes",
     "now until",
 )
-ITEM = structure("next key path sender order step", "born_s taken_s left_s at_s")
+ITEM = structure("next key path sender order step", "born_s taken_s left_s at_s sent_s latency_s")
 TASK = structure(
     "here slot busy blocked halted queued tuples_in tuples_out current evaluating shared processor stream "
     "port ports lane lanes heads coming broker logic steps chain_end stack planned last_planned entered last_entered "

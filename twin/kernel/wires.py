@@ -86,6 +86,7 @@ def transmit(s: Any, here_card: int, here_lane: int, bytes_each: float, latency_
             backlog_s = 0.0
     backlog_s += time_s
     card.backlog_s = backlog_s
+    item.sent_s, item.latency_s = item.at_s, latency_s
     item.at_s = item.at_s + ((backlog_s if backlog_s > time_s else time_s) + latency_s)
     card.bytes_out += bytes_each
     card.tuples_in += 1

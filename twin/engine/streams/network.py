@@ -6,7 +6,9 @@ A route of several hops is the producer's card, then one link after the other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from heapq import heapify
+from operator import itemgetter
+from typing import Any, Protocol
 
 import numpy as np
 import simpy
@@ -26,7 +28,10 @@ class Hop(Protocol):
 
 
 class Nic:
-    """First in, first out at `bytes_per_s`. backlog_s: what it took at `last_s` to send all that waited then."""
+    """First in, first out at `bytes_per_s`. backlog_s: what it took at `last_s` to send all that waited then.
+
+    resumes_s: when it sends again, if it waits for what is under way.
+    """
 
     def __init__(self, env: simpy.Environment, bandwidth_mbps: float) -> None:
         self.env = env
@@ -37,6 +42,7 @@ class Nic:
         self.hops: list[Hop] = []  # who crosses it
         self.backlog_s = 0.0
         self.last_s = 0.0
+        self.resumes_s = 0.0
         self._latency_factor = 1.0
         self._capacity_bytes = 0.0
         self._since_s = 0.0
@@ -55,6 +61,7 @@ class Nic:
             if backlog_s < 0.0:
                 backlog_s = 0.0
         self.backlog_s = backlog_s = backlog_s + time_s
+        record.sent_s, record.latency_s = at_s, latency_s
         record.at_s = at_s + ((backlog_s if backlog_s > least_s else least_s) + latency_s)
         self.bytes_out += size
         self.tuples_in += record.n
@@ -75,8 +82,8 @@ class Nic:
     def degrade(self, bandwidth_factor: float = 1.0, latency_factor: float = 1.0) -> None:
         """Multiplies bandwidth and latency, from now on; the inverse factors restore them.
 
-        What waits here already leaves as was planned; what comes after it stays behind it, also where the latency
-        falls: it then waits for what is still under way.
+        What waits to be sent is sent at the new rate, and then has the new latency. It stays behind what is under way,
+        also where the latency falls: it then waits for that.
         Raises ValueError for factors that are not positive.
         """
         if bandwidth_factor <= 0.0 or latency_factor <= 0.0:
@@ -86,15 +93,45 @@ class Nic:
             )
         now: float = self.env.now
         self._capacity_bytes, self._since_s = self.capacity_bytes(), now
-        waiting_s = self.wait_s(now)
+        begun_s = max(now, self.resumes_s)
         self.bytes_per_s *= bandwidth_factor
         self._latency_factor *= latency_factor
         shorter_s = 0.0
         for hop in self.hops:
             shorter_s = max(shorter_s, hop.latency_s * (1.0 - latency_factor))
             hop.latency_s *= latency_factor
-        self.backlog_s = waiting_s + shorter_s
+        self.resumes_s = begun_s + shorter_s
+        leaves_s = self._resend(begun_s, bandwidth_factor, latency_factor)
         self.last_s = max(self.last_s, now)
+        self.backlog_s = max(0.0, leaves_s - self.last_s)
+
+    def _resend(self, begun_s: float, bandwidth_factor: float, latency_factor: float) -> float:
+        """Plans again what has not been sent, of which nothing was sent before `begun_s`; when the last of it leaves.
+
+        Bytes of which the sending has begun are sent at the new rate, too.
+        """
+        queue: list[Any] = self.env._queue
+        pending = [entry for entry in queue if entry[3].callbacks and self._arrive in entry[3].callbacks]
+        before_s, leaves_s = begun_s, self.resumes_s
+        again_s: dict[int, float] = {}
+        latest_s: dict[Any, float] = {}
+        for due_s, _, number, event in sorted(pending, key=itemgetter(2)):
+            record = event._value
+            planned_s, latest = due_s - record.latency_s, latest_s.get(record.inbox, 0.0)
+            if planned_s > begun_s:
+                rest_s = max(0.0, planned_s - max(before_s, record.sent_s))
+                before_s = max(before_s, planned_s)
+                leaves_s = max(leaves_s, record.sent_s) + rest_s / bandwidth_factor
+                record.latency_s *= latency_factor
+                again_s[number] = record.at_s = due_s = max(leaves_s + record.latency_s, latest)
+            latest_s[record.inbox] = max(due_s, latest)
+        leaves_s += max(0.0, self.last_s + self.backlog_s - before_s) / bandwidth_factor
+        queue[:] = [(again_s.get(number, due_s), rank, number, event) for due_s, rank, number, event in queue]
+        heapify(queue)
+        for hop in self.hops:
+            if isinstance(hop, Leg):
+                hop.arrival_s = latest_s.get(hop.inbox, hop.arrival_s)
+        return leaves_s
 
     def wait_s(self, at_s: float) -> float:
         """Time that a tuple handed over at `at_s` waits before it is sent."""
@@ -102,7 +139,8 @@ class Nic:
 
     def unsent_bytes(self) -> float:
         """Bytes that wait to be sent, now."""
-        return self.wait_s(self.env.now) * self.bytes_per_s
+        now = self.env.now
+        return max(0.0, self.wait_s(now) - max(0.0, self.resumes_s - now)) * self.bytes_per_s
 
     def capacity_bytes(self) -> float:
         """Bytes that could have been sent so far."""

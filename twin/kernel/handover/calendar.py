@@ -69,7 +69,8 @@ def _fly(low: Lowered, record: Record, nic: Nic, when: tuple[float, int], flying
         (here,), way = lower_items(low, [record], [path]), int(view(k.LEG, path)["lane"])
     else:
         (here,), way = arrived(low, [record]), lane(low, stop.task, nic, IN_FLIGHT)
-    low.item(here)["order"] = when[1]
+    item = low.item(here)
+    item["order"], item["sent_s"], item["latency_s"] = when[1], record.sent_s, record.latency_s
     flying.setdefault(way, []).append((*when, here))
 
 

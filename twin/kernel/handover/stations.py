@@ -100,8 +100,9 @@ def _queue(low: Lowered, task: Task, lane: int) -> None:
 
 def _under_way(low: Lowered, here: int, card: int) -> None:
     """It is under way on a card or link."""
-    item, nic = low.item(here), low.object_at[card]
-    entry = (float(item["at_s"]), NORMAL, int(item["order"]), Once(nic._arrive, record(low, here)))
+    item, nic, made = low.item(here), low.object_at[card], record(low, here)
+    made.sent_s, made.latency_s = float(item["sent_s"]), float(item["latency_s"])
+    entry = (float(item["at_s"]), NORMAL, int(item["order"]), Once(nic._arrive, made))
     low.world.env._queue.append(entry)
 
 
