@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from tests.twin import event_jobs
 from tests.twin.changing import STATE, job
-from tests.twin.checkpointed import lines, meeting, run, steady, taken
+from tests.twin.checkpointed import hosts, lines, meeting, run, steady, taken
 from tests.twin.worlds import chain, deployment, simulated, source
+from twin.change import storage
+from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.keys import touched
 from twin.scenario import Scenario
@@ -83,6 +85,50 @@ def test_uploads_and_tuples_share_the_network() -> None:
         run(job(**STATE), checkpoints=given, horizon_s=10) for given in ({}, {"storage": "h3", "interval_s": 1.0})
     )
     assert loaded.metrics.e2e_latency_s.mean > free.metrics.e2e_latency_s.mean + 0.003
+
+
+def uploading(narrow: bool) -> Deployment:
+    """Results and 20 MB of state, every 10 s, leave over 50 Mbit/s: those of a card, or of a link behind a fast one."""
+    job = chain(
+        [{"kind": "map", "name": "m", "service_time_s": 1e-4, "key_groups": 4, "state_bytes_per_group": 5e6}],
+        300.0,
+        hosts=[*hosts("a", bandwidth_mbps=50 if narrow else 10_000), *hosts("b", "store")],
+        placement={"source": "a", "m": "a", "sink": "b"},
+    ).model_dump(mode="json")
+    job["query"]["operators"][1] |= {"tuple_bytes": 1000}
+    if not narrow:
+        ends = (("a", "switch", 50), ("switch", "b", 10_000), ("switch", "store", 10_000))
+        links = [{"between": [one, other], "bandwidth_mbps": mbps, "latency_ms": 0} for one, other, mbps in ends]
+        job["cluster"] |= {"links": links, "switches": ["switch"]}
+    return parse(Deployment, job)
+
+
+def uploaded(narrow: bool) -> tuple[float, float]:
+    """Mean end-to-end latency, and how long an upload takes, in seconds."""
+    result = run(uploading(narrow), checkpoints={"interval_s": 10.0, "storage": "store"}, horizon_s=40.0)
+    took_s = [row["end_s"] - row["at_s"] for row in taken(result)]
+    assert len(took_s) == 3
+    return result.metrics.value("e2e_latency_s"), float(np.mean(took_s))
+
+
+def test_a_slow_link_shares_as_a_slow_card_does() -> None:
+    """Tuples wait for a piece of state and not for all of it, which gets what they leave over."""
+    (card_s, card_took_s), (link_s, link_took_s) = map(uploaded, (True, False))
+    assert link_s == pytest.approx(card_s, rel=0.1)
+    assert [card_took_s, link_took_s] == pytest.approx([3.2 / (1 - 300 * 0.16e-3)] * 2, rel=0.02)
+
+
+@pytest.mark.parametrize("narrow", [True, False])
+def test_smaller_pieces_of_state_would_change_little(narrow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While state leaves, a third of the time, a tuple waits for half a piece in the mean."""
+    found = {}
+    for piece_s in (2.5e-3, storage.PIECE_S, 0.1):
+        monkeypatch.setattr(storage, "PIECE_S", piece_s)
+        found[piece_s] = uploaded(narrow)
+    (less_s, less_took_s), (usual_s, took_s), (more_s, _) = found.values()
+    assert usual_s - less_s == pytest.approx(2.5e-3 / 6, abs=2e-4)
+    assert more_s - usual_s == pytest.approx(0.095 / 6, rel=0.2)
+    assert took_s == pytest.approx(less_took_s, rel=0.01)
 
 
 def test_an_increment_is_what_came_since() -> None:

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from twin.wiring.wiring import Wiring
 
 
-PIECE_BYTES = 65_536
-"""State travels in pieces, so that tuples of other streams get their turn in between."""
-PIECES = 100
+PIECE_S = 5e-3
+"""State travels in pieces, so that tuples of other streams get their turn in between: each takes the slowest card or
+link on its way that long."""
+PIECES = 4000
 """Pieces at most: those of larger states are larger."""
 
 
@@ -51,9 +52,11 @@ def carry(
     """Sends `size` bytes from a place to another. Ends when the last piece is there, or no more are wanted; within a
     host it ends at once."""
     world = wiring.world
-    pieces = min(PIECES, math.ceil(size / PIECE_BYTES))
-    if not pieces or start.host == end.host:
+    if not size or start.host == end.host:
         return
+    nics = [nic for nic, _ in wiring.network.hops(start.host, end.host)]
+    slowest = min(nic.bytes_per_s for nic in nics)
+    pieces = min(PIECES, math.ceil(size / (slowest * PIECE_S)))
     arrival = Arrival(world.env, world.ledger, pieces)
     path = wiring.network.path(start, end, Inbox(arrival, 0, 0), size / pieces)
     assert path.nic is not None
@@ -65,8 +68,9 @@ def carry(
         piece = Record(now, now, now)
         piece.inbox = path.inbox
         path.nic.transmit(piece, path.bytes_each, path.latency_s)
-        if left > 1:  # the next piece goes when this one has left the card
-            yield world.env.timeout(world.nics[start.host].wait_s(now))
+        if left > 1:  # the next piece goes when each card and link has sent this one, as far as is known now
+            after_s = [nic.wait_s(now) + path.bytes_each / nic.bytes_per_s for nic in nics[1:]]
+            yield world.env.timeout(max(nics[0].wait_s(now), *after_s, 0.0))
     yield arrival.event
 
 

@@ -61,7 +61,7 @@ class Network:
         if start.host == end.host:
             return Path(inbox, None, 0.0, size, send_s, fetch_s)
         if self.cluster.links or self.noise.jitter_scv > 0.0:
-            leg = route(self._hops(start.host, end.host), size, inbox, self._jitters)
+            leg = route(self.hops(start.host, end.host), size, inbox, self._jitters)
             return Path(inbox, leg, 0.0, size, send_s, fetch_s)
         nic = self.nic(start.host)
         path = Path(inbox, nic, self._hosts[start.host].latency_ms * 1e-3, size, send_s, fetch_s)
@@ -80,7 +80,7 @@ class Network:
     def _serialise_s(self, size: float) -> float:
         return size * self.engine.serialise_ns_per_byte * 1e-9
 
-    def _hops(self, start: str, end: str) -> list[tuple[Nic, float]]:
+    def hops(self, start: str, end: str) -> list[tuple[Nic, float]]:
         """The network card, without latency, then the links of the route, each with its own; else the card alone."""
         nic = self.nic(start)
         if not self.cluster.links:
