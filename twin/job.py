@@ -255,9 +255,10 @@ def _room(deployment: Deployment, each: Stream) -> int:
     producers, consumers = starts.total(), ends.total()
     how = deployment.query.partitioning(each)
     remote = 1.0 - sum(starts[host] * ends[host] for host in starts) / (producers * consumers)
-    size = engine.batch_of(engine.output_bytes(deployment.query, each.producer))
+    bytes_each = engine.output_bytes(deployment.query, each.producer)
+    size, spans = engine.batch_of(bytes_each), engine.spans_of(bytes_each)
     channels = 1 if how.paired or how.one_queue else consumers
-    return int(engine.network_memory.held(1 if how.paired else producers, channels, remote, size))
+    return int(engine.network_memory.held(1 if how.paired else producers, channels, remote, size, spans))
 
 
 def _component(

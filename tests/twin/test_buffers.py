@@ -191,6 +191,20 @@ def test_the_rate_model_knows_what_channels_hold(producers: int, consumers: int,
     assert predicted_s(what) == pytest.approx(age_s(ran(what, 60, 20)), rel=0.15)
 
 
+@pytest.mark.parametrize(("spans", "pool", "gate"), [(9.77, 1, 1), (2.5, 4, 4), (1.2, 8, 8), (50, 1, 1)])
+def test_records_that_span_buffers_take_up_the_bytes_that_there_are(spans: float, pool: int, gate: int) -> None:
+    """Ten buffers at the producer and ten at the gate, but for those left over that hold no whole record."""
+    what = job(work(), rate_per_s=400, buffer_bytes=90 / spans, placement={"work": "b", "sink": "b"})
+    size = what.engine.output_bytes(what.query, "source")
+    spans = what.engine.spans_of(size)
+    assert (pool, gate) == (max(1, int(10 / spans)), max(1, int(10 / spans)))
+    assert [edge.room for edge in compile(what).edges if edge.ends[0] == "source"] == [pool + gate]
+    most = max(row["queueLength"] for row in ran(what).operator_rows if row["operator"] == "work")
+    assert most <= pool + gate
+    assert age_s(ran(what)) * 100 == pytest.approx(pool + gate, abs=0.6)
+    assert predicted_s(what) * 100 == pytest.approx(pool + gate, rel=0.03)
+
+
 def test_the_equation_of_a_pool() -> None:
     memory = NetworkMemory()
     assert memory.pool(1) == 10 and memory.pool(8) == 24

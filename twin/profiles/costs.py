@@ -146,6 +146,10 @@ class Rescaling(Spec):
         return self.how != "live"
 
 
+def _whole(buffers: Any, spans: Any) -> Any:
+    return np.where(spans > 1.0, np.maximum(np.floor(buffers / spans), 1.0), buffers)
+
+
 class NetworkMemory(Spec):
     """Flink's `taskmanager.network.memory`, and its defaults. `twin.engine.streams.buffers` says what they do."""
 
@@ -176,15 +180,32 @@ class NetworkMemory(Spec):
             max_buffers_per_channel=max(2.0, self.max_buffers_per_channel * ratio),
         )
 
-    def pool(self, channels: Any) -> Any:
+    # spans: buffers that a tuple takes up, 1 if it fits into one; where it does not, those that hold a tuple count as
+    # one, and those left over as none
+
+    def pool(self, channels: Any, spans: Any = 1.0) -> Any:
         """Buffers of a producer replica for a stream with so many channels. A number or an array."""
-        return np.maximum(channels * self.buffers_per_channel + self.floating_buffers_per_gate, channels + 1.0)
+        least = channels + 1.0
+        return _whole(np.maximum(channels * self.buffers_per_channel + self.floating_buffers_per_gate, least), spans)
 
-    def gate(self, channels: Any) -> Any:
+    def most(self, spans: Any = 1.0) -> Any:
+        """Buffers of one channel in it."""
+        return _whole(self.max_buffers_per_channel, spans)
+
+    def exclusive(self, spans: Any = 1.0) -> Any:
+        """Buffers of each channel at a gate."""
+        return np.where(spans > 1.0, np.floor(self.buffers_per_channel / spans), self.buffers_per_channel)
+
+    def floating(self, spans: Any = 1.0) -> Any:
+        """Buffers of all channels together at a gate; with its own, a channel can hold at least a tuple."""
+        alone = _whole(self.buffers_per_channel + self.floating_buffers_per_gate, spans)
+        return np.where(spans > 1.0, alone - self.exclusive(spans), self.floating_buffers_per_gate)
+
+    def gate(self, channels: Any, spans: Any = 1.0) -> Any:
         """Buffers for what so many channels bring to a consumer replica from other hosts."""
-        return np.where(channels > 0.0, channels * self.buffers_per_channel + self.floating_buffers_per_gate, 0.0)
+        return np.where(channels > 0.0, channels * self.exclusive(spans) + self.floating(spans), 0.0)
 
-    def held(self, producers: Any, channels: Any, remote: Any, size: Any) -> Any:
+    def held(self, producers: Any, channels: Any, remote: Any, size: Any, spans: Any = 1.0) -> Any:
         """Tuples on the way to one consumer replica if all channels are full. Numbers or arrays.
 
         producers: replicas that send to it. channels: of each. remote: share of its channels that come from other
@@ -193,7 +214,7 @@ class NetworkMemory(Spec):
         the first tuple in it; the others are half full in the mean. Buffers at the gate are full too. The replica reads
         one buffer after the other, which is half read in the mean.
         """
-        buffers = np.minimum(channels * self.max_buffers_per_channel, self.pool(channels))
+        buffers = np.minimum(channels * self.most(spans), self.pool(channels, spans))
         each = (size * buffers - (size - 1.0) * (1.0 + (channels - 1.0) / 2.0)) / channels
-        held = producers * each + size * self.gate(producers * remote) - (size - 1.0) / 2.0
+        held = producers * each + size * self.gate(producers * remote, spans) - (size - 1.0) / 2.0
         return np.maximum(held, 1.0)

@@ -129,6 +129,10 @@ class EngineProfile(Spec):
             return self.batch_tuples
         return max(1, int(self.buffer_bytes / max(size, 1.0)))
 
+    def spans_of(self, size: float) -> float:
+        """Network buffers that a tuple of that many bytes takes up, >= 1."""
+        return 1.0 if self.buffer_bytes is None else max(1.0, size / self.buffer_bytes)
+
     def lines_of(self, size: float) -> float:
         """Remote cache lines that fetching a tuple of that many bytes takes; a batch fills whole lines.
 

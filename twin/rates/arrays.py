@@ -92,7 +92,8 @@ MANY = 10**9
 class Costs(NamedTuple):
     """Of an input tuple: service: CPU seconds; held_bytes: in a window; memory: bytes of local traffic. scv_o: squared
     variation of services. scan_o, result_o: CPU seconds for each tuple of a window that is evaluated, and each result.
-    Of a tuple of a stream: bytes_s: bytes; lines_s: cache lines; buffer_s: how many of it a buffer holds."""
+    Of a tuple of a stream: bytes_s: bytes; lines_s: cache lines; buffer_s: how many of it a buffer holds;
+    spans_s: buffers that one takes up."""
 
     service: Inputs
     held_bytes: Inputs
@@ -103,6 +104,7 @@ class Costs(NamedTuple):
     bytes_s: np.ndarray
     lines_s: np.ndarray
     buffer_s: np.ndarray
+    spans_s: np.ndarray
 
     @classmethod
     def of(cls, job: Job) -> Self:
@@ -122,6 +124,7 @@ class Costs(NamedTuple):
             bytes_s=np.array([components[each.producer].bytes_out for each in edges]),
             lines_s=np.array([job.engine.lines_of(each.bytes_each) for each in edges]),
             buffer_s=np.array([float(job.engine.batch_of(each.bytes_each)) for each in edges]),
+            spans_s=np.array([job.engine.spans_of(each.bytes_each) for each in edges]),
         )
 
 

@@ -275,7 +275,7 @@ def _streams(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> S
     room_s = np.full(len(job.streams), float(engine.channel_tuples or 1))
     if (memory := engine.network_memory) is not None:
         channels_s = np.where(job.dealing.forward_s, 1.0, replicas_o[job.producer_s])
-        room_s = memory.gate(channels_s) * job.costs.buffer_s
+        room_s = memory.gate(channels_s, job.costs.spans_s) * job.costs.buffer_s
     return StreamCoefficients(
         send=rate_s * copies_s * job.costs.bytes_s * 1e-9 * engine.serialise_ns_per_byte,
         receive=rate_s * copies_s * job.costs.bytes_s * 1e-9 * engine.deserialise_ns_per_byte,

@@ -225,8 +225,8 @@ class Layout:
         if engine.network_memory is None:
             found = np.full((len(job.streams), 1), float(engine.channel_tuples or 1))
         else:
-            size_s1 = job.costs.buffer_s[:, None]
-            held = engine.network_memory.held(self._senders_sn, self._channels_sn, self.remote_sn, size_s1)
+            sizes_s1 = job.costs.buffer_s[:, None], job.costs.spans_s[:, None]
+            held = engine.network_memory.held(self._senders_sn, self._channels_sn, self.remote_sn, *sizes_s1)
             found = np.asarray(held)
         return found if self.fusing is None else found * ~self.fusing.inner_sn
 
@@ -236,7 +236,9 @@ class Layout:
         memory = self.job.deployment.engine.network_memory
         if memory is None:
             return self.room_sn
-        return np.asarray(memory.gate(self._senders_sn * self.remote_sn) * self.job.costs.buffer_s[:, None])
+        costs = self.job.costs
+        buffers_sn = memory.gate(self._senders_sn * self.remote_sn, costs.spans_s[:, None])
+        return np.asarray(buffers_sn * costs.buffer_s[:, None])
 
     @cached_property
     def _channels_sn(self) -> np.ndarray:

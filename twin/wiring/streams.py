@@ -120,7 +120,11 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
     inboxes = [Inbox(receiver, side, room, beyond_s, edge.bytes_each, made.way) for receiver in receivers]
     if memory is not None and not wiring.query.operator(each.consumer).merges:
         for receiver, inbox in zip(receivers, inboxes, strict=True):
-            inbox.gate = InputGate(memory) if isinstance(receiver, Task | Pool) else None
+            inbox.gate = (
+                InputGate(memory, wiring.engine.spans_of(edge.bytes_each))
+                if isinstance(receiver, Task | Pool)
+                else None
+            )
     made.inboxes += inboxes
     for receiver, inbox in zip(receivers, inboxes, strict=True):
         takers = receiver.members if isinstance(receiver, Pool) else [receiver]
@@ -139,7 +143,8 @@ def make_port(wiring: Wiring, task: Task, paths: Paths, partitioner: Partitioner
     )
     batching = None if sheds or size == 1 else _batching(wiring, task, each, size)
     if memory is not None:
-        return BufferPort(task, paths, partitioner, memory, size, batching, sheds)
+        spans = wiring.engine.spans_of(wiring.job.edge(each).bytes_each)
+        return BufferPort(task, paths, partitioner, memory, size, spans, batching, sheds)
     if sheds:
         return SheddingPort(task, paths, partitioner)
     return Port(task, paths, partitioner) if batching is None else GatheringPort(task, paths, partitioner, batching)

@@ -25,9 +25,9 @@ class InputGate:
     exclusive: of each channel; floating: shared by all, of which `free` are not in use. waiters: channels that wait.
     """
 
-    def __init__(self, memory: NetworkMemory) -> None:
-        self.exclusive = int(memory.buffers_per_channel)
-        self.floating = self.free = int(memory.floating_buffers_per_gate)
+    def __init__(self, memory: NetworkMemory, spans: float) -> None:
+        self.exclusive = int(memory.exclusive(spans))
+        self.floating = self.free = int(memory.floating(spans))
         self.waiters: deque[BufferedChannel] = deque()
 
     def clear(self) -> None:
@@ -146,7 +146,8 @@ class BufferedChannel:
 
 
 class BufferPort(GatheringPort):
-    """A port with a pool of buffers. size: tuples in a buffer. pool: number of buffers, and used: of those in use;
+    """A port with a pool of buffers. size: tuples in a buffer. spans: buffers that a larger tuple takes up, which count
+    as one. pool: number of buffers, and used: of those in use;
     most: of a channel, and full: channels that have so many. stopped: whether the producer stands still. sheds:
     whether it drops instead what finds no room. batching: None where each record leaves at once.
     """
@@ -158,12 +159,14 @@ class BufferPort(GatheringPort):
         partitioner: Partitioner,
         memory: NetworkMemory,
         size: int,
+        spans: float,
         batching: Batching | None,
         sheds: bool,
     ) -> None:
         self.memory = memory
         self.size = size
-        self.most = int(memory.max_buffers_per_channel)
+        self.spans = spans
+        self.most = int(memory.most(spans))
         self.sheds = sheds
         self.channels: dict[int, BufferedChannel] = {}
         self.pool = self.used = self.full = 0
@@ -176,7 +179,7 @@ class BufferPort(GatheringPort):
         super().refresh()
         weights = self.partitioner.weights
         live = 1 if isinstance(self.partitioner, SharedQueue) else sum([weight > 0.0 for weight in weights])
-        self.pool = int(self.memory.pool(max(1, live)))
+        self.pool = int(self.memory.pool(max(1, live), self.spans))
         for index, channel in list(self.channels.items()):
             if channel.written == channel.taken and (index >= len(weights) or not weights[index]):
                 while channel.used:
