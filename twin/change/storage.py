@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from twin.wiring.wiring import Wiring
 
 
-PIECE_S = 5e-3
+PIECE_S = 1e-2
 """State travels in pieces, so that tuples of other streams get their turn in between: each takes the slowest card or
 link on its way that long."""
-PIECES = 4000
+PIECES = 1000
 """Pieces at most: those of larger states are larger."""
 
 
