@@ -73,8 +73,9 @@ def shapes(rows: Rows) -> Rows:
             shape(f"{way}: load distance", "smaller than COLA's", f"in {evener} of {len(jobs)} jobs",
                   evener == len(jobs)),
             shape(f"{way}: collocation", "above COLA's by up to ten percent", f"by {span(more, '+.1f')}",
-                  min(more) >= 0.0, f"COLA moves {span([row['migrations'] for row in colas], '.0f')} groups a round "
-                  f"for {BUDGET}, and collocates some of the even traffic"),
+                  min(more) >= 0.0 < max(more),
+                  f"COLA moves {span([row['migrations'] for row in colas], '.0f')} groups a round for {BUDGET}, and "
+                  "collocates some of the even traffic"),
         ]  # fmt: skip
     return found
 

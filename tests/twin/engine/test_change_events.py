@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.twin.worlds import chain, deployment, simulated, sink, source
+from twin.change import storage
 from twin.control import PeriodStatistics, Policy, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import AnyEvent, Failure, Migration, Move, RateChange, Scale, SlowDown
@@ -119,9 +120,10 @@ def test_a_pause_stops_what_is_under_way() -> None:
     assert served.rate_in_per_s == pytest.approx(10 * 5 / 6, rel=0.05)
 
 
-def test_tuples_get_their_turn_between_the_pieces_of_state() -> None:
-    """A megabyte is on the card for 8 s. Tuples that leave the host meanwhile wait for the piece before them: of
-    65,536 bytes, which take half a second."""
+def test_tuples_get_their_turn_between_the_pieces_of_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte is on the card for 8 s. Tuples that leave the host meanwhile wait for the piece before them, which
+    takes half a second here."""
+    monkeypatch.setattr(storage, "PIECE_S", 0.5)
     state = {"kind": "map", "name": "state", "key_groups": 2, "state_bytes_per_group": 5e5}
     ends = [("source", "state"), ("state", "end"), ("source", "sink")]
     job = deployment(
