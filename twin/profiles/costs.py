@@ -147,6 +147,7 @@ class Rescaling(Spec):
 
 
 def _whole(buffers: Any, spans: Any) -> Any:
+    """How many tuples fit, one at least, if each takes up `spans` > 1 buffers; else the buffers."""
     return np.where(spans > 1.0, np.maximum(np.floor(buffers / spans), 1.0), buffers)
 
 
@@ -180,8 +181,7 @@ class NetworkMemory(Spec):
             max_buffers_per_channel=max(2.0, self.max_buffers_per_channel * ratio),
         )
 
-    # spans: buffers that a tuple takes up, 1 if it fits into one; where it does not, those that hold a tuple count as
-    # one, and those left over as none
+    # spans: size of a tuple over that of a buffer, at least 1. Above 1, numbers are of tuples that fit, rounded down.
 
     def pool(self, channels: Any, spans: Any = 1.0) -> Any:
         """Buffers of a producer replica for a stream with so many channels. A number or an array."""
