@@ -93,6 +93,17 @@ def test_a_rate_that_changed_goes_on() -> None:
     )
 
 
+@pytest.mark.parametrize("events", [[to(3)], [RateChange(at_s=3.33, source="topic", factor=1.7), to(3), to(2, 15.7)]])
+def test_evenly_spaced_records_stay_so_whoever_reads_them(events: list[Any]) -> None:
+    """A map that takes less than the time between two of them never finds one waiting: 1, 5, 3 and 5 ms on the way."""
+    data = topic(steady(100.0), 2).model_dump()
+    data["query"]["operators"][1]["service_time_s"] = 3e-3
+    result = run(parse(Deployment, data), *events)
+    rows = [row for row in result.operator_rows if row["operator"] == "sink"]
+    latencies_s = [row["processingLatencySum_s"] / max(row["latencyCount"], 1) for row in rows]
+    assert latencies_s[:8] + latencies_s[26:] == pytest.approx([14e-3] * 12, rel=0.01)
+
+
 def test_recorded_records_come_once_each(tmp_path: Path) -> None:
     times_s = np.sort(np.random.default_rng(3).uniform(0.0, 28.0, 5000))
     path = tmp_path / "recorded.csv"
@@ -107,8 +118,9 @@ def test_a_failure_afterwards_reads_again_what_each_had_read() -> None:
     assert result.duplicates > 0
 
 
-def test_the_kernel_gives_the_same_run() -> None:
-    data = dict(topic(POISSON, 2, 7)) | {"engine": engine("restart")}
+@pytest.mark.parametrize("law", [steady(1500.0), POISSON])
+def test_the_kernel_gives_the_same_run(law: Any) -> None:
+    data = dict(topic(law, 2, 7)) | {"engine": engine("restart")}
     scenario = Scenario.of(parse(Deployment, data), RunSettings(horizon_s=30, period_s=1), [to(4), to(3, 18.0)])
     same_in_both(scenario)
 

@@ -10,6 +10,8 @@ from tests.twin.worlds import HOST, chain, dealt, joined, latencies_s, queue, si
 from twin.deployment import Deployment
 from twin.markers import by_operator
 from twin.profiles import STORM
+from twin.rates.model import RateModel
+from twin.spec import parse
 
 
 def waits_s(load: float, scv: float, seeds: int, tuples: int, rate_per_s: float = 1000.0) -> np.ndarray:
@@ -93,6 +95,18 @@ def test_poisson_streams_that_meet_wait_as_one(rates: tuple[float, ...]) -> None
     server = {"kind": "map", "name": "m", "service_time_s": load / sum(rates), "service_scv": 1}
     found_s, error_s = sojourns_s(joined(server, dict(zip(names, rates, strict=True))), 15.0, 12)
     assert abs(found_s - load / sum(rates) / (1 - load)) < 4 * error_s
+
+
+@pytest.mark.parametrize("subtasks", [2, 3])
+def test_evenly_spaced_records_wait_alike_whoever_reads_them(subtasks: int) -> None:
+    """D/M/1, though several subtasks read; the rate model sees it so, too."""
+    law = {"law": "constant", "rate_per_s": 1000}
+    jobs = [queue(1000, 0.9, 1.0, placement={"source": {"h": count}}) for count in (1, subtasks)]
+    jobs = [parse(Deployment, each.model_dump() | {"workload": {"arrivals": {"source": law}}}) for each in jobs]
+    one, several = (latencies_s(each, 2, horizon_s=5.0, warmup_s=1.0, period_s=1.0) for each in jobs)
+    assert several == pytest.approx(one, rel=1e-6)
+    said_s = [RateModel(1e5).answer(each, [each.plan]).line_s[0, 1] for each in jobs]
+    assert said_s[0] == pytest.approx(said_s[1])
 
 
 @pytest.mark.parametrize("replicas", [(2, 2), (4, 3), (3, 6)])

@@ -72,7 +72,7 @@ def clock(
     shared: np.random.Generator,
     part: float | None = None,
 ) -> ArrivalClock:
-    """The clock of one replica, which gets its equal share of a source's records.
+    """The clock of one replica, which gets its equal share of a source's records: of evenly spaced ones each n-th.
 
     part: its share, where it is not; such a law has no recorded times. rng: its own. shared: in the same state for all
     replicas of a source, which see the same bursts at the same time.
@@ -83,7 +83,7 @@ def clock(
         part = 1.0 / replicas
     share = law.scaled(part) if part != 1.0 else law
     if law.gap_scv == 0.0:
-        return EvenClock(share.phases(shared))
+        return EvenClock(share.phases(shared), (replicas - 1 - replica) / replicas)
     return PoissonClock(share.phases(shared), rng)
 
 
@@ -181,7 +181,14 @@ class PoissonClock(_PhaseClock):
 
 
 class EvenClock(_PhaseClock):
-    """Equal gaps. A gap that a phase's end cuts short goes on in the next phase, at its rate."""
+    """Equal gaps. A gap that a phase's end cuts short goes on in the next phase, at its rate.
+
+    elapsed: share of the first gap that is over at time 0.
+    """
+
+    def __init__(self, phases: Iterable[Phase], elapsed: float = 0.0) -> None:
+        super().__init__(phases)
+        self._elapsed = elapsed
 
     def _within(self, rate: float) -> np.ndarray:
         gaps = self._elapsed + (self._until_s - self._at_s) * rate
