@@ -19,13 +19,14 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.metrics import METRICS, REGRESSION_METRICS
 from twin.randomness import stream
-from twin.scenario import RunSettings
+from twin.rates.channels import MeasuredSpan
+from twin.rates.model import RateModel
 from twin.trace import TRAINING_ROWS
 
 REMEDY = "make the dataset again with 'twin dataset CORPUS OUT'"
 MEASURED = "measured"
 """Rows of real runs say so; of these, not all may be known. Absent: simulated."""
-NEEDED = ("run", "config_hash", "horizon_s", "deployment", *METRICS, "tuples_out")
+NEEDED = ("run", "config_hash", "horizon_s", "warmup_s", "deployment", *METRICS, "tuples_out")
 
 
 @dataclass(frozen=True)
@@ -105,14 +106,15 @@ def read(
     """
     columns = _columns(path)
     labels_GxA = _labels(path, columns)
-    hashes, horizons_s = np.array(columns["config_hash"]), np.array(columns["horizon_s"], dtype=float)
+    hashes, measured = np.array(columns["config_hash"]), _measured(path, columns)
     encoded = encoded_file.read(path, hashes, reprofiled) if path.is_dir() else None
     if encoded is None:
         texts = [
-            Text(str(run), str(text), horizon_s)
-            for run, text, horizon_s in zip(columns["run"], columns["deployment"], horizons_s.tolist(), strict=True)
+            Text(str(run), str(text), span)
+            for run, text, span in zip(columns["run"], columns["deployment"], measured, strict=True)
         ]
         encoded = encode_texts(texts, progress, workers, reprofiled)
+    horizons_s = np.array([span.end_s for span in measured])
     return Dataset(encoded, labels_GxA, hashes, np.array(columns["tuples_out"], dtype=float), horizons_s)
 
 
@@ -120,14 +122,14 @@ def of_deployments(
     deployments: Sequence[Deployment],
     labels_GxA: np.ndarray,
     config_hash: Sequence[str] | None = None,
-    horizon_s: float = RunSettings().horizon_s,
 ) -> Dataset:
-    """A dataset made in memory, of runs of one length. Without hashes every row counts as a configuration of its own.
-    Results are taken to be as many as the throughput says."""
+    """A dataset made in memory, of runs as the scenarios say, and of plain deployments as usual. Without hashes every
+    row counts as a configuration of its own. Results are taken to be as many as the throughput says."""
     hashes = [str(index) for index in range(len(deployments))] if config_hash is None else config_hash
-    horizons_s = np.full(len(deployments), horizon_s)
-    tuples_out = np.nan_to_num(labels_GxA[:, METRICS.index("throughput_per_s")]) * horizons_s
-    return Dataset(encode(deployments, horizons_s.tolist()), labels_GxA, np.array(hashes), tuples_out, horizons_s)
+    measured = [RateModel().measured(each) for each in deployments]
+    lengths_s, horizons_s = (np.array([getattr(span, name) for span in measured]) for name in ("length_s", "end_s"))
+    tuples_out = np.nan_to_num(labels_GxA[:, METRICS.index("throughput_per_s")]) * lengths_s
+    return Dataset(encode(deployments, measured), labels_GxA, np.array(hashes), tuples_out, horizons_s)
 
 
 def join(first: Dataset, second: Dataset) -> Dataset:
@@ -180,6 +182,15 @@ def _typed(file: Path, table: pa.Table) -> pa.Table:
         return table.cast(pa.schema([TRAINING_ROWS.field(name).with_nullable(True) for name in NEEDED]))
     except (pa.ArrowException, ValueError) as error:
         raise BadInput(f"{file} has a column of another type than training rows ({error}); {REMEDY}") from None
+
+
+def _measured(path: Path, columns: dict[str, list[object]]) -> list[MeasuredSpan]:
+    """Raises BadInput for a run of which nothing is measured."""
+    spans_Gx2 = np.array([columns["warmup_s"], columns["horizon_s"]], dtype=float).T
+    for run, (warmup_s, horizon_s) in zip(columns["run"], spans_Gx2.tolist(), strict=True):
+        if not 0.0 <= warmup_s < horizon_s < np.inf:
+            raise BadInput(f"{path}: run {run!r} has warmup_s = {warmup_s:g} of {horizon_s:g} s; drop it, or {REMEDY}")
+    return [MeasuredSpan(*each) for each in spans_Gx2.tolist()]
 
 
 def _labels(path: Path, columns: dict[str, list[object]]) -> np.ndarray:

@@ -21,6 +21,7 @@ from models.job_columns import job_columns
 from models.vectors import ABOUT, DERIVED, FLAT, about, derived_vector, flat_vector
 from twin.deployment import Deployment
 from twin.errors import BadInput
+from twin.rates.channels import MeasuredSpan
 from twin.rates.model import RateModel
 
 CHUNK = 250
@@ -71,19 +72,19 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One row of a dataset: its name, its deployment as JSON, and the length of its run."""
+    """One row of a dataset: its name, its deployment as JSON, and what was measured of its run."""
 
     run: str
     deployment: str
-    horizon_s: float
+    measured: MeasuredSpan
 
 
-def encode(deployments: Sequence[Deployment], horizons_s: Sequence[float]) -> Encoded:
-    """Encodes each deployment under its own plan, for runs of that length."""
+def encode(deployments: Sequence[Deployment], measured: Sequence[MeasuredSpan]) -> Encoded:
+    """Encodes each deployment under its own plan, for runs that are measured like that."""
     graphs, flat, derived, descriptions = [], [], [], []
-    for deployment, horizon_s in zip(deployments, horizons_s, strict=True):
+    for deployment, (warmup_s, horizon_s) in zip(deployments, measured, strict=True):
         job = job_columns(deployment)
-        answer = RateModel(horizon_s).answer(deployment, [deployment.plan])
+        answer = RateModel(horizon_s, warmup_s).answer(deployment, [deployment.plan])
         graphs.append(joint_graph(deployment, job, horizon_s, answer))
         flat.append(flat_vector(job))
         derived.append(derived_vector(job, answer, horizon_s))
@@ -141,7 +142,7 @@ def _encode_chunk(texts: Sequence[Text], reprofiled: Reprofiled | None) -> Encod
     deployments = [_deployment(text) for text in texts]
     if reprofiled is not None:
         deployments = [reprofiled(each, text.run) for each, text in zip(deployments, texts, strict=True)]
-    return encode(deployments, [text.horizon_s for text in texts])
+    return encode(deployments, [text.measured for text in texts])
 
 
 def _deployment(text: Text) -> Deployment:

@@ -169,9 +169,10 @@ class GraphTable:
         )
 
 
-def graph_table(deployments: Iterable[Deployment], horizon_s: float = HORIZON_S) -> GraphTable:
-    """The graphs of many deployments, for runs of one length."""
-    return stack([joint_graph(deployment, horizon_s=horizon_s) for deployment in deployments])
+def graph_table(deployments: Iterable[Deployment], rates: RateModel) -> GraphTable:
+    """The graphs of many deployments, for the runs that the rate model answers for."""
+    answered = ((each, rates.answer(each, [each.plan])) for each in deployments)
+    return stack([joint_graph(each, horizon_s=rates.run_s(each), answer=answer) for each, answer in answered])
 
 
 def stack(graphs: Sequence[JointGraph]) -> GraphTable:

@@ -31,6 +31,7 @@ from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer
 from twin.rates.model import SEEN, RateModel
 from twin.scenario import Scenario
+from twin.steadiness import measured_from_s
 from twin.unsupported import unsupported_features
 
 AHEAD = 2
@@ -157,9 +158,11 @@ class LearnedCostModel:
         return min(max(own_s, low_s), high_s)
 
     def _rates(self, deployment: Deployment) -> RateModel:
-        """The rate model for the predicted run; for the scenario's own run, after its warm-up."""
-        own = isinstance(deployment, Scenario) and self.run_s(deployment) == deployment.run.horizon_s
-        return RateModel(None if own else self.run_s(deployment))
+        """The rate model for the predicted run, of which as large a part is measured as of the scenario's own."""
+        length_s = self.run_s(deployment)
+        if not isinstance(deployment, Scenario):
+            return RateModel(length_s)
+        return RateModel(length_s, measured_from_s(deployment) * (length_s / deployment.run.horizon_s))
 
     def _require(self, metrics: Sequence[str]) -> None:
         known = [metric for ensemble in self.ensembles for metric in ensemble.metrics]
@@ -171,7 +174,7 @@ class LearnedCostModel:
         """Plans with the same number of replicas of each operator, so that they share all operator features."""
         length_s = self.run_s(deployment)
         if any(each.config.scheme != "costream" for each in self.ensembles):
-            table = graph_table((deployment.with_plan(plan) for plan in plans), length_s)
+            table = graph_table((deployment.with_plan(plan) for plan in plans), self._rates(deployment))
             return self.predict_graphs(table)
         job = job_columns(deployment.model_copy(update={"plan": plans[0]}))
         with ThreadPoolExecutor((os.cpu_count() or 1) + AHEAD) as pool:

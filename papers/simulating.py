@@ -133,7 +133,8 @@ def _training_rows(chunk: Path) -> list[dict[str, Any]]:
 
 def _training_row(run: dict[str, Any], periods: list[dict[str, Any]]) -> dict[str, Any]:
     found = metrics_of(periods, run["warmup_s"], run["crashed"])
-    row = {name: run[name] for name in ("run", "index", "seed", "config_hash", "horizon_s", "deployment")}
+    kept = ("run", "index", "seed", "config_hash", "horizon_s", "warmup_s", "deployment")
+    row = {name: run[name] for name in kept}
     row |= {name: getattr(found, name) for name in ("throughput_per_s", "backpressure_per_s", "backpressured")}
     row |= {"success": found.success, "tuples_out": found.tuples_out}
     for name in ("processing_latency", "e2e_latency"):

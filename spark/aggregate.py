@@ -34,7 +34,7 @@ def training_rows(runs: DataFrame, operators: DataFrame) -> DataFrame:
     """
     labelled = labels(runs, operators)
     periods = after_warmup(operators, _succeeded(runs))
-    described = _succeeded(runs).select("run", "index", "seed", "config_hash", "horizon_s", "deployment")
+    described = _succeeded(runs).select("run", "index", "seed", "config_hash", "horizon_s", "warmup_s", "deployment")
     rows = (
         described.join(labelled, "run", how="left")
         .join(latency_quantiles(periods, "processing"), "run", how="left")

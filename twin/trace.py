@@ -138,6 +138,7 @@ TRAINING_ROWS = pa.schema(
         ("seed", _I),
         ("config_hash", _S),
         ("horizon_s", _F),
+        ("warmup_s", _F),  # from when on the run was measured
         ("deployment", _S),
         ("throughput_per_s", _F),
         ("processing_latency_s", _F),  # means; null when nothing reached a sink

@@ -40,6 +40,7 @@ def training_row(point: Point, index: int, seconds: float) -> dict[str, Any]:
         "seed": 0,
         "config_hash": config_hash(point.scenario),
         "horizon_s": seconds,
+        "warmup_s": 0.0,
         "deployment": point.scenario.deployment.model_dump_json(exclude_none=True),
         **{name: _known(value) for name, value in labels.items()},
         "success": bool(results > 0) if seen else True,

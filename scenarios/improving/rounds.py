@@ -97,8 +97,7 @@ def rows_of(jobs: Sequence[Scenario], outcomes: Sequence[RunOutcome]) -> Dataset
     failed = labels[:, METRICS.index("success")] == 0
     columns = [METRICS.index(metric) for metric in REGRESSION_METRICS]
     labels[np.ix_(failed, columns)] = np.nan
-    horizon_s = jobs[0].run.horizon_s
-    return of_deployments(jobs, labels, [config_hash(job) for job in jobs], horizon_s)
+    return of_deployments(jobs, labels, [config_hash(job) for job in jobs])
 
 
 def _label(outcome: RunOutcome, metric: str) -> float:

@@ -17,6 +17,7 @@ from models.dataset import Dataset, of_deployments, read, split
 from tests.models.deployments import random_deployment
 from twin.checksums import seal
 from twin.errors import BadInput
+from twin.scenario import RunSettings, Scenario
 from twin.trace import TRAINING_ROWS
 
 
@@ -29,6 +30,7 @@ def rows(count: int = 12) -> list[dict[str, Any]]:
             "seed": index,
             "config_hash": f"config{index // 2}",
             "horizon_s": 240.0,
+            "warmup_s": 0.0,
             "deployment": random_deployment(index // 2).model_dump_json(),
             "throughput_per_s": 2.0 + index,
             "processing_latency_s": 0.5 if index % 2 else None,
@@ -57,6 +59,16 @@ def test_rows_come_back(tmp_path: Path) -> None:
     np.testing.assert_array_equal(dataset.labels_GxA[1], [3, 0.5, 0.75, 0, 1])
     assert np.isnan(dataset.labels_GxA[0, :3]).all()
     np.testing.assert_array_equal(dataset.labels_GxA[0, 3:], [1, 0])
+
+
+def test_rows_are_read_as_they_were_measured(tmp_path: Path) -> None:
+    some = rows(2)
+    some[1] |= {"warmup_s": 120.0}
+    dataset = read(written(tmp_path, some))
+    settings = (RunSettings(), RunSettings(warmup_s=120.0))
+    jobs = [Scenario.of(random_deployment(0), each) for each in settings]
+    np.testing.assert_array_equal(dataset.rates_GxA, of_deployments(jobs, dataset.labels_GxA).rates_GxA)
+    assert not np.array_equal(*dataset.rates_GxA)
 
 
 def test_a_folder_of_files_is_their_union(tmp_path: Path) -> None:
@@ -95,6 +107,8 @@ def test_a_changed_bit_of_a_sealed_dataset_is_found(tmp_path: Path) -> None:
         ({"processing_latency_s": None}, "run 'run3' has processing_latency_s = None"),
         ({"e2e_latency_s": -1.0}, "run 'run3' has e2e_latency_s = -1.0"),
         ({"e2e_latency_s": float("inf")}, "run 'run3' has e2e_latency_s = inf"),
+        ({"warmup_s": None}, "run 'run3' has warmup_s = nan of 240 s; drop it, or make the dataset again"),
+        ({"warmup_s": 240.0}, "run 'run3' has warmup_s = 240 of 240 s"),
         ({"deployment": "{}"}, "the deployment of run 'run3' is not valid"),
     ],
 )
@@ -123,6 +137,9 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     table = pq.read_table(folder / "rows.parquet")
     pq.write_table(table.drop_columns(["success"]), folder / "rows.parquet")
     with pytest.raises(BadInput, match="lacks the column 'success'"):
+        read(folder)
+    pq.write_table(table.drop_columns(["warmup_s"]), folder / "rows.parquet")
+    with pytest.raises(BadInput, match="lacks the column 'warmup_s' of training rows; make the dataset again"):
         read(folder)
     column = table.column_names.index("success")
     pq.write_table(table.set_column(column, "success", pa.array(["maybe"] * 12)), folder / "rows.parquet")

@@ -16,8 +16,12 @@ from twin.errors import BadInput
 from twin.metrics import METRICS
 from twin.plan import ExecutionPlan
 from twin.query import Columns, Filter, Query, Sink, Source, Stream
+from twin.rates.channels import MeasuredSpan
 from twin.rates.model import RateModel
+from twin.scenario import RunSettings, Scenario
 from twin.workload import Poisson, Workload
+
+MINUTES = MeasuredSpan(0.0, 240.0)
 
 
 def deployments(count: int = 6) -> list[Deployment]:
@@ -36,30 +40,32 @@ def assert_equal(one: Encoded, other: Encoded) -> None:
 
 def test_pieces_processes_and_text_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = deployments()
-    whole = encode(jobs, [240.0] * len(jobs))
-    assert_equal(join([encode(jobs[:2], [240.0] * 2), encode(jobs[2:], [240.0] * 4)]), whole)
+    whole = encode(jobs, [MINUTES] * len(jobs))
+    assert_equal(join([encode(jobs[:2], [MINUTES] * 2), encode(jobs[2:], [MINUTES] * 4)]), whole)
     monkeypatch.setattr(encoding, "CHUNK", 4)
     monkeypatch.setattr(encoding, "PARALLEL_FROM", 1)
-    texts = [Text("run", job.model_dump_json(), 240.0) for job in jobs]
+    texts = [Text("run", job.model_dump_json(), MINUTES) for job in jobs]
     seen: list[tuple[int, int]] = []
     assert_equal(encode_texts(texts, lambda *done: seen.append(done), workers=2), whole)
     assert seen == [(4, 6), (6, 6)]
 
 
-def test_rows_hold_what_the_rate_model_says_of_a_run_of_that_length() -> None:
+def test_rows_hold_what_the_rate_model_says_of_what_was_measured_of_a_run() -> None:
     job = random_deployment(1)
-    for horizon_s in (10.0, 1000.0):
-        answer = RateModel(horizon_s=horizon_s).predict(job, [job.plan])
-        np.testing.assert_array_equal(
-            encode([job], [horizon_s]).graphs.rates_GxA[0], [answer[metric][0] for metric in METRICS]
-        )
+    said = []
+    for span in (MeasuredSpan(0.0, 10.0), MeasuredSpan(0.0, 1000.0), MeasuredSpan(5.0, 10.0)):
+        run = RunSettings(horizon_s=span.end_s, warmup_s=span.start_s)
+        answer = RateModel().predict(Scenario.of(job, run), [job.plan])
+        said.append([answer[metric][0] for metric in METRICS])
+        np.testing.assert_array_equal(encode([job], [span]).graphs.rates_GxA[0], said[-1])
+    assert said[2] != said[0]
 
 
 def test_file_gives_back_what_was_written_and_only_for_the_same_rows_and_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashes = np.array(list("abcdef"))
-    encoded = encode(deployments(), [240.0] * 6)
+    encoded = encode(deployments(), [MINUTES] * 6)
     assert encoded_file.read(tmp_path, hashes) is None
     encoded_file.write(tmp_path, encoded, hashes)
     again = encoded_file.read(tmp_path, hashes)
@@ -85,7 +91,7 @@ def test_file_gives_back_what_was_written_and_only_for_the_same_rows_and_code(
 
 def test_a_deployment_that_is_none_is_bad_input_with_the_run_s_name() -> None:
     with pytest.raises(BadInput, match="deployment of run 'run-7' is not valid"):
-        encode_texts([Text("run-7", "{}", 1.0)])
+        encode_texts([Text("run-7", "{}", MINUTES)])
 
 
 def test_filter_chain_counts_filters_in_a_row() -> None:
@@ -97,12 +103,12 @@ def test_filter_chain_counts_filters_in_a_row() -> None:
     plan = ExecutionPlan(placement=dict.fromkeys(names, (hosts.hosts[0].name,)))
     arrivals = Workload(arrivals={"a": Poisson(rate_per_s=10.0)})
     job = Deployment(query=query, cluster=hosts, plan=plan, workload=arrivals)
-    assert encode([job], [240.0]).about["filter_chain"].tolist() == [3.0]
+    assert encode([job], [MINUTES]).about["filter_chain"].tolist() == [3.0]
 
 
 def test_description_is_over_the_hosts_in_use() -> None:
     for job in deployments():
-        about = encode([job], [240.0]).about
+        about = encode([job], [MINUTES]).about
         used = {text for places in job.plan.placement.values() for text in places}
         cpus = [host.cpu_percent for host in job.cluster.hosts if host.name in used]
         assert about["hosts"] == len(used)

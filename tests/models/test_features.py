@@ -163,8 +163,9 @@ def names_of(columns: tuple[Feature, ...]) -> list[str]:
 
 def means() -> dict[str, float]:
     """By node type and input, over all nodes of the type."""
-    jobs = [Deployment.model_validate(each) for each in json.loads(JOBS.read_text(encoding="utf-8"))]
-    graphs = of_deployments(jobs, np.zeros((len(jobs), len(METRICS))), horizon_s=HORIZON_S).graphs
+    kept = [Deployment.model_validate(each) for each in json.loads(JOBS.read_text(encoding="utf-8"))]
+    jobs = [Scenario.of(each, RunSettings(horizon_s=HORIZON_S)) for each in kept]
+    graphs = of_deployments(jobs, np.zeros((len(jobs), len(METRICS)))).graphs
     tables = {
         kind: (names_of(FEATURES[kind]), ragged.rows) for kind, ragged in zip(NODE_TYPES, graphs.nodes, strict=True)
     }

@@ -10,6 +10,7 @@ from models.perturbed_costs import PerturbedCosts
 from tests.models.deployments import random_deployment
 from tests.twin.worlds import chain
 from twin.errors import BadInput
+from twin.rates.channels import MeasuredSpan
 
 
 def constants(engine: object) -> np.ndarray:
@@ -37,13 +38,13 @@ def test_every_cost_is_off_by_up_to_its_share_and_nothing_else() -> None:
 
 
 def test_the_same_run_is_misjudged_the_same_way_whatever_beside_it() -> None:
-    jobs = [random_deployment(seed) for seed in range(3)]
-    texts = [Text(f"run{index}", job.model_dump_json(), 240.0) for index, job in enumerate(jobs)]
+    jobs, span = [random_deployment(seed) for seed in range(3)], MeasuredSpan(0.0, 240.0)
+    texts = [Text(f"run{index}", job.model_dump_json(), span) for index, job in enumerate(jobs)]
     wrong = PerturbedCosts(0.2, seed=1)
     together = encode_texts(texts, reprofiled=wrong)
-    alone = encode([wrong(jobs[2], "run2")], [240.0])
+    alone = encode([wrong(jobs[2], "run2")], [span])
     np.testing.assert_array_equal(together.graphs.context_GxC[2], alone.graphs.context_GxC[0])
-    assert not np.array_equal(together.graphs.rates_GxA, encode(jobs, [240.0] * 3).graphs.rates_GxA)
+    assert not np.array_equal(together.graphs.rates_GxA, encode(jobs, [span] * 3).graphs.rates_GxA)
     assert PerturbedCosts(0.2, seed=2)(jobs[0], "run0") != wrong(jobs[0], "run0")
 
 

@@ -32,6 +32,7 @@ from twin.errors import BadInput
 from twin.metrics import METRICS, REGRESSION_METRICS
 from twin.plan import ExecutionPlan
 from twin.profiles import Noise
+from twin.rates.model import RateModel
 from twin.rates.placements import Placements
 from twin.scenario import RunSettings, Scenario
 
@@ -68,7 +69,7 @@ def test_plans_score_as_the_flat_network_says(name: str) -> None:
     deployment, plans = plans_of(5, 20, hosts=6, replicas=2)
     cost_model = model(CONFIGS[name])
     fast = cost_model.predict_plans(deployment, plans).values
-    flat = cost_model.predict_graphs(graph_table(deployment.with_plan(plan) for plan in plans)).values
+    flat = cost_model.predict_graphs(graph_table((deployment.with_plan(plan) for plan in plans), RateModel())).values
     for metric in METRICS:
         np.testing.assert_allclose(fast[metric], flat[metric], rtol=1e-4, atol=1e-4)
 

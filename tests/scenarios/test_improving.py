@@ -27,6 +27,7 @@ from tests.models.test_training import QUICK, new, old, one_head, untrained
 from twin.errors import BadInput
 from twin.metrics import METRICS, Estimates
 from twin.randomness import stream
+from twin.rates.model import RateModel
 from twin.scenario import config_hash
 
 FAMILY = "edge-linear"
@@ -119,6 +120,14 @@ def test_rows_without_success_have_no_latency():
     assert labels["processing_latency_s"][0] in (1.0, 2.0)
     assert np.isnan(labels["processing_latency_s"][1])
     assert labels["success"].tolist() == [1.0, 0.0]
+
+
+def test_rows_are_of_what_was_measured_of_the_runs():
+    jobs = [question().job.with_run(horizon_s=60, warmup_s=warmup_s) for warmup_s in (0, 30)]
+    rows = rows_of(jobs, [RunOutcome({f"{name}.mean": 1.0 for name in METRICS} | {"success": 1.0})] * 2)
+    for job, found in zip(jobs, rows.rates_GxA, strict=True):
+        wanted = RateModel().predict(job, [job.plan])
+        assert found.tolist() == [wanted[metric][0] for metric in METRICS]
 
 
 def test_refusals(tmp_path):

@@ -82,9 +82,9 @@ def test_training_rows_by_hand(spark: SparkSession) -> None:
     periods += [source_row("c", 0.0, 1, 1), source_row("d", 0.0, 99, 100), sink_row("d", 0.0, {})]
     middle = representative_s(10)
     expected = [
-        ("a", 0, 1, "c", 40.0, "{}", 4.0, 0.05, middle, middle, 0.1, middle, middle, 0.0, False, True, 40),
-        ("b", 0, 1, "c", 40.0, "{}", 0.1, 0.5, middle, middle, 1.0, middle, middle, 0.2, True, False, 1),
-        ("d", 0, 1, "c", 40.0, "{}", 0.0, None, None, None, None, None, None, 0.0, False, False, 0),
+        ("a", 0, 1, "c", 40.0, 0.0, "{}", 4.0, 0.05, middle, middle, 0.1, middle, middle, 0.0, False, True, 40),
+        ("b", 0, 1, "c", 40.0, 0.0, "{}", 0.1, 0.5, middle, middle, 1.0, middle, middle, 0.2, True, False, 1),
+        ("d", 0, 1, "c", 40.0, 0.0, "{}", 0.0, None, None, None, None, None, None, 0.0, False, False, 0),
     ]
     found = training_rows(frame(spark, runs, RUNS), frame(spark, periods, OPERATORS))
     assertDataFrameEqual(found, spark.createDataFrame(expected, from_arrow_schema(TRAINING_ROWS)), rtol=1e-12)
@@ -117,6 +117,8 @@ def test_labels_equal_the_metrics_of_the_run_itself(spark: SparkSession, tmp_pat
     assert metrics.processing_latency_s is not None
     assert metrics.e2e_latency_s is not None
     expected = {
+        "horizon_s": 45.0,
+        "warmup_s": run.manifest["warmup_s"],
         "throughput_per_s": metrics.throughput_per_s,
         "processing_latency_s": metrics.processing_latency_s.mean,
         "processing_latency_p50_s": metrics.processing_latency_s.p50,

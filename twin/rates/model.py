@@ -55,11 +55,12 @@ SHARPNESS = 20.0
 class RateModel:
     """Satisfies twin.metrics.CostModel.
 
-    horizon_s: length of the run that is predicted, from an empty start and without warm-up, > 0; None: that of the
-    scenario, measured after its warm-up, and of a deployment the usual one.
+    horizon_s: length of the run that is predicted, from an empty start, > 0; None: that of the scenario, measured after
+    its warm-up, and of a deployment the usual one. warmup_s: from when on a run of `horizon_s` is measured, below it.
     """
 
     horizon_s: float | None = None
+    warmup_s: float = 0.0
     name: str = "rates"
 
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
@@ -74,7 +75,7 @@ class RateModel:
 
     def lasting(self) -> RateModel:
         """The model for runs so long that every overload shows, however large the buffers of channels are."""
-        return replace(self, horizon_s=LASTING_S)
+        return replace(self, horizon_s=LASTING_S, warmup_s=0.0)
 
     def run_s(self, deployment: Deployment) -> float:
         """Length of the run that is predicted."""
@@ -85,7 +86,7 @@ class RateModel:
         """The part of it over which means are taken."""
         if self.horizon_s is None and isinstance(deployment, Scenario):
             return MeasuredSpan(measured_from_s(deployment), deployment.run.horizon_s)
-        return MeasuredSpan(0.0, self.run_s(deployment))
+        return MeasuredSpan(self.warmup_s, self.run_s(deployment))
 
     def answer(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> RateAnswer:
         """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
