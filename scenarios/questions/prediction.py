@@ -39,13 +39,14 @@ class PredictedLimit:
     """The limit that the rate model predicts without a run, in the unit of the varied value.
 
     status, value: of runs as long as the scenario's; in_long_runs: the limit in runs of a day, which there may be even
-    if the condition always holds in shorter ones. A limit is null if there is none. ignores: what the rate model
-    ignores of the scenario and the condition.
+    if the condition always holds in shorter ones. A limit is null if there is none within `tried`, the smallest and the
+    largest value tried. ignores: what the rate model ignores of the scenario and the condition.
     """
 
     status: Status
     value: Number
     in_long_runs: Number
+    tried: tuple[float, float]
     binds: str
     ignores: tuple[str, ...]
 
@@ -102,6 +103,7 @@ class LimitForecast:
             status=status,
             value=border.middle(within.whole) if border.found else None,
             in_long_runs=long_run.middle(within.whole) if long_run.found else None,
+            tried=(min(border.seen), max(border.seen)),
             binds=self._binds(border if border.found else long_run),
             ignores=self._ignored(),
         )

@@ -42,7 +42,7 @@ def predicted(answer: CapacityAnswer) -> str:
     binds = f"; what binds: {limit.binds}" if limit.binds else ""
     if limit.value is None and limit.in_long_runs is None:
         always = limit.status == "always"
-        where = f"holds at {'all values' if always else 'no value'} of {_of(answer)}"
+        where = f"holds at {'every' if always else 'no'} value tried, {_for(answer, *limit.tried)}"
         too = ", in runs of a day too" * always
         return f"predicted by rates: {answer.while_} {where}{too}{binds}{_ignored(answer)}"
     value = f"{_of(answer)} {_predicted_value(answer)}"
@@ -52,6 +52,13 @@ def predicted(answer: CapacityAnswer) -> str:
 def _of(answer: CapacityAnswer) -> str:
     """What is varied, with the operators that follow."""
     return f"{answer.of} (and of {', '.join(answer.as_many)} alike)" if answer.as_many else answer.of
+
+
+def _for(answer: CapacityAnswer, low: float, high: float) -> str:
+    """Which values were tried, of what."""
+    return (
+        f"for {_of(answer)} from {number(low)} to {number(high)}" if low != high else f"for {_of(answer)} {number(low)}"
+    )
 
 
 def _ignored(answer: CapacityAnswer) -> str:
@@ -114,8 +121,7 @@ def _end(answer: CapacityAnswer) -> str:
 
 def _nothing_found(answer: CapacityAnswer) -> str:
     looked_at = answer.looked_at or answer.values
-    low, high = number(looked_at[0]), number(looked_at[-1])
-    where = f"for {_of(answer)} from {low} to {high}" if low != high else f"for {_of(answer)} {low}"
+    where = _for(answer, looked_at[0], looked_at[-1])
     if answer.status == "always" and (_too_short(answer) or _else_predicted(answer)):
         only = ", not in longer ones" * _too_short(answer)
         return f"the condition holds at every value tried in runs of {answer.run_s:g} s{only}, {where}"
@@ -126,7 +132,7 @@ def _nothing_found(answer: CapacityAnswer) -> str:
         )
     if answer.status == "never":
         remedy = "" if answer.binds else "; relax the condition, or look elsewhere with --between"
-        return f"none: {answer.while_} holds at no value tried, {where}{remedy}"
+        return f"none found: {answer.while_} holds at no value tried, {where}{remedy}"
     if answer.predicted.status == "never":  # channels take longer to fill than these runs last
         return (
             f"none for sure: {answer.while_} holds {where} in some runs, and in others at no value tried. In long runs "

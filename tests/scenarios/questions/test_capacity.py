@@ -15,7 +15,7 @@ from scenarios.executing.processes import Processes
 from scenarios.executing.progress import Lines
 from scenarios.files import scenario_file
 from scenarios.questions.bench import Bench, outcome
-from scenarios.questions.bisection import Range, broken, search, spot_checks
+from scenarios.questions.bisection import FAR, Range, broken, search, spot_checks
 from scenarios.questions.capacity import CapacityQuestion, capacity
 from scenarios.questions.condition import condition
 from scenarios.questions.kept import RunOutcome
@@ -143,6 +143,8 @@ def test_conditions_that_always_or_never_hold_are_said_to():
     never = asked(scenario, "max", "workload.arrivals.orders.rate_per_s", "throughput_per_s > 1e9", replications=2)
     assert never.status == "never"
     assert "holds at no value tried" in told(never).sentences[0]
+    predicted = told(dataclasses.replace(never, status="predicted")).sentences[0]
+    assert f"no value tried, for {never.of} from {50 / FAR:.3g} to 50" in predicted
     none = dataclasses.replace(never.predicted, status="never", binds="operator pay")
     short = dataclasses.replace(never, status="sometimes", predicted=none)
     assert "what binds: operator pay. Run longer" in told(short).sentences[0]
