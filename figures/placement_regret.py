@@ -55,7 +55,7 @@ def _dot(axes: Any, row: int, mean_s: float, half_s: float, backpressured: bool,
     factor = mean_s / best_s
     words = f"{seconds(mean_s)}, ×{factor:.2f}" if factor < 10 else f"{seconds(mean_s)}, ×{factor:,.0f}"
     axes.annotate(
-        words + (", backpressured" if backpressured else ""),
+        words + (", does not keep up" if backpressured else ""),
         (1.02, row),
         xycoords=("axes fraction", "data"),
         va="center",

@@ -22,7 +22,7 @@ from twin.plan import ExecutionPlan
 
 AT_ONCE = 500
 """Plans that a cost model is asked about together, unless each takes it long."""
-NONE_SANE = "every plan looked at is predicted to fail or to be backpressured; this one lets the most through"
+NONE_SANE = "no plan looked at is predicted to keep up; this one lets the most through"
 P = TypeVar("P")
 Prefers = Callable[[np.ndarray, Estimated], np.ndarray]
 """Computes numbers [K, N] of plans [N, O, L], with what is known of them, that rank before the objective; less is

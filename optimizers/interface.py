@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -98,8 +98,8 @@ class Problem:
 class Status(StrEnum):
     """OPTIMAL: proved to be the best of all plans of the space, by the cost model.
 
-    FEASIBLE: the best of those looked at. INFEASIBLE: proved that every plan of the space is predicted to be
-    backpressured, to fail, or not to fulfil what is required.
+    FEASIBLE: the best of those looked at. INFEASIBLE: proved that every plan of the space is predicted not to keep up,
+    or not to fulfil what is required.
     """
 
     OPTIMAL = "optimal"
@@ -121,7 +121,7 @@ class Candidate:
 
     @property
     def runs(self) -> bool:
-        """Whether it is predicted to run without backpressure (Costream's sanity check)."""
+        """Whether it is predicted to keep up (Costream's sanity check)."""
         return self.backpressured < 0.5 <= self.success
 
     @property
@@ -138,7 +138,7 @@ class Solution:
     nothing is proved. evaluations: plans estimated. seconds: wall time of planning. alternatives: the next best.
     weighed: plans, and parts of plans, that an optimizer's own model weighed. simulated: how many of the plans
     estimated a truer cost model judged (`planner.proving`). given: the scenario's own plan, if somebody looked at it.
-    among: the plans of which the status speaks, in words.
+    among: the plans of which the status speaks, in words. runs, fulfils: see `Candidate`.
     """
 
     status: Status
@@ -149,7 +149,8 @@ class Solution:
     seconds: float
     alternatives: tuple[Candidate, ...] = ()
     message: str = ""
-    sane: bool = field(default=True)
+    runs: bool = True
+    fulfils: bool = True
     weighed: int = 0
     simulated: int = 0
     given: Candidate | None = None
@@ -169,7 +170,12 @@ class Solution:
             evaluations=evaluations,
             seconds=seconds,
         )
-        return replace(found, alternatives=tuple(others), sane=best.sane)
+        return replace(found, alternatives=tuple(others), runs=best.runs, fulfils=best.fulfils)
+
+    @property
+    def sane(self) -> bool:
+        """Whether it runs, and fulfils the rest."""
+        return self.runs and self.fulfils
 
     @property
     def gap(self) -> float | None:

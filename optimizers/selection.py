@@ -44,7 +44,7 @@ NO_QUANTILES = (
     "cost model {model!r} predicts means, so it cannot judge {name}; simulate the best plans (--prove 5), or all "
     "plans (--cost-model sim)"
 )
-NOTHING_SANE = "every plan looked at is predicted to fail or to be backpressured; this one is about the least likely to"
+NOTHING_SANE = "no plan looked at is predicted to keep up; this one is about the likeliest to"
 NOTHING_FULFILS = "no plan that keeps up was found that {words}"
 
 

@@ -176,8 +176,16 @@ def _in_slots(problem: Problem, found: Solution) -> Solution:
         return found
     plan = as_plans(job, space.deployable(job, counts_of(job, found.plan))[None])[0]
     judged, asked = estimate(problem, [plan]).candidate(0), found.evaluations + 1
-    found = replace(found, plan=plan, objective=judged.objective, sane=judged.sane, evaluations=asked)
-    return replace(found, status=Status.FEASIBLE, bound=None)
+    return replace(
+        found,
+        status=Status.FEASIBLE,
+        plan=plan,
+        objective=judged.objective,
+        bound=None,
+        runs=judged.runs,
+        fulfils=judged.fulfils,
+        evaluations=asked,
+    )
 
 
 def better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
@@ -198,7 +206,8 @@ def better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
         found,
         plan=given.plan,
         objective=given.objective,
-        sane=given.sane,
+        runs=given.runs,
+        fulfils=given.fulfils,
         alternatives=(other, *(each for each in found.alternatives if each.plan != given.plan))[: problem.alternatives],
         message=said(
             KEPT if not is_better or not by or by < SEEN else HARDLY.format(by=100.0 * by), insane(problem, given)

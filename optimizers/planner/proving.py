@@ -172,7 +172,8 @@ def _first_that_holds(asked: Problem, first: Solution, found: Estimated) -> Solu
         simulated=len(found.plans),
         alternatives=others,
         message=refuted,
-        sane=chosen.sane,
+        runs=chosen.runs,
+        fulfils=chosen.fulfils,
     )
 
 

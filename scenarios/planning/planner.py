@@ -62,12 +62,12 @@ AS_SOLVED = ("bound", "gap", "evaluations", "weighed", "seconds", "message", "am
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanChosen:
-    """`twin optimize`. keeps_up: whether the plan is predicted to, and fulfils what else is required. simulated: where
-    it was planned by profiles. plans_simulated: of the plans estimated; by `sim` as the cost model, all. bound, gap:
-    null where nothing is proved. placement: by operator the hosts of its replicas, or their sockets. price,
-    given_price: of the hosts, where they have prices. parallelism, task_managers: how a plan is deployed, where the
-    engine has slots that can hold it: subtasks by operator, and slots by host. head_room, at_most: what was asked for:
-    a share of the offered rates, and limits in seconds.
+    """`twin optimize`. keeps_up: whether the plan is predicted to. as_required: whether it fulfils what else is
+    required. simulated: where it was planned by profiles. plans_simulated: of the plans estimated; by `sim` as the cost
+    model, all. bound, gap: null where nothing is proved. placement: by operator the hosts of its replicas, or their
+    sockets. price, given_price: of the hosts, where they have prices. parallelism, task_managers: how a plan is
+    deployed, where the engine has slots that can hold it: subtasks by operator, and slots by host. head_room, at_most:
+    what was asked for: a share of the offered rates, and limits in seconds.
     """
 
     scenario: str
@@ -77,6 +77,7 @@ class PlanChosen:
     status: str
     predicted: Number
     keeps_up: bool
+    as_required: bool
     given: GivenPlan | None
     simulated: Number
     bound: Number

@@ -15,7 +15,6 @@ from streamtwin.cli.terminal import ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
     from optimizers.interface import Solution
-    from optimizers.requirements import Requirements
     from twin.scenario import Scenario
 
 Profiled = Annotated[
@@ -116,7 +115,7 @@ def optimize(
     count = solution.simulated
     judge = f"simulation of {count} plan{'s' * (count > 1)} found by {model}" if count else model
     outcome = None if known is None else planner.simulated(loaded, solution.plan, objective)
-    told = _told(loaded, solution, optimizer, judge, objective, requirements, outcome)
+    told = _told(loaded, solution, optimizer, judge, objective, outcome)
     between = None if prove else planner.interval(loaded if known is None else known, costs, solution.plan, objective)
     if between is not None:
         low, high = map(chosen_plan.quantity(objective), between)
@@ -139,7 +138,8 @@ def optimize(
         objective=objective,
         status=str(solution.status),
         predicted=solution.objective,
-        keeps_up=solution.sane,
+        keeps_up=solution.runs,
+        as_required=solution.fulfils,
         given=None if given is None else planner.GivenPlan.of(given),
         simulated=outcome,
         **{name: getattr(solution, name) for name in planner.AS_SOLVED},
@@ -202,7 +202,6 @@ def _told(
     optimizer: str,
     judge: str,
     objective: str,
-    requirements: Requirements,
     simulated: float | None,
 ) -> list[Any]:
     """What people see of the answer. simulated: the objective in a simulation of the job, if it was profiled."""
@@ -211,9 +210,7 @@ def _told(
     told: list[Any] = [chosen_plan.placements(loaded.name, loaded.plan, solution, optimizer)]
     if solution.plan.fused:
         told.append(f"run as one: {'; '.join(' + '.join(group) for group in solution.plan.fused)}")
-    told.append(
-        chosen_plan.estimates(loaded.plan, solution, optimizer, judge, objective, required=bool(requirements.words))
-    )
+    told.append(chosen_plan.estimates(loaded.plan, solution, optimizer, judge, objective))
     words = chosen_plan.claim(solution)
     if simulated is not None:
         words += f"; simulated, by {optimizer}: {objective} = {chosen_plan.quantity(objective)(simulated)}"

@@ -28,7 +28,7 @@ QUANTITIES = {
     "throughput_per_s": "results a second",
     "processing_latency_s": "processing latency",
     "e2e_latency_s": "end-to-end latency",
-    "backpressured": "falls behind",
+    "backpressured": "does not keep up",
     "success": "gives results",
 }
 MODELS = {
@@ -106,7 +106,7 @@ def credit(learned: ValidationRow, other: ValidationRow | None) -> str:
 def _regret(row: ValidationRow) -> list[str]:
     if row.regret is None:
         return [row.optimizer, "-", "-", "-", row.message, "-"]
-    state = "keeps up" if row.success and not row.backpressured else "falls behind" if row.success else "fails"
+    state = "keeps up" if row.success and not row.backpressured else "does not keep up" if row.success else "fails"
     regret = f"{row.regret:+.1%}" if math.isfinite(row.regret) else "not comparable"
     interval = f" ± {seconds(row.ci95)}" if row.ci95 else ""
     return [

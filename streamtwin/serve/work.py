@@ -150,6 +150,7 @@ def _of_plan(chosen: PlanChosen, now: Scenario | None) -> Presentation:
     """The plan found beside the given one."""
     shows = quantity(chosen.objective)
     found = "keeps up" if chosen.keeps_up else "does not keep up"
+    found += ", but not as required" * (chosen.keeps_up and not chosen.as_required)
     predicted = "no value" if chosen.predicted is None else shows(chosen.predicted)
     what = OBJECTIVES[chosen.objective]
     sentence = f"By {chosen.optimizer}: {what}, {predicted} as predicted by {chosen.cost_model}, and the job {found}"

@@ -61,6 +61,8 @@ def one_line(objective: str) -> Iterator[Callable[[PlanningProgress], None]]:
 
 
 GIVEN = "as given"
+LACKS = {True: "not as required", False: "does not keep up"}
+"""What a plan that is not sane lacks, by whether it runs."""
 PROVED = 0.0005
 """A gap that is 0.0 % in print says nothing beside `optimal`."""
 
@@ -76,20 +78,16 @@ def placements(name: str, given: ExecutionPlan, solution: Solution, optimizer: s
     return tables.of_rows(f"{name}: where operators run", columns, rows)
 
 
-def estimates(
-    given: ExecutionPlan, solution: Solution, optimizer: str, judge: str, objective: str, *, required: bool
-) -> Wide:
-    """What is predicted of both plans; of one, if the given plan is the answer. required: whether more than keeping up
-    is."""
+def estimates(given: ExecutionPlan, solution: Solution, optimizer: str, judge: str, objective: str) -> Wide:
+    """What is predicted of both plans; of one, if the given plan is the answer."""
     shown = quantity(objective)
     kept = solution.plan == given
     rows: list[dict[str, Any]] = []
     if solution.given is not None and not kept:
         rows.append({"plan": GIVEN, "value": shown(solution.given.objective), "state": _state(solution.given)})
     answer = f"{GIVEN}, kept" if kept else f"by {optimizer}"
-    rows.append(
-        {"plan": answer, "value": shown(solution.objective), "state": _outcome(solution, kept=kept, required=required)}
-    )
+    known = solution.given if kept and solution.given is not None else solution
+    rows.append({"plan": answer, "value": shown(solution.objective), "state": _state(known)})
     columns = {"plan": "plan", "value": objective, "state": "outcome"}
     return tables.of_rows(f"predicted by {judge}", columns, rows)
 
@@ -101,8 +99,8 @@ def claim(solution: Solution) -> str:
     weighed = f", {solution.weighed:,} placements weighed in the search" if solution.weighed else ""
     simulated = f", {solution.simulated:,} of them simulated" if solution.simulated else ""
     estimated = f"{solution.evaluations:,} plans estimated{simulated}{weighed}"
-    behind = "" if solution.sane or solution.status == "infeasible" else ", but does not keep up or not as required"
-    words = f"{solution.status}{among}{behind}: {estimated}, in {solution.seconds:.2f} s"
+    lacks = "" if solution.sane or solution.status == "infeasible" else f", but {LACKS[solution.runs]}"
+    words = f"{solution.status}{among}{lacks}: {estimated}, in {solution.seconds:.2f} s"
     if solution.gap is not None and not (solution.status == "optimal" and solution.gap < PROVED):
         whose = "no plan that keeps up" if solution.sane else "no plan"
         words += f"; {whose} can be more than {solution.gap:.1%} better by this model"
@@ -125,15 +123,8 @@ def quantity(objective: str) -> Callable[[float], str]:
     return tables.seconds if latency else tables.number
 
 
-def _outcome(solution: Solution, *, kept: bool, required: bool) -> str:
-    if kept and solution.given is not None:
-        return _state(solution.given)
-    return "keeps up" if solution.sane else "does not keep up" + (", or not as required" if required else "")
-
-
-def _state(found: Candidate) -> str:
-    if found.success < 0.5:
+def _state(found: Candidate | Solution) -> str:
+    if isinstance(found, Candidate) and found.success < 0.5:
         return "fails"
-    if found.backpressured >= 0.5:
-        return "backpressured"
-    return "keeps up" if found.sane else "keeps up, but not as required"
+    kept = "keeps up, but " * found.runs
+    return "keeps up" if found.sane else f"{kept}{LACKS[found.runs]}"

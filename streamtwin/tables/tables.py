@@ -74,7 +74,7 @@ def _regret_row(row: ValidationRow) -> dict[str, Any]:
     if row.regret is None:
         return {"optimizer": row.optimizer, "cost_model": row.cost_model, "state": row.message}
     show = cell if row.objective.endswith("per_s") else seconds
-    state = "keeps up" if row.success and not row.backpressured else "backpressured" if row.success else "fails"
+    state = "keeps up" if row.success and not row.backpressured else "does not keep up" if row.success else "fails"
     regret = f"{row.regret:+.1%}" if math.isfinite(row.regret) else "not comparable"
     return {
         **asdict(row),

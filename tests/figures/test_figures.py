@@ -50,7 +50,7 @@ def test_regret_is_measured_from_the_best_plan_that_keeps_up() -> None:
     faster_but_failing = {**PLANS, "latency_s": [0.01, float("nan"), 0.2, 0.1]}
     words = [text.get_text() for text in axes_of(placement_regret(faster_but_failing, "latency")).texts]
     assert any("×2.00" in each for each in words)
-    assert any("×0.10, backpressured" in each for each in words)
+    assert any("×0.10, does not keep up" in each for each in words)
     assert any("no result" in each for each in words)
 
 

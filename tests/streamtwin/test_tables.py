@@ -211,23 +211,23 @@ def solution(**more: object) -> Solution:
     return replace(found, **more)  # type: ignore[arg-type]
 
 
-def told(found: Solution, *, required: bool = False) -> dict[str, list[str]]:
+def told(found: Solution) -> dict[str, list[str]]:
     """The other cells of each row, by its first."""
-    table = chosen_plan.estimates(GIVEN, found, "rlas", "rates", "throughput_per_s", required=required)
+    table = chosen_plan.estimates(GIVEN, found, "rlas", "rates", "throughput_per_s")
     rows = ([cell.strip() for cell in line.split("  ") if cell.strip()] for line in shown(table))
     return {row[0]: row[1:] for row in rows if len(row) > 1}
 
 
 def test_both_plans_have_a_row_with_what_becomes_of_them() -> None:
     rows = told(solution())
-    assert rows["as given"] == ["1,500", "backpressured"]
+    assert rows["as given"] == ["1,500", "does not keep up"]
     assert rows["by rlas"] == ["2,000", "keeps up"]
-    assert told(solution(sane=False))["by rlas"] == ["2,000", "does not keep up"]
-    assert told(solution(sane=False), required=True)["by rlas"][1] == "does not keep up, or not as required"
+    assert told(solution(runs=False, fulfils=False))["by rlas"] == ["2,000", "does not keep up"]
+    assert told(solution(fulfils=False))["by rlas"] == ["2,000", "keeps up, but not as required"]
     for before, state in (((1500.0, 0.0, 0.2), "fails"), ((1.0, 0.0, 1.0, False), "keeps up, but not as required")):
         assert told(solution(given=Candidate(GIVEN, *before)))["as given"][1] == state
-    kept = told(solution(plan=GIVEN, objective=1500.0, sane=False))
-    assert kept == {"plan": ["throughput_per_s", "outcome"], "as given, kept": ["1,500", "backpressured"]}
+    kept = told(solution(plan=GIVEN, objective=1500.0, runs=False))
+    assert kept == {"plan": ["throughput_per_s", "outcome"], "as given, kept": ["1,500", "does not keep up"]}
 
 
 def test_placements_stand_under_the_plan_that_they_are_of() -> None:
@@ -243,7 +243,9 @@ def test_placements_stand_under_the_plan_that_they_are_of() -> None:
             "feasible: 7 plans estimated, 90 placements weighed in the search, in 0.50 s; no plan that keeps up can be",
         ),
         ({"simulated": 6, "weighed": 0}, "feasible: 7 plans estimated, 6 of them simulated, in 0.50 s"),
-        ({"sane": False}, "; no plan can be more than 10.0% better"),
+        ({"runs": False}, "; no plan can be more than 10.0% better"),
+        ({"runs": False, "fulfils": False}, "feasible, but does not keep up: 7 plans"),
+        ({"fulfils": False}, "feasible, but not as required: 7 plans"),
         ({"status": Status.OPTIMAL, "among": "any number of replicas", "bound": 2000.0}, "optimal (any number of"),
     ],
 )
