@@ -1,4 +1,4 @@
-"""Linear layers over many rows of tables, in blocks that fit a core's cache: models.layers in numpy.
+"""Linear layers over many rows of tables, in blocks that fit a core's cache: the MLPs of models.gnn in numpy.
 
 Axes: N rows, F inputs, D outputs.
 """
@@ -49,7 +49,7 @@ def _with_zero(table: np.ndarray) -> np.ndarray:
 
 
 def mlp(layers: Layers, x_NxF: np.ndarray, *, linear_end: bool) -> np.ndarray:
-    """Computes what models.layers.MLP computes."""
+    """Computes what models.gnn.MLP computes."""
     for index, (kernel, bias) in enumerate(layers):
         x_NxF = product(x_NxF, kernel)
         x_NxF += bias

@@ -1,4 +1,4 @@
-"""When whoever asked wants the best so far: once so many seconds have passed, or once told to stop."""
+"""When a search must return its best plan so far: after a time limit, or when somebody asks it to stop."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _outcome(
     errors = UNKNOWN if batches is None else standard_errors(batches, growing=metrics.backpressured)
     events = tuple(record.row() for record in sorted(world.ledger.events, key=lambda each: each.at_s))
     without_spare = full(scenario, rows, statistics.host_rows, events, warmup_s)
-    markers = marker_ages(scenario.query, means_s(statistics.way_rows, warmup_s))
+    markers = marker_ages(scenario.query, means_s(statistics.stream_rows, warmup_s))
     return Run(
         metrics=metrics,
         standard_errors=errors,

@@ -166,7 +166,7 @@ def _arriving(
 
 
 def card_factor(rho: np.ndarray) -> np.ndarray:
-    """Time on a network card over that of an empty one."""
+    """Time on a network card over that on an empty one: M/D/1, 1 + rho / (2 (1 - rho)) (Pollaczek and Khinchine)."""
     used = np.minimum(rho, RHO_MAX)
     return np.asarray(1.0 + used / (1.0 - used) / 2.0)
 

@@ -30,7 +30,7 @@ def ours(sizes: Sizes) -> Predictor:
 
 
 def paper(sizes: Sizes, **network: Any) -> Predictor:
-    """The paper's network; network: settings of models.layers.NetworkConfig that an ablation changes."""
+    """The paper's network; network: settings of models.settings.NetworkConfig that an ablation changes."""
     found = _sized(PREDICTORS["paper"], sizes, sizes.members)
     assert isinstance(found, Networks)
     changed = found.settings.network.model_copy(update=network)

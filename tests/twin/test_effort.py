@@ -27,7 +27,7 @@ from twin.guards.effort import (
 )
 from twin.guards.memory import MOST_BYTES, MOST_S
 from twin.job import compile
-from twin.kernel.traits import strange
+from twin.kernel.traits import unsupported_part
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.wiring.build import build
@@ -87,7 +87,7 @@ def test_whether_the_kernel_runs_a_job_is_what_the_kernel_says(name: str) -> Non
     scenario = load(name)
     job = compile(scenario)
     world = build(Wiring(job, scenario.run, False, scenario.checkpoints))
-    assert native(job, scenario) == (strange(world) is None)
+    assert native(job, scenario) == (unsupported_part(world) is None)
 
 
 def test_a_chain_sends_nothing_within_and_costs_less() -> None:

@@ -135,7 +135,7 @@ def test_smooth_migration_of_a_combined_component_sends_tuples_twice_while_windo
     run, world = ended(scenario, monkeypatch)
     record = run.event_rows[0]
     came = [at_us for at_us, _, _ in world.audits["compute"].came]
-    assert world.streams["source", "compute"].way.copies == sum(4_000_000 <= at_us < 7_000_000 for at_us in came)
+    assert world.streams["source", "compute"].counts.copies == sum(4_000_000 <= at_us < 7_000_000 for at_us in came)
     assert record["paused_s"] == 0.0
     assert record["end_s"] == pytest.approx(7.0, abs=0.1)  # when the last window that began before 4 s is complete
 

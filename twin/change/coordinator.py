@@ -18,7 +18,7 @@ from twin.change.progress import Progress
 from twin.change.running_job import Process
 from twin.change.storage import Storage
 from twin.engine.measure.ledger import EventRecord
-from twin.engine.station.barriers import Barriers, CheckpointPart, Way
+from twin.engine.station.barriers import BarrierInput, Barriers, CheckpointPart
 from twin.engine.station.task import Task
 from twin.keys import touched
 
@@ -97,7 +97,7 @@ class Coordinator(FreeCheckpoints):
         return Progress(self.world.ledger, self.env, self._number)
 
     def _begin(self) -> Progress:
-        ways: defaultdict[Task, set[Way]] = defaultdict(set)
+        ways: defaultdict[Task, set[BarrierInput]] = defaultdict(set)
         outs: dict[Task, list[list[int]]] = {task: [[] for _ in task.ports] for task in self.world.every_task()}
         for channel in channels(self.wiring):
             ways[channel.consumer].add((channel.side, channel.producer))

@@ -14,7 +14,7 @@ import simpy
 from twin.change.running_job import Process, RunningJob
 from twin.change.storage import carry
 from twin.engine.measure.ledger import EventRecord, Ledger
-from twin.engine.record import BarrierAlignment, Mark
+from twin.engine.record import InputProgress, Mark
 from twin.engine.station.task import Task
 from twin.engine.windows.watermark import MODIFICATION, WATERMARK, TimedLogic
 from twin.plan import Location
@@ -50,7 +50,7 @@ def add_replica(job: RunningJob, operator: str, place: Location) -> Task:
 
 def _join_event_time(job: RunningJob, operator: str, task: Task) -> None:
     wiring = job.wiring
-    alignment = task.alignment = BarrierAlignment([])
+    alignment = task.alignment = InputProgress([])
     for side, stream in enumerate(wiring.query.inputs(operator)):
         position = wiring.query.outputs(stream.producer).index(stream)
         for producer in wiring.tasks_of(stream.producer):

@@ -23,8 +23,11 @@ Process = Generator[simpy.Event, Any, Any]
 
 
 class Availability:
-    """outage: the event that ends the current outage; None while the job is up. changes: how many changes of the plan
-    are under way."""
+    """Whether the job is up, and the work that a failure interrupts.
+
+    outage: the event that ends the current outage; None while the job is up. changes: how many changes of the plan are
+    under way.
+    """
 
     def __init__(self, env: simpy.Environment) -> None:
         self.env = env

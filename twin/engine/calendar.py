@@ -42,12 +42,12 @@ class Alarm(simpy.Event):
         heappush(env._queue, (due_s, NORMAL, number, self))
 
     def show(self, due_s: float) -> None:
-        """Says that it is pending until then, which somebody else sees to; or, if that is infinite, that it is not."""
+        """Marks the alarm as pending until `due_s` while the kernel keeps its event; infinite: as not pending."""
         self.due_s = due_s
         self.callbacks = self._calls if due_s < inf else None  # type: ignore[assignment]
 
     def resume(self, due_s: float, number: int) -> None:
-        """Is set again as it was set once; the calendar has to be put in order afterwards."""
+        """Sets the alarm again with its old time and number; the caller must heapify the queue afterwards."""
         self.callbacks = self._calls
         self.due_s, self.number = due_s, number
         self.env._queue.append((due_s, NORMAL, number, self))
@@ -86,7 +86,7 @@ def once(env: simpy.Environment, at_s: float, callback: Callable[[Any], None], v
 
 
 class Look(simpy.Event):
-    """When somebody looks at counters, or sets what work costs or how frequent keys are, and changes nothing else.
+    """The event of a process that only reads counters, or sets costs of work or frequencies of keys.
 
     heaps: only at what waits in queues, and is held in windows. first: before all else of its time, as the end of a run
     is: what windows then evaluate comes after it.

@@ -13,7 +13,7 @@ from twin.engine.inputs import Inboxes
 from twin.engine.keys.groups import KeyGroups
 from twin.engine.output import EvaluationResult, Outlet, Output
 from twin.engine.processor import Processor
-from twin.engine.record import BarrierAlignment, Mark, Record
+from twin.engine.record import InputProgress, Mark, Record
 from twin.engine.sketch import bucket
 from twin.engine.state import Leaves, State
 
@@ -31,7 +31,7 @@ class Station(Protocol):
     queue: deque[Record]
     queued: int
     timers: deque[tuple[Logic, float]]
-    alignment: BarrierAlignment | None
+    alignment: InputProgress | None
     tuples_in: int
     busy: bool
     free_s: float
@@ -49,13 +49,13 @@ class Station(Protocol):
 
 
 class Logic:
-    """The base of all: passes every record on.
+    """The base class of all logics; it passes every record on.
 
-    station: where it is at work. out: where its tuples go. follows: whether what it takes up is there only when the
-    service ends, and then at once. heeds: whether it takes control items up itself. keeps: whether what is in service
+    station: where it is at work. out: where its tuples go. follows: whether a record becomes part of its
+    state only when its service ends. heeds: whether it takes control items up itself. keeps: whether what is in service
     has left a trace in it already. fires: evaluations of its windows so far. dropped: records that were not passed on.
-    inner_bytes: size of a record that comes from another logic. law: what guards check, in words: records that came
-    have left, ended here, are in service or were stopped; empty where they need not. tail: those that follow it at its
+    inner_bytes: size of a record that comes from another logic. law: the balance of records that
+    `twin.guards.conservation` checks, in words; empty if none. tail: those that follow it at its
     station.
     """
 
@@ -108,7 +108,7 @@ class Logic:
         return 0
 
     def complete(self, kept: object, now_s: float) -> None:
-        """Nothing will go back to before the checkpoint that it was kept for."""
+        """The checkpoint of this snapshot is complete: no failure goes back to an earlier one."""
 
     def pending(self) -> list[Record]:
         """Copies of what it has taken up and will take up again after a restart, in the order in which it came."""

@@ -62,7 +62,10 @@ class Record:
 
 
 class Mark(Record):
-    """No record, but in order with them. origin: the task that sent it."""
+    """A control item (watermark, punctuation or barrier) that travels in order with records.
+
+    origin: the task that sent it.
+    """
 
     __slots__ = ("kind", "origin", "value")
 
@@ -85,21 +88,21 @@ Input = tuple[int, str]
 """Side of the stream and name of the producer's task."""
 
 
-class BarrierAlignment:
-    """How far a station's inputs are, by kind of mark."""
+class InputProgress:
+    """How far a station's inputs are, by kind of mark: the station is as far as the input that is least far."""
 
     def __init__(self, inputs: Iterable[Input]) -> None:
         self.inputs = list(inputs)
         self._values: dict[str, dict[Input, float]] = {}
 
-    def copy(self) -> BarrierAlignment:
-        """Another one, as far as this."""
-        other = BarrierAlignment(self.inputs)
+    def copy(self) -> InputProgress:
+        """A copy with the same progress."""
+        other = InputProgress(self.inputs)
         other._values = {kind: values.copy() for kind, values in self._values.items()}
         return other
 
     def join(self, each: Input, values: dict[str, float]) -> None:
-        """Another input, which is as far as that."""
+        """Adds an input that has announced these values."""
         self.inputs.append(each)
         for kind, value in values.items():
             self._values.setdefault(kind, {})[each] = value

@@ -59,7 +59,7 @@ def _streams(job: Job, world: World) -> None:
         ledger = world.ledger
         sent = sum(inbox.sent for inbox in inboxes)
         lost = sum(task.ports[position].dropped for task in producers) + ledger.unsent[edge.ends]
-        known = sent + waiting + lost - world.streams[edge.ends].way.copies
+        known = sent + waiting + lost - world.streams[edge.ends].counts.copies
         _require(made == known, "made = sent + waiting + lost unsent - copied", " -> ".join(edge.ends), made, known)
     sent = sum(inbox.sent for made in world.streams.values() for inbox in made.inboxes)
     ledger = world.ledger

@@ -29,7 +29,10 @@ from twin.windows import US_PER_S, EventWindow
 from twin.workload import ArrivalLaw
 
 ENGINE_S, KERNEL_S = 8e-6, 1e-7
-"""CPU seconds of a service, in the engine and in the kernel, on a core of these years."""
+"""CPU seconds of a service, in the engine and in the kernel.
+
+All constants here were fitted on one machine; `python -m benchmarks.simulator_speed --said` compares them with runs.
+"""
 SOONER = ", or let it end as soon as its means are known (--precision 1%)"
 """What else to do about a run that takes long."""
 ARRIVAL_S = 2e-8

@@ -99,7 +99,7 @@ def same(names: str) -> dict[str, str]:
 TASK = same("tuples_in service_s busy_s free_s in_service_work_s busy halted") | {"_since_s": "since_s"}
 OUTPUT = same("blocked tuples_out send_s blocked_s blocked_since_s")
 INBOX = same("credits capacity sent side beyond_s")
-WAY = same("tuples took_s")
+COUNTS = same("tuples took_s")
 PORT = same("dropped passed_over send_s")
 CARD = same("tuples_in bytes_per_s bytes_out backlog_s last_s")
 PROCESSOR = same("capacity slowdown speed work_s level clock shared") | {"since_s": "since", "_sequence": "sequence"}

@@ -1,7 +1,7 @@
 """Runs a world: in the kernel as far as it knows what is there, else in the engine. The results are the same.
 
-Python runs the handlers of signals as soon as it runs anything: in what the kernel calls it for, where an exception
-would be lost, and what was called for left undone. So they wait meanwhile.
+Python runs signal handlers whenever it runs, also in the kernel's callbacks, where an exception would be lost and the
+callback's work left undone. So handlers wait until the kernel returns.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from simpy.core import StopSimulation
 
 from twin.engine.calendar import Look
 from twin.kernel.advance import advance, refill, wake_up, work_on
-from twin.kernel.calls import KernelCalls
+from twin.kernel.calls import Callbacks
 from twin.kernel.handover.lift import close, counters, heaps, heed, heed_counters, lift
 from twin.kernel.lower import Lowered
 from twin.kernel.native import CALLBACK, PLAIN, address_of
-from twin.kernel.traits import strange, unsettled
+from twin.kernel.traits import must_stay_in_engine, unsupported_part
 from twin.wiring.world import World
 
 HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
@@ -31,7 +31,10 @@ HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 
 @contextmanager
 def held() -> Iterator[list[int]]:
-    """Their handlers run afterwards; the list has those that came. Only the main thread has any."""
+    """Delays the handlers of HEARD to the end of the block; the list gets the signals.
+
+    Only the main thread has handlers.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield []
         return
@@ -60,14 +63,14 @@ WORTH = 1000
 def run(world: World, until_s: float) -> None:
     """Up to a time, from one event of SimPy's to the next."""
     env = world.env
-    if strange(world) is not None:
+    if unsupported_part(world) is not None:
         env.run(until_s)
         return
     while env.now < until_s:
         while env._queue and env._queue[0][0] <= env.now < until_s:
             env.step()
         events = 0
-        if not unsettled(world):
+        if not must_stay_in_engine(world):
             stretch = Stretch(world)
             events = stretch.run(until_s)
         env.steps(1 if events >= WORTH else WORTH, until_s)
@@ -79,7 +82,7 @@ class Stretch:
     def __init__(self, world: World) -> None:
         self.world = world
         self.low = Lowered(world)
-        calls = KernelCalls(self.low)
+        calls = Callbacks(self.low)
         self.callback = calls if PLAIN else CALLBACK(calls)
         state = self.state = self.low.state[0]
         state["call_python"], state["work_on"], state["wake_up"], state["refill"] = (

@@ -1,4 +1,4 @@
-"""Calls to systems outside: what is served waits for its answer beside its station (twin.engine.calling)."""
+"""Asynchronous calls to external systems: a served record waits for its answer (`twin.engine.logics.calls`)."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ NEVER = 2**40
 """A knot that no run comes to."""
 
 
-class KernelCalls:
+class Callbacks:
     """Of one world. An error stops the kernel after the event that it is at, and is raised where it was started."""
 
     def __init__(self, low: Lowered) -> None:
@@ -114,7 +114,7 @@ class KernelCalls:
     def _path(self, here: int) -> None:
         row, port = view(k.PORT, here), self.low.object_at[here]
         replica = int(row["replica"])
-        self.low.blocks[here, "paths"][replica] = path(self.low, port.way(replica))
+        self.low.blocks[here, "paths"][replica] = path(self.low, port.path_to(replica))
 
     def _memos(self, here: int) -> None:
         row = view(k.STORE, here)

@@ -44,7 +44,7 @@ INBOX = structure(
 CHANNEL = structure(
     "here port inbox remote written sent taken used there waits next_gated first_unsent last_unsent unsent", ""
 )
-WAY = structure("here tuples", "took_s")
+COUNTS = structure("here tuples", "took_s")
 PORT = structure(
     "here slot task kind dealing sent replica paths replicas shares only first_held last_held held dropped "
     "passed_over stream keys aligned sends turn next_waiting batch armed buffers opened open_order pool used most full "
@@ -54,7 +54,7 @@ PORT = structure(
 BUFFER = structure("head tail count", "")
 LINE = structure("head tail", "")
 """The two ends of a list within another structure, one behind the other."""
-PATH = structure("here inbox way card lane leg channel replica", "latency_s bytes_each fetch_s")
+PATH = structure("here inbox counts card lane leg channel replica", "latency_s bytes_each fetch_s")
 LEG = structure("here card onward lane path tuples jitter", "latency_s bytes_each arrival_s")
 JITTER = structure("here knot", "low high")
 POOL = structure("here members count turn head tail first_idle last_idle", "")
@@ -89,8 +89,8 @@ CALLING = structure(
 )
 GATE = structure("here", "each_s free_s")
 
-item_at, task_at, lane_at, inbox_at, way_at, port_at, buffer_at, path_at, leg_at, card_at, broker_at, stream_at = map(
-    accessor, (ITEM, TASK, LANE, INBOX, WAY, PORT, BUFFER, PATH, LEG, CARD, BROKER, STREAM)
+item_at, task_at, lane_at, inbox_at, counts_at, port_at, buffer_at, path_at, leg_at, card_at, broker_at, stream_at = (
+    map(accessor, (ITEM, TASK, LANE, INBOX, COUNTS, PORT, BUFFER, PATH, LEG, CARD, BROKER, STREAM))
 )
 keys_at, window_at, content_at, row_at, table_at, entry_at, result_at, part_at = map(
     accessor, (KEYS, WINDOW, CONTENT, ROW, TABLE, ENTRY, RESULT, PART)

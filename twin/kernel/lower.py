@@ -76,8 +76,8 @@ class Lowered:
         inboxes = [inbox for made in world.streams.values() for inbox in made.inboxes]
         self.inboxes = [inbox for inbox in inboxes if id(inbox.task) in self.here]  # others have left
         self.inbox_rows = self.make(k.INBOX, self.inboxes, arena.INBOX)
-        self.ways = [made.way for made in world.streams.values()]
-        self.way_rows = self.make(k.WAY, self.ways, arena.WAY)
+        self.stream_counts = [made.counts for made in world.streams.values()]
+        self.stream_count_rows = self.make(k.COUNTS, self.stream_counts, arena.COUNTS)
         self.cards = [*world.nics.values(), *world.links.values()]
         self.card_rows = self.make(k.CARD, self.cards, arena.CARD)
         self.processors = list(world.processors.values())

@@ -118,9 +118,9 @@ def begin(s: Any, task: Any, here: int) -> None:
     if task.free_s > start_s:  # a pause
         start_s = task.free_s
     if item.path != 0:
-        way = k.way_at(k.path_at(item.path).way)
-        way.tuples += 1
-        way.took_s += start_s - item.taken_s - item.left_s
+        counts = k.counts_at(k.path_at(item.path).counts)
+        counts.tuples += 1
+        counts.took_s += start_s - item.taken_s - item.left_s
     task.since_s = start_s
     time_s = work_s / processor.speed
     end_s = start_s + time_s

@@ -47,7 +47,7 @@ def logics_of(task: Task) -> list[Logic]:
     return [step.logic for step in logic.steps] if isinstance(logic, Chain) else [logic]
 
 
-def strange(world: World) -> str | None:
+def unsupported_part(world: World) -> str | None:
     """What in a world the kernel can never run, in words; None if it knows all kinds of things there are."""
     for task in world.every_task():
         logics = logics_of(task)
@@ -60,7 +60,7 @@ def strange(world: World) -> str | None:
     return None
 
 
-def unsettled(world: World) -> bool:
+def must_stay_in_engine(world: World) -> bool:
     """Whether something is going on that only the engine knows: a checkpoint, or state on its way."""
     if world.env.awaited:
         return True

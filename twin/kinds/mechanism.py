@@ -1,4 +1,4 @@
-"""What a replica of an operator does with tuples, as data: `twin.wiring.tasks` makes the task that does it."""
+"""What a replica of an operator does with tuples, as data: `twin.wiring.mechanisms` makes the logic that does it."""
 
 from __future__ import annotations
 

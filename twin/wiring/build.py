@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from twin.engine.arrival.broker import Broker
 from twin.engine.arrival.clock import ArrivalClock, clock, gone_on, silent
-from twin.engine.measure.meters import HostMeter, LinkMeter, OperatorMeter, WayMeter
+from twin.engine.measure.meters import HostMeter, LinkMeter, OperatorMeter, StreamMeter
 from twin.engine.station.pool import make_pool
 from twin.engine.station.task import Task
 from twin.partitions import read_shares
@@ -104,7 +104,7 @@ def deal_partitions(wiring: Wiring, source: AnyOperator, tasks: Sequence[Task]) 
         world.brokers[source.name].append(broker)
 
 
-def meters(wiring: Wiring) -> tuple[list[OperatorMeter], list[HostMeter], list[LinkMeter], list[WayMeter]]:
+def meters(wiring: Wiring) -> tuple[list[OperatorMeter], list[HostMeter], list[LinkMeter], list[StreamMeter]]:
     """The meters of all operators, used hosts, their cards and all links, and streams."""
     world = wiring.world
     operators = [
@@ -119,4 +119,4 @@ def meters(wiring: Wiring) -> tuple[list[OperatorMeter], list[HostMeter], list[L
     ]
     hosts = [HostMeter(name, memory.processors, world.nics[name], memory) for name, memory in world.memories.items()]
     links = [LinkMeter(name, nic) for name, nic in (*world.nics.items(), *world.links.items())]
-    return operators, hosts, links, [WayMeter(ends, made.way) for ends, made in world.streams.items()]
+    return operators, hosts, links, [StreamMeter(ends, made.counts) for ends, made in world.streams.items()]

@@ -15,7 +15,7 @@ from zlib import crc32
 
 import simpy
 
-from twin.engine.record import BarrierAlignment, Input
+from twin.engine.record import Input, InputProgress
 from twin.engine.windows.compute import ComputeLogic
 from twin.engine.windows.consolidate import ConsolidateLogic
 from twin.engine.windows.forms import PANES, WINDOWS
@@ -52,12 +52,12 @@ def prepare(wiring: Wiring) -> None:
 def timed_deal(wiring: Wiring, each: Stream, draws: Draws, first: int) -> EventTimePartitioner:
     """The partitioner of a producer replica."""
     world = wiring.world
-    way, audit = world.streams[each.producer, each.consumer].way, world.audits[each.consumer]
-    return EventTimePartitioner(world.owners[each.consumer], draws, way, audit, first, _mask(wiring, each))
+    counts, audit = world.streams[each.producer, each.consumer].counts, world.audits[each.consumer]
+    return EventTimePartitioner(world.owners[each.consumer], draws, counts, audit, first, _mask(wiring, each))
 
 
 def _mask(wiring: Wiring, each: Stream) -> int:
-    """That what is read again is the same, if nothing on the way to there is left to chance."""
+    """The `mask` of `EventTimePartitioner`, which fixes the keys of replayed records; 0 if what they take is random."""
     query, before = wiring.query, [each.producer, *wiring.query.ancestors(each.producer)]
     streams = [each, *(stream for name in before for stream in query.inputs(name))]
     operators = [query.operator(name) for name in before]
@@ -82,7 +82,7 @@ def finish(wiring: Wiring) -> None:
             task.logic.shippings = shippings(wiring, name, task)
         operator = wiring.query.operator(name)
         if operator.hands_over == "partials" and getattr(operator, "sharing", PANES) == "auto":
-            Shared(wiring, name).start()
+            FormChoice(wiring, name).start()
 
 
 def _align(wiring: Wiring, name: str, index: int, task: Task, live: set[str]) -> None:
@@ -97,7 +97,7 @@ def _align(wiring: Wiring, name: str, index: int, task: Task, live: set[str]) ->
     if inputs or wiring.query.operator(name).is_source:
         live.add(task.name)
     if inputs:
-        task.alignment = BarrierAlignment(inputs)
+        task.alignment = InputProgress(inputs)
 
 
 def shippings(wiring: Wiring, name: str, task: Task) -> list[Shipping]:
@@ -106,10 +106,10 @@ def shippings(wiring: Wiring, name: str, task: Task) -> list[Shipping]:
     for position, stream in enumerate([edge.stream for edge in wiring.job.outputs(name)]):
         consumer = world.tasks[stream.consumer][0].logic
         if isinstance(consumer, ConsolidateLogic):
-            way = world.streams[stream.producer, stream.consumer].way
+            counts = world.streams[stream.producer, stream.consumer].counts
             owners = world.owners[stream.consumer]
             made_s = task.logic.result_s if isinstance(task.logic, ComputeLogic | ConsolidateLogic) else 0.0
-            shipping = Shipping(task, task.ports[position], owners, way, consumer.longest_us, made_s)
+            shipping = Shipping(task, task.ports[position], owners, counts, consumer.longest_us, made_s)
             shipping.together = bool(getattr(wiring.query.operator(stream.consumer), "combined", False))
             if combined_with(wiring.query, name) == stream.consumer:
                 shipping.here = _here(world, stream.consumer, world.tasks[name].index(task))
@@ -127,8 +127,8 @@ def _here(world: World, consumer: str, index: int) -> Callable[[Span, SpanConten
     return partial(logic.add, 0)
 
 
-class Shared:
-    """The form of one compute whose partial results are merged."""
+class FormChoice:
+    """Chooses whether a compute keeps partial results by panes or by windows, anew as each longest window ends."""
 
     def __init__(self, wiring: Wiring, name: str) -> None:
         self.wiring = wiring

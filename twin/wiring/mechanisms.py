@@ -1,4 +1,4 @@
-"""Mechanisms: which logic does what an operator says of itself. Kinds that do the same share one."""
+"""The logic of each mechanism (`MECHANISMS`). Kinds of operators with the same mechanism share one class."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ MECHANISMS: Mapping[type, Callable[[Making, Any], Logic]] = {
 }
 
 
-def made(making: Making) -> Logic:
-    """The logic that does it."""
+def make_logic(making: Making) -> Logic:
+    """The logic that runs the operator's mechanism."""
     does = making.stage.operator.mechanism
     return MECHANISMS[type(does)](making, does)

@@ -117,7 +117,7 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
     side = wiring.job.inputs(each.consumer).index(edge)
     beyond_s = edge.service_s - wiring.job.components[edge.consumer].service_s
     made, memory = wiring.world.streams[edge.ends], wiring.engine.network_memory
-    inboxes = [Inbox(receiver, side, room, beyond_s, edge.bytes_each, made.way) for receiver in receivers]
+    inboxes = [Inbox(receiver, side, room, beyond_s, edge.bytes_each, made.counts) for receiver in receivers]
     if memory is not None and not wiring.query.operator(each.consumer).merges:
         for receiver, inbox in zip(receivers, inboxes, strict=True):
             inbox.gate = (

@@ -13,7 +13,7 @@ from twin.kinds.mechanism import Matching
 from twin.plan import Location
 from twin.query import Windowed
 from twin.randomness import stream
-from twin.wiring.mechanisms import Making, made
+from twin.wiring.mechanisms import Making, make_logic
 from twin.wiring.wiring import Wiring
 
 
@@ -44,7 +44,7 @@ def _with_tail(wiring: Wiring, component: Component, replica: int, place: Locati
     scv = _service_scv(wiring, component) if at_once else noise * first.service_scv
     rng = stream(wiring.settings.seed, f"task:{component.name}#{replica}")
     name = f"{component.name}#{replica}"
-    making = [made(Making(wiring, component, stage, replica)) for stage in component.stages]
+    making = [make_logic(Making(wiring, component, stage, replica)) for stage in component.stages]
     draws, polls = Draws(rng, scv), component.operator.is_source
     task = Task(wiring.world.env, name, wiring.processor(place), draws, service_s, making[0], polls)
     rates = [wiring.job.rates[stage.operator.name] for stage in component.stages]
@@ -58,7 +58,7 @@ def _with_tail(wiring: Wiring, component: Component, replica: int, place: Locati
 
 
 def _logic(wiring: Wiring, component: Component, replica: int, draws: Draws) -> Logic:
-    logics = [made(Making(wiring, component, stage, replica)) for stage in component.stages]
+    logics = [make_logic(Making(wiring, component, stage, replica)) for stage in component.stages]
     if len(logics) == 1:
         return logics[0]
     steps = [ChainStep(logics[0], draws, component.service_s, 0.0)]
@@ -74,9 +74,9 @@ def _draws(wiring: Wiring, stage: Stage, replica: int) -> Draws:
 
 
 def _service_scv(wiring: Wiring, component: Component) -> float:
-    """Of the service of a tuple that comes, through all operators.
+    """Squared coefficient of variation of the service of an incoming tuple through all chained operators.
 
-    From the last to the first: a tuple takes its own service and, by chance, that of all that it becomes.
+    From the last to the first, the variance of a compound sum: Var = E[N] Var[X] + Var[N] E[X]^2.
     """
     noise = 1.0 if wiring.settings.noise else 0.0
     if len(component.stages) == 1:

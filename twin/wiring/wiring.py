@@ -1,4 +1,4 @@
-"""What is built, by whom it is asked for: a job, its settings, and the world that is made of them."""
+"""What the parts of a run are made from: a job, its settings, and the world that holds the parts made so far."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from twin.wiring.world import World
 
 
 class Wiring:
-    """One job's: see twin.wiring.build. Same deployment, settings and seed: the same world.
+    """Makes the parts of one job's world; `twin.wiring.build` says in which order.
 
-    replayable: whether sources may have to read tuples again. checkpoints: that cost something, if any are taken.
+    Equal deployment, settings and seed give an equal world. replayable: whether sources may have to read tuples again.
+    checkpoints: those that cost something; None if no checkpoint does.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ from twin.engine.record import Record
 from twin.engine.sockets import BandwidthLimit
 from twin.engine.station.pool import Pool
 from twin.engine.station.task import Task
-from twin.engine.streams.channel import Inbox, Way
+from twin.engine.streams.channel import Inbox, StreamCounts
 from twin.engine.streams.network import Nic
 from twin.engine.windows.ownership import Ownership
 from twin.engine.windows.panes import History, WindowAudit
@@ -26,16 +26,17 @@ from twin.plan import Location
 
 @dataclass(slots=True)
 class StreamParts:
-    """One stream's. inboxes: of all receivers that there ever were. aligned: whose keys hear of whose, if they do."""
+    """The parts of one stream. inboxes: of all receivers that it has had. aligned: which key groups of the consumer get
+    tuples of which of the producer; None without an alignment."""
 
-    way: Way = field(default_factory=Way)
+    counts: StreamCounts = field(default_factory=StreamCounts)
     inboxes: list[Inbox] = field(default_factory=list)
     aligned: AlignedKeys | None = None
 
 
 @dataclass(slots=True)
 class World:
-    """What `twin.wiring.wiring` builds and a run consists of."""
+    """All parts of one run, as `twin.wiring.build` makes them."""
 
     env: Calendar
     processors: dict[Location, Processor] = field(default_factory=dict)

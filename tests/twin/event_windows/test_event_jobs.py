@@ -154,7 +154,7 @@ def lose_one(send: Callable[..., float]) -> Callable[..., float]:
         nonlocal count
         count += 1
         if count % 10 == 0:
-            self.way.copies -= piece.n
+            self.counts.copies -= piece.n
             return 0.0
         return send(self, piece, owner)
 

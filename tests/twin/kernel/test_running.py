@@ -22,7 +22,7 @@ from tests.twin.worlds import chain
 from twin import kernel
 from twin.kernel import native
 from twin.kernel.arena import Arena
-from twin.kernel.calls import KernelCalls
+from twin.kernel.calls import Callbacks
 from twin.profiles import STORM
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -53,20 +53,20 @@ def in_another_process(code: str, *arguments: str, **environment: str) -> tuple[
 FAILING = """
 import sys
 from tests.twin.kernel.test_running import far
-from twin.kernel.calls import KernelCalls
+from twin.kernel.calls import Callbacks
 from twin.simulation import simulate
 
 def fail(*_):
     raise LookupError("nothing there")
 
 for name in sys.argv[1:]:
-    real = getattr(KernelCalls, name)
-    setattr(KernelCalls, name, fail)
+    real = getattr(Callbacks, name)
+    setattr(Callbacks, name, fail)
     try:
         simulate(far())
     except LookupError as error:
         print(name, error)
-    setattr(KernelCalls, name, real)
+    setattr(Callbacks, name, real)
 """
 
 
@@ -96,7 +96,7 @@ def test_without_memory_the_kernel_says_so_and_ends(name: str) -> None:
 def interrupting(whole: Callable[..., None]) -> Callable[..., None]:
     """As somebody who presses Ctrl-C while the kernel runs."""
 
-    def interrupted(self: KernelCalls, *given: Any) -> None:
+    def interrupted(self: Callbacks, *given: Any) -> None:
         signal.raise_signal(signal.SIGINT)
         whole(self, *given)
 
@@ -119,7 +119,7 @@ def test_an_interruption_is_heeded_and_breaks_nothing(
     before = simulate(job)
     for what in ("_items", "_uniforms", "_arrivals", "_grow"):
         with monkeypatch.context() as patch:
-            patch.setattr(KernelCalls, what, interrupting(getattr(KernelCalls, what)))
+            patch.setattr(Callbacks, what, interrupting(getattr(Callbacks, what)))
             if what == "_grow":  # more than there is room for at first
                 patch.setattr("twin.kernel.layout.LEAST_ROOM", 16)
             with pytest.raises(KeyboardInterrupt):

@@ -49,13 +49,13 @@ def _send_again(member: Member, flows: Sequence[KeyFlow], cut: Cut, record: Even
             compute = task.logic
             assert isinstance(compute, ComputeLogic)
             shipping = next(to for to in compute.shippings if to.port is task.ports[position])
-            before = shipping.way.copies
+            before = shipping.counts.copies
             for flow in flows:
                 held = compute.sent_spans(list(flow.groups), cut.at_us - longest_us)
                 for span, content in held.items():
                     if content.keys and cut.needed(span, longest_us)[1]:
                         compute.owed.work_s += shipping.to(flow.target, span, content, compute.now_s)
-            again = shipping.way.copies - before
+            again = shipping.counts.copies - before
             record.bytes = (record.bytes or 0.0) + again * compute.key_bytes
             sent += again
     record.detail["sent_again"] = sent

@@ -43,5 +43,5 @@ def _needs_both(member: Member) -> bool:
 def _copies(job: RunningJob, members: Sequence[Member]) -> int:
     """How many copies of tuples came to the component so far, not counting streams inside it."""
     names = {member.name for member in members}
-    coming = {ends: made.way.copies for ends, made in job.world.streams.items() if ends[0] not in names}
+    coming = {ends: made.counts.copies for ends, made in job.world.streams.items() if ends[0] not in names}
     return sum(n for (_, consumer), n in coming.items() if consumer in names)

@@ -1,4 +1,4 @@
-"""A system outside that takes so many calls a second, of all replicas together, one after the other."""
+"""Calls to external systems: a served record waits for its answer; a gate limits the rate of all replicas' calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """each_s: from one call to the next at least. free_s: when the next call may be made."""
+    """The rate limit of an external system.
+
+    each_s: from one call to the next at least. free_s: when the next call may be made.
+    """
 
     def __init__(self, per_s: float) -> None:
         self.each_s = 1.0 / per_s

@@ -1,8 +1,8 @@
 """Several logics at one station, one behind the other: nothing lies in between.
 
-A chain holds what they hold, and counts what they count. A tail follows a logic that tells those behind it how far it
-is, and sends by itself, not only as services end: what it sends has passed all that follows before the next punctuation
-leaves. What the followers work is the head's (`send_s`).
+A `Chain` plans a record through all logics while the first one serves it. A `Tail` follows a logic that sends by itself
+and announces event time: what it sends has passed all followers before the next punctuation leaves, and their CPU time
+is charged to the head (`send_s`).
 """
 
 from __future__ import annotations

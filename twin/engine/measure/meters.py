@@ -12,7 +12,7 @@ from twin.engine.host import HostMemory
 from twin.engine.processor import Processor
 from twin.engine.sketch import merge
 from twin.engine.station.task import Task
-from twin.engine.streams.channel import Way
+from twin.engine.streams.channel import StreamCounts
 from twin.engine.streams.network import Nic
 from twin.kinds.registry import SOURCES
 
@@ -205,7 +205,7 @@ class Statistics:
         operators: Sequence[OperatorMeter],
         hosts: Sequence[HostMeter],
         links: Sequence[LinkMeter],
-        ways: Sequence[WayMeter],
+        streams: Sequence[StreamMeter],
         period_s: float,
         warmup_s: float,
     ) -> None:
@@ -215,13 +215,13 @@ class Statistics:
         self.operators = operators
         self.hosts = list(hosts)
         self.links = list(links)
-        self.ways = list(ways)
+        self.streams = list(streams)
         self.listeners: list[Callable[[Sequence[Row], Sequence[Row]], None]] = []  # hear of each period that ends
         self.operator_rows: list[Row] = []
         self.subtask_rows: list[Row] = []
         self.host_rows: list[Row] = []
         self.link_rows: list[Row] = []
-        self.way_rows: list[Row] = []
+        self.stream_rows: list[Row] = []
         self._period = 0
         self._start_s = 0.0
         self._warmup_s = warmup_s
@@ -279,7 +279,7 @@ class Statistics:
         self.subtask_rows += [row for _, rows in read for row in rows]
         self.host_rows += hosts
         self.link_rows += [row for nic, row in links if nic.hops]  # of those that a stream crosses
-        self.way_rows += [meter.row(self._start_s) for meter in self.ways]
+        self.stream_rows += [meter.row(self._start_s) for meter in self.streams]
         self._period += 1
         self._start_s = now_s
         for listener in self.listeners:
@@ -321,17 +321,17 @@ class LinkMeter:
         }
 
 
-class WayMeter:
-    """Reads the way of one stream, by the names of its ends; one row a period."""
+class StreamMeter:
+    """Reads the counts of one stream, by the names of its ends; one row a period."""
 
-    def __init__(self, ends: tuple[str, str], way: Way) -> None:
+    def __init__(self, ends: tuple[str, str], counts: StreamCounts) -> None:
         self.ends = ends
-        self.way = way
+        self.counts = counts
         self._tuples = 0
         self._took_s = 0.0
 
     def row(self, start_s: float) -> dict[str, Any]:
         """The row of the period that began at `start_s`. Resets the meter."""
-        tuples, took_s = self.way.tuples - self._tuples, self.way.took_s - self._took_s
-        self._tuples, self._took_s = self.way.tuples, self.way.took_s
+        tuples, took_s = self.counts.tuples - self._tuples, self.counts.took_s - self._took_s
+        self._tuples, self._took_s = self.counts.tuples, self.counts.took_s
         return {"ends": self.ends, "start_s": start_s, "tuples": tuples, "took_s": took_s}

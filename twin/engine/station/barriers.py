@@ -71,7 +71,7 @@ class CheckpointPart:
 
 
 BARRIER = "barrier"
-Way = tuple[int, object]
+BarrierInput = tuple[int, object]
 """Side of the stream, and the task that sends."""
 
 
@@ -96,16 +96,16 @@ class Barriers:
         self.passed = passed
         self.number = -1
         self.part = CheckpointPart()
-        self.ways: set[Way] = set()
+        self.ways: set[BarrierInput] = set()
         self.outs: Sequence[Sequence[int]] = ()
-        self.came: set[Way] = set()
+        self.came: set[BarrierInput] = set()
         self.aside: list[Record] = []
         self.held: dict[object, int] = {}  # tuples put aside, by sender
         self.corked: list[Task] = []
 
     # a checkpoint --------------------------------------------------------------------------------------------------
 
-    def expect(self, number: int, part: CheckpointPart, ways: set[Way], outs: Sequence[Sequence[int]]) -> None:
+    def expect(self, number: int, part: CheckpointPart, ways: set[BarrierInput], outs: Sequence[Sequence[int]]) -> None:
         """A checkpoint begins; a station without inputs is where it does."""
         self.number, self.part, self.ways, self.outs, self.came = number, part, ways, outs, set()
 
@@ -182,7 +182,7 @@ class Barriers:
             self.part.flying.append(record.copy())
         return False
 
-    def _overtaken(self, way: Way) -> None:
+    def _overtaken(self, way: BarrierInput) -> None:
         first = not self.came
         self.came.add(way)
         if first:

@@ -18,7 +18,7 @@ from twin.engine.inputs import Inboxes, Polling
 from twin.engine.logic import Logic
 from twin.engine.output import EvaluationResult, Output
 from twin.engine.processor import Processor
-from twin.engine.record import BarrierAlignment, Mark, Record
+from twin.engine.record import InputProgress, Mark, Record
 from twin.engine.streams.channel import Port
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Snapshot:
     serving: Record | None
     evaluating: EvaluationResult | None
     windows: float
-    alignment: BarrierAlignment | None
+    alignment: InputProgress | None
     kept: object
     told: list[dict[str, float]]
 
@@ -90,7 +90,7 @@ class Task:
         self.queued = 0
         self.pool: Pool | None = None
         self.timers: deque[tuple[Logic, float]] = deque()
-        self.alignment: BarrierAlignment | None = None
+        self.alignment: InputProgress | None = None
         self.barriers: Barriers | None = None
         self.state_bytes = 0.0
         self.tuples_in = 0
@@ -224,9 +224,9 @@ class Task:
         if self.free_s > start_s:  # a pause
             start_s = self.free_s
         if inbox is not None:
-            way = inbox.way
-            way.tuples += 1
-            way.took_s += start_s - record.taken_s - record.left_s
+            counts = inbox.counts
+            counts.tuples += 1
+            counts.took_s += start_s - record.taken_s - record.left_s
         self._since_s = start_s
         time_s = work_s / processor.speed
         end_s = start_s + time_s

@@ -187,10 +187,10 @@ class BufferPort(GatheringPort):
                 del self.channels[index]
                 self.paths.pop(index, None)
             else:
-                self.way(index)
+                self.path_to(index)
         self._go_on()
 
-    def way(self, replica: int) -> Path:
+    def path_to(self, replica: int) -> Path:
         path = self.paths[replica]
         if path.replica < 0:
             path.replica, gate = replica, path.inbox.gate
@@ -210,7 +210,7 @@ class BufferPort(GatheringPort):
     def send(self, record: Record) -> None:
         """Puts a record into a buffer; if there is none, into the outbox, or it is dropped."""
         for index, each in self.partitioner.parts(record):
-            path = self.way(index)
+            path = self.path_to(index)
             if self.outbox or (path.channel is not None and not path.channel.has_room()):
                 if self.sheds:
                     self.dropped += each.n
@@ -306,7 +306,7 @@ class BufferPort(GatheringPort):
     def unsent(self) -> Iterable[tuple[Path, Record]]:
         """See Port. In the order in which it will be sent."""
         waiting = [each for channel in self.channels.values() for each in channel.unsent]
-        gathered = [(self.way(index), each) for index, buffer in self._buffers.items() for each in buffer]
+        gathered = [(self.path_to(index), each) for index, buffer in self._buffers.items() for each in buffer]
         return [*waiting, *gathered, *self.outbox]
 
     def clear(self) -> None:

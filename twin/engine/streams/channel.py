@@ -75,10 +75,10 @@ class Inbox:
         capacity: int,
         beyond_s: float = 0.0,
         tuple_bytes: float = 0.0,
-        way: Way | None = None,
+        counts: StreamCounts | None = None,
         gate: InputGate | None = None,
     ) -> None:
-        self.way = way or Way()
+        self.counts = counts or StreamCounts()
         self.task: Receiver = task
         self.side = side
         self.beyond_s = beyond_s
@@ -176,7 +176,7 @@ class Port:
         )
         self.send_s = self.paths.mean_send_s(weights)  # CPU seconds a record sent
 
-    def way(self, replica: int) -> Path:
+    def path_to(self, replica: int) -> Path:
         """The path to a replica."""
         return self.paths[replica]
 
@@ -201,13 +201,13 @@ class Port:
         self.flush()
         for index, weight in enumerate(self.partitioner.weights):
             if weight > 0.0 or self.partitioner.tags:
-                self.pass_on(self.way(index), mark.copy())
+                self.pass_on(self.path_to(index), mark.copy())
 
     def barrier(self, replicas: Iterable[int], mark: Mark, overtakes: bool) -> None:
         """Sends a control item to these replicas, whether or not they get records; behind what waits, or before it."""
         self.flush()
         for index in replicas:
-            path, item = self.way(index), mark.copy()
+            path, item = self.path_to(index), mark.copy()
             if overtakes:
                 self.transfer(path, item)
             elif self.outbox:
@@ -272,7 +272,7 @@ class Port:
             path.nic.transmit(record, path.bytes_each, path.latency_s)
 
 
-class Way:
+class StreamCounts:
     """Counts of a stream, over all replicas. tuples: tuples taken up. took_s: sum of their seconds on the way. copies:
     those that were sent twice, into an operator over event time, to the owners before and after a cut.
     """

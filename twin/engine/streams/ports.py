@@ -69,7 +69,7 @@ class GatheringPort(Port):
     def leave(self, index: int) -> None:
         """Sends the batch of a replica."""
         batch, self._buffers[index] = self._buffers[index], []
-        now, path = self.task.env.now, self.way(index)
+        now, path = self.task.env.now, self.path_to(index)
         for piece in batch:
             piece.at_s = now
             self.pass_on(path, piece)

@@ -16,7 +16,7 @@ from twin.engine.draws import Draws
 from twin.engine.keys.groups import KeyGroups
 from twin.engine.partitioners import Partitioner
 from twin.engine.record import Record
-from twin.engine.streams.channel import Way
+from twin.engine.streams.channel import StreamCounts
 from twin.engine.windows.panes import DIGEST_BITS, Dated, WindowAudit
 from twin.panes import Span
 
@@ -114,17 +114,23 @@ class EventTimePartitioner(Partitioner):
     tags = True
 
     def __init__(
-        self, ownership: Ownership, draws: Draws, way: Way, audit: WindowAudit, first: int = 0, mask: int = 0
+        self,
+        ownership: Ownership,
+        draws: Draws,
+        counts: StreamCounts,
+        audit: WindowAudit,
+        first: int = 0,
+        mask: int = 0,
     ) -> None:
         self.mask = mask
         self.ownership = ownership
-        self.way = way
+        self.counts = counts
         self.audit = audit
         self._draws = draws
         super().__init__(ownership.keys.shares(), first=first)
 
     def another(self, draws: Draws, producer: object) -> Partitioner:
-        return EventTimePartitioner(self.ownership, draws, self.way, self.audit, mask=self.mask)
+        return EventTimePartitioner(self.ownership, draws, self.counts, self.audit, mask=self.mask)
 
     def parts(self, record: Record) -> Iterable[tuple[int, Record]]:
         assert isinstance(record, Dated)
@@ -137,7 +143,7 @@ class EventTimePartitioner(Partitioner):
         for cut in owners.copies(record.at_us) if owners.cuts else ():
             if group in cut.old:
                 sent.append((cut.old[group], record.copy()))
-                self.way.copies += 1
+                self.counts.copies += 1
         return sent
 
     def _draw_key(self, record: Dated, digest: int) -> int:

@@ -17,7 +17,7 @@ from twin.panes import Span
 
 if TYPE_CHECKING:
     from twin.engine.logic import Station
-    from twin.engine.streams.channel import Port, Way
+    from twin.engine.streams.channel import Port, StreamCounts
 
 
 class Owed:
@@ -39,7 +39,7 @@ class Shipping:
     nothing, and both owners keep them while a key group changes hands. held: what the replica has over a span."""
 
     def __init__(
-        self, task: Station, port: Port, ownership: Ownership, way: Way, longest_us: int, made_s: float
+        self, task: Station, port: Port, ownership: Ownership, counts: StreamCounts, longest_us: int, made_s: float
     ) -> None:
         self.task = task
         self.made_s = made_s
@@ -47,7 +47,7 @@ class Shipping:
         self.held: Callable[[Span], SpanContent] | None = None
         self.port = port
         self.ownership = ownership
-        self.way = way
+        self.counts = counts
         self.longest_us = longest_us
         self.together = False
 
@@ -63,14 +63,14 @@ class Shipping:
             for piece in self._pieces(span, part, at_s):
                 sent += 1
                 work_s += self._send(piece, owner)
-        self.way.copies += sent - content.keys
+        self.counts.copies += sent - content.keys
         return work_s
 
     def to(self, owner: int, span: Span, content: SpanContent, at_s: float) -> float:
         """Sends results again, to one owner; returns the CPU seconds that it takes."""
         work_s = 0.0
         for piece in self._pieces(span, content, at_s):
-            self.way.copies += 1
+            self.counts.copies += 1
             work_s += self._send(piece, owner)
         return work_s
 

@@ -130,7 +130,7 @@ def lower_ports(low: Lowered) -> None:
         count, here = len(port.partitioner.weights), int(row["here"])
         row["task"], row["replicas"] = low.here[id(port.task)], count
         used = [each > 0.0 and number in port.paths for number, each in enumerate(port.partitioner.weights)]
-        known = [path(low, port.way(number)) if each else 0 for number, each in enumerate(used)]
+        known = [path(low, port.path_to(number)) if each else 0 for number, each in enumerate(used)]
         row["paths"] = low.block(here, "paths", known, count, np.int64)
         _partitioner(low, port.partitioner, row)
         if isinstance(port, BufferPort):

@@ -57,7 +57,7 @@ def gone(low: Lowered, inbox: Inbox, record: Record) -> int:
 def arrive_at(low: Lowered, inbox: Inbox, by: BufferedChannel | None, fetch_s: float) -> dict[str, float]:
     """The fields of a path's end."""
     there = 0 if by is None else channel(low, by)
-    return {"inbox": low.here[id(inbox)], "way": low.here[id(inbox.way)], "channel": there, "fetch_s": fetch_s}
+    return {"inbox": low.here[id(inbox)], "counts": low.here[id(inbox.counts)], "channel": there, "fetch_s": fetch_s}
 
 
 def channel(low: Lowered, channel: BufferedChannel) -> int:
