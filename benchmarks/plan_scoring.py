@@ -22,7 +22,7 @@ from optimizers.enumeration import PlacementSpace
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
 from twin.metrics import BINARY_METRICS, METRICS, CostModel
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.model import RateModel
 from twin.rates.placements import Placements
 from twin.scenario import RunSettings, Scenario
@@ -68,7 +68,7 @@ def main() -> None:
     options = parser.parse_args()
     scenario, space = query(options.plans)
     started_s = time.perf_counter()
-    placements = Placements(scenario, space.sample(stream(0, "candidates"), options.plans))
+    placements = Placements(scenario, space.sample(random_stream(0, "candidates"), options.plans))
     rows = [("drawing different valid plans", len(placements) / (time.perf_counter() - started_s), "", "")]
     for name, model in models().items():
         wall_s, cpu_s = [], []

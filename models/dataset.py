@@ -18,7 +18,7 @@ from twin.checksums import SUMS, digest, sums
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.metrics import METRICS, REGRESSION_METRICS
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.channels import MeasuredSpan
 from twin.rates.model import RateModel
 from twin.trace import TRAINING_ROWS
@@ -222,7 +222,7 @@ def split(dataset: Dataset, seed: int, valid: float = 0.1, test: float = 0.1) ->
     counts = [int(np.ceil(len(configs) * share)) if share else 0 for share in (valid, test)]
     if len(configs) - sum(counts) < 1 or len(configs) < 3:
         raise BadInput(f"the dataset has {len(configs)} configurations, too few to split; simulate at least 10")
-    order = stream(seed, "split").permutation(len(configs))
+    order = random_stream(seed, "split").permutation(len(configs))
     valid_end, test_end = counts[0], sum(counts)
     return RowSplit(
         train=np.sort(first[order[test_end:]]),

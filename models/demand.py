@@ -17,13 +17,13 @@ from twin.arrivals.law import ArrivalLaw, Phase
 from twin.arrivals.spikes import Spikes
 from twin.job import Job
 from twin.key_skew import KeySkew, zipf_shares
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 PHASES = 4096
 """How many phases of a law are read at most; only recordings and long staircases have more."""
 ABOVE = 1.0 + 1e-9
 """How many times the mean rate counts as above it: sums are not exact."""
-UNUSED = stream(0, "peaks")
+UNUSED = random_stream(0, "peaks")
 """Laws ask for random numbers even where their phases are not random."""
 
 

@@ -12,7 +12,7 @@ from models.labels import LABEL_FLOOR
 from models.predictors import Fitted
 from twin.errors import BadInput
 from twin.metrics import BINARY_METRICS, METRICS, REGRESSION_METRICS
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 LIMIT = "replicate limit"
 BELOW_ALL = 0.1
@@ -94,7 +94,7 @@ def _standard_errors(
     measures: Measures, truth: np.ndarray, estimate: np.ndarray, resamples: int, seed: int
 ) -> dict[str, float]:
     """Standard deviations over resamples of the rows, drawn with replacement."""
-    rng = stream(seed, "bootstrap")
+    rng = random_stream(seed, "bootstrap")
     found = []
     for _ in range(resamples):
         drawn = rng.integers(len(truth), size=len(truth))

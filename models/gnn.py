@@ -18,7 +18,7 @@ import numpy as np
 from models.batch import Batch, Capacity, Levels
 from models.features import CONTEXT_WIDTH, HOST, NODE_TYPES, SINK, WIDTHS
 from models.settings import NetworkConfig
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 Array = jax.Array | np.ndarray
 Parameters = dict[str, Any]
@@ -196,7 +196,7 @@ def initial(config: NetworkConfig, seed: int) -> Parameters:
     def draw(path: tuple[object, ...], leaf: jax.ShapeDtypeStruct) -> np.ndarray:
         if len(leaf.shape) == 1:
             return np.zeros(leaf.shape, np.float32)
-        normal = stream(seed, jax.tree_util.keystr(path)).standard_normal(leaf.shape)
+        normal = random_stream(seed, jax.tree_util.keystr(path)).standard_normal(leaf.shape)
         return (normal / np.sqrt(leaf.shape[0])).astype(np.float32)
 
     return dict(jax.tree_util.tree_map_with_path(draw, shapes(config)))

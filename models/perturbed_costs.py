@@ -13,7 +13,7 @@ import numpy as np
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.profiles import EngineProfile, PerKind, PerType
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 _SINGLE = ("result_us", "scan_us", "serialise_ns_per_byte", "deserialise_ns_per_byte")
 
@@ -43,7 +43,7 @@ class PerturbedCosts:
     def __call__(self, deployment: Deployment, run: str) -> Deployment:
         """The deployment as it is believed to be. Costs that operators give themselves are constants as well: by kind
         where the error is fixed, since each run has operators of its own."""
-        rng = stream(self.seed, "misjudged" if self.fixed else f"misjudged/{run}")
+        rng = random_stream(self.seed, "misjudged" if self.fixed else f"misjudged/{run}")
         engine = deployment.engine
         constants: dict[str, object] = {name: getattr(engine, name) * self._factor(rng) for name in _SINGLE}
         for name, kind in (("tuple_us", PerKind), ("value_us", PerType)):
@@ -60,7 +60,7 @@ class PerturbedCosts:
         return deployment.model_copy(update={"engine": believed, "query": query})
 
     def _own(self, kind: str, rng: np.random.Generator) -> float:
-        return self._factor(stream(self.seed, f"misjudged/{kind}") if self.fixed else rng)
+        return self._factor(random_stream(self.seed, f"misjudged/{kind}") if self.fixed else rng)
 
     def _factor(self, rng: np.random.Generator) -> float:
         return float(rng.uniform(1 - self.share, 1 + self.share))

@@ -21,7 +21,7 @@ from models.settings import TrainingSettings
 from models.training import TrainedNetwork, TrainingData, train_member
 from twin.errors import BadInput, suggest
 from twin.metrics import METRICS, REGRESSION_METRICS
-from twin.randomness import child_seed, stream
+from twin.randomness import child_seed, random_stream
 from twin.spec import Spec, parse
 from twin.version import VERSION
 
@@ -196,7 +196,7 @@ def rehearsing(
 
     The test rows are the new ones.
     """
-    rng = stream(seed, "rehearsal")
+    rng = random_stream(seed, "rehearsal")
 
     def among(new: np.ndarray, known: np.ndarray) -> np.ndarray:
         return np.concatenate([new, len(dataset) + np.sort(rng.permutation(known)[: len(new)])])

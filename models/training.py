@@ -22,7 +22,7 @@ from models.gnn import Array, CostNetwork, Parameters, initial, silent
 from models.graph import GraphTable
 from models.labels import Targets
 from models.settings import NetworkConfig, TrainingSettings
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 EVALUATE_EVERY = 20  # steps, at least; small data would else evaluate more than it trains
 STEPS_PER_ROOT_ROW = 40
@@ -118,7 +118,7 @@ class _Loop:
 
     def shuffled(self, seed: int) -> Iterator[Example]:
         """A batch for each step, in passes over the training rows, each in a new order."""
-        order = stream(seed, "shuffle")
+        order = random_stream(seed, "shuffle")
         passes = (self._examples(order.permutation(self.data.train)) for _ in itertools.count())
         return itertools.islice(itertools.chain.from_iterable(passes), self.steps)
 

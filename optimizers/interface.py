@@ -137,7 +137,7 @@ class Solution:
     objective: its estimated target metric. bound: no valid sane plan is better than this by the cost model; None if
     nothing is proved. evaluations: plans estimated. seconds: wall time of planning. alternatives: the next best.
     weighed: plans, and parts of plans, that an optimizer's own model weighed. simulated: how many of the plans
-    estimated a truer cost model judged (`planner.proving`). given: the scenario's own plan, if somebody looked at it.
+    estimated a truer cost model judged (`optimizers.planner.proving`). given: the given plan, if it was judged.
     among: the plans of which the status speaks, in words. runs, fulfils: see `Candidate`.
     """
 

@@ -21,7 +21,7 @@ from optimizers.interface import Problem, Solution, Traits
 from optimizers.selection import choose
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 MAX_STARTS = 1000
 SAMPLED = 0.2
@@ -45,7 +45,7 @@ class LocalSearch:
         started_s = time.perf_counter()
         problem = problem.settled(free_replicas=False)
         job = problem.deployment
-        space, rng = SpacePlans(job, problem.space), stream(problem.seed, "local-search")
+        space, rng = SpacePlans(job, problem.space), random_stream(problem.seed, "local-search")
         known = Candidates(problem, by_risk, total=space.count if space.exact else None)
         known.look_at(counts_of(job, plan) for plan in (job.plan, governor_plan(problem)))
         known.look_at(space.sample(rng, max(1, int(SAMPLED * problem.budget))))

@@ -19,7 +19,7 @@ from optimizers.interface import Problem, Solution, Traits
 from optimizers.selection import choose
 from optimizers.space_plans import SpacePlans
 from twin.errors import BadInput
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Costream:
         """Raises BadInput if no plan that obeys the rules is found in the space, or if it says that replicas part."""
         problem = problem.settled(free_replicas=False, costream_rules=True)
         plans = SpacePlans(problem.deployment, problem.space)
-        return _best(problem, plans, plans.sample(stream(problem.seed, "candidates"), problem.budget))
+        return _best(problem, plans, plans.sample(random_stream(problem.seed, "candidates"), problem.budget))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class RandomPlan:
         """Raises BadInput if no plan of the space is found, or its numbers of replicas are free."""
         problem = problem.settled(free_replicas=False)
         plans = SpacePlans(problem.deployment, problem.space)
-        return _best(problem, plans, plans.sample(stream(problem.seed, "random-plan"), 1))
+        return _best(problem, plans, plans.sample(random_stream(problem.seed, "random-plan"), 1))
 
 
 @dataclass(frozen=True, slots=True)

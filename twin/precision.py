@@ -113,7 +113,7 @@ RESULTS = 30.0
 """A batch has no fewer, at the rates that the job is offered."""
 
 
-class Enough:
+class PrecisionStop:
     """Ends a run as soon as its means are known as well as `run.precision` says; it then is `reached`."""
 
     def __init__(self, job: Job, scenario: Scenario, world: World, statistics: Statistics) -> None:
@@ -195,7 +195,7 @@ def _length_s(job: Job) -> float:
     return whole_slides_s(max(memory_s(job), RESULTS / max(per_s, 1e-300)), slides_s(job.deployment))
 
 
-def until_the_end(precision: float | None, why: str, enough: Enough | None) -> list[str]:
+def until_the_end(precision: float | None, why: str, enough: PrecisionStop | None) -> list[str]:
     """What a reader should know of a run that lasted until its horizon, though a precision was asked for.
 
     why: nothing else could be, if so.

@@ -11,7 +11,7 @@ import hashlib
 import numpy as np
 
 
-def stream(seed: int, component: str) -> np.random.Generator:
+def random_stream(seed: int, component: str) -> np.random.Generator:
     """The generator of one component in a run with that seed. Same seed and name: same numbers, on any machine.
 
     Raises ValueError if seed is negative.

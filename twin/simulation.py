@@ -27,10 +27,10 @@ from twin.guards.effort import require_feasible
 from twin.job import Job, compile
 from twin.kernel.bridge import run as advance
 from twin.markers import marker_ages, means_s
-from twin.precision import Enough, batches_of, too_short, until_the_end
+from twin.precision import PrecisionStop, batches_of, too_short, until_the_end
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.scenario import RunSettings, Scenario, config_hash
-from twin.steadiness import change, filling, full, measured_from_s
+from twin.steadiness import filling, full, measured_from_s, source_of_change
 from twin.version import VERSION
 from twin.wiring.build import build, meters
 from twin.wiring.wiring import Wiring
@@ -68,8 +68,8 @@ def simulate(
             Controller(changing, deciding, settings.decision_latency_s)
     if progress is not None:
         _report(statistics, settings, progress)
-    why = change(scenario, events, deciding)
-    enough = None if why or settings.precision is None else Enough(job, scenario, world, statistics)
+    why = source_of_change(scenario, events, deciding)
+    enough = None if why or settings.precision is None else PrecisionStop(job, scenario, world, statistics)
     batches = enough or (None if why else batches_of(job, settings, world, statistics))
     crash: dict[str, float] = {}
     world.env.process(_watch_memory(world, max(MEMORY_TICK_S, settings.horizon_s / MEMORY_TICKS), crash))

@@ -83,7 +83,7 @@ def uneven(deployment: Deployment, start_s: float, end_s: float) -> list[str]:
     return lines
 
 
-def change(deployment: Deployment, events: Sequence[AnyEvent], policy: Policy | None) -> str:
+def source_of_change(deployment: Deployment, events: Sequence[AnyEvent], policy: Policy | None) -> str:
     """What makes a run change with time, in words; empty if all parts of it are alike apart from chance.
 
     Bursts and spikes at random times are chance; see `memory_s`.

@@ -24,7 +24,7 @@ from scenarios.calibration.point import KEEPS_UP, Point
 from scenarios.calibration.predicting import predict
 from streamtwin.connect.importers.run_graph import read_run_graph
 from twin.errors import BadInput
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.scenario import RunSettings
 from twin.workload import Constant, Workload
 
@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=5)
     given = parser.parse_args()
     measured = points(given.data)
-    order = stream(0, "folds").permutation(len(measured))
+    order = random_stream(0, "folds").permutation(len(measured))
     judged = defaultdict[str, list[tuple[Point, Shares]]](list)
     for number, part in enumerate([order[start :: given.folds] for start in range(given.folds)]):
         seen = [measured[each] for each in range(len(measured)) if each not in part]

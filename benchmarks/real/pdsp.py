@@ -36,7 +36,7 @@ from benchmarks.real.pdsp_predictors import (
 )
 from benchmarks.table import print_table
 from scenarios.calibration.intervals import LEVEL, reach
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 TWIN, CARRIED = "calibrated twin", "the same, readings carried"
 QUANTITIES = ("share of the offer", "latency")
@@ -86,7 +86,7 @@ def _split(name: str, judged: Sequence[Row], seen: Sequence[Row], others: Sequen
 
 
 def _shuffled(given: Sequence[Row], number: int, name: str) -> list[Row]:
-    return [given[each] for each in stream(number, name).permutation(len(given))]
+    return [given[each] for each in random_stream(number, name).permutation(len(given))]
 
 
 def _parted(everything: Sequence[Row], is_in: Callable[[Row], bool]) -> tuple[list[Row], list[Row]]:

@@ -19,7 +19,7 @@ from optimizers.balancing.search import Search
 from optimizers.balancing.traffic import KeyGroupTraffic
 from optimizers.balancing.units import contracted, partitioned
 from twin.errors import BadInput
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Albic:
             return self.inner.solve(balance)
         hot_e = traffic.outstanding(self.score_factor)
         while limit > 0.0:
-            rng = stream(self.seed, "balancing.albic")
+            rng = random_stream(self.seed, "balancing.albic")
             found = self._planned(balance, traffic, hot_e, limit, rng)
             if balance.distance(found) <= self.max_distance and not balance.violation(found):
                 return assignment(balance, found, counting_bound(balance))

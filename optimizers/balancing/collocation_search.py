@@ -19,7 +19,7 @@ from scipy.sparse import csr_matrix, identity, vstack
 from optimizers.balancing.balance import Balance
 from optimizers.balancing.objective import CollocationObjective
 from optimizers.balancing.traffic import KeyGroupTraffic
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 FIRST = 24
 """Migrations of most gain, and as many of the best change, that are weighed with all that make room for them."""
@@ -47,7 +47,7 @@ class _CollocationSearch:
 
     def best(self) -> np.ndarray:
         """The best of all local optima."""
-        worth, rng = self.worth, stream(0, "balancing.gathering")
+        worth, rng = self.worth, random_stream(0, "balancing.gathering")
         nothing_g = np.zeros(len(worth.balance.home_g), bool)
         best = here = self._descended(worth.balance.home_g, nothing_g)
         while self.steps > 0 and not self._done(best):

@@ -17,7 +17,7 @@ from optimizers.balancing.exchanges import Exchanges, best_exchange, best_paid_e
 from optimizers.balancing.flux import flux
 from optimizers.balancing.interface import TOLERANCE, Assignment, assignment
 from optimizers.balancing.state import SearchState, drained, pruned
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 OPPOSITE, ALIKE, OTHERS = 16, 4, 8
 """Nodes that a node exchanges with: at the other end of the order of loads, at its own, and at random."""
@@ -55,7 +55,7 @@ class _Climb:
 
     def __init__(self, search: Search, balance: Balance, enough: float) -> None:
         self.balance, self.enough, self.band = balance, enough, search.band
-        self.rng = stream(search.seed, "balancing.search")
+        self.rng = random_stream(search.seed, "balancing.search")
         nodes = len(balance.capacity_h)
         self.looks = 1500 + 12 * max(0, nodes - 60) if search.looks is None else search.looks
         self.until_s = time.perf_counter() + search.seconds

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from optimizers.branching.relaxation import Relaxation
+from optimizers.branching.relaxation import HUGE_S, Relaxation
 from optimizers.candidates import Candidates
 from optimizers.climbing import climb_on
 from optimizers.counted import as_plans
@@ -111,7 +111,7 @@ class _Tree:
     def _children(self, place_o: np.ndarray) -> np.ndarray:
         """The next operator in data-flow order on each socket that it fits on."""
         o = int(np.flatnonzero(place_o < 0)[0])
-        sockets = np.flatnonzero(self.relaxation.alone_ol[o] < 1e9)
+        sockets = np.flatnonzero(self.relaxation.alone_ol[o] < HUGE_S)
         found = np.tile(place_o, (len(sockets), 1))
         found[:, o] = sockets
         return found[self._fits(found)]

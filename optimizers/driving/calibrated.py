@@ -23,7 +23,7 @@ from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
 from twin.errors import BadInput
 from twin.metrics import Ranged
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.coefficients import PlacementCoefficients
 
 SAMPLED = 0.3
@@ -75,7 +75,7 @@ class _CalibratedSearch:
         """Asks for all that the budget allows, or until nothing is left to ask for."""
         draws = max(1, int(SAMPLED * self.problem.budget))
         plans = SpacePlans(self.problem.deployment, self.problem.space)
-        sample_nol = plans.sample(stream(self.problem.seed, "calibrated"), draws)
+        sample_nol = plans.sample(random_stream(self.problem.seed, "calibrated"), draws)
         self.weighed = self.weighed.joined(sample_nol)
         given_ol = counts_of(self.problem.deployment, self.problem.deployment.plan)
         self.candidates.look_at([given_ol, *self._by_rates(BATCH), *sample_nol])

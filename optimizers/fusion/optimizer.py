@@ -39,7 +39,7 @@ from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.unsupported import unsupported_features
 
 SECONDS, PART, LEAST_S = 30.0, 0.5, 0.1
@@ -58,7 +58,7 @@ def _exact(job: FusionJob, _: int, deadline: Deadline) -> Fused:
 ALGORITHMS: Mapping[Algorithm, Callable[[FusionJob, int, Deadline], Fused]] = {
     "comm": lambda job, *_: (by_communication(job), None),
     "pa": lambda job, *_: (by_attributes(job), None),
-    "baseline": lambda job, seed, _: (baseline(job, stream(seed, "fusion-baseline")), None),
+    "baseline": lambda job, seed, _: (baseline(job, random_stream(seed, "fusion-baseline")), None),
     "exact": _exact,
 }
 """Given a seed, and until when there is time. Each raises BadInput for a job that it cannot fuse."""
@@ -137,7 +137,7 @@ def _first(problem: Problem) -> Arrangement:
     for plan in (job.plan, governor_plan(problem)):
         if space.includes(job, plan):
             return Arrangement(counts_of(job, plan), frozenset())
-    drawn = SpacePlans(job, replace(space, free_replicas=False)).sample(stream(problem.seed, "fusion"), 1)
+    drawn = SpacePlans(job, replace(space, free_replicas=False)).sample(random_stream(problem.seed, "fusion"), 1)
     return Arrangement(drawn[0], frozenset())
 
 

@@ -31,7 +31,7 @@ from optimizers.selection import as_close, dealt_anew, insane, instead, said
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
 from twin.errors import BadInput
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 
@@ -186,7 +186,7 @@ class Milp:
         """The best candidate; nothing is claimed of it. Raises BadInput if no plan of the space is found."""
         if not len(candidates):  # no program has an answer, so any plan is as good
             plans = SpacePlans(problem.deployment, replace(problem.space, free_replicas=False))
-            candidates.look_at(plans.sample(stream(problem.seed, "milp"), 1))
+            candidates.look_at(plans.sample(random_stream(problem.seed, "milp"), 1))
         return candidates.solution(time.perf_counter())
 
 

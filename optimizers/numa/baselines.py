@@ -18,7 +18,7 @@ import numpy as np
 
 from optimizers.interface import Problem, Solution, Traits
 from optimizers.numa.solution import solution
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import Sustained, sustained
 
@@ -91,7 +91,7 @@ class Spread:
         started_s = time.perf_counter()
         job = NumaJob(problem.deployment)
         replicas_o = job.counts_of(problem.deployment.plan).sum(axis=1)
-        counts_ol = spread(job.cores_l, replicas_o, stream(problem.seed, "spread"))
+        counts_ol = spread(job.cores_l, replicas_o, random_stream(problem.seed, "spread"))
         return solution(problem, job, [counts_ol], started_s=started_s)
 
 
@@ -116,7 +116,7 @@ class RandomSockets:
         started_s = time.perf_counter()
         job = NumaJob(problem.deployment)
         most = int(job.cores_l.sum()) if self.most_replicas is None else self.most_replicas
-        counts_ol = scattered(job, most, stream(problem.seed, "random-sockets"))
+        counts_ol = scattered(job, most, random_stream(problem.seed, "random-sockets"))
         return solution(problem, job, [counts_ol], started_s=started_s)
 
 

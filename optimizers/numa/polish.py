@@ -22,7 +22,7 @@ from optimizers.numa.moves import crowded, neighbours
 from optimizers.numa.solution import PROVED, as_good, calmest, load_bound, roomiest
 from optimizers.selection import estimate
 from optimizers.space import counts_of
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.numa_job import NumaJob
 
 SOON_S = 0.01
@@ -101,7 +101,7 @@ class _Polish:
 
     def __init__(self, problem: Problem, job: NumaJob, known: Candidates) -> None:
         self._problem, self._job, self._known = problem, job, known
-        self._rng = stream(problem.seed, "rlas-polish")
+        self._rng = random_stream(problem.seed, "rlas-polish")
         self._space = problem.space
         self._scale = bool(problem.space.free_replicas)
         self._movable_o = np.flatnonzero(~problem.space.pinned_o(problem.deployment))

@@ -31,7 +31,7 @@ from optimizers.numa.tree import Heuristics, SocketTree
 from optimizers.requirements import at_rate
 from optimizers.slots import evened
 from twin.errors import BadInput
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.numa_job import Fetch, NumaJob
 from twin.rates.numa_rates import sustained
 
@@ -168,7 +168,7 @@ class _RlasSearch:
         first = different([*heads, *kept])[:IMPROVED]
         starts = [self._improved(counts_ol, most, scale) for counts_ol in first if self.weighed < WEIGHED]
         found = best_first(job, [*starts, *kept])
-        rng = stream(problem.seed, "rlas")
+        rng = random_stream(problem.seed, "rlas")
         best, weighed = searched(job, found[0], most, rng, self._spent, self.space, scale=scale)
         self.weighed += weighed
         ranked = best_first(job, [best, *found])[: 1 + problem.alternatives]

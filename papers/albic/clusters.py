@@ -12,7 +12,7 @@ import numpy as np
 
 from optimizers.balancing.balance import Balance
 from twin.errors import BadInput
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 SIZES: Mapping[str, tuple[int, int, int]] = {"fig2": (20, 400, 10), "fig3": (40, 800, 20), "fig4": (60, 1200, 30)}
 """Nodes, key groups, operators."""
@@ -31,7 +31,7 @@ def cluster(nodes: int, groups: int, *, varies: float, budget: float, seed: int)
     nodes and 0 <= varies <= 80."""
     if groups % nodes or not 0.0 <= varies <= 2.0 * min(MEAN_LOAD, 100.0 - MEAN_LOAD):
         raise BadInput(f"groups must be a multiple of nodes and varies from 0 to 80, got {groups}, {nodes}, {varies}")
-    each, rng = groups // nodes, stream(seed, f"albic.cluster/{nodes}")
+    each, rng = groups // nodes, random_stream(seed, f"albic.cluster/{nodes}")
     load_hk = MEAN_LOAD / each * (1.0 + rng.uniform(-JITTER, JITTER, (nodes, each)))
     adjusted = rng.choice(nodes, 2 * max(1, round(ADJUSTED * nodes / 2)), replace=False)
     for place, node in enumerate(adjusted):

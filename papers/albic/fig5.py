@@ -18,7 +18,7 @@ from papers.drawing import lines
 from papers.interface import CaseTable, Experiment, Row, Rows, grid
 from papers.shapes import shape, span
 from papers.workspace import Workspace
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 MARKED, BUDGET, FULL = 10, 20, 100.0
 ROUNDS = 15
@@ -35,7 +35,7 @@ def start(overloaded: int, seed: int) -> Balance:
     """The largest cluster, unvaried, with marked nodes and others at 100 %."""
     nodes, groups, _ = SIZES["fig4"]
     balance = cluster(nodes, groups, varies=0, budget=BUDGET, seed=seed)
-    chosen = stream(seed, "albic.fig5").permutation(nodes)
+    chosen = random_stream(seed, "albic.fig5").permutation(nodes)
     kill_h = np.isin(np.arange(nodes), chosen[:MARKED])
     factor_h = np.ones(nodes)
     full = chosen[MARKED : MARKED + overloaded]

@@ -18,7 +18,7 @@ from optimizers.balancing.balance import Balance
 from optimizers.balancing.interface import Assignment
 from optimizers.balancing.traffic import KeyGroupTraffic
 from papers.albic.clusters import SIZES, cluster
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 Topology = Literal["pairs", "chain"]
 BUDGET, VARIES, DRIFT, DRIFTING = 20, 20, 0.02, 0.2
@@ -28,7 +28,7 @@ def job(size: str, topology: Topology, percent: float, seed: int) -> Balance:
     """percent: of the upstream groups that send to one group alone."""
     nodes, groups, operators = SIZES[size]
     balance = cluster(nodes, groups, varies=VARIES, budget=BUDGET, seed=seed)
-    place = stream(seed, f"albic.job/{size}").permutation(groups)  # who is whose neighbour is chance, loads stay
+    place = random_stream(seed, f"albic.job/{size}").permutation(groups)  # who is whose neighbour is chance, loads stay
     traffic = _traffic(groups, operators, topology, percent, seed)
     home_g, load_g = np.empty_like(balance.home_g), np.empty(groups)
     home_g[place], load_g[place] = balance.home_g, balance.work_g
@@ -38,7 +38,7 @@ def job(size: str, topology: Topology, percent: float, seed: int) -> Balance:
 def _traffic(groups: int, operators: int, topology: Topology, percent: float, seed: int) -> KeyGroupTraffic:
     operator_g = np.arange(groups) * operators // groups
     links = list(pairwise(range(operators)))[:: 2 if topology == "pairs" else 1]
-    rng = stream(seed, f"albic.traffic/{topology}/{percent}")
+    rng = random_stream(seed, f"albic.traffic/{topology}/{percent}")
     parts = []
     for upstream, downstream in links:
         senders, receivers = (np.flatnonzero(operator_g == each) for each in (upstream, downstream))
@@ -52,7 +52,7 @@ def _traffic(groups: int, operators: int, topology: Topology, percent: float, se
 
 def drifts(rounds: int, seed: int) -> Iterator[Callable[[Balance], Balance]]:
     """One a round."""
-    rng = stream(seed, "albic.drift")
+    rng = random_stream(seed, "albic.drift")
     for _ in range(rounds):
         yield lambda balance: _drifted(balance, rng)
 

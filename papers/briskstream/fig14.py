@@ -22,7 +22,7 @@ from papers.shapes import shape
 from papers.workspace import Workspace
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.numa_job import NumaJob
 from twin.scenario import RunSettings
 
@@ -57,7 +57,7 @@ def against_rlas(workspace: Workspace, server: str, application: str, sockets: i
 def random_plan(job: Deployment, seed: int, number: int) -> ExecutionPlan:
     """The same for the same job, seed and number."""
     model = NumaJob(job)
-    rng = stream(seed, f"briskstream.fig14/{number}")
+    rng = random_stream(seed, f"briskstream.fig14/{number}")
     return model.plan_of(scattered(model, int(model.cores_l.sum()), rng))
 
 

@@ -22,7 +22,7 @@ from scenarios.files import scenario_file
 from twin.cluster import Cluster
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.numa_job import NumaJob
 from twin.scenario import Scenario
 
@@ -87,7 +87,7 @@ def _filled(job: Deployment, by_host: ExecutionPlan, seed: int) -> ExecutionPlan
     for host in range(len(model.hosts)):
         here = [sum(place.host == model.hosts[host] for place in by_host.locations(name)) for name in model.operators]
         columns = np.flatnonzero(model.host_l == host)
-        counts_ol[:, columns] = spread(model.cores_l[columns], np.array(here), stream(seed, f"fill-{host}"))
+        counts_ol[:, columns] = spread(model.cores_l[columns], np.array(here), random_stream(seed, f"fill-{host}"))
     return model.plan_of(counts_ol)
 
 

@@ -16,7 +16,7 @@ from models.predictors import FittedNetworks
 from scenarios.executing.progress import Progress
 from scenarios.learning.learner import steps
 from twin.metrics import METRICS
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class FewShot:
         progress: Progress | None = None,
     ) -> FittedNetworks:
         """Trained on from `start`. The test rows are learned from as well: what is judged are other runs."""
-        everything = stream(seed, "few-shot").permutation(np.concatenate(parts))[: self.runs]
+        everything = random_stream(seed, "few-shot").permutation(np.concatenate(parts))[: self.runs]
         tenth = max(1, len(everything) // 10)
         parts = RowSplit(everything[tenth:], everything[:tenth], np.array([], dtype=int))
         if self.rehearsed is not None:

@@ -27,7 +27,7 @@ from scenarios.planning.bench import PlanBench
 from scenarios.planning.outcomes import PlanOutcome
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
-from twin.randomness import child_seed, stream
+from twin.randomness import child_seed, random_stream
 from twin.rates.placements import Placements
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -76,7 +76,7 @@ def judge(name: str, index: int, seed: int, sizes: Sizes, models: planners.Model
         found = {"plan_s": solution.seconds, "evaluations": solution.evaluations}
         chosen[planner] = plain(bench.outcome(solution.plan)) | found
     space = PlacementSpace(scenario.query, scenario.cluster)
-    bench.simulate(Placements(scenario, space.sample(stream(scenario.run.seed, "references"), REFERENCES)))
+    bench.simulate(Placements(scenario, space.sample(random_stream(scenario.run.seed, "references"), REFERENCES)))
     return {"chosen": chosen, "best": plain(bench.best), "known": len(bench), "placements": space.count}
 
 
@@ -93,7 +93,7 @@ def plain(outcome: PlanOutcome) -> dict[str, Any]:
 
 def rows_of(name: str, queries: Sequence[Mapping[str, Any]], seed: int) -> Iterator[Row]:
     """The rows of one query type, a planner each."""
-    rng = stream(seed, f"fig9-{name}")
+    rng = random_stream(seed, f"fig9-{name}")
     picks = rng.integers(len(queries), size=(RESAMPLES, len(queries)))
     for planner in queries[0]["chosen"]:
         mine = [each["chosen"][planner] for each in queries]

@@ -14,7 +14,7 @@ from papers.recipes import label, main_corpus
 from papers.sizes import Sizes
 from papers.training import Joined
 from papers.workspace import Workspace
-from scenarios.planning.planner import Bound, proving
+from scenarios.planning.planner import WithCostModel, with_proof
 from twin.metrics import BINARY_METRICS, CostModel
 from twin.rates.model import RateModel
 
@@ -95,16 +95,16 @@ def planners(models: Models, seed: int, candidates: int) -> dict[str, Optimizer]
     """
     rates = RateModel()
     searched = LocalSearch()
-    proved = proving(searched, seed, PROVED)
+    proved = with_proof(searched, seed, PROVED)
     found = (
-        Bound(HEURISTIC, Governor(), rates, 1),
-        Bound(FLAT, Costream(), models.flat, candidates),
-        Bound(PAPER, Costream(), models.paper, candidates),
-        Bound(OURS, Costream(), models.ours, candidates),
-        Bound(SEARCHED, searched, models.ours, candidates),
-        Bound(PROVED_OURS, proved, models.ours, candidates),
-        Bound(RATES, searched, rates, candidates),
-        Bound(PROVED_RATES, proved, rates, candidates),
+        WithCostModel(HEURISTIC, Governor(), rates, 1),
+        WithCostModel(FLAT, Costream(), models.flat, candidates),
+        WithCostModel(PAPER, Costream(), models.paper, candidates),
+        WithCostModel(OURS, Costream(), models.ours, candidates),
+        WithCostModel(SEARCHED, searched, models.ours, candidates),
+        WithCostModel(PROVED_OURS, proved, models.ours, candidates),
+        WithCostModel(RATES, searched, rates, candidates),
+        WithCostModel(PROVED_RATES, proved, rates, candidates),
     )
     return {each.name: each for each in found}
 

@@ -20,7 +20,7 @@ from papers.interface import CaseTable, Drawer, Experiment, Row, Rows, grid
 from papers.parallel import kept
 from papers.shapes import shape
 from papers.workspace import Workspace
-from twin.randomness import child_seed, stream
+from twin.randomness import child_seed, random_stream
 
 Algorithm = Callable[[FusionJob, np.random.Generator], Fusion]
 
@@ -108,7 +108,7 @@ def fuse(operators: int, first: int, jobs: int, seed: int) -> dict[str, dict[str
     for index in range(first, first + jobs):
         job = random_job(operators, child_seed(seed, index))
         for name, algorithm in ALGORITHMS.items():
-            fusion = algorithm(job, stream(child_seed(seed, index), "fusion-baseline"))
+            fusion = algorithm(job, random_stream(child_seed(seed, index), "fusion-baseline"))
             found[name]["components"].append(float(len(fusion.components)))
             found[name]["communication"].append(fusion.communication)
             found[name]["cyclic"].append(float(fusion.cyclic))
@@ -150,7 +150,7 @@ def solve(operators: int, job: int, seed: int) -> dict[str, Any]:
     question = random_job(operators, job_seed)
     exact = least_communication(question, seconds=LIMIT_S)
     found = {
-        name: algorithm(question, stream(job_seed, "fusion-baseline")).communication
+        name: algorithm(question, random_stream(job_seed, "fusion-baseline")).communication
         for name, algorithm in ALGORITHMS.items()
     }
     return {"proved": exact.proved, "least": exact.fusion.communication, **found}

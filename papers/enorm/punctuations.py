@@ -17,7 +17,7 @@ import numpy as np
 from papers.interface import CaseTable, Experiment, Row, Rows
 from papers.shapes import shape, span
 from papers.workspace import Workspace
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 FIRST, ALIGNED, CUT = "on first arrival, as in the paper", "once it has come from all", "carrying the pane it begins at"
 RULES = (FIRST, ALIGNED, CUT)
@@ -104,7 +104,7 @@ def _deliver(channels: dict[Any, Any], instances: list[list[Instance]], rng: np.
 
 def share(sources: int, layers: tuple[int, ...], rule: str, runs: int, seed: int) -> float:
     """Of so many runs, those in which sets are unlike."""
-    rng = stream(seed, f"punctuations:{sources}:{layers}:{rule}")
+    rng = random_stream(seed, f"punctuations:{sources}:{layers}:{rule}")
     return float(np.mean([unlike(rule, sources, layers, rng) for _ in range(runs)]))
 
 

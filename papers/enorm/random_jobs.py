@@ -13,7 +13,7 @@ import numpy as np
 
 from optimizers.fusion.job import FusionJob, FusionOperator, Transfer
 from twin.errors import BadInput
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 ATTRIBUTES = tuple(f"a{number:02d}" for number in range(30))
 LARGEST_STEP = 3
@@ -27,7 +27,7 @@ def random_job(operators: int, seed: int) -> FusionJob:
     """The job of a size that belongs to a seed. Raises BadInput below 4 operators: there would be no three levels."""
     if operators < FEWEST_OPERATORS:
         raise BadInput(f"operators must be >= {FEWEST_OPERATORS}, got {operators}")
-    rng = stream(seed, f"fusion-job-{operators}")
+    rng = random_stream(seed, f"fusion-job-{operators}")
     names = [f"op{number}" for number in range(operators)]
     keys = list(_keys(operators, rng))
     levels = int(rng.integers(FEWEST_LEVELS, max(FEWEST_LEVELS, int(MOST_LEVELS * operators)) + 1))

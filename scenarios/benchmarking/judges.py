@@ -62,7 +62,7 @@ def placements(family: str, number: int, request: BenchmarkRequest) -> Sequence[
         references=request.references,
         space=made.space,
         seconds=request.seconds,
-        lead=planner.lead(request.drive, request.seed, 0, run),
+        planner_of=planner.planners_by_model(request.drive, request.seed, 0, run),
         racing=True,
     )
 

@@ -17,7 +17,7 @@ from scenarios.calibration.predicting import Predicted, predict
 from scenarios.calibration.structures import Works
 from scenarios.executing.progress import Progress
 from twin.errors import BadInput
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.spec import Spec
 
 FOLDS = 10
@@ -110,7 +110,7 @@ def _parts(points: Sequence[Point]) -> list[list[int]]:
     for number, point in enumerate(points):
         jobs.setdefault(point.scenario.query.model_dump_json(), []).append(number)
     groups = list(jobs.values()) if len(jobs) > 1 else [[number] for number in range(len(points))]
-    order = stream(0, "folds").permutation(len(groups))
+    order = random_stream(0, "folds").permutation(len(groups))
     return [
         [number for group in order[start::FOLDS] for number in groups[group]]
         for start in range(min(FOLDS, len(groups)))

@@ -17,7 +17,7 @@ from scenarios.spaces.families import ScenarioFamily
 from scenarios.suite.families import FAMILIES
 from twin.errors import BadInput, suggest
 from twin.plan import ExecutionPlan
-from twin.randomness import child_seed, stream
+from twin.randomness import child_seed, random_stream
 from twin.scenario import Scenario
 
 LATER = 1_000_000
@@ -39,7 +39,7 @@ class JobPool:
     def plans(self, job: Scenario, seed: int, count: int) -> list[ExecutionPlan]:
         """Different plans of a job, uniformly; all of them, if there are no more."""
         space = SpacePlans(job, replace(self.space, free_replicas=False))
-        return list(as_plans(job, space.sample(stream(seed, "plans"), count)))
+        return list(as_plans(job, space.sample(random_stream(seed, "plans"), count)))
 
 
 def job_pool(name: str, seed: int) -> JobPool:

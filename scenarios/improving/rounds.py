@@ -26,7 +26,7 @@ from scenarios.questions.kept import RunOutcome
 from twin.atomic import new_folder
 from twin.errors import BadInput
 from twin.metrics import METRICS, REGRESSION_METRICS
-from twin.randomness import child_seed, stream
+from twin.randomness import child_seed, random_stream
 from twin.scenario import Scenario, config_hash
 
 VALID = 0.2
@@ -87,7 +87,7 @@ def _chosen(
         job, seed = pool.teaching(index), child_seed(how.seed, index)
         plans = pool.plans(job, seed, how.pool)
         order, spread, _ = seen(model, job, plans)
-        rows = STRATEGIES[strategy](spread, order, stream(seed, "strategy"), how.each)
+        rows = STRATEGIES[strategy](spread, order, random_stream(seed, "strategy"), how.each)
         yield from (job.with_plan(plans[row]) for row in rows)
 
 

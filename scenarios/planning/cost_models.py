@@ -86,7 +86,7 @@ def _learned(name: str, folder: str) -> CostModel:
     return prediction.load(Path(folder)) if folder else shipped.model()
 
 
-def learns(model: CostModel) -> bool:
+def is_learned(model: CostModel) -> bool:
     """Whether it makes errors that a search would find: anything but the rate model and the simulator."""
     return not isinstance(model, RateModel | SimulatedCostModel)
 

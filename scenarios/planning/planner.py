@@ -20,7 +20,7 @@ from optimizers.selection import choose, estimate, intervals
 from optimizers.slots import SlotDeployment, by_slots, fits, groups_of
 from optimizers.space import ALL_PLANS, Space, counts_of
 from scenarios.files.documents import CLOSED, Number, Seconds
-from scenarios.planning.cost_models import StagedCostModel, learns
+from scenarios.planning.cost_models import StagedCostModel, is_learned
 from scenarios.planning.cost_models import cost_model as model_by_name
 from scenarios.planning.simulated_cost import Simulate, SimulatedCostModel
 from twin.errors import BadInput, suggest
@@ -63,11 +63,11 @@ AS_SOLVED = ("bound", "gap", "evaluations", "weighed", "seconds", "message", "am
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanChosen:
     """`twin optimize`. keeps_up: whether the plan is predicted to. as_required: whether it fulfils what else is
-    required. simulated: where it was planned by profiles. plans_simulated: of the plans estimated; by `sim` as the cost
-    model, all. bound, gap: null where nothing is proved. placement: by operator the hosts of its replicas, or their
-    sockets. price, given_price: of the hosts, where they have prices. parallelism, task_managers: how a plan is
-    deployed, where the engine has slots that can hold it: subtasks by operator, and slots by host. head_room, at_most:
-    what was asked for: a share of the offered rates, and limits in seconds.
+    required. simulated: where it was planned by profiles, and a run tells the objective. plans_simulated: of the plans
+    estimated; by `sim` as the cost model, all. bound, gap: null where nothing is proved. placement: by operator the
+    hosts of its replicas, or their sockets. price, given_price: of the hosts, where they have prices. parallelism,
+    task_managers: how a plan is deployed, where the engine has slots that can hold it: subtasks by operator, and slots
+    by host. head_room, at_most: what was asked for: a share of the offered rates, and limits in seconds.
     """
 
     scenario: str
@@ -137,7 +137,7 @@ class AsGiven:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class WithCostModel:
     """An optimizer with a cost model and a budget of its own, whatever those of the problem; as one row of a table."""
 
     name: str
@@ -162,7 +162,7 @@ def optimizers(names: str) -> list[Optimizer]:
     return [Planner(each, keeps=each.name != GIVEN and not traits_of(each).baseline) for each in chosen]
 
 
-def proving(optimizer: Optimizer, seed: int, count: int, run: Simulate = simulate) -> Planner:
+def with_proof(optimizer: Optimizer, seed: int, count: int, run: Simulate = simulate) -> Planner:
     """The optimizer with its `count` best plans simulated, and the best of these taken; itself if count is 0.
 
     The simulated seeds are others than those of `seed`, by which the choice may be judged later.
@@ -173,14 +173,14 @@ def proving(optimizer: Optimizer, seed: int, count: int, run: Simulate = simulat
     return replace(planner, truth=SimulatedCostModel(run, child_seed(seed, PROOF)), count=count)
 
 
-def proofs(model: CostModel, requirements: Requirements, asked: int) -> int:
+def plans_to_simulate(model: CostModel, requirements: Requirements, asked: int) -> int:
     """The number of plans to simulate: `asked`, or if this is 0, a few where the cost model is staged, or where
     quantiles are limited and it cannot judge them."""
     cannot = bool(requirements.quantiles) and not isinstance(model, Slow)
     return asked or (DECIDED if cannot or isinstance(model, StagedCostModel) else 0)
 
 
-def led(
+def planner_for(
     optimizer: Optimizer, model: CostModel, drive: str | None, seed: int, prove: int, run: Simulate = simulate
 ) -> Planner:
     """The optimizer as that cost model drives it, proved where that is asked for.
@@ -191,18 +191,20 @@ def led(
     staged = isinstance(model, StagedCostModel)
     drive = "near" if staged and drive is None and traits_of(optimizer).drivable else drive
     asked = drive is not None and not isinstance(model, RateModel)
-    chosen = drive_of(optimizer, drive, learned=learns(model) or asked)
-    return replace(proving(optimizer, seed, proofs(model, NOTHING_MORE, prove), run), drive=chosen)
+    chosen = drive_of(optimizer, drive, learned=is_learned(model) or asked)
+    return replace(with_proof(optimizer, seed, plans_to_simulate(model, NOTHING_MORE, prove), run), drive=chosen)
 
 
-def lead(
+def planners_by_model(
     drive: str | None, seed: int, prove: int, run: Simulate = simulate
 ) -> Callable[[Optimizer, CostModel], Planner]:
     """How each cost model of a table drives an optimizer: learned ones as `drive` says, the others are as they are."""
-    return lambda optimizer, model: led(optimizer, model, drive if learns(model) else None, seed, prove, run)
+    return lambda optimizer, model: planner_for(
+        optimizer, model, drive if is_learned(model) else None, seed, prove, run
+    )
 
 
-def purpose(optimizers: Iterable[Optimizer], asked: str | None = None) -> str:
+def objective_of(optimizers: Iterable[Optimizer], asked: str | None = None) -> str:
     """The target metric that is asked for; else what optimizers work towards, if it is the same one for all of them;
     else the usual one. Raises BadInput for an unknown one.
     """
@@ -214,7 +216,7 @@ def purpose(optimizers: Iterable[Optimizer], asked: str | None = None) -> str:
     return wanted.pop() if len(wanted) == 1 else USUAL
 
 
-def budgeted(optimizers: Iterable[Optimizer], asked: int | None, usual: int = BUDGET) -> int:
+def budget_of(optimizers: Iterable[Optimizer], asked: int | None, usual: int = BUDGET) -> int:
     """How many plans a cost model may estimate: `asked`, or as is usual. Raises BadInput if a number is asked for and
     one of these optimizers keeps to none."""
     for optimizer in optimizers if asked is not None else ():
@@ -251,20 +253,20 @@ def optimize(
     seed. `scenario.with_plan(solution.plan)` runs under it.
 
     optimizer, cost_model: names, as on the command line, or objects. objective: default is what the optimizer works
-    towards. budget: plans that the cost model may be asked about, as in `budgeted`. prove: as in `proving`; where
-    quantiles are limited, which the cost model does not predict, a few plans are simulated. drive: as in `led`.
+    towards. budget: plans that the cost model may be asked about, as in `budget_of`. prove: as in `with_proof`; where
+    quantiles are limited, which the cost model does not predict, a few plans are simulated. drive: as in `planner_for`.
     seconds, stopped, report, space, requirements: as in `Problem`. Raises BadInput for an unknown optimizer, cost model
     or objective, or a problem that the optimizer cannot take.
     """
     named = optimizer_by_name(optimizer) if isinstance(optimizer, str) else optimizer
     model = model_by_name(cost_model) if isinstance(cost_model, str) else cost_model
-    chosen = led(Planner(named), model, drive, scenario.run.seed, proofs(model, requirements, prove))
+    chosen = planner_for(Planner(named), model, drive, scenario.run.seed, plans_to_simulate(model, requirements, prove))
     problem = Problem(
         scenario=scenario,
         cost_model=model,
-        objective=purpose([named], objective),
+        objective=objective_of([named], objective),
         seed=scenario.run.seed,
-        budget=budgeted([named], budget),
+        budget=budget_of([named], budget),
         seconds=seconds,
         stopped=stopped,
         report=report,
@@ -282,7 +284,7 @@ def optimize(
         raise BadInput(f"optimizer {named.name!r} raised {words}") from error
 
 
-def simulated(scenario: Scenario, plan: ExecutionPlan, objective: str) -> float:
-    """The objective in one simulated run of the scenario under another plan; inf if nothing arrived. For price and
-    traffic, which need no run, it is the processing latency."""
-    return simulate(scenario.with_plan(plan)).metrics.value(objective if objective in METRICS else USUAL)
+def simulated(scenario: Scenario, plan: ExecutionPlan, objective: str) -> float | None:
+    """The objective in one simulated run of the scenario under another plan; inf if nothing arrived. None for price and
+    traffic, which no run tells."""
+    return simulate(scenario.with_plan(plan)).metrics.value(objective) if objective in METRICS else None

@@ -27,7 +27,7 @@ from twin.errors import BadInput
 from twin.executor import Executor
 from twin.metrics import METRICS, REGRESSION_METRICS, CostModel
 from twin.plan import ExecutionPlan
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.scenario import Scenario
 
 REFUSED, FAILED = "refused", "failed"
@@ -69,7 +69,7 @@ class ValidationRow:
     plan: Mapping[str, object] | None = None
 
 
-Lead = Callable[[Optimizer, CostModel], Optimizer]
+PlannerOf = Callable[[Optimizer, CostModel], Optimizer]
 """How a cost model drives an optimizer."""
 
 
@@ -101,7 +101,7 @@ def validate(
     space: Space = ALL_PLANS,
     requirements: Requirements = NOTHING_MORE,
     seconds: float | None = None,
-    lead: Lead = as_it_is,
+    planner_of: PlannerOf = as_it_is,
     racing: bool = False,
     executor: Executor | None = None,
 ) -> list[ValidationRow]:
@@ -109,7 +109,7 @@ def validate(
 
     budget: estimates an optimizer may ask for. references: alternatives simulated beside the chosen plans, >= 0.
     space: of the plans that may be chosen, and of these. requirements: that a chosen plan must fulfil. seconds: of
-    planning, for optimizers that can be stopped. lead: how a cost model drives an optimizer. racing: whether
+    planning, for optimizers that can be stopped. planner_of: how a cost model drives an optimizer. racing: whether
     alternatives are simulated only until they are clearly beaten. executor: makes the runs; absent: this process does.
 
     Raises BadInput for fewer than 1 replication, no cost model, a negative number of references, an unknown objective.
@@ -136,7 +136,10 @@ def validate(
             requirements=requirements,
         )
         chosen = [
-            (*_named(optimizer, model, lead), _solve(replace(problem, cost_model=model), optimizer, lead, simulate))
+            (
+                *_named(optimizer, model, planner_of),
+                _solve(replace(problem, cost_model=model), optimizer, planner_of, simulate),
+            )
             for optimizer in optimizers
             for model in (cost_models[:1] if optimizer.name in UNASKED else cost_models)
         ]
@@ -147,21 +150,21 @@ def validate(
     return rows
 
 
-def _named(optimizer: Optimizer, model: CostModel, lead: Lead) -> tuple[str, str]:
+def _named(optimizer: Optimizer, model: CostModel, planner_of: PlannerOf) -> tuple[str, str]:
     """The names of a row's optimizer and cost model. An optimizer that uses no model keeps its own name."""
     try:
-        return lead(optimizer, model).name, model.name
+        return planner_of(optimizer, model).name, model.name
     except BadInput:
         return optimizer.name, model.name
 
 
-def _solve(problem: Problem, optimizer: Optimizer, lead: Lead, simulate: Simulate) -> Solution | RefusedPlan:
+def _solve(problem: Problem, optimizer: Optimizer, planner_of: PlannerOf, simulate: Simulate) -> Solution | RefusedPlan:
     """A refusal is data, and so is whatever else an optimizer of others does: the other rows must not be lost.
 
     Runs that others had asked for before count with the seconds that they took."""
     before_s = spared_s(simulate)
     try:
-        found = fitting(problem, lead(optimizer, problem.cost_model).solve(problem))
+        found = fitting(problem, planner_of(optimizer, problem.cost_model).solve(problem))
     except BadInput as refusal:
         return RefusedPlan(REFUSED, str(refusal))
     except AnswerError as failure:
@@ -176,7 +179,7 @@ def alternatives(scenario: Scenario, references: int, seed: int, space: Space) -
     if references == 0:
         return []
     plans = SpacePlans(scenario, replace(space, free_replicas=False))
-    return as_plans(scenario, plans.sample(stream(seed, "references"), references))
+    return as_plans(scenario, plans.sample(random_stream(seed, "references"), references))
 
 
 def _row(bench: PlanBench, optimizer: str, model: str, solution: Solution | RefusedPlan) -> ValidationRow:

@@ -25,7 +25,7 @@ from twin.kinds.async_io import AsyncIO
 from twin.plan import ExecutionPlan
 from twin.profiles import FLINK, STORM, EngineProfile, PerKind
 from twin.query import AnyOperator, Query
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.workload import Arrivals, Workload
@@ -45,7 +45,7 @@ MOST_KEY_GROUPS = 128
 
 def demanding_scenario(seed: int, horizon_s: float | None = None) -> Scenario:
     """One draw; the run uses `seed` as well. horizon_s: of the run; None: by the number of its records (RECORDS)."""
-    rng = stream(seed, "demanding")
+    rng = random_stream(seed, "demanding")
     drawn, rates = random_query(SPACE, rng)
     length_s = log_uniform(rng, 10.0, 100.0) if horizon_s is None else horizon_s
     query = _harder(drawn, rng, length_s)

@@ -13,7 +13,7 @@ from scenarios.spaces.generator import on_random_hardware, random_scenario
 from scenarios.spaces.registry import DRAWN, SPACES
 from twin.cluster import Host
 from twin.errors import BadInput, suggest
-from twin.randomness import child_seed, stream
+from twin.randomness import child_seed, random_stream
 from twin.scenario import RunSettings, Scenario
 from twin.spec import parse
 
@@ -88,7 +88,7 @@ class ScenarioFamily:
     def __call__(self, index: int) -> Scenario:
         """Member `index`; the same for the same scenario, seed and index."""
         base = self.scenario
-        rng = stream(child_seed(self.seed, index), "family")
+        rng = random_stream(child_seed(self.seed, index), "family")
         hosts = tuple(_varied(host, rng) for host in base.cluster.hosts)
         cluster = base.cluster.model_copy(update={"hosts": hosts})
         arrivals = {name: law.scaled(_factor(rng, RATE_FACTOR)) for name, law in base.workload.arrivals.items()}

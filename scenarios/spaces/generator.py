@@ -44,7 +44,7 @@ from twin.query import (
     TimeWindow,
     Window,
 )
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.scenario import RunSettings, Scenario
 from twin.workload import Poisson, Workload
 
@@ -57,7 +57,7 @@ def random_scenario(space: ParameterSpace, seed: int, settings: RunSettings) -> 
 
     Raises ValueError if seed is negative.
     """
-    rng = stream(seed, "scenario")
+    rng = random_stream(seed, "scenario")
     query, rates = random_query(space, rng)
     cluster = random_cluster(space, rng)
     hosts = PlacementSpace(query, cluster).draw(rng)
@@ -76,7 +76,7 @@ def on_random_hardware(base: Scenario, space: ParameterSpace, seed: int) -> Scen
 
     Raises BadInput if the space has no rates for so many sources.
     """
-    rng = stream(seed, "hardware")
+    rng = random_stream(seed, "hardware")
     sources = [source.name for source in base.query.sources]
     if len(sources) not in space.rates_per_s:
         known = "/".join(map(str, space.rates_per_s))

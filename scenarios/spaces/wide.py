@@ -24,7 +24,7 @@ from scenarios.spaces.random_engine import log_uniform, random_engine
 from twin.cluster import Cluster, Host, Numa, Socket
 from twin.plan import ExecutionPlan
 from twin.query import AnyOperator, Map, Query, TimeWindow, Window, Windowed
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.workload import Poisson, Workload
@@ -48,7 +48,7 @@ ROUNDS = 4
 
 def wide_scenario(seed: int, horizon_s: float | None = None) -> Scenario:
     """One draw; the run uses `seed` as well. horizon_s: of the run; None: log-uniform."""
-    rng = stream(seed, "wide")
+    rng = random_stream(seed, "wide")
     length_s = log_uniform(rng, SHORTEST_S, LONGEST_S) if horizon_s is None else horizon_s
     query, rates = random_query(SPACE, rng)
     query = Query(operators=tuple(changed(each, rng, length_s) for each in query.operators), streams=query.streams)

@@ -25,7 +25,7 @@ from twin.arrivals.bursty import BurstState, Bursty
 from twin.cluster import Cluster, Host, Link, Numa, Socket
 from twin.errors import BadInput, suggest
 from twin.plan import ExecutionPlan
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.scenario import RunSettings, Scenario
 from twin.workload import Workload
 
@@ -87,7 +87,7 @@ def behind_links(seed: int) -> Scenario:
 def replicated(seed: int) -> Scenario:
     """Two replicas of every operator but sources and sinks, which may part; three or four equal hosts of two cores."""
     base = _drawn(replace(COSTREAM, sources={1: 1.0}), seed)
-    count = int(stream(seed, "suite").integers(3, 5))
+    count = int(random_stream(seed, "suite").integers(3, 5))
     hosts = tuple(_host(f"host-{n}", 200, 16_000, 1000, latency_ms=1) for n in range(1, count + 1))
     placement = {each.name: ("host-1",) * (1 if each.is_source or each.is_sink else 2) for each in base.query.operators}
     return loaded(_changed(base, cluster=Cluster(hosts=hosts), placement=placement))
@@ -103,7 +103,7 @@ def rented(seed: int) -> Scenario:
     )
     places = {each.name: ("large-1",) if each.is_sink else ("large-1", "large-2") * 2 for each in base.query.operators}
     whole = loaded(_changed(base, cluster=Cluster(hosts=hosts), placement=places), ALL_PLANS)
-    share = float(stream(seed, "suite").uniform(0.5, 1.1))
+    share = float(random_stream(seed, "suite").uniform(0.5, 1.1))
     return at_rate(whole, share)
 
 
@@ -112,7 +112,7 @@ def sockets(hosts: int, count: int) -> Callable[[int], Scenario]:
 
     def make(seed: int) -> Scenario:
         base = _drawn(replace(COSTREAM, sources={1: 1.0, 2: 1.0}, window_sizes_s=(0.25, 0.5, 1)), seed)
-        latency_ns = float(stream(seed, "suite").choice([1000, 4000, 16_000]))
+        latency_ns = float(random_stream(seed, "suite").choice([1000, 4000, 16_000]))
         far = tuple(tuple(0.0 if i == j else latency_ns for j in range(count)) for i in range(count))
         parts = {"sockets": (Socket(cores=2),) * count, "numa": Numa(latency_ns=far)}
         made = tuple(
@@ -129,7 +129,7 @@ def demanding(seed: int) -> Scenario:
     """Three or four hosts of a core each. One of them bears all operators at the mean rates, at 50 to 90 % of its core,
     and mostly not in bursts of 1.5 to 4 times that."""
     base = _drawn(replace(COSTREAM, sources={1: 2.0, 2: 1.0}, window_sizes_s=(0.25, 0.5, 1, 2, 4)), seed)
-    rng = stream(seed, "suite")
+    rng = random_stream(seed, "suite")
     count, latency_ms = int(rng.integers(3, 5)), float(rng.choice([1.0, 5.0, 20.0]))
     hosts = tuple(_host(f"host-{n}", 100, 16_000, 1000, latency_ms) for n in range(1, count + 1))
     placement = {each.name: ("host-1",) for each in base.query.operators}

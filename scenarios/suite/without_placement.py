@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from optimizers.balancing.balance import Balance
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.scenario import RunSettings, Scenario
 from twin.spec import parse
 
@@ -31,7 +31,7 @@ def changing(seed: int) -> Scenario:
 
     At first one replica of each operator is enough by far; at the peak the most costly one needs two to four.
     """
-    rng = stream(seed, "suite")
+    rng = random_stream(seed, "suite")
     rate, window_s = float(rng.uniform(200, 600)), float(rng.choice([1.0, 2.0, 5.0]))
     peak = float(rng.uniform(2.5, 5.0))
     courses = ([(60, peak)], [(60, peak), (150, 1.0)], [(50, peak**0.5), (110, peak)])
@@ -74,7 +74,7 @@ def _host(name: str) -> dict[str, Any]:
 
 def unbalanced(seed: int) -> Balance:
     """5 to 40 nodes of one or two capacities, 10 to 40 groups on each; lognormal loads, and nodes differ."""
-    rng = stream(seed, "suite")
+    rng = random_stream(seed, "suite")
     nodes, each = int(rng.integers(5, 41)), int(rng.integers(10, 41))
     load = np.exp(rng.choice(SKEWS) * rng.standard_normal((nodes, each)))
     load *= (MEAN * rng.uniform(0.5, 1.5, nodes) / load.sum(axis=1))[:, None]

@@ -61,8 +61,8 @@ def validate(
     terminal = answering.terminal
     space, requirements = rules.space(), rules.requirements()
     chosen = planner.optimizers(optimizers)
-    objective = planner.purpose(chosen, searching.objective)
-    budget = planner.budgeted(chosen, searching.budget)
+    objective = planner.objective_of(chosen, searching.objective)
+    budget = planner.budget_of(chosen, searching.budget)
     costs = list(cost_models(models).values())
     loaded = [scenario_of(name, set_, event) for name in scenarios]
     hashes = [config_hash(scenario) for scenario in loaded]
@@ -91,7 +91,7 @@ def validate(
                 space=space,
                 requirements=requirements,
                 seconds=searching.seconds,
-                lead=planner.lead(searching.drive, seed, searching.prove or 0),
+                planner_of=planner.planners_by_model(searching.drive, seed, searching.prove or 0),
                 racing=race,
                 executor=runner,
             )
@@ -135,7 +135,7 @@ def benchmark(
     from scenarios.benchmarking.request import BUDGET, BenchmarkRequest, SuiteJudged
     from scenarios.executing.processes import executor
     from scenarios.planning import leader_board, planner
-    from scenarios.planning.cost_models import cost_models, learns
+    from scenarios.planning.cost_models import cost_models, is_learned
     from scenarios.questions import folder
     from scenarios.suite.families import families as families_of
     from scenarios.suite.members import MEMBERS, VERSION
@@ -149,14 +149,14 @@ def benchmark(
         optimizers=optimizers,
         cost_models=models,
         drive=drive,
-        budget=planner.budgeted(named, budget, BUDGET),
+        budget=planner.budget_of(named, budget, BUDGET),
         seconds=seconds,
         replications=replications,
         references=references,
         seed=seed,
     )
     wanted = families_of(families)
-    if master is not None and any(learns(model) for model in costs.values()):
+    if master is not None and any(is_learned(model) for model in costs.values()):
         raise BadInput(f"--master {master}: learned cost models are not sent there; give --cost-model rates")
     runner = executor(answering.workers, master, terminal.stage)
     asked: dict[str, Any] = {"suite": VERSION, "families": wanted, "most": most, **asdict(request)}

@@ -81,10 +81,10 @@ def optimize(
     loaded = scenario_of(scenario, set_, event, seed=seed)
     space.check(loaded)
     optimizer, objective = _buying(optimizer, searching.objective)
-    objective = planner.purpose([optimizer_by_name(optimizer)], objective)
+    objective = planner.objective_of([optimizer_by_name(optimizer)], objective)
     prices_h(loaded, requirements.prices)
     costs = cost_model(model)
-    prove = planner.proofs(costs, requirements, searching.prove or 0)
+    prove = planner.plans_to_simulate(costs, requirements, searching.prove or 0)
     blind = planner.blindness(loaded, [costs])
     say_blindness(terminal, loaded.name, blind)
     if other := planner.beyond(loaded, costs):

@@ -156,12 +156,12 @@ def prove(scenario: Scenario, model: LearnedCostModel, settings: Settings) -> li
     sim = SimulatedCostModel(simulate)
     given, random, governor, search = planner.optimizers("as-given,random,governor,local-search")
     rivals = [
-        planner.Bound("naive (as in the file)", given, rates, 1),
-        planner.Bound("random plan", random, rates, 1),
-        planner.Bound("heuristic (governor)", governor, rates, 1),
-        planner.Bound("search, rate model", search, rates, settings.budget),
-        planner.Bound("search, learned model", search, model, settings.budget),
-        planner.Bound(f"search, {settings.sim_budget} simulations", search, sim, settings.sim_budget),
+        planner.WithCostModel("naive (as in the file)", given, rates, 1),
+        planner.WithCostModel("random plan", random, rates, 1),
+        planner.WithCostModel("heuristic (governor)", governor, rates, 1),
+        planner.WithCostModel("search, rate model", search, rates, settings.budget),
+        planner.WithCostModel("search, learned model", search, model, settings.budget),
+        planner.WithCostModel(f"search, {settings.sim_budget} simulations", search, sim, settings.sim_budget),
     ]
     rows = validation.validate(
         [scenario],

@@ -10,7 +10,7 @@ from optimizers.counted import as_plans
 from optimizers.space import locations
 from tests.optimizers.judged_jobs import ways
 from twin.plan import ExecutionPlan
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.scenario import Scenario
 from twin.spec import parse
 
@@ -23,7 +23,7 @@ GIVEN = ("one place", "scattered", "in turn", "apart")
 
 def claimed_job(seed: int, *, sources: int | None = None, on_sockets: bool | None = None) -> Scenario:
     """A DAG of sources, maps and sinks on two or three hosts or sockets. sources, on_sockets: None: drawn."""
-    rng = stream(seed, "claims")
+    rng = random_stream(seed, "claims")
     drawn = int(rng.integers(1, 4)), bool(rng.random() < 0.5)
     sources = drawn[0] if sources is None else sources
     on_sockets = drawn[1] if on_sockets is None else on_sockets
@@ -55,7 +55,9 @@ def every_plan(job: Scenario) -> np.ndarray:
     options = ways(job)
     sizes = [len(each) for each in options]
     total = int(np.prod(sizes))
-    rows = np.arange(total) if total <= MOST_PLANS else stream(0, job.name).choice(total, MOST_PLANS, replace=False)
+    rows = (
+        np.arange(total) if total <= MOST_PLANS else random_stream(0, job.name).choice(total, MOST_PLANS, replace=False)
+    )
     index = np.unravel_index(rows, sizes)
     return np.stack([np.array(each)[row] for each, row in zip(options, index, strict=True)], axis=1)
 

@@ -13,7 +13,7 @@ from twin.cluster import Cluster, Host
 from twin.metrics import METRICS, Estimates
 from twin.plan import ExecutionPlan
 from twin.query import Filter, Join, Query, Sink, Source, Stream, TimeWindow
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.scenario import Scenario
 from twin.workload import Poisson, Workload
 
@@ -44,7 +44,7 @@ class TableModel:
 
     def _row(self, plan: ExecutionPlan) -> np.ndarray:
         text = str(sorted(plan.placement.items())).encode()
-        return stream(int.from_bytes(hashlib.sha256(text).digest()[:6], "big"), "table").random(5)
+        return random_stream(int.from_bytes(hashlib.sha256(text).digest()[:6], "big"), "table").random(5)
 
 
 def tree() -> Query:

@@ -12,7 +12,7 @@ from optimizers.space import counts_of, locations
 from tests.twin import worlds
 from tests.twin.worlds import sink, source
 from twin.plan import ExecutionPlan
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
@@ -114,7 +114,7 @@ def edge(*, pinned: bool = False) -> Scenario:
 
 def small_job(seed: int, sockets: int = 1) -> Scenario:
     """source -> map -> sink on two or three hosts, some replicas, at any load, from almost none to too much."""
-    rng = stream(seed, "small-job")
+    rng = random_stream(seed, "small-job")
     parts = {"sockets": [{"cores": 2}] * sockets, "numa": {"latency_ns": _far(sockets)}} if sockets > 1 else {}
     names = ("a", "b", "c")[: 2 if parts else int(rng.integers(2, 4))]
     hosts = [

@@ -9,7 +9,7 @@ from typing import Any
 from tests.twin.worlds import chain
 from twin.control import PeriodStatistics, Policy
 from twin.deployment import Deployment
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 ByPeriod = float | Callable[[int], float]
 LENGTH_S = 10.0
@@ -45,7 +45,7 @@ class Plant:
         self.load = load
         self.slower = slower
         self.noise = noise
-        self.rng = stream(seed, "plant")
+        self.rng = random_stream(seed, "plant")
         self.places: tuple[str, ...] = ("h0",) * replicas
         self.backlog = 0.0
         self.period = 0

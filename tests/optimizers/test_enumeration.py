@@ -18,7 +18,7 @@ from scenarios.spaces.parameter_space import COSTREAM
 from twin.cluster import Cluster, Host
 from twin.errors import BadInput
 from twin.query import Filter, Query, Sink, Source, Stream
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.scenario import RunSettings
 
 
@@ -71,7 +71,7 @@ def test_counting_a_tree_is_exact_on_any_cluster(machines, filters):
 def test_draws_are_uniform_over_the_valid_placements(query, make_cluster, at_once):
     """Chi-square against brute force; a right sampler fails one seed in 10,000, and the seed is fixed."""
     cluster = make_cluster(4)
-    space, rng, truth = PlacementSpace(query, cluster), stream(1, "uniform"), brute_force(query, cluster)
+    space, rng, truth = PlacementSpace(query, cluster), random_stream(1, "uniform"), brute_force(query, cluster)
     if at_once:
         drawn = texts(query, cluster, space.draws(rng, 40 * len(truth)))
         assert len(drawn) > 10 * len(truth)
@@ -89,7 +89,7 @@ def test_samples_without_replacement_cover_every_placement_equally(query, make_c
     size = len(truth) // 3
     seen: Counter = Counter()
     for seed in range(120):
-        sample = texts(query, cluster, space.sample(stream(seed, "sample"), size))
+        sample = texts(query, cluster, space.sample(random_stream(seed, "sample"), size))
         assert len(set(sample)) == size
         seen.update(sample)
     # sampling without replacement varies less than the multinomial law, so this cannot reject a right sampler
@@ -98,14 +98,14 @@ def test_samples_without_replacement_cover_every_placement_equally(query, make_c
 
 def test_a_large_sample_is_everything(query, make_cluster):
     space = PlacementSpace(query, make_cluster(3))
-    sample = space.sample(stream(0, "all"), 10**5)
+    sample = space.sample(random_stream(0, "all"), 10**5)
     assert sorted(map(tuple, sample)) == sorted(map(tuple, space.all()))
 
 
 def test_a_sample_is_reproducible_and_another_seed_gives_another():
     scenario = random_scenario(COSTREAM, 0, RunSettings())
     space = PlacementSpace(scenario.query, scenario.cluster)
-    first, again, other = (space.sample(stream(seed, "candidates"), 20) for seed in (5, 5, 6))
+    first, again, other = (space.sample(random_stream(seed, "candidates"), 20) for seed in (5, 5, 6))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
 
@@ -115,7 +115,7 @@ def test_every_draw_on_random_scenarios_obeys_the_rules():
         scenario = random_scenario(COSTREAM, seed, RunSettings())
         bins = bin_ranges(scenario.cluster)
         space = PlacementSpace(scenario.query, scenario.cluster)
-        assert valid_rows(scenario.query, bins, space.sample(stream(seed, "draws"), 10)).all()
+        assert valid_rows(scenario.query, bins, space.sample(random_stream(seed, "draws"), 10)).all()
 
 
 def test_a_hundred_hosts_are_counted_and_drawn_from_as_well(query, make_cluster):

@@ -33,7 +33,7 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.metrics import CostModel, Estimates
 from twin.plan import ExecutionPlan
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import most_results_per_s, resource_uses, source_shares, sustained
@@ -83,7 +83,7 @@ def test_it_bears_more_than_whoever_weighs_no_distances() -> None:
 
 def test_none_of_many_random_plans_is_better() -> None:
     job = NumaJob(four_sockets())
-    plans = np.array([scattered(job, 16, stream(seed, "plans")) for seed in range(500)])
+    plans = np.array([scattered(job, 16, random_stream(seed, "plans")) for seed in range(500)])
     assert sustained(job, plans).load_n.max() < load_on_four_sockets()
 
 
@@ -105,7 +105,7 @@ def test_its_heuristic_placement_is_close_to_brute_force(small: tuple[Deployment
 @given(small=small_jobs(), scale=st.booleans())
 def test_improving_never_makes_worse_and_keeps_to_the_limit(small: tuple[Deployment, np.ndarray], scale: bool) -> None:
     job, replicas_o = NumaJob(small[0]), small[1]
-    counts_ol = spread(job.cores_l, replicas_o, stream(1, "start"))
+    counts_ol = spread(job.cores_l, replicas_o, random_stream(1, "start"))
     most = int(replicas_o.sum()) + 2
     found, _ = improved(job, counts_ol, most, everything(job), steps=30, scale=scale)
     before, after = sustained(job, np.array([counts_ol, found])).load_n

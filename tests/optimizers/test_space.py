@@ -35,7 +35,7 @@ from twin.cluster import Cluster, Link
 from twin.errors import BadInput
 from twin.events import Failure, Migration, SlowDown
 from twin.plan import ExecutionPlan
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate
@@ -55,7 +55,7 @@ def test_what_is_listed_is_all_that_the_space_holds(seed, space):
     assert listed == held
     assert plans.exact and plans.count == len(listed)
     if held:
-        drawn = plans.sample(stream(seed, "drawn"), 4)
+        drawn = plans.sample(random_stream(seed, "drawn"), 4)
         assert len(drawn) == min(4, len(held))
         assert {each.tobytes() for each in drawn} <= held
 

@@ -123,6 +123,6 @@ def test_chosen_plan_keeps_up_in_the_simulator(edge: Problem) -> None:
 
     for name, model in (("milp", "learned"), ("branch-and-bound", "rates")):
         costs = cost_model(model)
-        led = planner.led(Planner(OPTIMIZERS[name]), costs, None, 0, 0)
+        led = planner.planner_for(Planner(OPTIMIZERS[name]), costs, None, 0, 0)
         found = led.solve(replace(edge, cost_model=costs))
         assert not simulate(edge.scenario.with_plan(found.plan)).metrics.backpressured

@@ -16,7 +16,7 @@ from scenarios.spaces.registry import DRAWN
 from scenarios.spaces.wide import LONGEST_S, SHORTEST_S
 from twin.errors import BadInput
 from twin.profiles import BRISK, FLINK, STORM
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
@@ -69,7 +69,7 @@ def test_plans_are_spread_over_both_sides_of_saturation():
 
 
 def test_engines_span_three_decades_and_hold_the_known_ones():
-    engines = [random_engine(stream(seed, "engine")) for seed in range(300)]
+    engines = [random_engine(random_stream(seed, "engine")) for seed in range(300)]
     costs = np.array([engine.tuple_us.source for engine in engines])
     for known in (STORM, FLINK, BRISK):
         assert costs.min() < known.tuple_us.source < costs.max()

@@ -17,7 +17,7 @@ from scenarios.spaces.registry import SPACES
 from twin.cluster import Cluster
 from twin.flow import steady_rates
 from twin.query import CountWindow, Query
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.scenario import RunSettings, Scenario
 
 DRAWS = 2_000
@@ -33,7 +33,7 @@ class Draw(NamedTuple):
 
 @pytest.fixture(scope="module")
 def drawn() -> list[Draw]:
-    rng = stream(0, "test")
+    rng = random_stream(0, "test")
     return [Draw(*random_query(COSTREAM, rng), random_cluster(COSTREAM, rng)) for _ in range(DRAWS)]
 
 
@@ -177,7 +177,7 @@ def test_chains_have_exactly_so_many_filters_in_a_row_and_no_window(length):
 
 
 def test_the_space_of_all_chains_has_each_length_alike_often():
-    rng = stream(0, "test")
+    rng = random_stream(0, "test")
     queries = [random_query(SPACES["costream-chains"], rng)[0] for _ in range(600)]
     assert fits((longest_chain(each) for each in queries), equal((2, 3, 4)))
     assert all(len(each.operators) == longest_chain(each) + 2 for each in queries)

@@ -26,7 +26,7 @@ from tests.commands import done, refused
 from tests.models.test_training import QUICK, new, old, one_head, untrained
 from twin.errors import BadInput
 from twin.metrics import METRICS, Estimates
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.model import RateModel
 from twin.scenario import config_hash
 
@@ -38,7 +38,7 @@ def test_every_strategy_chooses_different_plans_and_active_both_kinds(spreads, c
     order = list(range(len(spreads)))
     chance.shuffle(order)
     count = data.draw(st.integers(1, len(spreads)))
-    arguments = (np.array(spreads), np.array(order), stream(0, "strategy"), count)
+    arguments = (np.array(spreads), np.array(order), random_stream(0, "strategy"), count)
     for choose in STRATEGIES.values():
         rows = choose(*arguments).tolist()
         assert len(set(rows)) == len(rows) == count

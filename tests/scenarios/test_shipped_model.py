@@ -18,14 +18,14 @@ from optimizers.planner.judging import WORTH
 from optimizers.selection import estimate, sees_beyond_rates
 from optimizers.space_plans import SpacePlans
 from scenarios.planning import planner
-from scenarios.planning.cost_models import StagedCostModel, cost_model, cost_models, learns
+from scenarios.planning.cost_models import StagedCostModel, cost_model, cost_models, is_learned
 from scenarios.planning.planner import optimize
 from scenarios.suite.families import TOGETHER, demanding
 from tests.twin import worlds
 from tests.twin.worlds import sink, source
 from twin.errors import BadInput
 from twin.metrics import Ranged, Unsure
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
@@ -130,7 +130,7 @@ def test_of_bursts_it_says_how_far_off_it_may_be_and_of_what_it_never_saw_it_doe
     learned, latency, inside = cost_model("learned"), "e2e_latency_s", []
     for seed in range(10000, 10024):
         scenario = demanding(seed)
-        drawn = SpacePlans(scenario, TOGETHER).sample(stream(seed, "drawn"), 2)
+        drawn = SpacePlans(scenario, TOGETHER).sample(random_stream(seed, "drawn"), 2)
         assert "bursty arrivals" in "; ".join(RateModel().blind_to(scenario))
         assert learned.blind_to(scenario) == ()
         for plan in as_plans(scenario, drawn):
@@ -191,11 +191,14 @@ def test_the_simulator_may_choose_among_what_is_near_and_rates_may_not():
 def test_names_of_cost_models_and_what_is_wrong_with_them(tmp_path):
     models = cost_models("rates, learned,staged")
     assert list(models) == ["rates", "learned", "staged"]
-    assert [learns(each) for each in models.values()] == [False, True, True]
+    assert [is_learned(each) for each in models.values()] == [False, True, True]
     assert isinstance(models["staged"], StagedCostModel)
     assert isinstance(models["learned"], Ranged)
     (milp,) = planner.optimizers("milp")
-    assert [planner.lead("near", 0, 0)(milp, models[name]).drive for name in ("rates", "learned")] == [None, "near"]
+    assert [planner.planners_by_model("near", 0, 0)(milp, models[name]).drive for name in ("rates", "learned")] == [
+        None,
+        "near",
+    ]
     for name, words in (
         ("learnt", "did you mean 'learned'"),
         ("learned:nowhere", "'nowhere' is no folder"),

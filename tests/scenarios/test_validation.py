@@ -19,7 +19,7 @@ from scenarios.spaces.parameter_space import COSTREAM
 from twin.errors import BadInput
 from twin.metrics import Latency, Metrics
 from twin.plan import ExecutionPlan
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings
 
@@ -36,9 +36,9 @@ def fake(noise: float = 0.1, breaks: float = 0.3):
     """A simulator without structure: the plan decides the mean cost and whether it runs well, the seed the noise."""
 
     def simulate(scenario) -> FakeRun:
-        plan = stream(0, str(sorted(scenario.plan.placement.items())))
+        plan = random_stream(0, str(sorted(scenario.plan.placement.items())))
         rate, latency_s, backpressure, failure = plan.random(4)
-        factor = float(np.exp(noise * stream(scenario.run.seed, "noise").normal()))
+        factor = float(np.exp(noise * random_stream(scenario.run.seed, "noise").normal()))
         success = bool(failure > breaks / 2)
         latency = Latency(*([float(latency_s) * factor] * 4)) if success else None
         return FakeRun(

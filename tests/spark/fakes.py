@@ -12,7 +12,7 @@ from twin.cluster import Cluster, Host
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.query import Query
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.scenario import RunSettings, Scenario
 from twin.spec import parse
 from twin.trace import Rows
@@ -47,7 +47,7 @@ class FakeRun:
     scenario: Scenario
 
     def rows(self, run: str, index: int, name: str) -> Rows:
-        draws = stream(self.scenario.run.seed, "fake").integers(1, 100, size=2)
+        draws = random_stream(self.scenario.run.seed, "fake").integers(1, 100, size=2)
         operators = []
         for period, draw in enumerate(draws.tolist()):
             span = {"run": run, "replicas": 1, "period": period, "start_s": 10.0 * period, "end_s": 10.0 * (period + 1)}

@@ -10,7 +10,7 @@ from twin.errors import BadInput
 from twin.rates.model import RateModel
 from twin.scenario import Scenario, config_hash
 from twin.spec import parse
-from twin.steadiness import change, steady
+from twin.steadiness import source_of_change, steady
 from twin.unsupported import unsupported_features
 
 
@@ -34,6 +34,6 @@ def test_whoever_does_not_see_them_says_so() -> None:
 def test_they_are_part_of_what_decides_a_run() -> None:
     none, some, others = Scenario.of(lines(2)), given(), given(interval_s=3)
     assert len({config_hash(each) for each in (none, some, others)}) == 3
-    assert change(some, (), None) == "checkpoints"
+    assert source_of_change(some, (), None) == "checkpoints"
     assert not steady(some, (), policy=False)
     assert steady(none, (), policy=False)

@@ -11,7 +11,7 @@ import simpy
 from twin.arrivals.law import ArrivalLaw
 from twin.engine.arrival.broker import Broker
 from twin.engine.arrival.clock import ArrivalClock, clock
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.run import Run
 from twin.spec import parse
 from twin.workload import Workload
@@ -39,7 +39,7 @@ def law_of(data: dict[str, Any]) -> ArrivalLaw:
 
 
 def clock_of(law: ArrivalLaw, seed: int = 1, replica: int = 0, replicas: int = 1) -> ArrivalClock:
-    return clock(law, replica, replicas, stream(seed, f"own{replica}"), stream(seed, "shared"))
+    return clock(law, replica, replicas, random_stream(seed, f"own{replica}"), random_stream(seed, "shared"))
 
 
 def times(clock: ArrivalClock, until_s: float) -> Iterator[float]:

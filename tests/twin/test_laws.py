@@ -12,7 +12,7 @@ import pytest
 
 from tests.twin.worlds import HOST, chain, dealt, deployment, simulated, sink, source
 from twin.flow import nominal_rates
-from twin.randomness import child_seed, stream
+from twin.randomness import child_seed, random_stream
 
 SCRIPT = """
 import json, sys
@@ -118,9 +118,9 @@ def test_full_memory_crashes_the_job_and_fails_it() -> None:
 
 
 def test_streams_are_named_and_independent_of_order() -> None:
-    first = stream(1, "a").random(4)
-    stream(1, "b").random(4)
-    assert np.array_equal(first, stream(1, "a").random(4))
-    assert not np.array_equal(first, stream(1, "b").random(4))
-    assert not np.array_equal(first, stream(2, "a").random(4))
+    first = random_stream(1, "a").random(4)
+    random_stream(1, "b").random(4)
+    assert np.array_equal(first, random_stream(1, "a").random(4))
+    assert not np.array_equal(first, random_stream(1, "b").random(4))
+    assert not np.array_equal(first, random_stream(2, "a").random(4))
     assert len({child_seed(0, index) for index in range(10_000)}) == 10_000

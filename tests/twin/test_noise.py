@@ -12,7 +12,7 @@ from twin.deployment import Deployment
 from twin.engine.streams.network import Jitter
 from twin.errors import BadInput
 from twin.profiles import STORM
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 
 def job(rate: Any, load: float, noise: dict[str, Any], service_scv: float = 1.0, **more: Any) -> Deployment:
@@ -58,7 +58,7 @@ def test_without_noise_a_queue_of_evenly_spaced_tuples_never_waits() -> None:
 
 
 def test_jitter_has_the_moments_it_states() -> None:
-    jitter = Jitter(stream(0, "jitter"), 0.3)
+    jitter = Jitter(random_stream(0, "jitter"), 0.3)
     factors = np.array([jitter.factor(0.013 * k) for k in range(200_000)])
     assert factors.mean() == pytest.approx(1, rel=0.02)
     assert factors.var() == pytest.approx(0.3, rel=0.05)

@@ -16,7 +16,7 @@ from scenarios.files.overrides import set_value
 from tests.twin.arrivals import RATES, arrived, broker_of, clock_of, counts, law_of, times
 from tests.twin.worlds import chain, simulated
 from twin.errors import BadInput
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 
 def recorded(path: Path, text: str) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def times_file(path: Path, times: np.ndarray) -> dict[str, Any]:
     return recorded(path, "time_s\n" + "\n".join(map(repr, times.tolist())) + "\n")
 
 
-TIMES = np.cumsum(stream(3, "times").exponential(0.0025, 2000)) + 1e6
+TIMES = np.cumsum(random_stream(3, "times").exponential(0.0025, 2000)) + 1e6
 """More than a clock gives away at a time."""
 
 

@@ -24,7 +24,7 @@ from twin.engine.measure.standard_errors import (
     ratio_error,
 )
 from twin.engine.sketch import GROWTH, bucket, quantile_s
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -99,7 +99,7 @@ def squares(make: Any, repetitions: int = 600) -> tuple[float, float]:
 
 def moving_average(share: float) -> Any:
     """Makes series in which each batch has a share of the noise of the one before."""
-    rng = stream(0, "batches")
+    rng = random_stream(0, "batches")
 
     def series() -> np.ndarray:
         noise = rng.normal(size=25)
@@ -125,13 +125,13 @@ def test_batches_that_make_up_for_each_other_leave_no_error() -> None:
 
 def test_a_ratio_knows_that_its_parts_go_together() -> None:
     """Sums that are five times the counts, exactly: whatever the counts do, their ratio is certain."""
-    counts = stream(0, "counts").poisson(20, size=24).astype(float)
+    counts = random_stream(0, "counts").poisson(20, size=24).astype(float)
     assert ratio_error(5.0 * counts, counts) == pytest.approx(0.0, abs=1e-12)
     assert ratio_error(np.zeros(24), np.zeros(24)) is None
 
 
 def test_the_order_of_independent_batches_matters_little_and_units_scale() -> None:
-    rng = stream(0, "order")
+    rng = random_stream(0, "order")
     above, below = rng.gamma(4.0, size=24), rng.gamma(9.0, size=24)
     error = ratio_error(above, below)
     assert error

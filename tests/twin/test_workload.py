@@ -14,7 +14,7 @@ from scenarios.files import scenario_file
 from tests.twin.arrivals import DIURNAL, LAWS, SPIKES, STEPS, TWO_STATES, clock_of, counts, law_of, times
 from twin.arrivals.law import MIN_RATE_PER_S
 from twin.errors import BadInput
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.spec import parse
 from twin.workload import Workload
 
@@ -101,7 +101,7 @@ def test_mean_and_peak_are_those_of_the_phases(data: dict[str, Any]) -> None:
     if data.get("steps", [{}])[-1].get("at_s") == 2:
         left_s = 4.0  # the last step counts as long as the first
     whole_s = left_s
-    for length_s, rate in law.phases(stream(0, "")):
+    for length_s, rate in law.phases(random_stream(0, "")):
         tuples += rate * min(length_s, left_s)
         peak = max(peak, rate)
         left_s -= length_s

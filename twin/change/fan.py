@@ -13,7 +13,7 @@ from twin.engine.draws import Draws
 from twin.engine.measure.ledger import Buffer
 from twin.engine.station.task import Task
 from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port
-from twin.randomness import stream as random_stream
+from twin.randomness import random_stream
 from twin.wiring.streams import make_inboxes, make_port, room_of
 
 if TYPE_CHECKING:

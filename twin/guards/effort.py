@@ -21,7 +21,7 @@ from twin.guards.memory import arriving, open_sessions, require_memory
 from twin.job import Job, compile
 from twin.panes import panes_of
 from twin.query import AnyOperator, Windowed
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.answer import RateAnswer
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
@@ -250,7 +250,7 @@ def _arrivals(job: Job, scenario: Scenario) -> Iterator[ServiceLoad]:
 
 def _phases(law: ArrivalLaw, horizon_s: float) -> float:
     count, now_s = 0, 0.0
-    for length_s, _ in islice(law.phases(stream(0, "effort")), PHASES_READ):
+    for length_s, _ in islice(law.phases(random_stream(0, "effort")), PHASES_READ):
         count, now_s = count + 1, now_s + length_s
         if now_s >= horizon_s:
             return count

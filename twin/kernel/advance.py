@@ -7,9 +7,9 @@ from typing import Any
 
 from twin.engine.processor import EPSILON
 from twin.kernel import layout as k
+from twin.kernel.async_calls import answer, through_gate
 from twin.kernel.backpressure import retry
 from twin.kernel.calendar import cancel, pop, schedule
-from twin.kernel.calling import answer, through_gate
 from twin.kernel.channels import flush, refill_port
 from twin.kernel.items import count_came, first_lane, take_first
 from twin.kernel.native import call, compiled, entries, float_at, inlined, whole_at

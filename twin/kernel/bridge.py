@@ -18,7 +18,7 @@ from simpy.core import StopSimulation
 
 from twin.engine.calendar import Look
 from twin.kernel.advance import advance, refill, wake_up, work_on
-from twin.kernel.calls import Callbacks
+from twin.kernel.callbacks import Callbacks
 from twin.kernel.handover.lift import close, counters, heaps, heed, heed_counters, lift
 from twin.kernel.lower import Lowered
 from twin.kernel.native import CALLBACK, PLAIN, address_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from twin.kernel import layout as k
-from twin.kernel.calling import ask
+from twin.kernel.async_calls import ask
 from twin.kernel.channels import port_of, send, send_on, send_times
 from twin.kernel.contents import put_in
 from twin.kernel.draws import rounded, service, uniform

@@ -17,7 +17,7 @@ from twin.kinds.flow import KeySpread
 from twin.kinds.windowed import Windowed
 from twin.partitionings.traits import Ends
 from twin.partitions import counts
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.placements import distinct_rows
 from twin.rates.seats import EVEN, Seats
 
@@ -173,7 +173,7 @@ def _of_key_groups(job: JobArrays, o: int, count: int, owners: tuple[int, ...]) 
         order = np.argsort(-skew.by_group(groups), kind="stable")[: np.count_nonzero(shares)]
         shares, orders = shares[: len(order)], [order]
     else:
-        rng = stream(0, "rate-keys")
+        rng = random_stream(0, "rate-keys")
         ranks = [rng.permutation(len(populated)) for _ in range(ORDERS)]
         orders = [populated[np.argsort(each)] for each in ranks]
     loads = [np.bincount(owner[order], shares, minlength=count) for order in orders]

@@ -12,7 +12,7 @@ from twin.engine.station.pool import make_pool
 from twin.engine.station.task import Task
 from twin.partitions import read_shares
 from twin.query import AnyOperator
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.wiring.event_time import finish, prepare
 from twin.wiring.sockets import limit_sockets
 from twin.wiring.streams import connect
@@ -70,8 +70,8 @@ def arrival_clocks(wiring: Wiring, source: AnyOperator, tasks: Sequence[Task], a
             law,
             replica,
             len(shares),
-            stream(seed, f"broker:{tasks[replica].name}{again}"),
-            stream(seed, f"arrivals:{source.name}"),
+            random_stream(seed, f"broker:{tasks[replica].name}{again}"),
+            random_stream(seed, f"arrivals:{source.name}"),
             share,
         )
         for replica, share in enumerate(shares)

@@ -27,7 +27,7 @@ from twin.engine.windows.window import WindowLogic
 from twin.job import Component, Stage
 from twin.kinds import mechanism
 from twin.partitionings.registry import groups_of
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.windows import US_PER_S
 from twin.wiring.wiring import Wiring
 
@@ -126,7 +126,7 @@ def _calling(making: Making, calls: Calls, selectivity: float, end: SinkLogic | 
     gates = wiring.world.gates
     if calls.rate_per_s is not None and name not in gates:
         gates[name] = Gate(calls.rate_per_s)
-    answers = Draws(stream(wiring.settings.seed, f"calls:{name}#{making.replica}"), calls.latency_scv)
+    answers = Draws(random_stream(wiring.settings.seed, f"calls:{name}#{making.replica}"), calls.latency_scv)
     return CallLogic(calls, selectivity, gates.get(name), answers, end)
 
 

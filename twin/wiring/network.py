@@ -10,7 +10,7 @@ from twin.engine.streams.channel import Inbox, Path, Paths
 from twin.engine.streams.network import Jitter, Nic, route
 from twin.plan import Location
 from twin.profiles import Noise
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.wiring.world import World
 
 
@@ -40,7 +40,7 @@ class Network:
     def _made(self, name: str, bandwidth_mbps: float) -> Nic:
         nic = Nic(self.world.env, bandwidth_mbps)
         if self.noise.jitter_scv > 0.0:
-            self._jitters[nic] = Jitter(stream(self.seed, f"jitter:{name}"), self.noise.jitter_scv)
+            self._jitters[nic] = Jitter(random_stream(self.seed, f"jitter:{name}"), self.noise.jitter_scv)
         return nic
 
     def paths(self, start: Location, ends: Sequence[Location], inboxes: Sequence[Inbox], size: float) -> Paths:

@@ -22,7 +22,7 @@ from twin.job import Edge
 from twin.partitionings.traits import Ends, Partitioning
 from twin.plan import Location
 from twin.query import AnyOperator, Stream, Windowed
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.arrays import JobArrays
 from twin.rates.load import flow_at
 from twin.wiring.event_time import timed_deal
@@ -80,7 +80,7 @@ def _partitioner(wiring: Wiring, edge: Edge, index: int) -> Partitioner:
     groups = wiring.world.key_groups.get(each.consumer)
 
     def draws() -> Draws:
-        return Draws(stream(wiring.settings.seed, f"keys:{producers[index].name}->{each.consumer}"))
+        return Draws(random_stream(wiring.settings.seed, f"keys:{producers[index].name}->{each.consumer}"))
 
     if each.consumer in wiring.world.owners:
         return timed_deal(wiring, each, draws(), index * consumers // len(producers))
@@ -153,7 +153,7 @@ def make_port(wiring: Wiring, task: Task, paths: Paths, partitioner: Partitioner
 def _batching(wiring: Wiring, task: Task, each: Stream, tuples: int) -> Batching | None:
     if wiring.engine.flush_s is None:
         return None
-    rng = stream(wiring.settings.seed, f"batches:{task.name}->{each.consumer}")
+    rng = random_stream(wiring.settings.seed, f"batches:{task.name}->{each.consumer}")
     flush_s = wiring.engine.flush_s * (1.0 + FLUSH_DRIFT * float(rng.uniform(-1.0, 1.0)))
     return Batching(tuples, flush_s, float(rng.random()) * flush_s)
 

@@ -12,7 +12,7 @@ from twin.keys import contiguous, distinct_values
 from twin.kinds.mechanism import Matching
 from twin.plan import Location
 from twin.query import Windowed
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.wiring.mechanisms import Making, make_logic
 from twin.wiring.wiring import Wiring
 
@@ -42,7 +42,7 @@ def _with_tail(wiring: Wiring, component: Component, replica: int, place: Locati
     service_s = wiring.job.service_s(component) if at_once else first.service_s
     noise = 1.0 if wiring.settings.noise else 0.0
     scv = _service_scv(wiring, component) if at_once else noise * first.service_scv
-    rng = stream(wiring.settings.seed, f"task:{component.name}#{replica}")
+    rng = random_stream(wiring.settings.seed, f"task:{component.name}#{replica}")
     name = f"{component.name}#{replica}"
     making = [make_logic(Making(wiring, component, stage, replica)) for stage in component.stages]
     draws, polls = Draws(rng, scv), component.operator.is_source
@@ -69,7 +69,7 @@ def _logic(wiring: Wiring, component: Component, replica: int, draws: Draws) -> 
 
 def _draws(wiring: Wiring, stage: Stage, replica: int) -> Draws:
     """The random numbers of one operator of a replica."""
-    rng = stream(wiring.settings.seed, f"task:{stage.operator.name}#{replica}")
+    rng = random_stream(wiring.settings.seed, f"task:{stage.operator.name}#{replica}")
     return Draws(rng, stage.service_scv if wiring.settings.noise else 0.0)
 
 
@@ -132,7 +132,7 @@ def make_key_groups(wiring: Wiring, component: Component) -> None:
     )
     if skew is None:
         return
-    rng = stream(wiring.settings.seed, f"keys:{name}")
+    rng = random_stream(wiring.settings.seed, f"keys:{name}")
     order = skewed(groups, skew, rng)
     if skew.drift_every_s is not None:
         wiring.world.env.process(drift(wiring.world.env, groups, order, skew, rng))

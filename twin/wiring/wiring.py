@@ -13,7 +13,7 @@ from twin.engine.station.task import Task
 from twin.job import Job, compile
 from twin.plan import Location
 from twin.profiles import Noise
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.scenario import RunSettings
 from twin.wiring.event_times import EventTimes
 from twin.wiring.network import Network
@@ -69,7 +69,7 @@ class Wiring:
         """Starts the pauses of a host, if the engine has any."""
         interval_s, pause_s = self.noise.gc_interval_s, self.noise.gc_pause_s
         if interval_s is not None:
-            rng = stream(self.settings.seed, f"pauses:{host}")
+            rng = random_stream(self.settings.seed, f"pauses:{host}")
             env = self.world.env
             env.process(
                 pauses(env, lambda: self.tasks_on(host), lambda: self.processors_of(host), interval_s, pause_s, rng)

@@ -29,7 +29,7 @@ from tests.twin.worlds import dealt, sink, source
 from twin.errors import BadInput
 from twin.metrics import Estimates
 from twin.plan import ExecutionPlan
-from twin.randomness import stream
+from twin.randomness import random_stream
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
@@ -197,7 +197,7 @@ def bought(job: Scenario, **more: object) -> Solution:
 @given(seed=st.integers(0, 10**6), head_room=st.sampled_from([0.0, 0.2, 0.5]))
 def test_nothing_is_cheaper_where_that_is_said(seed: int, head_room: float) -> None:
     job = at_rate(claimed_job(seed, on_sockets=False), 0.3)
-    job = with_prices(job, stream(seed, "prices").uniform(0.5, 5.0, 3).round(2).tolist())
+    job = with_prices(job, random_stream(seed, "prices").uniform(0.5, 5.0, 3).round(2).tolist())
     plans = as_plans(job, every_plan(job)[:1500])
     ahead = RateModel().lasting().predict(at_rate(job, 1.0 + head_room), plans)
     bears = (ahead["backpressured"] < 0.5) & (ahead["success"] >= 0.5)

@@ -22,7 +22,7 @@ from tests.twin.worlds import chain
 from twin import kernel
 from twin.kernel import native
 from twin.kernel.arena import Arena
-from twin.kernel.calls import Callbacks
+from twin.kernel.callbacks import Callbacks
 from twin.profiles import STORM
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -53,7 +53,7 @@ def in_another_process(code: str, *arguments: str, **environment: str) -> tuple[
 FAILING = """
 import sys
 from tests.twin.kernel.test_running import far
-from twin.kernel.calls import Callbacks
+from twin.kernel.callbacks import Callbacks
 from twin.simulation import simulate
 
 def fail(*_):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twin.randomness import stream
+from twin.randomness import random_stream
 
 if TYPE_CHECKING:
     from twin.engine.keys.groups import KeyGroups
@@ -28,7 +28,7 @@ def second_choice(first: Sequence[int], replicas: int) -> list[int]:
     """
     if replicas == 1:
         return list(first)
-    apart = stream(0, "two-choice").random(len(first))
+    apart = random_stream(0, "two-choice").random(len(first))
     return [(own + 1 + int(away * (replicas - 1))) % replicas for own, away in zip(first, apart, strict=True)]
 
 
