@@ -1,4 +1,7 @@
-"""The server: bound to this machine alone, with a token that outlives a restart, ended by Ctrl-C."""
+"""The server and what each of its addresses gives.
+
+It is bound to this machine alone, has a token that outlives a restart, and is ended by Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,129 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
-from streamtwin.serve.app import application
-from streamtwin.serve.hub import Hub
+from scenarios.files import documents
+from scenarios.files.pictures import png
+from streamtwin.serve import page
+from streamtwin.serve.acts import act
+from streamtwin.serve.guard import Guard
+from streamtwin.serve.hub import MOST_LISTENERS, Hub, stream
 from streamtwin.serve.jobs import Jobs
+from streamtwin.serve.work import shown
 from twin.errors import BadInput
+
+STATIC: list[str | tuple[str, str]] = [("streamtwin.serve", "static"), ("streamtwin.report", "templates")]
+"""Folders of files that are served as they are: of each, the package and its name there."""
+
+
+def application(hub: Hub, port: int, token: str, started: Callable[[], None] = lambda: None) -> Guard:
+    """The whole server, guarded."""
+
+    @asynccontextmanager
+    async def life(_app: Starlette) -> AsyncIterator[None]:
+        started()
+        try:
+            yield
+        finally:
+            await hub.close()
+
+    async def refused(_request: Request, error: Exception) -> Response:
+        return PlainTextResponse(f"{error}\n", 422)
+
+    async def home(_request: Request) -> Response:
+        names = {name: await run_in_threadpool(hub.jobs.about, name) for name in hub.jobs.called}
+        return HTMLResponse(page.listed(names, str(hub.shelf.folder)))
+
+    async def job(request: Request) -> Response:
+        name = request.path_params["name"]
+        _, found = hub.view(name)
+        about = await run_in_threadpool(hub.jobs.about, name)
+        return HTMLResponse(page.page(name, found, list(hub.jobs.called), about))
+
+    async def view(request: Request) -> Response:
+        state, found = hub.view(request.path_params["name"])
+        return JSONResponse({**state, "regions": found})
+
+    async def acts(request: Request) -> Response:
+        name = request.path_params["name"]
+        hub.desk(name)
+        try:
+            asked = await request.json()
+            if not isinstance(asked, dict) or not all(isinstance(each, str) for each in asked.values()):
+                raise ValueError
+        except (ValueError, RecursionError):
+            return JSONResponse({"wrong": "a request is an object of texts, with an act"}, 400)
+        try:
+            said = act(hub, name, asked)
+        except BadInput as error:
+            return JSONResponse({"wrong": str(error)}, 422)
+        return JSONResponse({"said": said, "version": hub.shelf.get(name).version})
+
+    async def moment(request: Request) -> Response:
+        desk, _ = hub.desk(request.path_params["name"])
+        film = desk.film()
+        if film is None or desk.asked is None or request.query_params.get("of") != desk.asked.key:
+            raise HTTPException(409, "this run is no longer the one that is shown")
+        number = request.path_params["number"]
+        if not number < len(film.ends_s):
+            raise HTTPException(404, f"the run has {len(film.ends_s)} moments")
+        picture, told, owned = await run_in_threadpool(film.picture, number)
+        return JSONResponse({"picture": picture, "told": told, "owned": owned})
+
+    async def document(request: Request) -> Response:
+        desk, _ = hub.desk(request.path_params["name"])
+        made = desk.run()
+        if made is None or made.result is None:
+            raise HTTPException(409, made.refused if made is not None else "the run is not done yet")
+        return JSONResponse(documents.document(made.result.to_dict()))
+
+    async def compared(request: Request) -> Response:
+        desk, _ = hub.desk(request.path_params["name"])
+        answer = desk.compared("before", "now")
+        if answer is None:
+            raise HTTPException(409, "there are fewer than two pairs of runs yet")
+        return JSONResponse(documents.document(answer))
+
+    async def figure(request: Request) -> Response:
+        _, inquiry = hub.desk(request.path_params["name"])
+        if inquiry.answer is None or not inquiry.answer["document"]:
+            raise HTTPException(404, "there is no figure")
+        drawn = shown(inquiry.answer["question"], inquiry.answer["document"]).figure
+        if drawn is None:
+            raise HTTPException(404, "there is no figure")
+        return Response(await run_in_threadpool(lambda: png(drawn())), media_type="image/png")
+
+    async def events(_request: Request) -> Response:
+        if len(hub.listeners) >= MOST_LISTENERS:
+            raise HTTPException(503, "too many pages listen; close some")
+        return StreamingResponse(stream(hub), media_type="text/event-stream")
+
+    routes = [
+        Route("/", home),
+        Route("/events", events),
+        Mount("/static", StaticFiles(packages=STATIC)),
+        Route("/job/{name}", job),
+        Route("/job/{name}/view", view),
+        Route("/job/{name}/act", acts, methods=["POST"]),
+        Route("/job/{name}/moment/{number:int}", moment),
+        Route("/job/{name}/run.json", document),
+        Route("/job/{name}/compared.json", compared),
+        Route("/job/{name}/figure.png", figure),
+    ]
+    return Guard(Starlette(routes=routes, lifespan=life, exception_handlers={BadInput: refused}), port, token)
+
 
 HOST, PORT = "127.0.0.1", 8377
 """The port is another one if this is taken."""

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import simpy
 
 from twin.change.channels import channels
-from twin.change.checkpoint import FreeCheckpoints, complete, counted
-from twin.change.progress import Progress
+from twin.change.checkpoint import Checkpoint, FreeCheckpoints, complete, counted
 from twin.change.running_job import Process
 from twin.change.storage import Storage
 from twin.engine.measure.ledger import EventRecord
@@ -25,6 +25,54 @@ from twin.keys import touched
 if TYPE_CHECKING:
     from twin.change.running_job import RunningJob
     from twin.checkpoints import Checkpoints
+    from twin.engine.measure.ledger import Ledger
+    from twin.engine.station.barriers import CheckpointPart
+    from twin.engine.station.task import Task
+
+KIND = "checkpoint"
+"""The kind of its row among the events."""
+
+
+class CheckpointUnderWay:
+    """The progress of checkpoint `number`. parts: of all tasks. ended: the event that it is complete or given up."""
+
+    def __init__(self, ledger: Ledger, env: simpy.Environment, number: int) -> None:
+        self.parts: dict[Task, CheckpointPart] = {}
+        self.ended = env.event()
+        self.record = ledger.record(KIND, "job", env.now, number=number, status="under way")
+
+    def checkpoint(self) -> Checkpoint:
+        """The checkpoint that all parts make up."""
+        made = Checkpoint(self.record.at_s)
+        for task, part in self.parts.items():
+            assert part.snapshot is not None
+            made.tasks[task], made.counted[task] = part.snapshot, part.counted
+            made.reached[task], made.sizes[task] = part.reached_s, part.fetched_bytes
+            made.flying += part.flying
+        return made
+
+    def completed(self, now_s: float) -> None:
+        """Closes its row as completed."""
+        parts = self.parts.values()
+        self.record.bytes = sum(part.uploaded_bytes for part in parts)
+        self.record.detail |= {
+            "status": "completed",
+            "state_bytes": sum(part.held_bytes for part in parts),
+            "flying_bytes": sum(part.flying_bytes for part in parts),
+            "alignment_s": max(part.waited_s for part in parts),
+            "put_aside": sum(part.put_aside for part in parts),
+            "sync_cpu_s": sum(part.work_s for part in parts),
+        }
+        self._end(now_s)
+
+    def failed(self, why: str, now_s: float) -> None:
+        """Closes its row as failed, and says why."""
+        self.record.detail |= {"status": "failed", "why": why}
+        self._end(now_s)
+
+    def _end(self, now_s: float) -> None:
+        self.record.end_s = now_s
+        self.ended.succeed()
 
 
 class Coordinator(FreeCheckpoints):
@@ -36,7 +84,7 @@ class Coordinator(FreeCheckpoints):
         self.whole = spec.failover == "full"
         self.storage = Storage(job.wiring, spec)
         self.base: dict[Task, int] = {}
-        self.running: Progress | None = None
+        self.running: CheckpointUnderWay | None = None
         self._number = 0
 
     def abort(self, why: str) -> None:
@@ -92,11 +140,11 @@ class Coordinator(FreeCheckpoints):
                     self.abort(f"not complete after {self.spec.timeout_s:g} s")
             due_s = max(started_s + self.spec.interval_s, self.env.now + self.spec.min_pause_s)
 
-    def _next(self) -> Progress:
+    def _next(self) -> CheckpointUnderWay:
         self._number += 1
-        return Progress(self.world.ledger, self.env, self._number)
+        return CheckpointUnderWay(self.world.ledger, self.env, self._number)
 
-    def _begin(self) -> Progress:
+    def _begin(self) -> CheckpointUnderWay:
         ways: defaultdict[Task, set[BarrierInput]] = defaultdict(set)
         outs: dict[Task, list[list[int]]] = {task: [[] for _ in task.ports] for task in self.world.every_task()}
         for channel in channels(self.wiring):
@@ -138,7 +186,7 @@ class Coordinator(FreeCheckpoints):
         assert self.running is not None
         self.env.process(self._upload(self.running, gate.station))
 
-    def _upload(self, running: Progress, task: Task) -> Process:
+    def _upload(self, running: CheckpointUnderWay, task: Task) -> Process:
         part = running.parts[task]
         sync_s = part.work_s * task.processor.slowdown / task.processor.speed
         yield self.env.timeout(max(0.0, part.reached_s + sync_s - self.env.now))

@@ -13,9 +13,9 @@ from optimizers.balancing.milp import BalanceMilp
 from optimizers.balancing.registry import SOLVERS
 from optimizers.balancing.search import Search
 from optimizers.interface import Status
-from papers.albic.class_bound import class_bound
 from papers.albic.clusters import cluster
 from papers.albic.fig5 import separately
+from papers.albic.grid import class_bound
 from papers.albic.jobs import moved
 from tests.optimizers.balancing.small import assignments, balance, balances, best
 from twin.errors import BadInput

@@ -15,13 +15,12 @@ from scipy import stats
 from scenarios.executing.processes import Processes
 from scenarios.executing.progress import Lines
 from scenarios.questions.bench import Bench
-from scenarios.questions.comparison import LEVEL, adjusted, changed, holm
 from scenarios.questions.intervals import QUANTILE_GRAIN, of_difference, of_mean, p_value
 from scenarios.questions.policies_compared import PoliciesCompared
 from scenarios.questions.replications import MOST, Wanted, replicate
 from scenarios.questions.resources import without_spare
 from scenarios.questions.variants import Variant
-from scenarios.questions.whatif import ComparedMetric, compared
+from scenarios.questions.whatif import LEVEL, ComparedMetric, adjusted, changed, compared, holm
 from streamtwin.answers import comparison, policies
 from tests.scenarios.questions.jobs import queue, shop
 

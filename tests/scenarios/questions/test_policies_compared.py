@@ -10,10 +10,9 @@ import pytest
 
 from scenarios.files import scenario_file
 from scenarios.files.overrides import set_value
-from scenarios.questions.control_measures import MEANINGS, control_measures, course, judged, late
+from scenarios.questions.control_measures import MEANINGS, control_measures, course, judged, late, oscillations
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import measures
-from scenarios.questions.oscillations import oscillations
 from scenarios.questions.policies_compared import variants
 from scenarios.questions.replications import Samples, Wanted
 from scenarios.questions.whatif import answer
