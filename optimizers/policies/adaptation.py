@@ -65,7 +65,7 @@ def pressure(by: By, deployment: Deployment, target: float) -> PressureGauge | N
     """By how much more, or less, work each operator would do if it took what is offered.
 
     The paper's scaling (None) looks at measured loads alone, and sees a full cluster as full, however much waits. DS2
-    and the rule of Flink's autoscaler compare what arrives with what is taken. target: utilisation, as a share of 1, that
+    and Flink's autoscaler compare what arrives with what is taken. target: utilisation, as a share of 1, that
     nodes are to have.
     """
     if by == "measured":
