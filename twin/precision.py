@@ -33,7 +33,7 @@ from twin.kinds.registry import SINKS
 from twin.metrics import measured
 from twin.run import metrics_of
 from twin.scenario import RunSettings, Scenario
-from twin.steadiness import memory_s, slides_s
+from twin.steadiness import FILLED, filled_s, memory_s, slides_s
 from twin.wiring.world import World
 
 
@@ -43,8 +43,8 @@ def batches_of(job: Job, settings: RunSettings, world: World, statistics: Statis
     Nor do they begin before windows are full: that they fill is no chance.
     """
     long_s = memory_s(job)
-    filled_s = min(2.0 * long_s, settings.horizon_s / 4)
-    ends_s = edges_s(max(settings.warmup_s, filled_s), settings.horizon_s, long_s, slides_s(job.deployment))
+    start_s = max(settings.warmup_s, filled_s(long_s, settings.horizon_s))
+    ends_s = edges_s(start_s, settings.horizon_s, long_s, slides_s(job.deployment))
     if not ends_s:
         return None
     batches = Batches(world.env, sinks_of(job, world), ends_s[:-1])
@@ -56,7 +56,7 @@ def too_short(job: Job, settings: RunSettings) -> str:
     """The caution that a run is too short for batches, with the horizon at which it has `FEWEST_BATCHES`."""
     long_s = memory_s(job)
     each_s = whole_slides_s(long_s, slides_s(job.deployment))
-    enough_s = max(settings.warmup_s, 2.0 * long_s) + FEWEST_BATCHES * each_s
+    enough_s = max(settings.warmup_s, FILLED * long_s) + FEWEST_BATCHES * each_s
     return (
         f"{NO_ERRORS}: they come from {FEWEST_BATCHES} or more parts of a run, each as long as its longest window or "
         f"round of bursts ({each_s:g} s); make run.horizon_s {enough_s:.12g} or more, or replicate"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from twin import markers
 from twin.engine.measure.meters import Row
 from twin.engine.measure.standard_errors import UNKNOWN, StandardErrors
-from twin.engine.sketch import merge, quantile_s
+from twin.engine.sketch import histogram_of, quantile_s
 from twin.kinds.registry import SINKS, SOURCES
 from twin.markers import MarkerAge
 from twin.metrics import TABLE, Latency, Metrics, Totals, measured
@@ -196,7 +196,7 @@ def metrics_of(operator_rows: Sequence[Row], warmup_s: float, crashed: bool) -> 
 
 
 def _latency(sinks: Sequence[Row], key: str, mean_s: float) -> Latency:
-    histogram = merge(dict(zip(row[f"{key}LatencyBuckets"], row[f"{key}LatencyCounts"], strict=True)) for row in sinks)
+    histogram = histogram_of(sinks, key)
     return Latency(mean_s, *(quantile_s(histogram, q) for q in (0.5, 0.95, 0.99)))
 
 
@@ -250,15 +250,20 @@ def _flow(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
+def waiting(row: Mapping[str, Any]) -> int:
+    """Records that wait at the end of a period: those of a source at its broker. row: of an operator or subtask."""
+    return int(row["queueLength"] if row["backlog"] is None else row["backlog"])
+
+
 def _subtask(number: int, rows: Sequence[Row]) -> SubtaskTotals:
-    waiting = [row["queueLength"] if row["backlog"] is None else row["backlog"] for row in rows]
+    queues = list(map(waiting, rows))
     return SubtaskTotals(
         subtask=number,
         host=rows[-1]["host"],
         socket=rows[-1]["socket"],
         **_flow(rows),
-        queue_mean=sum(waiting) / len(waiting),
-        queue_max=max(waiting),
+        queue_mean=sum(queues) / len(queues),
+        queue_max=max(queues),
         state_bytes=max(row["stateBytes"] for row in rows),
     )
 

@@ -17,7 +17,7 @@ from twin.events import AnyEvent
 from twin.job import Job, compile
 from twin.metrics import measured
 from twin.query import AnyOperator, EventTimed, Windowed
-from twin.run import host_totals, operator_totals
+from twin.run import host_totals, operator_totals, waiting
 from twin.scenario import Scenario
 from twin.workload import Bursty, Constant, Poisson, Spikes
 
@@ -46,7 +46,7 @@ def measured_from_s(scenario: Scenario) -> float:
     settings = scenario.run
     start_s, end_s = settings.warmup_s, settings.horizon_s
     if settings.precision:
-        start_s = max(start_s, min(FILLED * memory_s(scenario), end_s / 4))
+        start_s = max(start_s, filled_s(memory_s(scenario), end_s))
     slides = [slide_s for slide_s in slides_s(scenario) if max(start_s, slide_s) + slide_s <= end_s * (1.0 + 1e-12)]
     if not (start_s and slides) or varying(scenario):
         return start_s
@@ -116,14 +116,14 @@ def growth_per_s(operators: Sequence[Mapping[str, Any]], links: Sequence[Mapping
     Analysis, 9.5). A queue that is stable, or an evaluation of a window, gives back what it took, so that changes of
     batches cancel each other. operators, links: rows of all periods. For loads that do not change with time.
     """
-    waiting: Counter[float] = Counter()
+    queued: Counter[float] = Counter()
     for row in operators:
-        waiting[row["end_s"]] += row["queueLength"] if row["backlog"] is None else row["backlog"]
-    on_the_way = Counter(dict.fromkeys(waiting, 0))
+        queued[row["end_s"]] += waiting(row)
+    on_the_way = Counter(dict.fromkeys(queued, 0))
     for row in links:
         on_the_way[row["end_s"]] += row["tuplesIn"] - row["tuplesOut"]
-    at_s = np.array(sorted(waiting))
-    there = np.array([waiting[end_s] for end_s in at_s]) + np.cumsum([on_the_way[end_s] for end_s in at_s])
+    at_s = np.array(sorted(queued))
+    there = np.array([queued[end_s] for end_s in at_s]) + np.cumsum([on_the_way[end_s] for end_s in at_s])
     first = int(np.searchsorted(at_s, (warmup_s + at_s[-1]) / 2.0))
     edges = np.linspace(first, len(at_s) - 1, BATCHES + 1).round().astype(int)
     if edges[-1] - edges[0] < BATCHES:
@@ -179,6 +179,11 @@ def _slides_s(operator: AnyOperator) -> list[float]:
     if isinstance(operator, Windowed):
         return [operator.window.slide] if operator.window.policy == "time" else []
     return [window.slide_s for window in operator.forms] if isinstance(operator, EventTimed) else []
+
+
+def filled_s(long_s: float, horizon_s: float) -> float:
+    """Time after which windows count as full. long_s: the longest of them (`memory_s`)."""
+    return min(FILLED * long_s, horizon_s / 4)
 
 
 def memory_s(what: Deployment | Job) -> float:

@@ -18,6 +18,7 @@ import numpy as np
 from optimizers.policies.room import hosts_of
 from twin.control import PeriodStatistics, Reconfiguration
 from twin.deployment import Deployment
+from twin.run import waiting
 
 TOO_DEAR = Reconfiguration(reason="records would wait longer for a restart than they have waited so far")
 
@@ -32,7 +33,7 @@ class RestartAccount:
     def add(self, statistics: PeriodStatistics) -> None:
         """Adds a period."""
         if self.deployment.engine.rescaling.stops:
-            self._waited += waiting(statistics) * statistics.length_s
+            self._waited += records_waiting(statistics) * statistics.length_s
 
     def affords(self, cost: float) -> bool:
         """Whether records have waited for as long."""
@@ -64,6 +65,6 @@ class RestartAccount:
         return float(came / last.length_s * stop_s**2 / 2.0 / (1.0 - load * came / read))
 
 
-def waiting(statistics: PeriodStatistics) -> float:
+def records_waiting(statistics: PeriodStatistics) -> float:
     """Records that wait at brokers and before operators at the end of a period."""
-    return float(sum(row["queueLength"] + (row["backlog"] or 0) for row in statistics.operators.values()))
+    return float(sum(map(waiting, statistics.operators.values())))

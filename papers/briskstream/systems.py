@@ -14,7 +14,7 @@ from papers.interface import CaseTable, Experiment, Row, Rows, grid
 from papers.shapes import apart, shape, span, within
 from papers.workspace import Workspace
 from twin.deployment import Deployment
-from twin.engine.sketch import merge, quantile_s
+from twin.engine.sketch import histogram_of, quantile_s
 from twin.kinds.registry import SINKS
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -46,9 +46,7 @@ def distribution(job: Deployment, settings: RunSettings) -> dict[str, Any]:
     """`per_s`, and the 1 to 99 % quantiles of the processing latency, `quantiles_s`; none if nothing arrived."""
     found = simulate(Scenario.of(job, settings))
     rows = [row for row in found.operator_rows if row["kind"] in SINKS and row["start_s"] >= settings.warmup_s]
-    histogram = merge(
-        dict(zip(row["processingLatencyBuckets"], row["processingLatencyCounts"], strict=True)) for row in rows
-    )
+    histogram = histogram_of(rows, "processing")
     return {
         "per_s": found.metrics.throughput_per_s,
         "quantiles_s": [quantile_s(histogram, percent / 100) for percent in range(1, 100)] if histogram else [],

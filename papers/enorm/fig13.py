@@ -12,7 +12,7 @@ from papers.enorm.simple_job import COMPUTE, GROUPS, WORKERS, large, notes, simp
 from papers.interface import CaseTable, Experiment, Row, Rows, grid
 from papers.shapes import shape, within
 from papers.workspace import Workspace
-from twin.engine.sketch import merge, quantile_s
+from twin.engine.sketch import histogram_of, quantile_s
 from twin.run import Run
 from twin.simulation import simulate
 
@@ -93,9 +93,7 @@ def _read(found: Run) -> dict[str, Any]:
         1e3 * float(sums[k : k + a_minute].sum() / max(1.0, counts[k : k + a_minute].sum()))
         for k in range(0, len(rows), a_minute)
     ]
-    sketch = merge(
-        dict(zip(row["processingLatencyBuckets"], row["processingLatencyCounts"], strict=True)) for row in rows
-    )
+    sketch = histogram_of(rows, "processing")
     moves = [row for row in found.event_rows if row["kind"] == "migration"]
     summary = {
         "mean": 1e3 * float(sums.sum() / counts.sum()),

@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from scenarios.questions.ranges import significant
+
 FAR = 1024.0
 """A search without limits ends at so many times the start, or at the start divided by it."""
 DIGITS = 6
@@ -137,8 +139,8 @@ def _between(border: Border, good: float, bad: float, within: Range) -> float | 
 
 
 def _short(value: float) -> float:
-    """Rounds to six digits, which is far finer than any tolerance and shorter to read."""
-    return round(value, DIGITS - 1 - math.floor(math.log10(abs(value)))) if value else 0.0
+    """The value in six digits, which is far finer than any tolerance and shorter to read."""
+    return significant(value, DIGITS)
 
 
 def spot_checks(within: Range, border: float) -> list[float]:

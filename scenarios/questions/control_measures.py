@@ -17,7 +17,7 @@ from scenarios.questions.bench import outcome_of
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.single_run import run
 from twin.deployment import Deployment
-from twin.engine.sketch import merge, quantile_s, representative_s
+from twin.engine.sketch import histogram_of, merge, quantile_s, representative_s
 from twin.keys import contiguous, group_count
 from twin.kinds.registry import SINKS
 from twin.metrics import measured
@@ -133,8 +133,7 @@ def _replicas(rows: Sequence[Row]) -> float:
 
 def latencies(rows: Sequence[Row]) -> dict[int, int]:
     """End-to-end latencies of the results in these rows of operators: counts by bucket."""
-    sinks = (row for row in rows if row["kind"] in SINKS)
-    return merge(dict(zip(row["e2eLatencyBuckets"], row["e2eLatencyCounts"], strict=True)) for row in sinks)
+    return histogram_of((row for row in rows if row["kind"] in SINKS), "e2e")
 
 
 def _p99_s(rows: Sequence[Row]) -> float:

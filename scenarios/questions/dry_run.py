@@ -12,7 +12,7 @@ import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from scenarios.questions.single_run import run
 from twin.engine.measure.meters import Row
 from twin.engine.sketch import representative_s
 from twin.randomness import child_seed
-from twin.run import Run
+from twin.run import Run, waiting
 from twin.scenario import Scenario
 
 STRAYS = 5
@@ -177,7 +177,7 @@ def _course(made: Run, at_s: float, given_s: Container[float]) -> dict[str, list
     after = [row for row in made.operator_rows if row["end_s"] > at_s]
     counts = latencies(after)
     return course(made) | {
-        "waiting": [_waiting(period) for period in by_period(made)],
+        "waiting": [float(sum(map(waiting, period))) for period in by_period(made)],
         "bucket": [float(bucket) for bucket in sorted(counts)],
         "results": [float(counts[bucket]) for bucket in sorted(counts)],
         "paused_s": [_paused_s(row, row["at_s"] in given_s) for row in changes],
@@ -202,11 +202,6 @@ def _of_restarts(changes: Sequence[Row], name: str) -> list[float]:
         redone_s = [float(detail["at_s"] - detail["checkpoint_s"]) for detail in details if "checkpoint_s" in detail]
         return [max(0.0, seconds) for seconds in redone_s]
     return [float(detail[name]) for detail in details if name in detail]
-
-
-def _waiting(rows: Sequence[Mapping[str, Any]]) -> float:
-    """Tuples at the brokers and before all operators, at the end of the period that the rows are of."""
-    return float(sum(row["queueLength"] + (row["backlog"] or 0) for row in rows))
 
 
 def _compared(without: Courses, with_it: Courses, at_s: float, first_s: float, keeps_up: bool) -> dict[str, float]:

@@ -85,12 +85,13 @@ def _range(item: str, low: float, high: float, count: str | None, log: bool, whe
         raise BadInput(f"{where}: {item} reaches 0, which has no logarithm; begin above it, or leave :log out")
     spread = np.geomspace(low, high, many) if log else np.linspace(low, high, many)
     whole = whole and abs(high - low) >= many - 1
-    inner = [float(round(value) if whole else _rounded(value)) for value in spread[1:-1]]
+    inner = [float(round(value) if whole else significant(value, DIGITS)) for value in spread[1:-1]]
     return [as_whole(value) for value in dict.fromkeys((low, *inner, high))]
 
 
-def _rounded(value: float) -> float:
-    return float(round(value, DIGITS - 1 - math.floor(math.log10(abs(value))))) if value else 0.0
+def significant(value: float, digits: int) -> float:
+    """The value rounded to so many significant digits."""
+    return float(round(value, digits - 1 - math.floor(math.log10(abs(value))))) if value else 0.0
 
 
 def share(text: str) -> float:

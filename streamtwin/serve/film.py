@@ -17,7 +17,7 @@ from twin.deployment import Deployment
 from twin.engine.measure.meters import Row
 from twin.errors import BadInput
 from twin.plan import Location
-from twin.run import Run, host_totals, operator_totals
+from twin.run import Run, host_totals, operator_totals, waiting
 from twin.scenario import Scenario
 from twin.simulation import simulate
 
@@ -111,7 +111,7 @@ def _queues(subtasks: list[Row]) -> dict[tuple[str, str], float]:
     """Records that wait at the end of a period, by operator and host; of sources, those at the broker."""
     found: dict[tuple[str, str], float] = defaultdict(float)
     for row in subtasks:
-        found[row["operator"], row["host"]] += row["queueLength"] if row["backlog"] is None else row["backlog"]
+        found[row["operator"], row["host"]] += waiting(row)
     return found
 
 

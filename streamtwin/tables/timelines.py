@@ -11,7 +11,7 @@ from streamtwin.tables.tables import cell, seconds
 from twin.chaining import fused
 from twin.deployment import Deployment
 from twin.engine.measure.meters import Row
-from twin.engine.sketch import merge, quantile_s
+from twin.engine.sketch import histogram_of, quantile_s
 from twin.kinds.registry import SINKS, SOURCES
 from twin.run import Run
 
@@ -96,7 +96,7 @@ def _latencies(groups: Sequence[Group]) -> dict[str, list[float | None]]:
     found: dict[str, list[float | None]] = {name: [] for name in QUANTILES}
     for group in groups:
         rows = [row for row in group if row["kind"] in SINKS and row["latencyCount"]]
-        counts = merge(dict(zip(row["e2eLatencyBuckets"], row["e2eLatencyCounts"], strict=True)) for row in rows)
+        counts = histogram_of(rows, "e2e")
         for name, q in QUANTILES.items():
             found[name].append(quantile_s(counts, q) if counts else None)
     return found

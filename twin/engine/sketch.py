@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from math import log
+from typing import Any
 
 LOWEST_S = 1e-6
 GROWTH = 1.02
@@ -30,6 +31,12 @@ def merge(histograms: Iterable[Mapping[int, int]]) -> dict[int, int]:
         for index, count in histogram.items():
             total[index] = total.get(index, 0) + count
     return total
+
+
+def histogram_of(sinks: Iterable[Mapping[str, Any]], latency: str) -> dict[int, int]:
+    """The histogram of the latencies of results, from rows of sinks. latency: `e2e` or `processing`."""
+    buckets, counts = f"{latency}LatencyBuckets", f"{latency}LatencyCounts"
+    return merge(dict(zip(row[buckets], row[counts], strict=True)) for row in sinks)
 
 
 def quantile_s(histogram: Mapping[int, int], q: float) -> float:
