@@ -1,8 +1,8 @@
-"""Branch and bound over any tree: it knows only bound, branch and objective (Morrison et al., 2016).
+"""Branch and bound over any tree that has bounds, branches and an objective (Morrison et al., 2016).
 
 A node stands for all complete solutions below it, none of which is worth more than the node's bound; a complete node
 is worth its bound. Nodes that cannot beat the best complete one are dropped. The search can be stopped at any time:
-what it has found is then known to be at most so far from the best there is.
+the bound then says how far the best found may be from the best there is.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from typing import Generic, Literal, Protocol, TypeVar
 from optimizers.deadline import ENDLESS, Deadline
 
 Order = Literal["depth", "best"]
-"""Depth first finds complete nodes soon; best first proves with the fewest nodes."""
+"""Order in which nodes are looked at: depth first finds complete nodes soon; best first proves with the fewest
+nodes."""
 TOLERANCE = 1e-9
-"""Relative, for rounding; a node that promises no more than this above the best found is dropped."""
+"""Relative tolerance for rounding; a node that promises no more than this above the best found is dropped."""
 
 
 class Node(Protocol):
-    """A part of the search space."""
+    """Node of the tree: a part of the search space."""
 
     @property
     def bound(self) -> float:
-        """Nothing below is worth more; of a complete node, what it is worth."""
+        """Upper bound of the worth of all solutions below; the worth itself if the node is complete."""
 
     @property
     def complete(self) -> bool:
-        """Whether it is a solution itself."""
+        """Whether the node is a solution itself."""
 
 
 N = TypeVar("N", bound=Node)
@@ -39,8 +40,8 @@ N = TypeVar("N", bound=Node)
 
 @dataclass(frozen=True, slots=True)
 class Found(Generic[N]):
-    """best: the best complete node, None if there was none. bound: nothing in the tree is worth more. nodes: looked
-    at."""
+    """Result of a search. best: the best complete node, None if there was none. bound: nothing in the tree is worth
+    more. nodes: number of nodes looked at."""
 
     best: N | None
     bound: float
@@ -56,10 +57,10 @@ def search(
     deadline: Deadline = ENDLESS,
     known: N | None = None,
 ) -> Found[N]:
-    """The best complete node below the root.
+    """Searches for the best complete node below the root.
 
-    branch: the children of a node, which together hold all that is below it (or all that is worth looking at), the
-    most promising first. most: nodes that are looked at. deadline: with it, the same search may end elsewhere the next
+    branch: the children of a node, which together hold all that is below it (or all that is worth looking at), the most
+    promising first. most: limit of the nodes looked at. deadline: with it, the same search may end elsewhere the next
     time. known: a complete node from elsewhere, to begin with.
     """
     best, nodes, number = known, 0, count()

@@ -1,4 +1,5 @@
-"""The plans that were looked at: each is estimated once by the problem's cost model, until the budget is spent."""
+"""Plans that an optimizer has looked at: each is estimated once by the problem's cost model, until the budget is
+spent."""
 
 from __future__ import annotations
 
@@ -21,24 +22,24 @@ from twin.metrics import Slow
 from twin.plan import ExecutionPlan
 
 AT_ONCE = 500
-"""Plans that a cost model is asked about together, unless each takes it long."""
+"""Number of plans that a cost model estimates together, unless each takes it long."""
 NONE_SANE = "no plan looked at is predicted to keep up; this one lets the most through"
 P = TypeVar("P")
 Prefers = Callable[[np.ndarray, Estimated], np.ndarray]
-"""Computes numbers [K, N] of plans [N, O, L], with what is known of them, that rank before the objective; less is
-better."""
+"""Computes numbers [K, N] of plans [N, O, L] and their estimates that rank before the objective; less is better."""
 Judge = Callable[[Problem, Sequence[ExecutionPlan]], tuple[Estimated, np.ndarray]]
-"""What a cost model says of plans, and what they are ranked by [K, N]; less is better."""
+"""Computes a cost model's estimates of plans, and the numbers [K, N] that rank them; less is better."""
 
 
 def by_risk(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Estimated, np.ndarray]:
-    """First those that are sane; of others the one least likely to fail; then by the objective (Costream's choice)."""
+    """Estimates plans and ranks them: sane plans first; of others the one least likely to fail; then by the objective
+    (Costream's choice)."""
     found = estimate(problem, plans)
     return found, goodness(problem, found)
 
 
 def by_throughput(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Estimated, np.ndarray]:
-    """The plans with their ranks: sane plans come first, then those that keep up, others by their throughput."""
+    """Estimates plans and ranks them: sane plans first, then those that keep up, others by their throughput."""
     found, (throughput,) = estimate_with(problem, plans, ("throughput_per_s",))
     keys = goodness(problem, found)
     keys[1] = np.where(found.runs, keys[1], 1.0 / (1.0 + throughput))
@@ -48,8 +49,8 @@ def by_throughput(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Est
 class KnownPlans(ABC, Generic[P]):
     """Plans of the problem's space, in some form P, that were looked at.
 
-    prefers: what comes before the ranking of `judge`, which costs `extra` estimates a plan; it is not asked where the
-    problem's budget is too small for one plan. total: plans there are, if somebody knows.
+    prefers: numbers that rank before those of `judge`, at `extra` estimates a plan; not asked for where the problem's
+    budget is too small for one plan. total: number of plans in the space, if known.
     """
 
     def __init__(
@@ -74,15 +75,15 @@ class KnownPlans(ABC, Generic[P]):
         self._made: dict[int, Candidate] = {}
         self._keys = np.zeros((0, 0))
         self.bound: float | None = None
-        """On the objective of any plan, as far as somebody has found out."""
+        """Bound of the objective of all plans, None while none is known."""
 
     @abstractmethod
     def key(self, item: P) -> Hashable:
-        """Equal for equal ones."""
+        """Key of a plan: equal for equal plans."""
 
     @abstractmethod
     def counts_of(self, item: P) -> np.ndarray:
-        """Its replicas [O, L]."""
+        """Replicas of a plan by operator and socket [O, L]."""
 
     @abstractmethod
     def plans(self, items: Sequence[P]) -> Sequence[ExecutionPlan]:
@@ -93,23 +94,23 @@ class KnownPlans(ABC, Generic[P]):
 
     @property
     def evaluations(self) -> int:
-        """Estimates asked for."""
+        """Number of estimates asked for so far."""
         return len(self) * self._each
 
     @property
     def complete(self) -> bool:
-        """Whether all plans there are were looked at."""
+        """Whether all plans of the space were looked at."""
         return len(self) == self._total
 
     @property
     def left(self) -> int:
-        """Plans that may still be looked at; 0 once the problem's time is up, but for the first batch."""
+        """Number of plans that may still be looked at; 0 once the problem's time is up, but for the first batch."""
         late = len(self) > 0 and self.deadline.over
         return 0 if late or self.complete else (self.problem.budget - self.evaluations) // self._each
 
     @property
     def limits(self) -> ProgramLimits:
-        """Limits of a program, so that the problem's time is kept."""
+        """Limits of a mixed-integer program, so that the problem's time is kept."""
         return ProgramLimits(deadline=self.deadline, waits=None if self.problem.report is None else self._waits)
 
     def _waits(self, seconds: float) -> None:
@@ -121,7 +122,7 @@ class KnownPlans(ABC, Generic[P]):
         return self._row.get(self.key(item))
 
     def look_at(self, items: Iterable[P]) -> None:
-        """Estimates those that are new and in the space, as far as budget and time go."""
+        """Estimates the plans that are new and in the space, as far as budget and time go."""
         new = list({self.key(each): each for each in items if self.row(each) is None}.values())
         if not new:
             return
@@ -153,18 +154,18 @@ class KnownPlans(ABC, Generic[P]):
 
     @property
     def best(self) -> int:
-        """The row of the best."""
+        """Row of the best plan."""
         return int(self.ranking[0])
 
     def best_of(self, rows: list[int]) -> int:
-        """The best of some; of equally good ones the first."""
+        """Best of some rows; of equally good ones the first."""
         return rows[int(np.lexsort(self._keys[::-1, rows])[0])]
 
     def __getitem__(self, row: int) -> P:
         return self._items[row]
 
     def candidate(self, row: int) -> Candidate:
-        """The plan with its estimates."""
+        """Plan of a row with its estimates."""
         if row not in self._made:
             part = bisect_right(self._first, row) - 1
             self._made[row] = self._parts[part].candidate(row - self._first[part])
@@ -175,23 +176,23 @@ class KnownPlans(ABC, Generic[P]):
         return float(self._parts[part].objective[row - self._first[part]])
 
     def found(self) -> Estimated:
-        """Everything that is known."""
+        """Estimates of all plans looked at."""
         return Estimated.joined(self._parts, self.plans(self._items))
 
     def preferred(self, row: int | slice) -> np.ndarray | None:
-        """What comes before its ranking, or that of all of them; None if that was not asked."""
+        """Numbers of `prefers` for a row [K], or for several [K, N]; None if it was not asked."""
         return None if self._prefers is None else self._keys[:-RANKS, row]
 
 
 class Candidates(KnownPlans[np.ndarray]):
-    """Replicas by operator and socket [O, L]."""
+    """Known plans in the form of replicas by operator and socket [O, L]."""
 
     def key(self, item: np.ndarray) -> bytes:
-        """Whatever the numbers' type."""
+        """Key of a plan: equal for equal counts, whatever the type of the numbers."""
         return np.ascontiguousarray(item, np.int64).tobytes()
 
     def counts_of(self, item: np.ndarray) -> np.ndarray:
-        """Itself."""
+        """Replicas of a plan [O, L]: the item itself."""
         return item
 
     def row(self, item: np.ndarray) -> int | None:
@@ -210,7 +211,8 @@ class Candidates(KnownPlans[np.ndarray]):
         return as_plans(self.problem.deployment, np.stack(items))
 
     def solution(self, started_s: float, *, weighed: int = 0, rows: Container[int] | None = None) -> Solution:
-        """The best, and what comes next; nothing is claimed. rows: only of these, one of them at least.
+        """Best plan and its alternatives, without a proof. rows: chooses only among these, which must have one known
+        plan.
 
         Raises BadInput if no plan of the space was found.
         """

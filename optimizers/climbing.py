@@ -1,4 +1,4 @@
-"""Hill climbing: the best of all small changes of a plan, again and again, from several starts.
+"""Hill climbing: a plan gives way to the best of all its small changes, again and again, from several starts.
 
 Several climbs may go on side by side, whose changes are estimated in one batch: a cost model takes little longer for
 thousands of plans than for one. No plan is estimated twice, and no two climbs take the same way.
@@ -25,9 +25,10 @@ def climb(
     batch: int | None = None,
     enough: Callable[[], bool] = never,
 ) -> None:
-    """From each of the starts until nothing near is better, `width` of them at a time, while plans may be looked at.
+    """Climbs from each start until no change is better, from `width` starts at a time, while plans may be looked at.
 
-    batch: of changes, of which the first with a better one decides; None: all. enough: whether to stop.
+    near: small changes of a plan. batch: number of changes estimated together; the first batch with a better plan
+    decides; None: all changes. enough: whether to stop.
     """
     coming, here, left = iter(starts), list[P](), set[int]()
     while known.left > 0 and not enough():
@@ -44,7 +45,7 @@ def climb(
 def _better(
     known: KnownPlans[P], changed: dict[int, list[P]], batch: int | None, enough: Callable[[], bool]
 ) -> list[int]:
-    """The best of the changes of each plan that has a better one."""
+    """Rows of the best change of each plan, for the plans that have a better one."""
     found: dict[int, int] = {}
     most = max(map(len, changed.values()), default=0)
     for first in range(0, most, batch or most or 1):
@@ -68,8 +69,8 @@ def _rows(known: KnownPlans[P], items: Iterable[P]) -> list[int]:
 
 
 def changes_of(problem: Problem, *, pairs: bool = True) -> Callable[[np.ndarray], list[np.ndarray]]:
-    """All plans one change away; some may not be in the space: an operator goes elsewhere, or one of its replicas where
-    they may part, or (pairs) both ends of a stream."""
+    """Function that returns all plans one change away: an operator goes elsewhere, or one of its replicas where they
+    may part, or (pairs) both ends of a stream. Some may not be in the space."""
     job = problem.deployment
     spread = problem.space.spreads(job)
     row = {operator.name: o for o, operator in enumerate(job.query.topological)}
@@ -87,8 +88,8 @@ def changes_of(problem: Problem, *, pairs: bool = True) -> Callable[[np.ndarray]
 
 
 def resized_of(problem: Problem) -> Callable[[np.ndarray], list[np.ndarray]]:
-    """All plans with one replica more or less of an operator, or of all that must have equally many, where numbers are
-    free; some may not be in the space."""
+    """Function that returns all plans with one replica more or less of an operator, or of all that must have equally
+    many, where numbers are free. Some may not be in the space."""
     job, space = problem.deployment, problem.space
     groups = [group for group in space.tied(job) if space.free_replicas and space.free_o(job)[group].all()]
 

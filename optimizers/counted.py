@@ -14,9 +14,9 @@ from twin.rates.placements import CountedPlans, Placements
 
 
 def as_plans(job: Deployment, counts_nol: np.ndarray) -> Sequence[ExecutionPlan]:
-    """Operators in data-flow order, sockets of all hosts in a row.
+    """Plans of counts [N, O, L], operators in data-flow order, sockets of all hosts in a row.
 
-    Key groups stay with their replicas, by number; the deployment's own plan is passed as it is.
+    Key groups stay with their replicas, by number; counts of the deployment's own plan give that plan itself.
     """
     plans = CountedPlans(job, counts_nol)
     if job.plan.key_groups:
@@ -38,7 +38,7 @@ def counts_on(job: Deployment, hosts_no: np.ndarray) -> np.ndarray:
 
 
 def enough_memory(job: PlacementCoefficients) -> np.ndarray:
-    """Whether the host of a socket has memory for the engine and one replica of an operator. [O, L]"""
+    """[O, L] whether the host of a socket has memory for the engine and one replica of an operator."""
     law, host_l = job.deployment.engine.memory, job.places.host_l
     need_o = job.operators.held_mb / job.operators.replicas + law.base_mb
     return np.asarray(need_o[:, None] < law.crash * job.places.ram_mb_h[host_l])

@@ -1,13 +1,13 @@
-"""All placements that obey the rules: counted, listed, and drawn uniformly.
+"""Placements that obey the rules of `rules`: counted, listed, and drawn uniformly.
 
 Seen from the sink, every operator of a tree-shaped query has one path downstream. An operator then either stays on
 the host of its consumer, or moves to a host that is not on that path and not of a stronger bin than any host on it;
-what lies upstream of its other siblings does not matter. Hosts that span the same bins are interchangeable, so the
+the operators upstream of its siblings do not matter. Hosts that span the same bins are interchangeable, so the
 number of ways to place an operator and all above it depends only on how many hosts of each such class the path has
 taken. That makes counting exact and cheap, and drawing by the counts exactly uniform.
 
-In a query whose operators feed several consumers, only the first stream out of each operator is followed, and what
-then breaks a rule is rejected: still uniform over the valid placements.
+In a query whose operators feed several consumers, only the first stream out of each operator is followed, and
+placements that then break a rule are rejected: still uniform over the valid placements.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from twin.query import Query
 from twin.rates.placements import distinct_rows
 
 MAX_LISTED = 50_000
-"""`PlacementSpace.all` refuses to list more."""
+"""Most placements that `PlacementSpace.all` lists."""
 MAX_DRAWS_PER_PLACEMENT = 2_000
 MAX_ROUNDS = 20
-"""`PlacementSpace.sample` draws at most so many times as many placements as it is asked for."""
+"""Most rounds of `PlacementSpace.sample`, each of as many draws as placements are asked for."""
 NOTHING_FOUND = "no valid placement among the draws for a query that is no tree; offer more hosts"
 
 Taken = tuple[int, ...]
-"""For each class of interchangeable hosts, how many of them the path from here to the sink has visited."""
+"""Number of hosts of each class of interchangeable ones that the path from here to the sink has visited."""
 Move = tuple[int, int, Taken]
-"""A class from which a host is taken, hosts left in it before, and what is taken afterwards."""
+"""A step of a path: the class from which a host is taken, hosts left in it before, and hosts taken afterwards."""
 
 
 def different(draws: Callable[[], np.ndarray], size: int) -> np.ndarray:
@@ -70,7 +70,7 @@ class PlacementSpace:
 
     @cached_property
     def count(self) -> int:
-        """How many valid placements there are; an upper bound where `exact` is False."""
+        """Number of valid placements; an upper bound where `exact` is False."""
         return len(self._listed) if self.listable and not self.is_tree else self._relaxed
 
     @property
@@ -98,12 +98,13 @@ class PlacementSpace:
 
     @property
     def listable(self) -> bool:
-        """Whether `all` lists them."""
+        """Whether `all` lists the placements."""
         return self._relaxed <= MAX_LISTED
 
     @cached_property
     def _listed(self) -> np.ndarray:
-        """Host after host for operator after operator in data-flow order; what breaks a rule is dropped at once."""
+        """All valid placements [N, O], built operator by operator in data-flow order; what breaks a rule is dropped at
+        once."""
         lowest_h, highest_h = np.array(list(self._bins.values())).T
         placed = np.zeros((1, 0), np.int64)
         floors: list[np.ndarray] = []  # by operator: the weakest bin that its data may still go to
@@ -127,7 +128,8 @@ class PlacementSpace:
         return placed[:, [order[operator.name] for operator in self._query.operators]]
 
     def draw(self, rng: np.random.Generator) -> dict[str, str]:
-        """One valid placement, uniformly. Raises BadInput if rejection finds none (queries that are not trees only)."""
+        """Draws one valid placement, uniformly. Raises BadInput if rejection finds none (queries that are not trees
+        only)."""
         for _ in range(MAX_DRAWS_PER_PLACEMENT):
             placement = self._draw_relaxed(rng)
             if self.is_tree or is_valid(self._query, self._bins, placement):
@@ -135,7 +137,8 @@ class PlacementSpace:
         raise BadInput(NOTHING_FOUND)
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """`size` different valid placements [N, O], uniformly without replacement; all, shuffled, if there are fewer.
+        """Draws `size` different valid placements [N, O], uniformly without replacement; all, shuffled, if there are
+        fewer.
 
         Entries are indices into the cluster's hosts, columns the query's operators as listed. Raises BadInput if size
         is below 1, or rejection finds nothing (queries that are not trees only).
@@ -150,12 +153,14 @@ class PlacementSpace:
         return found[:size]
 
     def draws(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Valid placements [N, O], uniformly and with replacement: `size` of a tree, else what remains of as many."""
+        """Draws valid placements [N, O], uniformly with replacement: `size` for a tree, else those of `size` draws that
+        are valid."""
         hosts_no = self._draws_relaxed(rng, size)
         return hosts_no if self.is_tree else hosts_no[valid_rows(self._query, self._bins, hosts_no)]
 
     def _draws_relaxed(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """`_draw_relaxed` for many at once: those that have taken the same hosts of each class choose together."""
+        """Draws many placements at once, as `_draw_relaxed` draws one: paths that have taken the same hosts of each
+        class choose together."""
         class_h = np.array([self._classes.index(each) for each in self._bins.values()])
         column = {operator.name: index for index, operator in enumerate(self._query.operators)}
         hosts_no = np.zeros((size, len(column)), np.int64)
@@ -184,7 +189,8 @@ class PlacementSpace:
     def _chosen(
         self, operator: str, taken: Taken, rows: np.ndarray, below_n: np.ndarray, choice_n: np.ndarray
     ) -> tuple[list[np.ndarray], list[Move]]:
-        """Which of these rows, all of whose paths have taken the same, make which move; the others stay below."""
+        """Rows by the move that they make, and the moves; the other rows stay on the consumer's host. All of these
+        rows' paths have taken the same hosts."""
         if not len(rows):
             return [], []
         moves = self._moves(taken)
@@ -196,7 +202,7 @@ class PlacementSpace:
         return [rows[chosen == move] for move in range(len(moves))], moves
 
     def _moves(self, taken: Taken) -> list[Move]:
-        """The classes from which a host not on the path may be taken."""
+        """Moves to each class from which a host not on the path may be taken."""
         ceiling = min((each.highest for each, used in zip(self._classes, taken, strict=True) if used), default=99)
         return [
             (index, size - taken[index], (*taken[:index], taken[index] + 1, *taken[index + 1 :]))
@@ -205,7 +211,7 @@ class PlacementSpace:
         ]
 
     def _ways(self, operator: str, taken: Taken) -> int:
-        """Ways to place everything upstream of `operator`, which sits on the last host of the path."""
+        """Number of ways to place everything upstream of `operator`, which sits on the last host of the path."""
         key = (operator, taken)
         if key not in self._counted:
             total = 1

@@ -1,5 +1,5 @@
-"""Plans that differ only in which of equal hosts they use: exchanging those changes nothing of a job, so one of them
-tells all about the others (redundancy elimination, BriskStream, Section 4).
+"""Equality of plans that differ only in which of equal hosts they use: exchanging these changes nothing of a job, so
+one plan stands for all of them (redundancy elimination, BriskStream, Section 4).
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ from twin.scenario import Scenario
 
 
 def kinds(deployment: Deployment) -> Mapping[str, str]:
-    """By host, what is equal for hosts that are equal in everything but their names."""
+    """Kind of each host: equal for hosts that are equal in everything but their names."""
     return {host.name: host.model_copy(update={"name": "host"}).model_dump_json() for host in deployment.cluster.hosts}
 
 
 def exchangeable(scenario: Scenario) -> Mapping[str, str]:
-    """By host, what is equal for hosts that may be exchanged: their kinds; their names where links, events or a policy
-    tell equal hosts apart."""
+    """Class of each host: equal for hosts that may be exchanged. It is the kind, or the name where links, events or a
+    policy tell equal hosts apart."""
     told_apart = scenario.cluster.links or scenario.events or scenario.policy is not None
     return {name: name if told_apart else kind for name, kind in kinds(scenario).items()}
 
 
 def copies(scenario: Scenario) -> int:
-    """The most plans that exchanging equal hosts makes of one."""
+    """Most plans that exchanging equal hosts makes of one."""
     return math.prod(math.factorial(count) for count in Counter(exchangeable(scenario).values()).values())
 
 
 def distinct(scenario: Scenario, plans: Sequence[ExecutionPlan]) -> list[int]:
-    """The rows of the first of those plans that exchanging equal hosts makes of each other, in order."""
+    """Rows of the plans that are different, in order: of plans that exchanging equal hosts turns into each other, the
+    first."""
     kind = exchangeable(scenario)
     firsts: dict[Hashable, int] = {}
     for row, plan in enumerate(plans):

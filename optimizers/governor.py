@@ -26,20 +26,21 @@ from twin.plan import ExecutionPlan
 
 @dataclass(frozen=True, slots=True)
 class Governor:
-    """Asks the cost model for one estimate, to report it; the plan does not depend on it."""
+    """Planner that places by Governor's policies. It asks the cost model for one estimate, to report it; the plan does
+    not depend on it."""
 
     traits: ClassVar = Traits(baseline=True)
     name: str = "governor"
 
     def solve(self, problem: Problem) -> Solution:
-        """Never raises. Operators that are pinned stay."""
+        """Governor's plan; never raises. Operators that are pinned stay."""
         started_s = time.perf_counter()
         plan = governor_plan(problem)
         return choose(problem, estimate(problem, [plan]), evaluations=1, started_s=started_s, complete=False)
 
 
 def governor_plan(problem: Problem) -> ExecutionPlan:
-    """The placement, but for operators that are pinned."""
+    """Plan with Governor's placement, but for operators that are pinned."""
     job = problem.deployment
     plan = plan_on(job, governor_placement(job))
     stays_o = problem.space.pinned_o(job)
@@ -48,7 +49,7 @@ def governor_plan(problem: Problem) -> ExecutionPlan:
 
 
 def governor_placement(deployment: Deployment) -> dict[str, str]:
-    """Operator -> host."""
+    """Governor's placement: host of each operator."""
     query = deployment.query
     rates = nominal_rates(query, deployment.workload.arrivals)
     hosts = sorted(deployment.cluster.hosts, key=_strength)
@@ -79,7 +80,7 @@ def _reduces(rates: OperatorRates) -> bool:
 
 
 def _stay_or_climb(hosts: list[Host], producer: Host, above: set[str], used: Counter[str]) -> Host:
-    """The producer's host, or the weakest one that the rules allow, with a free slot; else the strongest."""
+    """Host with a free slot: the producer's, or the weakest one that the rules allow; else the strongest host."""
     strongest = hosts[-1]
     if producer is strongest or used[producer.name] < _slots(producer):
         return producer

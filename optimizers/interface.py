@@ -1,4 +1,4 @@
-"""One problem in, one solution out, whatever the optimizer and whatever the cost model."""
+"""Interface of all optimizers: one problem in, one solution out, whatever the cost model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from twin.scenario import Scenario
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanningProgress:
-    """Where long work stands: `done` of `total` (None: not known) things that `what` names. best, bound: values of the
+    """Progress of long work: `done` of `total` (None: not known) things that `what` names. best, bound: values of the
     objective, as far as they are known."""
 
     what: str
@@ -33,12 +33,13 @@ class PlanningProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Place the operators of a scenario; its own plan only says how many replicas each operator has, if that counts.
+    """Planning problem: place the operators of a scenario, whose own plan gives the numbers of replicas if those are
+    fixed.
 
     objective: one of OBJECTIVES. seed: same problem, same plan. budget: plans that may be estimated, >= 1. seconds:
-    after which an optimizer that can be stopped returns the best so far (so the same problem may give another plan).
-    stopped: whether somebody wants that now. report: is told where long work stands. space: the plans that may be
-    chosen. requirements: that a chosen plan must fulfil, if any does.
+    time limit of an optimizer that can be stopped, which returns the best so far (so the same problem may give another
+    plan). stopped: whether the search is to stop now. alternatives: number of next best plans returned. report: is told
+    the progress. space: the plans that may be chosen. requirements: that a chosen plan must fulfil, if any does.
 
     Raises BadInput for an unknown objective, a negative seed, a budget below 1, or no time.
     """
@@ -68,13 +69,13 @@ class Problem:
             raise BadInput(f"the time limit must be > 0 s, got {self.seconds:g}")
 
     def deadline(self) -> Deadline:
-        """The problem's deadline, from now on."""
+        """Deadline of the problem if work on it starts now."""
         return Deadline.of(self.seconds, self.stopped)
 
     def tell(
         self, what: str, done: int, total: int | None = None, *, best: float | None = None, bound: float | None = None
     ) -> None:
-        """Tells whoever watches; see `PlanningProgress`."""
+        """Reports the progress, with the fields of `PlanningProgress`."""
         if self.report is not None:
             self.report(PlanningProgress(what=what, done=done, total=total, best=best, bound=bound))
 
@@ -85,21 +86,21 @@ class Problem:
 
     @property
     def deployment(self) -> Deployment:
-        """What is placed: the scenario, for those who need not know how it is run."""
+        """Deployment that is planned: the scenario, for callers that need not know how it is run."""
         return self.scenario
 
     def settled(self, *, free_replicas: bool, costream_rules: bool = False) -> Problem:
-        """The same for an optimizer that changes numbers of replicas, or not, unless the space says which; and under
-        Costream's rules if they are its own. Raises BadInput if the rules do not go with the space."""
+        """Problem for an optimizer that changes numbers of replicas, or not, unless the space says which; with
+        Costream's rules if the optimizer brings them. Raises BadInput if the rules do not go with the space."""
         space = self.space.settled(free_replicas=free_replicas)
         return replace(self, space=replace(space, costream_rules=True) if costream_rules else space)
 
 
 class Status(StrEnum):
-    """OPTIMAL: proved to be the best of all plans of the space, by the cost model.
+    """Claim that comes with a solution. OPTIMAL: proved to be the best of all plans of the space, by the cost model.
 
     FEASIBLE: the best of those looked at. INFEASIBLE: proved that every plan of the space is predicted not to keep up,
-    or not to fulfil what is required.
+    or not to fulfil the requirements.
     """
 
     OPTIMAL = "optimal"
@@ -109,8 +110,8 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A plan with its estimates: the target metric, P(backpressured), P(success), whether it fulfils what else is
-    required, and what decides among plans of an equal target metric (less is better)."""
+    """Plan with its estimates: the target metric, P(backpressured), P(success), whether it fulfils the requirements,
+    and a second number that decides among plans of an equal target metric (less is better)."""
 
     plan: ExecutionPlan
     objective: float
@@ -121,7 +122,7 @@ class Candidate:
 
     @property
     def runs(self) -> bool:
-        """Whether it is predicted to keep up (Costream's sanity check)."""
+        """Whether the plan is predicted to keep up (Costream's sanity check)."""
         return self.backpressured < 0.5 <= self.success
 
     @property
@@ -132,13 +133,13 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """The chosen plan, which obeys the rules even if it is not sane (then the message says so).
+    """Answer of an optimizer: the chosen plan, which obeys the rules even if it is not sane (then the message says so).
 
     objective: its estimated target metric. bound: no valid sane plan is better than this by the cost model; None if
     nothing is proved. evaluations: plans estimated. seconds: wall time of planning. alternatives: the next best.
-    weighed: plans, and parts of plans, that an optimizer's own model weighed. simulated: how many of the plans
-    estimated a truer cost model judged (`optimizers.planner.proving`). given: the given plan, if it was judged.
-    among: the plans of which the status speaks, in words. runs, fulfils: see `Candidate`.
+    weighed: plans, and parts of plans, that an optimizer's own model weighed. simulated: number of the plans
+    estimated that a truer cost model judged (`optimizers.planner.proving`). given: the given plan, if it was judged.
+    among: the plans that the status is about, in words. runs, fulfils: as in `Candidate`.
     """
 
     status: Status
@@ -160,7 +161,7 @@ class Solution:
     def of(
         cls, best: Candidate, status: Status, *, evaluations: int, started_s: float, others: Iterable[Candidate] = ()
     ) -> Solution:
-        """The best candidate as the answer; nothing is proved. started_s: time.perf_counter() when planning began."""
+        """Solution of the best candidate; nothing is proved. started_s: time.perf_counter() when planning began."""
         seconds = time.perf_counter() - started_s
         found = cls(
             status=status,
@@ -179,7 +180,7 @@ class Solution:
 
     @property
     def gap(self) -> float | None:
-        """Relative difference between the bound and the objective that was found; None if nothing is proved."""
+        """Relative difference between the objective found and its bound; None if nothing is proved."""
         return None if self.bound is None or not self.objective else abs(self.bound / self.objective - 1.0)
 
 
@@ -191,20 +192,20 @@ class Optimizer(Protocol):
         """The name in OPTIMIZERS."""
 
     def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput if the problem is not one that this optimizer can solve."""
+        """Solution of a problem. Raises BadInput if the problem is not one that this optimizer can solve."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What an optimizer is like, as it says of itself by an attribute `traits`; one that says nothing is usual.
+    """Traits that an optimizer declares by an attribute `traits`; without it, it has the default ones.
 
-    objective: the target metric that it works towards, by which it is judged unless somebody asks otherwise; None: any.
+    objective: target metric that it works towards, by which it is judged unless the user asks otherwise; None: any.
     by_objective: whether plans of better objective are better to it; else it has a goal of its own, for which it weighs
-    the given plan too. goal: the objective that this is, if it is one. costream_rules: whether its plans obey them
-    whatever the space says. head_room: that its answer must have unless something else is required. baseline: whether
-    others are compared with it, so that it is not to keep a better plan that it was given. drivable: whether any cost
-    model may drive it. every_plan: whether it estimates all plans of the space, whatever the budget. analytic: whether
-    it plans by the rate model's physics, so that a learned model usually chooses among what is near by that.
+    the given plan too. goal: that goal, if it is an objective. costream_rules: whether its plans obey them whatever the
+    space says. head_room: head room that its answer must have unless another is required. baseline: whether others are
+    compared with it, so that it does not keep a better plan that it was given. drivable: whether any cost model may
+    drive it. every_plan: whether it estimates all plans of the space, whatever the budget. analytic: whether it plans
+    by the rate model's physics, so that a learned model usually chooses among the plans near its own.
     """
 
     objective: str | None = None
@@ -218,23 +219,23 @@ class Traits:
     analytic: bool = False
 
     def required(self, problem: Problem) -> Requirements:
-        """What an answer must fulfil, whatever else may be better of it."""
+        """Requirements on an answer: the problem's, with the optimizer's own head room if the problem names none."""
         required = problem.requirements
         usual = self.head_room is not None and required.head_room is None
         return replace(required, head_room=self.head_room) if usual else required
 
 
 Propose = Callable[[Problem], Solution]
-"""What an optimizer does."""
+"""Solves a problem, as an optimizer does."""
 
 
 def traits_of(optimizer: Optimizer) -> Traits:
-    """What it says of itself."""
+    """Traits of an optimizer: those that it declares, or the default ones with its objective, if any."""
     found = getattr(optimizer, "traits", None)
     return found if isinstance(found, Traits) else Traits(objective=getattr(optimizer, "objective", None))
 
 
 def plan_on(deployment: Deployment, hosts: Mapping[str, str]) -> ExecutionPlan:
-    """A placement as a plan: as many replicas as in the deployment's plan, all of an operator on one host, socket 0."""
+    """Plan of a placement: as many replicas as in the deployment's plan, all of an operator on one host, socket 0."""
     plan = deployment.plan
     return plan.with_placement({name: (host,) * plan.replicas(name) for name, host in hosts.items()})

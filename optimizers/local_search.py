@@ -1,7 +1,7 @@
 """Hill climbing from several starts: the usual optimizer, under any cost model.
 
 A first part of the budget goes into the given plan, the heuristic placement and a sample of the space; climbs begin at
-the best of these, then at draws. As many go on side by side as the budget seems to allow.
+the best of these, then at draws. As many climbs go on side by side as the budget seems to allow.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ from twin.randomness import random_stream
 
 MAX_STARTS = 1000
 SAMPLED = 0.2
-"""Share of the budget that goes into the sample."""
+"""Share of the budget spent on the sample."""
 STEPS = 6
-"""Moves that a climb takes, for guessing how many climbs the budget allows."""
+"""Guess of the moves of a climb, which gives the number of climbs that the budget allows."""
 EMPTY_DRAWS = 20
-"""Batches of draws without a plan of the space, after which there are no more starts."""
+"""Number of batches of draws without a plan of the space after which there are no more starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalSearch:
-    """Stops when the budget or the time is spent, when all plans are known, or after `starts` starts."""
+    """Planner by hill climbing. Stops when the budget or the time is spent, when all plans are known, or after `starts`
+    starts."""
 
     traits: ClassVar = Traits(drivable=True)
     starts: int = MAX_STARTS
     name: str = "local-search"
 
     def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput if no plan of the space is found, or its numbers of replicas are free."""
+        """Best plan found. Raises BadInput if no plan of the space is found, or its numbers of replicas are free."""
         started_s = time.perf_counter()
         problem = problem.settled(free_replicas=False)
         job = problem.deployment

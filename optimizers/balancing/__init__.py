@@ -1,1 +1,1 @@
-"""Where the key groups of a job run: load balance, scale-in and collocation under a migration budget (ALBIC)."""
+"""Assign the key groups of a job to nodes: load balance, scale-in, collocation under a migration budget (ALBIC)."""

@@ -1,6 +1,6 @@
-"""What ALBIC's adaptation framework (Algorithm 1) plans and decides in a round; `policies.adaptation` is its loop.
+"""Plans and decisions of one round of ALBIC's adaptation framework (Algorithm 1); `policies.adaptation` is its loop.
 
-Nodes keep their index for good; who is marked for removal is in `Balance.kill_h`.
+A node keeps its index for good; `Balance.kill_h` marks the nodes that are to be removed.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from twin.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """add: nodes of capacity 1 to start. remove: nodes to mark for removal. keep: marked ones that are needed after
-    all."""
+    """Change of the set of nodes. add: nodes of capacity 1 to start. remove: nodes to mark for removal. keep: marked
+    nodes that are needed after all."""
 
     add: int = 0
     remove: tuple[int, ...] = ()
     keep: tuple[int, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether anything changes."""
+        """Whether the set of nodes changes."""
         return bool(self.add or self.remove or self.keep)
 
 
 @dataclass(frozen=True, slots=True)
 class Utilisation:
-    """Nodes by load: scales out if a node is planned above `high` percent, in if the mean is below `low`; towards a
-    mean of `target`. Raises BadInput unless 0 < low < target < high."""
+    """Scaling rule: scales out if the plan puts a node above `high` percent of load, in if the mean load is below `low`
+    percent; towards a mean of `target` percent. Raises BadInput unless 0 < low < target < high."""
 
     low: float = 40.0
     target: float = 60.0
@@ -44,7 +44,8 @@ class Utilisation:
             raise BadInput(f"0 < low < target < high is needed, got {self.low}, {self.target}, {self.high}")
 
     def __call__(self, balance: Balance, plan: Assignment) -> Decision:
-        """Removes the least loaded nodes, as many as leave the mean at or below the target."""
+        """Decides on one round. Scaling in removes the least loaded nodes, as many as leave the mean at or below the
+        target."""
         load_h, unmarked = balance.load_h(plan.node_g), np.flatnonzero(~balance.marked_h)
         total, capacity = float(balance.work_g.sum()), float(balance.capacity_h[unmarked].sum())
         needed = total / self.target
@@ -60,9 +61,9 @@ class Utilisation:
 
 
 def planned(balance: Balance, solver: Solver, *, stalled: bool) -> Assignment:
-    """The solver's plan; if stalled and it moves nothing off marked nodes, one that does. stalled: the last round moved
-    no group off a marked node: groups that cannot be divided may fit nowhere without a larger load distance, and would
-    stay for good."""
+    """The solver's assignment; if stalled and it moves nothing off marked nodes, one that empties them. stalled: the
+    last round moved no group off a marked node. A group that fits nowhere without a larger load distance would
+    otherwise stay for good."""
     plan = solver.solve(balance)
     waiting = balance.marked_h[plan.node_g]
     if not (stalled and waiting.any() and waiting.sum() == balance.marked_h[balance.home_g].sum()):

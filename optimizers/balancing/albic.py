@@ -1,4 +1,4 @@
-"""ALBIC (Algorithm 2): a balancing problem in which what communicates much stays, and gets, together.
+"""ALBIC (Algorithm 2): a balancing problem in which key groups that exchange much traffic stay, and get, together.
 
 Step 1 scores pairs of key groups, Step 2 makes units of those that are collocated already, Step 3 pins one pair to a
 node, Step 4 balances units around that. If the load distance is then above maxLD, units are made smaller, down to
@@ -24,8 +24,9 @@ from twin.randomness import random_stream
 
 @dataclass(frozen=True, slots=True)
 class Albic:
-    """max_distance, max_partition, step: maxLD, maxPL and stepPL in percent; score_factor: sF. share: of the budget
-    that Step 3 may spend on bringing pairs together; None: one pair a round, as published. inner: solves Step 4.
+    """ALBIC's solver. max_distance, max_partition, step: maxLD, maxPL and stepPL in percent; score_factor: sF. share:
+    part of the budget that Step 3 may spend on bringing pairs together; None: one pair a round, as published. inner:
+    solves Step 4.
 
     Raises BadInput for a step or score factor that is not > 0, or a share outside [0, 1].
     """
@@ -46,7 +47,7 @@ class Albic:
             raise BadInput(f"share must be between 0 and 1, got {self.share}")
 
     def solve(self, balance: Balance) -> Assignment:
-        """Without traffic: what the inner solver says."""
+        """Balances around collocated units; without traffic, the inner solver's assignment."""
         traffic, limit = balance.traffic, self.max_partition
         if traffic is None:
             return self.inner.solve(balance)
@@ -76,8 +77,8 @@ class Albic:
 
 
 def units(balance: Balance, traffic: KeyGroupTraffic, together_e: np.ndarray, limit: float) -> np.ndarray:
-    """[G] the unit of each group: sets connected by these pairs, split until neither the budget nor the limit (percent
-    of a node) is exceeded by one. A single group is never split."""
+    """[G] the unit of each group: sets of groups that the pairs `together_e` [E] connect, split until no unit exceeds
+    the budget or the limit (percent of a node). A single group is never split."""
     from scipy.sparse import csr_matrix  # most commands start without
     from scipy.sparse.csgraph import connected_components
 
@@ -102,7 +103,7 @@ def units(balance: Balance, traffic: KeyGroupTraffic, together_e: np.ndarray, li
 
 
 def _pieces(balance: Balance, members: np.ndarray, limit: float) -> tuple[int, np.ndarray]:
-    """In how many parts to split a set, and the weights that decide it (ALBIC, lines 18 and 19)."""
+    """Number of parts into which to split a set of groups, and the weights that decide it (ALBIC, lines 18 and 19)."""
     cost, work = balance.costs_g[members], balance.work_g[members]
     paid = float(cost.sum() / balance.budget) if balance.budget else 0.0
     load = float(work.sum() / balance.capacity_h[balance.home_g[members[0]]]) / limit
@@ -110,7 +111,7 @@ def _pieces(balance: Balance, members: np.ndarray, limit: float) -> tuple[int, n
 
 
 class _Pins:
-    """Step 3: pairs that shall be together, and where."""
+    """Pairs that shall be together, and their nodes (ALBIC, Step 3)."""
 
     def __init__(self, balance: Balance, unit_g: np.ndarray) -> None:
         self.balance, self.unit_g = balance, unit_g
@@ -119,7 +120,8 @@ class _Pins:
         self.size_u = np.bincount(unit_g)
 
     def joined(self, ends: tuple[int, int], allowed: float) -> bool:
-        """Whether the units of two groups were brought together, within that much of the budget."""
+        """Brings the units of two groups together if that costs at most `allowed` of the budget; returns whether it
+        did."""
         first, second = (int(self.unit_g[end]) for end in ends)
         nodes = int(self.where_g[ends[0]]), int(self.where_g[ends[1]])
         if nodes[0] == nodes[1]:
@@ -138,8 +140,9 @@ class _Pins:
         return False
 
     def _choices(self, units: tuple[int, int], nodes: tuple[int, int]) -> list[tuple[int, int]]:
-        """Which of the two stays and which goes; the second choice is for nodes that get nothing. A lone group goes to
-        a unit (case 2); else what is on the more loaded node goes (cases 1 and 3)."""
+        """(Unit that stays, unit that goes) as 0 or 1, in order of preference; the second serves if the first node may
+        get nothing. A lone group goes to a unit (case 2); else the unit on the more loaded node goes (cases 1 and
+        3)."""
         alone = [self.size_u[unit] == 1 for unit in units]
         if alone[0] != alone[1]:
             stays = int(alone[0])

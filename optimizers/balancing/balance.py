@@ -15,10 +15,10 @@ from twin.errors import BadInput
 
 @dataclass(frozen=True, kw_only=True)
 class Balance:
-    """G key groups on H nodes (ALBIC, Section 4.3).
+    """Balancing problem: G key groups on H nodes (ALBIC, Section 4.3).
 
     loads: by resource, [G] the load of a group in percent of the node that it is on, >= 0. home_g: that node, an index.
-    capacity_h: by how much a node is stronger than one of capacity 1; loads on another node follow from it. kill_h:
+    capacity_h: strength of a node as a multiple of one of capacity 1; loads on another node follow from it. kill_h:
     whether a node is marked for removal: it gives groups away and gets none. budget: what the migrations may cost
     together. cost_g: what migrating a group costs; 1 by default, so that `budget` counts groups; the paper's cost is
     alpha * state. state_g, memory_h: MB of state of a group, and what fits on a node (no limit by default).
@@ -119,32 +119,32 @@ class Balance:
 
     @cached_property
     def mean(self) -> float:
-        """Percent of each unmarked node if they shared all load in proportion to their capacities. Not rounded up:
-        with the paper's ceiling a perfect balance would show a distance of up to 1.
-        """
+        """Load [percent] of each unmarked node if they shared all load in proportion to their capacities. Not rounded
+        up: with the paper's ceiling a perfect balance would show a distance of up to 1."""
         return float(self.work_g.sum() / self.capacity_h[~self.marked_h].sum())
 
     def load_h(self, node_g: np.ndarray) -> np.ndarray:
-        """[H] percent of each node if its groups are those."""
+        """[H] load of each node in percent if its groups are those that `node_g` says."""
         return np.bincount(node_g, self.work_g, len(self.capacity_h)) / self.capacity_h
 
     def deviation_h(self, node_g: np.ndarray) -> np.ndarray:
-        """[H] percent above (or, if unmarked, below) the mean: constraints (3) and (4)."""
+        """[H] load of each node in percent above (or, if unmarked, below) the mean: constraints (3) and (4)."""
         above_h = self.load_h(node_g) - self.mean
         return np.where(self.marked_h, np.maximum(above_h, 0.0), above_h)
 
     def distance(self, node_g: np.ndarray) -> float:
-        """Load distance: the largest deviation of a node."""
+        """Load distance in percentage points: the largest deviation of a node."""
         return float(np.abs(self.deviation_h(node_g)).max())
 
     def objective(self, node_g: np.ndarray) -> tuple[float, float]:
-        """What the MILP minimises: the load distance, then the largest deviations above and below together."""
+        """Objective of the MILP, less is better: the load distance, then the largest deviations above and below
+        together."""
         deviation_h = self.deviation_h(node_g)
         above, below = max(float(deviation_h.max()), 0.0), max(-float(deviation_h.min()), 0.0)
         return max(above, below), above + below
 
     def spent(self, node_g: np.ndarray) -> float:
-        """What the migrations to these nodes cost."""
+        """Cost of the migrations to these nodes."""
         return float(self.costs_g[node_g != self.home_g].sum())
 
     @cached_property
@@ -159,7 +159,7 @@ class Balance:
         return tuple((use_g, np.maximum(room_h, np.bincount(self.home_g, use_g, nodes))) for use_g, room_h in found)
 
     def violation(self, node_g: np.ndarray) -> str:
-        """What is wrong with that assignment; empty if nothing is."""
+        """First constraint that an assignment [G] breaks, in words; empty if it breaks none."""
         moved_g = node_g != self.home_g
         if (moved_g & self.marked_h[node_g]).any():
             return "a key group moves to a node that is marked for removal"
@@ -174,7 +174,7 @@ class Balance:
 
 
 def _column(name: str, values: object, length: int, kind: type = float) -> np.ndarray:
-    """A read-only copy. Raises BadInput unless it has that many numbers, all finite and >= 0."""
+    """Read-only copy of the values. Raises BadInput unless they are that many numbers, all finite and >= 0."""
     try:
         column = np.array(values, dtype=float)
     except (TypeError, ValueError):
@@ -193,7 +193,8 @@ def _column(name: str, values: object, length: int, kind: type = float) -> np.nd
 
 
 def filled(values_g: np.ndarray, before_g: np.ndarray | None = None) -> np.ndarray:
-    """Statistics whose gaps (NaN) are what was known before, or 0 for a group of which nothing ever was."""
+    """Statistics [G] with gaps (NaN) filled by the values known before, or by 0 for a group of which nothing ever
+    was."""
     values_g = np.asarray(values_g, float)
     earlier_g = np.zeros_like(values_g) if before_g is None else np.asarray(before_g, float)
     return np.where(np.isnan(values_g), np.nan_to_num(earlier_g), values_g)

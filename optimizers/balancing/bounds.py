@@ -1,4 +1,4 @@
-"""What no assignment within the budget can be better than.
+"""Lower bound of the load distance of every assignment within the budget.
 
 The counting bound: how many key groups must leave overloaded nodes, and arrive at underloaded ones, for a load distance
 d? If that is more than the budget pays for, no assignment reaches d.
@@ -11,11 +11,11 @@ import numpy as np
 from optimizers.balancing.balance import Balance
 
 STEPS = 50
-"""Of the bisection; the bound is exact to 2^-50 of the present distance."""
+"""Steps of the bisection; the bound is exact to 2^-50 of the present distance."""
 
 
 def counting_bound(balance: Balance) -> float:
-    """Percentage points that every assignment within the budget is away from perfect balance, at least."""
+    """Least load distance, in percentage points, that any assignment within the budget can have (a lower bound)."""
     facts = _Facts(balance)
     low, high = facts.floor, max(balance.distance(balance.home_g), facts.floor)
     for _ in range(STEPS):
@@ -25,10 +25,8 @@ def counting_bound(balance: Balance) -> float:
 
 
 class _Facts:
-    """Work and cost by node in the order in which a relaxed migration takes them: most work for its cost first.
-
-    Where the budget counts, whole groups are counted; else the last group may be split.
-    """
+    """Work and cost of each node's groups in the order in which a relaxed migration takes them: most work for its cost
+    first. Where the budget counts migrations, whole groups are counted; else the last group may be split."""
 
     def __init__(self, balance: Balance) -> None:
         self.balance = balance
@@ -44,7 +42,7 @@ class _Facts:
         self.floor = self._largest_group()
 
     def possible(self, d: float) -> bool:
-        """False: proved that no assignment within the budget has a load distance of d."""
+        """Whether an assignment within the budget may have a load distance of d; False is a proof that none has."""
         room_h = d * self.balance.capacity_h
         excess_h = self.work_h - self.mean_h - room_h
         lack_h = np.where(self.balance.marked_h, 0.0, self.mean_h - room_h - self.work_h)
@@ -55,14 +53,14 @@ class _Facts:
         return bool(leaving <= budget and arriving <= budget and self._cost(short.sum(), self.all) <= budget)
 
     def _largest_group(self) -> float:
-        """One group alone may be too much for any node."""
+        """Load distance that the largest group causes on whatever node, percentage points."""
         balance = self.balance
         best = np.maximum(balance.capacity_h[~balance.marked_h].max(), balance.capacity_h[balance.home_g])
         best = np.where(balance.stays_g, balance.capacity_h[balance.home_g], best)
         return max(0.0, float((balance.work_g / best).max()) - balance.mean)
 
     def _curve(self, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Work and cost of the first groups, 0 groups first."""
+        """Cumulated work and cost of the first groups in an order; the first entry is of no groups."""
         totals = (self.balance.work_g[order], self.balance.costs_g[order])
         work, cost = (np.concatenate([[0.0], np.cumsum(each)]) for each in totals)
         return work, cost

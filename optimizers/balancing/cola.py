@@ -1,8 +1,8 @@
 """COLA (Khandekar et al., Middleware 2009), as ALBIC describes it: all key groups start as one part; the heaviest part
 is split in two by balanced partitioning, again and again, until the parts can be spread evenly enough.
 
-It plans from scratch: it knows neither budget nor present nodes. The nodes are named so that as much as possible stays
-where it is, which is all that the comparison can do for it.
+It plans from scratch: it knows neither budget nor present nodes. Parts are given to nodes so that as much as possible
+stays where it is, which is all that a comparison can do for it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from optimizers.balancing.units import partitioned
 
 @dataclass(frozen=True, slots=True)
 class Cola:
-    """max_distance: load distance, in percentage points, that is even enough."""
+    """COLA's solver. max_distance: load distance, in percentage points, that is even enough."""
 
     max_distance: float = 10.0
     name: str = "cola"
 
     def solve(self, balance: Balance) -> Assignment:
-        """Side constraints and fixed groups are ignored as well. bound: 0, no budget binds it."""
+        """Spreads the parts over the nodes. Side constraints and fixed groups are ignored, as the budget is; so the
+        bound is 0."""
         found = _named(balance, self._spread(balance))
         over = balance.spent(found) > balance.budget
         return assignment(balance, found, 0.0, "COLA ignores the budget" if over else "")
@@ -57,7 +58,7 @@ class Cola:
 
 
 def _longest_first(balance: Balance, parts: list[np.ndarray]) -> np.ndarray:
-    """Each part, the heaviest first, on the node that is then least loaded."""
+    """[G] nodes if each part, the heaviest first, goes to the node that is then least loaded."""
     unmarked = np.flatnonzero(~balance.marked_h)
     capacity, used = balance.capacity_h[unmarked], np.zeros(len(unmarked))
     node_g = np.zeros(len(balance.home_g), dtype=int)
@@ -70,7 +71,7 @@ def _longest_first(balance: Balance, parts: list[np.ndarray]) -> np.ndarray:
 
 
 def _named(balance: Balance, node_g: np.ndarray) -> np.ndarray:
-    """The same on nodes of the same capacity such that as little as possible migrates."""
+    """[G] the assignment with nodes of equal capacity exchanged such that as little as possible migrates."""
     from scipy.optimize import linear_sum_assignment  # takes longer to import than most commands take to start
 
     named_g = node_g.copy()

@@ -1,10 +1,10 @@
 """Migrations that bring traffic together, chosen together so that no node leaves a band of loads: descents and kicks.
 
-All migrations that there are from an assignment are weighed at once. A row is what may migrate: a key group, or a unit
-of groups that exchange much already. Weights are those of `objective`, but for the mean, of which the first order alone
-is taken, and for two migrations that exchange traffic. A step carries out the best exchange there is: one migration, or
-two that make room for each other. Where none is left, some migrations are taken back and others begun at random, and
-the descent starts anew. Effort is counted in steps, not in seconds, so that a balance has one answer.
+All migrations from an assignment are weighed at once. A row is what may migrate: a key group, or a unit of groups that
+exchange much already. Weights are those of `objective`, with two approximations: changes of the mean count to first
+order, and each of two migrations is weighed as if the other row stayed. A step carries out the best exchange: one
+migration, or two that make room for each other. Where none is left, some migrations are taken back and others begun at
+random, and the descent starts anew. Effort is counted in steps, not in seconds, so that a balance has one answer.
 """
 
 from __future__ import annotations
@@ -22,20 +22,24 @@ from optimizers.balancing.traffic import KeyGroupTraffic
 from twin.randomness import random_stream
 
 FIRST = 24
-"""Migrations of most gain, and as many of the best change, that are weighed with all that make room for them."""
+"""Number of migrations of most gain, and of the best change, that are weighed together with a second one that makes
+room."""
 TRIED = 24
-"""Best exchanges that are computed exactly, until one is better than none."""
+"""Number of exchanges, the most promising first, that are computed exactly in search of one that is better than
+none."""
 KICKED = 3
-"""Migrations that a kick takes back, at most."""
+"""Most migrations that a kick takes back."""
 WORSE = 0.5
-"""How much worse than the last local optimum the next start may be, in pairs of mean traffic."""
+"""Most by which the next start may be worse than the last local optimum, in pairs of mean traffic."""
 NOTHING = 1e-6
 
 
 def collocated_by_search(
     balance: Balance, traffic: KeyGroupTraffic, hot_e: np.ndarray, unit_g: np.ndarray, *, band: float, steps: int
 ) -> np.ndarray:
-    """[G] nodes. hot_e: pairs worth bringing together. unit_g: groups that exchange much already, and may go as one."""
+    """[G] nodes that bring the most traffic together in so many steps. hot_e: [E] pairs worth bringing together.
+    unit_g: [G] groups that exchange much already, and may go as one. band: percentage points off the mean that cost
+    nothing."""
     return _CollocationSearch(CollocationObjective(balance, traffic, hot_e, band), Movable.of(unit_g), steps).best()
 
 
@@ -46,7 +50,7 @@ class _CollocationSearch:
     steps: int
 
     def best(self) -> np.ndarray:
-        """The best of all local optima."""
+        """[G] nodes of the best of all local optima."""
         worth, rng = self.worth, random_stream(0, "balancing.gathering")
         nothing_g = np.zeros(len(worth.balance.home_g), bool)
         best = here = self._descended(worth.balance.home_g, nothing_g)
@@ -58,13 +62,14 @@ class _CollocationSearch:
         return best
 
     def _done(self, node_g: np.ndarray) -> bool:
-        """Whether everything is together that is worth it, and no node beyond the band."""
+        """Whether all pairs worth it are together, and no node is beyond the band."""
         worth = self.worth
         together_e = node_g[worth.traffic.sender_e] == node_g[worth.traffic.receiver_e]
         return bool(together_e[worth.hot_e].all()) and not worth.rank(node_g)[0]
 
     def _descended(self, node_g: np.ndarray, held_g: np.ndarray) -> np.ndarray:
-        """The local optimum below in which some groups stay where they are, if the steps last."""
+        """[G] local optimum reached by descending from an assignment, within the steps left. held_g: groups that
+        stay."""
         after: np.ndarray | None = node_g
         while after is not None:
             node_g = after
@@ -73,7 +78,7 @@ class _CollocationSearch:
         return node_g
 
     def _better(self, node_g: np.ndarray, held_g: np.ndarray) -> np.ndarray | None:
-        """After the best exchange; None if nothing is better."""
+        """[G] nodes after the best exchange; None if no exchange is better."""
         value = self.worth.value(node_g)
         there = Migrations(self.worth, self.rows, node_g, held_g)
         for exchange in _exchanges(there):
@@ -83,8 +88,8 @@ class _CollocationSearch:
         return None
 
     def _kicked(self, node_g: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Some migrations are taken back, and one is begun that brings traffic together, whatever else it does; its
-        groups are held."""
+        """([G] nodes, [G] held groups) with some migrations taken back and one begun at random that brings traffic
+        together, whatever else it does; its groups are held."""
         balance = self.worth.balance
         moved, kicked_g, held_g = np.flatnonzero(node_g != balance.home_g), node_g.copy(), np.zeros(len(node_g), bool)
         back = rng.choice(moved, min(len(moved), 1 + int(rng.integers(KICKED))), replace=False)
@@ -105,7 +110,7 @@ class _CollocationSearch:
 
 
 def _exchanges(there: Migrations) -> Iterator[np.ndarray]:
-    """Those that look as if they made it better, the best first."""
+    """Yields the exchanges that promise an improvement, the best first."""
     if not len(there.row_m):
         return
     single = np.argsort(there.change_m, kind="stable")
@@ -119,18 +124,18 @@ def _exchanges(there: Migrations) -> Iterator[np.ndarray]:
 
 
 PARTNERS = 12
-"""Nodes, the least and the most loaded ones, to and from which a second migration makes room."""
+"""Number of least loaded nodes, and of most loaded ones, to and from which a second migration makes room."""
 
 
 @dataclass(frozen=True)
 class Movable:
-    """member_RxG: 1 where a group belongs to a row; single groups first."""
+    """Rows that may migrate: key groups, then units of several. member_RxG: 1 where a group belongs to a row."""
 
     member_RxG: csr_matrix  # noqa: N815  # its shape
 
     @classmethod
     def of(cls, unit_g: np.ndarray) -> Movable:
-        """Each group, and each unit of several."""
+        """Rows of each group, and of each unit of several groups."""
         groups = len(unit_g)
         member_UxG = csr_matrix((np.ones(groups), (unit_g, np.arange(groups))))  # noqa: N806
         several = np.flatnonzero(np.bincount(unit_g) > 1)
@@ -139,12 +144,12 @@ class Movable:
         return cls(found)
 
     def __getitem__(self, row: int) -> np.ndarray:
-        """Its groups."""
+        """Groups of a row."""
         start, end = self.member_RxG.indptr[row : row + 2]
         return np.asarray(self.member_RxG.indices[start:end])
 
     def node_r(self, node_g: np.ndarray) -> np.ndarray:
-        """[R] where the groups of a row are; -1 if they are on several nodes."""
+        """[R] node of each row's groups; -1 if they are on several nodes."""
         nodes, start = node_g[self.member_RxG.indices], self.member_RxG.indptr[:-1]
         least, most = np.minimum.reduceat(nodes, start), np.maximum.reduceat(nodes, start)
         return np.where(least == most, least, -1)
@@ -152,11 +157,12 @@ class Movable:
 
 class Migrations:
     """M migrations: of all rows whose groups are on one node, to all nodes that are not marked. held_g: groups that
-    stay there.
+    stay where they are.
 
-    from_m, to_m: nodes. left_m, got_m: how the work of these changes; all_m: of all nodes. gain_m: what comes together,
-    less what is torn, in pairs. cost_m: of the budget. price_m: what it weighs. fits_m: whether there is room besides
-    the load. left: of the budget."""
+    from_m, to_m: nodes. left_m, got_m: change of the work of these nodes; all_m: of all nodes together. gain_m: traffic
+    that comes together less traffic that is torn apart, in pairs. cost_m: cost in units of the budget. price_m: weight
+    of the cost in the objective. fits_m: whether the side constraints leave room. left: budget that is left.
+    """
 
     def __init__(self, worth: CollocationObjective, rows: Movable, node_g: np.ndarray, held_g: np.ndarray) -> None:
         balance, member = worth.balance, rows.member_RxG
@@ -185,12 +191,13 @@ class Migrations:
 
     @cached_property
     def change_m(self) -> np.ndarray:
-        """[M] of the value, by each alone; infinite if it is not paid for, or does not fit."""
+        """[M] change of the objective by each migration alone; infinite if it is not paid for, or does not fit."""
         change = self._changes(np.arange(len(self.row_m))[None, :])
         return np.where((self.cost_m <= self.left) & self.fits_m, change, np.inf)
 
     def pairs(self, first: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-        """The best pairs of one of the first and any other at the same nodes: [2, N] migrations, and [N] changes."""
+        """Best pairs of one of the migrations `first` and any other at the same nodes: [2, N] migrations, and [N]
+        changes of the objective."""
         found = [np.stack([np.full(len(others), each), others]) for each in first for others in [self._others(each)]]
         pair = np.concatenate(found, axis=1) if found else np.zeros((2, 0), dtype=int)
         pair = pair[:, self.cost_m[pair].sum(axis=0) <= self.left]
@@ -202,7 +209,7 @@ class Migrations:
         return pair[:, best], change[best]
 
     def _others(self, each: int) -> np.ndarray:
-        """Migrations from or to a node of this one, if it has room for both."""
+        """Migrations from or to a node of a given one, for which there is room beside it."""
         ends = self.from_m[each], self.to_m[each]
         leave = np.concatenate([self._from[node] for node in ends])
         come = np.concatenate([self._to[node] for node in ends])
@@ -215,7 +222,7 @@ class Migrations:
 
     @cached_property
     def _partners(self) -> tuple[np.ndarray, np.ndarray]:
-        """[H] whether a node is one of the least loaded, and of the most."""
+        """Whether a node is one of the least loaded [H], and of the most loaded [H]."""
         rank_h = np.argsort(np.argsort(self.deviation_h, kind="stable"), kind="stable")
         return rank_h < PARTNERS, rank_h >= len(rank_h) - PARTNERS
 
@@ -228,7 +235,7 @@ class Migrations:
         return _by_node(self.to_m, len(self.deviation_h))
 
     def _changes(self, together: np.ndarray) -> np.ndarray:
-        """[N] changes of the value by K migrations [K, N] carried out together."""
+        """[N] changes of the objective by K migrations [K, N] carried out together."""
         worth, capacity_h = self.worth, self.worth.balance.capacity_h
         mean = self.all_m[together].sum(axis=0) / worth.capacity
         nodes = np.concatenate([self.from_m[together], self.to_m[together]])
@@ -244,7 +251,7 @@ class Migrations:
 
 
 def _open_RxH(worth: CollocationObjective, rows: Movable, nodes: int) -> np.ndarray:  # noqa: N802  # its shape
-    """Whether a row may be on a node: a marked one takes back its own alone."""
+    """Whether a row may be on a node: a marked node takes back only what was on it."""
     marked_h, home_g = worth.balance.marked_h, worth.balance.home_g
     return ~marked_h | (np.arange(nodes) == rows.node_r(home_g)[:, None])
 

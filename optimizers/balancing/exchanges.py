@@ -1,8 +1,8 @@
-"""The neighbourhood of an assignment at one node: a key group goes, one comes, or both; and the same paid for by
-sending another group, of any two nodes, back home.
+"""The neighbourhood of an assignment at one node: a key group goes, one comes, or both; or such an exchange paid for
+by sending another group, whatever its node, back home.
 
-All are weighed at once. Of deviations beyond the band, measured in units of the largest one, the eighth powers are
-added: nearly the maximum, but two bad nodes are worse than one.
+All are weighed at once. Their penalty is the sum of the eighth powers of the deviations beyond the band, in units of
+the largest one: nearly the maximum, but two bad nodes are worse than one.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ import numpy as np
 from optimizers.balancing.state import SearchState
 
 BEST = 40
-"""Exchanges for which payment by a revert is looked for."""
+"""Number of exchanges for which payment by a revert is looked for."""
 REVERTS = 300
-"""Reverts looked at, at most."""
+"""Most reverts that are looked at."""
 NOTHING = -1
-"""Instead of a group: none goes (or comes)."""
+"""Stands for a group where none goes (or comes)."""
 
 
 def penalty(excess: np.ndarray) -> np.ndarray:
-    """The eighth power."""
+    """Eighth power of excesses over the band."""
     squared = excess * excess
     fourth = squared * squared
     return fourth * fourth
 
 
 class Exchanges:
-    """[R, C] exchanges of a node's groups (rows, or nothing) with groups of its partners (columns, or nothing) that
-    cost at most what is left and `extra`: changes of the penalty, costs, work that leaves the node, and whether the
-    group that goes goes home."""
+    """Exchanges of a node's groups (R rows, one of them nothing) with groups of its partners (C columns, or nothing)
+    that cost at most what is left and `extra`. By exchange [R, C]: change of the penalty, cost, work that leaves the
+    node, and whether the group that goes goes home."""
 
     def __init__(self, state: SearchState, node: int, partners: np.ndarray, unit: float, extra: float) -> None:
         balance, purse = state.balance, state.left + extra
@@ -57,12 +57,12 @@ class Exchanges:
         self.change_RxC = self._changes(state, unit, purse)
 
     def _difference(self, each_g: np.ndarray) -> np.ndarray:
-        """What goes less what comes. [R, C]"""
+        """[R, C] amount that leaves the node less the amount that comes."""
         goes_r = np.where(self.goes_r == NOTHING, 0.0, each_g[self.goes_r])
         return goes_r[:, None] - np.where(self.comes_c == NOTHING, 0.0, each_g[self.comes_c])
 
     def _changes(self, state: SearchState, unit: float, purse: float) -> np.ndarray:
-        """Of the penalty; infinite where the budget or a constraint forbids it."""
+        """[R, C] change of the penalty; infinite where the budget or a constraint forbids the exchange."""
         balance, node, other, shift = state.balance, self.node, self.other_c, self.shift_RxC
         here = _penalties(state, _raw(state, node), node, unit)
         after_here = _penalties(state, _raw(state, node) - shift / balance.capacity_h[node], node, unit)
@@ -78,13 +78,13 @@ class Exchanges:
         return np.where(allowed, change, np.inf)
 
     def moves(self, row: int, column: int) -> list[tuple[int, int]]:
-        """As (group, node)."""
+        """Moves (group, node) of one exchange."""
         goes, comes, other = int(self.goes_r[row]), int(self.comes_c[column]), int(self.other_c[column])
         return [(group, node) for group, node in ((goes, other), (comes, self.node)) if group != NOTHING]
 
 
 def _raw(state: SearchState, nodes: np.ndarray | int) -> np.ndarray:
-    """Deviations, of marked nodes below the mean too."""
+    """Deviations of nodes in percentage points, negative also for marked nodes below the mean."""
     balance = state.balance
     return np.asarray(state.work_h[nodes] / balance.capacity_h[nodes] - balance.mean)
 
@@ -94,7 +94,7 @@ def _penalties(state: SearchState, deviation: np.ndarray, nodes: np.ndarray | in
 
 
 def best_exchange(state: SearchState, found: Exchanges) -> tuple[float, list[tuple[int, int]]]:
-    """The change of the penalty by the best exchange that the budget pays for, and its moves."""
+    """Change of the penalty by the best exchange that the budget pays for, and its moves."""
     change = np.where(found.cost_RxC <= state.left, found.change_RxC, np.inf)
     row, column = np.unravel_index(int(change.argmin()), change.shape)
     return float(change[row, column]), found.moves(int(row), int(column))
@@ -103,7 +103,8 @@ def best_exchange(state: SearchState, found: Exchanges) -> tuple[float, list[tup
 def best_paid_exchange(
     state: SearchState, found: Exchanges, unit: float, rng: np.random.Generator
 ) -> tuple[float, list[tuple[int, int]]]:
-    """The same, of the best exchanges that one revert of another group would pay for."""
+    """Change of the penalty by the best exchange that the revert of one other group pays for, and all moves; inf if
+    none."""
     balance = state.balance
     reverts = np.flatnonzero(state.moved_g & ~balance.stays_g)
     flat = found.change_RxC.ravel()
@@ -133,7 +134,7 @@ def best_paid_exchange(
 def _with_reverts(
     state: SearchState, found: Exchanges, unit: float, cells: tuple[np.ndarray, np.ndarray], reverts: np.ndarray
 ) -> np.ndarray:
-    """[K, V] change of the penalty by an exchange and a revert together; nodes may be the same."""
+    """[K, V] change of the penalty by each of K exchanges and V reverts together; nodes may be the same."""
     balance = state.balance
     capacity_h = balance.capacity_h
     row, column = cells

@@ -18,18 +18,18 @@ from optimizers.balancing.interface import Assignment, assignment
 
 @dataclass(frozen=True, slots=True)
 class Flux:
-    """best_fit: take the group that fits best, not the biggest."""
+    """Flux's solver. best_fit: move the group that fits best, not the biggest."""
 
     best_fit: bool = False
     name: str = "flux"
 
     def solve(self, balance: Balance) -> Assignment:
-        """Whatever the bottleneck; groups on marked nodes are given away like others."""
+        """Balances the bottleneck resource; groups on marked nodes are given away like others."""
         return assignment(balance, flux(balance, best_fit=self.best_fit), counting_bound(balance))
 
 
 def flux(balance: Balance, *, best_fit: bool) -> np.ndarray:
-    """[G] nodes."""
+    """[G] nodes after all passes of Flux."""
     node_g, left = balance.home_g.copy(), balance.budget
     use_h = [np.bincount(node_g, use_g, len(room_h)) for use_g, room_h in balance.side_constraints]
     while True:
@@ -61,7 +61,8 @@ def _suitable(
     *,
     best_fit: bool,
 ) -> int | None:
-    """The group to move between two nodes; variance falls if its work is less than the difference."""
+    """Group to move between two nodes (giver, taker), None if none helps: variance falls if its work is less than twice
+    the amount that would make them equal."""
     giver, taker = ends
     here = np.flatnonzero((node_g == giver) & (balance.home_g == giver) & ~balance.stays_g)
     capacities = 1.0 / balance.capacity_h[giver] + 1.0 / balance.capacity_h[taker]

@@ -1,4 +1,4 @@
-"""One balance in, one assignment out, whatever the solver."""
+"""Interface of all solvers: one balancing problem in, one assignment out."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from optimizers.interface import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Where each key group goes.
+    """Answer of a solver: the node of each key group, and its costs and merits.
 
-    status: OPTIMAL if proved that no assignment within the budget is better: has a smaller load distance or, of the
+    status: OPTIMAL if proved that no assignment within the budget is better: has a smaller load distance or, for the
     MILP, a smaller weighted objective, but for what empties marked nodes. node_g: [G]. moves: the groups that
     migrate. cost: of the migrations. distance: load distance in percentage points; bound: no assignment within the
     budget has a smaller one. index: predicted average load in percent of that before (load index). collocation:
@@ -34,7 +34,7 @@ class Assignment:
 
     @property
     def gap(self) -> float:
-        """Percentage points between what was found and the bound."""
+        """Difference between the load distance found and its bound, in percentage points."""
         return max(self.distance - self.bound, 0.0)
 
 
@@ -46,18 +46,18 @@ class Solver(Protocol):
         """The name in SOLVERS."""
 
     def solve(self, balance: Balance) -> Assignment:
-        """Never raises for a valid balance: staying is always possible."""
+        """An assignment of the key groups; never raises for a valid balance, as staying is always possible."""
 
 
 TOLERANCE = 1e-6
-"""Percentage points below which two load distances are the same."""
+"""Difference in percentage points below which two load distances are the same."""
 
 
 def assignment(
     balance: Balance, node_g: np.ndarray, bound: float, message: str = "", *, proved: bool = False
 ) -> Assignment:
-    """With all that can be said of it. bound: of the load distance; 0 if nothing is known. proved: optimal, whatever
-    the bound says."""
+    """Answer for the nodes found, with its status, cost, load distance and collocation. bound: of the load distance; 0
+    if nothing is known. proved: optimal, whatever the bound says."""
     distance, before = balance.distance(node_g), balance.work_g.sum()
     traffic, saved = balance.traffic, 0.0
     if traffic is not None:

@@ -1,7 +1,7 @@
-"""Collocation and balance at once: as much traffic as possible gets onto one node, while no node leaves a band.
+"""Collocation and balance at once: as much traffic as possible stays on its node, while no node leaves a band of loads.
 
 ALBIC decides which pairs to bring together before it knows what that does to the loads, and repairs afterwards. Here
-all migrations of a round are chosen together. What budget is left balances, with groups that exchange much moving
+all migrations of a round are chosen together. The rest of the budget balances, with groups that exchange much moving
 together.
 """
 
@@ -25,9 +25,9 @@ from twin.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """band: percentage points that nodes may be off the mean. max_partition: most load of groups that migrate together,
-    in percent. score_factor: of pairs worth it, as ALBIC's. steps: of the search that chooses migrations, at most.
-    inner: spends what is left.
+    """Solver that collocates and balances at once. band: percentage points that nodes may be off the mean.
+    max_partition: most load of groups that migrate together, in percent. score_factor: of pairs worth bringing
+    together, as ALBIC's. steps: most steps of the search that chooses migrations. inner: spends the rest of the budget.
 
     Raises BadInput unless band >= 0, and max_partition, score_factor and steps are > 0.
     """
@@ -47,7 +47,7 @@ class Joint:
                 raise BadInput(f"{name} must be > 0, got {getattr(self, name)}")
 
     def solve(self, balance: Balance) -> Assignment:
-        """Without traffic: what the inner solver says."""
+        """Collocates, then balances; without traffic, the inner solver's assignment."""
         from optimizers.balancing.collocation_search import collocated_by_search  # most commands start without SciPy
 
         traffic = balance.traffic
@@ -61,7 +61,7 @@ class Joint:
         node_g = self._balanced(after, traffic, unit_g, hot_e, node_g)
         node_g = drained(after, node_g, max(self.band, after.distance(node_g)))
         distance = relieved(balance, node_g).distance(node_g)
-        if distance > self.band + TOLERANCE:  # if that is not to be had with this budget, what is most even comes first
+        if distance > self.band + TOLERANCE:  # the budget does not reach the band: prefer the most even
             even = self.inner.solve(balance)
             even = replace(even, distance=relieved(balance, even.node_g).distance(even.node_g))
             if even.distance < distance - TOLERANCE:
@@ -73,12 +73,12 @@ class Joint:
     def _balanced(
         self, balance: Balance, traffic: KeyGroupTraffic, unit_g: np.ndarray, hot_e: np.ndarray, node_g: np.ndarray
     ) -> np.ndarray:
-        """The rest of the budget lessens the load distance; what moved or got company stays. balance: with the loads
-        that there are then."""
+        """[G] nodes after the rest of the budget has lessened the load distance; groups that moved or got company stay.
+        balance: with the loads that result from `node_g`."""
         met_e = hot_e & _together(traffic, node_g) & ~_together(traffic, balance.home_g)
         moved = np.flatnonzero(node_g != balance.home_g)
         unit_g = unit_g.copy()
-        unit_g[moved] = unit_g.max() + 1 + np.arange(len(moved))  # who moved alone has left its unit
+        unit_g[moved] = unit_g.max() + 1 + np.arange(len(moved))  # a group that moved alone has left its unit
         unit_g = np.unique(unit_g, return_inverse=True)[1]
         pinned = np.concatenate([traffic.sender_e[met_e], traffic.receiver_e[met_e], moved])
         pins = {int(unit_g[group]): int(node_g[group]) for group in np.unique(pinned)}

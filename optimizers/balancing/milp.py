@@ -25,13 +25,14 @@ from optimizers.program import Program, ProgramAnswer, ProgramLimits, summed
 from twin.errors import BadInput
 
 GAP = 1e-6
-"""Relative, between what was found and HiGHS's dual bound, at which it counts as proved."""
+"""Relative difference between what was found and HiGHS's dual bound at which it counts as proved."""
 
 
 @dataclass(frozen=True, slots=True)
 class BalanceMilp:
-    """seconds: for HiGHS. w1, w2: weights of the largest deviation, and of those above and below. w3: of a unit of
-    migration cost; makes migrations that gain less not worth it. start: the warm start.
+    """ALBIC's MILP solver. seconds: time limit of HiGHS. w1, w2: weights of the largest deviation, and of those above
+    and below. w3: weight of a unit of migration cost; makes migrations that gain less not worth it. start: the warm
+    start.
 
     Raises BadInput unless w1 > 2 w2 > 0, w3 >= 0 and seconds > 0.
     """
@@ -50,7 +51,7 @@ class BalanceMilp:
             raise BadInput(f"w3 must be >= 0 and seconds > 0, got w3 {self.w3}, seconds {self.seconds}")
 
     def solve(self, balance: Balance) -> Assignment:
-        """OPTIMAL where HiGHS closes the gap; else the best it found, which is never worse than the start."""
+        """Best assignment found: OPTIMAL where HiGHS closes the gap; never worse than the start."""
         started = self.start.solve(balance)
         found_g, answer = self._solved(balance, started.node_g)
         dual = max(answer.bound, 0.0)
@@ -66,12 +67,12 @@ class BalanceMilp:
         return assignment(balance, drained(balance, best_g, balance.distance(best_g)), bound, proved=proved)
 
     def _objective(self, balance: Balance, node_g: np.ndarray) -> float:
-        """What the program minimises."""
+        """Value that the program minimises."""
         d, both = balance.objective(node_g)
         return (self.w1 - 2 * self.w2) * d + self.w2 * both + self.w3 * balance.spent(node_g)
 
     def _solved(self, balance: Balance, start_g: np.ndarray) -> tuple[np.ndarray | None, ProgramAnswer]:
-        """The groups' nodes, if HiGHS has any."""
+        """([G] nodes, or None if HiGHS has none; HiGHS's answer)."""
         program, nodes = Program(), len(balance.capacity_h)
         allowed = ~balance.marked_h & ~balance.stays_g[:, None]
         allowed[np.arange(len(balance.home_g)), balance.home_g] = True

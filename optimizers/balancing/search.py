@@ -20,20 +20,20 @@ from optimizers.balancing.state import SearchState, drained, pruned
 from twin.randomness import random_stream
 
 OPPOSITE, ALIKE, OTHERS = 16, 4, 8
-"""Nodes that a node exchanges with: at the other end of the order of loads, at its own, and at random."""
+"""Number of nodes that a node exchanges with: at the other end of the order of loads, at its own end, and at random."""
 STUCK = 4
-"""Worst nodes without a better exchange, after which the search is kicked."""
+"""Number of worst nodes without a better exchange after which the search is kicked."""
 KICKED = 8
-"""Migrations that a kick takes back."""
+"""Number of migrations that a kick takes back."""
 WORSE = 0.3
-"""How much worse than the last local optimum the next start may be, of its distance to the bound."""
+"""Most by which the next start may be worse than the last local optimum, as a part of its distance to the bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """looks: at neighbourhoods, at most; None: 1,500 and 12 for each node above 60. seconds: after which the best so
-    far is returned, whatever was looked at. band: deviations up to that are as good as none, which saves migrations.
-    """
+    """Solver by local search. looks: most neighbourhoods that are looked at; None: 1,500 and 12 for each node above 60.
+    seconds: time limit, after which the best so far is returned. band: deviations up to it are as good as none, which
+    saves migrations."""
 
     looks: int | None = None
     seconds: float = np.inf
@@ -42,7 +42,7 @@ class Search:
     name: str = "search"
 
     def solve(self, balance: Balance) -> Assignment:
-        """Never worse than Flux."""
+        """Best assignment found; never worse than Flux."""
         bound = counting_bound(balance)
         best = _Climb(self, balance, max(bound, self.band)).best()
         most = max(self.band, balance.distance(best))
@@ -61,7 +61,7 @@ class _Climb:
         self.until_s = time.perf_counter() + search.seconds
 
     def best(self) -> np.ndarray:
-        """[G] nodes."""
+        """[G] nodes of the best assignment found."""
         balance = self.balance
         starts = [flux(balance, best_fit=True), flux(balance, best_fit=False), balance.home_g]
         starts.sort(key=balance.objective)
@@ -89,7 +89,7 @@ class _Climb:
         return left and self.balance.distance(best) > self.enough + TOLERANCE
 
     def _descended(self, state: SearchState, start: np.ndarray) -> np.ndarray:
-        """The local optimum below a start: no exchange at the worst nodes is better."""
+        """Local optimum reached from a start: no exchange at the worst nodes is better."""
         state.put(start)
         stuck = 0
         while stuck < STUCK and self.looks > 0 and time.perf_counter() < self.until_s:
@@ -103,7 +103,7 @@ class _Climb:
         return state.node_g.copy()
 
     def _step(self, state: SearchState, node: int, unit: float) -> Sequence[tuple[int, int]]:
-        """The moves of the best exchange at that node; none if nothing is better."""
+        """Moves of the best exchange at that node; none if no exchange is better. unit: the load distance."""
         self.looks -= 1
         revert = float(self.balance.costs_g[state.moved_g].max(initial=0.0))
         found = Exchanges(state, node, self._partners(state, node), unit, revert)
@@ -123,8 +123,8 @@ class _Climb:
         return order[order != node]
 
     def _kicked(self, node_g: np.ndarray) -> np.ndarray:
-        """Some migrations are taken back. Where all are few, which would always end at home, it is any number of them,
-        and others are begun at random, as far as the budget pays."""
+        """[G] nodes with some migrations taken back. If all are few, their number is random and others are begun at
+        random, as far as the budget pays; else the search would always restart from home."""
         balance, rng = self.balance, self.rng
         moved = np.flatnonzero(node_g != balance.home_g)
         few = len(moved) <= KICKED

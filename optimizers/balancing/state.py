@@ -1,6 +1,6 @@
 """An assignment while it is searched: loads, costs and side constraints are kept up to date move by move.
 
-Any search ends with two repairs: marked nodes are emptied (`drained`), and whatever goes home without loss goes home
+Any search ends with two repairs: marked nodes are emptied (`drained`), and migrations that bring nothing are taken back
 (`pruned`).
 """
 
@@ -15,7 +15,8 @@ from optimizers.balancing.interface import TOLERANCE
 
 
 class SearchState:
-    """node_g: [G] where each group is. work_h: [H] work on a node. deviation_h: as in `Balance`. spent: cost so far."""
+    """Assignment under search. node_g: [G] node of each group. work_h: [H] work on a node. deviation_h: as in
+    `Balance`. spent: cost so far."""
 
     def __init__(self, balance: Balance, node_g: np.ndarray, band: float = 0.0) -> None:
         self.balance, self.band = balance, band
@@ -23,7 +24,7 @@ class SearchState:
         self.put(node_g)
 
     def put(self, node_g: np.ndarray) -> None:
-        """Starts over from there."""
+        """Starts over from an assignment."""
         balance = self.balance
         nodes = len(balance.capacity_h)
         self.node_g = node_g.copy()
@@ -35,11 +36,11 @@ class SearchState:
 
     @property
     def left(self) -> float:
-        """Budget that is not spent."""
+        """Budget that is not spent yet."""
         return self.balance.budget - self.spent + 1e-9
 
     def move(self, moves: Iterable[tuple[int, int]]) -> None:
-        """Each (group, node)."""
+        """Moves each (group, node) and updates loads and costs."""
         balance = self.balance
         for group, node in moves:
             before = int(self.node_g[group])
@@ -55,20 +56,21 @@ class SearchState:
                 self.deviation_h[end] = max(deviation, 0.0) if balance.marked_h[end] else deviation
 
     def excess(self, deviation: np.ndarray, nodes: np.ndarray | int) -> np.ndarray:
-        """How far deviations of these nodes are beyond the band; a marked node may be below the mean."""
+        """Deviation of these nodes beyond the band, percentage points; a marked node may be below the mean."""
         below = np.where(self.balance.marked_h[nodes], 0.0, -deviation)
         return np.asarray(np.maximum(np.maximum(deviation, below) - self.band, 0.0))
 
     @property
     def worst(self) -> float:
-        """The load distance, beyond the band."""
+        """Load distance beyond the band, percentage points."""
         return max(float(np.abs(self.deviation_h).max()) - self.band, 0.0)
 
 
 def drained(balance: Balance, node_g: np.ndarray, most: float = np.inf) -> np.ndarray:
-    """The same with groups of marked nodes, the biggest first, on the least loaded unmarked node that has room.
+    """[G] nodes after the groups of marked nodes, the biggest first, went to the least loaded unmarked node that has
+    room.
 
-    As long as the budget pays, and no unmarked node gets more than `most` percentage points above the mean.
+    Groups move as long as the budget pays, and no unmarked node gets more than `most` percentage points above the mean.
     """
     state = SearchState(balance, node_g)
     unmarked = np.flatnonzero(~balance.marked_h)
@@ -84,10 +86,10 @@ def drained(balance: Balance, node_g: np.ndarray, most: float = np.inf) -> np.nd
 
 
 def pruned(balance: Balance, node_g: np.ndarray, below: float, above: float) -> np.ndarray:
-    """The same without migrations that can be taken back one by one, the dearest first.
+    """[G] nodes after all migrations that serve nothing were taken back one by one, the dearest first.
 
-    As long as no node gets more than so many percentage points below the mean, or above; and no group goes back to a
-    marked node.
+    Migrations are undone as long as no node gets more than so many percentage points below the mean, or above; and no
+    group goes back to a marked node.
     """
     node_g = node_g.copy()
     while len(candidates := _returnable(balance, node_g, below + 0.1 * TOLERANCE, above + 0.1 * TOLERANCE)):
@@ -97,7 +99,7 @@ def pruned(balance: Balance, node_g: np.ndarray, below: float, above: float) -> 
 
 
 def _returnable(balance: Balance, node_g: np.ndarray, below: float, above: float) -> np.ndarray:
-    """Groups that may go home alone."""
+    """Groups that may go home without one node leaving the band [percentage points], whatever the others do."""
     moved = np.flatnonzero((node_g != balance.home_g) & ~balance.marked_h[balance.home_g])
     work, start, end = balance.work_g[moved], node_g[moved], balance.home_g[moved]
     deviation_h = balance.load_h(node_g) - balance.mean

@@ -1,4 +1,4 @@
-"""What key groups send to each other, and how much of it stays on a node."""
+"""Traffic between key groups, and the part of it that stays on a node."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class KeyGroupTraffic:
 
     @cached_property
     def total(self) -> float:
-        """All rates together."""
+        """Sum of all rates."""
         return float(self.rate_e.sum())
 
     @cached_property
     def both_ways(self) -> csr_matrix:
-        """[G, G] symmetric: what two groups exchange."""
+        """[G, G] rate that two groups exchange, both ways together (symmetric)."""
         from scipy.sparse import csr_matrix  # most commands start without
 
         groups = len(self.operator_g)
@@ -59,7 +59,7 @@ class KeyGroupTraffic:
         return (one_way + one_way.T).tocsr()
 
     def collocated(self, node_g: np.ndarray) -> float:
-        """The rates between groups on the same node."""
+        """Sum of the rates between groups on the same node."""
         return float(self.rate_e[node_g[self.sender_e] == node_g[self.receiver_e]].sum())
 
     def factor(self, node_g: np.ndarray) -> float:
@@ -79,9 +79,10 @@ class KeyGroupTraffic:
         return np.asarray(self.rate_e > score_factor * average_g[self.sender_e])
 
     def mutual(self, score_factor: float) -> np.ndarray:
-        """[E] Whether a pair is outstanding for its receiver, too: more than a group upstream sends it on average.
+        """[E] Whether a pair is `outstanding` for its sender and for its receiver: more than an upstream group sends on
+        average.
 
-        A popular receiver alone makes no pairs: it hears of all alike.
+        A receiver that all groups send to alike makes no pairs.
         """
         other_way = KeyGroupTraffic(self.operator_g, self.receiver_e, self.sender_e, self.rate_e)
         return np.asarray(self.outstanding(score_factor) & other_way.outstanding(score_factor))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def contracted(balance: Balance, unit_g: np.ndarray, pins: Mapping[int, int]) -> Balance:
-    """The same balance of U units; a pinned unit is on its node already, and paid for.
+    """Balancing problem of U units instead of groups; a pinned unit is on its node already, and paid for.
 
     unit_g: the unit of each group, 0 to U - 1. pins: unit -> node. The groups of a unit that is not pinned are on one
     node. Raises BadInput if the pins cost more than the budget.
@@ -44,11 +44,12 @@ def contracted(balance: Balance, unit_g: np.ndarray, pins: Mapping[int, int]) ->
 
 
 SCALE = 1000
-"""METIS wants whole weights of at least 1: the largest becomes this."""
+"""Largest weight given to METIS, which wants whole weights of at least 1."""
 
 
 def partitioned(edges: csr_matrix, weights: np.ndarray, parts: int) -> np.ndarray:
-    """The part, 0 to at most `parts` - 1, of each vertex; the parts weigh about the same and little is cut.
+    """Part, 0 to at most `parts` - 1, of each vertex of a graph; the parts weigh about the same and little traffic is
+    cut.
 
     edges: symmetric. weights: of vertices, >= 0. Never more parts than vertices.
     """
@@ -70,7 +71,7 @@ def partitioned(edges: csr_matrix, weights: np.ndarray, parts: int) -> np.ndarra
 
 
 def _heaviest_first(weights: np.ndarray, parts: int) -> np.ndarray:
-    """Each vertex to the part that is then lightest."""
+    """Part of each vertex if the heaviest goes first, and each to the part that is then lightest."""
     part, filled = np.zeros(len(weights), dtype=int), np.zeros((parts, 2))
     for vertex in np.argsort(-weights, kind="stable"):
         part[vertex] = np.lexsort((filled[:, 1], filled[:, 0]))[0]

@@ -1,7 +1,7 @@
 """Branch and bound over placements: operators get their sockets in data-flow order, and a relaxation says what to drop.
 
 The relaxation (`relaxation`) bounds a partial placement from below and completes it; the problem's cost model
-estimates the completions, many at a time. Under the rate model the tree is searched by bounds, until nothing left can
+estimates the completions, many at a time. Under the rate model the tree is searched by bounds, until no open node can
 be better: a proof. Under any other model the analytic bound alone prunes, to a per cent of what placement can change,
 and the model's own estimates say which branch comes next and which leaf is best; nothing is proved then. Nothing is
 pruned for a model that sees what the rate model ignores, nor for an objective that is no latency.
@@ -32,25 +32,25 @@ from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 
 BATCH = 16
-"""Nodes that are branched at a time."""
+"""Number of nodes that are branched at a time."""
 SEARCHED = 0.5
-"""Share of the budget that goes into the tree where its bounds are refuted; small changes of the best get the rest."""
+"""Share of the budget spent on the tree once its bounds are refuted; small changes of the best get the rest."""
 NODES = 20_000
-"""After which the search stops, whatever the budget."""
+"""Number of nodes after which the search stops, whatever the budget."""
 SHARE = 0.01
-"""Of what placement can change; a branch that is further from the best by the physics is dropped, whatever a learned
-model says of it, unless that sees what the physics ignores."""
+"""Share of what placement can change: a branch further than that from the best by the physics is dropped, whatever a
+learned model says of it, unless that sees what the physics ignores."""
 
 
 @dataclass(frozen=True, slots=True)
 class BranchAndBound:
-    """Satisfies `interface.Optimizer`."""
+    """Branch-and-bound planner (an `interface.Optimizer`)."""
 
     traits: ClassVar = Traits(drivable=True)
     name: str = "branch-and-bound"
 
     def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput for a space that wants replicas parted, or for pinned ones that are."""
+        """Best plan found. Raises BadInput if the space, or the pinned plan, parts the replicas of an operator."""
         started_s = time.perf_counter()
         problem = problem.settled(free_replicas=False)
         if problem.space.spread is None:
@@ -66,8 +66,9 @@ class BranchAndBound:
 
 
 class _Tree:
-    """The open nodes, and what is known. latency: whether less is better. by_rates: whether bounds are of rates.
-    prunes: whether nodes are dropped by bounds: of a latency, if the cost model sees no more than rates do."""
+    """Search tree: its open nodes and the plans estimated. latency: whether the objective is a latency. by_rates:
+    whether bounds are those of the rate model, the problem's cost model. prunes: whether nodes are dropped by bounds:
+    of a latency, if the cost model sees no more than rates do."""
 
     def __init__(self, problem: Problem, job: PlacementCoefficients) -> None:
         self.problem, self.job, self.candidates = problem, job, Candidates(problem)
@@ -91,7 +92,7 @@ class _Tree:
         return self.best_s + SHARE * max(0.0, self.best_s - fixed_s(self.job))
 
     def search(self) -> None:
-        """Until nothing is open, or the budget, the time or the nodes are spent."""
+        """Searches until no node is open, or the budget, the time or the nodes are spent."""
         given = counts_of(self.problem.deployment, self.problem.deployment.plan)
         self._look_at([given])
         self._add(np.full((1, len(self.job.names)), -1))
@@ -109,7 +110,7 @@ class _Tree:
             climb_on(self.candidates)
 
     def _children(self, place_o: np.ndarray) -> np.ndarray:
-        """The next operator in data-flow order on each socket that it fits on."""
+        """Children of a node [N, O]: the next operator in data-flow order on each socket that it fits on."""
         o = int(np.flatnonzero(place_o < 0)[0])
         sockets = np.flatnonzero(self.relaxation.alone_ol[o] < HUGE_S)
         found = np.tile(place_o, (len(sockets), 1))
@@ -117,7 +118,7 @@ class _Tree:
         return found[self._fits(found)]
 
     def _fits(self, place_no: np.ndarray) -> np.ndarray:
-        """Whether the work of what is placed is not more than its sockets bear. [N]"""
+        """[N] whether the work of the operators placed is at most what their sockets bear."""
         on_nol = place_no[:, :, None] == np.arange(len(self.job.places.host_l))
         load_nl = np.einsum("nol,o->nl", on_nol, self.job.operators.work)
         return np.asarray((load_nl <= TOLERATED * self.job.places.capacity_l).all(axis=1))
@@ -152,14 +153,15 @@ class _Tree:
         self.refuted = self.refuted or (self.latency and self._refutes(np.stack(new), found))
 
     def _score(self, counts_ol: np.ndarray) -> tuple[float, ...]:
-        """What the cost model says of a node's completion; last, if it is not in the space."""
+        """Rank of a node by the cost model's estimate of its completion, less is better; last if that is not in the
+        space."""
         if (row := self.candidates.row(counts_ol)) is None:
             return np.inf, np.inf
         found = self.candidates.candidate(row)
         return float(not found.sane), self.problem.sign * found.objective
 
     def _refutes(self, counts_nol: np.ndarray, found: Estimated) -> bool:
-        """Whether the rate model says less of one of these plans than its own bound: bounds say nothing then."""
+        """Whether the rate model's estimate of one of these plans is below its own bound: bounds prove nothing then."""
         one_n = ((counts_nol > 0).sum(axis=2) == 1).all(axis=1)
         if not one_n.any():
             return False
@@ -167,8 +169,8 @@ class _Tree:
         return bool((found.sane[one_n] & (found.objective[one_n] < bound_n * (1.0 - CLOSE))).any())
 
     def _near(self) -> set[int] | None:
-        """Rows that are near the best by rates and sane by the cost model; None, for all rows, if no row is, under the
-        rate model itself, and where nothing is pruned."""
+        """Rows of plans that are near the best by rates and sane by the cost model; None (all rows) if there are none,
+        under the rate model itself, and where nothing is pruned."""
         if self.by_rates or not self.prunes:
             return None
         most = self.best_s + SHARE * max(0.0, self.best_s - fixed_s(self.job))
@@ -176,7 +178,7 @@ class _Tree:
         return {row for row in near if self.candidates.candidate(row).sane} or None
 
     def solution(self, started_s: float) -> Solution:
-        """The best plan looked at; under the rate model, with what is proved."""
+        """The best plan looked at; under the rate model, with the bound that is proved."""
         found = self.candidates.solution(started_s, weighed=self.nodes, rows=self._near())
         proves = self.by_rates and found.sane and admissible(self.problem, self.job)
         proves = proves and not self.refuted

@@ -1,8 +1,9 @@
-"""How young results can be at best once some operators have their sockets: the relaxation that prunes a placement tree.
+"""Lower bound of the age of results once some operators have their sockets: the relaxation that prunes a placement
+tree.
 
-Every operator is as if alone on its socket, and each consumer chooses anew where its producers are, unless they are
-placed: ages are then added up along the streams by dynamic programming, for many partial placements at once. That is
-never more than what the rate model says of any way to complete them, wherever nothing is throttled. The choices, read
+Every operator counts as alone on its socket, and each consumer chooses anew where its producers are, unless they are
+placed: ages are then added up along the streams by dynamic programming, for many partial placements at once. The sum is
+never more than the rate model's estimate of any completion, wherever nothing is throttled. The choices, read
 backwards, complete each partial placement.
 """
 
@@ -20,13 +21,13 @@ from twin.kinds.ages import oldest_s
 from twin.rates.coefficients import PlacementCoefficients
 
 HUGE_S = 1e9
-"""Age where an operator may not be."""
+"""Age [s] where an operator may not be."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relaxation:
-    """Of one job. alone_ol: service and wait, HUGE_S where an operator may not be. way_slm: from socket to socket, of
-    a stream's tuples, what sending and the network add; receive_slm: what receiving adds."""
+    """Relaxation of one job's placement, in seconds. alone_ol: service and wait, HUGE_S where an operator may not be.
+    way_slm: delay of a stream's tuples from socket to socket by sending and the network; receive_slm: by receiving."""
 
     job: PlacementCoefficients
     alone_ol: np.ndarray
@@ -35,7 +36,7 @@ class Relaxation:
 
     @classmethod
     def of(cls, job: PlacementCoefficients, space: Space, *, end_to_end: bool) -> Self:
-        """Raises BadInput if the space names what the job does not have."""
+        """Relaxation of a job within a space. Raises BadInput if the space names what the job does not have."""
         allowed_ol = space.allows_ol(job.deployment)
         alone_ol = alone_s(job, np.zeros(len(job.names)), end_to_end=end_to_end)
         host_l = job.places.host_l
@@ -58,7 +59,7 @@ class Relaxation:
         return bound_n, self._completed(ages)
 
     def _ages(self, place_no: np.ndarray) -> list[np.ndarray]:
-        """The least age of each operator's results on each socket. [N, L] each"""
+        """[N, L] for each operator: the least age of its results on each socket, seconds."""
         found: list[np.ndarray] = []
         for o, streams in enumerate(self.job.inputs):
             age_nl = np.where(self._elsewhere(place_no[:, o]), HUGE_S, self.alone_ol[o])
@@ -72,7 +73,8 @@ class Relaxation:
         return np.asarray((place_n[:, None] >= 0) & (place_n[:, None] != sockets))
 
     def _arrived(self, o: int, streams: list[int], ages: list[np.ndarray]) -> np.ndarray:
-        """What the sides of an operator, its window, and receiving add, by where it is. [N, M]"""
+        """[N, M] age that an operator's inputs, its window and receiving add up to, by the operator's socket,
+        seconds."""
         sides, received = [], 0.0
         for s in streams:
             before_nl = ages[self.job.producer_s[s]]
@@ -88,7 +90,7 @@ class Relaxation:
         return np.asarray(np.tensordot(share, np.stack(sides), axes=1) + window_s + received)
 
     def _completed(self, ages: list[np.ndarray]) -> np.ndarray:
-        """The best socket of each operator, given those of its consumers, from the sinks up. [N, O]"""
+        """[N, O] best socket of each operator, given those of its consumers, from the sinks up."""
         place_no = np.zeros((len(ages[0]), len(ages)), np.int64)
         for o in reversed(range(len(ages))):
             cost_nl = ages[o].copy()
@@ -100,6 +102,6 @@ class Relaxation:
 
 
 def _longer(job: PlacementCoefficients, alone_ol: np.ndarray, o: int, more: float, end_to_end: bool) -> np.ndarray:
-    """What (de)serialising a stream adds to the service and wait of one of its ends, by socket. [L]"""
+    """[L] seconds that (de)serialising a stream adds to the service and wait of one of its ends, by socket."""
     more_o = np.where(np.arange(len(job.names)) == o, more, 0.0)
     return np.maximum(alone_s(job, more_o, end_to_end=end_to_end)[o] - alone_ol[o], 0.0)

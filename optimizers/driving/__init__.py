@@ -1,1 +1,1 @@
-"""A search under a black box, such as a learned model, within limits that the rate model sets."""
+"""Searches under a black box, such as a learned model, within limits that the rate model sets."""

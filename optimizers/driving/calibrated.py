@@ -1,4 +1,4 @@
-"""A black box bends the rate model, and the bent model is searched: for cost models that are trusted over the physics.
+"""A black box corrects the rate model, and the corrected model is searched: for cost models trusted over the physics.
 
 The rate model's best plans and a uniform sample are scored in one batch. Corrections of its coefficients are fitted to
 the scores by ridge regression, the corrected model picks five more plans, and so on; the rest of the budget climbs from
@@ -27,28 +27,28 @@ from twin.randomness import random_stream
 from twin.rates.coefficients import PlacementCoefficients
 
 SAMPLED = 0.3
-"""Share of the budget that goes into the sample."""
+"""Share of the budget spent on the sample."""
 BATCH = 5
-"""Plans that are scored at a time."""
+"""Number of plans that are scored at a time."""
 FRUITLESS = 3
-"""Batches without a better plan after which the rest of the budget climbs."""
+"""Number of batches without a better plan after which the rest of the budget climbs."""
 INSANE = 1.5
-"""How many times the worst sane plan a plan counts as that is not sane."""
+"""Cost of a plan that is not sane, as a multiple of the worst sane plan's."""
 PRIOR = 0.3
 """Standard deviation of a correction, relative to its coefficient."""
 NOISE = 0.1
 """Relative noise of the black box's predictions, compared with the best known plan."""
 FAR, SELDOM = 3.0, 0.2
-"""Plans that cost so many times the best count so much."""
+"""Multiple of the best cost beyond which a plan counts less, and the weight that it has then."""
 LEAST, MOST = -0.8, 3.0
-"""A coefficient becomes no less than a fifth, and no more than four times, of what it is."""
+"""Limits of a relative correction: a coefficient becomes a fifth to four times of what it is."""
 BEYOND = "{model} was trained on other {what}, so it is not followed beyond what is near by rates"
 
 
 def calibrated(problem: Problem, propose: Propose, traits: Traits) -> Solution:
-    """What is proposed under the rate model makes the start. The budget is of plans that the cost model is asked about.
-
-    Raises BadInput for an objective that is no latency, or if who proposes cannot take the problem."""
+    """Best plan under a cost model that corrects the rate model, starting from the rate model's best plans. The budget
+    counts plans that the cost model is asked about. Raises BadInput for an objective that is no latency, or as
+    `propose` does."""
     if problem.objective not in LATENCIES:
         raise BadInput(f"--drive calibrated corrects latencies, not {problem.objective}; use --drive near")
     beyond = problem.cost_model.beyond(problem.scenario) if isinstance(problem.cost_model, Ranged) else []
@@ -63,7 +63,7 @@ def calibrated(problem: Problem, propose: Propose, traits: Traits) -> Solution:
 
 
 class _CalibratedSearch:
-    """What is known of the plans: by rates of all of them, by the cost model of those that it was asked about."""
+    """Search state: the rate model's estimates of all plans, and the cost model's of the plans asked about."""
 
     def __init__(self, asked: Problem, weighed: Weighed) -> None:
         model, budget, alternatives = asked.cost_model, asked.budget, asked.alternatives
@@ -72,7 +72,7 @@ class _CalibratedSearch:
         self.job = PlacementCoefficients.of(self.problem.deployment)
 
     def run(self) -> None:
-        """Asks for all that the budget allows, or until nothing is left to ask for."""
+        """Asks the cost model about plans until the budget is spent or nothing is left to ask about."""
         draws = max(1, int(SAMPLED * self.problem.budget))
         plans = SpacePlans(self.problem.deployment, self.problem.space)
         sample_nol = plans.sample(random_stream(self.problem.seed, "calibrated"), draws)
@@ -91,12 +91,12 @@ class _CalibratedSearch:
         climb_on(self.candidates, starts)
 
     def _by_rates(self, count: int) -> list[np.ndarray]:
-        """The best by rates, even if they are not near each other."""
+        """Best plans by the rate model, even if they are not near each other."""
         cost = np.where(self.weighed.found.sane, self.weighed.found.objective, np.inf)
         return list(self.weighed.counts_nol[np.argsort(cost, kind="stable")[:count]])
 
     def _by_corrected(self, count: int) -> list[np.ndarray]:
-        """The best that were not asked about, by the rate model as it is corrected now."""
+        """Best plans by the corrected rate model of those that the cost model was not asked about."""
         self.weighed = self._extended()
         rates_n, counts_nol = self._rates(), self.weighed.counts_nol
         asked = [self.candidates.row(each) for each in counts_nol]
@@ -109,7 +109,7 @@ class _CalibratedSearch:
         return [counts_nol[n] for n in order if np.isfinite(corrected_n[n])]
 
     def _extended(self) -> Weighed:
-        """With the surroundings of the best plan known, where not all plans are."""
+        """Plans with those one change away from the best plan added, unless all plans are there already."""
         best = self.candidates[self.candidates.best]
         row = np.flatnonzero((self.weighed.counts_nol == best).all(axis=(1, 2)))
         plans = SpacePlans(self.problem.deployment, self.problem.space)
@@ -117,7 +117,7 @@ class _CalibratedSearch:
         return self.weighed if whole else surrounded(self.weighed, row)
 
     def _rates(self) -> np.ndarray:
-        """What the rate model says, plans that are not sane behind all others. [N]"""
+        """[N] objective by the rate model; plans that are not sane cost more than all others."""
         found = self.weighed.found
         worst = float(found.objective[found.sane].max(initial=0.0)) or float(np.nanmedian(found.objective))
         usual = np.where(np.isfinite(found.objective), found.objective, worst)
@@ -126,7 +126,8 @@ class _CalibratedSearch:
         )
 
     def _said(self, rows: np.ndarray) -> np.ndarray:
-        """What the cost model says of plans that it was asked about, likewise."""
+        """[N] objective by the cost model of plans that it was asked about; plans that are not sane cost more than all
+        others."""
         found = [self.candidates.candidate(int(row)) for row in rows]
         sane = np.array([each.sane for each in found])
         cost = np.array([each.objective for each in found])
@@ -134,18 +135,18 @@ class _CalibratedSearch:
         return np.asarray(np.where(sane, cost, INSANE * worst))
 
     def solution(self, started_s: float) -> Solution:
-        """The best plan asked about."""
+        """Best plan that the cost model was asked about, with its estimate of the given plan."""
         found = self.candidates.solution(started_s, weighed=len(self.weighed.counts_nol))
         row = self.candidates.row(counts_of(self.problem.deployment, self.problem.deployment.plan))
         return replace(found, given=None if row is None else self.candidates.candidate(row))
 
 
 def fitted(terms_nj: np.ndarray, otherwise_n: np.ndarray, cost_n: np.ndarray) -> np.ndarray:
-    """Relative corrections [J] of the rate model's coefficients: a ridge regression, on the terms of plans, of what the
-    black box says otherwise. The prior is what keeps the search near the physics: no trust region is needed. Plans far
-    worse than the best say little of the best ones, so they count less.
+    """Relative corrections [J] of the rate model's coefficients: a ridge regression of the black box's differences from
+    the rate model on the terms of plans. The prior keeps the search near the physics: no trust region is needed. Plans
+    far worse than the best say little of the best ones, so they count less.
 
-    otherwise_n: what the black box says, less what the rate model says; cost_n: the former.
+    otherwise_n: the black box's objective less the rate model's; cost_n: the black box's.
     """
     best = float(cost_n.min())
     weight_n = np.where(cost_n > FAR * best, SELDOM, 1.0) / (NOISE * best) ** 2

@@ -1,13 +1,13 @@
 """Physics chooses plans near the best, a black box chooses among them: the safe way to use a learned model.
 
 The harder one searches under a learned model, the more one finds its errors. Within one per cent of the analytic
-optimum, of what placement can change, are plans that the rate model calls ties; what a learned model knows beyond it,
-it says of these, and it can never lose more than that one per cent of what the physics says. Where the job has what
-the rate model ignores and the learned one sees, such as bursts, that plans are ties by rates says nothing: then the
+optimum, of what placement can change, are plans that the rate model calls ties. A learned model chooses among these by
+what it knows beyond the rate model, and can never lose more than that one per cent by the physics. Where the job has
+what the rate model ignores and the learned one sees, such as bursts, ties by rates mean nothing: then the
 learned model chooses among all plans that keep up by rates. Nothing is proved.
 
-What the physics knows of plans as features (`terms`) is the rate model's own coefficients: the age that each operator
-alone on a socket, and each stream on its way out of a host, adds, in seconds.
+The features of plans (`terms`) are the rate model's own coefficients: the age in seconds that each operator alone on
+a socket, and each stream on its way out of a host, adds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from twin.rates.model import RateModel
 
 
 def terms(job: PlacementCoefficients, counts_nol: np.ndarray, *, end_to_end: bool) -> np.ndarray:
-    """[N, O * L + S * H], seconds, of plans [N, O, L]."""
+    """Features [N, O * L + S * H] of plans [N, O, L]: the age that each operator, and each stream by host, adds, in
+    seconds."""
     share_nol = counts_nol / counts_nol.sum(axis=2, keepdims=True)
     alone_ol = np.minimum(alone_s(job, np.zeros(len(job.names)), end_to_end=end_to_end), 1e3)
     host_noh = job.at_hosts(share_nol)
@@ -44,7 +45,7 @@ def terms(job: PlacementCoefficients, counts_nol: np.ndarray, *, end_to_end: boo
 
 
 def host_latency_s(job: PlacementCoefficients) -> np.ndarray:
-    """Seconds from host to host; 0 on the diagonal and where there is no route. [H, H]"""
+    """[H, H] network latency from host to host, seconds; 0 on the diagonal and where there is no route."""
     cluster = job.deployment.cluster
     hosts = [host.name for host in cluster.hosts]
     if not cluster.links:
@@ -64,16 +65,17 @@ def host_latency_s(job: PlacementCoefficients) -> np.ndarray:
 
 
 LISTED = 20_000
-"""Plans up to which all are looked at; it takes a fifth of a second."""
+"""Number of plans up to which all are looked at; it takes a fifth of a second."""
 ASKED = 2000
-"""Plans that an optimizer may ask the rate model about where there are more, and plans that it may hand over."""
+"""Most plans that an optimizer may ask the rate model about, and may hand over, where not all are looked at."""
 AROUND = 5
-"""Plans whose neighbours are looked at where there are more."""
+"""Number of plans whose neighbours are looked at where not all plans are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """Plans [N, O, L] that the rate model has estimated. unchanged_s: of a latency, what no placement changes."""
+    """Plans [N, O, L] that the rate model has estimated. unchanged_s: the part of a latency that no placement
+    changes."""
 
     problem: Problem
     counts_nol: np.ndarray
@@ -81,8 +83,9 @@ class Weighed:
     unchanged_s: float
 
     def near(self, share: float) -> np.ndarray:
-        """Rows of the sane plans within that share of the best, of what placement can change, the best first; of the
-        least bad ones if none is sane. Only of those that surely keep up, if some are among these or cost hardly more.
+        """Rows of the sane plans that are worse than the best by at most that share of what placement can change, the
+        best first; of the least bad plans if none is sane. Only plans that surely keep up, if some are near or cost
+        hardly more.
         """
         keys = goodness(self.problem, self.found)
         order = np.lexsort(keys[::-1])
@@ -98,7 +101,7 @@ class Weighed:
         return np.asarray(order[hardly][:AROUND] if hardly.any() else order[close])
 
     def joined(self, counts_nol: np.ndarray) -> Weighed:
-        """With more plans; those that are there already, or not in the space, are left out."""
+        """Plans with more added, except those that are there already, or not in the space."""
         problem = self.problem
         both = np.concatenate([self.counts_nol, counts_nol]).reshape(-1, self.counts_nol[0].size)
         new = np.sort(np.unique(both, axis=0, return_index=True)[1])
@@ -113,8 +116,8 @@ class Weighed:
 
 
 def weigh(problem: Problem, propose: Propose, traits: Traits) -> Weighed:
-    """All plans of the space where they are few; else what is proposed under the rate model, and its
-    surroundings. Raises BadInput as who proposes does."""
+    """Plans with the rate model's estimates: the whole space if it is small; else what `propose` finds, and all plans
+    one change away from its best. Raises BadInput as `propose` does."""
     asked = replace(problem, cost_model=RateModel(), budget=max(problem.budget, ASKED), alternatives=ASKED)
     settled = asked.settled(free_replicas=False, costream_rules=traits.costream_rules)
     latency = problem.objective in LATENCIES
@@ -131,7 +134,7 @@ def weigh(problem: Problem, propose: Propose, traits: Traits) -> Weighed:
 
 
 def surrounded(weighed: Weighed, rows: np.ndarray) -> Weighed:
-    """With all that is one change away from some of the plans."""
+    """Plans with all added that are one change away from these rows."""
     changes = changes_of(weighed.problem)
     near = [changes(weighed.counts_nol[row]) for row in rows]
     return weighed.joined(np.stack([each for found in near for each in found])) if near else weighed
@@ -142,17 +145,17 @@ def _weighed(problem: Problem, counts_nol: np.ndarray, unchanged_s: float) -> We
 
 
 SHARE = 0.01
-"""How near, of what placement can change."""
+"""Share of what placement can change within which plans are near the best."""
 WIDER = (1.0, 10.0, 100.0, 1e9)
-"""Times the share, one after the other while the cost model calls no plan sane; the last takes all that keep up."""
+"""Multiples of SHARE, tried in turn while the cost model calls no plan sane; the last takes all plans that keep up."""
 FEWER = "of {count:,} plans {within} by rates, {model} chose"
 
 
 def near(problem: Problem, propose: Propose, traits: Traits) -> Solution:
-    """What is proposed under the rate model, then the problem's cost model on what is near.
+    """Best plan by the problem's cost model among those near the best by the rate model.
 
-    The budget is of plans that the cost model is asked about. One that is fast and sees what the rate model ignores is
-    asked about ASKED plans, if the budget is smaller.
+    The budget counts plans that the cost model is asked about. A fast cost model that sees what the rate model ignores
+    is asked about ASKED plans if the budget is smaller.
     """
     started_s = time.perf_counter()
     weighed = weigh(problem, propose, traits)

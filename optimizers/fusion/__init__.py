@@ -3,8 +3,8 @@
 | to know | see |
 |---|---|
 | what a job must say | `job.py` |
-| which attributes two operators have in common, what components are, and which may not be | `components.py` |
+| which attributes two operators have in common, what components are, and which are not valid | `components.py` |
 | how operators are fused | `algorithms.py`, `exact.py` |
-| which query of the twin is which job | `query_job.py` |
+| how a query of the twin becomes such a job | `query_job.py` |
 | plans that fuse, and how they are found | `arrangement.py`, `optimizer.py` |
 """

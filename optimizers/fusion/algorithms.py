@@ -1,8 +1,8 @@
 """Algorithm 1 of Enorm: merge the two components with the largest score, as long as two fit; and its baseline.
 
 By COMM the score is the rate from operator to operator (line 16); by PA it is the number of attributes in common, so
-that much can still be merged afterwards. Both find what the paper's loop finds, which looks at all transfers after each
-merge.
+that much can still be merged afterwards. Both have the result of the paper's loop, which looks at all transfers after
+each merge.
 
 Components that send to each other in a circle would wait for timestamps that wait for their own, and bounded channels
 could come to a standstill: `by_communication` can do without. The baseline grows components from random operators
@@ -29,10 +29,10 @@ class TransferEdge(NamedTuple):
 
 
 class Merging:
-    """Every operator begins alone; a component has the number of one of its operators.
+    """Components while they are merged: every operator begins alone; a component is numbered as one of its operators.
 
-    edges: in the order in which Algorithm 1 looks at them, by producers. masks: PA of each component, a bit an
-    attribute.
+    edges: in the order in which Algorithm 1 looks at them, by producers. masks: attributes (PA) of each component, a
+    bit an attribute.
     """
 
     def __init__(self, job: FusionJob) -> None:
@@ -50,15 +50,15 @@ class Merging:
             self._next[edge.producer].add(edge.consumer)
 
     def component(self, operator: int) -> int:
-        """The component that an operator is in."""
+        """Number of the component that an operator is in."""
         return self._of[operator]
 
     def common(self, one: int, other: int) -> int:
-        """How many attributes two components have in common."""
+        """Number of attributes that two components have in common."""
         return (self.masks[one] & self.masks[other]).bit_count()
 
     def fit(self, one: int, other: int) -> bool:
-        """Whether two components can be one, with as many replicas as either wants.
+        """Whether two components can be merged, with as many replicas as either wants.
 
         What does not fit never will: merging only takes attributes away.
         """
@@ -92,12 +92,13 @@ class Merging:
         return False
 
     def _after(self, component: int) -> set[int]:
-        """Components that it sends to."""
+        """Components that a component sends to."""
         self._next[component] = {self._of[each] for each in self._next[component]} - {component}
         return self._next[component]
 
     def result(self) -> Fusion:
-        """What has grown so far. Raises BadInput if an operator alone wants more replicas than it can be split into."""
+        """Fusion of the components merged so far. Raises BadInput if an operator alone wants more replicas than it can
+        be split into."""
         groups = (tuple(self._names[each] for each in sorted(group)) for group in self.members if group)
         found = []
         for group in sorted(groups, key=lambda group: self._names.index(group[0])):
@@ -110,7 +111,8 @@ class Merging:
 
 
 def by_communication(job: FusionJob, *, acyclic: bool = False) -> Fusion:
-    """Score COMM. One pass suffices, the largest rate first: a rate never changes, and what does not fit never will.
+    """Fusion by score COMM. One pass, the largest rate first, suffices: neither rates nor what does not fit ever
+    change.
 
     acyclic: no component may send to itself over others. Merging two ends of a transfer closes a circle exactly if
     another path leads from one to the other; what that prevents is tried again until nothing changes, as a merge may
@@ -134,7 +136,8 @@ def by_communication(job: FusionJob, *, acyclic: bool = False) -> Fusion:
 
 
 def by_attributes(job: FusionJob) -> Fusion:
-    """Score PA. Scores only fall, so one that was true when it was noted is an upper bound: it is asked for again."""
+    """Fusion by score PA. Scores only fall, so an earlier one is an upper bound; it is computed anew before it is
+    used."""
     merging = Merging(job)
     scores = [(-merging.common(edge.producer, edge.consumer), index) for index, edge in enumerate(merging.edges)]
     heapq.heapify(scores)
@@ -153,11 +156,11 @@ def by_attributes(job: FusionJob) -> Fusion:
 
 
 def baseline(job: FusionJob, rng: np.random.Generator, *, whole: bool = True) -> Fusion:
-    """A component takes in the operator downstream with which it has most attributes in common, as long as one fits.
+    """Fusion by the baseline: a component takes in downstream operators, the one with most attributes in common first.
 
-    It begins at the first operator, then at random ones that are still alone. whole: what it takes in may already be
-    part of a component, which then comes along. The paper does not say; only so has COMM the most components, as it
-    reports.
+    Components grow while one fits, from the first operator, then from random ones that are still alone. whole: an
+    operator taken in may already be part of a component, which then comes along. The paper does not say; only so has
+    COMM the most components, as it reports.
     """
     merging = Merging(job)
     consumers: list[list[int]] = [[] for _ in job.operators]

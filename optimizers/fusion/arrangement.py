@@ -1,8 +1,8 @@
-"""Where operators are and which of them run as one, and all small changes of that.
+"""Places of operators, which of them run as one task, and all small changes of such an arrangement.
 
 A plan fuses paths (`twin.chaining`): a set of links, each the only stream out of its producer and into its consumer. An
-algorithm of fusion makes components of any shape; of these a plan has the paths. What runs as one is moved, gets
-replicas and loses them together; a link joins two of these, at the places of either, or parts one.
+algorithm of fusion makes components of any shape; a plan fuses only the paths in them. Fused operators move, get
+replicas and lose them together. A change of links joins two tasks, at the places of either, or parts one.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Links = frozenset[Link]
 
 
 def possible(deployment: Deployment) -> tuple[Link, ...]:
-    """Ends of all streams that may lie within a task, wherever they are placed; none where sockets or context switches
-    are limited, under which fused operators are not simulated."""
+    """Ends of all streams that may lie within a task, wherever operators are placed; none where sockets or context
+    switches are limited, under which fused operators are not simulated."""
     if deployment.engine.context_switch or any(host.sockets for host in deployment.cluster.hosts):
         return ()
     query = deployment.query
@@ -51,7 +51,7 @@ def links_of(plan: ExecutionPlan) -> Links:
 
 
 def paths(links: Collection[Link]) -> Iterator[Fused]:
-    """What the links join, in data-flow order, by the names of the first operators."""
+    """Paths of operators that the links join, each in data-flow order, sorted by the names of the first operators."""
     follower = dict(links)
     for first in sorted(follower.keys() - follower.values()):
         path = [first]
@@ -61,7 +61,7 @@ def paths(links: Collection[Link]) -> Iterator[Fused]:
 
 
 def with_links(query: Query, plan: ExecutionPlan, links: Collection[Link]) -> ExecutionPlan:
-    """The plan with these operators fused, as far as it may be: what is not placed alike runs apart."""
+    """Plan with these operators fused, as far as they may be: operators that are not placed alike run apart."""
     groups = [group for path in paths(links) for group in _runs(query, plan, path)]
     return plan.model_copy(update={"fused": tuple(group for group in groups if len(group) > 1)})
 
@@ -77,30 +77,32 @@ def _runs(query: Query, plan: ExecutionPlan, path: Fused) -> Iterator[Fused]:
 
 
 class Arrangement(NamedTuple):
-    """counts_ol: replicas of operators in data-flow order by socket. links: between operators that run as one."""
+    """Places and fusion of a plan. counts_ol: replicas of operators in data-flow order by socket. links: between
+    operators that run as one task."""
 
     counts_ol: np.ndarray
     links: Links
 
     @property
     def key(self) -> tuple[bytes, Links]:
-        """Equal for equal ones."""
+        """Key of the arrangement: equal for equal ones."""
         return self.counts_ol.tobytes(), self.links
 
     def plan(self, job: Deployment) -> ExecutionPlan:
-        """The job's plan arranged like that."""
+        """Execution plan of the job with this arrangement."""
         if (self.counts_ol == counts_of(job, job.plan)).all():  # in the order of its replicas
             return with_links(job.query, job.plan, self.links)
         return with_links(job.query, CountedPlans(job, self.counts_ol[None])[0], self.links)
 
 
 def arranged(job: Deployment, plan: ExecutionPlan) -> Arrangement:
-    """The arrangement of a plan."""
+    """Arrangement of a plan."""
     return Arrangement(counts_of(job, plan), links_of(plan))
 
 
 def gathered(job: Deployment, here: Arrangement, link: Link) -> Iterator[Arrangement]:
-    """What is at either end of a link runs as one: at the places of the producer's, and at those of the consumer's."""
+    """Yields the arrangements that fuse both ends of a link: at the places of the producer, and at those of the
+    consumer."""
     rows, links = _rows(job), here.links | {link}
     whole = next(path for path in paths(links) if link[0] in path)
     for end in link:
@@ -110,23 +112,24 @@ def gathered(job: Deployment, here: Arrangement, link: Link) -> Iterator[Arrange
 
 
 class Arrangements(KnownPlans[Arrangement]):
-    """The arrangements that were estimated."""
+    """Known plans in the form of arrangements."""
 
     def key(self, item: Arrangement) -> Hashable:
-        """A key of its places and links."""
+        """Key of an arrangement's places and links."""
         return item.key
 
     def counts_of(self, item: Arrangement) -> np.ndarray:
-        """Without its links."""
+        """Replicas of an arrangement by operator and socket [O, L], without its links."""
         return item.counts_ol
 
     def plans(self, items: Sequence[Arrangement]) -> Sequence[ExecutionPlan]:
-        """One by one."""
+        """Execution plans of the arrangements."""
         return [each.plan(self.problem.deployment) for each in items]
 
 
 def changes_of(problem: Problem, free: Sequence[Link]) -> Callable[[Arrangement], Iterator[Arrangement]]:
-    """All arrangements one change away; some may not be in the space. free: links that may be joined and parted."""
+    """Function that yields all arrangements one change away; some may not be in the space. free: links that may be
+    joined and parted."""
     job, scale = problem.deployment, bool(problem.space.free_replicas)
     spread = problem.space.spreads(job)
 
@@ -167,7 +170,7 @@ def _rows(job: Deployment) -> dict[str, int]:
 
 
 def _components(job: Deployment, links: Links) -> list[list[int]]:
-    """Rows of what runs as one, and of each operator that runs alone."""
+    """Rows of operators that run as one task, task by task; an operator that is not fused is a task of its own."""
     rows, together = _rows(job), list(paths(links))
     inside = {name for path in together for name in path}
     return [[rows[name] for name in path] for path in together] + [[rows[name]] for name in rows if name not in inside]

@@ -1,8 +1,8 @@
 """Components: operators that are split by the same attributes and run as one (Enorm, Section 4.4).
 
 Two operators that name an attribute alike may mean different values: a map between them may compute it anew. So an
-attribute is followed from where it comes in. It keeps its name as long as every operator on the way passes it on;
-what an operator makes, also for want of it in some of its inputs, is `word of splitter`; where inputs disagree it is
+attribute is followed from its source. It keeps its name as long as every operator on the way passes it on; where
+operator `splitter` makes it, or misses it in some of its inputs, it is `word of splitter`; where inputs disagree it is
 `word into join`.
 """
 
@@ -22,12 +22,12 @@ Lineage = str
 
 
 def attribute_of(lineage: Lineage) -> str:
-    """The name that operators give it; names have no spaces."""
+    """Name that operators give an attribute; names have no spaces."""
     return lineage.partition(" ")[0]
 
 
 def origins(job: FusionJob) -> dict[str, dict[str, Lineage]]:
-    """The lineage of each attribute of its input, by operator."""
+    """Lineage of each attribute of an operator's input, by operator."""
     taken: dict[str, dict[str, Lineage]] = {}
     given: dict[str, dict[str, Lineage]] = {}
     for operator in job.topological:
@@ -42,7 +42,7 @@ def origins(job: FusionJob) -> dict[str, dict[str, Lineage]]:
 
 
 def _different(inputs: list[dict[str, Lineage]]) -> list[dict[str, Lineage]]:
-    """Mostly all producers give the same."""
+    """Distinct ones of the producers' lineages; mostly all producers give the same."""
     found: list[dict[str, Lineage]] = []
     for each in inputs:
         if each not in found:
@@ -62,11 +62,11 @@ def _made(operator: FusionOperator, attribute: str) -> Lineage:
 
 
 def partition_attributes(job: FusionJob) -> dict[str, frozenset[Lineage]]:
-    """PA of every operator, as lineages: two operators can be fused if they have one in common.
+    """Partition attributes (PA) of every operator, as lineages: two operators can be fused if they have one in common.
 
-    An operator that takes its tuples however they are split may also stay with any of its producers, so that it has
-    what these have, and can be fused with them even where it keeps none of their attributes. A source has none: what
-    each of its replicas reads, the broker has decided.
+    An operator that takes its tuples however they are split may also stay with any of its producers, so it has their
+    attributes as well, and can be fused with them even where its input has none of these. A source has none: the broker
+    decides what each of its replicas reads.
     """
     taken, found = origins(job), dict[str, frozenset[Lineage]]()
     for operator in job.topological:
@@ -78,21 +78,21 @@ def partition_attributes(job: FusionJob) -> dict[str, frozenset[Lineage]]:
 
 
 class Splits:
-    """How the operators of a job can be split, derived once."""
+    """Ways to split the operators of a job, derived once."""
 
     def __init__(self, job: FusionJob) -> None:
         self.job = job
         self.attributes = partition_attributes(job)
 
     def common(self, members: Iterable[str]) -> frozenset[Lineage]:
-        """PA(C): what all members have."""
+        """PA(C): partition attributes that all members have."""
         return frozenset.intersection(*(self.attributes[name] for name in members))
 
     def cardinality(self, members: Sequence[str]) -> float:
-        """PA^c(C): into how many partitions the members can be split together; inf if any number.
+        """PA^c(C): number of partitions into which the members can be split together; inf if any number.
 
-        The product of the values that its attributes have; 1 if there are none. No limit if all members are split by
-        all that they take in, which tells tuples apart.
+        It is the product of the numbers of values of their common attributes; 1 if they have none. There is no limit if
+        all members are split by their whole input, which tells tuples apart.
         """
         if not any(isinstance(self.job.by_name[name].partition_by, tuple) for name in members):
             return math.inf
@@ -129,7 +129,7 @@ class Splits:
 
 @dataclass(frozen=True)
 class FusedComponent:
-    """operators: in the job's order. attributes: PA(C). cardinality: PA^c(C)."""
+    """Component of a fusion. operators: in the job's order. attributes: PA(C). cardinality: PA^c(C)."""
 
     operators: tuple[str, ...]
     attributes: frozenset[Lineage]
@@ -138,19 +138,19 @@ class FusedComponent:
 
 @dataclass(frozen=True)
 class Fusion:
-    """A job's operators, each in exactly one component; components in the order of their first operators."""
+    """Partition of a job's operators into components, in the order of their first operators."""
 
     job: FusionJob
     components: tuple[FusedComponent, ...]
 
     @cached_property
     def component_of(self) -> dict[str, int]:
-        """The number of its component, by operator."""
+        """Number of each operator's component, by operator."""
         return {name: number for number, each in enumerate(self.components) for name in each.operators}
 
     @property
     def between_per_s(self) -> float:
-        """What is sent from component to component."""
+        """Tuples a second that are sent from component to component."""
         of = self.component_of
         crossing = (each for each in self.job.transfers if of[each.producer] != of[each.consumer])
         return sum(transfer.rate_per_s for transfer in crossing)
@@ -162,7 +162,7 @@ class Fusion:
 
     @cached_property
     def graph(self) -> nx.DiGraph[int]:
-        """Components as nodes, an edge where tuples go from one to another."""
+        """Graph of components, with an edge where tuples go from one to another."""
         graph: nx.DiGraph[int] = nx.DiGraph()
         graph.add_nodes_from(range(len(self.components)))
         ends = ((self.component_of[each.producer], self.component_of[each.consumer]) for each in self.job.transfers)
@@ -176,7 +176,7 @@ class Fusion:
 
 
 def fused(job: FusionJob, groups: Iterable[Sequence[str]]) -> Fusion:
-    """The job with each group of operators as one component; those that are in none stay alone.
+    """Fusion with each group of operators as one component; operators that are in no group stay alone.
 
     Raises BadInput if a group names an unknown operator or one that is in another group, or if its operators cannot be
     split alike.

@@ -21,8 +21,8 @@ from twin.errors import BadInput
 
 @dataclass(frozen=True)
 class Exact:
-    """fusion: the best one found. bound: least communication of any fusion, as a share of all transfers. proved:
-    whether no fusion is better, within the solver's tolerance of 1e-6 of all transfers."""
+    """Answer of the exact solution. fusion: the best one found. bound: least communication of any fusion, as a share of
+    all transfers. proved: whether no fusion is better, within the solver's tolerance of 1e-6 of all transfers."""
 
     fusion: Fusion
     bound: float
@@ -30,7 +30,7 @@ class Exact:
 
 
 def least_communication(job: FusionJob, *, seconds: float = 60.0) -> Exact:
-    """The best fusion, by HiGHS, which stops after `seconds`.
+    """Fusion with the least communication, found by HiGHS, which stops after `seconds`.
 
     Raises BadInput if `seconds` is not above 0, or if an attribute has fewer values than an operator has replicas, as
     the program does not limit components by replicas.

@@ -1,4 +1,4 @@
-"""What is to be fused: operators as fusion sees them, what flows between them, and how many values attributes have."""
+"""Job for fusion: operators as fusion sees them, transfers between them, and numbers of values of attributes."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Schema = Annotated[tuple[Name, ...], AfterValidator(_once)]
 
 
 class FusionOperator(Spec):
-    """<IS, OS, PA> of Enorm, Section 4.3, and what fusing must know besides.
+    """Operator <IS, OS, PA> of Enorm, Section 4.3, with kind, windows and replicas.
 
     schema_in, schema_out: attributes of the tuples that it takes and gives; a source takes none, a sink gives none.
     partition_by: PA, attributes of its input by which it may be split, all of which decide where its state is; `all`:
-    it takes its tuples however they are split. Maps and sinks do unless they say otherwise; what keeps state must say.
+    it takes its tuples however they are split (the default of maps and sinks; a stateful operator must name its own).
     Empty: it cannot be split. passes: attributes whose values its output has unchanged; absent: all that are in both
-    schemas. windows: what a consolidate forms, or a compute whose results are complete windows. replicas: how many
-    are wanted.
+    schemas. windows: those that a consolidate forms, or a compute whose results are complete windows. replicas: number
+    that is wanted.
     """
 
     name: Name
@@ -77,27 +77,28 @@ class FusionOperator(Spec):
 
     @property
     def what(self) -> str:
-        """For messages."""
+        """Kind and name of the operator, for messages."""
         return f"{self.kind} {self.name!r}"
 
     @property
     def free(self) -> bool:
-        """Whether it takes its tuples however they are split and keeps nothing: it may also stay with its producer."""
+        """Whether the operator takes its tuples however they are split and keeps no state: it may also stay with its
+        producer."""
         return self.kind in ("map", "sink") and self.partition_by in ("all", None)
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """PA(O): attributes of its input by which it may be split; a source has none."""
+        """PA(O): attributes of the operator's input by which it may be split; a source has none."""
         return self.partition_by if isinstance(self.partition_by, tuple) else self.schema_in
 
     @cached_property
     def sent(self) -> frozenset[str]:
-        """Attributes of its output."""
+        """Attributes of the operator's output."""
         return frozenset(self.schema_out)
 
     @cached_property
     def passed(self) -> frozenset[str]:
-        """Attributes whose values are the same in its output as in its input."""
+        """Attributes whose values are the same in the operator's output as in its input."""
         both = self.sent & frozenset(self.schema_in)
         return both if self.passes is None else frozenset(self.passes)
 
@@ -111,9 +112,9 @@ class Transfer(Spec):
 
 
 class FusionJob(Spec):
-    """A validated DAG <O, E> (Enorm, Section 4.3).
+    """Job for fusion: a validated DAG <O, E> (Enorm, Section 4.3).
 
-    distinct: values that occur, by attribute; one that is not named has more than anybody counts.
+    distinct: number of values that occur, by attribute; unlimited for an attribute that is not named.
     """
 
     operators: Annotated[tuple[FusionOperator, ...], Field(min_length=1)]
@@ -182,12 +183,12 @@ class FusionJob(Spec):
 
     @cached_property
     def producers(self) -> dict[str, tuple[str, ...]]:
-        """The producers of each operator."""
+        """Producers of each operator."""
         return {name: tuple(self.graph.predecessors(name)) for name in self.graph}
 
     @cached_property
     def consumers(self) -> dict[str, tuple[str, ...]]:
-        """To whom each operator sends."""
+        """Consumers of each operator."""
         return {name: tuple(self.graph.successors(name)) for name in self.graph}
 
     @property

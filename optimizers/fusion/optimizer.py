@@ -1,8 +1,8 @@
-"""Operators that run as one, by partition attributes (Enorm, Algorithm 1), and where: `--optimizer fusion`.
+"""Fuses operators by partition attributes (Enorm, Algorithm 1) and places them: `--optimizer fusion`.
 
-An algorithm says which operators are one component; of these a plan has the paths. With a placement optimizer
-(`fusion+rlas`) that places the fused job; then, as without one, a climb under the problem's cost model looks for better
-places. With one it also fuses and parts what may be, sources included, whatever the algorithm says.
+An algorithm makes components of operators; a plan fuses the paths in them. A placement optimizer, if given
+(`fusion+rlas`), places the fused job. Then a climb under the problem's cost model looks for better places; with a
+placement optimizer it also fuses and parts operators, sources included, whatever the algorithm has found.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from twin.randomness import random_stream
 from twin.unsupported import unsupported_features
 
 SECONDS, PART, LEAST_S = 30.0, 0.5, 0.1
-"""Of the exact solution, at most; of the time that there is; and at least."""
+"""Time of the exact solution: most seconds, part of the time left, and least seconds."""
 
 Algorithm = Literal["comm", "pa", "baseline", "exact"]
 Fused = tuple[Fusion, float | None]
-"""A fusion, and the least communication that any other has; None: not known."""
+"""A fusion, and the least communication of any fusion; None if not known."""
 
 
 def _exact(job: FusionJob, _: int, deadline: Deadline) -> Fused:
@@ -61,18 +61,18 @@ ALGORITHMS: Mapping[Algorithm, Callable[[FusionJob, int, Deadline], Fused]] = {
     "baseline": lambda job, seed, _: (baseline(job, random_stream(seed, "fusion-baseline")), None),
     "exact": _exact,
 }
-"""Given a seed, and until when there is time. Each raises BadInput for a job that it cannot fuse."""
+"""Algorithms of fusion by name: of a job, a seed and a deadline. Each raises BadInput for a job that it cannot fuse."""
 
 PLACING = 0.5
-"""Share of the budget and the time in which another optimizer places."""
+"""Share of the budget and of the time that a placement optimizer gets."""
 NOTHING = "nothing of this job can run as one"
 APART = "no fusion was found that is better than all operators apart"
 
 
 @dataclass(frozen=True, slots=True)
 class FusionOptimizer:
-    """algorithm: of ALGORITHMS. placing: the optimizer that places what is fused; None: only the climb does, and it
-    leaves fused what the algorithm has fused."""
+    """Planner that fuses and places operators. algorithm: one of ALGORITHMS. placing: optimizer that places the fused
+    job; None: only the climb places, and it leaves the links of the algorithm as they are."""
 
     name: str = "fusion"
     algorithm: Algorithm = "comm"
@@ -80,7 +80,7 @@ class FusionOptimizer:
 
     @property
     def traits(self) -> Traits:
-        """The objective, and the rules, of who places."""
+        """Traits with the objective and the rules of the placement optimizer."""
         theirs = self._placing
         return Traits(objective=theirs.objective, costream_rules=theirs.costream_rules)
 
@@ -89,8 +89,8 @@ class FusionOptimizer:
         return Traits() if self.placing is None else traits_of(self.placing)
 
     def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput for a job that the algorithm cannot fuse, a cost model that does not see what is fused, or
-        what who places cannot take."""
+        """Best plan found. Raises BadInput for a job that the algorithm cannot fuse, a cost model that does not see
+        fusion, or as the placement optimizer does."""
         started_s, deadline = time.perf_counter(), problem.deadline()
         problem.space.check(problem.deployment)
         if self.traits.costream_rules:
@@ -114,7 +114,8 @@ class FusionOptimizer:
         return replace(best, among=among, message=said(_told(problem, best.plan, fusion, least), best.message))
 
     def _starts(self, problem: Problem, wanted: list[Link]) -> tuple[Problem, list[Arrangement], int]:
-        """The problem with its numbers of replicas settled, where climbs begin, and estimates that were spent."""
+        """Problem with its numbers of replicas settled, arrangements from which climbs begin, and number of estimates
+        spent."""
         fixed = problem.settled(free_replicas=False)
         first = _first(fixed)
         starts = [_fused(fixed, first, wanted, towards) for towards in (0, 1)]
@@ -132,7 +133,7 @@ class FusionOptimizer:
 
 
 def _first(problem: Problem) -> Arrangement:
-    """The given plan, or another one if it is not in the space; nothing is fused."""
+    """Arrangement of the given plan, or of another one if that is not in the space, with nothing fused."""
     job, space = problem.deployment, problem.space
     for plan in (job.plan, governor_plan(problem)):
         if space.includes(job, plan):
@@ -142,7 +143,8 @@ def _first(problem: Problem) -> Arrangement:
 
 
 def _fused(problem: Problem, here: Arrangement, wanted: list[Link], towards: int) -> Arrangement:
-    """With these links, as far as the space has a place for both ends. towards: the end that is tried first."""
+    """Arrangement with these links added, as far as the space has a place for both ends. towards: the end tried
+    first."""
     for link in wanted:
         ends = list(gathered(problem.deployment, here, link))
         fitting = (each for each in (ends[towards], ends[1 - towards]) if _fits(problem, each))
@@ -155,7 +157,7 @@ def _fits(problem: Problem, here: Arrangement) -> bool:
 
 
 def _check_seen(problem: Problem, wanted: list[Link]) -> None:
-    """Raises BadInput if fused or apart is the same to the cost model."""
+    """Raises BadInput if the cost model cannot tell fused operators from unfused ones."""
     model, job = problem.cost_model, problem.scenario
     trial = next((each for link in wanted[:1] for each in gathered(job, arranged(job, job.plan), link)), None)
     if trial is None:
@@ -168,7 +170,7 @@ def _check_seen(problem: Problem, wanted: list[Link]) -> None:
 
 
 def _told(problem: Problem, plan: ExecutionPlan, fusion: Fusion, least: float | None) -> str:
-    """What runs as one, and what is still sent from task to task."""
+    """Message on the share of tuples that still go from task to task, or on why nothing is fused."""
     if not plan.fused:
         return NOTHING if not possible(problem.deployment) else APART
     links, transfers = links_of(plan), fusion.job.transfers

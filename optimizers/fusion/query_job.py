@@ -1,9 +1,9 @@
-"""A query of the twin as a job for fusion: what it says of schemas and partition attributes, and what it does not.
+"""Translation of a query of the twin into a job for fusion, with schemas and partition attributes.
 
 A query knows columns by number and type. So each keyed operator is split by an attribute of its own, `NAME.key`, which
-no other operator has, unless its `partition_by` or `keys` names it; and a map is taken to compute all anew, unless its
-`passes` says what it leaves as it is. What is not known is never fused: nothing that a query does not say can make
-tuples of a key meet in two places.
+no other operator has, unless its `partition_by` or `keys` names attributes; and a map counts as computing all anew,
+unless its `passes` names attributes that it leaves as they are. Where a query leaves something open, operators are not
+fused: so fusion never sends the tuples of one key to two places.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ Names = Mapping[str, Collection[str]]
 
 
 def fusion_job(deployment: Deployment, keys: Names | None = None, passes: Names | None = None) -> FusionJob:
-    """Operators of its query with the replicas of its plan, and rates as nothing were saturated.
+    """Fusion job of a deployment: its query's operators with the plan's replicas, and rates as if nothing were
+    saturated.
 
-    keys: by operator whose inputs are all dealt by hash, the attributes that it is keyed by. passes: by map, which of
-    these its output has unchanged. Both are beside what the query says of itself. What keeps state and is dealt in
-    another way stays alone, whatever its replicas. Windows are left out: the twin's are in processing time. Raises
+    keys: by operator whose inputs are all dealt by hash, the attributes that it is keyed by. passes: by map, those of
+    these that its output has unchanged. Both add to what the query says. A stateful operator whose input is dealt in
+    another way stays alone, with one replica. Windows are left out: the twin's are in processing time. Raises
     BadInput for an unknown operator or attribute, for keys of an operator that has none, or if an operator has replicas
     that it cannot be split into.
     """
@@ -48,7 +49,7 @@ def fusion_job(deployment: Deployment, keys: Names | None = None, passes: Names 
 
 
 def _keys(query: Query, given: Names) -> dict[str, tuple[str, ...]]:
-    """The attributes of each operator that is split by key."""
+    """Key attributes of each operator that is split by key."""
     own: dict[str, tuple[str, ...]] = {
         each.name: tuple(sorted(attributes_of(query, each.name))) or (f"{each.name}.key",)
         for each in query.operators
@@ -70,12 +71,12 @@ def _by_key(query: Query, operator: AnyOperator) -> bool:
 
 
 def _whole(operator: AnyOperator) -> bool:
-    """Whether its one result is of all tuples."""
+    """Whether an operator's windows are over all tuples instead of those of a key."""
     return isinstance(operator, Windowed) and not operator.keyed
 
 
 def _makes_anew(operator: AnyOperator) -> bool:
-    """Whether its results are other tuples than those that came, and keep nothing of them unless somebody says so."""
+    """Whether an operator's results are new tuples, which keep no attribute of its input unless the query says so."""
     ends = operator.is_source or operator.is_sink
     return not (ends or operator.thins or isinstance(operator, Windowed))
 
@@ -144,7 +145,7 @@ def _kind(operator: AnyOperator, keyed: Collection[str]) -> Kind:
 
 
 def _transfers(deployment: Deployment) -> list[dict[str, Any]]:
-    """Every consumer of an operator gets all that it emits; by broadcast, every replica of it."""
+    """Transfers of a job: every consumer of an operator gets all that it emits; by broadcast, every replica of it."""
     query, rates = deployment.query, nominal_rates(deployment.query, deployment.workload.arrivals)
     return [
         {
@@ -159,7 +160,8 @@ def _transfers(deployment: Deployment) -> list[dict[str, Any]]:
 
 
 def _distinct(query: Query, keyed: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
-    """Values of attributes that are an operator's only key: into more it cannot be split, nor into more key groups."""
+    """Number of values of each attribute that is an operator's only key: at most its key groups, and its keys if
+    known."""
     found: dict[str, int] = {}
     for name, attributes in keyed.items():
         operator = query.operator(name)

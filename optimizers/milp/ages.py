@@ -1,11 +1,11 @@
-"""How old results are, as the objective of a program: rows that add up the rate model's ages along the streams.
+"""Age of results as the objective of a program: rows that add up the rate model's ages along the streams.
 
-What no placement changes (the windows' ages) is taken out: columns are the *excess* over it, and a gap is relative to
-what can be changed. Of an operator alone on its socket, service and wait are numbers; what sending and
-receiving add to them is a chord, exact where one stream of an operator leaves and too low where several do. A join
+Ages that no placement changes (those of windows) are taken out: columns are the *excess* over them, and a gap is
+relative to what placements can change. Service and wait of an operator alone on its socket are constants; sending and
+receiving add a chord, exact where one stream of an operator leaves and too low where several do. A join
 takes the oldest of its sides, whose mean is a convex function of their ages and is held from below by tangents: around
 the constant difference of the sides, as windows' ages differ by seconds where latencies differ by milliseconds. A
-program's cost is therefore never above what the rate model says of the same plan, if nothing is throttled.
+program's cost is therefore never above the rate model's estimate of the same plan, if nothing is throttled.
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ from twin.rates.queueing import RHO_MAX
 TOLERATED = 1.011
 """Utilisation up to which the rate model calls a plan free of backpressure."""
 SPREAD = (0.01, 0.03, 0.1, 0.3, 1.0)
-"""Where the tangents of a join touch: so far from the constant difference of its sides, in shares of how far placements
-can part them."""
+"""Points where the tangents of a join touch: distances from the constant difference of its sides, in shares of how far
+placements can part the sides."""
 STEP = 1e-5
 """Step of differences, as a share of a window's length."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgeColumns:
-    """Columns: excess [O], of what operators emit, in units; crowded [O] and carded [S]: what neighbours add to that.
-
-    unit_s: of all columns. fixed_s: what no placement changes of the result's age.
-    """
+    """Columns of ages. excess [O]: of results that operators emit, in units; crowded [O] and carded [S]: part added by
+    neighbours on a socket and a network card. unit_s: unit of all columns. fixed_s: part of the result's age that no
+    placement changes."""
 
     excess: np.ndarray
     crowded: np.ndarray
@@ -44,14 +43,14 @@ class AgeColumns:
     fixed_s: float
 
     def seconds(self, cost: float) -> float:
-        """A cost of the program as the age of results."""
+        """Age of results [s] that a cost of the program stands for."""
         return self.fixed_s + cost * self.unit_s
 
 
 def minimise_age(
     program: Program, job: PlacementCoefficients, assignment: PlacementColumns, ways: Ways, *, end_to_end: bool
 ) -> AgeColumns:
-    """The mean age of results as the program's cost; end_to_end: since their tuples came to the broker."""
+    """Adds the mean age of results as the program's cost. end_to_end: age since the tuples came to the broker."""
     alone_ol = alone_s(job, np.zeros(len(job.names)), end_to_end=end_to_end, evaluations=False)
     unit_s = max(float(alone_ol.min(axis=1).max()), 1e-7)
     excess, crowded = program.variables((2, len(job.names)))
@@ -83,7 +82,7 @@ def minimise_age(
 
 
 def fixed_ages_s(job: PlacementCoefficients) -> np.ndarray:
-    """What no placement changes of the age of an operator's results: what windows add. [O]"""
+    """[O] part of the age of an operator's results that no placement changes: the windows' part, seconds."""
     fixed_o = np.zeros(len(job.names))
     for o, streams in enumerate(job.inputs):
         if not streams:
@@ -98,18 +97,18 @@ def fixed_ages_s(job: PlacementCoefficients) -> np.ndarray:
 
 
 def fixed_s(job: PlacementCoefficients) -> float:
-    """The same of the mean over all results."""
+    """Part of the mean age of all results that no placement changes, seconds."""
     sinks, _ = _sinks(job)
     return float(mean_of_results(job, fixed_ages_s(job)[None, sinks])[0])
 
 
 def mean_of_results(job: PlacementCoefficients, age_ns: np.ndarray) -> np.ndarray:
-    """Over all results, of the ages at the sinks in data-flow order. [N]"""
+    """[N] mean over all results, from ages [N, K] at the sinks in data-flow order."""
     return np.asarray(age_ns @ _sinks(job)[1])
 
 
 def _sinks(job: PlacementCoefficients) -> tuple[list[int], np.ndarray]:
-    """The operators that nothing reads, and their shares of the results."""
+    """Operators that nothing reads, and their shares of the results."""
     sinks = [o for o in range(len(job.names)) if o not in job.producer_s]
     weights = job.operators.in_per_s[sinks]
     return sinks, weights / weights.sum() if weights.sum() > 0 else np.full(len(sinks), 1.0 / len(sinks))
@@ -118,9 +117,9 @@ def _sinks(job: PlacementCoefficients) -> tuple[list[int], np.ndarray]:
 def alone_s(
     job: PlacementCoefficients, more_o: np.ndarray, *, end_to_end: bool, evaluations: bool = True
 ) -> np.ndarray:
-    """Service, wait and evaluation of operators that are alone on a socket [O, L]. more_o: reference cores that they
-    need besides. Programs leave evaluations out: the rate model has no wait where a plan is held up a little, and its
-    windows hold less, so that a bound with all of these would be too high for such plans."""
+    """[O, L] seconds of service, wait and evaluation of operators that are alone on a socket. more_o: reference cores
+    that they need besides. Programs leave evaluations out: the rate model has no wait where a plan is held up a little,
+    and its windows hold less, so that a bound with all of these would be too high for such plans."""
     siblings_o = job.operators.work * (1.0 - 1.0 / job.operators.replicas)
     left_ol = np.clip(job.places.capacity_l - siblings_o[:, None], 1e-6, job.places.core_l)
     evaluated_ol = job.operators.evaluated_s[:, None] / left_ol
@@ -128,8 +127,8 @@ def alone_s(
 
 
 def served_s(job: PlacementCoefficients, more_o: np.ndarray, left_ol: np.ndarray, *, end_to_end: bool) -> np.ndarray:
-    """Service and wait of operators [O, L] to whom so much of a socket is left; a source's wait counts end to end
-    only."""
+    """[O, L] seconds of service and wait of operators that have `left_ol` reference cores of a socket; a source waits
+    end to end only."""
     served_ol, waited_ol = job.delays_s(more_o, left_ol)
     if not end_to_end:
         waited_ol[[o for o, streams in enumerate(job.inputs) if not streams]] = 0.0
@@ -139,7 +138,8 @@ def served_s(job: PlacementCoefficients, more_o: np.ndarray, left_ol: np.ndarray
 def _chords(
     job: PlacementCoefficients, assignment: PlacementColumns, alone_ol: np.ndarray, end_to_end: bool
 ) -> list[list[Terms]]:
-    """Terms by operator that its streams add to its service and wait if they come from or go to other hosts."""
+    """Terms that an operator's streams add to its service and wait if they come from or go to other hosts, by
+    operator."""
     found: list[list[Terms]] = [[] for _ in job.names]
     for s, (start, end) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
         for o, need, terms in (
@@ -184,7 +184,7 @@ def _join(
     unit_s: float,
     reach_s: float,
 ) -> None:
-    """Tangents of the oldest side's age."""
+    """Adds tangents of the age of a join's oldest side to the program."""
     fixed_s = _oldest(before, size_s)
     for at in _touching(before, size_s, reach_s):
         slope = np.array([_slope(at, side, size_s) for side in range(len(at))])
@@ -194,13 +194,13 @@ def _join(
 
 
 def _touching(before: np.ndarray, size_s: float, reach_s: float) -> list[np.ndarray]:
-    """Ages of the sides around their constant ones, one of them older than that."""
+    """Ages of a join's sides at which tangents touch: their constant ones, and some with one side older."""
     farthest_s = min(size_s, reach_s)
     return [before, *(before + share * farthest_s * side for share in SPREAD for side in np.eye(len(before)))]
 
 
 def _reach_s(alone_ol: np.ndarray, ways: Ways) -> float:
-    """A rough upper bound of the seconds by which placements can make results older."""
+    """Rough upper bound of the seconds by which placements can make results older."""
     latency_s = sum(float(np.max(np.abs(of))) for terms in ways.latency for _, of in terms[:1])
     return float(alone_ol.max(axis=1).sum()) + latency_s
 

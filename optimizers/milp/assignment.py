@@ -1,15 +1,15 @@
-"""Which operator is on which socket, and which streams stay on their host: the columns of every placement program.
+"""Columns of every placement program: which operator is on which socket, and which streams stay on their host.
 
-place[o, l] is the share of operator o that is on socket l: 0 or 1, or of an operator that may be spread, its replicas
-there over all it has. What stays of a stream is z[s, l], at the socket of its producer (`stays_out`) and of its
-consumer (`stays_in`); z is at most the share of either end, and what stays is never dearer than what leaves, so z needs
+place[o, l] is the share of operator o that is on socket l: 0 or 1 or, for an operator that may be spread, the share of
+its replicas. z[s, l] is the share of a stream that stays on its host, at the socket of its producer (`stays_out`) and
+of its consumer (`stays_in`); z is at most the share of either end, and staying is never dearer than leaving, so z needs
 no integrality. That is O(streams x sockets) columns where McCormick's products or flows have one for each pair of
-sockets. Of an operator on one host z is exact; of spread ones less stays in truth, the product of both shares.
+sockets. For operators on one host z is exact; of spread ones less stays in truth, the product of both shares.
 
 Costream's rules (`optimizers.rules`) are exact and linear. Never weaker: floor[o, k] is 1 if the data of o have been
-where no bin below k is left to them (k = 1, 2); it never falls along a stream, and forbids hosts whose strongest bin is
-below k. No return: seen[o, h] is 1 if the data of o have been on h; a stream may go to a host that its data have seen
-only if it is there already. Both need no integrality: they are pushed up by x and held down by nothing else.
+on a host whose weakest bin is at least k (k = 1, 2); it never falls along a stream, and forbids hosts whose strongest
+bin is below k. No return: seen[o, h] is 1 if the data of o have been on h; a stream may go to a host that its data have
+seen only if it is there already. Neither needs integrality: `place` pushes them up, and nothing else holds them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from twin.rates.coefficients import PlacementCoefficients
 
 @dataclass(frozen=True, slots=True)
 class PlacementColumns:
-    """Columns: place [O, L], stays_out and stays_in [S, L]. allowed_ol: where an operator may be."""
+    """Columns of a placement: place [O, L], stays_out and stays_in [S, L]. allowed_ol: where an operator may be."""
 
     place: np.ndarray
     stays_out: np.ndarray
@@ -35,20 +35,21 @@ class PlacementColumns:
     allowed_ol: np.ndarray
 
     def shares_ol(self, values: np.ndarray) -> np.ndarray:
-        """Share of every operator on every socket, in a solution. [O, L]"""
+        """[O, L] share of every operator on every socket, in a solution."""
         return np.asarray(values[self.place])
 
     def leaves(self, s: int, producer: int, each_l: np.ndarray) -> list[Terms]:
-        """Terms of a stream that leaves, at the sockets of its producer."""
+        """Terms of a stream's share that leaves its host, by the sockets of its producer."""
         return [(self.place[producer], each_l), (self.stays_out[s], -each_l)]
 
     def arrives(self, s: int, consumer: int, each_l: np.ndarray) -> list[Terms]:
-        """Terms of a stream that comes from elsewhere, at the sockets of its consumer."""
+        """Terms of a stream's share that comes from another host, by the sockets of its consumer."""
         return [(self.place[consumer], each_l), (self.stays_in[s], -each_l)]
 
 
 def assign(program: Program, job: PlacementCoefficients, space: Space, most: float) -> PlacementColumns:
-    """Every operator where the space allows it. most: utilisation that a replica may make of a core."""
+    """Adds columns and rows that put every operator where the space allows it. most: utilisation of a core by one
+    replica."""
     allowed_ol = space.allows_ol(job.deployment) & enough_memory(job)
     spread = space.spreads(job.deployment)
     if spread:
@@ -86,13 +87,13 @@ def _with_streams(
 
 
 def _enough_core(job: PlacementCoefficients, most: float) -> np.ndarray:
-    """Whether a socket has a core that is fast enough for a replica of an operator. [O, L]"""
+    """[O, L] whether a socket has a core that is fast enough for a replica of an operator."""
     need_o = job.operators.work / job.operators.replicas * job.operators.skew
     return np.asarray(need_o[:, None] <= most * job.places.core_l)
 
 
 def _whole_replicas(program: Program, job: PlacementCoefficients, place: np.ndarray) -> None:
-    """Shares are of whole replicas; those that take from one queue are on one host."""
+    """Adds rows that make shares those of whole replicas; replicas that take from one queue are on one host."""
     replicas_o, host_l = job.operators.replicas, job.places.host_l
     count = program.variables(place.shape, upper=replicas_o[:, None], integer=True)
     program.rows(
@@ -108,7 +109,7 @@ def _whole_replicas(program: Program, job: PlacementCoefficients, place: np.ndar
 
 
 def stay(program: Program, job: PlacementCoefficients, place: np.ndarray, space: Space) -> None:
-    """Pinned operators are where the deployment's plan has them, on several sockets if need be."""
+    """Adds rows that keep pinned operators where the deployment's plan has them, on several sockets if need be."""
     pinned_o = space.pinned_o(job.deployment)
     if pinned_o.any():
         home_ol = counts_of(job.deployment, job.deployment.plan)[pinned_o]
@@ -117,7 +118,7 @@ def stay(program: Program, job: PlacementCoefficients, place: np.ndarray, space:
 
 
 def _at_most_moves(program: Program, job: PlacementCoefficients, place: np.ndarray, most_moves: int) -> None:
-    """At most so many operators elsewhere than in the deployment's plan: what moves is missed at home."""
+    """Adds rows that let at most so many operators leave their place in the deployment's plan."""
     counts_ol = counts_of(job.deployment, job.deployment.plan)
     row, column = np.nonzero(counts_ol)
     moved = program.variables((len(counts_ol),), upper=1.0, integer=True)
@@ -127,7 +128,7 @@ def _at_most_moves(program: Program, job: PlacementCoefficients, place: np.ndarr
 
 
 def exclude(program: Program, assignment: PlacementColumns, counts_ol: np.ndarray) -> None:
-    """Not this placement, which has each operator on one socket unless it is pinned: a no-good cut."""
+    """Adds a no-good cut against a placement that has each operator on one socket unless it is pinned."""
     one_o = (counts_ol > 0).sum(axis=1) == 1
     chosen = assignment.place[one_o][counts_ol[one_o] > 0]
     program.row((chosen, 1.0), high=len(chosen) - 1.0)
@@ -137,7 +138,7 @@ HIGHER = (1, 2)
 
 
 def obey_costream(program: Program, job: PlacementCoefficients, assignment: PlacementColumns) -> None:
-    """Adds both rules; the sockets of a host count as one."""
+    """Adds both of Costream's rules; the sockets of a host count as one."""
     _never_weaker(program, job, assignment)
     _no_return(program, job, assignment)
 

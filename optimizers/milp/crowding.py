@@ -1,8 +1,8 @@
-"""What neighbours add to the wait for a core and for a network card: tangents of convex functions of the load.
+"""Wait for a core and for a network card that neighbours cause: tangents of convex functions of the load.
 
 A replica beside others can get what they leave of its socket. Its wait is then a convex function of the socket's load,
 held from below by a few tangents for every operator and socket where less than a core may be left; where the operator
-is not there, the highest load allowed makes a tangent say nothing (its big M).
+is not there, a big M from the highest load allowed switches the tangent off.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twin.rates.queueing import RHO_MAX
 LEFT = (0.9, 0.6, 0.35, 0.2, 0.1, 0.05)
 """Points of tangents: shares of the free cores, above the least ones, that are left at that load."""
 FEW_LEFT = (0.6, 0.2, 0.05)
-"""The same for programs of more than LARGE operators times sockets."""
+"""Points of tangents for programs of more than LARGE operators times sockets."""
 LARGE = 600
 CARD = (0.5, 0.85)
 """Utilisations of a card where tangents touch."""
@@ -38,7 +38,7 @@ def crowd_cores(
     *,
     end_to_end: bool,
 ) -> None:
-    """What neighbours add to the wait for a core. most: the highest utilisation allowed."""
+    """Adds the wait for a core that neighbours cause to the program. most: the highest utilisation allowed."""
     each, place = job.operators, job.places
     nothing_o = np.zeros(len(job.names))
     alone_ol = alone_s(job, nothing_o, end_to_end=end_to_end, evaluations=False)
@@ -77,7 +77,7 @@ def crowd_cards(
     ages: AgeColumns,
     most: float,
 ) -> None:
-    """What neighbours add to the wait for a network card, likewise."""
+    """Adds the wait for a network card that neighbours cause to the program. most: the highest utilisation allowed."""
     host_l, bandwidth_h = job.places.host_l, job.places.bandwidth_h
     total, smallest = float(job.streams.bytes_per_s.sum()), float(job.streams.tuple_bytes.min(initial=np.inf))
     for s, start in enumerate(job.producer_s):

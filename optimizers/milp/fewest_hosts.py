@@ -1,14 +1,14 @@
-"""The fewest or cheapest hosts that bear a job at its rate, with head room.
+"""Plans a job on the fewest or cheapest hosts that bear it at its rate, with head room.
 
 A plan bears it if the cost model calls it free of backpressure at (1 + head room) times the offered rates, for good:
-the rate model is asked of a day, in which deep channels fill. A program with linear loads proposes hosts; what it does
-not know (fetching between sockets, streams of spread operators) it learns from the rate model's answer on its own plan,
-as a higher demand of the operators, and is solved again. Where the numbers of replicas are free they begin at the
-fewest that will do, and are raised by steps while that might save a host. Nothing is cheaper than the fluid bound,
-where work flows like water and nothing is lost on the way.
+the rate model predicts a day, in which deep channels fill. A program with linear loads proposes hosts. Costs that it
+leaves out (fetching between sockets, streams of spread operators) come from the rate model's answer on the proposed
+plan, as a higher demand of the operators, and the program is solved again. Where the numbers of replicas are free they
+begin at the fewest that will do, and are raised by steps while that might save a host. No plan is cheaper than the
+fluid bound, where work can be divided at will and nothing is lost on the way.
 
 Where latencies are limited too, sets of hosts are tried from the cheapest up. On each, small changes of places and of
-numbers of replicas go on until a plan fulfils the limits; else the program is asked for hosts beyond the set.
+numbers of replicas are tried until a plan fulfils the limits; else the program proposes hosts beyond the set.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ from twin.rates.placements import CountedPlans
 
 
 class FeasibleAtRate:
-    """ahead: the problem at that rate. prices_h: of hosts; zeros if the hosts do not matter."""
+    """Numbers that rank plans by whether they bear a higher rate, then by price. ahead: the problem at that rate.
+    prices_h: of hosts; zeros if the hosts do not matter."""
 
     def __init__(self, ahead: Problem, prices_h: np.ndarray) -> None:
         self._ahead, self._prices_h = ahead, prices_h
         self._host_l = host_of_sockets(ahead.deployment)
 
     def __call__(self, counts_nol: np.ndarray, known: Estimated) -> np.ndarray:
-        """[3, N]: how likely they fail to bear it, in steps, 0 if they do; by how much they miss what is required; the
-        price. known: what is known of them at the offered rates."""
+        """[3, N]: probability that a plan fails to bear the rate, in steps, 0 if it bears it; amount by which it misses
+        the requirements; price. known: estimates at the offered rates."""
         found = estimate(self._ahead, as_plans(self._ahead.deployment, counts_nol))
         sane = (found.backpressured < 0.5) & (found.success >= 0.5)
         risk = np.ceil((1.0 - (1.0 - found.backpressured) * found.success) / RISK_STEP)
@@ -54,19 +55,19 @@ class FeasibleAtRate:
 
 
 ROUNDS = 6
-"""Programs solved for one choice of replicas."""
+"""Most programs solved for one choice of replicas."""
 MORE = (1.0, 1.05, 1.1, 1.2, 1.4, 2.0)
-"""Factors on the fewest replicas that will do."""
+"""Factors on the fewest replicas that will do, tried in turn."""
 SHARE, BATCH = 0.25, 16
-"""Of the estimates that are left, those for one set of hosts where latencies are limited; changes of a plan, of which
-the first with a better one decides."""
+"""Share of the estimates left that one set of hosts gets where latencies are limited; number of changes of a plan that
+are estimated together, of which the first batch with a better one decides."""
 CLOSE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Fewest:
-    """price: of the hosts of the best plan, inf if none bears the job within the limits; bound: no plan's hosts cost
-    less, inf if none is enough. Only where the cost model is the rate model is the bound one of it."""
+    """Answer of `fewest_hosts`. price: of the best plan's hosts, inf if no plan bears the job within the limits; bound:
+    no plan's hosts cost less, inf if no hosts are enough. It is a bound under the rate model alone."""
 
     candidates: Candidates
     price: float
@@ -74,7 +75,8 @@ class Fewest:
 
 
 def fewest_hosts(problem: Problem, head_room: float, prices: Mapping[str, float]) -> Fewest:
-    """prices: by host, before those of the deployment. Raises BadInput for an unknown host."""
+    """Plans on the fewest or cheapest hosts with this head room. prices: by host, instead of those of the deployment.
+    Raises BadInput for an unknown host."""
     price_h = prices_h(problem.deployment, prices)
     scenario = at_rate(problem.scenario, 1.0 + head_room)
     ahead = lasting(replace(problem, scenario=scenario, requirements=NOTHING_MORE))
@@ -97,7 +99,7 @@ def fewest_hosts(problem: Problem, head_room: float, prices: Mapping[str, float]
 
 
 def _price(candidates: Candidates, *, limited: bool = True) -> float:
-    """Of the cheapest plan that bears the job and, if it is limited, fulfils all that is required; inf without one."""
+    """Price of the cheapest plan that bears the job and, if `limited`, fulfils all requirements; inf without one."""
     found = candidates.preferred(slice(None)) if len(candidates) else None
     if found is None:
         return math.inf
@@ -107,7 +109,7 @@ def _price(candidates: Candidates, *, limited: bool = True) -> float:
 
 def _limited(job: PlacementCoefficients, candidates: Candidates, price_h: np.ndarray) -> None:
     """Looks at plans on one set of hosts after the other, from the cheapest up, until one bears the job and fulfils the
-    limits, or the next set costs as much as one that is known to."""
+    limits, or the next set costs as much as a known plan that does."""
     problem, tried, host_l = candidates.problem, list[np.ndarray](), job.places.host_l
     moved, resized = changes_of(problem), resized_of(problem)
     if problem.space.free_replicas:
@@ -138,7 +140,7 @@ def _propose(
     price_h: np.ndarray,
     more: float,
 ) -> None:
-    """Looks at plans on the cheapest hosts, until one bears the job."""
+    """Looks at plans on the cheapest hosts until one bears the job."""
     most, space = USED, ahead.space
     if space.free_replicas:
         job = replicated(job, space, most, more)
@@ -155,7 +157,7 @@ def _propose(
 
 
 def _balanced(job: PlacementCoefficients, candidates: Candidates) -> list[np.ndarray]:
-    """The plan on any hosts that is the least full, if there is one."""
+    """The plan on any hosts with the lowest peak utilisation, if there is one."""
     space = candidates.problem.space
     if space.free_replicas:
         job = replicated(job, space, USED, 1.0)
@@ -166,7 +168,8 @@ def _balanced(job: PlacementCoefficients, candidates: Candidates) -> list[np.nda
 def _learned(
     ahead: Problem, job: PlacementCoefficients, counts_ol: np.ndarray, most: float
 ) -> tuple[PlacementCoefficients, float]:
-    """Demands as the rate model finds them under a plan, and less room if that is not what is missing."""
+    """Job with the demands that the rate model finds under a plan, and a lower utilisation limit if demands are not the
+    cause."""
     answer = RateModel().answer_counts(ahead.deployment, counts_ol[None])
     works_o = answer.busy_cores[0] * counts_ol.sum(axis=1)
     higher_o = np.maximum(job.operators.work, works_o)
@@ -183,8 +186,8 @@ def _learned(
 
 
 def replicated(job: PlacementCoefficients, space: Space, most: float, more: float) -> PlacementCoefficients:
-    """The job with `more` times the fewest replicas that use no core, and no places of their calls to outside, to more
-    than `most`, where they are free."""
+    """Job with `more` times the fewest replicas that use no core, and no place for their calls to outside, beyond
+    `most`, where their numbers are free."""
     deployment, work_o = job.deployment, job.operators.work
     free = space.free_o(deployment)
     core_o = np.where(space.allows_ol(deployment), job.places.core_l, 0.0).max(axis=1)
@@ -194,7 +197,7 @@ def replicated(job: PlacementCoefficients, space: Space, most: float, more: floa
     ]
     used_o = np.maximum(work_o / np.maximum(core_o, 1e-9), called_o)
     wanted_o = np.maximum(np.ceil(used_o / most * more), 1.0)
-    useful = space.most_replicas  # a group of keys is on one replica, so no more replicas than groups have work
+    useful = space.most_replicas  # a key group is on one replica, so no more replicas than groups have work
     most_o = [min(useful, each.values(useful)) for each in deployment.query.topological]
     replicas_o = np.where(free, np.minimum(wanted_o, most_o), job.operators.replicas).astype(np.int64)
     for group in space.tied(deployment):
@@ -204,7 +207,7 @@ def replicated(job: PlacementCoefficients, space: Space, most: float, more: floa
 
 
 def _with_replicas(job: PlacementCoefficients, replicas_o: np.ndarray) -> PlacementCoefficients:
-    """The same job, planned with as many replicas as that; those of operators that keep their number stay."""
+    """Job planned with these numbers of replicas; operators that keep their number keep their places."""
     counts_ol = counts_of(job.deployment, job.deployment.plan)
     changed = counts_ol.sum(axis=1) != replicas_o
     counts_ol[changed] = 0
@@ -214,5 +217,6 @@ def _with_replicas(job: PlacementCoefficients, replicas_o: np.ndarray) -> Placem
 
 
 def _fewest_alike(parts: Sequence[int], replicas: int) -> int:
-    """The fewest replicas with which the busiest reads no more partitions. parts: partitions of each topic."""
+    """Fewest replicas with which the busiest reads no more partitions than with `replicas`. parts: partitions by
+    topic."""
     return min([-(-count // -(-count // replicas)) for count in parts] or [replicas])

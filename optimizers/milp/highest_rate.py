@@ -1,8 +1,8 @@
-"""How much more could a job take? The highest factor on the rates of all sources that a plan bears.
+"""Highest factor on the rates of all sources that some plan of a job bears.
 
-The program that balances gives the least of the highest utilisations at one rate. Loads of joins grow faster than the
-rates, so it is asked again at the rate at which its last plan would be full, until plan and rate agree; once one rate
-is known to be too low and one too high, between them.
+The program that balances finds the least possible peak utilisation at one rate. Loads of joins grow faster than the
+rates, so it is solved again at the rate at which its last plan would be full, until plan and rate agree; once one rate
+is known to be too low and one too high, at a rate between them.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from twin.rates.coefficients import PlacementCoefficients
 
 ROUNDS = 20
 CLOSE = 1e-3
-"""Relative, of the utilisation that is aimed at."""
+"""Relative tolerance of the utilisation that is aimed at."""
 FULL, LEAST = 4.0, 1e-6
-"""What counts as the utilisation where no plan fits into memory, and where nothing is used."""
+"""Utilisation that counts where no plan fits into memory, and where nothing is used."""
 INSIDE = 0.03
-"""Share of the way between two rates that the next one keeps from either."""
+"""Share of the way between two rates by which the next one stays away from either."""
 
 
 @dataclass(frozen=True, slots=True)
 class HighestRate:
-    """factor: on the offered rates, at which the fullest resource is used to 99 % under the plan counts_ol; 0, None
-    where no plan fits into memory."""
+    """Answer of `highest_rate`. factor: multiple of the offered rates at which the fullest resource is used to 99 %
+    under the plan counts_ol [O, L]; 0 and None where no plan fits into memory."""
 
     factor: float
     counts_ol: np.ndarray | None
 
 
 def highest_rate(deployment: Deployment, space: Space, limits: ProgramLimits) -> HighestRate:
-    """The plan with the highest rate, by the linear loads of the rate model. limits: of each program."""
+    """Plan with the highest rate, by the linear loads of the rate model. limits: of each program."""
     factor, best = 1.0, HighestRate(0.0, None)
     below: RatePoint | None = None
     above: RatePoint | None = None
@@ -58,13 +58,13 @@ def highest_rate(deployment: Deployment, space: Space, limits: ProgramLimits) ->
 
 
 class RatePoint(NamedTuple):
-    """A rate, and how full the fullest resource is at it."""
+    """Factor on the rates, and utilisation of the fullest resource at it."""
 
     factor: float
     used: float
 
 
 def _between(below: RatePoint, above: RatePoint) -> float:
-    """The rate between the two points at which the load is as wanted, if it is a power of the rate."""
+    """Factor between the two points at which the utilisation is as wanted, if it is a power of the rate."""
     along = math.log(USED / below.used) / math.log(above.used / below.used)
     return below.factor * (above.factor / below.factor) ** min(max(along, INSIDE), 1.0 - INSIDE)
