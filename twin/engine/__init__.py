@@ -1,1 +1,1 @@
-"""The simulator's mechanisms, one SimPy mechanism a file. `twin.simulation` wires them together."""
+"""Mechanisms of the simulator, one a file. `twin.simulation` wires them together."""

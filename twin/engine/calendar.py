@@ -17,9 +17,9 @@ from simpy.events import NORMAL, URGENT
 
 
 class Alarm(simpy.Event):
-    """Calls `callback` at each time it is set for. It must not be set again while pending.
+    """Event that calls `callback` at each time it is set for. It must not be set again while pending.
 
-    due_s, number: when it rings, and its place among the events of that time; of the last time that it was set.
+    due_s, number: the time of the last setting, and its place among the events of that time.
     """
 
     def __init__(self, env: simpy.Environment, callback: Callable[[Any], None]) -> None:
@@ -32,7 +32,7 @@ class Alarm(simpy.Event):
         self.number = -1
 
     def set(self, at_s: float, value: Any = None) -> None:
-        """Rings at `at_s` (now, if that has passed); the callback finds `value` in `alarm.value`."""
+        """Sets the alarm to `at_s` (now, if that has passed); the callback finds `value` in `alarm.value`."""
         self.callbacks = self._calls
         self._value = value
         env = self.env
@@ -42,7 +42,8 @@ class Alarm(simpy.Event):
         heappush(env._queue, (due_s, NORMAL, number, self))
 
     def show(self, due_s: float) -> None:
-        """Marks the alarm as pending until `due_s` while the kernel keeps its event; infinite: as not pending."""
+        """Shows the alarm as pending until `due_s` while the kernel keeps its event; as not pending if that is
+        infinite."""
         self.due_s = due_s
         self.callbacks = self._calls if due_s < inf else None  # type: ignore[assignment]
 
@@ -54,22 +55,23 @@ class Alarm(simpy.Event):
 
     @property
     def owner(self) -> object:
-        """Whose it is."""
+        """Object whose method the alarm calls; None for a function."""
         return getattr(self._calls[0], "__self__", None)
 
     @property
     def pending(self) -> bool:
-        """Whether it is set and has not rung."""
+        """Whether the alarm is set and has not rung."""
         return self.callbacks is not None
 
     def silence(self) -> None:
-        """If it is set, it will not call. It cannot be set again before that time; take a new one instead."""
+        """Takes the setting back: a pending alarm will not call. It cannot be set again before its time; take a new
+        one."""
         if self.callbacks is not None:
             self.callbacks = []
 
 
 class Once(simpy.Event):
-    """Without what simpy.Event prepares for events that may fail or be yielded."""
+    """Event of `once`: it lacks what `simpy.Event` prepares for events that may fail or be yielded."""
 
     _ok = True
 
@@ -79,17 +81,17 @@ class Once(simpy.Event):
 
 
 def once(env: simpy.Environment, at_s: float, callback: Callable[[Any], None], value: Any) -> None:
-    """Calls `callback` at `at_s` (now, if that has passed) with an event whose `value` it is; many may be pending."""
+    """Calls `callback` at `at_s` (now, if that has passed) with an event that holds `value`; many may be pending."""
     now = env.now
     due_s = at_s if at_s > now else now
     heappush(env._queue, (due_s, NORMAL, next(env._eid), Once(callback, value)))
 
 
 class Look(simpy.Event):
-    """The event of a process that only reads counters, or sets costs of work or frequencies of keys.
+    """Event of a process that only reads counters, or sets costs of work or frequencies of keys.
 
-    heaps: only at what waits in queues, and is held in windows. first: before all else of its time, as the end of a run
-    is: what windows then evaluate comes after it.
+    heaps: whether the process only reads queues and the content of windows. first: whether it comes before all other
+    events of its time, as the end of a run does; evaluations of windows at that time then come after it.
     """
 
     def __init__(self, env: simpy.Environment, delay_s: float, heaps: bool = False, first: bool = False) -> None:
@@ -100,8 +102,8 @@ class Look(simpy.Event):
 
 
 class Calendar(simpy.Environment):
-    """now: simulated seconds. SimPy's own is a property, which is asked for four times an event. awaited: conditions
-    for which somebody waits, and the events that tell when they hold."""
+    """SimPy environment with a faster `run`. now: simulated seconds; an attribute, as SimPy's own property is asked for
+    four times an event. awaited: conditions that somebody waits for, and the events that tell when they hold."""
 
     __slots__ = ("awaited", "now")
     now: float
@@ -112,11 +114,11 @@ class Calendar(simpy.Environment):
         super().__init__()
 
     def pending(self) -> list[Any]:
-        """The values of events that somebody waits for, in the order in which they are due."""
+        """Values of the events that somebody waits for, in the order in which they are due."""
         return [event._value for *_, event in sorted(self._queue, key=lambda entry: entry[:3]) if event.callbacks]
 
     def until(self, condition: Callable[[], bool]) -> simpy.Event:
-        """An event at the moment when a condition holds, before anything else can change it.
+        """Returns an event that happens as soon as a condition holds, before anything else can change it.
 
         Conditions change by events alone, so they are looked at after each event while somebody waits for them.
         """
@@ -140,7 +142,7 @@ class Calendar(simpy.Environment):
                 self.awaited.append((condition, event))
 
     def look(self, delay_s: float, heaps: bool = False, first: bool = False) -> Look:
-        """A timeout for a process that only looks; see Look."""
+        """Returns a timeout for a process that only looks; see `Look`."""
         return Look(self, delay_s, heaps, first)
 
     def steps(self, count: int, until_s: float) -> None:
@@ -152,7 +154,7 @@ class Calendar(simpy.Environment):
             self.step()
 
     def step(self) -> None:
-        """See SimPy."""
+        """Processes the next event; see SimPy."""
         if self._queue:
             self.now = self._queue[0][0]
         super().step()
@@ -160,9 +162,9 @@ class Calendar(simpy.Environment):
             self._look_at_conditions()
 
     def run(self, until: float | simpy.Event | None = None) -> Any:
-        """See SimPy. Up to a time, without a call and an exception handler for each event.
+        """Processes events as SimPy does; up to a time, without a call and an exception handler for each event.
 
-        A calendar that is empty before is no error: nothing happens until then.
+        An empty calendar is no error: nothing happens until then.
         """
         if until is None or isinstance(until, simpy.Event) or until <= self.now:
             return super().run(until)

@@ -10,7 +10,7 @@ BLOCK = 1024
 
 
 class Draws:
-    """The numbers of one component, from its own generator."""
+    """Random numbers of one component, from its own generator."""
 
     def __init__(self, rng: np.random.Generator, service_scv: float = 1.0) -> None:
         self.rng = rng
@@ -19,13 +19,13 @@ class Draws:
         self._scv = service_scv
 
     def uniform(self) -> float:
-        """Uniform on [0, 1)."""
+        """Random number, uniform on [0, 1)."""
         if not self._uniforms:
             self._uniforms = self.rng.random(BLOCK).tolist()
         return self._uniforms.pop()
 
     def service(self) -> float:
-        """One service time of mean 1: Gamma with the component's squared coefficient of variation."""
+        """Service time of mean 1: Gamma with the component's squared coefficient of variation."""
         if self._scv == 0.0:
             return 1.0
         services = self._services
@@ -34,6 +34,6 @@ class Draws:
         return services.pop()
 
     def rounded(self, value: float) -> int:
-        """A whole number with mean `value`: its floor, or one more."""
+        """Whole number with mean `value`: its floor, or one more."""
         floor = math.floor(value)
         return floor + (1 if self.uniform() < value - floor else 0)

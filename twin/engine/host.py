@@ -1,4 +1,4 @@
-"""A host: memory pressure by state and queues against RAM, up to the crash, and stop-the-world pauses."""
+"""Hosts: memory pressure by state and queues against RAM, up to the crash, and stop-the-world pauses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twin.profiles import Memory
 
 @dataclass(slots=True)
 class HostMemory:
-    """One host's heap, and the tasks on it."""
+    """Heap of one host, and the tasks on it."""
 
     ram_mb: float
     law: Memory
@@ -25,7 +25,8 @@ class HostMemory:
     slowdown: float = 1.0
 
     def update(self) -> bool:
-        """Measures the heap and slows the host's processors down; True if it is full: the job crashes."""
+        """Measures the heap and slows the host's processors down. Returns whether the heap is full, and the job
+        crashes."""
         held = 0.0
         for task in self.tasks:
             queued = task.queued * task.inputs.tuple_bytes() if task.queued else 0.0
@@ -46,9 +47,9 @@ def pauses(
     pause_s: float,
     rng: np.random.Generator,
 ) -> Generator[simpy.Event, object, None]:
-    """The SimPy process of one host: pauses of equal length, with exponential times in between.
+    """Pauses a host again and again, for equal lengths, with exponential times in between (a SimPy process).
 
-    tasks, processors: those that a pause meets, asked for when it begins.
+    tasks, processors: return those that a pause stops; called when it begins.
     """
     while True:
         yield env.timeout(float(rng.exponential(interval_s)))

@@ -1,4 +1,4 @@
-"""What comes to a task: the streams that it receives, or the broker that it polls."""
+"""Inputs of a task: the streams that it receives, or the broker that it polls."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from twin.engine.streams.channel import Inbox
 
 
 class Inboxes:
-    """One task's inboxes, one a stream; none of a source."""
+    """Inboxes of one task, one a stream; a source has none."""
 
     def __init__(self) -> None:
         self.inboxes: list[Inbox] = []
-        self._tuple_bytes: float | None = 0.0  # what is the same on all streams; else None, and a mean is taken
+        self._tuple_bytes: float | None = 0.0  # None where streams differ: then a mean is taken
 
     def add(self, inbox: Inbox) -> None:
-        """Another stream."""
+        """Adds the inbox of another stream."""
         self.inboxes.append(inbox)
         sizes = [inbox.tuple_bytes for inbox in self.inboxes]
         self._tuple_bytes = sizes[0] if min(sizes) == max(sizes) else None
 
     def tuple_bytes(self) -> float:
-        """Mean size of the records that came; 0 without an input."""
+        """Mean size of the records that came, in bytes; 0 without an input."""
         if self._tuple_bytes is not None:
             return self._tuple_bytes
         sent = [inbox.sent for inbox in self.inboxes]
@@ -37,9 +37,10 @@ class Inboxes:
 
 
 class Polling:
-    """A source's way to its broker, which is without bound and loses nothing. work: what the source does when the next
-    record has come. alarm: set for the next arrival while the source has nothing to do. broker: None while there is
-    none, and of a source that reads no partition.
+    """Access of a source to its broker, which is without bound and loses nothing.
+
+    work: what the source does when the next record has come. alarm: set for the next arrival while the source has
+    nothing to do. broker: None before it is known, and of a source that reads no partition.
     """
 
     def __init__(self, env: simpy.Environment, work: Callable[[], None]) -> None:
@@ -52,7 +53,8 @@ class Polling:
         self.work()
 
     def take(self) -> float | None:
-        """Takes the next record, if it has come: when it came. Else the source hears of it."""
+        """Takes the next record and returns when it came; None if it has not come: then the source is told when it
+        comes."""
         broker = self.broker
         if broker is None:
             return None
@@ -64,7 +66,7 @@ class Polling:
         return broker.take()
 
     def forget(self) -> None:
-        """The source has something to do, or what was to come has changed."""
+        """Drops the alarm: the source has something to do, or the arrivals to come have changed."""
         if self.alarm.pending:
             self.alarm.silence()
             self.alarm = Alarm(self.env, self._ring)

@@ -1,4 +1,4 @@
-"""What a record becomes. A station serves, a logic decides."""
+"""Logics: they decide what a record becomes, while a station serves it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from twin.engine.state import Leaves, State
 
 
 class Station(Protocol):
-    """What a logic knows of the task where it is at work: see twin.engine.station.task."""
+    """Interface that a logic uses of its task (`twin.engine.station.task.Task`)."""
 
     env: simpy.Environment
     name: str
@@ -45,18 +45,17 @@ class Station(Protocol):
         """Takes a record that has arrived."""
 
     def job(self, outcome: EvaluationResult, work_s: float) -> None:
-        """Does other work from now on; then its outcome leaves."""
+        """Begins other work of `work_s` core-seconds, and sends `outcome` when it is done."""
 
 
 class Logic:
-    """The base class of all logics; it passes every record on.
+    """Base of all logics; it passes every record on.
 
-    station: where it is at work. out: where its tuples go. follows: whether a record becomes part of its
-    state only when its service ends. heeds: whether it takes control items up itself. keeps: whether what is in service
-    has left a trace in it already. fires: evaluations of its windows so far. dropped: records that were not passed on.
-    inner_bytes: size of a record that comes from another logic. law: the balance of records that
-    `twin.guards.conservation` checks, in words; empty if none. tail: those that follow it at its
-    station.
+    station: where it is at work. out: where its records go. follows: whether a record becomes part of its state only
+    when its service ends. heeds: whether it takes control items itself. keeps: whether a record in service has changed
+    its state already. fires: evaluations of its windows so far. dropped: records that were not passed on. inner_bytes:
+    size of a record that comes from another logic. law: the balance of records that `twin.guards.conservation` checks,
+    in words; empty if none. tail: the logics chained behind it at its station.
     """
 
     station: Station
@@ -77,94 +76,96 @@ class Logic:
         self.station = station
         self.out = out
 
-    # what a record becomes -----------------------------------------------------------------------------------------
+    # what a record becomes -------------------------------------------------------------------------------------------
 
     def plan(self, record: Record) -> float:
         """Decides what the record becomes; returns the CPU seconds this takes beyond its service."""
         return self.out.send_s
 
     def emit(self, record: Record, at_s: float) -> None:
-        """Sends what the record became, at that time."""
+        """Sends what the record became, at `at_s`."""
         record.at_s = at_s
         self.out.send(record)
 
     def due(self, at_s: float) -> None:
-        """Does, now, what was due at a time."""
+        """Does now what was due at `at_s`."""
 
     def heed(self, mark: Mark) -> None:
-        """Takes a control item up, if it heeds them; its station passes it on else."""
+        """Takes a control item, if `heeds`; else its station passes the item on."""
 
     def stopped(self) -> None:
-        """The station drops what it was about to send."""
+        """Forgets unsent results, as the station drops them."""
 
-    # what it holds -------------------------------------------------------------------------------------------------
+    # what it holds ---------------------------------------------------------------------------------------------------
 
     def snapshot(self, again: bool) -> object:
-        """What it would take to go on from here. again: what is in service will be served again."""
+        """State from which it can go on. again: whether the record in service will be served again."""
         return None
 
     def restore(self, kept: object, at_s: float) -> int:
-        """Goes back to what it was at `at_s`; how many tuples its station will read again."""
+        """Goes back to its state at `at_s`. Returns the number of records that its station will read again."""
         return 0
 
     def complete(self, kept: object, now_s: float) -> None:
-        """The checkpoint of this snapshot is complete: no failure goes back to an earlier one."""
+        """Notes that the checkpoint of this snapshot is complete: no failure goes back to an earlier one."""
 
     def pending(self) -> list[Record]:
-        """Copies of what it has taken up and will take up again after a restart, in the order in which it came."""
+        """Copies of the records that it holds and will serve again after a restart, in the order in which they came."""
         return []
 
     def save(self) -> None:
-        """The barrier of a savepoint passes: calls without an answer become state."""
+        """Moves calls without an answer into its state, as the barrier of a savepoint passes."""
 
     def resume(self) -> None:
-        """The job goes on after a restart, with what it saved."""
+        """Goes on after a restart, with what it saved."""
 
     def away(self) -> int:
-        """Tuples that wait for something outside of the job."""
+        """Number of records that wait for something outside of the job."""
         return 0
 
     def held(self) -> float:
-        """Tuples in its windows."""
+        """Number of records in its windows."""
         return 0.0
 
     def held_bytes(self) -> float:
-        """Their size."""
+        """Size of the records in its windows, in bytes."""
         return 0.0
 
     def tuple_bytes(self) -> float:
-        """Mean size of the tuples that come to it."""
+        """Mean size of the records that come to it, in bytes."""
         return self.inner_bytes or self.station.inputs.tuple_bytes()
 
     def held_keys(self) -> list[tuple[list[int], float]]:
-        """Keys of the operator's key groups that records in its windows have, and how large each is, by window."""
+        """Keys of the records in its windows, and the bytes of each record, by window; only keys of the operator's key
+        groups."""
         return []
 
     def take(self, share: float, leaves: Leaves | None = None) -> State:
-        """Takes records out of the windows: those that leave, or else that share of them, evenly over their length."""
+        """Takes records out of its windows: those that leave, or else a share of them, evenly over their length."""
         return State()
 
     def give(self, state: State) -> None:
-        """Merges windows' content into its own, by positions."""
+        """Merges the content of windows into its own, by positions."""
 
     def know_keys(self, keys: KeyGroups, replica: int) -> None:
-        """Its part of the operator's key groups has changed."""
+        """Notes a change of the key groups that it owns."""
 
     def know_share(self, share: float, values: list[int]) -> None:
-        """Its part of an operator without key groups, of whose key there are values[0] in all, has changed."""
+        """Notes a change of its share of an operator without key groups. values: distinct keys of it and of those that
+        follow."""
 
-    # what is counted -----------------------------------------------------------------------------------------------
+    # what is counted -------------------------------------------------------------------------------------------------
 
     def stores(self) -> int:
-        """How many histories it gives and takes."""
+        """Number of stores that it gives and takes."""
         return 0
 
     def in_service(self) -> int:
-        """Number of tuples in service that have still to leave or to end."""
+        """Number of records in service that have still to leave or to end."""
         return self.station.in_service
 
     def ended(self) -> int:
-        """Tuples that went no further."""
+        """Number of records that went no further."""
         return self.dropped
 
     def sink(self) -> SinkLogic | None:
@@ -172,7 +173,8 @@ class Logic:
         return None
 
     def balances(self, aborted: int) -> list[tuple[str, int, int]]:
-        """Laws in words, tuples that came, and what became of them. aborted: tuples that were in service at a stop."""
+        """Balances of records: the law in words, the number that came, and the number accounted for. aborted: records
+        in service when the station stopped."""
         found = []
         if self.law:
             out = self.sent(0) + self.ended() + self.in_service() + aborted
@@ -182,10 +184,10 @@ class Logic:
                 found.append((step.logic.law, step.came, self.sent(number) + step.logic.ended()))
         return found
 
-    # of each of several operators, by number -----------------------------------------------------------------------
+    # each of the chained operators, by number ------------------------------------------------------------------------
 
     def operators(self) -> int:
-        """How many there are."""
+        """Number of operators that are chained here, at least 1."""
         return 1 + len(self.tail)
 
     def part(self, number: int) -> Logic:
@@ -193,16 +195,16 @@ class Logic:
         return self.tail[number - 1].logic if number else self
 
     def taken(self, number: int) -> int:
-        """Records that came to it."""
+        """Number of records that came to a chained operator."""
         return self.tail[number - 1].came if number else self.station.tuples_in
 
     def sent(self, number: int) -> int:
-        """Records that it passed on."""
+        """Number of records that a chained operator passed on."""
         return self.tail[number].came if number < len(self.tail) else self.station.output.tuples_out
 
 
 class KeyedLogic(Logic):
-    """The base of logics that hold state by key, of keys that are equally frequent.
+    """Base of logics that hold state by key, of keys that are equally frequent.
 
     keys: number of distinct keys whose records come to this subtask, if the operator has no key groups. keyed: whether
     subtasks share the keys. groups: the operator's key groups, which then say the key of a record; None if it has none.
@@ -222,15 +224,13 @@ class KeyedLogic(Logic):
             self.keys = max(1, round(values[0] * share))
 
     def drawn_key(self) -> int:
-        """The key of a record that says none."""
+        """Draws the key of a record that has none."""
         return int(self.station.draws.uniform() * self.keys) if self.keys > 1 else 0
 
 
 class ChainStep:
-    """One logic of a chain. service_s: mean CPU seconds of a record that comes to it, of so many bytes. came: records.
-
-    Of the first step, the station knows all this itself.
-    """
+    """One logic of a chain. service_s: mean CPU seconds of a record that comes to it. tuple_bytes: size of such a
+    record. came: number of records that came; for the first step, the station knows all this itself."""
 
     def __init__(self, logic: Logic, draws: Draws, service_s: float, tuple_bytes: float) -> None:
         self.logic = logic
@@ -240,13 +240,17 @@ class ChainStep:
         logic.inner_bytes = tuple_bytes
 
     def work_s(self) -> float:
-        """CPU seconds of a record that comes to it."""
+        """Counts a record that comes to it; returns the CPU seconds of the record."""
         self.came += 1
         return self.draws.service() * self.service_s if self.service_s > 0.0 else 0.0
 
 
 class SinkLogic(Logic):
-    """`count` and what follows are of this period; `counted`: results since the start; `repeats`: a replay's, too."""
+    """Logic of a sink, which counts results and their latencies.
+
+    counted: results since the start. count and all others: of this period. processing, e2e: histograms of latencies
+    (`twin.engine.sketch`). repeats: whether results that a replay makes again count again.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -256,7 +260,7 @@ class SinkLogic(Logic):
         self.clear()
 
     def clear(self) -> None:
-        """A new period begins."""
+        """Begins a new period."""
         self.count = 0
         self.processing_sum_s = 0.0
         self.e2e_sum_s = 0.0
@@ -264,19 +268,17 @@ class SinkLogic(Logic):
         self.e2e: dict[int, int] = {}
 
     def ended(self) -> int:
-        """All that it counted."""
         return self.counted
 
     def sink(self) -> SinkLogic:
-        """This one."""
         return self
 
     def plan(self, record: Record) -> float:
-        """Nothing leaves a sink."""
+        """Returns no CPU seconds, as nothing leaves a sink."""
         return 0.0
 
     def emit(self, record: Record, at_s: float) -> None:
-        """Notes the latencies. Windows' stamps may be rounded: none is negative."""
+        """Notes the latencies of a result. Stamps of windows may be rounded: negative latencies are set to 0."""
         processing_s, e2e_s = at_s - record.taken_s, at_s - record.born_s
         if processing_s < 0.0:
             processing_s = 0.0

@@ -1,4 +1,4 @@
-"""What leaves a task: results, its ports, and how long it stands still because one of them is full."""
+"""Output of a task: results, its ports, and the time that it is blocked because one of them is full."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from twin.engine.record import Mark, Record
 from twin.engine.streams.channel import Port
 
 Result = tuple[int, float, float]
-"""Its key, and when the oldest record that it is of was born and taken in, in seconds."""
+"""Key of a result, and the seconds at which its oldest record was born and taken in."""
 
 
 class EvaluationResult:
-    """What evaluations come to in the end: results that leave by an outlet, and records that logics have taken then."""
+    """Outcome of evaluations: results that leave by an outlet, and records that logics take when they leave."""
 
     def __init__(self, results: Sequence[Result], out: Outlet, entered: list[tuple[Any, Record]]) -> None:
         self.results = results
@@ -24,20 +24,20 @@ class EvaluationResult:
         self.entered = entered
 
     def leave(self, at_s: float) -> None:
-        """All of it, at one moment."""
+        """Sends all results at `at_s`."""
         for logic, record in self.entered:
             logic.emit(record, at_s)
         send_results(self.results, self.out, at_s)
 
 
 def send_results(results: Sequence[Result], out: Outlet, at_s: float) -> None:
-    """Sends results, one after the other."""
+    """Sends results, one after the other, at `at_s`."""
     for result in results:
         out.send(as_record(result, at_s))
 
 
 def as_record(result: Result, at_s: float) -> Record:
-    """A result that leaves at that time."""
+    """Record of a result that leaves at `at_s`."""
     key, born_s, taken_s = result
     made = Record(born_s, taken_s, at_s)
     made.key = key
@@ -45,7 +45,7 @@ def as_record(result: Result, at_s: float) -> Record:
 
 
 class Outlet:
-    """Where what a logic makes goes: a task's output, or the next logic at the same task.
+    """Base of the places to which a logic sends records: a task's output, or the next logic at the same task.
 
     send_s: CPU seconds that it takes to hand a record over.
     """
@@ -58,18 +58,18 @@ class Outlet:
         raise NotImplementedError
 
     def know_send(self, send_s: float) -> None:
-        """What it costs the task to send a record has changed."""
+        """Notes that the task's cost of sending a record has changed."""
 
     def offer(self, results: Sequence[Result]) -> tuple[EvaluationResult, float]:
-        """What results that leave all at once come to in the end, and the CPU seconds that this takes."""
+        """Outcome of results that leave all at once, and the CPU seconds that this takes."""
         return EvaluationResult(results, self, []), len(results) * self.send_s
 
 
 class Output(Outlet):
-    """One task's. blocked: how many ports hold a record back. resume: called when none does any more.
+    """Output of one task. blocked: number of ports that hold a record back. resume: called when none does any more.
 
-    takes_late: whether a record is taken when the one before it has left, as a source does: one that is held back is
-    taken later.
+    takes_late: whether a record is taken only when the one before it has left, as by a source: a record that is held
+    back is taken later.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Output(Outlet):
         self.blocked_since_s = 0.0
 
     def know_ports(self) -> None:
-        """What it costs to send a record, after any change of its ports."""
+        """Computes the cost of sending a record, after a change of its ports."""
         self.send_s = sum([port.send_s for port in self.ports])
 
     def send(self, record: Record) -> None:
@@ -117,22 +117,22 @@ class Output(Outlet):
             port.mark(Mark(kind, value, self.name, self.env.now))
 
     def held_back(self, record: Record) -> None:
-        """A record that a full channel held back leaves now."""
+        """Updates the stamps of a record that a full channel held back and that leaves now."""
         at_s = record.at_s
         record.at_s = max(at_s, self.env.now)
         if self.takes_late:
             record.taken_s += record.at_s - at_s
 
     def block(self) -> None:
-        """A port has a record that its channel cannot take."""
+        """Counts a port that has a record for which its channel has no room."""
         self.blocked += 1
         if self.blocked == 1:
             self.blocked_since_s = self.env.now
             if self.processor.shared:
-                self.processor.refresh()  # the clock is summed up then, which decides the last bit of what follows
+                self.processor.refresh()  # also where nothing changes: when sums are taken decides on their last bit
 
     def unblock(self) -> None:
-        """A port has sent all it held; with the last of them the task works again."""
+        """Counts a port that has sent what it held back; after the last of them, the task goes on."""
         self.blocked -= 1
         if self.blocked:
             return

@@ -1,6 +1,7 @@
-"""How a producer sends a stream's records to the subtasks of the consumer: in turn, to all, at random, by one queue.
+"""Partitioners: how a producer sends a stream's records to the subtasks of the consumer.
 
-By key, a uniform number decides the key of each record, and its key group who gets it.
+They send in turn (rebalance), to all (broadcast), at random, or to one shared queue. By key, a random number decides on
+the key of each record, and its key group on the subtask.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ if TYPE_CHECKING:
 
 
 def live(weights: Sequence[float]) -> list[int]:
-    """The replicas that have a share."""
+    """Replicas that have a share."""
     return [index for index, weight in enumerate(weights) if weight > 0.0]
 
 
 class Partitioner:
-    """Shares of a stream's records by consumer replica; `weights` sum to 1 (a broadcast's are all 1).
+    """Deals a stream's records to consumer replicas by `weights`, which sum to 1 (a broadcast's are all 1).
 
-    Records go to the replicas that have a share in turn, or with `copies` to all. Each producer replica has a
-    partitioner of its own, and begins its round at replica `first`. live: replicas that have a share; turn: place of
-    the next of them.
+    The base deals in turn to all replicas that have a share (rebalance), or with `copies` to all of them (broadcast).
+    Each producer replica has a partitioner of its own, and begins its round at replica `first`. live: replicas that
+    have a share. turn: position among them of the next one.
     """
 
     tags = False
-    """Whether it looks at each record, also where there is one replica only, and all of them hear control items."""
+    """Whether it looks at each record, also of a single replica, and all replicas get control items."""
     gives_keys = False
-    """Whether each record gets a key here, also where there is one replica only."""
+    """Whether each record gets a key here, also with a single replica."""
 
     def __init__(self, weights: Sequence[float], copies: bool = False, first: int = 0) -> None:
         self.copies = copies
@@ -49,15 +50,15 @@ class Partitioner:
         self.turn = next((place for place, index in enumerate(self.live) if index >= self.first), 0)
 
     def due(self, shares: Sequence[float]) -> Sequence[float]:
-        """Its weights where the consumer's replicas get these shares of the stream."""
+        """Weights of this partitioner where the consumer's replicas get these shares of the stream."""
         return shares
 
     def another(self, draws: Draws, producer: object) -> Partitioner:
-        """The partitioner of another producer replica, which has its own random numbers."""
+        """Partitioner of another producer replica, which has its own random numbers."""
         return Partitioner(list(self.weights), self.copies)
 
     def parts(self, record: Record) -> Iterable[tuple[int, Record]]:
-        """(replica, record) for each replica that gets it."""
+        """Pairs (replica, record) for each replica that gets a record."""
         if len(self.live) == 1:
             return ((self.live[0], record),)
         if self.copies:
@@ -68,7 +69,7 @@ class Partitioner:
 
 
 class SharedQueue(Partitioner):
-    """The records of a queue that replicas share: all paths lead to it."""
+    """Partitioner to a queue that replicas share: all paths lead to it."""
 
     def __init__(self, replicas: int) -> None:
         super().__init__([1.0 / replicas] * replicas)
@@ -78,7 +79,7 @@ class SharedQueue(Partitioner):
 
 
 class RandomPartitioner(Partitioner):
-    """Chooses replicas by their shares, with one uniform number for each record if several replicas have a share."""
+    """Chooses replicas at random by their shares: one uniform number for each record, if several have a share."""
 
     def __init__(self, weights: Sequence[float], draws: Draws, first: int = 0) -> None:
         self._draws = draws
@@ -98,7 +99,8 @@ class RandomPartitioner(Partitioner):
 
 
 class HashPartitioner(Partitioner):
-    """Chooses replicas by key group, or the less loaded of two. Owners and shares of key groups may change."""
+    """Chooses replicas by key group, or the less loaded of the group's two. Owners and shares of key groups may
+    change."""
 
     gives_keys = True
 
@@ -114,7 +116,7 @@ class HashPartitioner(Partitioner):
 
     @property
     def stale(self) -> bool:
-        """Whether other replicas have keys than at the last record; that other keys are frequent does not count."""
+        """Whether the set of replicas with a share has changed since the last record. Changed shares do not count."""
         if self._version == self._groups.version:
             return False
         return live(self.due(self._groups.shares())) != self.live
@@ -129,7 +131,7 @@ class HashPartitioner(Partitioner):
         return ((groups.owner[group] if chooser is None else chooser.choose(group), record),)
 
     def _key(self, record: Record, uniform: float) -> tuple[int, int]:
-        """The key group of a record, and its key."""
+        """Key group and key of a record."""
         return self._groups.pick(uniform)
 
 
@@ -151,6 +153,6 @@ class AlignedPartitioner(HashPartitioner):
     def _key(self, record: Record, uniform: float) -> tuple[int, int]:
         if record.key >= 0:
             group = self._aligned.producer.group_of(record.key)
-        else:  # nobody noted its key: one of the producer's, by what they send
+        else:  # the producer noted no key: one of its key groups is drawn, by their shares of its output
             group = self._aligned.sends(self._producer, self._draws.uniform())
         return self._aligned.pick(group, uniform)

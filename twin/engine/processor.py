@@ -1,7 +1,7 @@
-"""CPU sharing among the tasks of one socket: exact processor sharing on one virtual clock.
+"""Processors: CPU sharing among the tasks of one socket, as exact processor sharing on one virtual clock.
 
-Each task that has work has one job. All jobs run at one level, min(1, C / k) of a core for k jobs on C cores, so that
-the virtual clock, which goes on at that level, says of each from its start on when it will be done.
+Each task that has work has one job. All jobs run at one level, min(1, C / k) of a core for k jobs on C cores. The
+virtual clock runs at that level, so the end of a job on it is known when the job starts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EPSILON = 1e-11
 
 
 class Worker(Protocol):
-    """A task that sits on the processor."""
+    """Interface of a task that sits on the processor."""
 
     def left_s(self) -> float:
         """Core-seconds that the work under way still needs."""
@@ -29,8 +29,9 @@ class Worker(Protocol):
 class Processor:
     """One socket of `capacity` reference cores; a task uses at most one of them at a time.
 
-    shared: whether more tasks sit here than there are cores; else each has one, and asks for no job. jobs: a heap of
-    (where the virtual clock will be at their ends, number, task, whom to call). clock: where it was at `since_s`.
+    shared: whether more tasks sit here than there are cores; else each has a core, and starts no jobs. jobs: a heap of
+    (end on the virtual clock, number, task, function to call at the end). clock: reading of the virtual clock at
+    `since_s`.
     """
 
     def __init__(self, env: simpy.Environment, capacity: float) -> None:
@@ -53,13 +54,13 @@ class Processor:
         self._ringing = False
 
     def slow(self, cause: str, factor: float) -> None:
-        """Sets one cause's factor on work; the slow-down is the product of all causes'."""
+        """Sets one cause's factor on work; the slowdown is the product of all causes' factors."""
         if self.factors.get(cause) != factor:
             self.factors[cause] = factor
             self.slowdown = math.prod(self.factors.values())
 
     def pause(self, until_s: float) -> None:
-        """Nothing proceeds before that time."""
+        """Stops all work until `until_s`."""
         self._advance(self.env.now)
         self.since_s = max(self.since_s, until_s)
 
@@ -70,7 +71,7 @@ class Processor:
         self.refresh()
 
     def detach(self, task: Worker) -> None:
-        """Takes a task away, with whatever it still had to do."""
+        """Takes a task away, with the work that it still had to do."""
         self.cancel(task)
         self.tasks.remove(task)
         self._count()
@@ -110,7 +111,8 @@ class Processor:
             self.since_s = now
 
     def _relevel(self) -> None:
-        """What each job gets now, and when the first will end. Not while jobs ring: once when the last has rung."""
+        """Sets the level of all jobs and the alarm for the next end. While jobs end together, this waits for the last
+        of them."""
         jobs = len(self.jobs)
         if jobs and not self._ringing:
             level = self.capacity / jobs
@@ -118,7 +120,7 @@ class Processor:
             self._arm()
 
     def _arm(self) -> None:
-        """One pending event: armed again only when the next completion moves earlier."""
+        """Sets the one pending alarm for the next end; sets it again only when that end moves earlier."""
         now, since_s = self.env.now, self.since_s
         due_s, left_s = now if now > since_s else since_s, self.jobs[0][0] - self.clock
         if left_s > 0.0:

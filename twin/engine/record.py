@@ -1,8 +1,8 @@
-"""The unit of work: a record; and control items, which travel in channels in order with records and cost nothing.
+"""Records, and control items, which travel in channels in order with records and cost nothing.
 
 Watermarks, punctuations and checkpoint barriers are values that rise. A producer marks all its streams: each replica
 that gets records gets the mark, after all that was sent before and before all that is sent later. A station takes a
-mark up when its turn in the queue has come, and is itself as far as its inputs are: the least of what they said last.
+mark when its turn in the queue has come. Its progress is that of the input that is least far.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ class Record:
     """One record. Stamps belong to the oldest input record involved in it: `born_s` at the broker, `taken_s` by the
     source.
 
-    `at_s`: when it arrived where it is now, or left there. `fetch_s`: CPU seconds that the consumer pays for getting it
-    from where it is (deserialisation, a remote socket's memory). `inbox`: where it goes, or the hop that stands for it
-    on the way; `sent_s`: when the card or link that it crosses got it, and `latency_s` of that. `channel`: whose
-    buffers it takes up, if any (`twin.engine.streams.buffers`). `sender`: the task that sent it there. `left_s`: how
-    old (since `taken_s`) it was when its producer was done with it. `key`: number of its key among the operator's, -1
-    where it has none. n: what it counts as; control items are none.
+    at_s: when it arrived where it is now, or left there. fetch_s: CPU seconds that the consumer pays to fetch it
+    (deserialisation, a remote socket's memory). inbox: its destination, or on the way the hop that stands for it.
+    sent_s: when the present card or link got it; latency_s: that hop's latency. channel: the channel whose buffers it
+    takes up, if any (`twin.engine.streams.buffers`). sender: the task that sent it. left_s: its age (since `taken_s`)
+    when its producer was done with it. key: number of its key among the operator's, -1 where it has none. n: the number
+    that it counts as; 0 for control items.
     """
 
     __slots__ = (
@@ -54,7 +54,7 @@ class Record:
         self.sender: Any = None
 
     def copy(self) -> Record:
-        """Another one that goes the same way."""
+        """Copy that goes the same way."""
         again = Record(self.born_s, self.taken_s, self.at_s)
         again.fetch_s, again.left_s, again.key = self.fetch_s, self.left_s, self.key
         again.inbox, again.channel, again.sender = self.inbox, self.channel, self.sender
@@ -62,10 +62,8 @@ class Record:
 
 
 class Mark(Record):
-    """A control item (watermark, punctuation or barrier) that travels in order with records.
-
-    origin: the task that sent it.
-    """
+    """Control item (watermark, punctuation or barrier) that travels in order with records. origin: name of the task
+    that sent it."""
 
     __slots__ = ("kind", "origin", "value")
 
@@ -78,18 +76,18 @@ class Mark(Record):
         self.origin = origin
 
     def copy(self) -> Record:
-        """One for each replica."""
+        """Copy for another replica."""
         again = Mark(self.kind, self.value, self.origin, self.at_s)
         again.inbox = self.inbox
         return again
 
 
 Input = tuple[int, str]
-"""Side of the stream and name of the producer's task."""
+"""One input: side of the stream and name of the producer's task."""
 
 
 class InputProgress:
-    """How far a station's inputs are, by kind of mark: the station is as far as the input that is least far."""
+    """Progress of a station's inputs, by kind of mark: the station is as far as the input that is least far."""
 
     def __init__(self, inputs: Iterable[Input]) -> None:
         self.inputs = list(inputs)
@@ -108,12 +106,12 @@ class InputProgress:
             self._values.setdefault(kind, {})[each] = value
 
     def least(self, kind: str) -> float:
-        """The station's progress: -inf as long as any input has announced nothing."""
+        """Progress of the station: -inf as long as any input has announced nothing."""
         values = self._values.get(kind, {})
         return min([values.get(each, -math.inf) for each in self.inputs], default=-math.inf)
 
     def take(self, side: int, mark: Mark) -> bool:
-        """Notes a mark of one input; whether the station is further than before. Values never fall."""
+        """Notes a mark of one input; returns whether the station is further than before. Values never fall."""
         before = self.least(mark.kind)
         values = self._values.setdefault(mark.kind, {})
         values[side, mark.origin] = max(mark.value, values.get((side, mark.origin), -math.inf))

@@ -1,4 +1,4 @@
-"""A histogram of latencies in logarithmic buckets: mergeable, memory flat in run length, quantiles within 1 %."""
+"""Histograms of latencies in logarithmic buckets: mergeable, of constant memory, with quantiles within 1 %."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def bucket(latency_s: float) -> int:
 
 
 def representative_s(index: int) -> float:
-    """The bucket's geometric middle."""
+    """Geometric middle of a bucket, in seconds."""
     return float(LOWEST_S * GROWTH ** (index + 0.5))
 
 
 def merge(histograms: Iterable[Mapping[int, int]]) -> dict[int, int]:
-    """The sum of several histograms."""
+    """Sum of several histograms."""
     total: dict[int, int] = {}
     for histogram in histograms:
         for index, count in histogram.items():
@@ -40,7 +40,8 @@ def histogram_of(sinks: Iterable[Mapping[str, Any]], latency: str) -> dict[int, 
 
 
 def quantile_s(histogram: Mapping[int, int], q: float) -> float:
-    """The smallest bucket's middle below which at least a share q of the counts lies. Raises ValueError if empty."""
+    """Middle, in seconds, of the first bucket up to which at least a share q of the counts lies. Raises ValueError if
+    empty."""
     total = sum(histogram.values())
     if not total:
         raise ValueError("an empty histogram has no quantiles")

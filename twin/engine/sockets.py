@@ -1,9 +1,10 @@
-"""What sockets share besides cores: memory bandwidth, channels between sockets, and the cost of too many tasks.
+"""Resources that sockets share besides cores: memory bandwidth, channels between sockets, and the cost of too many
+tasks.
 
 BriskStream, equations 4 and 5: the traffic of all tasks together cannot exceed a socket's local bandwidth, nor that of
-a channel between two sockets. Here traffic in excess makes memory slower: every byte gets a *price*, CPU time for
-which its user waits, that rises until what is moved equals what can be. Prices follow from counters that tasks keep
-anyway, at ticks of simulated time: tuples cost no more for it.
+a channel between two sockets. Here traffic in excess makes memory slower: every byte gets a *price*, CPU time for which
+its user waits, that rises until the traffic equals the bandwidth. Prices follow from counters that tasks keep anyway,
+at ticks of simulated time, so tuples take no longer to simulate.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SMOOTHING = 0.1
 
 
 class Surcharge:
-    """What one task waits for memory, in reference-core seconds per input tuple, beyond its own service."""
+    """Time that one task waits for memory, in reference-core seconds per input tuple, beyond its own service."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -33,13 +34,13 @@ class Surcharge:
         self._by_limit: dict[int, float] = {}
 
     def set(self, limit: int, seconds: float) -> None:
-        """Replaces what the limit of that number adds."""
+        """Replaces the time that the limit of that number adds."""
         self._by_limit[limit] = seconds
         self.task.service_s = self._service_s + sum(self._by_limit.values())
 
 
 class Traffic:
-    """One task's use of a limit. mean_bytes: per input tuple of the task, by now."""
+    """Use of a limit by one task. mean_bytes: returns the present bytes per input tuple of the task."""
 
     def __init__(self, surcharge: Surcharge, mean_bytes: Callable[[], float]) -> None:
         self.surcharge = surcharge
@@ -48,21 +49,23 @@ class Traffic:
         self._tuples = 0
 
     def moved_bytes(self) -> float:
-        """Since it was last asked."""
+        """Bytes moved since the last call."""
         tuples, self._tuples = self.task.tuples_in - self._tuples, self.task.tuples_in
         return tuples * self.mean_bytes()
 
 
 def fetched_bytes(task: Task, port: Port, index: int, bytes_each: float) -> float:
-    """What a task fetches from a producer on another socket, per input tuple, by how much of its input takes the path
-    with that index of a port."""
+    """Bytes that a task fetches from a producer on another socket, per input tuple.
+
+    index: the path of the producer's port, whose share of the task's input counts. bytes_each: size of a tuple.
+    """
     sent = port.task.output.tuples_out * port.partitioner.weights[index]
     came = sum([inbox.sent for inbox in task.inputs.inboxes])
     return bytes_each * min(1.0, sent / max(1, came))
 
 
 class BandwidthLimit:
-    """One socket's memory, or one channel. `price_s`: seconds a byte, 0 while the limit is not reached."""
+    """Limit of one socket's memory, or of one channel between sockets. price_s: seconds a byte, 0 below the limit."""
 
     def __init__(self, number: int, bytes_per_s: float, traffic: Sequence[Traffic]) -> None:
         self.number = number
@@ -94,7 +97,8 @@ class BandwidthLimit:
 
 @dataclass(slots=True)
 class OverSubscription:
-    """More runnable tasks than cores on a socket. `share`: extra work, as a share, per task and core beyond one."""
+    """Cost of more runnable tasks than cores on a socket. share: extra work, as a share, per task and core beyond
+    one."""
 
     processor: Processor
     tasks: Sequence[Task]
@@ -104,7 +108,7 @@ class OverSubscription:
     _busy_s: float = 0.0
 
     def tick(self, elapsed_s: float) -> None:
-        """Tasks that were in service, on average since the last tick, against cores."""
+        """Updates the slowdown from the number of tasks in service, on average since the last tick, against cores."""
         busy_s = sum([task.busy_s for task in self.tasks])
         runnable, self._busy_s = (busy_s - self._busy_s) / elapsed_s, busy_s
         self.runnable += SMOOTHING * (runnable - self.runnable)  # a service is booked when it ends, so not each tick
@@ -115,7 +119,7 @@ class OverSubscription:
 def control(
     env: Calendar, controls: Sequence[BandwidthLimit | OverSubscription], tick_s: float
 ) -> Generator[simpy.Event, object, None]:
-    """The SimPy process that ticks them."""
+    """Ticks all limits every `tick_s` seconds (a SimPy process)."""
     while True:
         yield env.look(tick_s)
         for each in controls:

@@ -1,4 +1,4 @@
-"""State on its way from one replica to another: records of windows, what is known of keys, or spans of event time."""
+"""State on its way from one replica to another: records of windows, states of keys, or spans of event time."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Item = tuple[float, int, float, float]
-"""A stored record: its position, its key, and the seconds at which it was born and taken in."""
+"""Stored record: its position, its key, and the seconds at which it was born and taken in."""
 Leaves = Callable[[int], bool]
-"""Whether a record of a key goes along with what moves; asked of one record after another."""
+"""Function of a key that decides whether its record moves; called for one record after another."""
 
 
 @dataclass(slots=True)
@@ -17,8 +17,8 @@ class State:
     """State of a replica on its way to another.
 
     stores: lists of records (Item); a window's are pairs of the number of its first window that is not yet evaluated,
-    and its records. Positions that count records are relative to what the replica has seen. Logics over event time keep
-    contents by place. bytes: its size.
+    and its records. Positions that count records are relative to those that the replica has seen. Logics over event
+    time keep contents by place. bytes: size of the state.
     """
 
     stores: list[Any] = field(default_factory=list)
@@ -26,14 +26,14 @@ class State:
 
 
 class Every:
-    """A share of the records, evenly among all that are asked for: where nobody knows whose keys move."""
+    """Choice of a share of the records, evenly spaced, where it is not known whose keys move."""
 
     def __init__(self, share: float) -> None:
         self.share = share
         self._asked = self._gone = 0
 
     def __call__(self, key: int) -> bool:
-        """See Leaves."""
+        """Whether this record moves; see `Leaves`."""
         self._asked += 1
         goes = round(self.share * self._asked) > self._gone
         self._gone += goes
@@ -41,7 +41,7 @@ class Every:
 
 
 def parted(items: list[Item], leaves: Leaves) -> tuple[list[Item], list[Item]]:
-    """The records that go, and those that stay."""
+    """Splits records into those that leave and those that stay."""
     gone: list[Item] = []
     kept: list[Item] = []
     for item in items:

@@ -1,1 +1,1 @@
-"""How tuples reach a job: clocks, brokers, recordings."""
+"""Arrivals of records at a job: clocks, brokers and recordings."""

@@ -14,22 +14,24 @@ from twin.engine.arrival.clock import ArrivalClock, silent
 
 
 class Poller(Protocol):
-    """A source: see twin.engine.station.task.Task. queued: records that it will read again."""
+    """Interface of a source's task (`twin.engine.station.task.Task`). queued: records that it will read again."""
 
     name: str
     queued: int
     tuples_in: int
 
     def poll_anew(self) -> None:
-        """What was to come has changed."""
+        """Looks at its broker again: the records to come have changed."""
 
 
 class Broker:
-    """Arrivals are drawn when somebody asks for them: nothing happens here while the source is busy.
+    """Message broker of one source replica. Arrivals are drawn on demand: nothing happens here while the source is
+    busy.
 
-    blocks: arrivals in seconds, as they were drawn, of which the source has taken the first block's before `place`.
-    drawn: how many were, so far. taken: records that the source has taken, each counted once. moved: records that came
-    to another broker and wait here now, less those that went from here to others. factor: on the law's rate.
+    blocks: times of arrivals in seconds, in blocks as they were drawn; in the first block, the source has taken those
+    before `place`. drawn: number of arrivals drawn so far. taken: records that the source has taken, each counted once.
+    moved: records that came to another broker and wait here now, less those that went from here to others. factor: on
+    the law's rate.
     """
 
     def __init__(self, env: simpy.Environment, source: Poller, clock: ArrivalClock) -> None:
@@ -44,7 +46,7 @@ class Broker:
         self.factor = 1.0
 
     def first(self) -> array[float]:
-        """The block with the first record that the source has not taken."""
+        """Block with the first record that the source has not taken."""
         if self.blocks and self.place == len(self.blocks[0]):
             self.blocks.popleft()
             self.place = 0
@@ -54,7 +56,7 @@ class Broker:
 
     @property
     def next_s(self) -> float:
-        """When the first record comes, or came, that the source has not taken."""
+        """Time at which the first record that the source has not taken comes, or came."""
         return self.first()[self.place]
 
     def _draw(self) -> None:
@@ -63,32 +65,32 @@ class Broker:
         self.drawn += len(block)
 
     def take(self) -> float:
-        """Takes the first record; when it came."""
+        """Takes the first record; returns the time at which it came."""
         at_s = self.next_s
         self.place += 1
         self.taken += 1
         return at_s
 
     def _coming(self) -> int:
-        """Records that are drawn and have not come: none but of the last block."""
+        """Number of drawn records that have not come yet. All of them are in the last block."""
         now_s: float = self.env.now
         while not self.blocks or self.blocks[-1][-1] <= now_s:
             self._draw()
         return len(self.blocks[-1]) - bisect_right(self.blocks[-1], now_s)
 
     def _waiting(self) -> int:
-        """Records that have come and were not taken."""
+        """Number of records that have come and were not taken."""
         return self.arrived + self.moved - self.taken
 
     @property
     def arrived(self) -> int:
-        """Records so far."""
+        """Number of records that have come so far."""
         coming = self._coming()  # may draw
         return self.drawn - coming
 
     @property
     def backlog(self) -> int:
-        """Records that wait, also those that will be read again."""
+        """Number of records that wait, with those that will be read again."""
         return self.source.queued + self._waiting()
 
     def scale(self, factor: float) -> None:
@@ -101,7 +103,7 @@ class Broker:
         self.source.poll_anew()
 
     def _forget_coming(self) -> int:
-        """Drops what was drawn and has not come. Returns how many of the last block had come."""
+        """Drops drawn records that have not come. Returns the number of records of the last block that had come."""
         coming = self._coming()
         block = self.blocks.pop()
         came = len(block) - coming
@@ -111,7 +113,7 @@ class Broker:
         return came
 
     def hand_over(self) -> list[float]:
-        """Gives away the arrival times of the records that wait; nothing comes here any more."""
+        """Gives away the records that wait: returns their times of arrival. Nothing comes here any more."""
         self._forget_coming()
         waiting = [at_s for block in self.blocks for at_s in block][self.place :]
         self.moved -= len(waiting)
@@ -119,7 +121,7 @@ class Broker:
         return waiting
 
     def become(self, clock: ArrivalClock, waiting: list[float]) -> None:
-        """Goes on with other partitions: with records that wait, the oldest first, and what comes from now on."""
+        """Goes on with other partitions: with their waiting records, the oldest first, and arrivals by their clock."""
         self.clock, self.place = clock, 0
         self.moved += len(waiting)
         self.blocks = deque([array("d", waiting)] if waiting else [])

@@ -1,4 +1,4 @@
-"""The clock of recorded records: each arrives when the file says."""
+"""Clocks: times at which records arrive, by an arrival law or as they were recorded."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from twin.arrivals.law import ArrivalLaw, Phase
 from twin.arrivals.replay import Replay
 
 BLOCK = 1024
-"""Records that a clock gives away at a time, at most."""
+"""Most records in a block."""
 NEVER = np.array([math.inf])
 
 
 class RecordedClock:
-    """See twin.engine.arrival.clock.ArrivalClock. Replica k of R plays every R-th record, beginning with number k.
+    """Clock of recorded records: of R replicas, replica k plays every R-th record, beginning with number k.
 
     A rate factor of 2 plays every record twice, of 1/2 every second one.
     """
@@ -27,11 +27,11 @@ class RecordedClock:
         self._times_s = law.times_s
         self._cycle_s = law.cycle_s if law.loop else math.inf
         self._step = replicas / law.rate_factor  # recorded ones per record played
-        self._number = replica / law.rate_factor  # of the first of the last block, among the recorded ones
-        self._used = 0  # records of that block
+        self._number = replica / law.rate_factor  # number of the last block's first record, among the recorded ones
+        self._used = 0  # records in the last block
 
     def block(self) -> np.ndarray:
-        """See Clock: fewer at the end of a recording that does not loop."""
+        """Returns the next arrivals, in seconds; fewer than a block at the end of a recording that does not loop."""
         self._number += self._used * self._step
         self._used = BLOCK
         numbers = np.floor(self._number + self._step * np.arange(BLOCK)).astype(np.int64)
@@ -42,7 +42,7 @@ class RecordedClock:
         return np.asarray(self._times_s[numbers % count] + numbers // count * self._cycle_s)
 
     def scale(self, factor: float, now_s: float, came: int) -> None:
-        """Plays each record so many times as often."""
+        """Plays each record `factor` times as often from now on."""
         self._number += came * self._step
         self._used = 0
         self._step /= factor
@@ -51,17 +51,18 @@ class RecordedClock:
 ROUNDING = 1e-9
 """Share of a gap within which a due record counts as arrived."""
 SILENT_PER_S = 1e-200
-"""A rate at which no record comes: its gaps would be longer than numbers can be."""
+"""Highest rate at which no record comes: gaps could exceed the largest number."""
 
 
 class ArrivalClock(Protocol):
-    """Gives arrivals away in blocks, each behind the one before."""
+    """Interface of the clocks, which give arrivals in blocks, each after the one before."""
 
     def block(self) -> np.ndarray:
-        """The next arrivals, in seconds; at least one, which is infinite if nothing comes any more. [1 to BLOCK]"""
+        """Returns the next arrivals, in seconds; at least one, which is infinite if nothing comes any more. [1 to
+        BLOCK]"""
 
     def scale(self, factor: float, now_s: float, came: int) -> None:
-        """Multiplies all rates from now on. Of the last block so many have come; the others will come otherwise."""
+        """Multiplies all rates from now on. came: records of the last block that have come; the rest are drawn anew."""
 
 
 def clock(
@@ -72,10 +73,11 @@ def clock(
     shared: np.random.Generator,
     part: float | None = None,
 ) -> ArrivalClock:
-    """The clock of one replica, which gets its equal share of a source's records: of evenly spaced ones each n-th.
+    """Clock of one replica of a source, which gets its equal share of the records; of evenly spaced ones, every n-th.
 
-    part: its share, where it is not; such a law has no recorded times. rng: its own. shared: in the same state for all
-    replicas of a source, which see the same bursts at the same time.
+    part: the replica's share, if shares are not equal; a law with recorded times must have equal ones. rng: the
+    replica's own generator. shared: a generator that is in the same state for all replicas of a source, which so see
+    the same bursts.
     """
     if isinstance(law, Replay) and law.recording.rates_per_s is None:
         return RecordedClock(law, replica, replicas)
@@ -88,7 +90,7 @@ def clock(
 
 
 def silent() -> ArrivalClock:
-    """The clock of a replica to which nothing comes."""
+    """Clock of a replica to which nothing comes."""
     return EvenClock(())
 
 
@@ -102,17 +104,18 @@ def gone_on(clock: ArrivalClock, now_s: float, factor: float) -> ArrivalClock:
 
 
 class _PhaseClock:
-    """Goes through the phases of a law, and is at `_at_s` in one that lasts until `_until_s`, at `_base` a second.
+    """Base of clocks that go through the phases of a law. The present phase lasts from `_at_s` until `_until_s`, with
+    `_base` records a second.
 
-    _elapsed: share of the gap to the next record that is over there, where gaps are equal.
+    _elapsed: share of the gap to the next record that is over at `_at_s`, where gaps are equal.
     """
 
     def __init__(self, phases: Iterable[Phase]) -> None:
         self._phases: Iterator[Phase] = iter(phases)
         self._factor = 1.0
         self._at_s = self._until_s = self._base = self._elapsed = 0.0
-        self._mark = (0.0, 0.0, 0.0, 0.0)  # where the last block began, ...
-        self._entered: list[Phase] = []  # ... and the phases that it went through
+        self._mark = (0.0, 0.0, 0.0, 0.0)  # state at the beginning of the last block
+        self._entered: list[Phase] = []  # phases that the last block went through
 
     @property
     def _rate(self) -> float:
@@ -128,7 +131,7 @@ class _PhaseClock:
         self._until_s = self._at_s + length_s
 
     def block(self) -> np.ndarray:
-        """See Clock."""
+        """Returns the next arrivals, in seconds; an infinite one if nothing comes any more."""
         self._mark = self._at_s, self._until_s, self._base, self._elapsed
         self._entered = []
         while True:
@@ -144,11 +147,12 @@ class _PhaseClock:
                 self._at_s = self._until_s
 
     def _within(self, rate: float) -> np.ndarray:
-        """Arrivals in this phase from where the clock is, which then is at the last of them, or at the phase's end."""
+        """Arrivals in the present phase. Moves the clock to the last of them, or to the end of the phase."""
         raise NotImplementedError
 
     def scale(self, factor: float, now_s: float, came: int) -> None:
-        """See Clock."""
+        """Multiplies all rates from `now_s` on: goes back to the beginning of the last block, and from there to
+        `now_s`."""
         self._at_s, self._until_s, self._base, self._elapsed = self._mark
         self._phases, self._entered = chain(self._entered, self._phases), []
         while self._until_s <= now_s:
@@ -158,12 +162,12 @@ class _PhaseClock:
         self._factor *= factor
 
     def _pass(self, to_s: float) -> None:
-        """Goes to a time in this phase."""
+        """Moves the clock to a time in the present phase."""
         self._at_s = max(self._at_s, to_s)
 
 
 class PoissonClock(_PhaseClock):
-    """Exponential gaps. Having no memory, they begin anew in each phase."""
+    """Clock with exponential gaps. They have no memory, so each phase begins with a new one."""
 
     def __init__(self, phases: Iterable[Phase], rng: np.random.Generator) -> None:
         super().__init__(phases)
@@ -181,7 +185,7 @@ class PoissonClock(_PhaseClock):
 
 
 class EvenClock(_PhaseClock):
-    """Equal gaps. A gap that a phase's end cuts short goes on in the next phase, at its rate.
+    """Clock with equal gaps. A gap that is cut short by the end of a phase goes on in the next phase, at its rate.
 
     elapsed: share of the first gap that is over at time 0.
     """
@@ -201,7 +205,7 @@ class EvenClock(_PhaseClock):
         return np.asarray(found)
 
     def _pass(self, to_s: float) -> None:
-        """See above; records on the way have come."""
+        """Moves the clock to a time in the present phase, and `_elapsed` with it; records on the way have come."""
         gaps = self._elapsed + max(0.0, to_s - self._at_s) * self._rate
         self._elapsed = min(1.0, max(0.0, gaps - int(gaps + ROUNDING)))
         super()._pass(to_s)

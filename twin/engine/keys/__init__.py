@@ -1,1 +1,1 @@
-"""Key groups at run time: their keys, weights and owners, and what of them stays together along streams."""
+"""Key groups at run time: their keys, weights and owners, and the alignment of keys along streams."""

@@ -1,7 +1,7 @@
-"""Keys that stay together along a stream: to which key of the consumer a record goes, by its key group at the producer.
+"""Keys that stay together along a stream: a record's key group at the producer decides on its key at the consumer.
 
-What a replica of the producer sends to each of the consumer is known before, as an expectation: it is what sending
-costs, and what key groups weigh.
+The shares that a replica of the producer sends to each of the consumer are known in advance, as expectations. They
+decide on the cost of sending, and on the weights of key groups.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ BELOW_ONE = 1.0 - 2.0**-53
 
 
 class AlignedKeys:
-    """Of one stream. together [G, K]: by key group of the producer, the part of what it sends by the pattern that each
-    of the consumer's gets; share: of its tuples that keep to it, others fall on the consumer's key groups by the
-    weights that those have of their own. by_values: whether the producer sends a tuple a value, not one a tuple. per_s:
-    tuples that are expected of it, which count where a consumer has several such streams.
+    """Pattern between the key groups of the producer (G) and of the consumer (K) of one stream.
+
+    together [G, K]: share of the records of each producer key group that the pattern sends to each consumer key group;
+    rows sum to 1. share: of the stream's records that follow the pattern; the others go to the consumer's key groups by
+    the consumer's own weights. by_values: whether the producer sends a record for each of its values, not for each
+    record. per_s: expected records a second, to weigh a consumer's several such streams.
     """
 
     def __init__(
@@ -44,14 +46,14 @@ class AlignedKeys:
         self.share = share
         self.by_values = by_values
         self._version = -1
-        self._receivers: dict[int, tuple[list[int], list[float]]] = {}  # of key groups; cumulative parts of each
+        self._receivers: dict[int, tuple[list[int], list[float]]] = {}  # by key group: see receivers_of
         self._rows: list[list[float]] = []
         producer.alone = consumer.alone = False
         consumer.follow(self, per_s)
         producer.watch(lambda _shares: consumer.reweigh(consumer.own))
 
     def outputs(self) -> np.ndarray:
-        """Share of what the producer sends, by its key groups. [G]"""
+        """Share of each producer key group in the producer's output. [G], sum 1"""
         if not self.by_values:
             return self.producer.weights
         sent = self.producer.distinct * (self.producer.weights > 0.0)
@@ -62,13 +64,14 @@ class AlignedKeys:
         return np.asarray(self.share * self.together + (1.0 - self.share) * self.consumer.own)
 
     def weights(self) -> np.ndarray:
-        """What the consumer's key groups get. [K], sum 1"""
+        """Share of each consumer key group in the stream's records. [K], sum 1"""
         return np.asarray(self.outputs() @ self.receivers())
 
-    # of a record ------------------------------------------------------------------------------------------------------
+    # one record ------------------------------------------------------------------------------------------------------
 
     def pick(self, group: int, uniform: float) -> tuple[int, int]:
-        """The consumer's key group and key of a record of a key group of the producer."""
+        """Key group and key at the consumer for a record of a producer's key group. uniform: random number in
+        [0, 1)."""
         if uniform >= self.share:
             heard, at = landed(self.consumer.own_steps, min((uniform - self.share) / (1.0 - self.share), BELOW_ONE))
             return heard, self.consumer.key_in(heard, at)
@@ -77,27 +80,29 @@ class AlignedKeys:
         return groups[place], self.consumer.key_in(groups[place], at)
 
     def receivers_of(self, group: int) -> tuple[list[int], list[float]]:
-        """The consumer's key groups that hear of one of the producer's by the pattern, and their cumulative parts."""
+        """Consumer key groups that get records of a producer key group by the pattern, and their cumulative shares."""
         if group not in self._receivers:
             gets = np.flatnonzero(self.together[group])
             self._receivers[group] = gets.tolist(), cumulative(self.together[group, gets])
         return self._receivers[group]
 
     def sends(self, sender: object, uniform: float) -> int:
-        """A key group of a replica of the producer, by what they send."""
+        """Draws the producer's key group of a record that one of its replicas sends. uniform: random number in
+        [0, 1)."""
         return bisect_right(self.sent_steps(sender), uniform)
 
     def sent_steps(self, sender: object) -> list[float]:
-        """Cumulative parts of the producer's key groups in what one of its replicas sends."""
+        """Cumulative shares of the producer's key groups in the output of one of its replicas. [G]"""
         index = next((place for place, task in enumerate(self.producer.tasks) if task is sender), -1)
         sent = np.where(self.producer.owners() == index, self.outputs(), 0.0)
         sent = sent if sent.any() else self.outputs()
         return cumulative(sent / sent.sum())
 
-    # of all together -------------------------------------------------------------------------------------------------
+    # all records -----------------------------------------------------------------------------------------------------
 
     def shares(self, sender: object) -> list[float]:
-        """What a replica of the producer sends to each place of the consumer; as all do if it has no key groups."""
+        """Share of each place of the consumer in a producer replica's output; the mean of all without key groups.
+        [places]"""
         if self._version != self.consumer.version:
             self._rows = self._find_rows().tolist()
             self._version = self.consumer.version
@@ -107,7 +112,7 @@ class AlignedKeys:
         return self.consumer.shares()
 
     def _find_rows(self) -> np.ndarray:
-        """[places of the producer, places of the consumer]"""
+        """Shares of each producer replica's output by place of the consumer. [producer places, consumer places]"""
         to = np.zeros((self.consumer.places, len(self.producer)))
         np.add.at(to, self.consumer.owners(), self.receivers().T)
         rows = np.zeros((self.producer.places, self.consumer.places))

@@ -1,4 +1,4 @@
-"""Key groups at run time: which share of an operator's input each gets, which keys, and which replica has it."""
+"""Key groups at run time: each one's share of an operator's input, its keys, and the replica that owns it."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ if TYPE_CHECKING:
 
 
 class KeysHeld(Protocol):
-    """What a holder of key groups has of them: see Logic."""
+    """Part of a logic (`twin.engine.logic.Logic`) that key groups use."""
 
     def held_bytes(self) -> float:
-        """See Logic."""
+        """Size of what the windows hold, in bytes."""
 
     def held_keys(self) -> list[tuple[list[int], float]]:
-        """See Logic."""
+        """Keys that are held, and the bytes of each, by window."""
 
     def know_keys(self, keys: KeyGroups, replica: int) -> None:
-        """See Logic."""
+        """Tells of a change of the key groups that the replica owns."""
 
 
 class Holder(Protocol):
-    """A task, or who receives for a while in its place."""
+    """Owner of key groups: a task, or a buffer that receives in its place for a while."""
 
     state_bytes: float
 
     @property
     def logic(self) -> KeysHeld:
-        """Is told which key groups it has."""
+        """Logic that is told which key groups it has."""
 
 
 class KeyGroups:
     """The key groups of one operator.
 
-    weights [G]: share of the operator's input by key group, sum 1; groups without keys have 0. owner: the replica of
-    each. distinct [G]: distinct group-by values in each. shares: what each replica gets of the input, in proportion to
-    the weights of its key groups; two-choice streams send part of a key group to a second replica, and `shares` is what
-    that settles at. HashPartitioners compare `version` and follow. places: indices that owners may have; one a task,
-    or more where others than tasks receive for a while. own [G]: weights of tuples that are not aligned with the key
-    groups of a producer; those of all, `weights`, are the same where none are.
+    weights [G]: share of the operator's input by key group, sum 1; groups without keys have 0. own [G]: weights of the
+    records that are not aligned with the key groups of a producer; equal to `weights` if none are. owner: the replica
+    that owns each. distinct [G]: distinct group-by values in each. shares: each replica's share of the input, the sum
+    of the weights that it owns; two-choice streams send part of a key group to a second replica, and `shares` is the
+    split at which they settle. version: changes with the shares; HashPartitioners compare it and follow. places: number
+    of indices that owners may have; one a task, or more where buffers receive for a while.
 
-    Keys are numbered once all is known (`number`), key group by key group, from `first` of each on. Those of a group
-    are alike, but where it is known how frequent each is (key_weights: of all keys, in that order). selective: of a
-    join, its selectivity, which says how many keys there are, and its number of sides. likeness: of a join, that of the
-    keys of any group.
+    Keys are numbered once everything is known (`number`), key group by key group, each from its `first` on. Keys of a
+    group are equally frequent unless key_weights says their frequencies (of all keys, in that order). selective: of a
+    join, its selectivity, which decides on the number of keys, and its number of sides. likeness: of a join, the
+    distribution of keys in any group.
     """
 
     def __init__(
@@ -76,17 +76,17 @@ class KeyGroups:
         self.two_choice = two_choice
         self.places = len(tasks)
         self.own = self.weights = (distinct > 0) / np.count_nonzero(distinct)
-        self._followed: list[tuple[AlignedKeys, float]] = []  # with the tuples a second that come by it
+        self._followed: list[tuple[AlignedKeys, float]] = []  # with expected tuples a second
         self.alone = True  # whether no other key groups are aligned with these
         self.version = 0
         self._shares: list[float] = []
         self.group_steps: list[float] = []  # cumulative weights of the key groups
-        self.own_steps: list[float] = []  # and those of their own
+        self.own_steps: list[float] = []  # cumulative weights of records that are not aligned
         self.second = second_choice(self.owner, self.places) if two_choice else []
         self._selective = selective
         self.likeness: Likeness | None = None
-        self.first: list[int] = []  # key of each key group, and the number of all keys
-        self._splits: list[Likeness] = []  # of the keys of each key group
+        self.first: list[int] = []  # first key of each key group; at the end, the number of keys
+        self._splits: list[Likeness] = []  # distribution of keys in each key group
         self._within = array("d")  # cumulative weights of the keys in their key groups, if they are known
         if key_weights is not None and selective is None:
             self._within = array("d", within(key_weights, distinct).tolist())
@@ -97,14 +97,14 @@ class KeyGroups:
         return len(self.owner)
 
     def shares(self) -> list[float]:
-        """What each replica gets of the input. [places]"""
+        """Share of the input that each replica gets. [places], sum 1"""
         return self._shares
 
     # what controllers see --------------------------------------------------------------------------------------------
 
     def states_bytes(self) -> np.ndarray:
-        """State by key group: what windows hold of it, its expected part of what they hold of other keys than the
-        operator's, and what it holds beside them. [G]"""
+        """State by key group, in bytes. [G] It is the sum of three: the content of windows with its keys, its expected
+        part of their content with other keys, and its state beside windows."""
         found = np.full(len(self), self.state_bytes_each)
         other = np.zeros(self.places)
         for place, task in enumerate(self.tasks):
@@ -116,29 +116,29 @@ class KeyGroups:
         return np.asarray(found + np.maximum(other, 0.0)[self.owners()] * self.parts())
 
     def owners(self) -> np.ndarray:
-        """The replica of each. [G]"""
+        """The replica that owns each key group. [G]"""
         return np.asarray(self.owner, dtype=np.intp)
 
     def _owned(self) -> np.ndarray:
-        """Weight of the key groups that each replica has. [R]"""
+        """Weight of the key groups that each replica owns. [places]"""
         return np.bincount(self.owners(), self.weights, minlength=self.places)
 
     def parts(self) -> np.ndarray:
-        """What part of its replica's tuples each key group is expected to have. [G], 0 for those without keys"""
+        """Expected share of each key group in the records of its replica. [G], 0 for those without keys"""
         owned = self._owned()[self.owners()]
         return np.divide(self.weights, owned, out=np.zeros_like(owned), where=owned > 0)
 
     # changes ---------------------------------------------------------------------------------------------------------
 
     def reweigh(self, weights: np.ndarray) -> None:
-        """Changes the shares of the key groups; [G], sum 1."""
+        """Changes the weights of the key groups; [G], sum 1."""
         self.own = weights
         self.weights = self._heard() if self._followed else weights
         self.refresh()
 
     def follow(self, aligned: AlignedKeys, per_s: float) -> None:
-        """Takes weights from the key groups of a producer, as far as tuples are aligned with them; of several by the
-        tuples a second that are expected of each."""
+        """Takes weights from the key groups of a producer, as far as records are aligned with them. Several producers
+        count by the expected tuples a second of each."""
         self._followed.append((aligned, per_s))
         self.reweigh(self.own)
 
@@ -153,7 +153,7 @@ class KeyGroups:
         self._watchers.append(changed)
 
     def refresh(self) -> None:
-        """Works out the shares of the replicas and tells everyone."""
+        """Computes the shares of the replicas, and tells their logics and all watchers."""
         self.version += 1
         self.group_steps = self.own_steps = cumulative(self.weights)
         if self._followed:
@@ -172,7 +172,7 @@ class KeyGroups:
     # keys ------------------------------------------------------------------------------------------------------------
 
     def number(self) -> None:
-        """Gives each key group its keys: of a join, as many as its selectivity takes with the weights of now."""
+        """Numbers the keys of each key group: of a join, as many as its selectivity takes with the present weights."""
         self._splits = [Likeness.even(max(1.0, keys)) for keys in self.distinct.tolist()]
         if self._selective is not None:
             selectivity, sides = self._selective
@@ -184,12 +184,12 @@ class KeyGroups:
             self.first = [0, *np.cumsum(self.distinct).astype(int).tolist()]
 
     def pick(self, uniform: float) -> tuple[int, int]:
-        """The key group, and the key, that a random number in [0, 1) falls on."""
+        """Key group and key on which a random number in [0, 1) falls."""
         group, at = landed(self.group_steps, uniform)
         return group, self.key_in(group, at)
 
     def key_in(self, group: int, at: float) -> int:
-        """The key at a share of a key group's records, 0 to 1."""
+        """Key of a key group, by a position among the group's records, 0 to 1."""
         first = self.first[group]
         if not self._within:
             return first + self._splits[group].key(at)
@@ -202,14 +202,15 @@ class KeyGroups:
 
 
 def landed(steps: Sequence[float], uniform: float) -> tuple[int, float]:
-    """On which of several shares a random number in [0, 1) falls, by their cumulative sums, and at which part of it."""
+    """Finds the share on which a random number in [0, 1) falls, and the position in it, 0 to 1. steps: cumulative
+    shares."""
     place = bisect_right(steps, uniform)
     low = steps[place - 1] if place else 0.0
     return place, (uniform - low) / (steps[place] - low)
 
 
 def within(weight_k: np.ndarray, distinct: np.ndarray) -> np.ndarray:
-    """Cumulative weights of keys within their key groups, whose numbers of keys are given. [keys]"""
+    """Cumulative weights of keys within their key groups. distinct [G]: number of keys of each group. [keys]"""
     sums, ends = np.cumsum(weight_k), np.cumsum(distinct).astype(int)
     totals = np.diff(np.concatenate([[0.0], np.concatenate([[0.0], sums])[ends]]))
     before = np.cumsum(totals) - totals
@@ -218,9 +219,9 @@ def within(weight_k: np.ndarray, distinct: np.ndarray) -> np.ndarray:
 
 
 def skewed(groups: KeyGroups, skew: KeySkew, rng: np.random.Generator) -> np.ndarray:
-    """The key groups that have keys, in their order of frequency, with their weights put in place.
+    """Gives key groups their weights; returns the groups that have keys, the most frequent first.
 
-    It is random, and they are Zipf's, but where they were measured or follow from keys.
+    The order is random, and weights are Zipf's, unless they were measured or follow from keys.
     """
     if skew.placed:
         groups.reweigh(skew.by_group(len(groups)))
@@ -233,10 +234,10 @@ def skewed(groups: KeyGroups, skew: KeySkew, rng: np.random.Generator) -> np.nda
 def drift(
     env: Calendar, groups: KeyGroups, order: np.ndarray, skew: KeySkew, rng: np.random.Generator
 ) -> Generator[simpy.Event, object, None]:
-    """A SimPy process: at each step a random share of the key groups exchange their ranks.
+    """Lets a random share of the key groups exchange their frequency ranks at each step (a SimPy process).
 
-    That is a look, after which the kernel goes on, as frequencies are all that changes; of groups that are aligned with
-    others, theirs change too, which takes the engine.
+    As only frequencies change, the step is a look, after which the kernel goes on. Weights of groups that are aligned
+    with others change those of the others too, which takes the engine.
     """
     every_s = skew.drift_every_s
     assert every_s is not None

@@ -1,6 +1,6 @@
-"""The power of two choices: each key group may go to either of two replicas, and goes where less has been sent.
+"""Power of two choices: each key group may go to either of two replicas, and goes to the one that got less so far.
 
-Nasir et al., "The power of both choices" (partial key grouping, ICDE 2015). Each producer goes by what it has sent
+Nasir et al., "The power of both choices" (partial key grouping, ICDE 2015). Each producer counts what it has sent
 itself. Results of a key come from two replicas; an operator after this one has to merge them.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SWEEPS = 200
 SETTLED = 1e-7
-"""A sweep that moves less than this share of the input ends the search for what two choices settle at."""
+"""Share of the input: a sweep that moves less ends the search for the shares of the replicas."""
 
 
 def second_choice(first: Sequence[int], replicas: int) -> list[int]:
@@ -33,17 +33,17 @@ def second_choice(first: Sequence[int], replicas: int) -> list[int]:
 
 
 def settled_shares(weights: np.ndarray, first: Sequence[int], second: Sequence[int], replicas: int) -> np.ndarray:
-    """Shares of the replicas that sending to the less loaded candidate settles at. [replicas], sum 1
+    """Shares of the replicas when each producer keeps sending to the less loaded candidate. [replicas], sum 1
 
-    As a fluid: each key group is split so that its candidates come out even, or goes whole to the less loaded one.
-    Group after group, until nothing moves.
+    In this fluid model, each key group is split so that its candidates come out even, or goes whole to the less loaded
+    one. Groups are taken in turn until nothing moves.
     """
     groups = np.flatnonzero(weights)[np.argsort(-weights[weights > 0], kind="stable")]
     pairs = [(first[group], second[group], float(weights[group])) for group in groups]
     load = [0.0] * replicas
     for a, _, weight in pairs:
         load[a] += weight
-    part = [weight for _, _, weight in pairs]  # what goes to the first candidate
+    part = [weight for _, _, weight in pairs]  # weight that goes to the first candidate
     for _ in range(SWEEPS):
         moved = 0.0
         for index, (a, b, weight) in enumerate(pairs):

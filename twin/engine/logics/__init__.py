@@ -1,1 +1,1 @@
-"""Logics: what a record becomes at a station. Those of windows have a room of their own."""
+"""Logics of the operators without windows: they decide what a record becomes at a station."""

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """The rate limit of an external system.
+    """Rate limit of an external system.
 
-    each_s: from one call to the next at least. free_s: when the next call may be made.
+    each_s: shortest time from one call to the next. free_s: when the next call may be made.
     """
 
     def __init__(self, per_s: float) -> None:
@@ -28,23 +28,26 @@ class Gate:
         self.free_s = 0.0
 
     def admit(self, at_s: float) -> float:
-        """When a call may be made that is to be made at that time."""
+        """Admits a call that is ready at `at_s`; returns when it may be made."""
         begun_s = max(self.free_s, at_s)
         self.free_s = begun_s + self.each_s
         return begun_s
 
 
 class CallLogic(Logic):
-    """`flying`: what waits for an answer, by number, the first asked first. `stuck`: what has been served and may not
-    ask yet; its station stands still for it, as for a full channel. saved: what was `flying` as a restart began. turn:
-    when it may pass the gate, if it waits for that. last_s: when the last answer leaves, where they leave in order.
-    number: of the call that was made last.
+    """Logic of calls to an external system: a record that was served asks, and leaves when its answer comes.
+
+    flying: records that wait for an answer, by number of the call, oldest first. stuck: a served record that may not
+    ask yet; its station is blocked meanwhile, as by a full channel. saved: records that were in `flying` when a restart
+    began. turn: alarm for the time when `stuck` may pass the gate. last_s: when the last answer leaves, if answers
+    leave in order. number: number of the last call.
     """
 
     def __init__(
         self, calls: Calls, selectivity: float, gate: Gate | None, answers: Draws, end: SinkLogic | None
     ) -> None:
-        """answers: random numbers of the times to an answer. end: where tuples end that are answered, if they do."""
+        """answers: random numbers of the times to an answer. end: sink that takes answered records; None if they go
+        on."""
         super().__init__()
         self.calls = calls
         self.capacity = math.inf if calls.capacity is None else calls.capacity
@@ -64,11 +67,11 @@ class CallLogic(Logic):
         self.turn = Alarm(station.env, self._through_gate)
 
     def plan(self, record: Record) -> float:
-        """What leaves, leaves later, and is paid for now."""
+        """Returns the CPU seconds of sending what the answer becomes: it leaves later, and is paid for now."""
         return self.selectivity * self.out.send_s if self.end is None else 0.0
 
     def emit(self, record: Record, at_s: float) -> None:
-        """Has been served: asks."""
+        """Makes the call of a record that has been served."""
         record.at_s = at_s
         self._ask(record)
 
@@ -112,7 +115,7 @@ class CallLogic(Logic):
         return calls.latency_s * answers.service()
 
     def answer(self, event: Any) -> None:
-        """The call of that number is answered; if it still waits."""
+        """Takes the answer to the call whose number the event holds, unless the call was given up."""
         record = self.flying.pop(event.value, None)
         if record is None:
             return
@@ -123,7 +126,7 @@ class CallLogic(Logic):
             self._ask(stuck)
             self.station.output.unblock()
 
-    # what it comes to ------------------------------------------------------------------------------------------------
+    # what an answer becomes ------------------------------------------------------------------------------------------
 
     def _leave(self, record: Record) -> None:
         self.answered += 1
@@ -139,7 +142,7 @@ class CallLogic(Logic):
         send_times(record, n_out, self.station.output)
 
     def stopped(self) -> None:
-        """What was asked has no answer."""
+        """Gives all calls up."""
         self.flying.clear()
         self.saved.clear()
         self.stuck = None
@@ -150,12 +153,12 @@ class CallLogic(Logic):
     # what it holds, and what is counted ------------------------------------------------------------------------------
 
     def pending(self) -> list[Record]:
-        """The records whose calls will be made again."""
+        """Copies of the records whose calls will be made again."""
         waiting = [record.copy() for record in (*self.saved, *self.flying.values())]
         return waiting if self.stuck is None else [*waiting, self.stuck.copy()]
 
     def save(self) -> None:
-        """See Logic. Its calls are made again when the job goes on."""
+        """Moves calls without an answer into its state. They are made again when the job goes on."""
         self.saved += self.flying.values()
         self.flying.clear()
         self.last_s = 0.0
@@ -174,7 +177,7 @@ class CallLogic(Logic):
         return self.station.in_service + self.away()
 
     def ended(self) -> int:
-        """Tuples without a result, or results."""
+        """Number of records without a result; before a sink, number of results."""
         return self.dropped if self.end is None else self.end.counted
 
     def sink(self) -> SinkLogic | None:

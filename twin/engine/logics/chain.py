@@ -1,8 +1,8 @@
-"""Several logics at one station, one behind the other: nothing lies in between.
+"""Chains: several logics at one station, one behind the other, without a channel in between.
 
 A `Chain` plans a record through all logics while the first one serves it. A `Tail` follows a logic that sends by itself
-and announces event time: what it sends has passed all followers before the next punctuation leaves, and their CPU time
-is charged to the head (`send_s`).
+and announces event time: what that logic sends has passed all followers before the next punctuation leaves, and their
+CPU time is charged to the head (`send_s`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ChainLink(Outlet):
-    """The outlet from one logic to the next step; after the last, to the station's output."""
+    """Outlet from one logic to the next step; after the last, to the station's output."""
 
     def __init__(self, chain: Chain, number: int) -> None:
         super().__init__()
@@ -28,16 +28,16 @@ class ChainLink(Outlet):
         self.number = number
 
     def send(self, record: Record) -> None:
-        """Nothing lies in between."""
+        """Hands a record to the next step at once."""
         self.chain.enter(self.number, record)
 
     def offer(self, results: Sequence[Result]) -> tuple[EvaluationResult, float]:
-        """What the logics that follow make of it."""
+        """Outcome of results after the logics that follow, and the CPU seconds that this takes."""
         return self.chain.follow(self.number, results)
 
 
 class Arrivals(Outlet):
-    """The end of a chain that ends the job."""
+    """Outlet at the end of a chain that ends in a sink."""
 
     def __init__(self, sink: SinkLogic) -> None:
         super().__init__()
@@ -49,8 +49,10 @@ class Arrivals(Outlet):
 
 
 class Chain(Logic):
-    """`steps`: its logics, from the first to the last. `planned`: what leaves when the service ends, by `end`;
-    `entered`: what has come to windows over time by then.
+    """Logic of a chain. steps: its logics, from the first to the last.
+
+    planned: records that leave by `end` when the service ends. entered: records that windows over time will have taken
+    by then, each with its logic.
     """
 
     def __init__(self, steps: list[ChainStep]) -> None:
@@ -58,7 +60,7 @@ class Chain(Logic):
         self.steps = steps
         self.tail = steps[1:]
         self.keeps = any(step.logic.keeps for step in steps)
-        self._inner = len(steps)  # of which records are handed over at once
+        self._inner = len(steps)  # number of logics before the sink
         self._work_s = 0.0
         self.planned: list[Record] = []
         self.entered: list[tuple[Logic, Record]] = []
@@ -73,10 +75,10 @@ class Chain(Logic):
         for number, step in enumerate(self.steps):
             step.logic.start(station, ChainLink(self, number + 1))
 
-    # what a record becomes -----------------------------------------------------------------------------------------
+    # what a record becomes -------------------------------------------------------------------------------------------
 
     def plan(self, record: Record) -> float:
-        """Takes the record through all logics; CPU seconds beyond the first one's service."""
+        """Plans a record through all logics. Returns the CPU seconds beyond the service of the first one."""
         head = self.steps[0].logic
         self._work_s, self.planned, self.entered = 0.0, [], []
         passing = record.copy()
@@ -85,7 +87,7 @@ class Chain(Logic):
         return work_s + self._work_s
 
     def enter(self, number: int, record: Record) -> None:
-        """A step takes what the one before it has made; behind the last, it waits for the service's end."""
+        """Hands a record to a step; behind the last, the record waits for the end of the service."""
         if number == self._inner:
             self.planned.append(record)
             sinks = self._inner < len(self.steps)
@@ -102,7 +104,7 @@ class Chain(Logic):
             logic.emit(record, at_s)
 
     def emit(self, record: Record, at_s: float) -> None:
-        """The service ends: what it has come to leaves."""
+        """Sends what the record became, as its service ends."""
         planned, self.planned = self.planned, []
         entered, self.entered = self.entered, []
         for logic, each in entered:
@@ -112,7 +114,7 @@ class Chain(Logic):
             self.end.send(each)
 
     def follow(self, number: int, results: Sequence[Result]) -> tuple[EvaluationResult, float]:
-        """What becomes of results that no record is in service for, from a step on; its CPU seconds."""
+        """Outcome of results that no record is in service for, from a step on, and its CPU seconds."""
         under_way = self.planned, self.entered, self._work_s
         self.planned, self.entered, self._work_s = [], [], 0.0
         now: float = self.station.env.now
@@ -128,7 +130,7 @@ class Chain(Logic):
         for step in self.steps:
             step.logic.stopped()
 
-    # what it holds: all that its logics do ---------------------------------------------------------------------------
+    # what it holds, the sum over its logics --------------------------------------------------------------------------
 
     def snapshot(self, again: bool) -> object:
         planned = [record.copy() for record in self.planned]
@@ -157,7 +159,7 @@ class Chain(Logic):
         return self.steps[0].logic.held_keys()
 
     def take(self, share: float, leaves: Leaves | None = None) -> State:
-        """See Logic, and know_keys. Stores of all windows, one after the other."""
+        """Takes the stores of all windows, one after the other. Only those of the first logic go by key (`leaves`)."""
         state = State()
         for number, step in enumerate(self.steps):
             taken = step.logic.take(share, None if number else leaves)
@@ -177,14 +179,14 @@ class Chain(Logic):
         return sum([step.logic.stores() for step in self.steps])
 
     def know_keys(self, keys: KeyGroups, replica: int) -> None:
-        """Keys are dealt on the way to the first."""
+        """Tells the first logic, as keys are dealt on the way to it."""
         self.steps[0].logic.know_keys(keys, replica)
 
     def know_share(self, share: float, values: list[int]) -> None:
         for number, step in enumerate(self.steps):
             step.logic.know_share(share, values[number:])
 
-    # what is counted -----------------------------------------------------------------------------------------------
+    # what is counted -------------------------------------------------------------------------------------------------
 
     def sink(self) -> SinkLogic | None:
         return self.steps[-1].logic.sink()
@@ -193,11 +195,12 @@ class Chain(Logic):
         return self.steps[number].logic
 
     def in_service(self) -> int:
-        """Tuples that will leave when the service ends."""
+        """Number of records that will leave when the service ends."""
         return len(self.planned)
 
     def balances(self, aborted: int) -> list[tuple[str, int, int]]:
-        """See Logic. Whoever comes first hands over at once; what windows held is sent again after a restart."""
+        """Balances of the logics of the chain. All but the last hand records over at once. There is none for the last
+        one if windows keep records, as these are sent again after a restart."""
         found, last = [], len(self.steps) - 1
         for number, step in enumerate(self.steps):
             out = self.sent(number) + step.logic.ended()
@@ -209,7 +212,7 @@ class Chain(Logic):
 
 
 class Onwards(Outlet):
-    """The outlet from one follower to the next; after the last, to the station's output."""
+    """Outlet from one follower to the next; after the last, to the station's output."""
 
     def __init__(self, tail: Tail, number: int) -> None:
         super().__init__()
@@ -217,12 +220,13 @@ class Onwards(Outlet):
         self.number = number
 
     def send(self, record: Record) -> None:
-        """Takes a record over."""
+        """Hands a record to the next follower."""
         self.tail.enter(self.number, record)
 
 
 class Tail(Outlet):
-    """each_s: CPU seconds that all of them take of a record which comes to the first; gain: how many leave the last."""
+    """Outlet of a head logic: the followers behind it. each_s: CPU seconds of all followers together for a record that
+    comes to the first. gain: records that leave the last, for each of these."""
 
     def __init__(self, station: Station, steps: Sequence[ChainStep], each_s: float, gain: float) -> None:
         super().__init__()
@@ -238,11 +242,11 @@ class Tail(Outlet):
         self.send_s = self.each_s + self.gain * send_s
 
     def send(self, record: Record) -> None:
-        """Takes a record over."""
+        """Hands a record to the first follower."""
         self.enter(0, record)
 
     def enter(self, number: int, record: Record) -> None:
-        """A record comes to the follower of that number."""
+        """Hands a record to a follower, by number; after the last, to the station's output."""
         if number == len(self._steps):
             self._station.output.send(record)
             return

@@ -1,4 +1,4 @@
-"""Keyed state with a time to live: a key's is there until nothing of it has come for that long."""
+"""Keyed state with a time to live: the state of a key expires when no record of the key has come for that long."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from twin.engine.state import Every, Leaves, State, parted
 
 
 class RememberLogic(SelectLogic):
-    """`seen_s`: when a record of each key that has a state last came, the one that came longest ago first.
-    elsewhere: how many there are while something else holds them.
+    """Logic of an operator that keeps a state by key, with a time to live.
+
+    seen_s: time of the last record of each key that has a state, the oldest first. elsewhere: number of states while
+    something else holds them.
     """
 
     def __init__(self, selectivity: float, ttl_s: float, bytes_each: float) -> None:
-        """ttl_s: may be infinite. bytes_each: of a key's state."""
+        """ttl_s: time to live, may be infinite. bytes_each: size of the state of a key."""
         super().__init__(selectivity, selectivity <= 1.0)
         self.ttl_s = ttl_s
         self.bytes_each = bytes_each
@@ -23,7 +25,7 @@ class RememberLogic(SelectLogic):
         self.seen_s: OrderedDict[int, float] = OrderedDict()
 
     def emit(self, record: Record, at_s: float) -> None:
-        """The state of its key is there, and young."""
+        """Creates or renews the state of the record's key."""
         self.seen_s[record.key] = at_s
         self.seen_s.move_to_end(record.key)
         self._expire()
@@ -38,14 +40,14 @@ class RememberLogic(SelectLogic):
             del self.seen_s[key]
 
     def live(self) -> int:
-        """Keys that have a state."""
+        """Number of keys that have a state."""
         self._expire()
         return len(self.seen_s) + self.elsewhere
 
     # what it holds ---------------------------------------------------------------------------------------------------
 
     def held(self) -> float:
-        """Keys of which it remembers when a record came, also those that nobody has asked for since they died."""
+        """Number of states in memory, with those that have expired and were not removed yet."""
         return float(len(self.seen_s))
 
     def held_bytes(self) -> float:
@@ -65,7 +67,7 @@ class RememberLogic(SelectLogic):
         return 0
 
     def take(self, share: float, leaves: Leaves | None = None) -> State:
-        """See Logic. What is dead stays behind."""
+        """Takes states; expired ones stay behind."""
         self._expire()
         gone, kept = parted([(at_s, key, 0.0, 0.0) for key, at_s in self.seen_s.items()], leaves or Every(share))
         self.seen_s = OrderedDict((key, at_s) for at_s, key, _, _ in kept)

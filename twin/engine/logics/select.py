@@ -1,5 +1,4 @@
-"""Filters and maps, which send a number of records for each input record; joins with a table that one input changes;
-routers, which send each of the streams that leave a share of the records."""
+"""Logics without windows: filters and maps, joins with a table that one input changes, and routers."""
 
 from __future__ import annotations
 
@@ -13,7 +12,8 @@ if TYPE_CHECKING:
 
 
 class SelectLogic(Logic):
-    """Sends `selectivity` records on average for each input record; at most one for each if `thins`."""
+    """Logic of a filter or map: sends `selectivity` records on average for each input record; at most one if
+    `thins`."""
 
     def __init__(self, selectivity: float, thins: bool) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class SelectLogic(Logic):
         self.n_out = 0
 
     def in_service(self) -> int:
-        """Whether the record in service will leave."""
+        """Number of records that will leave when the service ends."""
         return self.n_out if self.station.in_service else 0
 
     def plan(self, record: Record) -> float:
@@ -55,14 +55,14 @@ def send_times(record: Record, times: int, out: Outlet) -> None:
 
 
 class TableLogic(SelectLogic):
-    """side: number of the input that changes the table."""
+    """Logic of a join with a table. side: number of the input whose records change the table."""
 
     def __init__(self, selectivity: float, side: int) -> None:
         super().__init__(selectivity, selectivity <= 1.0)
         self.side = side
 
     def plan(self, record: Record) -> float:
-        """Keeps records that change the table; others are planned as in a filter or map."""
+        """Keeps records that change the table; plans others as a filter or map does."""
         inbox = record.inbox
         if inbox is None or inbox.side != self.side:
             return super().plan(record)
@@ -72,9 +72,11 @@ class TableLogic(SelectLogic):
 
 
 class RouteLogic(Logic):
-    """shares: by stream, of what comes. exclusive: a record goes to one of them at most, else to each by chance.
+    """Logic of a router. shares: by output stream, its share of the records. exclusive: whether a record goes to at
+    most one stream; else each stream gets it by chance.
 
-    What it passes on counts once: where it is exclusive, what went anywhere; else, all.
+    A record that goes to several streams counts as one. If exclusive, only records that go to a stream count as passed
+    on; else all do.
     """
 
     def __init__(self, shares: list[float], exclusive: bool) -> None:
@@ -86,11 +88,11 @@ class RouteLogic(Logic):
         self.n_out = 0
 
     def in_service(self) -> int:
-        """Whether the record in service will go anywhere."""
+        """Number of records in service, 0 or 1, that will be passed on."""
         return self.n_out if self.station.in_service else 0
 
     def plan(self, record: Record) -> float:
-        """Draws where it goes."""
+        """Draws the streams to which a record goes."""
         draws, ports = self.station.draws, self.station.output.ports
         left, rest, work_s = True, 1.0, 0.0
         for number, share in enumerate(self.shares):
@@ -107,7 +109,7 @@ class RouteLogic(Logic):
         return work_s
 
     def emit(self, record: Record, at_s: float) -> None:
-        """Sends it where it goes."""
+        """Sends a record to the streams that were drawn."""
         record.at_s = at_s
         if self.n_out:
             self.station.output.send_by(record, self.goes.copy())

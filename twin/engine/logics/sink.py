@@ -1,4 +1,4 @@
-"""Where results arrive: they are counted with their latencies, by period; or, exactly once, when they are committed."""
+"""Exactly-once sink: results are counted when their checkpoint commits them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from twin.engine.record import Record
 
 
 class CommittingSink(SinkLogic):
-    """made: results so far; held: those that wait for a commit; undone: those that will be made again."""
+    """Logic of an exactly-once sink. made: results so far. held_results: results that wait for a commit. undone:
+    results that a failure dropped before their commit, and that will be made again."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -20,21 +21,21 @@ class CommittingSink(SinkLogic):
         self.waiting: deque[tuple[int, Record]] = deque()
 
     def ended(self) -> int:
-        """Also what is not seen yet, or never will be."""
+        """Number of results, with those that are not committed yet or were dropped."""
         return self.counted + self.held_results + self.undone
 
     def emit(self, record: Record, at_s: float) -> None:
-        """They wait."""
+        """Holds a result back until its commit."""
         self.made += 1
         self.held_results += 1
         self.waiting.append((self.made, record))
 
     def snapshot(self, again: bool) -> object:
-        """How many results belong to the checkpoint."""
+        """Number of results that belong to the checkpoint."""
         return self.made
 
     def complete(self, kept: object, now_s: float) -> None:
-        """Counts the committed results at this time."""
+        """Counts the results that the checkpoint commits, at `now_s`."""
         assert isinstance(kept, int)
         while self.waiting and self.waiting[0][0] <= kept:
             _, record = self.waiting.popleft()
@@ -42,7 +43,7 @@ class CommittingSink(SinkLogic):
             super().emit(record, now_s)
 
     def restore(self, kept: object, at_s: float) -> int:
-        """What was not committed never was."""
+        """Drops the results that were not committed."""
         self.undone += self.held_results
         self.held_results = 0
         self.waiting.clear()

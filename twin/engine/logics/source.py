@@ -1,4 +1,4 @@
-"""A source's logic: stamps records with the time at which they were taken, and may note them to read them again."""
+"""Logics of sources: they stamp records with the time at which they were taken, and may note them for a replay."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from twin.engine.record import Record
 
 
 class SourceLogic(Logic):
-    """Passes every record of a broker on."""
+    """Logic of a source: passes every record of a broker on."""
 
     def __init__(self) -> None:
         super().__init__()
         self.law = "in = out + in service + stopped"
 
     def plan(self, record: Record) -> float:
-        """Taken as its service begins."""
+        """Stamps a record as taken when its service begins."""
         station = self.station
         record.taken_s = max(station.env.now, station.free_s)
         return self.out.send_s
 
 
 class ReplayableSource(SourceLogic):
-    """`log`: copies of all that it took and had not emitted at the last checkpoint, or took since; `forgotten`: how
-    many it took before.
-    """
+    """Logic of a source that can read records again. log: copies of the records taken since the last checkpoint, and of
+    the one that was in service then. forgotten: number of records taken before."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,12 +30,12 @@ class ReplayableSource(SourceLogic):
         self.forgotten = 0
 
     def plan(self, record: Record) -> float:
-        """Called for each record taken, with the broker's stamps still on it."""
+        """Notes a record as it is taken, with the broker's stamps still on it."""
         self.log.append(record.copy())
         return super().plan(record)
 
     def snapshot(self, again: bool) -> object:
-        """How many records it took and emitted. Its queue is the broker's, which loses nothing."""
+        """Number of records that it took and emitted. Its queue is the broker's, which loses nothing."""
         return self.forgotten + len(self.log) - (1 if again else 0)
 
     def complete(self, kept: object, now_s: float) -> None:
@@ -46,7 +45,7 @@ class ReplayableSource(SourceLogic):
         self.forgotten = kept
 
     def restore(self, kept: object, at_s: float) -> int:
-        """Goes back to there."""
+        """Puts the records taken since the checkpoint back into the queue. Returns their number."""
         assert isinstance(kept, int)
         again = self.log[kept - self.forgotten :]
         del self.log[kept - self.forgotten :]

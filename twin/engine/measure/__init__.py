@@ -1,1 +1,1 @@
-"""What is counted while a job runs."""
+"""Measurements: what is counted while a job runs."""

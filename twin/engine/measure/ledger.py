@@ -1,4 +1,4 @@
-"""The books of a run that changes: what was lost, replayed and put back, and which events happened."""
+"""Ledger of a run that changes: what was lost, replayed and restored, and which events happened."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class EventRecord:
-    """One thing that happened. `end_s`: None while it lasts. Bytes: state that was moved over the network."""
+    """Record of one event of a run. end_s: None while it lasts. bytes: size of the state that was moved over the
+    network."""
 
     kind: str
     component: str
@@ -30,25 +31,27 @@ class EventRecord:
     detail: dict[str, Any] = field(default_factory=dict)
 
     def row(self) -> dict[str, Any]:
-        """For the trace; the detail still as a mapping."""
+        """Row of the trace; the detail still as a mapping."""
         columns = ("at_s", "end_s", "kind", "component", "paused_s", "bytes", "detail")
         return {name: getattr(self, name) for name in columns}
 
 
 class _Nowhere:
-    """Receives tuples that a failure lost while they were on the network."""
+    """Receiver of tuples that a failure lost while they were on the network."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
 
     def deliver(self, record: Record) -> None:
-        """They are counted as lost already, and no longer on the network."""
+        """Notes that a lost tuple has left the network. It was counted as lost before."""
         self.ledger.transfers -= record.n
 
 
 class Buffer:
-    """Holds tuples of key groups whose state is still on its way; afterwards it passes them on to their task. undone:
-    whether they went back to whom they came from, over other channels, in which control items do not overtake tuples.
+    """Buffer of tuples for key groups whose state is still on its way; afterwards it passes them on to their task.
+
+    undone: whether the move was given up. The tuples then went back over other channels, in which control items do not
+    overtake tuples, so those that come here are dropped.
     """
 
     def __init__(self) -> None:
@@ -60,7 +63,7 @@ class Buffer:
 
     @property
     def queued(self) -> int:
-        """Tuples held."""
+        """Number of tuples held."""
         return sum([record.n for record in self.records])
 
     def deliver(self, record: Record) -> None:
@@ -71,7 +74,7 @@ class Buffer:
             self.target.deliver(record)
 
     def open(self, target: Receiver, now_s: float) -> None:
-        """Hands over what is held, and from now on everything, to `target`. The tuples arrive now."""
+        """Hands over what is held, and from now on everything, to `target`. The tuples held arrive at `now_s`."""
         self.target = target
         held, self.records = self.records, []
         for record in held:
@@ -81,14 +84,14 @@ class Buffer:
 
 @dataclass(slots=True)
 class Ledger:
-    """Empty in a run in which nothing changes. Counts are tuples.
+    """Counts of losses and replays, in tuples, and events; empty in a run in which nothing changes.
 
-    lost: queued at or on the way to a task when the job stopped. restored: put back into queues from a checkpoint,
-    which held so many that are due; of windows' content likewise.
-    unsent: by stream, lost before they were sent. aborted: by task name, in service when the job stopped.
-    replayed: by source task name, read from the broker again. transfers: pieces of state, and lost tuples, that
-    are still on the network. cut_short: by card or link, lost tuples that had more hops to go. moving_s: by
-    processor, core-seconds of work on state that moves, booked as it begins and not yet done.
+    lost: queued at or on the way to a task when the job stopped. restored: put back into queues from a checkpoint. due:
+    held by that checkpoint. windows_restored, windows_due: the same for the content of windows. unsent: by stream, lost
+    before they were sent. aborted: by task name, in service when the job stopped. replayed: by source task name, read
+    from the broker again. transfers: pieces of state, and lost tuples, that are still on the network. cut_short: by
+    card or link, lost tuples that had more hops to go. moving_s: by processor, core-seconds of work on state that
+    moves, booked as it begins and not yet done.
     """
 
     lost: int = 0
@@ -109,7 +112,7 @@ class Ledger:
     warnings: list[str] = field(default_factory=list)
 
     def lose(self, record: Record) -> None:
-        """A record on the network will arrive nowhere."""
+        """Counts a record on the network as lost; it will arrive nowhere."""
         self.lost += record.n
         self.transfers += record.n
         stop: object = record.inbox
@@ -118,7 +121,7 @@ class Ledger:
         record.inbox = Inbox(_Nowhere(self), 0, 0)
 
     def record(self, kind: str, component: str, at_s: float, **detail: Any) -> EventRecord:
-        """A new event; the caller fills in its end."""
+        """Adds a new event; the caller fills in its end."""
         event = EventRecord(kind, component, at_s, detail=detail)
         self.events.append(event)
         return event

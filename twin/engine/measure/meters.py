@@ -22,7 +22,7 @@ SUMMED = ("numRecordsIn", "numRecordsOut", "numRecordsDropped", "queueLength", "
 
 
 class _Counters(NamedTuple):
-    """What one subtask has done since the run began: records, and seconds busy and blocked."""
+    """Counts of one subtask since the run began: records, and seconds busy and blocked."""
 
     taken: int = 0
     sent: int = 0
@@ -33,10 +33,10 @@ class _Counters(NamedTuple):
 
 
 class OperatorMeter:
-    """Reads all subtasks of one operator; a row a period, and one for each subtask that was there.
+    """Meter of one operator: gives a row a period, and one for each subtask that was there.
 
-    number: which of the operators it is that run as one. They are busy, blocked and idle together; what waits does so
-    before the first of them.
+    number: position of the operator among chained ones. These are busy, blocked and idle together; records wait before
+    the first of them.
     """
 
     def __init__(self, name: str, kind: str, tasks: Sequence[Task], brokers: Sequence[Broker], number: int = 0) -> None:
@@ -45,21 +45,21 @@ class OperatorMeter:
         self.number = number
         self.among = tasks  # the present subtasks
         self.tasks = list(tasks)  # all present and former subtasks, in the order in which they were added
-        self.brokers = dict(enumerate(brokers))  # those that subtasks have, or had
+        self.brokers = dict(enumerate(brokers))  # by subtask, the one that it has or had
         self.since_s = [0.0] * len(tasks)
         self.until_s = [math.inf] * len(tasks)
         # records that arrive as the run begins count in the first period
         self._before = [self._counters(k)._replace(arrived=0) for k in range(len(tasks))]
 
     def joined(self, task: Task, now_s: float) -> None:
-        """A new replica."""
+        """Adds a new replica."""
         self.tasks.append(task)
         self.since_s.append(now_s)
         self.until_s.append(math.inf)
         self._before.append(self._counters(len(self.tasks) - 1))
 
     def left(self, task: Task, now_s: float) -> None:
-        """A replica is gone; what it did still counts."""
+        """Notes that a replica is gone; its counts stay."""
         self.until_s[self.tasks.index(task)] = now_s
 
     def _counters(self, k: int) -> _Counters:
@@ -121,7 +121,7 @@ class OperatorMeter:
         }
 
     def _held(self, k: int) -> Row:
-        """The queue, state and broker backlog of subtask `k` now."""
+        """Queue, state and broker backlog of subtask `k` now."""
         task, source = self.tasks[k], self.kind in SOURCES
         unread = broker.backlog if (broker := self._broker(k)) is not None else 0
         return {
@@ -158,12 +158,12 @@ def _times(busy: float, blocked: float, there: float) -> Row:
 
 
 def _sum(values: Sequence[Any]) -> Any:
-    """The sum; None if the operator has no such quantity."""
+    """Sum of the values; None if the operator has no such quantity."""
     return None if None in values else sum(values)
 
 
 class HostMeter:
-    """Reads one host."""
+    """Meter of one host: gives a row a period."""
 
     def __init__(self, name: str, processors: Sequence[Processor], nic: Nic, memory: HostMemory) -> None:
         self.name = name
@@ -174,7 +174,8 @@ class HostMeter:
         self._bytes = 0.0
 
     def row(self, period: int, start_s: float, end_s: float) -> Row:
-        """The period's row; resets the meter. Of services under way what is still to be done counts when it is done."""
+        """Returns the host's row of a period, and resets the meter. Work of services under way counts when it is
+        done."""
         capacity_s = sum([processor.capacity for processor in self.processors]) * (end_s - start_s)
         taken_s = sum([processor.work_s for processor in self.processors])
         due_s = (
@@ -197,7 +198,7 @@ class HostMeter:
 
 
 class Statistics:
-    """A SimPy process that closes a row of every meter each period, and the last, shorter one at the horizon."""
+    """Closes a row of every meter each period, and a last, shorter one at the horizon (a SimPy process)."""
 
     def __init__(
         self,
@@ -209,14 +210,14 @@ class Statistics:
         period_s: float,
         warmup_s: float,
     ) -> None:
-        """A period begins at the end of the warm-up. For this the first period is longer if the warm-up is not a whole
+        """Lets a period begin at the end of the warm-up: the first period is longer if the warm-up is not a whole
         number of periods, and is the warm-up if that is shorter than a period."""
         self.env = env
         self.operators = operators
         self.hosts = list(hosts)
         self.links = list(links)
         self.streams = list(streams)
-        self.listeners: list[Callable[[Sequence[Row], Sequence[Row]], None]] = []  # hear of each period that ends
+        self.listeners: list[Callable[[Sequence[Row], Sequence[Row]], None]] = []  # called at the end of each period
         self.operator_rows: list[Row] = []
         self.subtask_rows: list[Row] = []
         self.host_rows: list[Row] = []
@@ -234,17 +235,17 @@ class Statistics:
         env.process(self._run())
 
     def joined(self, operator: str, task: Task, now_s: float) -> None:
-        """An operator, with those that run as one with it, has a new replica."""
+        """Notes that an operator, with those chained to it, has a new replica."""
         for meter in self._meters(operator):
             meter.joined(task, now_s)
 
     def left(self, operator: str, task: Task, now_s: float) -> None:
-        """Notes that an operator has lost a replica."""
+        """Notes that an operator, with those chained to it, has lost a replica."""
         for meter in self._meters(operator):
             meter.left(task, now_s)
 
     def appeared(self, host: HostMeter, card: LinkMeter) -> None:
-        """A host is used for the first time."""
+        """Adds the meters of a host that is used for the first time."""
         self.hosts.append(host)
         self.links.append(card)
 
@@ -263,7 +264,7 @@ class Statistics:
         return (period + 1) * self._period_s
 
     def count(self, horizon_s: float) -> int:
-        """The number of periods until `horizon_s`."""
+        """Number of periods until `horizon_s`."""
         return self._before + math.ceil((horizon_s - self._warmup_s) / self._period_s - 1e-9)
 
     def close(self, now_s: float) -> None:
@@ -278,7 +279,7 @@ class Statistics:
         self.operator_rows += operators
         self.subtask_rows += [row for _, rows in read for row in rows]
         self.host_rows += hosts
-        self.link_rows += [row for nic, row in links if nic.hops]  # of those that a stream crosses
+        self.link_rows += [row for nic, row in links if nic.hops]  # only cards and links that a stream crosses
         self.stream_rows += [meter.row(self._start_s) for meter in self.streams]
         self._period += 1
         self._start_s = now_s
@@ -287,7 +288,7 @@ class Statistics:
 
 
 class LinkMeter:
-    """Reads one card or link; one row a period."""
+    """Meter of one card or link: gives a row a period."""
 
     def __init__(self, name: str, nic: Nic) -> None:
         self.name = name
@@ -301,10 +302,10 @@ class LinkMeter:
         return self._sent, nic.capacity_bytes(), nic.tuples_in, nic.tuples_out
 
     def row(self, period: int, start_s: float, end_s: float) -> dict[str, Any]:
-        """The period's row; resets the meter.
+        """Returns the link's row of a period, and resets the meter.
 
-        Stamps of records may run ahead of the clock by the service of a tuple, so what was sent may exceed what
-        could be sent by that much: the utilisation is held to 1.
+        Stamps of records may run ahead of the clock by the service of a tuple, so the bytes sent may exceed what could
+        be sent by that much: the utilisation is held to 1.
         """
         now, before = self._counters(), self._before
         self._before = now
@@ -322,7 +323,7 @@ class LinkMeter:
 
 
 class StreamMeter:
-    """Reads the counts of one stream, by the names of its ends; one row a period."""
+    """Meter of one stream, by the names of its ends: gives a row a period."""
 
     def __init__(self, ends: tuple[str, str], counts: StreamCounts) -> None:
         self.ends = ends
@@ -331,7 +332,7 @@ class StreamMeter:
         self._took_s = 0.0
 
     def row(self, start_s: float) -> dict[str, Any]:
-        """The row of the period that began at `start_s`. Resets the meter."""
+        """Returns the row of the period that began at `start_s`, and resets the meter."""
         tuples, took_s = self.counts.tuples - self._tuples, self.counts.took_s - self._took_s
         self._tuples, self._took_s = self.counts.tuples, self.counts.took_s
         return {"ends": self.ends, "start_s": start_s, "tuples": tuples, "took_s": took_s}

@@ -1,6 +1,6 @@
-"""How far the means of one run are from those of an endless one, by chance: standard errors from batches of a run.
+"""Standard errors of the means of one run, from batches of the run.
 
-Stretches of a run differ as chance has it, and what they differ by says how far the mean of all is off (batch means:
+Batches differ by chance, and the size of these differences tells how far the mean of all is off (batch means:
 Schmeiser, Operations Research 30, 1982; Law, Simulation Modeling and Analysis, 9.5.3). A latency is a ratio, of a sum
 over a count that both vary, and its error that of a ratio estimator (Law, 9.5.2).
 """
@@ -16,15 +16,15 @@ import numpy as np
 ERRORS = 2.0
 """Number of standard errors of an interval that holds the mean in about 95 of 100 runs."""
 FEWEST_BATCHES = 6
-"""Fewer say nothing of how much they vary."""
+"""Fewest batches: fewer do not show how much they vary."""
 MOST_BATCHES = 24
-"""More are only shorter, and depend on each other."""
+"""Most batches: more are only shorter, and depend on each other."""
 LARGE_ERROR = 0.1
 """Relative error of T above which a run warns that it has few results."""
 NO_ERRORS = "no standard errors"
-"""So begins the caution that a run is too short for them. Who makes many runs leaves it out."""
+"""Beginning of the caution that a run is too short for standard errors; many runs together leave it out."""
 DEPENDENT = (-0.25, 0.4)
-"""Batches are too short whose correlation with the next is outside."""
+"""Limits of the correlation of neighbouring batches; outside of these, batches are too short."""
 MICROS = 1e6
 
 
@@ -41,9 +41,10 @@ UNKNOWN = StandardErrors()
 
 
 def edges_s(start_s: float, end_s: float, memory_s: float, slides_s: Sequence[float]) -> tuple[float, ...]:
-    """When batches of equal length begin and end, from `start_s` or later to `end_s`; empty if they would be too few.
+    """Times at which batches of equal length begin and end, from `start_s` or later to `end_s`; empty if they would be
+    too few.
 
-    memory_s: no batch is shorter. slides_s: see `whole_slides_s`.
+    memory_s: shortest length of a batch. slides_s: see `whole_slides_s`.
     """
     measured_s = end_s - start_s
     length_s = whole_slides_s(max(memory_s, measured_s / MOST_BATCHES), slides_s)
@@ -52,10 +53,10 @@ def edges_s(start_s: float, end_s: float, memory_s: float, slides_s: Sequence[fl
 
 
 def whole_slides_s(length_s: float, slides_s: Sequence[float]) -> float:
-    """The length of a batch that is no shorter. slides_s: how often windows are evaluated.
+    """Length of a batch that is at least `length_s`. slides_s: seconds between evaluations of windows.
 
-    Each batch should see as many evaluations as the others, or their number is taken for chance: it is a multiple of
-    the longest slide, and of all if it can be.
+    Each batch should see as many evaluations as the others, or their number is taken for chance. So the length is a
+    multiple of the longest slide, and of all slides if possible.
     """
     if not slides_s:
         return length_s
@@ -64,14 +65,15 @@ def whole_slides_s(length_s: float, slides_s: Sequence[float]) -> float:
 
 
 def beat_s(slides_s: Sequence[float], most_s: float) -> float:
-    """The shortest time that is a multiple of all slides, or the longest slide if that would be more than `most_s`."""
+    """Shortest time that is a multiple of all slides; the longest slide if that time would be more than `most_s`."""
     beats = [max(1, round(slide_s * MICROS)) for slide_s in slides_s]
     all_s = math.lcm(*beats) / MICROS
     return all_s if all_s <= most_s * (1.0 + 1e-12) else max(beats) / MICROS
 
 
 def standard_errors(batches: np.ndarray, *, growing: bool) -> StandardErrors:
-    """Those of the metrics over batches [4, B]: seconds, results, and the sums of processing and end-to-end latencies.
+    """Standard errors of the metrics from batches [4, B]: seconds, results, sums of processing and of end-to-end
+    latencies.
 
     growing: the brokers' backlog grows, and Le with it, so that no mean of it exists. All are None if there are fewer
     than `FEWEST_BATCHES` batches, and those of latencies if nothing reached a sink.
@@ -87,10 +89,10 @@ def standard_errors(batches: np.ndarray, *, growing: bool) -> StandardErrors:
 
 
 def ratio_error(numerators: np.ndarray, denominators: np.ndarray) -> float | None:
-    """The standard error of sum(numerators) / sum(denominators), both [B] by batch; None if nothing is below the line.
+    """Standard error of sum(numerators) / sum(denominators), both [B] by batch; None if the denominators sum to 0.
 
-    Neighbouring batches may depend on each other, others may not: where neighbours are much alike, or one has what the
-    other lacks, two become one.
+    Neighbouring batches may depend on each other, others may not. So batches are merged in pairs while neighbours are
+    much alike, or while one has what the other lacks.
     """
     below = float(denominators.sum())
     if below <= 0.0:
@@ -105,13 +107,13 @@ def ratio_error(numerators: np.ndarray, denominators: np.ndarray) -> float | Non
         if DEPENDENT[0] < alike < DEPENDENT[1] or count < 2 * FEWEST_BATCHES:
             break
         left = left[count % 2 :].reshape(-1, 2).sum(axis=1)
-    # half of a negative correlation, so that an error never vanishes for the chance of it
+    # half of a negative correlation, so that the error never vanishes by chance
     together = 1.0 + 2.0 * alike if alike > 0.0 else max(1.0 / count, 1.0 + alike)
     return math.sqrt(squares * count / (count - 1) * together) / below
 
 
 def few_results(throughput_per_s: float, errors: StandardErrors) -> list[str]:
-    """The caution that results are so few, or so uneven, that T is hardly known, if so."""
+    """Caution that results are so few, or so uneven, that the throughput is hardly known; empty if it is known well."""
     if not throughput_per_s or not errors.throughput_per_s:
         return []
     share = ERRORS * errors.throughput_per_s / throughput_per_s

@@ -1,1 +1,1 @@
-"""A replica's station: it queues records, has credits, takes CPU and aligns control items. Its logic makes results."""
+"""Stations: they queue records, have credits, take CPU and align control items. Their logic makes results."""

@@ -1,4 +1,4 @@
-"""Work that a station does beside its records, once it has time: nothing comes of it."""
+"""Checkpoint barriers at one station, aligned or unaligned, and the work that a checkpoint takes of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Chore(Logic):
-    """work_s: CPU seconds."""
+    """Work that a station does beside its records, without a result. work_s: CPU seconds."""
 
     def __init__(self, station: Task, work_s: float) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Chore(Logic):
 
 
 def occupy(station: Task, work_s: float) -> None:
-    """Gives a station so many CPU seconds of work: before the next record, or now if it is idle."""
+    """Gives a station `work_s` CPU seconds of work: before the next record, or now if it is idle."""
     chore, now = Chore(station, work_s), station.env.now
     if station.busy or station.output.blocked:
         station.timers.append((chore, now))
@@ -38,11 +38,12 @@ def occupy(station: Task, work_s: float) -> None:
 
 @dataclass(slots=True)
 class CheckpointPart:
-    """The part of one task. held_bytes: its state; changed_bytes: state to upload; flying_bytes: tuples on their way.
+    """Part of one task in a checkpoint. held_bytes: its state. changed_bytes: state to upload. flying_bytes: tuples in
+    flight to it.
 
-    came: tuples that it had taken up; counted: results. work_s: CPU seconds. since_s: when the first barrier came;
-    reached_s: when the state was kept; waited_s: from the first barrier to the last. put_aside: tuples that waited
-    meanwhile. flying: tuples on their way to it that are part of the checkpoint.
+    came: tuples that it had taken. counted: results. work_s: CPU seconds. since_s: when the first barrier came.
+    reached_s: when the state was kept. waited_s: from the first barrier to the last. put_aside: tuples that waited
+    meanwhile. flying: copies of the tuples in flight.
     """
 
     held_bytes: float = 0.0
@@ -61,26 +62,26 @@ class CheckpointPart:
 
     @property
     def uploaded_bytes(self) -> float:
-        """Bytes to upload: the state that changed, and tuples."""
+        """Bytes to upload: the state that changed, and tuples in flight."""
         return self.changed_bytes + self.flying_bytes
 
     @property
     def fetched_bytes(self) -> float:
-        """Bytes to fetch to go back to the checkpoint."""
+        """Bytes to fetch in order to go back to the checkpoint."""
         return self.held_bytes + self.flying_bytes
 
 
 BARRIER = "barrier"
 BarrierInput = tuple[int, object]
-"""Side of the stream, and the task that sends."""
+"""One input: side of the stream, and the task that sends."""
 
 
 class Barriers:
-    """Of one station. passed: told when its part of the checkpoint is known, with that part.
+    """Barriers of one station. overtakes: whether they are unaligned. passed: called when the station's part is known.
 
-    number: of the checkpoint that is awaited; -1 if none is. part: the station's of it. ways: inputs, and outs: by port
-    the replicas, that barriers come from and go to. came: inputs that are as far. work_s: CPU seconds that the
-    checkpoint takes of the station, by its part.
+    number: the awaited checkpoint; -1 if none is. part: the station's part of it. ways: inputs from which barriers
+    come. outs: by port, the replicas to which they go. came: inputs whose barrier has come. work_s: returns the CPU
+    seconds that the checkpoint takes of the station.
     """
 
     def __init__(
@@ -106,24 +107,24 @@ class Barriers:
     # a checkpoint --------------------------------------------------------------------------------------------------
 
     def expect(self, number: int, part: CheckpointPart, ways: set[BarrierInput], outs: Sequence[Sequence[int]]) -> None:
-        """A checkpoint begins; a station without inputs is where it does."""
+        """Prepares for the barriers of a checkpoint that begins. A station without inputs waits for `begin`."""
         self.number, self.part, self.ways, self.outs, self.came = number, part, ways, outs, set()
 
     def begin(self) -> None:
-        """At a station without inputs: between what it has sent and what it will send."""
+        """Begins a checkpoint at a station without inputs: between what it has sent and what it will send."""
         self.part.since_s = self.station.env.now
         self._keep()
         self._end()
 
     def abandon(self) -> None:
-        """The checkpoint is given up, or was before this station had all its barriers."""
+        """Gives the awaited checkpoint up."""
         self.number = -1
         self._let_go()
         if not self.station.busy:
             self.station.work()
 
     def heed(self, mark: Record) -> None:
-        """An aligned barrier's turn in the queue has come."""
+        """Takes an aligned barrier whose turn in the queue has come."""
         assert isinstance(mark, Mark)
         if mark.value != self.number:
             return
@@ -138,11 +139,12 @@ class Barriers:
     # aligned -------------------------------------------------------------------------------------------------------
 
     def holds(self, record: Record) -> bool:
-        """Whether a record comes after an aligned barrier that others have still to send."""
+        """Whether a record must wait until the aligned barriers of all other inputs have come."""
         return bool(self.came) and not self.overtakes and (record.inbox.side, record.sender) in self.came
 
     def put(self, record: Record) -> None:
-        """Puts it aside: other senders get its room in the channel, and its own stands still when it had its share."""
+        """Puts a record aside. Other senders get its room in the channel; its own sender is blocked when it has had its
+        share."""
         inbox, sender, station = record.inbox, record.sender, self.station
         self.aside.append(record)
         self.part.put_aside += record.n
@@ -153,12 +155,12 @@ class Barriers:
             sender.output.block()
         inbox.credits += record.n
         if inbox.waiters:
-            station.busy = True  # what arrives now waits for its turn
+            station.busy = True  # records that arrive now wait for their turn
             inbox.wake()
             station.busy = False
 
     def _let_go(self) -> None:
-        """What was put aside comes now, in order, before what is queued."""
+        """Queues the records that were put aside, in order, before those that are queued."""
         now: float = self.station.env.now
         aside, self.aside, self.came, self.held = self.aside, [], set(), {}
         for record in reversed(aside):
@@ -172,7 +174,7 @@ class Barriers:
     # unaligned -----------------------------------------------------------------------------------------------------
 
     def arrived(self, record: Record) -> bool:
-        """Looks at what arrives; whether it was a barrier, which waits for nobody."""
+        """Looks at an item that arrives; returns whether it was an unaligned barrier, which waits for nobody."""
         way = (record.inbox.side, record.sender)
         if not record.n and isinstance(record, Mark) and record.kind == BARRIER:
             if record.value == self.number:
@@ -192,10 +194,10 @@ class Barriers:
             self.came = set()
             self._end()
 
-    # both ----------------------------------------------------------------------------------------------------------
+    # aligned and unaligned -----------------------------------------------------------------------------------------
 
     def _keep(self) -> None:
-        """What the station holds now is its part; everyone behind it hears so."""
+        """Keeps the station's state as its part, and sends the barrier on."""
         station, part = self.station, self.part
         now: float = station.env.now
         part.reached_s = now
@@ -203,7 +205,7 @@ class Barriers:
         if self.overtakes:
             self._keep_unsent(snapshot)
         elif self.ways:
-            snapshot.queue = station.logic.pending()  # what is queued comes after the barriers
+            snapshot.queue = station.logic.pending()  # queued records came after the barriers
         mark = Mark(BARRIER, self.number, station.name, max(now, station.free_s))
         for port, replicas in zip(station.ports, self.outs, strict=True):
             port.barrier(replicas, mark, self.overtakes)

@@ -1,7 +1,4 @@
-"""Competing consumers: replicas that take from one queue; a free one takes the next record.
-
-One inbox and one queue, as in M/M/c.
-"""
+"""Competing consumers: replicas that take from one shared queue, as in M/M/c; a free one takes the next record."""
 
 from __future__ import annotations
 
@@ -13,10 +10,10 @@ from twin.engine.station.task import Task
 
 
 class Pool:
-    """The common queue. It stands where a task stands as the receiver of an inbox.
+    """Shared queue of several tasks. It stands where a task stands as the receiver of an inbox.
 
-    Waiting records are kept by the members in turn: they count as queued there, for memory and statistics. idle: the
-    longest idle member first, of which some may have found other work meanwhile; listed: those that are there.
+    Waiting records are assigned to the members in turn: they count as queued there, for memory and statistics. idle:
+    idle members, the longest idle first; some may have found other work meanwhile. listed: the members in `idle`.
     """
 
     def __init__(self) -> None:
@@ -48,7 +45,7 @@ class Pool:
         self.queue.append((record, keeper))
 
     def feed(self, member: Task) -> None:
-        """Gives a replica that may be free what waits."""
+        """Gives waiting records to a replica that may be free."""
         while free(member):
             if not self.queue:
                 self._list(member)
@@ -62,7 +59,7 @@ class Pool:
             member.begin(record)
 
     def _tell(self, mark: Record) -> None:
-        """A control item whose turn has come goes to all: each heeds it when it has served what it has."""
+        """Sends a control item whose turn has come to all members: each heeds it when it has served what it has."""
         for member in self.members:
             member.deliver(mark.copy())
 
@@ -78,7 +75,7 @@ def free(task: Task) -> bool:
 
 
 def make_pool(tasks: Sequence[Task]) -> Pool:
-    """Joins members of one operator to a new pool."""
+    """Makes a pool of the tasks of one operator."""
     pool = Pool()
     for task in tasks:
         task.pool = pool

@@ -1,7 +1,7 @@
-"""A task: a subtask of an operator, or of several chained operators. It takes records in order, holds the CPU for their
-work, and sends the results of its logic.
+"""Tasks: a task is a subtask of an operator, or of several chained operators.
 
-A task is made of parts: `inputs` or `polling`, a queue, timers, `output`, and `barriers` where checkpoints are taken.
+It takes records in order, holds the CPU for their work, and sends the results of its logic. It is made of parts:
+`inputs` or `polling`, a queue, timers, `output`, and `barriers` where checkpoints are taken.
 """
 
 from __future__ import annotations
@@ -121,10 +121,10 @@ class Task:
         """Records taken up and not yet emitted."""
         return 1 if self.busy and self.evaluating is None else 0
 
-    # what comes ------------------------------------------------------------------------------------------------------
+    # records and control items that come -----------------------------------------------------------------------------
 
     def deliver(self, record: Record) -> None:
-        """Takes a record that has arrived. Unaligned barriers take effect as they arrive."""
+        """Takes a record that has arrived. Unaligned barriers take effect at once."""
         barriers = self.barriers
         if barriers is not None and barriers.overtakes and barriers.arrived(record):
             return
@@ -265,7 +265,7 @@ class Task:
         self.logic.emit(record, end_s)  # may send this same object on
         self.busy = False
 
-    # work that no record asks for ------------------------------------------------------------------------------------
+    # other work, such as evaluations ---------------------------------------------------------------------------------
 
     def job(self, outcome: EvaluationResult, work_s: float) -> None:
         """Begins work of `work_s` core-seconds that is no service, and sends `outcome` when it is done."""
@@ -335,7 +335,7 @@ class Task:
         self.logic.stopped()
 
     def lost(self) -> int:
-        """The number of records that are lost when it stops; 0 for a source, which reads again."""
+        """Number of records that are lost when it stops; 0 for a source, which reads again."""
         return self.queued if self.polling is None else 0
 
     def _silence(self) -> None:
@@ -345,7 +345,7 @@ class Task:
     # what it holds ---------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """The state from which the task can go on. A record in service is served again, unless the logic keeps it."""
+        """State from which the task can go on. A record in service is served again, unless the logic keeps it."""
         logic, serving = self.logic, None
         queue = [record.copy() for record in self.queue]
         if self.in_service:
@@ -356,7 +356,7 @@ class Task:
             queue.insert(0, serving)
             serving = None
         queue[:0] = logic.pending()
-        if self.polling is not None:  # it notes what it takes, and reads it again
+        if self.polling is not None:  # a source notes the records that it takes, and reads them again
             queue = []
         kept, told = logic.snapshot(again), [port.told.copy() for port in self.ports]
         alignment = self.alignment.copy() if self.alignment is not None else None
@@ -379,5 +379,5 @@ class Task:
 
     @property
     def engaged_until_s(self) -> float:
-        """The time at which begun work and pauses end; in the past if there are none."""
+        """Time at which begun work and pauses end; in the past if there are none."""
         return max(self.free_s, self.output.blocked_since_s)

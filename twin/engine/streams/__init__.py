@@ -1,1 +1,1 @@
-"""How tuples get from one task to the next: dealing, channels, credits, the network."""
+"""Streams: ways of records from one task to the next. Channels, credits, buffers, and the network."""

@@ -1,10 +1,10 @@
-"""Channels with network buffers, as Flink has them.
+"""Channels with network buffers, as in Flink.
 
 Each producer replica has a pool of buffers for all channels of a stream. It takes one when a tuple comes to a channel
-whose last buffer is full, and is backpressured while its pool is used up or one channel has as many as it may. Within
-a host, a buffer is recycled when the consumer has taken up the last tuple in it. To another host, tuples are sent over
-when the consumer's gate has a buffer for them, where each channel has some of its own and all share some; the
-producer's buffer is recycled when its last tuple was sent over.
+whose last buffer is full, and is backpressured while its pool is used up or one channel has as many as it may. Within a
+host, a buffer is recycled when the consumer has taken the last tuple in it. To another host, tuples are sent when the
+consumer's gate has a buffer for them; each channel has some gate buffers of its own, and all share some. The producer's
+buffer is recycled when its last tuple was sent.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from twin.profiles import NetworkMemory
 
 
 class InputGate:
-    """The buffers of one consumer replica for what one stream brings from other hosts.
+    """Buffers of one consumer replica for the tuples that one stream brings from other hosts.
 
-    exclusive: of each channel; floating: shared by all, of which `free` are not in use. waiters: channels that wait.
+    exclusive: buffers of each channel. floating: buffers shared by all channels, of which `free` are not in use.
+    waiters: channels that wait for a buffer.
     """
 
     def __init__(self, memory: NetworkMemory, spans: float) -> None:
@@ -31,12 +32,12 @@ class InputGate:
         self.waiters: deque[BufferedChannel] = deque()
 
     def clear(self) -> None:
-        """Nothing is in use."""
+        """Frees all buffers."""
         self.free = self.floating
         self.waiters.clear()
 
     def wake(self) -> None:
-        """Lets channels go on as far as there are free buffers."""
+        """Lets waiting channels send as far as there are free buffers."""
         while self.waiters and self.free > 0:
             channel = self.waiters.popleft()
             channel.waits = False
@@ -44,9 +45,11 @@ class InputGate:
 
 
 class BufferedChannel:
-    """From a port to one replica. written, sent, taken: tuples that came into its buffers, went over to the consumer,
-    and were taken up there. used: buffers in use at the producer, and there: at the gate. unsent: what waits for the
-    gate; waits: whether it is among those that do.
+    """Channel with buffers, from a port to one replica.
+
+    written, sent, taken: tuples that came into its buffers, were sent to the consumer, and were taken there. used,
+    there: buffers in use at the producer, and at the gate. unsent: records that wait for the gate. waits: whether the
+    channel is among the gate's waiters.
     """
 
     def __init__(self, port: BufferPort, inbox: Inbox, gate: InputGate) -> None:
@@ -65,19 +68,19 @@ class BufferedChannel:
         return self.written % port.size != 0 or (port.used < port.pool and self.used < port.most)
 
     def write(self) -> None:
-        """A tuple comes into a buffer."""
+        """Counts a tuple that comes into a buffer."""
         if self.written % self.port.size == 0:
             self.port.hold(self)
         self.written += 1
 
     def is_open(self) -> bool:
-        """Whether a tuple may go over."""
+        """Whether a tuple may be sent to the consumer."""
         if not self.remote or self.sent % self.port.size != 0:
             return True
         return self.there < self.gate.exclusive or self.gate.free > 0
 
     def send(self) -> bool:
-        """A tuple goes over. Returns whether a buffer of the producer comes back."""
+        """Counts a tuple that is sent to the consumer. Returns whether that frees a buffer of the producer."""
         if self.remote and self.sent % self.port.size == 0:
             if self.there >= self.gate.exclusive:
                 self.gate.free -= 1
@@ -86,7 +89,7 @@ class BufferedChannel:
         return self.remote and self.sent % self.port.size == 0
 
     def wait(self, path: Path, record: Record) -> None:
-        """A record waits for the gate."""
+        """Lets a record wait for the gate."""
         self.unsent.append((path, record))
         self._queue()
 
@@ -96,7 +99,7 @@ class BufferedChannel:
             self.gate.waiters.append(self)
 
     def go_on(self) -> None:
-        """Sends what waits for the gate, as far as that has buffers."""
+        """Sends the records that wait for the gate, as far as it has buffers."""
         while self.unsent:
             path, record = self.unsent[0]
             if record.n and not self.is_open():
@@ -107,7 +110,7 @@ class BufferedChannel:
             self.port.pass_over(self, path, record)
 
     def take(self) -> None:
-        """The consumer takes up a tuple."""
+        """Counts a tuple that the consumer takes; this may free a buffer."""
         self.taken += 1
         if self.taken % self.port.size != 0:
             return
@@ -124,13 +127,13 @@ class BufferedChannel:
     # restores and moves ----------------------------------------------------------------------------------------------
 
     def put_back(self) -> None:
-        """Puts a tuple of a checkpoint back to where it was, at the consumer."""
+        """Puts a tuple of a checkpoint back to its place at the consumer."""
         self.write()
         if self.send():
             self.port.give_back(self)
 
     def move(self, remote: bool) -> None:
-        """From now on it leads to another host, or to its own."""
+        """Makes the channel lead to another host, or within its own, from now on."""
         if remote == self.remote:
             return
         size, before = self.port.size, self.there
@@ -146,10 +149,12 @@ class BufferedChannel:
 
 
 class BufferPort(GatheringPort):
-    """A port with a pool of buffers. size: tuples in a buffer. spans: buffers that a larger tuple takes up, which count
-    as one. pool: number of buffers, and used: of those in use;
-    most: of a channel, and full: channels that have so many. stopped: whether the producer stands still. sheds:
-    whether it drops instead what finds no room. batching: None where each record leaves at once.
+    """Port with a pool of buffers. size: tuples in a buffer. spans: buffers that one large tuple takes up, which count
+    as one buffer here.
+
+    pool: number of buffers, of which `used` are in use. most: most buffers of a channel. full: number of channels that
+    have so many. stopped: whether the producer is blocked. sheds: whether it drops records without room instead of
+    blocking. batching: None where each record leaves at once.
     """
 
     def __init__(
@@ -175,7 +180,7 @@ class BufferPort(GatheringPort):
         self.gathers = batching is not None
 
     def refresh(self) -> None:
-        """After a change of weights or paths: sizes the pool, and drops channels that get nothing any more."""
+        """Sizes the pool after a change of weights or paths, and drops channels that get nothing any more."""
         super().refresh()
         weights = self.partitioner.weights
         live = 1 if isinstance(self.partitioner, SharedQueue) else sum([weight > 0.0 for weight in weights])
@@ -208,7 +213,7 @@ class BufferPort(GatheringPort):
         return self.used < self.pool and not self.full
 
     def send(self, record: Record) -> None:
-        """Puts a record into a buffer; if there is none, into the outbox, or it is dropped."""
+        """Puts a record into a buffer; without room it goes to the outbox, or is dropped."""
         for index, each in self.partitioner.parts(record):
             path = self.path_to(index)
             if self.outbox or (path.channel is not None and not path.channel.has_room()):
@@ -231,14 +236,14 @@ class BufferPort(GatheringPort):
             self.forward(path, record)
 
     def pass_on(self, path: Path, record: Record) -> None:
-        """Sends what is in a buffer; a control item waits behind what waits for one."""
+        """Sends a record that is in a buffer; a control item waits behind records that wait for a buffer."""
         if self.outbox and not record.n:
             self.outbox.append((path, record))
         else:
             self.forward(path, record)
 
     def forward(self, path: Path, record: Record) -> None:
-        """See Port: behind what waits for the gate."""
+        """Sends a record that has a buffer, behind the records that wait for the gate."""
         channel = path.channel
         if channel is None:
             self.transfer(path, record)
@@ -248,7 +253,7 @@ class BufferPort(GatheringPort):
             self.pass_over(channel, path, record)
 
     def pass_over(self, channel: BufferedChannel, path: Path, record: Record) -> None:
-        """A record goes over."""
+        """Sends a record to the consumer, and frees the producer's buffer if that is empty."""
         empty = record.n > 0 and channel.send()
         self.transfer(path, record)
         if empty:
@@ -257,21 +262,21 @@ class BufferPort(GatheringPort):
     # the pool --------------------------------------------------------------------------------------------------------
 
     def hold(self, channel: BufferedChannel) -> None:
-        """A channel takes a buffer."""
+        """Takes a buffer out of the pool for a channel."""
         self.used += 1
         channel.used += 1
         if channel.used == self.most:
             self.full += 1
 
     def give_back(self, channel: BufferedChannel) -> None:
-        """A channel gives one back."""
+        """Returns a channel's buffer to the pool."""
         self.used -= 1
         channel.used -= 1
         if channel.used == self.most - 1:
             self.full -= 1
 
     def release(self, channel: BufferedChannel) -> None:
-        """The same, and the producer goes on if it can."""
+        """Returns a channel's buffer to the pool, and lets the producer go on if it can."""
         self.give_back(channel)
         self._go_on()
 
@@ -281,7 +286,7 @@ class BufferPort(GatheringPort):
             self.task.output.block()
 
     def _go_on(self) -> None:
-        """Lets what waits into buffers; then the producer works again, unless the pool is used up by that."""
+        """Lets waiting records into buffers; then the producer works again, unless they used the pool up."""
         if not self.stopped or self._draining:
             return
         self._draining = True
@@ -304,13 +309,13 @@ class BufferPort(GatheringPort):
     # what it holds ---------------------------------------------------------------------------------------------------
 
     def unsent(self) -> Iterable[tuple[Path, Record]]:
-        """See Port. In the order in which it will be sent."""
+        """Records that have not left, with their paths, in the order in which they will be sent."""
         waiting = [each for channel in self.channels.values() for each in channel.unsent]
         gathered = [(self.path_to(index), each) for index, buffer in self._buffers.items() for each in buffer]
         return [*waiting, *gathered, *self.outbox]
 
     def clear(self) -> None:
-        """Drops what has not left; nothing is in use any more."""
+        """Drops records that have not left, and frees all buffers."""
         super().clear()
         for channel in self.channels.values():
             channel.unsent.clear()

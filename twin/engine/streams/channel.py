@@ -3,7 +3,7 @@
 An inbox holds the credits of one replica for one stream: records on the way count, and each one's credit comes back
 when its service starts. A producer sends when there is a credit; else the record waits in the port's outbox, and a
 producer with a waiting record does not work: that is backpressure. Where producers have pools of buffers, as in Flink,
-nothing waits for credits (`twin.engine.streams.buffers`).
+no record waits for credits (`twin.engine.streams.buffers`).
 """
 
 from __future__ import annotations
@@ -25,47 +25,47 @@ if TYPE_CHECKING:
 
 
 UNBOUNDED = 10**15
-"""Credits of a channel in which nothing waits for room."""
+"""Credits of a channel in which no record waits for room."""
 
 
 class Receiver(Protocol):
-    """A task, or what stands for one."""
+    """Interface of a task, or of what receives records in its place."""
 
     def deliver(self, record: Record) -> None:
         """Takes a record that has arrived."""
 
 
 class ProducerOutput(Protocol):
-    """See twin.engine.output."""
+    """Part of a task's output (`twin.engine.output.Output`) that ports use."""
 
     tuples_out: int
 
     def block(self) -> None:
-        """A port has a record that its channel cannot take."""
+        """Counts a port that has a record for which its channel has no room."""
 
     def unblock(self) -> None:
-        """A port has sent all it held."""
+        """Counts a port that has sent what it held back."""
 
     def held_back(self, record: Record) -> None:
-        """A record that a full channel held back leaves now."""
+        """Updates the stamps of a record that a full channel held back and that leaves now."""
 
 
 class Sender(Protocol):
-    """A task."""
+    """Part of a task that ports use."""
 
     env: simpy.Environment
 
     @property
     def output(self) -> ProducerOutput:
-        """What leaves it."""
+        """Output of the task."""
 
 
 class Inbox:
-    """Where one replica receives one stream. `side` is the stream's place among the consumer's inputs.
+    """Receiving end of one stream at one replica. side: the stream's position among the consumer's inputs.
 
-    beyond_s: CPU seconds that a tuple of this stream takes beyond the task's `service_s`, which is of all its streams.
-    tuple_bytes: size of each. way: what is known of the way here, of all replicas together. gate: its buffers for what
-    comes from other hosts; None: credits count.
+    capacity: credits in all. beyond_s: CPU seconds of a tuple of this stream beyond the task's `service_s`, which is
+    common to all streams. tuple_bytes: size of a tuple. counts: counts of the stream, over all replicas. gate: buffers
+    for tuples from other hosts; None where credits count.
     """
 
     def __init__(
@@ -102,10 +102,10 @@ class Inbox:
 
 
 class Path:
-    """From a producer's host to an inbox: a network card with latency, a route of hops, or none within a host.
+    """Path from a producer's host to an inbox: a network card with latency, a route of hops, or neither within a host.
 
-    channel: whose buffers the records on this path take up, if any. replica: number of the inbox. Ports with buffers
-    set both, and have paths of their own.
+    channel: the channel whose buffers the records on this path take up, if any. replica: number of the inbox. Ports
+    with buffers set both, and have paths of their own.
     """
 
     __slots__ = ("bytes_each", "channel", "fetch_s", "inbox", "latency_s", "nic", "replica", "send_s")
@@ -123,15 +123,15 @@ class Path:
         self.replica = -1
 
     def direct(self, record: Record) -> None:
-        """Writes on a record which way it goes."""
+        """Writes a path's inbox, channel and fetch cost on a record."""
         record.inbox, record.channel, record.fetch_s = self.inbox, self.channel, self.fetch_s
 
 
 class Paths(dict[int, Path]):
-    """The paths from one place to the replicas of a stream, each made when it is first used.
+    """Paths from one place to the replicas of a stream, each made when it is first used.
 
-    send_s: CPU seconds that a tuple to each replica costs the producer. inbox: where the path to a replica ends, also
-    if it has not been made.
+    send_s: CPU seconds that a tuple to each replica costs the producer. inbox: returns the inbox at the end of the path
+    to a replica, also of a path that has not been made.
     """
 
     __slots__ = ("_make", "_send_s", "inbox")
@@ -143,7 +143,7 @@ class Paths(dict[int, Path]):
         self.inbox = inbox
 
     def mean_send_s(self, weights: Sequence[float]) -> float:
-        """CPU seconds a tuple, at these shares of the replicas."""
+        """Mean CPU seconds of sending a tuple, at these shares of the replicas."""
         return sum(map(mul, self._send_s, weights))
 
     def __missing__(self, replica: int) -> Path:
@@ -152,10 +152,10 @@ class Paths(dict[int, Path]):
 
 
 class Port:
-    """One producer replica's end of one stream.
+    """Sending end of one stream at one producer replica.
 
-    outbox: what waits for room, in order. dropped: records for which there was none. passed_over: records that left the
-    task and were not for this stream. told: values of the last control items, by kind.
+    outbox: records that wait for room, in order. dropped: number of records for which there was none. passed_over:
+    number of records that left the task and were not for this stream. told: values of the last control items, by kind.
     """
 
     def __init__(self, task: Sender, paths: Paths, partitioner: Partitioner) -> None:
@@ -169,7 +169,7 @@ class Port:
         self.refresh()
 
     def refresh(self) -> None:
-        """After a change of the partitioner's weights."""
+        """Updates the cost of sending, after a change of the partitioner's weights."""
         weights = self.partitioner.weights
         self._only = (
             self.paths[0] if len(weights) == 1 and not (self.partitioner.tags or self.partitioner.gives_keys) else None
@@ -177,22 +177,22 @@ class Port:
         self.send_s = self.paths.mean_send_s(weights)  # CPU seconds a record sent
 
     def path_to(self, replica: int) -> Path:
-        """The path to a replica."""
+        """Path to a replica."""
         return self.paths[replica]
 
     def unsent(self) -> Iterable[tuple[Path, Record]]:
-        """What has not left, and which way it will go."""
+        """Records that have not left, with their paths."""
         return self.outbox
 
     def waiting(self) -> int:
-        """Records that have not left."""
+        """Number of records that have not left."""
         return sum([record.n for _, record in self.unsent()])
 
     def flush(self) -> None:
-        """Lets go what waits for others to travel with; nothing in a port that sends at once."""
+        """Sends incomplete batches; does nothing in a port that sends at once."""
 
     def clear(self) -> None:
-        """Drops what has not left."""
+        """Drops records that have not left."""
         self.outbox.clear()
 
     def mark(self, mark: Mark) -> None:
@@ -204,7 +204,8 @@ class Port:
                 self.pass_on(self.path_to(index), mark.copy())
 
     def barrier(self, replicas: Iterable[int], mark: Mark, overtakes: bool) -> None:
-        """Sends a control item to these replicas, whether or not they get records; behind what waits, or before it."""
+        """Sends a control item to these replicas, whether or not they get records; behind waiting records, or before
+        them."""
         self.flush()
         for index in replicas:
             path, item = self.path_to(index), mark.copy()
@@ -216,7 +217,7 @@ class Port:
                 self.forward(path, item)
 
     def send(self, record: Record) -> None:
-        """Sends a record to the replica, or the replicas, that it is dealt to."""
+        """Sends a record to the replicas that the partitioner chooses."""
         only = self._only
         if only is not None:
             self.pass_on(only, record)
@@ -225,7 +226,7 @@ class Port:
             self.pass_on(self.paths[index], each)
 
     def pass_on(self, path: Path, record: Record) -> None:
-        """Sends it if there is room, and nothing that came before waits; else it waits, and holds its producer up."""
+        """Sends a record if there is room and none waits before it; else it waits, and its producer is blocked."""
         if self.outbox:
             self.outbox.append((path, record))
         elif path.inbox.credits >= record.n:
@@ -236,7 +237,7 @@ class Port:
             path.inbox.waiters.append(self)
 
     def retry(self, inbox: Inbox) -> bool:
-        """Sends what waits for `inbox`; True if the port no longer waits there."""
+        """Sends records that wait for `inbox`; returns whether the port no longer waits there."""
         outbox = self.outbox
         while outbox and outbox[0][0].inbox is inbox:
             path, record = outbox[0]
@@ -256,7 +257,7 @@ class Port:
         return True
 
     def forward(self, path: Path, record: Record) -> None:
-        """Sends what has its room already."""
+        """Sends a record that has its room already."""
         self.transfer(path, record)
 
     def transfer(self, path: Path, record: Record) -> None:
@@ -273,9 +274,8 @@ class Port:
 
 
 class StreamCounts:
-    """Counts of a stream, over all replicas. tuples: tuples taken up. took_s: sum of their seconds on the way. copies:
-    those that were sent twice, into an operator over event time, to the owners before and after a cut.
-    """
+    """Counts of a stream, over all replicas. tuples: tuples taken. took_s: sum of their seconds on the way. copies:
+    tuples sent twice into an operator over event time, to the owners before and after a cut."""
 
     def __init__(self) -> None:
         self.tuples = 0

@@ -18,19 +18,20 @@ from twin.engine.record import Record
 from twin.engine.streams.channel import Inbox
 
 CONTROL_S = 1e-9
-"""After the last record of its stream a control item arrives: rounding must not let it overtake, or be overtaken."""
+"""Seconds by which a control item arrives after the record before it, so that rounding does not change their order."""
 
 
 class Hop(Protocol):
-    """One stream's use of a card or link."""
+    """Use of a card or link by one stream."""
 
     latency_s: float
 
 
 class Nic:
-    """First in, first out at `bytes_per_s`. backlog_s: what it took at `last_s` to send all that waited then.
+    """Network card, or one direction of a link: first in, first out at `bytes_per_s`.
 
-    resumes_s: when it sends again, if it waits for what is under way.
+    backlog_s: time that it took, at `last_s`, to send all that waited then. resumes_s: when it sends again, if it waits
+    for records under way.
     """
 
     def __init__(self, env: simpy.Environment, bandwidth_mbps: float) -> None:
@@ -39,7 +40,7 @@ class Nic:
         self.bytes_out = 0.0
         self.tuples_in = 0
         self.tuples_out = 0
-        self.hops: list[Hop] = []  # who crosses it
+        self.hops: list[Hop] = []  # uses of it by streams
         self.backlog_s = 0.0
         self.last_s = 0.0
         self.resumes_s = 0.0
@@ -72,19 +73,18 @@ class Nic:
         self.tuples_out += record.n
         record.inbox.task.deliver(record)
 
-    # what is asked or changed rarely ----------------------------------------------------------------------------
+    # rare calls -------------------------------------------------------------------------------------------------
 
     def carry(self, hop: Hop) -> None:
-        """Makes a stream's use of it known."""
+        """Adds a stream's use of this card or link."""
         hop.latency_s *= self._latency_factor
         self.hops.append(hop)
 
     def degrade(self, bandwidth_factor: float = 1.0, latency_factor: float = 1.0) -> None:
         """Multiplies bandwidth and latency, from now on; the inverse factors restore them.
 
-        What waits to be sent is sent at the new rate, and then has the new latency. It stays behind what is under way,
-        also where the latency falls: it then waits for that.
-        Raises ValueError for factors that are not positive.
+        Records that wait are sent at the new rate, and then have the new latency. They stay behind records that are
+        under way; where the latency falls, they wait for these. Raises ValueError for factors that are not positive.
         """
         if bandwidth_factor <= 0.0 or latency_factor <= 0.0:
             raise ValueError(
@@ -106,7 +106,8 @@ class Nic:
         self.backlog_s = max(0.0, leaves_s - self.last_s)
 
     def _resend(self, begun_s: float, bandwidth_factor: float, latency_factor: float) -> float:
-        """Plans again what has not been sent, of which nothing was sent before `begun_s`; when the last of it leaves.
+        """Plans records again that were not sent, none of which was sent before `begun_s`. Returns when the last of
+        them leaves.
 
         Bytes of which the sending has begun are sent at the new rate, too.
         """
@@ -134,11 +135,11 @@ class Nic:
         return leaves_s
 
     def wait_s(self, at_s: float) -> float:
-        """Time that a tuple handed over at `at_s` waits before it is sent."""
+        """Time in seconds that a tuple handed over at `at_s` waits before it is sent."""
         return max(0.0, self.backlog_s - max(0.0, at_s - self.last_s))
 
     def unsent_bytes(self) -> float:
-        """Bytes that wait to be sent, now."""
+        """Bytes that wait to be sent now."""
         now = self.env.now
         return max(0.0, self.wait_s(now) - max(0.0, self.resumes_s - now)) * self.bytes_per_s
 
@@ -150,9 +151,9 @@ class Nic:
 class Leg:
     """One hop of one stream's route, from one producer replica to one inbox.
 
-    A card or link hands what has arrived to the task of the record's inbox. While a record is on its way the leg
-    stands in for both, and takes it on to the next leg; the last one gives the record its inbox back. jitter: by which
-    its latency varies, if it does. arrival_s: of what was sent last on the same route, which nothing overtakes.
+    A card or link delivers a record to the task of its inbox. While a record is on its way, the leg stands in for both,
+    and sends it on to the next leg; the last leg gives the record its inbox back. jitter: variation of its latency, if
+    any. arrival_s: when the record that was sent last on the same route arrives; no record overtakes it.
     """
 
     def __init__(
@@ -187,13 +188,13 @@ class Leg:
         self.arrival_s = record.at_s
 
     def deliver(self, record: Record) -> None:
-        """What has crossed this hop goes on."""
+        """Sends a record that has crossed this hop to the next one."""
         assert self.onward is not None
         self.onward.transmit(record, self.bytes_each, 0.0)
 
 
 def destination(record: Record) -> Inbox | None:
-    """The inbox at the end of a record's way; None if it is not on its way to one."""
+    """Inbox at the end of a record's way; None if it is not on its way to one."""
     stop: Inbox | Leg | None = record.inbox
     while isinstance(stop, Leg):
         stop = stop.inbox if stop.onward is None else stop.onward
@@ -201,13 +202,14 @@ def destination(record: Record) -> Inbox | None:
 
 
 KNOT_S = 0.1
-"""Seconds between two independent values; in between, the factor runs linearly."""
+"""Seconds between two independent values of a factor; in between, the factor is linear."""
 LINE_VARIANCE = 2.0 / 3.0
-"""Variance of a point on a line between two independent values, as a share of theirs, on average."""
+"""Mean variance on a line between two independent values, as a share of the variance of these."""
 
 
 class Jitter:
-    """One card's or link's factor on its latency: mean 1, with that squared coefficient of variation."""
+    """Factor on the latency of one card or link, which varies in time: mean 1, squared coefficient of variation
+    `scv`."""
 
     def __init__(self, rng: np.random.Generator, scv: float) -> None:
         self._rng = rng
@@ -224,7 +226,7 @@ class Jitter:
         self.low, self.high = self.high, self._draw()
 
     def factor(self, now_s: float) -> float:
-        """At a time not before that of the last call."""
+        """Factor at `now_s`, which must not be before the time of the last call."""
         while now_s >= (self.knot + 1) * KNOT_S:
             self.move()
         share = max(0.0, now_s / KNOT_S - self.knot)
@@ -232,9 +234,9 @@ class Jitter:
 
 
 def route(hops: Sequence[tuple[Nic, float]], bytes_each: float, inbox: Inbox, jitters: Mapping[Nic, Jitter]) -> Leg:
-    """The first leg of a route over these cards and links, each with its latency in seconds. At least one.
+    """Makes a route over these cards and links, each with its latency in seconds; at least one. Returns its first leg.
 
-    jitters: of those whose latency varies.
+    jitters: variation of the latencies that vary.
     """
     leg: Leg | None = None
     for nic, latency_s in reversed(hops):

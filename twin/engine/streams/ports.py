@@ -1,8 +1,8 @@
-"""Ports that do not send records at once: batching, and load shedding.
+"""Ports that do not send every record at once: batching, and load shedding.
 
-Jumbo tuples: a producer's records wait in its port until a batch is full, or until the next flush. Flushes come
-periodically, as those of Flink's output flusher do, with periods that differ a little from port to port: threads that
-sleep are not in step. A batch leaves as single records at one moment.
+Jumbo tuples: a producer's records wait in its port until a batch is full, or until the next flush. Flushes are
+periodic, as those of Flink's output flusher. Their periods differ a little from port to port, as threads that sleep are
+not in step. A batch leaves as single records at one moment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from twin.engine.record import Record
 from twin.engine.streams.channel import Path, Paths, Port, Sender
 
 FLUSH_DRIFT = 0.05
-"""Periods of ports differ by up to this share."""
+"""Share by which the periods of ports differ at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Batching:
 
 
 class GatheringPort(Port):
-    """A port with a buffer for each consumer replica."""
+    """Port that gathers records into batches, with a buffer for each consumer replica."""
 
     def __init__(self, task: Sender, paths: Paths, partitioner: Partitioner, batching: Batching) -> None:
         super().__init__(task, paths, partitioner)
@@ -41,12 +41,12 @@ class GatheringPort(Port):
         self._armed = False
 
     def send(self, record: Record) -> None:
-        """Puts a record into its buffer; a full one leaves."""
+        """Puts a record into its buffer; a full buffer is sent."""
         for index, piece in self.partitioner.parts(record):
             self.gather(index, piece)
 
     def gather(self, index: int, record: Record) -> None:
-        """Puts a record into the batch of a replica."""
+        """Puts a record into the batch of a replica; a full batch is sent."""
         buffer = self._buffers[index]
         buffer.append(record)
         if len(buffer) >= self.batching.tuples:
@@ -75,20 +75,20 @@ class GatheringPort(Port):
             self.pass_on(path, piece)
 
     def unsent(self) -> Iterable[tuple[Path, Record]]:
-        """Records that were not sent, with those in the buffers."""
+        """Records that have not left, with those in the buffers, and their paths."""
         return [
             *self.outbox,
             *((self.paths[index], piece) for index in self._buffers for piece in self._buffers[index]),
         ]
 
     def clear(self) -> None:
-        """Drops the records in the buffers as well."""
+        """Drops records that have not left, with those in the buffers."""
         super().clear()
         self._buffers.clear()
 
 
 class SheddingPort(Port):
-    """Never waits: a record for which there is no credit is dropped."""
+    """Port that never waits: it drops a record for which there is no credit."""
 
     def pass_on(self, path: Path, record: Record) -> None:
         if path.inbox.credits >= record.n:

@@ -1,6 +1,7 @@
-"""What comes out of a window at an evaluation: of an aggregation, one result for each distinct key.
+"""Combiners: they make the results of a window at an evaluation.
 
-Of a join of two or more sides, records of the same key match, one a side.
+An aggregation gives one result for each distinct key. In a join of two or more sides, records of the same key match,
+one a side.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 
 
 class Combiner:
-    """scan_s: CPU seconds for each record looked at; result_s: for each result. groups: the key groups of its operator,
-    which give records their keys; without key groups, records get their keys here.
+    """Base of the combiners. scan_s: CPU seconds for each record looked at. result_s: CPU seconds for each result.
+
+    groups: the key groups of its operator, which give records their keys; without key groups, records get their keys
+    here.
     """
 
     def __init__(self, extent: Extent, scan_s: float, result_s: float) -> None:
@@ -32,21 +35,21 @@ class Combiner:
         self.groups: KeyGroups | None = None
 
     def draw_key(self, side: int, draws: Draws) -> int:
-        """The key of a record that came to an input without one; a uniform number decides, if there is any choice."""
+        """Draws the key of a record that came to an input without one. It uses a random number only if there is any
+        choice."""
         raise NotImplementedError
 
     def results(self, contents: Sequence[Content], position: float, draws: Draws) -> list[Result]:
-        """The results of the window that ends at that position."""
+        """Results of the window that ends at `position`."""
         raise NotImplementedError
 
     def know_share(self, share: float, values: list[int]) -> None:
-        """See Logic."""
+        """Notes a change of its share of an operator without key groups (`Logic.know_share`)."""
 
 
 class GroupCombiner(Combiner):
-    """keys: how many keys come to this replica, all equally often, where the operator has no key groups. keyed: whether
-    the replicas share the keys; else each replica gets records of all keys.
-    """
+    """Combiner of an aggregation. keys: number of keys that come to this replica, all equally frequent, where the
+    operator has no key groups. keyed: whether the replicas share the keys; else each gets records of all keys."""
 
     def __init__(self, extent: Extent, scan_s: float, result_s: float, keys: int, keyed: bool = True) -> None:
         super().__init__(extent, scan_s, result_s)
@@ -61,7 +64,7 @@ class GroupCombiner(Combiner):
         return int(draws.uniform() * self.keys) if self.keys > 1 else 0
 
     def results(self, contents: Sequence[Content], position: float, draws: Draws) -> list[Result]:
-        """See Combiner. Results are in the order of their keys' first records, each as old as its key's oldest one."""
+        """Results in the order of their keys' first records, each as old as its key's oldest record."""
         (content,) = contents
         oldest_born_s: dict[int, float] = {}
         oldest_taken_s: dict[int, float] = {}
@@ -78,11 +81,12 @@ class GroupCombiner(Combiner):
 
 
 ELSEWHERE = -1
-"""The key of a record that matches nothing here: its key lives on another replica."""
+"""Key of a record that matches nothing here, as its key belongs to another replica."""
 
 
 class MatchCombiner(Combiner):
-    """All records of a key match; or each record that came since the last evaluation brings `amplification` results.
+    """Combiner of a join: records of a key match, one a side; or each new record brings `amplification` results
+    (measured).
 
     Without key groups there are as many keys as let `selectivity` of all combinations match, and a share of them is
     here. whole: by side, whether all of its records come here, also those of other replicas' keys.
@@ -125,7 +129,7 @@ class MatchCombiner(Combiner):
     # evaluations -----------------------------------------------------------------------------------------------------
 
     def results(self, contents: Sequence[Content], position: float, draws: Draws) -> list[Result]:
-        """See Combiner. A match is as old as the oldest of its records."""
+        """Results of the window; a match is as old as the oldest of its records."""
         sides = [each.between(position - self.extent.size, position) for each in contents]
         if self.amplification is not None:
             fresh = self.extent.slide
@@ -140,7 +144,7 @@ class MatchCombiner(Combiner):
 
 
 def _matches(sides: Sequence[HeldRecords]) -> Iterator[Result]:
-    """The matches, in the order of the first side's records, then of the second's, and so on."""
+    """Matches in the order of the first side's records, then of the second's, and so on."""
     first, *others = sides
     by_key = [_by_key(side) for side in others]
     for key, born_s, taken_s in zip(*first, strict=True):
@@ -156,7 +160,7 @@ def _matches(sides: Sequence[HeldRecords]) -> Iterator[Result]:
 
 
 def _by_key(side: HeldRecords) -> dict[int, list[tuple[float, float]]]:
-    """When records of each key were born and taken in."""
+    """Times at which the records of each key were born and taken in."""
     found: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
     for key, born_s, taken_s in zip(*side, strict=True):
         found[key].append((born_s, taken_s))
@@ -164,7 +168,8 @@ def _by_key(side: HeldRecords) -> dict[int, list[tuple[float, float]]]:
 
 
 def _measured(sides: Sequence[HeldRecords], n: int, draws: Draws) -> list[Result]:
-    """`n` results, each of a random record of each side. Short windows may lack a side, as the rate is measured."""
+    """Draws `n` results, each of a random record of each side. Short windows may lack a side, as the rate is
+    measured."""
     present = [side for side in sides if side.keys]
     if not present:
         return []

@@ -1,8 +1,9 @@
-"""A replica of a compute: state by key and pane of event time, handed over as its configuration says (Enorm, Fig. 5).
+"""Computes: operators that keep state by key and pane of event time, and hand it over in one of two forms (Enorm, Fig.
+5).
 
-Whatever the form, the simulation adds a tuple once, to its pane: the form decides what is charged and what is sent.
-With one state for each pane, the user's logic is executed once for each tuple, and panes are sent. With one state for
-each window, it is executed for each window that the tuple is in, and windows are sent when they are complete.
+In either form, the simulation adds a tuple once, to its pane; the form decides on costs and on what is sent. With one
+state for each pane, the user's logic is executed once for each tuple, and panes are sent. With one state for each
+window, it is executed for each window that the tuple is in, and windows are sent when they are complete.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from twin.windows import EventWindow
 
 
 class ComputeLogic(TimedLogic):
-    """windows: the windows that are made of its panes. results: whether it emits these windows itself."""
+    """Logic of a compute. panes: the panes that it keeps; None: it is eager, keeps no state and sends tuples on.
+    windows: the windows that are made of the panes. results: whether it emits these windows itself."""
 
     def __init__(
         self,
@@ -48,17 +50,17 @@ class ComputeLogic(TimedLogic):
         self.forms = Forms(panes, windows, sharing)
 
     def sink(self) -> SinkLogic | None:
-        """Measures how old tuples are when they reach its state."""
+        """Sink that measures the age of tuples when they reach its state; None if it is eager."""
         return None if self.eager else self.taken_in
 
     def stores_of(self, groups: KeyGroups) -> list[SpanStore[int]]:
-        """See TimedLogic. Contents are kept by pane."""
+        """One store of contents by pane; none if it is eager."""
         return [] if self.panes is None else [SpanStore(groups)]
 
     # tuples -----------------------------------------------------------------------------------------------------------
 
     def plan(self, record: Record) -> float:
-        """CPU seconds of the user's logic for each state, and of the work that the sending thread does meanwhile."""
+        """Returns the CPU seconds of the user's logic for each state, and of the sending thread's work meanwhile."""
         assert isinstance(record, Dated)
         work_s = self.out.send_s if self.eager else 0.0
         if record.at_us < self.watermark_us:
@@ -82,13 +84,13 @@ class ComputeLogic(TimedLogic):
             content.add(record.key, (1, record.digest, record.born_s, record.taken_s))
 
     def modify(self, cut_us: int) -> None:
-        """See TimedLogic. Another form holds from that event time on."""
+        """Changes the form for windows that begin at `cut_us` or later."""
         self.forms.modify(cut_us)
 
     # punctuations -----------------------------------------------------------------------------------------------------
 
     def reach(self, before_us: float, now_us: int) -> None:
-        """See TimedLogic. Sends all panes and windows that have become complete."""
+        """Sends all panes and windows that have become complete."""
         if self.panes is None:
             return
         since_us = now_us if before_us == -math.inf else int(before_us)
@@ -105,7 +107,7 @@ class ComputeLogic(TimedLogic):
             self.owed.work_s += work_s
 
     def _due(self, since_us: int, now_us: int) -> list[Span]:
-        """The spans to hand over, in the order of their ends."""
+        """Spans to hand over, in the order of their ends."""
         assert self.panes is not None
         spans = set[Span]()
         if not self.results:
@@ -118,7 +120,7 @@ class ComputeLogic(TimedLogic):
         return sorted(spans, key=lambda span: (span.end, -span.start))
 
     def over(self, span: Span) -> SpanContent:
-        """All that is held of the panes in a span."""
+        """Content of all panes in a span, merged."""
         assert self.panes is not None
         first, end = self.panes.of(span)
         merged, held = self.nothing(), self.spans[0].held
@@ -162,14 +164,14 @@ class ComputeLogic(TimedLogic):
         }
 
     def drop(self, gone: Leaves, since_us: int) -> None:
-        """See TimedLogic. Only panes from that time on are dropped."""
+        """Drops the content of these keys in panes that begin at `since_us` or later."""
         for store in self.spans:
             for pane, content in store.held.items():
                 if self.panes is not None and self.panes.bounds(pane).start >= since_us:
                     content.drop(gone)
 
     def snapshot(self, again: bool) -> object:
-        """See Logic. The forms are kept as well."""
+        """State of a logic over event time, and the forms."""
         return super().snapshot(again), self.forms.since.copy()
 
     def restore(self, kept: object, at_s: float) -> int:
@@ -178,17 +180,17 @@ class ComputeLogic(TimedLogic):
         return super().restore(kept[0], at_s)
 
     def past(self) -> bool:
-        """See TimedLogic. Panes are left until they are in no window any more."""
+        """Whether it still has panes, which stay until they are in no window any more."""
         return any(store.held for store in self.spans)
 
     def come(self, sibling: TimedLogic, values: dict[str, float]) -> None:
-        """See TimedLogic. It takes over the forms of its sibling."""
+        """Starts work beside a sibling, with the sibling's forms."""
         super().come(sibling, values)
         assert isinstance(sibling, ComputeLogic)
         self.forms.come(sibling.forms, values.get(MODIFICATION, -math.inf))
 
     def sent_spans(self, groups: list[int], since_us: int) -> dict[Span, SpanContent]:
-        """What it handed over of some key groups and still has, for spans that end after a time."""
+        """Contents of some key groups that it handed over and still has, for spans that end after `since_us`."""
         if self.panes is None or self.watermark_us == -math.inf:
             return {}
         before_us = int(self.watermark_us)
@@ -196,7 +198,8 @@ class ComputeLogic(TimedLogic):
 
 
 def results_of(span: Span, content: SpanContent, n: int, at_s: float) -> list[Dated]:
-    """n results of a window, at its last event time: one for each key, else n that are as old as the keys' average."""
+    """Makes n results of a window, at its last event time: one for each key, else n that are as old as the keys'
+    average."""
     if n == content.keys:
         stamps = [content.held[key][2:] for key in sorted(content.held)]
     else:

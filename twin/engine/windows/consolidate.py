@@ -1,7 +1,7 @@
-"""A replica of a consolidate: merges what comes over a span, and forms complete windows when all inputs are past them.
+"""Consolidates: operators that merge partial results by span, and form complete windows when all inputs are past them.
 
-Forming windows is a job of its own, during which partial results wait. `Ownership` decides which windows of a key group
-it emits.
+Windows are formed in work of their own, during which partial results wait. `Ownership` decides which windows of a key
+group a replica emits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from twin.windows import EventWindow
 
 
 class Complete(EvaluationResult):
-    """Windows that leave together, followed by their sender's watermark."""
+    """Outcome of forming windows: windows that leave together, followed by their sender's watermark."""
 
     def __init__(self, windows: list[Dated], watermark_us: int, station: Station, out: Outlet) -> None:
         super().__init__([], out, [])
@@ -31,7 +31,8 @@ class Complete(EvaluationResult):
         self.station = station
 
     def leave(self, at_s: float) -> None:
-        """See Outcome. Nothing later overtakes these windows, and they do not overtake the punctuation before them."""
+        """Sends the windows and the watermark. The order in each channel stays: nothing later overtakes the windows,
+        and they do not overtake the punctuation before them."""
         for window in self.windows:
             result = window.copy()  # a restart may send it again
             result.at_s = at_s
@@ -41,8 +42,10 @@ class Complete(EvaluationResult):
 
 
 class ConsolidateLogic(TimedLogic):
-    """spans: pieces by input. sides: for each input, the complete windows that it sends; none if it sends panes.
-    formed: windows so far; merged, merged_keys: the pieces, and the keys in them, that these were made of."""
+    """Logic of a consolidate. sides: for each input, the complete windows that it sends; none if it sends panes. spans:
+    pieces by input. formed: number of windows so far. merged, merged_keys: number of pieces that these were made of,
+    and of keys in the pieces.
+    """
 
     spans: Sequence[Pieces]
 
@@ -75,11 +78,12 @@ class ConsolidateLogic(TimedLogic):
     # partial results --------------------------------------------------------------------------------------------------
 
     def plan(self, record: Record) -> float:
-        """The work of the sending thread meanwhile; the service itself merges the result into its piece."""
+        """Returns the CPU seconds of the sending thread's work meanwhile; the service itself merges the result into its
+        piece."""
         return self.owed.pay(self.station.service_s) if self.owed.work_s else 0.0
 
     def emit(self, record: Record, at_s: float) -> None:
-        """Nothing leaves before a window is complete."""
+        """Takes a partial result. Nothing leaves before a window is complete."""
         assert isinstance(record, Partial) and record.inbox is not None
         self.add(record.inbox.side, record.span, record.content)
 
@@ -90,7 +94,7 @@ class ConsolidateLogic(TimedLogic):
     # windows ----------------------------------------------------------------------------------------------------------
 
     def reach(self, before_us: float, now_us: int) -> None:
-        """See TimedLogic. A job forms the windows that are due; its outcome then tells the consumers."""
+        """Starts the work of forming the windows that are due; its outcome then tells the consumers."""
         since_us = before_us
         if before_us == -math.inf:
             starts = [first for pieces in self.spans if (first := pieces.first) is not None]
@@ -100,7 +104,7 @@ class ConsolidateLogic(TimedLogic):
         self._form(ready, work_s)
 
     def tell(self, watermark_us: int) -> None:
-        """See TimedLogic. Nothing to do: `Complete` tells the consumers when the windows have left."""
+        """Does nothing: `Complete` tells the consumers when the windows have left."""
 
     def _due(self, since_us: int, now_us: int) -> tuple[list[tuple[Span, SpanContent]], float]:
         """Windows that have become complete, with the content of its own key groups, and the work of forming them."""
@@ -116,7 +120,7 @@ class ConsolidateLogic(TimedLogic):
         return complete, work_s
 
     def _ending(self, spans: list[Span]) -> tuple[list[tuple[Span, SpanContent]], float]:
-        """The same for windows that end at the same time."""
+        """Windows that end together, with the content of its own key groups, and the work of forming them."""
         windows = [self.panes.of(span) for span in spans]
         formed = [pieces.form(windows) for pieces in self.spans]
         complete, work_s = list[tuple[Span, SpanContent]](), 0.0
@@ -134,7 +138,7 @@ class ConsolidateLogic(TimedLogic):
         return complete, work_s
 
     def _form(self, ready: list[tuple[Span, SpanContent]], work_s: float) -> None:
-        """Starts the job that does the work, sends the windows, and tells how far it is."""
+        """Starts the work, after which the windows and the watermark leave."""
         at_s = self.now_s
         results = list[Dated]()
         watermark_us = int(self.watermark_us)
@@ -154,7 +158,7 @@ class ConsolidateLogic(TimedLogic):
         return sum([shipping.ship(span, content, at_s, self.index) for shipping in self.shippings])
 
     def _results(self, span: Span, content: SpanContent, at_s: float) -> list[Dated]:
-        """The results of a window for all other consumers."""
+        """Results of a window for all consumers that are not consolidates."""
         if self.shippings and len(self.shippings) == len(self.station.output.ports):
             return []
         n = content.keys

@@ -1,4 +1,4 @@
-"""What a window holds: the records that came, in the order of their positions."""
+"""Contents of windows: the records that came, in the order of their positions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from twin.engine.state import Item
 
 TRIM = 512
-"""Forgotten records are cut off in blocks of this many."""
+"""Fewest forgotten records that are cut off together."""
 
 
 class HeldRecords(NamedTuple):
@@ -20,8 +20,9 @@ class HeldRecords(NamedTuple):
 
 
 class Content:
-    """Positions rise; they are times in seconds, or they count records. elsewhere: the number of records that something
-    else holds for it.
+    """Records of one input of a window. Positions rise; they are times in seconds, or they count records.
+
+    elsewhere: number of records that something else holds for it.
     """
 
     def __init__(self) -> None:
@@ -36,7 +37,7 @@ class Content:
         return len(self.keys) - self._start + self.elsewhere
 
     def add(self, position: float, key: int, born_s: float, taken_s: float) -> None:
-        """One record more, behind all others."""
+        """Adds a record behind all others."""
         self.positions.append(position)
         self.keys.append(key)
         self.born_s.append(born_s)
@@ -48,7 +49,7 @@ class Content:
         return HeldRecords(self.keys[first:end], self.born_s[first:end], self.taken_s[first:end])
 
     def count(self, low: float, high: float) -> int:
-        """How many those are."""
+        """Number of records at low < position <= high."""
         first, end = self._places(low, high)
         return end - first
 
@@ -57,7 +58,7 @@ class Content:
         return first, bisect_right(self.positions, high, first)
 
     def forget(self, position: float) -> None:
-        """Drops the records up to that position."""
+        """Drops the records up to `position`."""
         self._start = bisect_right(self.positions, position, self._start)
         if self._start >= TRIM and self._start * 2 >= len(self.keys):
             for column in (self.positions, self.keys, self.born_s, self.taken_s):
@@ -67,19 +68,19 @@ class Content:
     # on its way to another replica, or to a checkpoint ---------------------------------------------------------------
 
     def items(self) -> list[Item]:
-        """All records."""
+        """All records that it holds."""
         start = self._start
         columns = self.positions[start:], self.keys[start:], self.born_s[start:], self.taken_s[start:]
         return list(zip(*columns, strict=True))
 
     def become(self, items: list[Item]) -> None:
-        """Holds these, in their order, and no others."""
+        """Replaces its records by `items`, in their order."""
         self._start = 0
         columns = zip(*items, strict=True) if items else ((), (), (), ())
         self.positions, self.keys, self.born_s, self.taken_s = map(list, columns)
 
     def copy(self) -> Content:
-        """Another one of the same records."""
+        """Copy with the same records."""
         other = Content()
         other.become(self.items())
         return other

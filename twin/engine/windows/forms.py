@@ -1,4 +1,5 @@
-"""Whether windows share the states of panes or each have their own state (Enorm, Fig. 5). This may change in a run.
+"""Forms of windows: they share the states of panes, or each has its own state (Enorm, Fig. 5). This may change in a
+run.
 
 A window has the form that held at its beginning, so that windows under way keep theirs.
 """
@@ -14,7 +15,8 @@ PANES, WINDOWS = "panes", "windows"
 
 
 class Forms:
-    """since: the forms, with the event times from which they hold. to_come: forms announced for later event times."""
+    """Forms of the windows of one compute, over event time. since: the forms, with the event times from which they
+    hold. to_come: forms announced for later event times."""
 
     def __init__(self, panes: Panes | None, windows: tuple[EventWindow, ...], form: str) -> None:
         self.panes = panes
@@ -24,7 +26,7 @@ class Forms:
         self._executions: dict[int, int] = {}
 
     def at(self, start_us: int) -> str:
-        """The form of windows that begin at that time."""
+        """Form of windows that begin at `start_us`."""
         return next(form for since, form in reversed(self.since) if start_us >= since)
 
     def any_windows(self) -> bool:
@@ -39,7 +41,7 @@ class Forms:
         return any(self.at(window.start) == PANES for window in windows)
 
     def executions(self, at_us: int) -> int:
-        """For how many states the user's logic is executed for a tuple of that time."""
+        """Number of states for which the user's logic is executed for a tuple of event time `at_us`."""
         if self.panes is None or not self.windows:
             return 1
         pane = self.panes.pane(at_us)
@@ -51,14 +53,14 @@ class Forms:
         return count
 
     def modify(self, cut_us: int) -> None:
-        """The form that was announced for that time holds from there on."""
+        """Lets the form that was announced for `cut_us` hold from there on."""
         form = self.to_come.get(cut_us)
         if form is not None and cut_us > self.since[-1][0]:
             self.since.append((cut_us, form))
             self._executions.clear()
 
     def become(self, since: list[tuple[float, str]]) -> None:
-        """Replaces the forms by these."""
+        """Replaces the forms by `since`."""
         self.since = since.copy()
         self._executions.clear()
 
@@ -70,7 +72,7 @@ class Forms:
                 self.modify(at_us)
 
     def forget(self, now_us: int) -> None:
-        """Drops what is known of panes that end by then, to which no tuple comes any more."""
+        """Drops counts of panes that end by `now_us`, to which no tuple comes any more."""
         assert self.panes is not None
         for pane in [pane for pane in self._executions if self.panes.bounds(pane).end <= now_us]:
             del self._executions[pane]

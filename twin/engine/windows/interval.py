@@ -21,26 +21,27 @@ LEFT, RIGHT = 0, 1
 
 
 class Sides:
-    """The stored records of both sides, by key and in the order of their times, which are in one unit with the bounds.
+    """Stored records of both sides of an interval join, by key and in the order of their times (in the unit of the
+    bounds).
 
     left: number of the input of the left side. held: for how long records of the left and the right side are stored.
-    due: the times and keys of each side's records, the earliest first.
+    due: times and keys of each side's records, the earliest first.
     """
 
     def __init__(self, left: int, lower: float, upper: float) -> None:
         self.left = left
-        self.bounds = (lower, upper), (-upper, -lower)  # of the right after the left, and of the left after
+        self.bounds = (lower, upper), (-upper, -lower)  # limits of right - left time, and of left - right
         self.held = max(upper, 0.0), max(-lower, 0.0)
         self.hold([], [])
 
     def side(self, record: Record) -> int:
-        """The side that a record is of."""
+        """Side of a record, LEFT or RIGHT."""
         return LEFT if record.inbox is not None and record.inbox.side == self.left else RIGHT
 
     def partners(self, record: Record, at: float) -> list[Item]:
-        """Those of the other side that are within the bounds around a record of that time."""
+        """Stored records of the other side that are within the bounds around a record of time `at`."""
         side = self.side(record)
-        least, most = self.bounds[1 - side]  # from its partner to the record
+        least, most = self.bounds[1 - side]  # limits of the record's time minus its partner's
         return [item for item in self.by_key[1 - side].get(record.key, ()) if least <= at - item[0] <= most]
 
     def keep(self, record: Record, at: float) -> None:
@@ -50,7 +51,7 @@ class Sides:
         insort(self.by_key[side][record.key], (at, record.key, record.born_s, record.taken_s), key=itemgetter(0))
 
     def expire(self, now: float) -> None:
-        """Removes what no record from now on can meet."""
+        """Removes records that no record from now on can match."""
         for due, by_key, held in zip(self.due, self.by_key, self.held, strict=True):
             while due and due[0][0] < now - held:
                 key = heappop(due)[1]
@@ -73,7 +74,7 @@ class Sides:
         return [[item for items in by_key.values() for item in items] for by_key in self.by_key]
 
     def take(self, leaves: Leaves) -> list[list[Item]]:
-        """Takes records of each side out."""
+        """Takes the records of leaving keys out of each side, and returns them."""
         gone, kept = zip(*(parted(sorted(side), leaves) for side in self.copy()), strict=True)
         self.hold(*kept)
         return list(gone)
@@ -87,7 +88,7 @@ class Sides:
 
 
 class IntervalLogic(KeyedLogic):
-    """By processing time. met: partners of the record in service."""
+    """Logic of an interval join by processing time. met: partners of the record in service."""
 
     def __init__(self, left: int, lower_s: float, upper_s: float, keys: int, keyed: bool) -> None:
         super().__init__(keys, keyed)
@@ -130,7 +131,7 @@ class IntervalLogic(KeyedLogic):
         return 0
 
     def held(self) -> float:
-        """The number of stored records on both sides, with the expired ones that were not removed yet."""
+        """Number of stored records on both sides, with the expired ones that were not removed yet."""
         return float(len(self.sides))
 
     def held_bytes(self) -> float:
@@ -142,7 +143,7 @@ class IntervalLogic(KeyedLogic):
         return [(list(by_key), self.tuple_bytes()) for by_key in self.sides.by_key]
 
     def take(self, share: float, leaves: Leaves | None = None) -> State:
-        """See Logic. Expired records are not taken."""
+        """Takes records of leaving keys; expired records stay behind."""
         self.sides.expire(self.station.env.now)
         gone = self.sides.take(leaves or Every(share))
         return State(list(gone), sum(map(len, gone)) * self.tuple_bytes())
@@ -155,7 +156,8 @@ class IntervalLogic(KeyedLogic):
 
 
 class TimedIntervalLogic(TimedLogic):
-    """By event time, as Flink's IntervalJoinOperator: records are stored until watermarks have passed their bounds."""
+    """Logic of an interval join by event time, as Flink's IntervalJoinOperator: records are stored until watermarks
+    have passed their bounds."""
 
     def __init__(self, left: int, lower_s: float, upper_s: float, late: int | None) -> None:
         super().__init__(0.0, late)
@@ -163,7 +165,7 @@ class TimedIntervalLogic(TimedLogic):
         self.met: list[Item] = []
 
     def stores_of(self, groups: KeyGroups) -> list[SpanStore[int]]:
-        """See TimedLogic. It keeps single records."""
+        """No stores by span, as it keeps single records."""
         return []
 
     # what a record becomes -------------------------------------------------------------------------------------------
@@ -193,7 +195,7 @@ class TimedIntervalLogic(TimedLogic):
             self.send(result)
 
     def sink(self) -> SinkLogic:
-        """Measures how old records are when they are stored."""
+        """Sink that measures the age of records when they are stored."""
         return self.taken_in
 
     def reach(self, before_us: float, now_us: int) -> None:

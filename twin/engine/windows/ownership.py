@@ -1,4 +1,4 @@
-"""Which replica owns which key groups, by event time: now, and on both sides of cuts.
+"""Ownership of key groups by event time: the owners now, and on both sides of cuts.
 
 A key group changes hands at once (`KeyGroups.owner`), or at a cut ahead of all that sources have sent. Windows before
 the cut belong to the old owner, windows after it to the new one. Records that both need go to both.
@@ -23,7 +23,8 @@ from twin.panes import Span
 
 @dataclass(slots=True)
 class Cut:
-    """Key groups whose windows belong to the new owner if they begin at `at_us` or later; by_end: if they end after it.
+    """Change of hands of key groups, whose windows belong to the new owner if they begin at `at_us` or later; by_end:
+    if they end after it.
 
     over_us: when the last window of the old owner is complete. old, new: owners by key group.
     """
@@ -39,25 +40,25 @@ class Cut:
         return span.end > self.at_us if self.by_end else span.start >= self.at_us
 
     def needed(self, piece: Span, longest_us: int) -> tuple[bool, bool]:
-        """Whether windows of the old owner, and windows of the new one, may contain that piece."""
+        """Whether a piece may be in windows of the old owner, and in windows of the new one."""
         if self.by_end:
             return piece.end <= self.at_us, piece.start + longest_us > self.at_us
         return piece.end - longest_us < self.at_us, piece.start >= self.at_us
 
 
 class Ownership:
-    """The owners of one operator's key groups. cuts: those that are not over, by their times. leaving: those
-    by end whose state is on its way to the new owner; all tuples and pieces before them have passed already."""
+    """Owners of one operator's key groups. cuts: cuts that are not over, by time. leaving: cuts by end whose state is
+    on its way to the new owner; all tuples and pieces before them have passed already."""
 
     def __init__(self, keys: KeyGroups) -> None:
         self.keys = keys
         self.cuts: list[Cut] = []
         self.leaving: list[Cut] = []
         self._seen = -1
-        self._now: list[list[int]] = []  # by key group; by cuts that have passed
+        self._now: list[list[int]] = []  # owners by number of passed cuts and key group
 
     def cut(self, cut: Cut) -> None:
-        """Plans a change of hands."""
+        """Plans a cut."""
         self.cuts = sorted([*self.cuts, cut], key=lambda planned: planned.at_us)
         self._seen = -1
 
@@ -69,7 +70,7 @@ class Ownership:
     # records ---------------------------------------------------------------------------------------------------------
 
     def owner(self, at_us: int, group: int) -> int:
-        """The owner that gets records of a key group with that event time."""
+        """Owner that gets records of a key group with event time `at_us`."""
         if self._seen != self.keys.version:
             self._renew()
         passed = 0
@@ -90,13 +91,13 @@ class Ownership:
             self._now.append(owners)
 
     def copies(self, at_us: int) -> list[Cut]:
-        """The cuts because of which tuples of that time also go to the old owners."""
+        """Cuts because of which tuples of event time `at_us` also go to the old owners."""
         return [cut for cut in self.cuts if cut.at_us <= at_us < cut.over_us]
 
     # windows ---------------------------------------------------------------------------------------------------------
 
     def responsible(self, span: Span) -> np.ndarray:
-        """The replica that emits a window, by key group. [G]"""
+        """Replica that emits a window, by key group. [G]"""
         owner_g = self.keys.owners().copy()
         for cut in (*self.cuts, *self.leaving):
             owners = cut.new if cut.after(span) else cut.old
@@ -105,10 +106,11 @@ class Ownership:
 
 
 class EventTimePartitioner(Partitioner):
-    """Sends each record to the owner of its key group at its event time. Draws its key, and notes it for the audit.
+    """Sends each record to the owner of its key group at its event time. Draws the record's key, and notes it for the
+    audit.
 
     mask: makes digests of this stream from those of sources, so that a tuple that is read again has the same key; 0
-    where the tuples that come are not one to one those that sources send.
+    where tuples do not correspond one to one to those of sources.
     """
 
     tags = True
@@ -147,7 +149,7 @@ class EventTimePartitioner(Partitioner):
         return sent
 
     def _draw_key(self, record: Dated, digest: int) -> int:
-        """Gives the record its key, the same one if it is read again; returns the key group."""
+        """Gives the record its key, the same one if it is read again. Returns the key group."""
         keys, known = self.ownership.keys, self.audit.keys
         if digest and digest in known:
             record.key = known[digest]

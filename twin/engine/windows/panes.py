@@ -1,4 +1,4 @@
-"""What windows over event time hold: records with an event time, by pane and key; and what is noted to audit a run."""
+"""Contents of windows over event time, by pane and key; and the notes by which a run is audited."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from twin.engine.state import Leaves
 from twin.panes import Span
 
 Found = tuple[int, int, float, float]
-"""For one key: the number of records, their digests together, and when the oldest was born and taken."""
+"""Content of one key: number of records, XOR of their digests, and seconds at which the oldest was born and taken."""
 
 
 Place = TypeVar("Place", int, Span)
 
 
 class SpanContent:
-    """The content of one span of event time, or of several that are merged. held: by key; `groups` has the keys."""
+    """Content of one span of event time, or of several that are merged. held: by key. groups: the key groups of the
+    keys."""
 
     def __init__(self, groups: KeyGroups) -> None:
         self.groups = groups
@@ -28,16 +29,16 @@ class SpanContent:
 
     @property
     def keys(self) -> int:
-        """Distinct keys in it."""
+        """Number of distinct keys."""
         return len(self.held)
 
     @property
     def tuples(self) -> int:
-        """How many records."""
+        """Number of records."""
         return sum([found[0] for found in self.held.values()])
 
     def add(self, key: int, found: Found) -> None:
-        """Records of a key; the oldest of them counts for its age."""
+        """Adds records of a key; the oldest of them decides on the age."""
         before = self.held.get(key)
         if before is not None:
             oldest = before if before[2] <= found[2] else found
@@ -45,63 +46,63 @@ class SpanContent:
         self.held[key] = found
 
     def stamps(self) -> tuple[float, float]:
-        """When the oldest record of a key was born and taken, as means over the keys."""
+        """Times at which the oldest record of a key was born and taken, as means over the keys."""
         by_key = list(self.held.values())
         born_s = sum([found[2] for found in by_key]) / len(by_key) if by_key else 0.0
         taken_s = sum([found[3] for found in by_key]) / len(by_key) if by_key else 0.0
         return born_s, taken_s
 
     def merge(self, other: SpanContent) -> None:
-        """Takes the other's records in."""
+        """Adds the records of another content."""
         for key, found in other.held.items():
             self.add(key, found)
 
     def only(self, groups: Iterable[int]) -> SpanContent:
-        """A copy, with these key groups alone."""
+        """Copy of the content of these key groups."""
         wanted = set(groups)
         return self.of_keys(lambda key: self.groups.group_of(key) in wanted)
 
     def of_keys(self, wanted: Leaves) -> SpanContent:
-        """A copy, with those keys alone."""
+        """Copy of the content of the wanted keys."""
         part = SpanContent(self.groups)
         part.held = {key: found for key, found in self.held.items() if wanted(key)}
         return part
 
     def copy(self) -> SpanContent:
-        """An independent copy."""
+        """Independent copy."""
         return self.of_keys(lambda _: True)
 
     def drop(self, gone: Leaves) -> None:
-        """Drops those keys."""
+        """Drops the keys that are gone."""
         self.held = {key: found for key, found in self.held.items() if not gone(key)}
 
     def single(self, key: int) -> SpanContent:
-        """A copy with one key alone."""
+        """Copy of the content of one key."""
         part = SpanContent(self.groups)
         part.held[key] = self.held[key]
         return part
 
 
 class SpanStore(Generic[Place]):
-    """Contents by where they are in event time: the number of a pane, or a span of panes."""
+    """Contents by place in event time: the number of a pane, or a span of panes."""
 
     def __init__(self, groups: KeyGroups) -> None:
         self.groups = groups
         self.held: dict[Place, SpanContent] = {}
 
     def at(self, place: Place) -> SpanContent:
-        """The content at a place; a new, empty one if there was none."""
+        """Content at a place; a new, empty one if there was none."""
         content = self.held.get(place)
         if content is None:
             content = self.held[place] = SpanContent(self.groups)
         return content
 
     def add(self, place: Place, content: SpanContent) -> None:
-        """Merges more content into a place, as several senders may each have a part of it."""
+        """Merges content into a place, as several senders may each have a part of it."""
         self.at(place).merge(content)
 
     def copy(self) -> Self:
-        """An independent copy."""
+        """Independent copy."""
         again = copy(self)
         again.held = {place: content.copy() for place, content in self.held.items()}
         return again
@@ -111,7 +112,7 @@ DIGEST_BITS = 63
 
 
 class Dated(Record):
-    """A record with an event time, at_us. digest: 63 random bits, by which everything that holds it can be audited."""
+    """Record with an event time, `at_us`. digest: 63 random bits, by which contents that hold it are audited."""
 
     __slots__ = ("at_us", "digest")
 
@@ -128,12 +129,12 @@ class Dated(Record):
 
 
 def dated(record: Record, at_us: int) -> Dated:
-    """The same record with an event time."""
+    """Makes a copy of a record, with an event time."""
     return Dated(record.born_s, record.taken_s, record.at_s, at_us)
 
 
 class Partial(Record):
-    """A partial result: of the one key in `content`, over a span of event time."""
+    """Partial result: the one key in `content`, over a span of event time."""
 
     __slots__ = ("content", "span")
 
@@ -151,23 +152,25 @@ class Partial(Record):
 
 @dataclass(slots=True)
 class History:
-    """The audits of all operators, and how far their replicas were. What a failure undid is kept as one, too."""
+    """Audits of all operators, and the progress of their replicas. far_us: by operator, the watermark of each replica.
+    Each failure keeps what it undoes as one more history."""
 
     audits: dict[str, WindowAudit]
     far_us: dict[str, list[float]]
 
     def copy(self) -> History:
-        """A copy of what is noted so far."""
+        """Copy of what is noted so far."""
         return History({name: audit.copy() for name, audit in self.audits.items()}, self.far_us)
 
 
 @dataclass(slots=True)
 class WindowAudit:
-    """Notes of one operator. came: event time, key and digest of each tuple sent to it, once for all copies.
+    """Notes on the windows of one operator. came: event time, key and digest of each tuple sent to it, once for all
+    copies.
 
     kept, late: digests of tuples that it took, and that it dropped; a tuple that was sent to two owners can be both.
-    emitted: start and end of a window, key, number of its tuples and their digests together. keys: by digest, for
-    tuples that will be the same when they are read again.
+    emitted: start and end of a window, key, number of its tuples and XOR of their digests. keys: by digest, for tuples
+    that will be the same when they are read again.
     """
 
     came: list[tuple[int, int, int]] = field(default_factory=list)
@@ -182,10 +185,10 @@ class WindowAudit:
             self.emitted.append((span.start, span.end, key, found[0], found[1]))
 
     def copy(self) -> WindowAudit:
-        """A copy of what is noted so far."""
+        """Copy of what is noted so far."""
         return WindowAudit(self.came.copy(), self.kept.copy(), self.late.copy(), self.emitted.copy(), self.keys)
 
     def become(self, kept: WindowAudit) -> None:
-        """Goes back to what was noted then."""
+        """Goes back to the notes in `kept`."""
         again = kept.copy()
         self.came, self.kept, self.late, self.emitted = again.came, again.kept, again.late, again.emitted

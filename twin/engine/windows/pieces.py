@@ -1,4 +1,5 @@
-"""What a consolidate has of one input: partial results, or shorter complete windows, by span, counted in its own panes.
+"""Pieces of one input of a consolidate: partial results or shorter complete windows, by span in the consolidate's
+panes.
 
 All windows that end together are formed in one pass (Enorm, Section 6.1). Windows that were formed before count as
 pieces when the work of merging is computed; the content of a window is the sum of its panes.
@@ -16,26 +17,27 @@ from twin.panes import Panes, Span, completed
 from twin.windows import EventWindow
 
 Merged = dict[Span, tuple[SpanContent, float, int]]
-"""By window: its content, the number of keys in its pieces, and the number of pieces."""
+"""Formed windows: the content of each, the number of keys in its pieces, and the number of pieces."""
 
 
 class Pieces(SpanStore[Span]):
-    """Spans count panes. windows: complete windows that the input sends, which may overlap; none: it sends panes."""
+    """Store of the pieces of one input. Spans count panes. windows: complete windows that the input sends, which may
+    overlap; none if it sends panes."""
 
     def __init__(self, groups: KeyGroups, panes: Panes, windows: tuple[EventWindow, ...] = ()) -> None:
         super().__init__(groups)
         self.panes = panes
         self.windows = windows
         self._ends: defaultdict[int, set[int]] = defaultdict(set)
-        self._keys: dict[Span, int] = {}  # of windows formed, and of pieces whose keys were counted
+        self._keys: dict[Span, int] = {}  # number of keys, by formed window and counted piece
 
     @property
     def first(self) -> int | None:
-        """The beginning of the earliest piece."""
+        """Beginning of the earliest piece; None without pieces."""
         return min(self.held).start if self.held else None
 
     def add(self, place: Span, content: SpanContent) -> None:
-        """See SpanStore. Empty content makes no piece."""
+        """Merges content into a piece; empty content makes no piece."""
         if content.keys:
             if place not in self.held:
                 self._ends[place.start].add(place.end)
@@ -49,7 +51,7 @@ class Pieces(SpanStore[Span]):
         return again
 
     def forget(self, before: int) -> None:
-        """Drops pieces that begin before a pane; they are in no window any more."""
+        """Drops pieces that begin before a pane, as they are in no window any more."""
         for span in [span for span in self.held if span.start < before]:
             del self.held[span]
         for start in [start for start in self._ends if start < before]:
@@ -74,7 +76,7 @@ class Pieces(SpanStore[Span]):
         return merged
 
     def _sent(self, first: int, end: int) -> list[Span]:
-        """All spans within these panes over which the input sends results."""
+        """Spans within these panes over which the input sends results."""
         if not self.windows:
             return [Span(pane, pane + 1) for pane in range(first, end)]
         since_us, end_us = self.panes.bounds(first).start, self.panes.bounds(end).start
@@ -89,7 +91,7 @@ class Pieces(SpanStore[Span]):
         return keys
 
     def _over(self, window: Span) -> SpanContent:
-        """The content of a window: that of the pieces that tile it."""
+        """Content of a window: the sum of the pieces that tile it."""
         total = SpanContent(self.groups)
         if window in self.held:
             total.merge(self.held[window])

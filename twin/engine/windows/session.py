@@ -1,4 +1,4 @@
-"""Session windows: of each key, a result when nothing of it has come for a while."""
+"""Session windows: a key has a result when none of its records has come for a gap."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     from twin.engine.output import Outlet
 
 SOON = 1e-9
-"""Seconds by which an end may be missed by rounding."""
+"""Seconds by which rounding may miss the end of a session."""
 TRIES = 8
-"""Keys that are drawn for a session whose own is not known, before it goes without."""
+"""Number of keys that are drawn for a session of unknown key, before it gets a number that is no key's."""
 
 
 @dataclass(slots=True)
 class OpenSession:
-    """An open one: when it ends unless another record comes, and when its oldest was born and taken in."""
+    """Open session: when it ends unless another record comes, and when its oldest record was born and taken in
+    (seconds)."""
 
     ends_s: float
     born_s: float
@@ -33,9 +34,11 @@ class OpenSession:
 
 
 class SessionLogic(KeyedLogic):
-    """`open`: sessions by key, in the order in which they end. begun, finished: sessions so far. alarm: when the first
-    of them ends, if nothing more comes; watching: whether it is set, or about to be. elsewhere: open sessions that
-    something else holds.
+    """Logic of session windows. open: sessions by key, in the order in which they end. begun, finished: sessions so
+    far.
+
+    alarm: set for the end of the first session. watching: whether the alarm is set, or about to be. elsewhere: number
+    of open sessions that something else holds.
     """
 
     def __init__(self, gap_s: float, keys: int, keyed: bool = True) -> None:
@@ -55,13 +58,14 @@ class SessionLogic(KeyedLogic):
     # what a record becomes -------------------------------------------------------------------------------------------
 
     def plan(self, record: Record) -> float:
-        """A result leaves later; whoever begins its session pays for it."""
+        """Returns the CPU seconds of sending a session's result, if the record begins the session: the result leaves
+        later."""
         if self.groups is None:
             record.key = self.drawn_key()
         return 0.0 if record.key in self.open else self.out.send_s
 
     def emit(self, record: Record, at_s: float) -> None:
-        """The record belongs to a session now, which goes on for a gap."""
+        """Adds the record to its key's session, which now lasts for another gap."""
         session = self.open.pop(record.key, None)
         if session is None:
             self.begun += 1
@@ -90,7 +94,7 @@ class SessionLogic(KeyedLogic):
         self._watch()
 
     def stopped(self) -> None:
-        """Sessions are lost."""
+        """Loses all open sessions."""
         self.alarm.silence()
         self.alarm = Alarm(self.station.env, self._end)
         self.watching = False
@@ -103,13 +107,13 @@ class SessionLogic(KeyedLogic):
         return {key: replace(session) for key, session in self.open.items()}
 
     def restore(self, kept: object, at_s: float) -> int:
-        """What was silent for long enough meanwhile ends now."""
+        """Goes back to the sessions of a checkpoint; those whose gap is over meanwhile end now."""
         assert isinstance(kept, Mapping)
         self._become({key: replace(session) for key, session in kept.items()})
         return 0
 
     def _become(self, sessions: Mapping[int, OpenSession]) -> None:
-        """Has these open, and no others."""
+        """Replaces the open sessions by these."""
         self.stopped()
         self.open.update(sorted(sessions.items(), key=lambda each: each[1].ends_s))
         self.begun += len(self.open)
@@ -119,7 +123,7 @@ class SessionLogic(KeyedLogic):
         return float(len(self.open))
 
     def held_bytes(self) -> float:
-        """A session is as large as a record."""
+        """Size of the open sessions, in bytes: each is as large as a record."""
         return (len(self.open) + self.elsewhere) * self.tuple_bytes()
 
     def held_keys(self) -> list[tuple[list[int], float]]:
@@ -139,7 +143,8 @@ class SessionLogic(KeyedLogic):
         self._become(sessions)
 
     def _free_key(self, sessions: dict[int, OpenSession]) -> int:
-        """Whose session it is nobody knows any more: a key's that has none, if one is found."""
+        """Key for a session whose own is not known: one without a session, if a few draws find one; else a negative
+        number."""
         for _ in range(TRIES):
             key = self.drawn_key()
             if key not in sessions:
@@ -152,7 +157,7 @@ class SessionLogic(KeyedLogic):
         return 1
 
     def in_service(self) -> int:
-        """None: what it took up ends here."""
+        """Number of records in service that leave: 0, as a record ends here."""
         return 0
 
     def balances(self, aborted: int) -> list[tuple[str, int, int]]:

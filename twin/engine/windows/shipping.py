@@ -1,4 +1,4 @@
-"""Sends partial results to the consolidates that merge them: each goes to the owner of its key group in that span.
+"""Shipping of partial results to the consolidates that merge them: each goes to the owner of its key group in its span.
 
 A thread beside the operator's own sends them (Enorm, Section 5.1.1), so they wait for no credits. The work is charged
 to the operator (`Owed`), and the punctuations behind them never overtake them.
@@ -21,22 +21,26 @@ if TYPE_CHECKING:
 
 
 class Owed:
-    """CPU work of a thread beside a task. While there is any, the thread gets as much of the core as the task."""
+    """CPU work that a thread beside a task still has to do. It gets as much of the core as the task, as long as there
+    is any."""
 
     def __init__(self) -> None:
         self.work_s = 0.0
 
     def pay(self, own_s: float) -> float:
-        """Does the part of it that fits beside so much of the task's own work; returns that part."""
+        """Does the work that fits beside `own_s` CPU seconds of the task's own work. Returns the CPU seconds done."""
         paid_s = self.work_s if self.work_s < own_s else own_s
         self.work_s -= paid_s
         return paid_s
 
 
 class Shipping:
-    """Sends from one replica to one consumer. longest_us: its longest window. made_s: CPU seconds to make a result,
-    besides sending it. together: whether both are one component; then results are handed over at once by `here`, cost
-    nothing, and both owners keep them while a key group changes hands. held: what the replica has over a span."""
+    """Sends partial results from one replica to one consumer. longest_us: the consumer's longest window. made_s: CPU
+    seconds to make a result, besides sending it.
+
+    together: whether both are one component. Then results are handed over at once by `here`, cost nothing, and both
+    owners keep them while a key group changes hands. held: returns the replica's content over a span.
+    """
 
     def __init__(
         self, task: Station, port: Port, ownership: Ownership, counts: StreamCounts, longest_us: int, made_s: float
@@ -52,7 +56,7 @@ class Shipping:
         self.together = False
 
     def ship(self, span: Span, content: SpanContent, at_s: float, sender: int) -> float:
-        """Sends the results over a span; returns the CPU seconds that it takes to send them."""
+        """Sends the results over a span. Returns the CPU seconds of sending them."""
         sent, work_s = 0, 0.0
         for owner, part in self._parts(span, content, sender):
             if not part.keys:
@@ -67,7 +71,7 @@ class Shipping:
         return work_s
 
     def to(self, owner: int, span: Span, content: SpanContent, at_s: float) -> float:
-        """Sends results again, to one owner; returns the CPU seconds that it takes."""
+        """Sends results again, to one owner. Returns the CPU seconds of sending them."""
         work_s = 0.0
         for piece in self._pieces(span, content, at_s):
             self.counts.copies += 1
@@ -83,8 +87,8 @@ class Shipping:
         return self.made_s + path.send_s
 
     def _parts(self, span: Span, content: SpanContent, sender: int) -> list[tuple[int, SpanContent]]:
-        """Which part goes to which owner. The new owner may have had the key group before. For windows that still are
-        the old owner's it sends what it has from before the cut; later tuples came to both."""
+        """Splits results by the owner that gets them. The new owner of a key group may have been the sender before: for
+        windows that still are the old owner's, it sends its content from before the cut. Later tuples came to both."""
         parts = [(owner, content.only(groups)) for owner, groups in self._owners(span, sender)]
         if not self.together or self.held is None:
             return parts
@@ -97,7 +101,7 @@ class Shipping:
         return parts
 
     def _owners(self, span: Span, sender: int) -> list[tuple[int, list[int]]]:
-        """Which owners need the results of which key groups over that span."""
+        """Owners that need results over this span, each with the key groups that it needs."""
         owner_g = self.ownership.keys.owners().copy()
         more: list[tuple[int, list[int]]] = []
         for cut in self.ownership.cuts:

@@ -1,8 +1,8 @@
-"""A source of tuples with event time: it tells how far it is (Enorm, Section 6.2).
+"""Sources of tuples with event time, which announce their progress by punctuations (Enorm, Section 6.2).
 
-Event time is when a record came to the broker, less a random part of `disorder_s`. A punctuation says that no
-record with a smaller event time will come: the newest, less the slack. It is sent where it crosses the end of a
-pane, as nothing changes for anybody in between.
+Event time is when a record came to the broker, less a random part of `disorder_s`. A punctuation says that no record
+with a smaller event time will come: the newest, less the slack. It is sent where it crosses the end of a pane, as
+nothing changes for anybody in between.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from twin.windows import US_PER_S
 
 
 class TimedSource(ReplayableSource):
-    """panes: so short that all panes of all operators are made of them. replayable: whether a failure may have it read
-    records again: they are the same records then, of the same event times."""
+    """Logic of a source of tuples with event time. panes: panes of which all operators' panes are made. replayable:
+    whether a failure may have it read records again; these are then the same records, with the same event times."""
 
     def __init__(self, panes: Panes, disorder_us: int, slack_us: int, replayable: bool) -> None:
         super().__init__()
@@ -33,11 +33,11 @@ class TimedSource(ReplayableSource):
     # failures --------------------------------------------------------------------------------------------------------
 
     def plan(self, record: Record) -> float:
-        """Notes it only where it may be read again."""
+        """Stamps a record as taken; notes it only if it may be read again."""
         return super().plan(record) if self.replayable else SourceLogic.plan(self, record)
 
     def snapshot(self, again: bool) -> object:
-        """Its progress, and the progress that it has announced."""
+        """Number of records taken and emitted, its progress, and the progress that it has announced."""
         return super().snapshot(again), self._newest_us, self._marked_us
 
     def complete(self, kept: object, now_s: float) -> None:
@@ -50,7 +50,7 @@ class TimedSource(ReplayableSource):
         return super().restore(kept[0], at_s)
 
     def _lasting(self, record: Record, at_us: int) -> Dated:
-        """A record with an event time and a digest, which it keeps when it is read again."""
+        """Copy of a record with an event time and a digest, which are the same when it is read again."""
         noted = self.log[-1]
         if not isinstance(noted, Dated):
             noted = self.log[-1] = dated(noted, at_us)
@@ -62,7 +62,7 @@ class TimedSource(ReplayableSource):
     # records ---------------------------------------------------------------------------------------------------------
 
     def emit(self, record: Record, at_s: float) -> None:
-        """With its event time, behind the punctuation that it gives rise to."""
+        """Sends a record with its event time, behind the punctuation that it gives rise to."""
         at_us = int(record.born_s * US_PER_S)
         if self.disorder_us or self.replayable:
             at_us -= int(self.station.draws.uniform() * self.disorder_us)
@@ -72,7 +72,7 @@ class TimedSource(ReplayableSource):
         self.out.send(found)
 
     def _tell(self, newest_us: float, at_s: float) -> None:
-        """How far it is, if it has passed the end of a pane since it last told."""
+        """Announces its progress, if that has passed the end of a pane since the last time."""
         if newest_us <= self._newest_us:
             return
         self._newest_us = newest_us
@@ -83,5 +83,5 @@ class TimedSource(ReplayableSource):
                 port.mark(Mark(WATERMARK, float(passed_us), self.station.name, at_s))
 
     def announce(self, cut_us: int) -> None:
-        """A modification from that event time on, which none of its tuples has reached."""
+        """Announces a modification from `cut_us` on, an event time which none of its tuples has reached."""
         self.station.output.mark(MODIFICATION, float(cut_us))

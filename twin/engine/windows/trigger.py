@@ -1,4 +1,5 @@
-"""When a window is evaluated: within the service of every so many records, or as time goes by, in a job of its own."""
+"""Triggers: they decide when a window is evaluated. By count, this is within the service of every n-th record; by time,
+it is work of its own."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Positions are times in seconds if `by_time`, else they count tuples."""
+    """Size and slide of a window. Positions are times in seconds if `by_time`, else they count tuples."""
 
     size: float
     slide: float
@@ -28,12 +29,12 @@ class Extent:
 
 
 def extent_of(window: Window) -> Extent:
-    """The extent of a window."""
+    """Extent of a window."""
     return Extent(float(window.size), float(window.slide), isinstance(window, TimeWindow))
 
 
 class Trigger:
-    """The base of all. Says at which position of its window each record is, and where windows end."""
+    """Base of the triggers, which say at which position of its window each record is, and where windows end."""
 
     window: WindowLogic
 
@@ -41,47 +42,48 @@ class Trigger:
         self.extent = extent
 
     def start(self) -> None:
-        """Its window goes to work."""
+        """Starts work, as its window does."""
 
     def plan(self, record: Record) -> float:
-        """A record is being taken up; CPU seconds of the evaluations within its service."""
+        """Plans a record that is taken up; returns the CPU seconds of the evaluations within its service."""
         return 0.0
 
     def served(self, record: Record, at_s: float) -> None:
-        """The record's service has ended."""
+        """Notes that the record's service has ended."""
 
     def due(self, at_s: float) -> None:
-        """See Logic."""
+        """Does now what was due at `at_s`."""
 
     def origin(self) -> float:
-        """The origin of positions that mean the same on another replica."""
+        """Origin of positions, so that positions relative to it mean the same on another replica."""
         raise NotImplementedError
 
     def first(self) -> int:
-        """The number of the first window that it has not evaluated; 0 if nobody else needs to know."""
+        """Number of the first window that it has not evaluated; 0 if no other replica needs to know."""
         return 0
 
     def take_over(self, first: int, stores: list[list[Item]]) -> None:
-        """These records come to its window now; where they were, windows before the first have been evaluated."""
+        """Prepares for records that come from another replica, which has evaluated the windows before number
+        `first`."""
 
     def snapshot(self) -> object:
-        """How far it is."""
+        """Progress of the trigger."""
         raise NotImplementedError
 
     def restore(self, kept: object, at_s: float) -> None:
-        """Is as far as that again."""
+        """Goes back to the progress in `kept`."""
         raise NotImplementedError
 
 
 class CountTrigger(Trigger):
-    """Evaluates every `slide` records. `seen`: records so far."""
+    """Evaluates the window every `slide` records. seen: number of records so far."""
 
     def __init__(self, extent: Extent) -> None:
         super().__init__(extent)
         self.seen = 0
 
     def plan(self, record: Record) -> float:
-        """The record is in the window from now on."""
+        """Puts the record into the window, and evaluates that if it is due."""
         window, extent = self.window, self.extent
         self.seen += 1
         window.put(record, self.seen)
@@ -92,21 +94,19 @@ class CountTrigger(Trigger):
         return work_s
 
     def origin(self) -> float:
-        """What this replica has seen."""
+        """Number of records that this replica has seen."""
         return float(self.seen)
 
     def snapshot(self) -> object:
-        """What it has seen."""
         return self.seen
 
     def restore(self, kept: object, at_s: float) -> None:
-        """Has seen that."""
         assert isinstance(kept, int)
         self.seen = kept
 
 
 class WindowPart(Logic):
-    """A part of what a window holds, which is evaluated by itself: the rest was, or will be, at another time."""
+    """Part of a window's content that is evaluated by itself: the rest was, or will be, evaluated at another time."""
 
     def __init__(self, window: WindowLogic, stores: list[list[Item]]) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ class WindowPart(Logic):
 
 
 def send_evaluated(window: WindowLogic, contents: tuple[Content, ...], at_s: float) -> None:
-    """Evaluates contents at a boundary, as a job of the station; then the results leave."""
+    """Evaluates contents at a boundary, as other work of the station; then the results leave."""
     results, work_s = window.evaluate(at_s, contents)
     outcome = EvaluationResult([], window.out, [])
     if results:
@@ -130,21 +130,20 @@ def send_evaluated(window: WindowLogic, contents: tuple[Content, ...], at_s: flo
 
 
 class TimeTrigger(Trigger):
-    """Evaluates every `slide` seconds; records are where their services ended."""
+    """Evaluates the window every `slide` seconds. The position of a record is the end of its service."""
 
     def __init__(self, extent: Extent) -> None:
         super().__init__(extent)
         self.boundary_s = 0.0
 
     def start(self) -> None:
-        """Starts the trigger now."""
         env, slide_s = self.window.station.env, self.extent.slide
         self.boundary_s = (env.now // slide_s + 1.0) * slide_s
         self.alarm = Alarm(env, self._ring)
         self.alarm.set(self.boundary_s)
 
     def served(self, record: Record, at_s: float) -> None:
-        """The record is in the window from now on."""
+        """Puts the record into the window."""
         self.window.put(record, at_s)
 
     def _ring(self, _: object) -> None:
@@ -166,11 +165,11 @@ class TimeTrigger(Trigger):
         window.forget(at_s + self.extent.slide - self.extent.size)
 
     def origin(self) -> float:
-        """Positions are times, the same everywhere."""
+        """Origin 0: positions are times, the same on all replicas."""
         return 0.0
 
     def first(self) -> int:
-        """Windows are counted by their ends."""
+        """Number of the first window that it has not evaluated; windows are counted by their ends."""
         due = (at_s for logic, at_s in self.window.station.timers if logic is self.window)
         return self._number(next(due, self.boundary_s))
 
@@ -178,10 +177,11 @@ class TimeTrigger(Trigger):
         return round(boundary_s / self.extent.slide)
 
     def take_over(self, first: int, stores: list[list[Item]]) -> None:
-        """Windows that ended here but not where the records come from are evaluated now, with these records alone.
+        """Prepares evaluations for records that come from another replica.
 
-        Those that ended there but are still due here are evaluated without them. An empty window gets all of the former
-        ends, as more records may come from other subtasks.
+        Windows that ended here but not at the other replica are evaluated now, with these records alone. Those that
+        ended there but are still due here are evaluated without them. An empty window gets all of the former ends, as
+        more records may come from other subtasks.
         """
         window, extent, errands = self.window, self.extent, self.window.station.timers
         last_s = max([items[-1][0] for items in stores if items], default=-math.inf)
@@ -206,11 +206,12 @@ class TimeTrigger(Trigger):
         ]
 
     def snapshot(self) -> object:
-        """Its next boundary, and evaluations that are due."""
+        """Next boundary, and evaluations that are due."""
         return self.boundary_s, self._errands()
 
     def restore(self, kept: object, at_s: float) -> None:
-        """Windows that the content belongs to end now, if their time is over; the clock goes on."""
+        """Goes back to the evaluations that were due. Windows of the content whose end has passed meanwhile are
+        evaluated now."""
         assert isinstance(kept, tuple)
         boundary_s, due = kept
         errands, mine = self.window.station.timers, self._errands()

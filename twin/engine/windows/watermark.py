@@ -1,4 +1,4 @@
-"""What logics over event time share: their watermark, which is held back while state is on its way to them."""
+"""Base of logics over event time: their watermark, which is held back while state is on its way to them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WATERMARK, MODIFICATION, RELEASE = "watermark", "modification", "release"
 
 
 class TimedKept:
-    """The state of a logic over event time at a checkpoint."""
+    """State of a logic over event time at a checkpoint."""
 
     def __init__(self, logic: TimedLogic) -> None:
         self.watermark_us = logic.watermark_us
@@ -33,14 +33,16 @@ class TimedKept:
 
 
 class TimedLogic(Logic):
-    """watermark_us: up to this event time it is done. held_us: for each migration under way, an event time that it must
-    not pass; it takes tuples meanwhile. spans: what it holds, by input. emitted_us: for key groups that came from
-    another replica, up to where that one handed over their windows. sent_off: state that is on its way to another
-    replica, and comes back here if the job fails. late: the number of the output for late records, which gets no
-    results; None: late records are dropped."""
+    """Base of logics over event time. watermark_us: event time up to which its work is done.
+
+    held_us: for each migration under way, an event time that the watermark must not pass; tuples are taken meanwhile.
+    spans: content by input. emitted_us: for key groups that came from another replica, the event time up to which that
+    replica has handed over their windows. sent_off: state that is on its way to another replica, and comes back here if
+    the job fails. late: number of the output for late records, which gets no results; None if late records are dropped.
+    """
 
     ownership: Ownership
-    """The owners of its operator's key groups; set when all tasks are there."""
+    """Owners of its operator's key groups; set when all tasks are there."""
     audit: WindowAudit
 
     def __init__(self, key_bytes: float, late: int | None = None) -> None:
@@ -48,7 +50,7 @@ class TimedLogic(Logic):
         self.heeds = True
         self.late = late
         self.taken_in = SinkLogic()
-        self.taken_in.repeats = False  # tuples that are taken in again are no results
+        self.taken_in.repeats = False  # tuples taken in are no results to count again
         self.key_bytes = key_bytes
         self.watermark_us = -math.inf
         self.emitted_us: dict[int, float] = {}
@@ -59,21 +61,21 @@ class TimedLogic(Logic):
         self.owed = Owed()
         self.shippings: list[Shipping] = []
 
-    # what subclasses say -------------------------------------------------------------------------------------------
+    # hooks of subclasses -------------------------------------------------------------------------------------------
 
     def reach(self, before_us: float, now_us: int) -> None:
-        """Does what is due as the watermark moves."""
+        """Does the work that is due as the watermark moves from `before_us` to `now_us`."""
         raise NotImplementedError
 
     def modify(self, cut_us: int) -> None:
-        """Makes a change that holds from that event time on."""
+        """Makes a change that holds from event time `cut_us` on."""
 
     def open(self, store: SpanStore[Any]) -> Mapping[Any, SpanContent]:
-        """The part of a store that has not been handed over."""
+        """Part of a store that has not been handed over."""
         return store.held
 
     def drop(self, gone: Leaves, since_us: int) -> None:
-        """Drops the content of these keys; another replica has all of it from `since_us` on."""
+        """Drops the content of keys that are gone; another replica has all of it from `since_us` on."""
         for store in self.spans:
             for content in store.held.values():
                 content.drop(gone)
@@ -83,7 +85,7 @@ class TimedLogic(Logic):
         return False
 
     def stores_of(self, groups: KeyGroups) -> Sequence[SpanStore[Any]]:
-        """New, empty stores for what comes, one for each input."""
+        """New, empty stores of contents, one for each input."""
         raise NotImplementedError
 
     def belong(self, ownership: Ownership, audit: WindowAudit) -> None:
@@ -92,7 +94,7 @@ class TimedLogic(Logic):
         self.spans = self.stores_of(ownership.keys)
 
     def come(self, sibling: TimedLogic, values: dict[str, float]) -> None:
-        """Starts work beside a sibling. values: how far its inputs are, by kind of mark."""
+        """Starts work beside a sibling. values: progress of its inputs, by kind of mark."""
         self.belong(sibling.ownership, sibling.audit)
         self.watermark_us = values.get(WATERMARK, -math.inf)
 
@@ -116,11 +118,11 @@ class TimedLogic(Logic):
             self.proceed()
 
     def release(self, held_us: float) -> None:
-        """A migration is over: behind the tuples that waited for it, the watermark of the task may rise again."""
+        """Lets the watermark rise again, behind the tuples that waited for a migration which is now over."""
         self.station.deliver(Mark(RELEASE, held_us, self.station.name, self.now_s))
 
     def proceed(self) -> None:
-        """Raises the watermark to where its inputs are, unless a migration holds it back."""
+        """Raises the watermark to that of its inputs, unless a migration holds it back."""
         alignment = self.station.alignment
         assert alignment is not None
         least, before_us = min(alignment.least(WATERMARK), *self.held_us, math.inf), self.watermark_us
@@ -132,18 +134,18 @@ class TimedLogic(Logic):
         self.emitted_us = {group: us for group, us in self.emitted_us.items() if us > least}
 
     def tell(self, watermark_us: int) -> None:
-        """Tells all consumers the watermark, behind all that was sent so far."""
+        """Announces the watermark to all consumers, behind all that was sent so far."""
         self.station.output.mark(WATERMARK, float(watermark_us))
 
     # late records ----------------------------------------------------------------------------------------------------
 
     @property
     def aside_s(self) -> float:
-        """CPU seconds that it takes to send a late record aside."""
+        """CPU seconds of sending a late record to the output for late records."""
         return 0.0 if self.late is None else self.station.output.ports[self.late].send_s
 
     def put_aside(self, record: Dated, at_s: float) -> None:
-        """Drops a late record, or sends it where late records go."""
+        """Drops a late record, or sends it to the output for late records."""
         self.audit.late.add(record.digest)
         if self.late is None:
             self.dropped += 1
@@ -152,7 +154,7 @@ class TimedLogic(Logic):
             self._leave(record, late=True)
 
     def send(self, result: Record) -> None:
-        """Sends a result everywhere but where late records go."""
+        """Sends a result to all outputs but the one for late records."""
         if self.late is None:
             self.out.send(result)
         else:
@@ -168,7 +170,8 @@ class TimedLogic(Logic):
         return TimedKept(self)
 
     def restore(self, kept: object, at_s: float) -> int:
-        """See Logic. State that was on its way to another replica is back here, as migrations begin anew."""
+        """Goes back to a checkpoint. State that was on its way to another replica is back here, as migrations begin
+        anew."""
         assert isinstance(kept, TimedKept)
         self.watermark_us, self.owed.work_s = kept.watermark_us, kept.owed_s
         self.emitted_us, self.held_us = kept.emitted_us.copy(), kept.held_us.copy()
@@ -182,26 +185,26 @@ class TimedLogic(Logic):
 
     @property
     def now_s(self) -> float:
-        """The clock."""
+        """Simulated time in seconds."""
         return float(self.station.env.now)
 
     @property
     def groups(self) -> KeyGroups:
-        """The key groups of its operator."""
+        """Key groups of its operator."""
         return self.ownership.keys
 
     def know_keys(self, keys: KeyGroups, replica: int) -> None:
         self.index = replica
 
     def nothing(self) -> SpanContent:
-        """An empty content."""
+        """Makes an empty content."""
         return SpanContent(self.groups)
 
     def held_bytes(self) -> float:
         return self.key_bytes * sum([content.keys for store in self.spans for content in self.open(store).values()])
 
     def bytes_of(self, wanted: Leaves) -> float:
-        """Size of the state of some keys that it has not handed over."""
+        """Size in bytes of the state of the wanted keys that it has not handed over."""
         return self._parts(wanted).bytes
 
     def _parts(self, wanted: Leaves) -> State:
@@ -222,11 +225,12 @@ class TimedLogic(Logic):
                 store.add(place, part)
 
     def held(self) -> float:
-        """See Logic. Always 0: its state is counted in keys, not in tuples."""
+        """Number of tuples in its windows: always 0, as its state is counted in keys."""
         return 0.0
 
     def allowed(self, span: Span, content: SpanContent, own: bool) -> SpanContent:
-        """What it hands over of a span: all key groups but those whose windows another replica has handed over.
+        """Part of a span's content that it may hand over: without key groups whose windows another replica has handed
+        over.
 
         own: only the key groups whose window it is responsible for.
         """

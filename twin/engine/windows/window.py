@@ -1,5 +1,5 @@
-"""A window: a trigger says when it is evaluated, contents hold the records of its inputs, a combiner says what comes
-out."""
+"""Windows by processing time or count: a trigger decides when they are evaluated, contents hold the records, and a
+combiner makes the results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class WindowKept:
-    """planned: results of the service under way. Of the rest, copies."""
+    """State of a window at a checkpoint. planned: results of the service under way. contents, trigger: copies."""
 
     def __init__(self, planned: list[Result], contents: tuple[Content, ...], trigger: object) -> None:
         self.planned = planned
@@ -30,7 +30,7 @@ class WindowKept:
 
 
 class WindowLogic(Logic):
-    """One content for all inputs, or, of a join, one a side."""
+    """Logic of a window: it has one content for all inputs, or in a join one for each side."""
 
     def __init__(self, trigger: Trigger, combiner: Combiner, sides: int = 1) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class WindowLogic(Logic):
     # what a record becomes -------------------------------------------------------------------------------------------
 
     def plan(self, record: Record) -> float:
-        """See Trigger. A record without a key gets one."""
+        """Gives a record without a key one, and lets the trigger plan it."""
         if self.combiner.groups is None:
             record.key = self.combiner.draw_key(self._side(record), self.station.draws)
         return self.trigger.plan(record)
@@ -58,16 +58,16 @@ class WindowLogic(Logic):
         return record.inbox.side if len(self.contents) > 1 else 0
 
     def put(self, record: Record, position: float) -> None:
-        """The record is in the window, at that position."""
+        """Puts a record into the window, at `position`."""
         self.contents[self._side(record)].add(position, record.key, record.born_s, record.taken_s)
 
     def forget(self, position: float) -> None:
-        """Drops what no later window holds."""
+        """Drops records up to `position`, which no later window holds."""
         for content in self.contents:
             content.forget(position)
 
     def evaluate(self, position: float, contents: tuple[Content, ...]) -> tuple[list[Result], float]:
-        """Results of the window that ends there, of these contents, and their CPU seconds."""
+        """Results of the window that ends at `position`, from these contents, and their CPU seconds."""
         self.fires += 1
         combiner, start = self.combiner, position - self.trigger.extent.size
         results = combiner.results(contents, position, self.station.draws)
@@ -75,7 +75,7 @@ class WindowLogic(Logic):
         return results, combiner.scan_s * looked_at + combiner.result_s * len(results)
 
     def fire(self, position: float) -> float:
-        """Evaluates within a service, whose end the results wait for; CPU seconds."""
+        """Evaluates within a service, whose end the results wait for. Returns the CPU seconds."""
         results, work_s = self.evaluate(position, self.contents)
         self.planned += results
         return work_s + len(results) * self.out.send_s
@@ -111,7 +111,7 @@ class WindowLogic(Logic):
         return float(sum(map(len, self.contents)))
 
     def held_bytes(self) -> float:
-        """Records of each input at their own size."""
+        """Size of the content in bytes, each input's records at their own size."""
         return sum([len(content) * size for content, size in zip(self.contents, self._sizes(), strict=True)])
 
     def held_keys(self) -> list[tuple[list[int], float]]:
@@ -137,7 +137,8 @@ class WindowLogic(Logic):
         return state
 
     def give(self, state: State) -> None:
-        """See Logic. Nobody knows keys that were drawn elsewhere."""
+        """Merges the content of windows into its own. Without key groups, records get new keys, as keys of other
+        replicas are unknown here."""
         origin, first = self.trigger.origin(), min([first for first, _ in state.stores])
         stores = [_shifted(items, origin) for _, items in state.stores]
         if self.combiner.groups is None:
@@ -150,20 +151,20 @@ class WindowLogic(Logic):
         return len(self.contents)
 
     def in_service(self) -> int:
-        """None: what it took up ends here."""
+        """Number of records in service that leave: 0, as a record ends here."""
         return 0
 
     def know_keys(self, keys: KeyGroups, replica: int) -> None:
         self.combiner.groups = keys
 
     def know_share(self, share: float, values: list[int]) -> None:
-        """See Logic. Records that are here are of the keys that are."""
+        """Notes a change of its share. Its records get new keys, among those that are here now."""
         self.combiner.know_share(share, values)
         for side, content in enumerate(self.contents):
             content.become(self._drawn_anew(side, content.items()))
 
     def _drawn_anew(self, side: int, items: list[Item]) -> list[Item]:
-        """With other keys."""
+        """Items with new keys."""
         drawn, draws = self.combiner.draw_key, self.station.draws
         return [(at, drawn(side, draws), born_s, taken_s) for at, _, born_s, taken_s in items]
 
