@@ -1,1 +1,1 @@
-"""What happens to a running job: failures, moves, scaling, and whoever orders them."""
+"""Changes of a running job: failures, moves and scaling, and the policies and events that order them."""

@@ -22,7 +22,7 @@ class Channel(NamedTuple):
 
 
 def channels(wiring: Wiring) -> Iterator[Channel]:
-    """All channels: from each replica to each, or to its own partner where a stream pairs replicas."""
+    """Channels of a job: from each producer replica to each consumer replica, or to its partner in a paired stream."""
     job, world = wiring.job, wiring.world
     for component in job.components:
         for number, edge in enumerate(job.outputs(component.name)):

@@ -1,8 +1,9 @@
-"""A checkpoint of a whole job, and how tasks go back to it.
+"""Checkpoints of a whole job, and how tasks go back to them.
 
 A checkpoint that is taken at once is unaligned and costs nothing (`FreeCheckpoints`): besides window contents it holds
-what is queued and what is on the network. Sources keep positions in their brokers instead, and read again what they
-took since. Others are put together from the state of each task when a barrier came (`twin.change.coordinator`).
+records that are queued or on the network. Sources keep positions in their brokers instead, and read again what they
+took since. Other checkpoints are put together from the state of each task when a barrier came
+(`twin.change.coordinator`).
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Checkpoint:
-    """The state of a job. reached: when a task had the state kept here, if not at `at_s`. sizes: bytes to fetch.
+    """State of a job. reached: when a task had the state kept here, if not at `at_s`. sizes: bytes to fetch.
 
-    flying: tuples on the network, waiting to be sent, or held until state has arrived. counted: by sink, results that
-    it had then, or when it last went back here. history: what was noted of windows over event time.
+    flying: tuples on the network, waiting to be sent, or held until state has arrived. counted: by sink, the results
+    that it had then, or when it last went back here. history: notes on windows over event time.
     """
 
     at_s: float
@@ -43,7 +44,7 @@ class Checkpoint:
 
 
 def take_checkpoint(world: World) -> Checkpoint:
-    """The state of the job now; sources note where they are."""
+    """Takes a checkpoint of the job now; sources note their positions."""
     checkpoint, unsent, sent = Checkpoint(world.env.now), list[Record](), list[Record]()
     for task in world.every_task():
         checkpoint.tasks[task] = task.snapshot()
@@ -72,10 +73,10 @@ def complete(checkpoint: Checkpoint, now_s: float) -> None:
 
 
 def restore(world: World, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
-    """Puts tasks, which are stopped, back to a checkpoint. Returns how many tuples sources will read again."""
+    """Puts stopped tasks back to a checkpoint. Returns the number of tuples that sources will read again."""
     replayed, there = 0, set(tasks)
     if checkpoint.history is not None:
-        world.undone.append(world.history().copy())  # what is undone now is checked as well
+        world.undone.append(world.history().copy())  # undone windows are checked as well
         for name, audit in world.audits.items():
             audit.become(checkpoint.history.audits[name])
     kept = {task: snapshot for task, snapshot in checkpoint.tasks.items() if task in there}
@@ -97,7 +98,7 @@ def restore(world: World, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
 
 
 def finish(checkpoint: Checkpoint, tasks: Collection[Task]) -> None:
-    """Lets windows send what they were about to send at the checkpoint; the tasks are still paused."""
+    """Sends the results that windows had not sent at the checkpoint; the tasks are still paused."""
     for task, snapshot in checkpoint.tasks.items():
         if task in tasks:
             task.finish(snapshot)
@@ -105,13 +106,13 @@ def finish(checkpoint: Checkpoint, tasks: Collection[Task]) -> None:
 
 
 def counted(task: Task) -> int:
-    """Results that arrived at a sink and would arrive there again."""
+    """Number of results that arrived at a sink and would arrive there again."""
     sink = task.logic.part(task.logic.operators() - 1).sink()
     return sink.counted if sink is not None and sink.repeats else 0
 
 
 def _home(record: Record) -> object:
-    """The task at which a record will be queued."""
+    """Task at which a record will be queued."""
     task: object = record.inbox.task
     while isinstance(task, Buffer):
         task = task.target
@@ -124,7 +125,7 @@ def _enqueue(world: World, record: Record) -> None:
     inbox, task = again.inbox, _home(again)
     assert inbox is not None
     if not isinstance(task, Task) or task.halted:
-        return  # tuples without a home: conservation sees it
+        return  # tuples without a task: the conservation laws report them
     again.at_s = world.env.now
     inbox.credits -= again.n
     if again.channel is not None:
@@ -134,11 +135,11 @@ def _enqueue(world: World, record: Record) -> None:
     world.ledger.restored += again.n
 
 
-# windows over event time: what was under way is served in the order in which it was sent, punctuations too ------------
+# windows over event time: records and punctuations under way are served in the order in which they were sent ----------
 
 
 def _hops(record: Record) -> int:
-    """How many hops a record still has to go, beyond the one that it is on."""
+    """Number of hops that a record still has to go, beyond the one that it is on."""
     hops, stop = 0, record.inbox
     while isinstance(stop, Leg):
         hops, stop = hops + 1, stop.inbox if stop.onward is None else stop.onward
@@ -146,8 +147,8 @@ def _hops(record: Record) -> int:
 
 
 def _in_order(unsent: Sequence[Record], sent: Sequence[Record], held: Sequence[Record]) -> list[Record]:
-    """As the producer of each sent them. What waits for state, or is on the way to where it will, was sent after all
-    that went to the former owner, to whom it comes now."""
+    """Records in the order in which their producers sent them. A record that waits for state, or will wait for it, was
+    sent after all records to the former owner, to whom it comes now."""
     under_way = [*sent, *unsent]
     straight = [record for record in under_way if not _will_wait(record)]
     return [*straight, *held, *(record for record in under_way if _will_wait(record))]
@@ -159,7 +160,7 @@ def _will_wait(record: Record) -> bool:
 
 
 def _release(tasks: Iterable[Task]) -> None:
-    """Ends all holds, behind what waits: no disruptive migration is under way any more."""
+    """Lets held watermarks rise again, behind waiting records, as no disruptive migration is under way any more."""
     for task in tasks:
         if isinstance(task.logic, TimedLogic):
             for held_us in task.logic.held_us:
@@ -167,20 +168,21 @@ def _release(tasks: Iterable[Task]) -> None:
 
 
 class NoCheckpoints:
-    """Is told of changes of a job. This base class takes no checkpoints, for jobs that never fail."""
+    """Base of the checkpoints of a job, which are told of its changes. It takes none, for jobs that never fail."""
 
     def plan_changes(self) -> None:
-        """A change of the plan begins."""
+        """Notes that a change of the plan begins."""
 
     def plan_changed(self) -> None:
-        """A change of the plan has ended: checkpoints from before it are of no use any more."""
+        """Notes that a change of the plan has ended: checkpoints from before it are of no use any more."""
 
     def joined(self, task: Task) -> None:
-        """A new replica came."""
+        """Notes that a new replica came."""
 
 
 class FreeCheckpoints(NoCheckpoints):
-    """last: the checkpoint to which a failure takes the job back. whole: whether it takes back the whole job.
+    """Checkpoints that are taken at once and cost nothing. last: the checkpoint to which a failure takes the job back.
+    whole: whether a failure takes the whole job back.
 
     Only the last checkpoint before a failure, and those after changes of the plan, are really taken. every_one: takes
     all of them, for jobs that may go back to the last one at a time that is not known beforehand.
@@ -200,23 +202,23 @@ class FreeCheckpoints(NoCheckpoints):
         self.wiring.announced = self.plan_changed
 
     def run(self) -> Process:
-        """The process that takes checkpoints regularly."""
+        """Takes checkpoints regularly, if all are taken (a SimPy process)."""
         while self.every_one:
             yield self.env.timeout(self.interval_s)
             self.plan_changed()
 
     def plan_changed(self) -> None:
-        """See NoCheckpoints. Takes a checkpoint, if the job is up."""
+        """Takes a checkpoint after a change of the plan, if the job is up."""
         if self.availability.outage is None:
             self.last = take_checkpoint(self.world)
             complete(self.last, self.env.now)
 
     def joined(self, task: Task) -> None:
-        """See NoCheckpoints. If the job fails, the replica goes back to how it came: empty."""
+        """Adds a new replica to the last checkpoint: if the job fails, it goes back to how it came, empty."""
         self.last.tasks[task] = task.snapshot()
 
     def before(self, failure_s: float) -> Process:
-        """Waits for the last time before a failure at which a checkpoint is due, and takes that."""
+        """Waits for the last time before a failure at which a checkpoint is due, and takes that checkpoint."""
         due_s = math.floor(failure_s / self.interval_s) * self.interval_s
         if due_s > self.env.now:
             yield self.env.timeout(due_s - self.env.now)
@@ -226,8 +228,8 @@ class FreeCheckpoints(NoCheckpoints):
         """Gives up the checkpoint that is under way, if there is one."""
 
     def fetch(self, tasks: Sequence[Task], record: EventRecord) -> Process:
-        """Each task gets its state back from storage; here this takes no time."""
+        """Fetches the state of each task from storage; here this takes no time."""
         yield from ()
 
     def went_back(self, tasks: Iterable[Task]) -> None:
-        """Tasks are at the last checkpoint again."""
+        """Notes that tasks are at the last checkpoint again."""

@@ -1,4 +1,4 @@
-"""Asks a policy at the end of each period, and carries out what it decides."""
+"""Controller of a job: asks a policy at the end of each period, and carries out its decisions."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Controller:
         record.end_s = self.env.now
 
     def _moves(self, decision: Reconfiguration) -> list[Process]:
-        """Replicas one by one; all key groups of an operator together."""
+        """Processes of the moves: replicas one by one, all key groups of an operator together."""
         whole = [self.change.move(move) for move in decision.moves if move.replica is not None]
         operator = attrgetter("operator")
         parts = sorted((move for move in decision.moves if move.replica is None), key=operator)

@@ -1,4 +1,5 @@
-"""Takes checkpoints as Flink does: barriers leave the sources, and the state of each task that they reach is uploaded.
+"""Coordinator of checkpoints, as in Flink: barriers leave the sources, and the state of each task that they reach is
+uploaded.
 
 There is one checkpoint at a time. A change of the plan, or a failure, ends the one that is under way. A change is
 followed by a checkpoint that is taken at once and costs nothing.
@@ -30,11 +31,12 @@ if TYPE_CHECKING:
     from twin.engine.station.task import Task
 
 KIND = "checkpoint"
-"""The kind of its row among the events."""
+"""Kind of a checkpoint's row among the events."""
 
 
 class CheckpointUnderWay:
-    """The progress of checkpoint `number`. parts: of all tasks. ended: the event that it is complete or given up."""
+    """Progress of a checkpoint. number: its number. parts: parts of all tasks. ended: occurs when it is complete or
+    given up."""
 
     def __init__(self, ledger: Ledger, env: simpy.Environment, number: int) -> None:
         self.parts: dict[Task, CheckpointPart] = {}
@@ -42,7 +44,7 @@ class CheckpointUnderWay:
         self.record = ledger.record(KIND, "job", env.now, number=number, status="under way")
 
     def checkpoint(self) -> Checkpoint:
-        """The checkpoint that all parts make up."""
+        """Checkpoint that is put together from all parts."""
         made = Checkpoint(self.record.at_s)
         for task, part in self.parts.items():
             assert part.snapshot is not None
@@ -52,7 +54,7 @@ class CheckpointUnderWay:
         return made
 
     def completed(self, now_s: float) -> None:
-        """Closes its row as completed."""
+        """Closes the checkpoint's row as completed."""
         parts = self.parts.values()
         self.record.bytes = sum(part.uploaded_bytes for part in parts)
         self.record.detail |= {
@@ -66,7 +68,7 @@ class CheckpointUnderWay:
         self._end(now_s)
 
     def failed(self, why: str, now_s: float) -> None:
-        """Closes its row as failed, and says why."""
+        """Closes the checkpoint's row as failed, and says why."""
         self.record.detail |= {"status": "failed", "why": why}
         self._end(now_s)
 
@@ -76,7 +78,8 @@ class CheckpointUnderWay:
 
 
 class Coordinator(FreeCheckpoints):
-    """base: how many tuples each task had taken up at the last checkpoint."""
+    """Takes the checkpoints of a job by barriers. base: number of tuples that each task had taken at the last
+    checkpoint."""
 
     def __init__(self, job: RunningJob, spec: Checkpoints) -> None:
         super().__init__(job, spec.interval_s)
@@ -110,7 +113,7 @@ class Coordinator(FreeCheckpoints):
             self.base = {task: task.tuples_in for task in self.last.tasks}
 
     def before(self, failure_s: float) -> Process:
-        """See FreeCheckpoints. There is nothing to wait for: `run` takes checkpoints regularly."""
+        """Waits for nothing before a failure, as `run` takes checkpoints regularly."""
         yield from ()
 
     def fetch(self, tasks: Sequence[Task], record: EventRecord) -> Process:
@@ -123,7 +126,7 @@ class Coordinator(FreeCheckpoints):
     def went_back(self, tasks: Iterable[Task]) -> None:
         self.base |= {task: task.tuples_in for task in tasks if task in self.base}
 
-    # one after the other -------------------------------------------------------------------------------------------
+    # checkpoints, one after the other ------------------------------------------------------------------------------
 
     def run(self) -> Process:
         due_s = self.spec.interval_s
@@ -171,7 +174,7 @@ class Coordinator(FreeCheckpoints):
         return self.job.state_bytes(task, self.job.operator_of(task))
 
     def _work_s(self, gate: Barriers) -> float:
-        """Notes the sizes of a task's state as the checkpoint keeps it. Returns the CPU seconds needed."""
+        """Notes the sizes of a task's state as the checkpoint keeps it. Returns the CPU seconds of this."""
         task, part = gate.station, gate.part
         part.held_bytes = part.changed_bytes = self._held(task)
         part.came, part.counted = task.tuples_in, counted(task)

@@ -1,6 +1,6 @@
 """Failures: all tasks connected with one on the failed host (Flink's regions), or the whole job, start again.
 
-Tasks stop, the tuples on their way to them are lost, and they go on from a checkpoint: where they were, or, if the host
+Tasks stop, and the tuples on their way to them are lost. They go on from a checkpoint, at their places or, if the host
 does not come back, on other hosts.
 """
 
@@ -56,7 +56,7 @@ class Failover:
         self.outages: list[Outage] = []
 
     def restart(self, record: EventRecord, after_s: float, ready: Callable[[], None]) -> Process:
-        """Stops the whole job on purpose. It goes on from the last checkpoint after `after_s`. ready: see Outage."""
+        """Stops the whole job on purpose. It goes on from the last checkpoint after `after_s`. ready: see `Outage`."""
         tasks = self.wiring.world.every_task()
         yield from self._down(Outage(tasks, self.env.now + after_s, record, ready=ready))
 
@@ -88,7 +88,8 @@ class Failover:
             yield from self._down(Outage([task for task in tasks if task in hit], until_s, record, {failure.host}))
 
     def _hit(self, host: str) -> set[Task]:
-        """The tasks that start again: all, if they always do or the plan changes; else those of the regions hit."""
+        """Tasks that start again: all, if the whole job always does or the plan changes; else those of the regions
+        hit."""
         whole = self.checkpoints.whole or self.availability.changes
         groups = [self.wiring.world.every_task()] if whole else regions(self.wiring)
         return {task for group in groups if any(task.place.host == host for task in group) for task in group}
@@ -152,7 +153,7 @@ class Failover:
                 outage.record.detail.setdefault("moved", {})[task.name] = str(place)
 
     def _emptiest(self, more: int, outage: Outage) -> Location:
-        """The place that has the fewest subtasks per core with `more` added; the first of several."""
+        """Place that has the fewest subtasks per core with `more` added; the first of several."""
         tasks = self.wiring.world.every_task()
         storage = None if self.wiring.checkpoints is None else self.wiring.checkpoints.storage
         hosts = [
@@ -181,7 +182,8 @@ class Failover:
 
 
 def stop(wiring: Wiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> tuple[int, int]:
-    """Stops tasks; what is queued, in service or on the way to them is lost. Returns tuples lost, results to repeat.
+    """Stops tasks. Records queued, in service or on the way to them are lost. Returns tuples lost, and results to
+    repeat.
 
     No channel may lead from one of them to a task that goes on, or back.
     """
@@ -207,7 +209,7 @@ def stop(wiring: Wiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> tuple
                     inbox.gate.clear()
     results = {task: counted(task) for task in tasks}
     duplicates = sum(results.values()) - sum(checkpoint.counted.get(task, 0) for task in tasks)
-    checkpoint.counted |= results  # if it is needed again, only what comes after the restart counts anew
+    checkpoint.counted |= results  # after another failure, only results since the restart are repeated
     ledger.duplicates += duplicates
     return ledger.lost - before, duplicates
 

@@ -1,4 +1,4 @@
-"""All channels into one operator while it is being changed, and what has to move: key groups, or shares of all tuples.
+"""Fans: all channels into one operator while it is being changed, and the key groups or shares that move.
 
 Producers deal tuples to indices. At an index sits a replica, a buffer for tuples whose state is on its way, or nobody.
 """
@@ -28,9 +28,9 @@ NO_SHARE = 1e-12
 
 
 class Fan:
-    """The fan of one operator. At index i, `slots[i]` receives, at `places[i]`, the part `shares[i]` of the tuples.
+    """Channels into one operator. At index i, `slots[i]` receives, at `places[i]`, the part `shares[i]` of the tuples.
 
-    Seats of buffers and replicas that are gone are kept, without a share, for whoever comes next.
+    Seats of buffers and replicas that are gone are kept, without a share, for later ones.
     """
 
     def __init__(self, wiring: Wiring, operator: str) -> None:
@@ -52,21 +52,21 @@ class Fan:
 
     @property
     def keys(self) -> KeyGroups | None:
-        """The operator's key groups, if it has them."""
+        """Key groups of the operator, if it has them."""
         return self.wiring.world.key_groups.get(self.operator)
 
     def ports(self) -> Iterator[tuple[Stream, Task, Port]]:
-        """The ports of all producer replicas on all streams into the operator."""
+        """Ports of all producer replicas on all streams into the operator."""
         for stream in self.wiring.query.inputs(self.operator):
             position = self.wiring.query.outputs(stream.producer).index(stream)
             for task in self.wiring.tasks_of(stream.producer):
                 yield stream, task, task.ports[position]
 
     def index(self, receiver: Task | Buffer) -> int:
-        """The index of a replica or buffer. Raises ValueError if it has none."""
+        """Index of a replica or buffer. Raises ValueError if it has none."""
         return self.slots.index(receiver)
 
-    # who sits where ------------------------------------------------------------------------------------------------
+    # receivers -----------------------------------------------------------------------------------------------------
 
     def add(self, receiver: Task | Buffer, place: Location) -> int:
         """Seats a replica or buffer that gets no tuples yet; returns its index."""
@@ -86,7 +86,7 @@ class Fan:
         return index
 
     def leave(self, receiver: Task | Buffer) -> None:
-        """Empties a seat whose share is gone."""
+        """Empties the seat of a receiver that has no share any more."""
         index = self.index(receiver)
         self.slots[index] = Buffer()
         self._free = sorted([*self._free, index])
@@ -94,7 +94,7 @@ class Fan:
     def renew(self) -> None:
         """Makes all paths into the operator anew, after a replica or buffer came or moved."""
         for stream, producer, port in self.ports():
-            port.flush()  # its batches are for the former receivers
+            port.flush()  # batches are for the former receivers
             port.paths = self._paths(stream, producer)
         self.refresh()
 
@@ -105,7 +105,7 @@ class Fan:
         port.refresh()
 
     def port_of(self, producer: Task, stream: Stream, sibling: Port) -> Port:
-        """A new producer replica's port, dealing as that of a sibling does."""
+        """Makes a new producer replica's port, dealing as that of a sibling does."""
         draws = Draws(random_stream(self.wiring.settings.seed, f"keys:{producer.name}->{self.operator}"))
         partitioner = sibling.partitioner.another(draws, producer)
         return make_port(self.wiring, producer, self._paths(stream, producer), partitioner, stream)
@@ -114,7 +114,7 @@ class Fan:
         size = self.wiring.engine.output_bytes(self.wiring.query, stream.producer)
         return self.wiring.network.paths(producer.place, self.places, self.inboxes[stream], size)
 
-    # who gets what -------------------------------------------------------------------------------------------------
+    # shares --------------------------------------------------------------------------------------------------------
 
     def shift(self, source: int, target: int, amount: float, groups: Sequence[int] = ()) -> None:
         """Redirects a share of all tuples, or key groups, from one index to another."""
@@ -130,12 +130,12 @@ class Fan:
         self.refresh()
 
     def become(self, shares: Sequence[float]) -> None:
-        """Redirects all tuples; only for an operator without key groups."""
+        """Gives the receivers new shares; only for an operator without key groups."""
         self.shares = list(shares)
         self.refresh()
 
     def refresh(self) -> None:
-        """Updates the deals and sending costs of all producers, after any change."""
+        """Updates the partitioners and sending costs of all producers, after any change."""
         keys = self.keys
         if keys is not None:
             keys.places = len(self.slots)
@@ -149,7 +149,7 @@ class Fan:
 
 @dataclass(frozen=True, slots=True)
 class KeyFlow:
-    """A share of an operator's tuples, with its state, from one index of its fan to another."""
+    """Share of an operator's tuples, with its state, that moves from one index of its fan to another."""
 
     source: int
     target: int
@@ -158,13 +158,13 @@ class KeyFlow:
 
 
 def keys_of(keys: KeyGroups, flow: KeyFlow) -> Leaves:
-    """A function that tells whether a key is in the key groups that move."""
+    """Returns a function that tells whether a key is in the key groups that move."""
     groups = set(flow.groups)
     return lambda key: keys.group_of(key) in groups
 
 
 def flows_to(keys: KeyGroups, owners: Mapping[int, int]) -> list[KeyFlow]:
-    """The flows that bring key groups to new owners: one from each old owner to each new one."""
+    """Flows that bring key groups to new owners: one from each old owner to each new one."""
     moves: dict[tuple[int, int], list[int]] = {}
     for group, owner in owners.items():
         if keys.owner[group] != owner:
@@ -176,7 +176,7 @@ def flows_to(keys: KeyGroups, owners: Mapping[int, int]) -> list[KeyFlow]:
 
 
 def even_flows(shares: Sequence[float], stay: Sequence[int]) -> list[KeyFlow]:
-    """The fewest flows that give each index of `stay` the same share and all others none."""
+    """Fewest flows that give each index of `stay` the same share and all others none."""
     even = 1.0 / len(stay)
     surplus = {k: share - (even if k in stay else 0.0) for k, share in enumerate(shares)}
     givers = [k for k, more in surplus.items() if more > NO_SHARE]
@@ -193,7 +193,7 @@ def even_flows(shares: Sequence[float], stay: Sequence[int]) -> list[KeyFlow]:
 
 
 def even_group_flows(keys: KeyGroups, stay: Sequence[int]) -> list[KeyFlow]:
-    """Key groups from replicas that leave or carry too much to those that carry least, to few targets each."""
+    """Flows of key groups from replicas that leave or carry too much to those that carry least, to few targets each."""
     load = dict.fromkeys(stay, 0.0)
     homeless: list[int] = []
     even = sum(keys.weights) / len(stay)

@@ -1,10 +1,10 @@
-"""Moving parts of an operator between its replicas: one protocol, three strategies.
+"""Migrations: parts of an operator move between its replicas, by one protocol and three strategies.
 
 The disruptive strategy (redirect, drain, carry, go on) is for every operator with keys. Operators over event time have
 two more: smooth, where old and new owner work side by side for a while, and instant, where the new owner begins at once
 and a consolidate merges what the old one has left. Over event time a compute and its consolidate may be one component
-(Enorm, Section 4.5), whose key groups then stay together. Enorm's `migrate`, which takes an operator from one
-component to another, is a split or a combination here.
+(Enorm, Section 4.5), whose key groups then stay together. Enorm's `migrate`, which takes an operator from one component
+to another, is a split or a combination here.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def is_together(job: RunningJob, name: str) -> bool:
 
 
 def component(job: RunningJob, name: str) -> str:
-    """The name of what is changed as one: a consolidate goes by the name of its compute."""
+    """Name of the component of an operator: a consolidate goes by the name of its compute."""
     return next(iter(_other(job, name)), name) if job.wiring.query.operator(name).merges else name
 
 
 def _other(job: RunningJob, name: str) -> list[str]:
-    """The operator with which it is, or may be, one component."""
+    """Operator with which an operator is, or may be, one component; empty if there is none."""
     other = combined_with(job.wiring.query, name)
     return [] if other is None else [other]
 
@@ -45,8 +45,8 @@ def _other(job: RunningJob, name: str) -> list[str]:
 def migrate(
     job: RunningJob, name: str, flows: Sequence[KeyFlow], strategy: Strategy | None, record: EventRecord
 ) -> Process:
-    """Moves parts of an operator by a strategy; None: by the cheapest one that the operator admits. Returns whether no
-    failure undid any of it."""
+    """Moves parts of an operator by a strategy; None: the cheapest that it admits. Returns whether no failure undid any
+    of it."""
     if name not in job.wiring.event_times.heeding:
         return (yield from disruptive(job, name, flows, record))
     query, together = job.wiring.query, is_together(job, name)
@@ -71,7 +71,7 @@ def migrate(
 def _by(
     strategy: Strategy, job: RunningJob, members: Sequence[Member], flows: Sequence[KeyFlow], record: EventRecord
 ) -> Process:
-    """Moves key groups of one component. Returns whether no failure undid it."""
+    """Moves key groups of one component by a strategy. Returns whether no failure undid it."""
     if strategy == "disruptive":
         return (yield from disruptive_in_event_time(job, members, flows, record))
     yield from smooth(job, members, flows, record)
@@ -92,9 +92,9 @@ def split(job: RunningJob, name: str, owners: Sequence[int] | None, record: Even
 
 
 def combine(job: RunningJob, name: str, strategy: Strategy, record: EventRecord) -> Process:
-    """Brings a consolidate's key groups to where its compute has them, and makes both one component.
+    """Brings a consolidate's key groups to the replicas where its compute has them, and makes both one component.
 
-    First, partial results must be where their key group is: it waits for the panes that are open.
+    First it waits for the panes that are open, so that partial results are where their key group is.
     """
     if is_together(job, name):
         job.refuse(record, f"{name!r} is one component with its compute already")
@@ -115,7 +115,7 @@ def combine(job: RunningJob, name: str, strategy: Strategy, record: EventRecord)
 
 
 def flows_to_replicas(job: RunningJob, name: str, owners: Mapping[int, int], record: EventRecord) -> list[KeyFlow]:
-    """The flows that bring key groups to replicas, by number; scaling may have taken some of these replicas away."""
+    """Flows that bring key groups to replicas, by number. Refuses if scaling has taken one of these replicas away."""
     tasks, fan = job.world.tasks[name], job.fan(name)
     gone = [owner for owner in owners.values() if owner >= len(tasks)]
     if gone:

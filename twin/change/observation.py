@@ -1,7 +1,8 @@
-"""The statistics of a period that a policy gets, from counters of the running job.
+"""Statistics of a period for a policy, from counters of the running job.
 
-What each key group takes in, how long it keeps its replica busy, and what it sends, is an expectation: its weight among
-the groups of its replica at the time. What a replica counted is shared out each time that weights or owners change.
+The tuples of each key group, the time that they keep its replica busy, and the tuples that it sends are expectations:
+its weight among the groups of its replica at the time. The counts of a replica are divided among its key groups each
+time that weights or owners change.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Counted(NamedTuple):
 
 
 class GroupMeter:
-    """Counts for the key groups of one operator."""
+    """Meter of the key groups of one operator."""
 
     def __init__(self, keys: KeyGroups) -> None:
         self.keys = keys
@@ -42,13 +43,13 @@ class GroupMeter:
         keys.watch(lambda _shares: self._changed())
 
     def close(self) -> Counted:
-        """What was counted since it was last closed."""
+        """Counts since the last call."""
         self._changed()
         sums, self._sums = self._sums, np.zeros_like(self._sums)
         return Counted(*sums)
 
     def _changed(self) -> None:
-        """Shares out what was counted, by the weights that have held so far."""
+        """Divides the counts so far among the key groups, by the weights that have held until now."""
         before, self._counters = self._counters, self._now()
         self._sums += (self._counters - before)[:, self._owner_g] * self._part_g
         self._receivers = tuple(self.keys.tasks)
@@ -56,7 +57,7 @@ class GroupMeter:
         self._owner_g, self._part_g = self.keys.owners(), self.keys.parts()
 
     def _now(self) -> np.ndarray:
-        """[3, replicas and buffers]; tuples in a buffer count when its replica takes them."""
+        """Counters of the receivers; tuples in a buffer count when its replica takes them. [3, replicas and buffers]"""
         tasks = (receiver if isinstance(receiver, Task) else None for receiver in self._receivers)
         counters = [
             (task.tuples_in, task.busy_until_now_s(), task.output.tuples_out) if task else (0, 0.0, 0) for task in tasks
@@ -65,7 +66,7 @@ class GroupMeter:
 
 
 class Observer:
-    """Makes the statistics of each period, whether a policy is asked then or not."""
+    """Makes the statistics of each period, also when no policy is asked."""
 
     def __init__(self, job: RunningJob) -> None:
         self.job = job
@@ -74,7 +75,7 @@ class Observer:
         self._busy_s: dict[Task, float] = {}
 
     def close(self, operators: Sequence[Row], hosts: Sequence[Row]) -> PeriodStatistics:
-        """The statistics of the period of these rows."""
+        """Statistics of the period of these rows."""
         wiring = self.wiring
         start_s, end_s = operators[0]["start_s"], operators[0]["end_s"]
         percent = self._percent_a_second(hosts)
@@ -164,15 +165,15 @@ class Observer:
         )
 
 
-# groups of a replica cost alike, but what leaves their host is serialised, which is each group's own ------------------
+# groups of a replica cost alike, but tuples that leave the host are serialised, at a cost of each group's own ---------
 
 
 def remote_cores(
     traffic: np.ndarray, host_g: np.ndarray, host_k: np.ndarray, size: float, engine: EngineProfile
 ) -> tuple[np.ndarray, np.ndarray]:
-    """[G], [K] reference cores that key groups of both ends of a stream spend on tuples that leave their host.
+    """Reference cores that key groups of both ends of a stream spend on tuples that leave their host. [G], [K]
 
-    traffic [G, K]: tuples a second; size: bytes of each; host_g, host_k: where the groups are, by number.
+    traffic [G, K]: tuples a second. size: bytes of each. host_g, host_k: numbers of the hosts of the groups.
     """
     bytes_gk = size * traffic * (host_g[:, None] != host_k[None, :])
     sent, taken = bytes_gk.sum(axis=1), bytes_gk.sum(axis=0)
@@ -180,10 +181,10 @@ def remote_cores(
 
 
 def attributed(percent_g: np.ndarray, own_g: np.ndarray, replica_g: np.ndarray) -> np.ndarray:
-    """[G] percent of a host by group, the same in all of each replica's groups together.
+    """Percent of a host by key group, with the same sum over the groups of each replica. [G]
 
-    percent_g: as if all groups of a replica cost alike. own_g: of that, what is known to be of the group alone; it is
-    left out where it is more than the replica did.
+    percent_g: percent if all groups of a replica cost alike. own_g: the part of it that is known to be of the group
+    alone; it is left out where it is more than the replica used.
     """
     count = int(replica_g.max()) + 1
     all_r, own_r = np.bincount(replica_g, percent_g, count), np.bincount(replica_g, own_g, count)

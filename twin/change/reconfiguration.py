@@ -1,4 +1,4 @@
-"""Carries out moves and scalings: one at a time for each operator, and once more if a failure interrupts it."""
+"""Reconfiguration: moves and scalings, one at a time for each operator, and once more if a failure interrupts one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from twin.wiring.build import deal_partitions
 
 
 class Reconfigurer:
-    """Changes a running job. restarts: make the changes where the job stops for them; None: changes are live."""
+    """Changes a running job. restarts: the restarts in which changes are made, if the job stops for them; None: changes
+    are live."""
 
     def __init__(self, job: RunningJob, restarts: Restarts | None = None) -> None:
         self.job = job
@@ -53,7 +54,7 @@ class Reconfigurer:
     def regroup(self, moves: Sequence[Move], retire: bool = False) -> Process:
         """Carries out several moves of key groups of one operator at the same time.
 
-        Replicas that are made for them go away once they have none; with `retire` all that have none do.
+        Replicas that are made for them go away once they have no key group; with `retire`, all replicas without one do.
         """
         operator = moves[0].operator
         asked = [(move, self.world.ledger.record("migration", operator, self.env.now)) for move in moves]
@@ -84,7 +85,7 @@ class Reconfigurer:
         attempt: Callable[[], Process],
         afterwards: Callable[[], Process] | None = None,
     ) -> Process:
-        """Waits until earlier changes of the component are done, and then tries until no failure undoes this one."""
+        """Makes a change after earlier changes of the component, again and again until no failure undoes it."""
         job, checkpoints = self.job, self.job.checkpoints
         job.availability.changes += 1
         if self.restarts is not None:
@@ -111,7 +112,7 @@ class Reconfigurer:
         if afterwards is not None:
             yield from afterwards()
 
-    # attempts: whether no failure undid them -----------------------------------------------------------------------
+    # attempts, which return whether no failure undid them --------------------------------------------------------
 
     def _moved(self, move: Move, record: EventRecord) -> Process:
         assert move.replica is not None and move.to is not None
@@ -195,7 +196,8 @@ class Reconfigurer:
         return replica < count
 
     def _lost(self, places: Iterable[Location], record: EventRecord) -> bool:
-        """Whether a host is lost by now: asked before anything stops for the change, and again when it is made."""
+        """Refuses a change if one of its hosts is lost. It is called before anything stops for the change, and again
+        when it is made."""
         gone = [place.host for place in places if place.host in self.job.lost]
         if gone:
             self.job.refuse(record, f"host {gone[0]} is lost")
@@ -203,8 +205,8 @@ class Reconfigurer:
         return bool(gone)
 
     def _receiver(self, move: Move, record: EventRecord) -> Task | None:
-        """The replica that key groups move to, made if none is at the place; None if no replica has that number, or
-        the host is lost."""
+        """Replica that key groups move to; makes it if there is none at the place. None if there is no replica of that
+        number, or the host is lost."""
         tasks = self.world.tasks[move.operator]
         record.detail["key_groups"] = list(move.key_groups)
         if move.to is None:

@@ -1,7 +1,7 @@
-"""Replicas of a running job come, go, and move to other places.
+"""Replicas of a running job that come, go, and move to other places.
 
 Where watermarks pass, a new replica starts with the watermark that its producers have sent, and its consumers know it
-by that: else they would close windows without what it sends, or wait for it. A replica that leaves says last that
+by that. Otherwise they would close windows without its records, or wait for it. A replica that leaves announces that
 nothing more will come.
 """
 
@@ -25,7 +25,7 @@ KINDS = (WATERMARK, MODIFICATION)
 
 
 def add_replica(job: RunningJob, operator: str, place: Location) -> Task:
-    """A new replica, wired, which gets no tuples yet."""
+    """Makes a new replica and wires it; it gets no tuples yet."""
     wiring, fan, tasks = job.wiring, job.fan(operator), job.world.tasks[operator]
     job.open(place)
     made = len(tasks) + len(job.world.ledger.retired.get(operator, ()))
@@ -102,7 +102,7 @@ def _has_ended(job: RunningJob, task: Task) -> bool:
     )
 
 
-# a replica to another place -------------------------------------------------------------------------------------------
+# moves to another place -----------------------------------------------------------------------------------------------
 
 
 def move_replica(job: RunningJob, task: Task, operator: str, place: Location, record: EventRecord) -> Process:
@@ -151,7 +151,7 @@ def relocate(job: RunningJob, task: Task, operator: str, place: Location) -> Non
 
 
 def _work(ledger: Ledger, task: Task, work_s: float) -> Process:
-    """CPU work of a paused task, at the speed that its processor gives it; if it is interrupted, no work is counted."""
+    """Does CPU work of a paused task, at the speed that its processor gives it; interrupted work does not count."""
     if work_s <= 0.0:
         return
     processor = task.processor
@@ -169,7 +169,7 @@ def _work(ledger: Ledger, task: Task, work_s: float) -> Process:
 
 
 def _served(task: Task, work_s: float) -> simpy.Event:
-    """The event that its processor, which others share, has done that work for the task."""
+    """Event that occurs when the task's shared processor has done `work_s` core-seconds for it."""
     done = task.env.event()
 
     def finished() -> None:

@@ -1,4 +1,4 @@
-"""Changes of the plan by an engine that stops the whole job for them, as Flink does.
+"""Restarts: changes of the plan by an engine that stops the whole job for them, as Flink does.
 
 A restart is a planned failover. `restart` stops with a savepoint: sources pause, records under way are processed, all
 state is written to storage, and the job goes on from there: no record is read twice. Calls that have no answer yet are
@@ -27,7 +27,7 @@ from twin.plan import Location
 
 
 class Request(NamedTuple):
-    """A change that waits for a restart. attempt: makes the change while the job stands still, which takes no time.
+    """Change that waits for a restart. attempt: makes the change while the job stands still, which takes no time.
     records: rows of the ledger. made: an event that occurs when the job runs again, with the change."""
 
     attempt: Callable[[], Process]
@@ -36,7 +36,8 @@ class Request(NamedTuple):
 
 
 class Restarts:
-    """The restarts of a job. leaving: processes that end replicas without input, once the job runs again."""
+    """Makes changes of the plan by restarts. leaving: processes that end replicas without input, once the job runs
+    again."""
 
     def __init__(self, job: RunningJob, failover: Failover) -> None:
         self.job = job
@@ -90,10 +91,10 @@ class Restarts:
         records[0].bytes = restart.bytes
         records[0].detail |= restart.detail
 
-    # the job stops --------------------------------------------------------------------------------------------------
+    # stop -----------------------------------------------------------------------------------------------------------
 
     def _save(self, record: EventRecord) -> Process:
-        """Stops with a savepoint."""
+        """Stops the job with a savepoint."""
         self._outputs(Output.block, sources=True)
         yield self.env.until(self._passed)
         record.detail["drained_s"] = float(self.env.now - record.at_s)
@@ -113,11 +114,11 @@ class Restarts:
 
     def _passed(self) -> bool:
         """Whether only sources have records. Moves a barrier on as far as it gets: it passes operators with nothing to
-        process, and sends what waits there for the next flush."""
+        process, and sends their records that wait for the next flush."""
         world, query = self.job.world, self.job.wiring.query
 
         @cache
-        def behind() -> set[Task]:  # asked for last, if at all: it sorts all events to come, after each event
+        def behind() -> set[Task]:  # called last, as it sorts all pending events, and this is called after each event
             ends = map(destination, world.in_flight())
             return {inbox.task for inbox in ends if inbox is not None and isinstance(inbox.task, Task)}
 
@@ -137,10 +138,11 @@ class Restarts:
                 at_work.add(name)
         return not at_work
 
-    # and starts again -----------------------------------------------------------------------------------------------
+    # restart --------------------------------------------------------------------------------------------------------
 
     def _change(self, record: EventRecord, changed: list[Request]) -> Process:
-        """Makes the waiting changes while all tasks are held. changed: gets them when a failure cannot undo them."""
+        """Makes the waiting changes while all tasks are held. changed: they are added to it when no failure can undo
+        them."""
         job = self.job
         if self.spec.how == "reactive":  # the checkpoint may hold records under way to the former owners of keys
             self._outputs(Output.unblock, sources=False)
@@ -167,7 +169,7 @@ class Restarts:
         self._outputs(Output.unblock, sources=True)
 
     def _pass(self, record: EventRecord, way: Callable[[Storage, Location, float], Process]) -> Process:
-        """Moves all state to storage, or from there. Returns the seconds it takes; the record gets the bytes."""
+        """Moves all state to storage or from it. Returns the seconds it takes; the record gets the bytes."""
         since_s, job = self.env.now, self.job
         sizes = [(task, job.state_bytes(task, name)) for name, tasks in job.world.tasks.items() for task in tasks]
         works = [way(self._store(task.place), task.place, size) for task, size in sizes if size > 0.0]
@@ -176,7 +178,7 @@ class Restarts:
         return float(self.env.now - since_s)
 
     def _store(self, place: Location) -> Storage:
-        """The storage of checkpoints if the scenario names one; else a storage of its own for the host of `place`."""
+        """Storage of checkpoints if the scenario names one; else a storage of its own for the host of `place`."""
         spec = self.job.wiring.checkpoints
         if spec is not None and (spec.storage is not None or spec.storage_mbps is not None):
             where, given = "", spec

@@ -1,4 +1,4 @@
-"""A running job, as seen by what changes it; whether it is up, and which work a failure interrupts."""
+"""Running job, as seen by its changes: whether it is up, and which work a failure interrupts."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Process = Generator[simpy.Event, Any, Any]
 class Availability:
     """Whether the job is up, and the work that a failure interrupts.
 
-    outage: the event that ends the current outage; None while the job is up. changes: how many changes of the plan are
-    under way.
+    outage: the event that ends the current outage; None while the job is up. changes: number of changes of the plan
+    that are under way.
     """
 
     def __init__(self, env: simpy.Environment) -> None:
@@ -36,12 +36,12 @@ class Availability:
         self._interruptible: list[simpy.Process] = []
 
     def up(self) -> Process:
-        """Waits until no outage is left."""
+        """Waits until the job is up."""
         while self.outage is not None:
             yield self.outage
 
     def fail(self) -> None:
-        """The job, or a part of it, goes down: whatever is being moved is back where it was."""
+        """Starts an outage of the job, or of a part of it: state that is being moved is back where it was."""
         if self.outage is None:
             self.outage = self.env.event()
         processes, self._interruptible = self._interruptible, []
@@ -50,7 +50,7 @@ class Availability:
                 process.interrupt()
 
     def recover(self) -> None:
-        """All of the job is up again."""
+        """Ends the outage, as all of the job is up again."""
         ended, self.outage = self.outage, None
         assert ended is not None
         ended.succeed()
@@ -73,7 +73,7 @@ def _caught(work: Process) -> Process:
 
 
 class RunningJob:
-    """A job's wiring and meters, whether it is up, its checkpoints, and the fans of its operators.
+    """Wiring and meters of a job, its availability, its checkpoints, and the fans of its operators.
 
     stopped: whether the job stands still with no record under way, so that a change of the plan takes no time by
     itself. lost: hosts that do not come back.
@@ -92,20 +92,20 @@ class RunningJob:
         self._fans: dict[str, Fan] = {}
 
     def fan(self, operator: str) -> Fan:
-        """The fan of an operator: the channels into it. It is made when it is first needed."""
+        """Fan of an operator, the channels into it; made when it is first needed."""
         if operator not in self._fans:
             self._fans[operator] = Fan(self.wiring, operator)
         return self._fans[operator]
 
     def refuse(self, record: EventRecord, why: str) -> None:
-        """Notes that nothing was done, and why."""
+        """Notes that a change was not made, and why."""
         record.detail["refused"] = why
         self.world.ledger.warnings.append(f"{record.kind} of {record.component} at {record.at_s:g} s: {why}")
 
     # hosts -----------------------------------------------------------------------------------------------------------
 
     def open(self, place: Location) -> Processor:
-        """The processor of a socket, with memory and a meter for its host if it was not used so far."""
+        """Processor of a socket. A host that was not used so far gets memory and a meter."""
         wiring, world = self.wiring, self.world
         known = place in world.processors
         processor = wiring.processor(place)
@@ -128,10 +128,10 @@ class RunningJob:
         for processor in self.wiring.processors_of(host):
             processor.slow("throttle", self._throttles[host])
 
-    # what a replica has ----------------------------------------------------------------------------------------------
+    # load of a replica -----------------------------------------------------------------------------------------------
 
     def operator_of(self, task: Task) -> str:
-        """The operator that takes in the tuples of a task."""
+        """Name of the operator that takes the tuples of a task."""
         return next(name for name, tasks in self.world.tasks.items() if task in tasks)
 
     def state_bytes(self, task: Task, operator: str) -> float:
@@ -148,7 +148,7 @@ class RunningJob:
         return task.queued * (engine.output_bytes(query, operator) if task.polls else task.inputs.tuple_bytes())
 
     def outstanding(self, task: Station) -> int:
-        """Tuples queued at a task, on the way to it, and waiting to be sent to it."""
+        """Number of tuples queued at a task, on the way to it, and waiting to be sent to it."""
         flying = sum(
             record.n
             for record in self.world.in_flight()

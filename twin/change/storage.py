@@ -1,4 +1,4 @@
-"""State on its way, over the same cards and links as the tuples; and the storage of checkpoints.
+"""Transfer of state over the same cards and links as the tuples, and the storage of checkpoints.
 
 The storage is on a host of the network, or of limited speed, or both; or neither, and then free.
 """
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 PIECE_S = 1e-2
-"""State travels in pieces, so that tuples of other streams get their turn in between: each takes the slowest card or
-link on its way that long."""
+"""Seconds that a piece of state takes on the slowest card or link of its way.
+State travels in pieces, so that tuples of other streams get their turn in between."""
 PIECES = 1000
-"""Pieces at most: those of larger states are larger."""
+"""Most pieces; those of larger states are larger."""
 
 
 class Arrival:
-    """Receives pieces in place of a task, and triggers `event` when all are there."""
+    """Receiver of pieces of state, which triggers `event` when all are there."""
 
     __slots__ = ("event", "ledger", "missing")
 
@@ -39,7 +39,7 @@ class Arrival:
         self.missing = pieces
 
     def deliver(self, record: Record) -> None:
-        """A piece has arrived."""
+        """Counts a piece that has arrived."""
         self.ledger.transfers -= 1
         self.missing -= 1
         if not self.missing:
@@ -49,8 +49,8 @@ class Arrival:
 def carry(
     wiring: Wiring, start: Location, end: Location, size: float, wanted: Callable[[], bool] = lambda: True
 ) -> Generator[simpy.Event, Any, None]:
-    """Sends `size` bytes from a place to another. Ends when the last piece is there, or no more are wanted; within a
-    host it ends at once."""
+    """Sends `size` bytes of state from one place to another. Ends when the last piece is there, or when `wanted` says
+    that they are no longer needed; within a host, at once."""
     world = wiring.world
     if not size or start.host == end.host:
         return
@@ -78,7 +78,7 @@ Process = Generator[simpy.Event, Any, None]
 
 
 class Storage:
-    """Takes state, and gives it back."""
+    """Storage of checkpoints, which takes state and gives it back."""
 
     def __init__(self, wiring: Wiring, spec: Checkpoints) -> None:
         self.wiring = wiring
@@ -96,17 +96,17 @@ class Storage:
             yield from self._pass(size)
 
     def clear(self) -> None:
-        """What is being stored is not wanted any more."""
+        """Drops the state that is being stored."""
         self._free_s = self.env.now
 
     def get(self, end: Location, size: float) -> Process:
-        """Fetches state from the store to a place."""
+        """Fetches `size` bytes of state from the store to a place."""
         yield from self._pass(size)
         if self.place is not None:
             yield from carry(self.wiring, self.place, end, size)
 
     def _pass(self, size: float) -> Process:
-        """Waits until the store has passed so many bytes, first in, first out."""
+        """Waits until the store has passed `size` bytes, first in, first out."""
         if self.bytes_per_s is not None and size > 0.0:
             self._free_s = max(self._free_s, self.env.now) + size / self.bytes_per_s
             yield self.env.timeout(self._free_s - self.env.now)

@@ -1,4 +1,4 @@
-"""Turns a scenario's events into processes of the simulation."""
+"""Timeline: turns a scenario's events into processes of the simulation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twin.events import AnyEvent, Failure, LinkDegradation, Migration, RateChang
 from twin.profiles import Rescaling
 
 STEPS = 10
-"""A gradual skew comes in so many steps."""
+"""Number of steps of a gradual skew."""
 
 
 def play(job: RunningJob, events: Sequence[AnyEvent], deciding: bool) -> Reconfigurer:
@@ -61,7 +61,7 @@ def _checkpoints(job: RunningJob, failing: bool, restarting: bool) -> NoCheckpoi
 
 
 class Timeline:
-    """Plays events. Factors of rates and weights are relative to their first values, not to earlier changes."""
+    """Carries events out. Factors of rates and weights are relative to their first values, not to earlier changes."""
 
     def __init__(self, change: Reconfigurer) -> None:
         self.change = change
@@ -121,7 +121,7 @@ class Timeline:
             record.end_s = self.env.now
 
     def _degraded(self, event: LinkDegradation) -> list[Nic]:
-        """A host's card, or both directions of a link."""
+        """Cards of an event: a host's card, or both directions of a link."""
         if event.link is None:
             assert event.host is not None
             return [self.wiring.network.nic(event.host)]

@@ -1,1 +1,1 @@
-"""What a run is held to: its size before, its laws after, and what its reader should know."""
+"""Guards of a run: limits of its size before, laws that it must obey, and cautions for readers of its results."""

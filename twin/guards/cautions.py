@@ -1,4 +1,4 @@
-"""What whoever reads a run's results should know: what never happened, and why nothing came out."""
+"""Cautions about a run for readers of its results: events that never happened, and reasons why there are no results."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from twin.steadiness import uneven
 from twin.wiring.world import World
 
 MOST_LATE = 1e-3
-"""Share of late tuples from which on there is a warning."""
+"""Share of late tuples above which there is a warning."""
 
 
 NEARLY_ALL = 0.9
-"""From this share of served records on, an operator that sends nothing is not said to be too slow."""
+"""Share of served records from which on an operator that sends nothing is not called too slow."""
 LONG_S = 10.0
-"""CPU seconds for one tuple from which on there is a warning."""
+"""CPU seconds of one tuple from which on there is a warning."""
 
 
 def cautions(job: Job, scenario: Scenario, world: World, rows: Sequence[Row], crashed: bool) -> tuple[str, ...]:
-    """One line each, with the remedy. rows: those of the operators.
+    """Warnings about a run, one line each, with the remedy. rows: rows of the operators.
 
-    crashed: the job lacked memory, which is reason enough for what did not happen.
+    crashed: whether the job lacked memory, which explains other things that did not happen.
     """
     settings, events = scenario.run, scenario.events
     totals = _totals(rows)
@@ -54,7 +54,7 @@ def cautions(job: Job, scenario: Scenario, world: World, rows: Sequence[Row], cr
 
 
 def _dropped(rows: Sequence[Row]) -> list[str]:
-    """Tuples lost at full channels, of which no metric speaks."""
+    """Warnings about tuples lost at full channels, which no metric counts."""
     lines = []
     dropping: dict[str, list[Row]] = {row["operator"]: [] for row in rows if row["numRecordsDropped"]}
     for row in rows:
@@ -71,7 +71,7 @@ _COUNTS = ("arrived", "numRecordsIn", "numRecordsOut", "latencyCount")
 
 
 def _totals(rows: Sequence[Row]) -> Totals:
-    """The sums over all periods, with those of the warm-up, by operator."""
+    """Sums over all periods, with those of the warm-up, by operator."""
     totals: Totals = {}
     for row in rows:
         mine = totals.setdefault(row["operator"], dict.fromkeys(_COUNTS, 0))
@@ -81,7 +81,7 @@ def _totals(rows: Sequence[Row]) -> Totals:
 
 
 def _unevaluated(job: Job, settings: RunSettings, totals: Totals) -> dict[str, str]:
-    """Warnings, by operator, that its window was never evaluated."""
+    """Warnings about windows that were never evaluated, by operator."""
     lines = {}
     for operator in job.query.operators:
         if not isinstance(operator, Windowed):
@@ -104,7 +104,7 @@ def _unevaluated(job: Job, settings: RunSettings, totals: Totals) -> dict[str, s
 
 
 def _slow(job: Job) -> list[str]:
-    """Times that are more likely a slip of units than meant."""
+    """Warnings about service times that are so long that a wrong unit is likely."""
     times = {operator.name: operator.service_time_s or 0.0 for operator in job.deployment.query.operators}
     words = "service_time_s is in seconds; write 5ms for milliseconds"
     return [f"{name}: a tuple takes {time_s:g} s; {words}" for name, time_s in times.items() if time_s >= LONG_S]
@@ -120,7 +120,7 @@ def _idle(job: Job) -> list[str]:
 
 
 def _crowded(job: Job) -> list[str]:
-    """Operators whose parameters cannot be, given their key groups."""
+    """Warnings about operators whose parameters are impossible with their key groups."""
     query, keys = job.deployment.query, job.deployment.workload.keys
     lines = [
         operator.crowded(len(query.inputs(operator.name)), keys.get(operator.name, KeySkew()).zipf)
@@ -145,7 +145,7 @@ def _of_partitions(source: Component, world: World) -> Iterator[str]:
             f"the busiest gets {busiest(partitions, replicas):.2f} times the mean; use a divisor of {partitions}"
         )
     brokers = world.brokers[name]
-    reading = counts(partitions, len(brokers))  # of those that read any; a restart may have dealt partitions anew
+    reading = counts(partitions, len(brokers))  # only replicas that read any; a restart may have dealt partitions anew
     lags = {number: broker.backlog / reading[number] for number, broker in enumerate(brokers)}
     least, most = min(lags.values()), max(lags.values())
     if most > 2.0 * least + 1.0 and not even(partitions, replicas):
@@ -159,7 +159,7 @@ def _of_partitions(source: Component, world: World) -> Iterator[str]:
 def _silent(
     job: Job, settings: RunSettings, totals: Totals, explained: dict[str, str], rows: Sequence[Row]
 ) -> list[str]:
-    """For each sink that nothing reached, where the flow ended; or that nothing did after the warm-up."""
+    """Warnings about sinks without results, which say where the flow ended, or without results after the warm-up."""
     lines = []
     reached = _reached(job.query)
     for sink in (sink for sink in job.query.sinks if sink.name in reached):
@@ -180,7 +180,7 @@ def _silent(
 
 
 def _reached(query: Query) -> set[str]:
-    """The operators to which more comes than late records, of which there need be none."""
+    """Operators to which other tuples come than late records, which may never come."""
     found: set[str] = set()
     for each in query.topological:
         producers = [query.operator(stream.producer) for stream in query.inputs(each.name)]
@@ -190,7 +190,7 @@ def _reached(query: Query) -> set[str]:
 
 
 def _stop(job: Job, operator: AnyOperator, totals: Totals, explained: dict[str, str]) -> str:
-    """Why nothing flows beyond an operator that something came to; empty if something does, or nothing came."""
+    """Reason why no tuple leaves an operator to which tuples came; empty if tuples leave it, or none came."""
     name, mine = operator.name, totals[operator.name]
     if operator.is_source:
         if not mine["arrived"]:
@@ -231,7 +231,7 @@ def _of_events(world: World, settings: RunSettings, events: Sequence[AnyEvent]) 
 
 
 def _of_policy(policy: PolicySpec | None, settings: RunSettings) -> list[str]:
-    """That it never had the time to change anything."""
+    """Warns of a policy that never had the time to change anything."""
     if policy is None:
         return []
     periods, period_s = policy.periods_before_acting, settings.period_s
@@ -245,7 +245,8 @@ def _of_policy(policy: PolicySpec | None, settings: RunSettings) -> list[str]:
 
 
 def _of_checkpoints(world: World, spec: Checkpoints | None, end_s: float) -> Iterator[str]:
-    """Warnings about checkpoints that took too long, or do at the end. Those that another event ended need none."""
+    """Warnings about checkpoints that took too long, or are taking too long at the end; not about those that an event
+    ended."""
     rows = [record for record in world.ledger.events if record.kind == "checkpoint"]
     late = [record for record in rows if "not complete" in str(record.detail.get("why", ""))]
     if late:
@@ -261,11 +262,11 @@ def _of_checkpoints(world: World, spec: Checkpoints | None, end_s: float) -> Ite
         )
 
 
-# over event time: tuples that are in no window, and windows that nobody ends ------------------------------------------
+# over event time: tuples that are in no window, and windows that never end -------------------------------------------
 
 
 def _of_event_time(job: Job, rows: Sequence[Row], totals: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """One line each, with the remedy. rows: of the operators; totals: of these, by operator."""
+    """Warnings about operators over event time. rows: rows of the operators. totals: their sums, by operator."""
     timed = [operator.name for operator in job.query.operators if operator.needs_event_time]
     return [*_late(job, timed, totals), *_waiting(job, timed, rows)] if timed else []
 
@@ -274,7 +275,7 @@ def _late(job: Job, timed: Sequence[str], totals: Mapping[str, Mapping[str, int]
     lines = []
     for name in timed:
         came, late = totals[name]["numRecordsIn"], totals[name]["numRecordsIn"] - totals[name]["latencyCount"]
-        if getattr(job.query.operator(name), "late_to", None) is not None:  # there they are counted
+        if getattr(job.query.operator(name), "late_to", None) is not None:  # late records are counted there
             continue
         if not in_time(job.query, name) and totals[name]["latencyCount"] and late > MOST_LATE * came:
             lines.append(
@@ -285,7 +286,8 @@ def _late(job: Job, timed: Sequence[str], totals: Mapping[str, Mapping[str, int]
 
 
 def _waiting(job: Job, timed: Sequence[str], rows: Sequence[Row]) -> list[str]:
-    """A source that has fallen silent tells no time, so windows behind it wait for it, whatever others send."""
+    """Warnings about sources that have fallen silent: windows behind them wait for their watermark, whatever others
+    send."""
     last_s = {name: _last_s(name, rows) for name in (source.name for source in job.query.sources)}
     lines = []
     for source, silent_s in last_s.items():
@@ -302,5 +304,5 @@ def _waiting(job: Job, timed: Sequence[str], rows: Sequence[Row]) -> list[str]:
 
 
 def _last_s(source: str, rows: Sequence[Row]) -> float:
-    """The end of the last period in which something arrived."""
+    """End of the last period in which a source got tuples, in seconds; 0 if it never did."""
     return max((row["end_s"] for row in rows if row["operator"] == source and row["arrived"]), default=0.0)

@@ -1,4 +1,4 @@
-"""Laws that every run must obey. A violation is a fault of the simulator, never of the scenario."""
+"""Conservation laws that every run must obey. A violation is a fault of the simulator, never of the scenario."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def _streams(job: Job, world: World) -> None:
 
 
 def _tasks(world: World) -> list[Task]:
-    """All tasks that there ever were."""
+    """Tasks that exist or existed."""
     return [task for tasks in (*world.tasks.values(), *world.ledger.retired.values()) for task in tasks]
 
 
 def _restarts(world: World) -> None:
-    """What a checkpoint held is what was restored from it."""
+    """Checks that all that a checkpoint held was restored from it."""
     ledger = world.ledger
     _require(ledger.restored == ledger.due, "held by checkpoints = restored", "queues", ledger.due, ledger.restored)
     due, restored = ledger.windows_due, ledger.windows_restored
@@ -85,7 +85,8 @@ def _restarts(world: World) -> None:
 
 
 def _migrations(world: World) -> None:
-    """Every key group is with a replica that there is, or still on its way; who took it over has got what waited."""
+    """Checks that every key group is with an existing replica or still on its way, and that new owners got the tuples
+    that waited."""
     for name, keys in world.key_groups.items():
         for owner in set(keys.owner):
             holder = keys.tasks[owner]
@@ -100,7 +101,8 @@ def _migrations(world: World) -> None:
 
 
 def _routes(world: World) -> None:
-    """What a card or link carries is what its streams put on it, and no stream gains anything from hop to hop."""
+    """Checks that a card or link carries what its streams put on it, and that no stream gains tuples from hop to
+    hop."""
     for name, nic in (*world.nics.items(), *world.links.items()):
         _require(nic.tuples_in >= nic.tuples_out, "in = out + in flight", name, nic.tuples_in, nic.tuples_out)
         legs = [hop for hop in nic.hops if isinstance(hop, Leg)]
@@ -137,6 +139,6 @@ def _work(world: World) -> None:
 
 
 def _ahead_s(task: Task) -> float:
-    """Work is booked as it begins: core-seconds that may lie beyond the end."""
+    """Core-seconds of a task's work that may lie beyond the end of the run, as work is booked when it begins."""
     service_s = task.in_service_work_s if task.busy else 0.0
     return service_s + max(0.0, task.engaged_until_s - task.env.now) * task.processor.speed

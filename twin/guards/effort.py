@@ -1,9 +1,9 @@
-"""How much processor time a run will take, estimated before it begins: what would take hours is refused.
+"""Effort of a run: the processor time that it will take, estimated before it begins. A run that would take hours is
+refused.
 
-A service is the unit: a record that a replica takes up. How many there will be follows from the flows of the rate
-model, and what each takes from who runs the job, kernel or engine; what else comes again and again is counted in
-services of the engine's. Near saturation, where channels are full now and then, the estimate is of the order of
-magnitude.
+The unit is a service: a record that a replica takes. The number of services follows from the flows of the rate model,
+and the time of each from the kernel or engine that runs the job; other repeated work is counted in services of the
+engine. Near saturation, where channels are full now and then, the estimate is of the order of magnitude.
 """
 
 from __future__ import annotations
@@ -34,42 +34,42 @@ ENGINE_S, KERNEL_S = 8e-6, 1e-7
 All constants here were fitted on one machine; `python -m benchmarks.simulator_speed --said` compares them with runs.
 """
 SOONER = ", or let it end as soon as its means are known (--precision 1%)"
-"""What else to do about a run that takes long."""
+"""Further remedy for a run that takes long."""
 ARRIVAL_S = 2e-8
-"""CPU seconds to draw when a record arrives, whether it is read or not."""
+"""CPU seconds of drawing the arrival of a record, whether it is read or not."""
 SENT = 0.3
-"""Services that it costs to send a tuple."""
+"""Cost of sending a tuple, in services."""
 VISIT = 0.1
-"""Services that it costs to look at one record of a window's content."""
+"""Cost of looking at one record of a window's content, in services."""
 DEALT, HELD = 0.5, 1.5
-"""Of the kernel's services, what it costs to deal a record by its key, and to put it into a window and out of it."""
+"""Cost of dealing a record by its key, and of putting it into a window and out of it, in services of the kernel."""
 ENDING, PANE = 2.0, 0.9
-"""... for a replica to end a window over event time, and to put it together from each of its panes."""
+"""Cost, for a replica, of ending a window over event time, and of adding one of its panes, in services."""
 SESSION, KEPT = 0.3, 0.05
-"""... for a session, or a record in a window, that is there at the end: the kernel hands it over."""
+"""Cost of a session, and of a record in a window, that the kernel hands over at the end, in services."""
 ROW, REPLICA, OPERATOR, CHANNEL = 7.0, 65.0, 150.0, 4.0
-"""... to write one row of statistics, to make a replica, to compile, meter and report an operator, and to make a
-channel between two replicas, which is done when it is first used."""
+"""Cost of writing a row of statistics, of making a replica, of compiling, metering and reporting an operator, and of
+making a channel between two replicas, when it is first used; in services."""
 BARRIER = 30.0
-"""... for a replica to take part in a checkpoint."""
+"""Cost of a replica's part in a checkpoint, in services."""
 CHAINED = 0.5
-"""Cost of a service within a chain, where nothing is sent, as a share of that of any other."""
+"""Cost of a service within a chain, where no tuple is sent, as a share of that of any other."""
 DRIFT, DRIFTING_GROUP = 12.0, 0.02
-"""... for keys to drift, and for each key group that may."""
+"""Cost of a drift of keys, and in addition for each of their key groups, in services."""
 PHASES_READ = 20_000
-"""Most phases of an arrival law that are read; the rest of the run counts as more of the same."""
+"""Most phases of an arrival law that are read; for the rest of the run their number is extrapolated."""
 
 
 def native(job: Job, scenario: Scenario) -> bool:
-    """Whether the kernel runs a job, and not the engine: it knows neither event time nor sinks that commit. It leaves
-    barriers to the engine, and goes on after them, with its channels made anew."""
+    """Whether the kernel runs a job, and not the engine. The kernel knows neither event time nor sinks that commit. It
+    leaves barriers to the engine, and goes on after them, with its channels made anew."""
     commits = scenario.checkpoints is not None and scenario.checkpoints.sinks == "exactly-once"
     return not (commits or any(operator.needs_event_time for operator in job.query.operators))
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceLoad:
-    """One cause of services: how many, what it is, what to do about it, and CPU seconds each."""
+    """One cause of services: their number, the cause, what reduces it, and CPU seconds each."""
 
     services: float
     cause: str
@@ -78,19 +78,19 @@ class ServiceLoad:
 
     @property
     def cpu_s(self) -> float:
-        """CPU seconds, roughly."""
+        """CPU seconds of all services, roughly."""
         return self.services * self.each_s
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What a run is made of, the largest part first."""
+    """Estimated cost of a run, by cause, the largest part first."""
 
     loads: tuple[ServiceLoad, ...]
 
     @property
     def cpu_s(self) -> float:
-        """CPU seconds, roughly."""
+        """CPU seconds of the run, roughly."""
         return sum(load.cpu_s for load in self.loads)
 
     @property
@@ -99,17 +99,17 @@ class Effort:
         return self.cpu_s > limits.LONG_S
 
     def describe(self) -> str:
-        """One line: how long, mostly why, and what to do about it."""
+        """One line with the CPU time, its main cause, and the remedy."""
         worst = self.loads[0]
         why = f"about {_duration(self.cpu_s)} of CPU time, mostly for {worst.cause}"
         return f"{why}; {worst.remedy}"
 
 
 def require_feasible(scenario: Scenario, job: Job | None = None) -> Effort:
-    """The effort of a run. Raises BadInput, naming its largest part, if it would take hours or too much memory.
+    """Returns the effort of a run. Raises BadInput, naming the largest part, if it would take hours or too much memory.
 
-    A run that ends when it is precise enough may take as long as that takes. Raises BadInput, too, if a forward stream
-    has unequal numbers of replicas at its ends.
+    A run that ends when it is precise enough may take hours. Raises BadInput, too, if a forward stream has unequal
+    numbers of replicas at its ends.
     """
     job, answer = job or compile(scenario), _answer(scenario)
     _require_pairs(job)
@@ -131,7 +131,7 @@ def _require_pairs(job: Job) -> None:
 
 
 def estimate(scenario: Scenario, job: Job | None = None) -> Effort:
-    """The effort of a run, without running it. job: that of the scenario, where it is there already."""
+    """Effort of a run, without running it. job: the scenario's job, if it was compiled before."""
     return _estimate(scenario, job or compile(scenario), _answer(scenario))
 
 
@@ -158,7 +158,7 @@ def _estimate(scenario: Scenario, job: Job, answer: RateAnswer) -> Effort:
 
 
 def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[ServiceLoad]:
-    """The tuples that each operator takes in, reads in windows, and sends from them."""
+    """Services for the tuples that each operator takes, looks at in windows, and sends."""
     horizon_s, nominal = scenario.run.horizon_s, job.apart.rates
     in_kernel = native(job, scenario)
     each_s = KERNEL_S if in_kernel else ENGINE_S
@@ -186,7 +186,7 @@ def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Service
                 fires * (1.0 + VISIT * content * share) + held, why, "make it shorter or its slide longer", each_s
             )
             sent = float(answer.out_per_s[0, number]) * horizon_s * more
-        else:  # what full channels drop was sent, too
+        else:  # tuples dropped at full channels were sent, too
             sent = taken * usual.out_per_s / max(usual.in_per_s, 1e-300)
         if name in sends:
             why = f"the {sent:.1e} tuples that {name!r} sends"
@@ -200,7 +200,8 @@ def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Service
 
 
 def _state(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[ServiceLoad]:
-    """Windows over event time, which are put together from panes; and what is still there at the end."""
+    """Services for windows over event time, which are put together from panes, and for state that is there at the
+    end."""
     horizon_s, taken_per_s = scenario.run.horizon_s, _taken_per_s(answer)
     for operator in job.query.operators:
         name, replicas = operator.name, job.component(operator.name).replicas
@@ -215,7 +216,7 @@ def _state(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Service
 
 
 def _event_windows(job: Job, operator: AnyOperator, taken_per_s: float, horizon_s: float) -> Iterator[ServiceLoad]:
-    """taken_per_s: tuples that a replica takes in."""
+    """Services for the ends of an operator's windows. taken_per_s: tuples a second that a replica takes."""
     query, name, replicas = job.query, operator.name, job.component(operator.name).replicas
     own: tuple[EventWindow, ...] = getattr(operator, "windows", ())
     windows = [(window.length_us, window.every_us) for window in own]
@@ -228,14 +229,14 @@ def _event_windows(job: Job, operator: AnyOperator, taken_per_s: float, horizon_
         pane_us = min(panes or [panes_of(own)]).length_us
     for length_us, every_us in windows:
         count = length_us / pane_us
-        if not operator.merges:  # which keeps only panes to which something came
+        if not operator.merges:  # a compute keeps only panes with tuples
             count = min(count, taken_per_s * length_us / US_PER_S)
         ends = replicas * horizon_s * US_PER_S / every_us
         why = f"the {ends:.1e} ends of windows of {name!r}, of {count:.1e} panes each"
         yield ServiceLoad(ends * (ENDING + PANE * count), why, "make what they slide by longer")
 
 
-# what comes by itself ------------------------------------------------------------------------------------------------
+# work that does not depend on the flow -------------------------------------------------------------------------------
 
 
 def _arrivals(job: Job, scenario: Scenario) -> Iterator[ServiceLoad]:
@@ -258,7 +259,7 @@ def _phases(law: ArrivalLaw, horizon_s: float) -> float:
 
 
 def _channels(job: Job, scenario: Scenario, answer: RateAnswer) -> float:
-    """How many are used: not more than tuples come."""
+    """Number of channels in use: at most the number of tuples."""
     used, replicas, taken_per_s = 0.0, job.deployment.plan.replicas, _taken_per_s(answer)
     for edge in job.edges:
         producer, consumer = edge.ends
@@ -268,7 +269,7 @@ def _channels(job: Job, scenario: Scenario, answer: RateAnswer) -> float:
 
 
 def _clocks(job: Job, scenario: Scenario, channels: float) -> Iterator[ServiceLoad]:
-    """Statistics, replicas and channels that are made, drifting keys, pauses of hosts."""
+    """Services for statistics, new replicas and channels, checkpoints, drifting keys, and pauses of hosts."""
     settings, noise, anew = scenario.run, job.engine.noise, CHANNEL * channels if native(job, scenario) else 0.0
     rows = settings.horizon_s / settings.period_s * len(job.query.operators)
     yield ServiceLoad(rows * ROW, f"the {rows:.1e} rows of statistics", "make run.period_s longer")

@@ -1,6 +1,7 @@
-"""Every window over event time, in an exact run, against all tuples that came: each once, whole, and with nothing else.
+"""Check of every window over event time, in an exact run, against all tuples that came: each tuple once, and no others.
 
-The oracle is brute force over what producers sent: it knows nothing of panes, partial results, owners or migrations.
+The oracle is brute force over the tuples that producers sent: it knows nothing of panes, partial results, owners or
+migrations.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ Windows = dict[tuple[int, int, int], HeldKeys]
 
 
 class Came:
-    """Tuples of one operator by key, in the order of their event times. sure: whether none can be late; else those that
-    are still under way may be, and do not count."""
+    """Tuples that came to one operator, by key, in the order of their event times. sure: whether none can be late. If
+    some can, tuples that are still under way may be late, and do not count."""
 
     def __init__(self, audits: Iterable[WindowAudit], sure: bool) -> None:
         by_key: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -59,7 +60,7 @@ class Came:
         return any(start_us <= at_us < end_us for at_us in self._late_for_one.get(key, ()))
 
     def over(self, window: EventWindow, far_us: float) -> Iterator[tuple[tuple[int, int, int], HeldKeys]]:
-        """What each instance of a window holds of each key, of those that end by a time: only those with a tuple."""
+        """Contents of the instances of a window that end by `far_us`, by instance and key; only those with a tuple."""
         for key, times in self._times.items():
             digests = self._digests[key]
             first = 0
@@ -77,12 +78,12 @@ class Came:
 
 
 def expected(windows: Iterable[EventWindow], came: Came, watermark_us: float) -> Windows:
-    """All that should have been emitted when everything before a time is there."""
+    """Windows that should have been emitted when all tuples before `watermark_us` are there."""
     return {span: held for window in windows for span, held in came.over(window, watermark_us)}
 
 
 def emitted(audit: WindowAudit) -> tuple[Windows, list[tuple[int, int, int]]]:
-    """What was; and what was more than once."""
+    """Windows that were emitted, and those that were emitted more than once."""
     emissions: Windows = {}
     twice = []
     for start_us, end_us, key, tuples, digest in audit.emitted:
@@ -93,7 +94,7 @@ def emitted(audit: WindowAudit) -> tuple[Windows, list[tuple[int, int, int]]]:
 
 
 def computes_of(query: Query, name: str) -> list[str]:
-    """The operators whose tuples an operator's windows are of: its own, or those of the computes that it merges."""
+    """Operators whose tuples are in an operator's windows: itself, or the computes that it merges."""
     operator = query.operator(name)
     if not operator.merges:
         return [name]
@@ -101,15 +102,15 @@ def computes_of(query: Query, name: str) -> list[str]:
 
 
 def violation(query: Query, world: World) -> str:
-    """What is wrong with the windows of an exact run, also with those that failures undid; empty if all are right."""
+    """First fault of the windows of an exact run, also of those that failures undid; empty if all are right."""
     histories = [*world.undone, world.history()]
     verdicts = (_wrong(query, history) for history in histories)
     return next((wrong for wrong in verdicts if wrong), "") or _unlike(query, histories)
 
 
 def _unlike(query: Query, histories: list[History]) -> str:
-    """A window that comes again, after a failure, is what it was the first time if what is read again is the same, and
-    none of it late."""
+    """First window that differs after a failure, though the tuples that are read again are the same and none is late;
+    else empty."""
     for before, after in pairwise(histories):
         for name, audit in after.audits.items():
             if not in_time(query, name) or not all(after.audits[compute].keys for compute in computes_of(query, name)):

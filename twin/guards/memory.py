@@ -1,4 +1,4 @@
-"""How large a run may be, and how much memory it may take: what no machine holds is refused beforehand, by name."""
+"""Limits of a run: its processor time and its memory. A run that no machine can hold is refused beforehand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_BYTES = 4e9
 
 @dataclass(frozen=True, slots=True)
 class CostPart:
-    """A part of the cost of a run: its size in bytes or CPU seconds, what it is, and what makes it smaller."""
+    """One part of the cost of a run: its size in bytes or CPU seconds, its name, and what makes it smaller."""
 
     size: float
     what: str
@@ -30,7 +30,7 @@ class CostPart:
 
 
 def arriving(scenario: Scenario) -> dict[str, float]:
-    """The number of records that arrive until the horizon, by source, with changes of rates."""
+    """Number of records that arrive until the horizon, by source, with changes of rates."""
     horizon_s, laws = scenario.run.horizon_s, scenario.workload.arrivals
     return {
         name: law.mean_rate_per_s * horizon_s * _factor(name, law, scenario.events, horizon_s)
@@ -39,7 +39,7 @@ def arriving(scenario: Scenario) -> dict[str, float]:
 
 
 def _factor(source: str, law: ArrivalLaw, events: Sequence[AnyEvent], horizon_s: float) -> float:
-    """The mean factor over the run by which events raise a source's rate."""
+    """Mean factor over the run by which events raise a source's rate."""
     changes = [event for event in events if isinstance(event, RateChange) and event.source == source]
     mean, factor, since_s = 0.0, 1.0, 0.0
     for change in sorted(changes, key=lambda event: event.at_s):
@@ -58,7 +58,7 @@ and a row of statistics of an operator and of a subtask."""
 def require_memory(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float]) -> None:
     """Raises BadInput, naming the largest part, if a run would hold more than `MOST_BYTES`.
 
-    taken_per_s: tuples that each operator takes in, held up as it is.
+    taken_per_s: tuples a second that each operator takes, with backpressure.
     """
     held = list(parts(job, scenario, taken_per_s))
     total, largest = sum(part.size for part in held), max(held, key=lambda part: part.size)
@@ -70,7 +70,7 @@ def require_memory(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float
 
 
 def parts(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float]) -> Iterator[CostPart]:
-    """What a run holds in memory, by part."""
+    """Parts of the memory of a run."""
     settings, replicas = scenario.run, most_replicas(job, scenario.events)
     periods, operators = settings.horizon_s / settings.period_s, job.query.operators
     rows, subtasks = (
@@ -104,7 +104,7 @@ def parts(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float]) -> Ite
 
 
 def most_replicas(job: Job, events: Sequence[AnyEvent]) -> dict[str, int]:
-    """The most replicas of each operator at any time, policies apart."""
+    """Largest number of replicas of each operator at any time, without changes by policies."""
     most = {component.name: component.replicas for component in job.components}
     for event in events:
         if isinstance(event, Scale):
@@ -113,12 +113,13 @@ def most_replicas(job: Job, events: Sequence[AnyEvent]) -> dict[str, int]:
 
 
 def open_sessions(job: Job, operator: AnyOperator, taken_per_s: Mapping[str, float], horizon_s: float) -> float:
-    """How many sessions an operator has open at the end; 0 for an operator without sessions."""
+    """Number of sessions that an operator has open at the end; 0 for an operator without sessions."""
     return min(job.rates[operator.name].state_tuples, taken_per_s[operator.name] * horizon_s)
 
 
 def _stream(job: Job, edge: Edge, replicas: dict[str, int], horizon_s: float) -> Iterator[CostPart]:
-    """Its connections, and the records that its channels have room for, but no more than ever come."""
+    """Memory of one stream: its connections, and the records that its channels have room for, but not more than ever
+    come."""
     producer, consumer = job.components[edge.producer].name, job.components[edge.consumer].name
     pairs = replicas[producer] * (1 if edge.how.paired else replicas[consumer])
     what = f"the {pairs:,} pairs of replicas that stream {producer} -> {consumer} connects"
@@ -131,7 +132,7 @@ def _stream(job: Job, edge: Edge, replicas: dict[str, int], horizon_s: float) ->
 
 
 def _window(job: Job, operator: Windowed, stage_s: float, taken_per_s: float, horizon_s: float) -> Iterator[CostPart]:
-    """Its content, and the results of one evaluation, which wait together: of all combinations of what it holds."""
+    """Memory of one window: the records it holds, and the results of its largest evaluation (all combinations)."""
     usual = job.rates[operator.name]
     share = min(1.0, taken_per_s / max(usual.in_per_s, 1e-300))
     content = min(usual.state_tuples * share, taken_per_s * horizon_s)

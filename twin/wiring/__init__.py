@@ -1,1 +1,1 @@
-"""Builds the mechanisms that run a deployment."""
+"""Wiring: builds the mechanisms that run a deployment."""

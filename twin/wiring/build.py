@@ -22,7 +22,7 @@ from twin.wiring.world import World
 
 
 def build(wiring: Wiring) -> World:
-    """Everything, in an order that depends on names alone, and not on hashing or on what is listed first."""
+    """Builds all parts of a world. Their order depends on names alone, not on hashing or on the order of the lists."""
     world = wiring.world
     used = dict.fromkeys(location for locations in wiring.locations.values() for location in locations)
     for location in used:
@@ -62,7 +62,8 @@ def _broker(wiring: Wiring, task: Task, arrivals: ArrivalClock) -> Broker:
 
 
 def arrival_clocks(wiring: Wiring, source: AnyOperator, tasks: Sequence[Task], again: str = "") -> list[ArrivalClock]:
-    """Those of the first replicas, which read something. again: gives other random numbers than at first."""
+    """Clocks of those first replicas that read something. again: suffix that gives other random numbers than at
+    first."""
     law = wiring.deployment.workload.arrivals[source.name]
     shares, seed = read_shares(source, len(tasks), law), wiring.settings.seed
     return [
@@ -80,7 +81,9 @@ def arrival_clocks(wiring: Wiring, source: AnyOperator, tasks: Sequence[Task], a
 
 def deal_partitions(wiring: Wiring, source: AnyOperator, tasks: Sequence[Task]) -> None:
     """Deals a source's partitions to these replicas, with the records that wait in each. Replica p mod R reads
-    partition p; a source without partitions has the least number that both numbers of replicas divide."""
+    partition p. A source without partitions is given as many as the least common multiple of the two numbers of
+    replicas.
+    """
     world, now_s = wiring.world, wiring.world.env.now
     before, clocks = world.brokers[source.name], arrival_clocks(wiring, source, tasks, f"@{wiring.world.env.now:g}")
     count, factor = len(clocks), before[0].factor
@@ -105,7 +108,7 @@ def deal_partitions(wiring: Wiring, source: AnyOperator, tasks: Sequence[Task]) 
 
 
 def meters(wiring: Wiring) -> tuple[list[OperatorMeter], list[HostMeter], list[LinkMeter], list[StreamMeter]]:
-    """The meters of all operators, used hosts, their cards and all links, and streams."""
+    """Meters of all operators, used hosts, their cards and all links, and streams."""
     world = wiring.world
     operators = [
         OperatorMeter(

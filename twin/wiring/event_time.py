@@ -1,8 +1,9 @@
-"""Event time in a job: who tells whom how far it is, where partial results go, and what windows share.
+"""Event time in a job: the inputs that decide on each task's watermark, the ways of partial results, and forms of
+windows.
 
-Whether windows share the state of panes or have each one of their own is what the cost model finds cheaper, by what was
-measured (Enorm, Sections 4.2 and 5.1.2): looked at again each time the longest window has passed. A change holds for
-windows that begin after a cut ahead of all records, which a modification punctuation takes to all replicas (6.2).
+Whether windows share the state of panes, or each has its own, is chosen by the cost model from measured rates (Enorm,
+Sections 4.2 and 5.1.2), again each time the longest window has passed. A change holds for windows that begin after a
+cut ahead of all records, which a modification punctuation takes to all replicas (6.2).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def prepare(wiring: Wiring) -> None:
-    """Assigns key groups to replicas, before there are streams."""
+    """Assigns key groups to the replicas of operators over event time, before there are streams."""
     world, times = wiring.world, wiring.event_times
     for name in times.timed:
         owners = world.owners[name] = Ownership(world.key_groups[name])
@@ -50,14 +51,15 @@ def prepare(wiring: Wiring) -> None:
 
 
 def timed_deal(wiring: Wiring, each: Stream, draws: Draws, first: int) -> EventTimePartitioner:
-    """The partitioner of a producer replica."""
+    """Partitioner of a producer replica on a stream into an operator over event time."""
     world = wiring.world
     counts, audit = world.streams[each.producer, each.consumer].counts, world.audits[each.consumer]
     return EventTimePartitioner(world.owners[each.consumer], draws, counts, audit, first, _mask(wiring, each))
 
 
 def _mask(wiring: Wiring, each: Stream) -> int:
-    """The `mask` of `EventTimePartitioner`, which fixes the keys of replayed records; 0 if what they take is random."""
+    """Mask of `EventTimePartitioner`, which fixes the keys of replayed records; 0 if the records on the stream are
+    random."""
     query, before = wiring.query, [each.producer, *wiring.query.ancestors(each.producer)]
     streams = [each, *(stream for name in before for stream in query.inputs(name))]
     operators = [query.operator(name) for name in before]
@@ -69,7 +71,7 @@ def _mask(wiring: Wiring, each: Stream) -> int:
 
 
 def finish(wiring: Wiring) -> None:
-    """Alignments and ways of partial results, when all streams are there."""
+    """Sets alignments and the ways of partial results, when all streams are there."""
     world, times = wiring.world, wiring.event_times
     live = set[str]()
     for operator in wiring.query.topological:
@@ -86,7 +88,7 @@ def finish(wiring: Wiring) -> None:
 
 
 def _align(wiring: Wiring, name: str, index: int, task: Task, live: set[str]) -> None:
-    """Its inputs: producers from which it may get tuples. live: tasks that any tuples can come from."""
+    """Sets the inputs of a task: producers from which it may get tuples. live: tasks that any tuples can come from."""
     inputs: list[Input] = []
     for side, stream in enumerate(wiring.query.inputs(name)):
         position = wiring.query.outputs(stream.producer).index(stream)
@@ -101,7 +103,7 @@ def _align(wiring: Wiring, name: str, index: int, task: Task, live: set[str]) ->
 
 
 def shippings(wiring: Wiring, name: str, task: Task) -> list[Shipping]:
-    """To the consolidates behind a replica."""
+    """Ways of partial results from a replica to the consolidates behind it."""
     world, found = wiring.world, []
     for position, stream in enumerate([edge.stream for edge in wiring.job.outputs(name)]):
         consumer = world.tasks[stream.consumer][0].logic
@@ -119,7 +121,8 @@ def shippings(wiring: Wiring, name: str, task: Task) -> list[Shipping]:
 
 
 def _here(world: World, consumer: str, index: int) -> Callable[[Span, SpanContent], None] | None:
-    """To the consolidate that is, or may be, one component with a compute of that index."""
+    """Way to the consolidate replica of that index, which is, or may be, one component with a compute; None if there is
+    none."""
     if index >= len(world.tasks[consumer]):
         return None
     logic = world.tasks[consumer][index].logic
@@ -128,7 +131,8 @@ def _here(world: World, consumer: str, index: int) -> Callable[[Span, SpanConten
 
 
 class FormChoice:
-    """Chooses whether a compute keeps partial results by panes or by windows, anew as each longest window ends."""
+    """Chooses the form in which a compute keeps its state, by panes or by windows, again as each longest window
+    ends."""
 
     def __init__(self, wiring: Wiring, name: str) -> None:
         self.wiring = wiring
@@ -138,7 +142,7 @@ class FormChoice:
 
     @property
     def replicas(self) -> list[ComputeLogic]:
-        """The present replicas."""
+        """Logics of the present replicas."""
         logics = [task.logic for task in self.wiring.world.tasks[self.name]]
         return [logic for logic in logics if isinstance(logic, ComputeLogic)]
 
@@ -150,7 +154,7 @@ class FormChoice:
         self.wiring.world.env.process(self._looking())
 
     def cheaper(self, tuples_per_s: float) -> str:
-        """The form that costs less CPU at that rate, without migrations."""
+        """Form that costs less CPU at that rate, without migrations."""
         if tuples_per_s <= 0.0:
             return self.form
         job = self.wiring.job
@@ -188,7 +192,7 @@ class FormChoice:
 
 
 def cut_after(wiring: Wiring) -> int:
-    """The end of a pane, of all operators, after all that sources have sent. [us]"""
+    """End of a pane, of all operators, after all that sources have sent. [us]"""
     now_us = math.ceil(wiring.world.env.now * US_PER_S) + 1
     finest = wiring.event_times.finest
     return finest.bounds(finest.pane(now_us)).end

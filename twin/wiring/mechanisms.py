@@ -1,4 +1,4 @@
-"""The logic of each mechanism (`MECHANISMS`). Kinds of operators with the same mechanism share one class."""
+"""Logics of the mechanisms of operators (`MECHANISMS`). Kinds of operators with the same mechanism share one class."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from twin.wiring.wiring import Wiring
 
 
 class Making(NamedTuple):
-    """One operator of a replica of a component that is to be made."""
+    """Arguments for making the logic of one operator of a replica."""
 
     wiring: Wiring
     component: Component
@@ -53,7 +53,8 @@ class Making(NamedTuple):
         return bool(inputs) and all(edge.how.keeps_keys for edge in inputs)
 
     def keys_of(self, keys: int) -> int:
-        """How many of so many keys the replica gets records of, at least 1, where the operator has no key groups."""
+        """Number of keys, of `keys` in all, whose records the replica gets, at least 1, where the operator has no key
+        groups."""
         return max(1, groups_of(keys, self.replica, self.component.replicas)) if self.keyed else keys
 
 
@@ -145,7 +146,7 @@ def _computing(making: Making, does: mechanism.Computing) -> Logic:
 
 
 def _output_to(making: Making, consumer: str) -> int:
-    """The number of the output stream to a consumer."""
+    """Number of the output stream to a consumer."""
     return [edge.stream.consumer for edge in making.wiring.job.outputs(making.component.name)].index(consumer)
 
 
@@ -182,6 +183,6 @@ MECHANISMS: Mapping[type, Callable[[Making, Any], Logic]] = {
 
 
 def make_logic(making: Making) -> Logic:
-    """The logic that runs the operator's mechanism."""
+    """Makes the logic that runs the operator's mechanism."""
     does = making.stage.operator.mechanism
     return MECHANISMS[type(does)](making, does)

@@ -15,7 +15,7 @@ from twin.wiring.world import World
 
 
 class Network:
-    """The network of one world. All links are there from the start, a host's card from its first use on."""
+    """Network of one world. All links are there from the start, a host's card from its first use on."""
 
     def __init__(self, deployment: Deployment, world: World, noise: Noise, seed: int) -> None:
         self.cluster = deployment.cluster
@@ -32,7 +32,7 @@ class Network:
                 self._link_latency_s[ends] = link.latency_ms * 1e-3
 
     def nic(self, host: str) -> Nic:
-        """A host's network card."""
+        """Network card of a host."""
         if host not in self.world.nics:
             self.world.nics[host] = self._made(host, self._hosts[host].bandwidth_mbps)
         return self.world.nics[host]
@@ -44,10 +44,10 @@ class Network:
         return nic
 
     def paths(self, start: Location, ends: Sequence[Location], inboxes: Sequence[Inbox], size: float) -> Paths:
-        """The paths from a place to all receivers of a stream. The sequences may grow later, for new paths."""
+        """Paths from a place to all receivers of a stream. The sequences may grow later, for new paths."""
         remote_s = self._serialise_s(size)
         send_s = [0.0 if end.host == start.host else remote_s for end in ends]
-        if len(inboxes) < len(ends):  # a common queue: its tuples may be taken on any socket
+        if len(inboxes) < len(ends):  # a shared queue: its tuples may be taken on any socket
             common = self.path(start, ends[0], inboxes[0], size)
             common.fetch_s = fmean(self.costs_s(start, end, size)[1] for end in ends)
             return Paths(lambda _: common, send_s[:1], lambda _: inboxes[0])
@@ -56,7 +56,7 @@ class Network:
         )
 
     def path(self, start: Location, end: Location, inbox: Inbox, size: float) -> Path:
-        """The path from a place to an inbox at another place, for tuples of `size` bytes."""
+        """Path from a place to an inbox at another place, for tuples of `size` bytes."""
         send_s, fetch_s = self.costs_s(start, end, size)
         if start.host == end.host:
             return Path(inbox, None, 0.0, size, send_s, fetch_s)
@@ -69,11 +69,11 @@ class Network:
         return path
 
     def costs_s(self, start: Location, end: Location, size: float) -> tuple[float, float]:
-        """CPU seconds that `size` bytes cost where they come from and where they go to."""
+        """CPU seconds that `size` bytes cost at the sender and at the receiver."""
         if start.host != end.host:
             return self._serialise_s(size), size * self.engine.deserialise_ns_per_byte * 1e-9
         host = self._hosts[start.host]
-        # lines take their time whatever the clock
+        # cache lines take the same time at any clock speed
         line_s = host.socket_latency_s(start.socket, end.socket) * host.core_speed(end.socket)
         return 0.0, self.engine.lines_of(size) * line_s
 
@@ -81,10 +81,11 @@ class Network:
         return size * self.engine.serialise_ns_per_byte * 1e-9
 
     def hops(self, start: str, end: str) -> list[tuple[Nic, float]]:
-        """The network card, without latency, then the links of the route, each with its own; else the card alone."""
+        """Cards and links from host to host, each with its latency in seconds: the card without one, then the links of
+        the route. In a cluster without links, the card alone, with the host's latency."""
         nic = self.nic(start)
         if not self.cluster.links:
             return [(nic, self._hosts[start].latency_ms * 1e-3)]
         routes = self.cluster.routes
-        links = routes.between(start, end) if routes.connected(start, end) else ()  # else nothing is dealt to it
+        links = routes.between(start, end) if routes.connected(start, end) else ()  # else no tuples go there
         return [(nic, 0.0), *((self.world.links["->".join(ends)], self._link_latency_s[ends]) for ends in links)]

@@ -1,4 +1,4 @@
-"""The limits of the sockets that a run uses, from its cluster, query and engine; none where nothing is given."""
+"""Limits of the sockets that a run uses, from its cluster, query and engine; none where nothing is given."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ TICK_S = 0.05
 
 
 def limit_sockets(wiring: Wiring) -> None:
-    """Starts one process for all limits of the run's sockets, if there are any."""
+    """Starts one process for all limits of the run's sockets, if there are any. Raises BadInput for chained
+    operators."""
     if not any(host.sockets for host in wiring.hosts.values()) and wiring.engine.context_switch == 0.0:
         return
     together = next((each for each in wiring.job.components if len(each.stages) > 1), None)
@@ -37,7 +38,7 @@ def limit_sockets(wiring: Wiring) -> None:
 
 
 Limited = tuple[float, Sequence[Traffic]]
-"""Bytes a second, and what shares them."""
+"""One limit: bytes a second, and the traffic that shares them."""
 
 
 def _local(wiring: Wiring, surcharges: Mapping[Task, Surcharge]) -> list[Limited]:
@@ -59,7 +60,8 @@ def _local(wiring: Wiring, surcharges: Mapping[Task, Surcharge]) -> list[Limited
 
 
 def _of_task(wiring: Wiring, component: Component, surcharge: Surcharge) -> Traffic:
-    """What a task reads and writes for its input tuples: as the operator says, or so many bytes for each of theirs."""
+    """Bytes that a task reads and writes per input tuple: as the operator says, or in proportion to the tuple's
+    size."""
     inputs = surcharge.task.inputs
     if component.operator.memory_bytes is None and inputs.inboxes:
         return Traffic(surcharge, lambda: wiring.engine.memory_factor * inputs.tuple_bytes())
@@ -79,7 +81,7 @@ def _remote(wiring: Wiring, surcharges: Mapping[Task, Surcharge]) -> list[Limite
                 if start.host == end.host and start.socket != end.socket:
                     path = port.paths[index]
                     taker = path.inbox.task
-                    assert isinstance(taker, Task)  # a common queue is on one socket (twin.deployment)
+                    assert isinstance(taker, Task)  # a shared queue is on one socket (twin.deployment)
                     traffic = Traffic(surcharges[taker], partial(fetched_bytes, taker, port, index, path.bytes_each))
                     fetched[start.host, start.socket, end.socket].append(traffic)
     found: list[Limited] = []
@@ -96,7 +98,7 @@ def _switches(wiring: Wiring) -> list[OverSubscription]:
     found = []
     for processor in wiring.world.processors.values():
         tasks = [task for tasks in wiring.world.tasks.values() for task in tasks if task.processor is processor]
-        cores = max(1.0, processor.capacity)  # of its own clock
+        cores = max(1.0, processor.capacity)  # at the processor's own clock speed
         if len(tasks) > cores:
             found.append(OverSubscription(processor, tasks, cores, wiring.engine.context_switch))
     return found

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def connect(wiring: Wiring, edge: Edge) -> None:
-    """Makes the inboxes and ports of a stream whose tasks there are."""
+    """Makes the inboxes and ports of a stream whose tasks exist."""
     each = edge.stream
     producers = wiring.tasks_of(each.producer)
     wiring.world.streams[edge.ends] = StreamParts()
@@ -44,7 +44,7 @@ def connect(wiring: Wiring, edge: Edge) -> None:
     paths: dict[Location, Paths] = {}
     for index, task in enumerate(producers):
         start = wiring.locations[each.producer][index]
-        if start not in paths or wiring.engine.network_memory is not None:  # whose channels are each producer's own
+        if start not in paths or wiring.engine.network_memory is not None:  # buffered channels belong to one producer
             paths[start] = wiring.network.paths(start, wiring.locations[each.consumer], inboxes, edge.bytes_each)
         task.ports.append(make_port(wiring, task, paths[start], _partitioner(wiring, edge, index), each))
     if groups is not None:
@@ -52,7 +52,7 @@ def connect(wiring: Wiring, edge: Edge) -> None:
 
 
 def align(wiring: Wiring, edge: Edge) -> None:
-    """Lets the keys of a stream's consumer hear of those of its producer, if they do."""
+    """Aligns the keys of a stream's consumer with those of its producer, if the stream says so."""
     each, world = edge.stream, wiring.world
     if each.alignment is None:
         return
@@ -65,7 +65,7 @@ def align(wiring: Wiring, edge: Edge) -> None:
 
 
 def _expected_per_s(wiring: Wiring, each: Stream) -> float:
-    """Tuples on a stream if nothing is slowed, where others of its consumer are aligned as well; else 1."""
+    """Tuples a second on a stream if nothing is slowed, where its consumer has other aligned streams; else 1."""
     if sum(other.alignment is not None for other in wiring.query.inputs(each.consumer)) == 1:
         return 1.0
     arrays = JobArrays(wiring.job)
@@ -74,7 +74,7 @@ def _expected_per_s(wiring: Wiring, each: Stream) -> float:
 
 
 def _partitioner(wiring: Wiring, edge: Edge, index: int) -> Partitioner:
-    """The partitioner of a producer replica."""
+    """Makes the partitioner of a producer replica."""
     each = edge.stream
     producers, consumers = wiring.tasks_of(each.producer), len(wiring.world.tasks[each.consumer])
     groups = wiring.world.key_groups.get(each.consumer)
@@ -97,7 +97,7 @@ def _partitioner(wiring: Wiring, edge: Edge, index: int) -> Partitioner:
 
 
 def _inboxes(wiring: Wiring, each: Stream) -> list[Inbox]:
-    """One a replica; a common queue has one in all."""
+    """Makes the inboxes of a stream: one a replica, or one for a shared queue."""
     consumers, room = wiring.world.tasks[each.consumer], room_of(wiring, each)
     pool = wiring.world.pools.get(each.consumer)
     if pool is not None:
@@ -106,13 +106,13 @@ def _inboxes(wiring: Wiring, each: Stream) -> list[Inbox]:
 
 
 def room_of(wiring: Wiring, each: Stream) -> int:
-    """Credits of a channel; partial results wait for none, and nothing does where there are buffers."""
+    """Number of credits of a channel; without bound for partial results, and where there are network buffers."""
     merged = wiring.query.operator(each.consumer).merges
     return UNBOUNDED if merged or wiring.engine.network_memory is not None else wiring.job.edge(each).room
 
 
 def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool | Buffer], room: int) -> list[Inbox]:
-    """The inboxes of the receivers of a stream. Tasks register them."""
+    """Makes the inboxes of the receivers of a stream, which tasks register."""
     edge = wiring.job.edge(each)
     side = wiring.job.inputs(each.consumer).index(edge)
     beyond_s = edge.service_s - wiring.job.components[edge.consumer].service_s
@@ -135,7 +135,7 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
 
 
 def make_port(wiring: Wiring, task: Task, paths: Paths, partitioner: Partitioner, each: Stream) -> Port:
-    """One that sends at once, in batches, or drops what finds no room."""
+    """Makes a port that sends at once, sends in batches, or drops tuples for which there is no room."""
     size, memory, sheds = (
         wiring.engine.batch_of(wiring.job.edge(each).bytes_each),
         wiring.engine.network_memory,
@@ -159,7 +159,7 @@ def _batching(wiring: Wiring, task: Task, each: Stream, tuples: int) -> Batching
 
 
 def _resend(producers: Sequence[Task], number: int, shares: Sequence[float]) -> None:
-    """Brings up to date what producers pay for sending on one of their ports."""
+    """Updates the cost of sending on one port of each producer, as the replicas' shares have changed."""
     for task in producers:
         port = task.ports[number]
         before, port.send_s = port.send_s, port.paths.mean_send_s(port.partitioner.due(shares))
@@ -169,7 +169,7 @@ def _resend(producers: Sequence[Task], number: int, shares: Sequence[float]) -> 
 def partitioner(
     how: Partitioning, consumer: AnyOperator, producers: int, ends: Ends, draws: Callable[[], Draws]
 ) -> Partitioner:
-    """The partitioner of one of `producers` replicas, for a consumer without key groups.
+    """Makes the partitioner of one of `producers` replicas, for a consumer without key groups.
 
     Keys are the groups of an aggregate, or as many as replicas. draws: makes the random numbers, which only keys need.
     Raises BadInput if a forward stream has unequal numbers of replicas at its ends.

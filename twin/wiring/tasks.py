@@ -1,4 +1,4 @@
-"""The tasks of a run, and the key groups of its operators."""
+"""Tasks of a run, and the key groups of its operators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twin.wiring.wiring import Wiring
 
 
 def make_task(wiring: Wiring, component: Component, replica: int, place: Location) -> Task:
-    """A task of a component at a place. `replica`: its number, which names its random numbers."""
+    """Makes a task of a component at a place. replica: its number, which names its random numbers."""
     task = _task(wiring, component, replica, place)
     task.place = place
     return task
@@ -34,9 +34,10 @@ def _task(wiring: Wiring, component: Component, replica: int, place: Location) -
 
 
 def _with_tail(wiring: Wiring, component: Component, replica: int, place: Location) -> Task:
-    """A task that says how far it is in event time, and filters, maps or a sink at its station.
+    """Makes a task that announces its progress in event time, with filters, maps or a sink at its station.
 
-    What tuples pass at once is part of their service; what windows pass, of the work by which they are sent.
+    The CPU time of these for tuples that pass at once is part of the service; for results of windows, it is part of the
+    work of sending them.
     """
     first, at_once = component.stages[0], not component.operator.needs_event_time
     service_s = wiring.job.service_s(component) if at_once else first.service_s
@@ -68,7 +69,7 @@ def _logic(wiring: Wiring, component: Component, replica: int, draws: Draws) -> 
 
 
 def _draws(wiring: Wiring, stage: Stage, replica: int) -> Draws:
-    """The random numbers of one operator of a replica."""
+    """Random numbers of one operator of a replica."""
     rng = random_stream(wiring.settings.seed, f"task:{stage.operator.name}#{replica}")
     return Draws(rng, stage.service_scv if wiring.settings.noise else 0.0)
 
@@ -93,9 +94,9 @@ def _service_scv(wiring: Wiring, component: Component) -> float:
 
 
 def _becomes(wiring: Wiring, stage: Stage) -> tuple[float, float]:
-    """How likely anything leaves an operator with a tuple that comes, and how many tuples then.
+    """Probability that anything leaves an operator with an incoming tuple, and the mean number of tuples then.
 
-    Where its window follows the clock, nothing does: what that evaluates is no part of any tuple's service.
+    Both are 0 for a window by time: its evaluations are no part of any tuple's service.
     """
     operator = stage.operator
     if not isinstance(operator, Windowed):
@@ -107,7 +108,7 @@ def _becomes(wiring: Wiring, stage: Stage) -> tuple[float, float]:
 
 
 def _selective(wiring: Wiring, component: Component) -> tuple[float, int] | None:
-    """The selectivity of a join that has one, and its number of sides."""
+    """Selectivity of a join that has one, and its number of sides."""
     does = component.operator.mechanism
     if not isinstance(does, Matching) or not does.selectivity:
         return None
@@ -115,7 +116,7 @@ def _selective(wiring: Wiring, component: Component) -> tuple[float, int] | None
 
 
 def make_key_groups(wiring: Wiring, component: Component) -> None:
-    """The key groups of an operator whose tasks there are, if it has any."""
+    """Makes the key groups of an operator whose tasks exist, if it has any."""
     name, operator, count = component.name, component.operator, component.key_groups
     tasks = wiring.world.tasks[name]
     if count is None:

@@ -1,4 +1,4 @@
-"""What the parts of a run are made from: a job, its settings, and the world that holds the parts made so far."""
+"""Wiring of a run: a job, its settings, and the world that holds the parts made so far."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from twin.wiring.network import Network
 from twin.wiring.world import World
 
 WATERMARKS = Panes(US_PER_S // 5, 0)
-"""Event time between a source's watermarks where these end no windows: Flink's pipeline.auto-watermark-interval."""
+"""Panes at whose ends sources send watermarks if there are no windows: Flink's pipeline.auto-watermark-interval."""
 
 
 def as_window(panes: Panes) -> EventWindow:
-    """Panes as the instances of a tumbling window."""
+    """Tumbling window whose instances are the panes."""
     return EventWindow(length_s=panes.length_us / US_PER_S, start_s=panes.offset_us / US_PER_S)
 
 
 @dataclass(frozen=True)
 class EventTimes:
-    """Of a query. Operators over event time, and those that bring it there, heed punctuations."""
+    """Event time of a query. Operators over event time, and those before them, heed punctuations."""
 
     query: Query
 
@@ -46,11 +46,11 @@ class EventTimes:
 
     @cached_property
     def heeding(self) -> set[str]:
-        """The names of operators over event time, and of all operators before them."""
+        """Names of operators over event time, and of all operators before them."""
         return set(self.timed).union(*(self.query.ancestors(name) for name in self.timed))
 
     def panes(self, name: str) -> Panes | None:
-        """The panes of an operator over event time; None for one that keeps its state forever."""
+        """Panes of an operator over event time; None for one that keeps its state forever."""
         operator = self.query.operator(name)
         windows: tuple[EventWindow, ...] = getattr(operator, "windows", ())
         if operator.hands_over == "partials":
@@ -62,34 +62,35 @@ class EventTimes:
         return panes_of(windows) if windows else None
 
     def _sent(self, stream: Stream) -> tuple[EventWindow, ...]:
-        """Over which spans results come that are merged."""
+        """Windows over whose instances a stream brings results that are merged."""
         producer = self.query.operator(stream.producer)
         if producer.hands_over == "partials":
             return (as_window(partial_panes(self.query, producer.name)),)
         return tuple(getattr(producer, "windows", ()))
 
     def sides(self, name: str) -> list[tuple[EventWindow, ...]]:
-        """The windows that come whole on each input of a consolidate; none where its own panes come."""
+        """Windows that come whole on each input of a consolidate; none for an input that brings the consolidate's own
+        panes."""
         own, sent = self.panes(name), [self._sent(stream) for stream in self.query.inputs(name)]
         assert own is not None
         return [() if windows == (as_window(own),) else windows for windows in sent]
 
     @cached_property
     def finest(self) -> Panes:
-        """The panes of which all other panes are made."""
+        """Panes of which all other panes are made."""
         found = [panes for name in self.timed if (panes := self.panes(name)) is not None]
         return panes_of([as_window(panes) for panes in found]) if found else Panes(US_PER_S, 0)
 
     def merged_windows(self, name: str) -> tuple[EventWindow, ...]:
-        """All windows that are made of an operator's panes."""
+        """Windows that are made of an operator's panes."""
         return merged_windows(self.query, name)
 
 
 class Wiring:
-    """Makes the parts of one job's world; `twin.wiring.build` says in which order.
+    """Makes the parts of one job's world; `twin.wiring.build` decides on their order.
 
     Equal deployment, settings and seed give an equal world. replayable: whether sources may have to read tuples again.
-    checkpoints: those that cost something; None if no checkpoint does.
+    checkpoints: checkpoints that cost something; None if no checkpoint does.
     """
 
     def __init__(
@@ -112,14 +113,16 @@ class Wiring:
         self.world = World(Calendar())
         self.network = Network(deployment, self.world, self.noise, settings.seed)
         self.event_times = EventTimes(self.query)
-        self.announced: Callable[[], None] = lambda: None  # told of changes of form; no checkpoint is older then
+        self.announced: Callable[[], None] = lambda: (
+            None
+        )  # called when windows change their form, so that no checkpoint is older
 
     # hosts ---------------------------------------------------------------------------------------------------------
 
     def processor(self, place: Location) -> Processor:
-        """The processor of a socket, made when it is first used, with its host's network card.
+        """Processor of a socket, made when it is first used, with its host's network card.
 
-        One of reference cores, or of cores of its own clock, on which reference work takes 1 / speed as long.
+        It has reference cores, or cores of its own clock speed, on which reference work takes 1 / speed as long.
         """
         world, host = self.world, self.hosts[place.host]
         if place not in world.processors:
@@ -141,18 +144,18 @@ class Wiring:
             )
 
     def processors_of(self, host: str) -> list[Processor]:
-        """The processors of a host's sockets that were ever used."""
+        """Processors of a host's sockets that were ever used."""
         return [each for location, each in self.world.processors.items() if location.host == host]
 
     def tasks_on(self, host: str) -> list[Task]:
-        """The tasks that sit on a host now."""
+        """Tasks that sit on a host now."""
         return [task for tasks in self.world.tasks.values() for task in tasks if task.place.host == host]
 
     def memory(self, host: str) -> HostMemory:
-        """A host's heap, with the tasks that sit there."""
+        """Makes a host's heap, with the tasks that sit there."""
         placed = [task for task in self.tasks_on(host) if not task.polls]  # a source's queue is the broker's
         return HostMemory(self.hosts[host].ram_mb, self.engine.memory, self.processors_of(host), placed)
 
     def tasks_of(self, operator: str) -> list[Task]:
-        """The tasks that an operator runs in, perhaps with others."""
+        """Tasks that an operator runs in, alone or chained with others."""
         return self.world.tasks[self.job.component(operator).name]

@@ -1,4 +1,4 @@
-"""All mechanisms of one run, by name."""
+"""World: all mechanisms of one run, by name."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from twin.plan import Location
 
 @dataclass(slots=True)
 class StreamParts:
-    """The parts of one stream. inboxes: of all receivers that it has had. aligned: which key groups of the consumer get
-    tuples of which of the producer; None without an alignment."""
+    """Parts of one stream. inboxes: inboxes of all receivers that it has had. aligned: pattern between the key groups
+    of its producer and of its consumer; None without an alignment."""
 
     counts: StreamCounts = field(default_factory=StreamCounts)
     inboxes: list[Inbox] = field(default_factory=list)
@@ -49,18 +49,18 @@ class World:
     key_groups: dict[str, KeyGroups] = field(default_factory=dict)
     pools: dict[str, Pool] = field(default_factory=dict)
     owners: dict[str, Ownership] = field(default_factory=dict)  # of operators over event time
-    audits: dict[str, WindowAudit] = field(default_factory=dict)  # of those
-    undone: list[History] = field(default_factory=list)  # what failures undid of those
-    gates: dict[str, Gate] = field(default_factory=dict)  # of operators whose system outside takes so much
+    audits: dict[str, WindowAudit] = field(default_factory=dict)  # of operators over event time
+    undone: list[History] = field(default_factory=list)  # by failures
+    gates: dict[str, Gate] = field(default_factory=dict)  # of operators whose external system has a rate limit
     limits: list[BandwidthLimit] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
 
     def every_task(self) -> list[Task]:
-        """The tasks of all operators."""
+        """Tasks of all operators."""
         return [task for tasks in self.tasks.values() for task in tasks]
 
     def history(self) -> History:
-        """The history of operators over event time, which the run goes on writing."""
+        """History of operators over event time, which the run goes on writing."""
         far_us = {
             name: [task.logic.watermark_us for task in self.tasks[name] if isinstance(task.logic, TimedLogic)]
             for name in self.owners

@@ -1,1 +1,1 @@
-"""How key groups of operators over event time change hands while they run (Enorm, Sections 4.5 and 5)."""
+"""Strategies by which key groups of operators change hands while they run (Enorm, Sections 4.5 and 5)."""

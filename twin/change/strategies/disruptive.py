@@ -24,7 +24,10 @@ LONG_AGO_US = -(1 << 62)
 
 
 class StateTransfer:
-    """A flow of one operator on its way, from the redirection on. size: bytes of its state."""
+    """Transfer of one flow of an operator, from the redirection on. size: bytes of its state. part: share of the old
+    owner's tuples that moves. until: number of tuples that the old owner has taken when all tuples from before the
+    redirection are there.
+    """
 
     def __init__(self, job: RunningJob, fan: Fan, flow: KeyFlow) -> None:
         self.job = job
@@ -46,7 +49,7 @@ class StateTransfer:
 
     @property
     def drained(self) -> bool:
-        """Whether the old owner has served all that was under way to it of what moves."""
+        """Whether the old owner has served all tuples of the flow that were under way to it."""
         source, alone = self.source, not self.fan.shares[self.flow.source]
         if source.tuples_in < self.until:
             return False
@@ -59,7 +62,7 @@ class StateTransfer:
         self.size = self.state.bytes + (len(self.flow.groups) * keys.state_bytes_each if keys else 0.0)
 
     def give(self) -> None:
-        """Gives the state to the new owner, which serves what has waited."""
+        """Gives the state to the new owner, which serves the tuples that have waited."""
         self.target.logic.give(self.state)
         self.settle(self.flow.target)
         if not (self.target.busy or self.target.output.blocked):
@@ -70,7 +73,7 @@ class StateTransfer:
         self.settle(self.flow.source)
 
     def settle(self, index: int) -> None:
-        """Redirects the share, and the tuples that were buffered, to that index."""
+        """Redirects the share, and the tuples that were buffered, to `index`."""
         self.fan.shift(self.fan.index(self.buffer), index, self.flow.amount, self.flow.groups)
         self.fan.leave(self.buffer)
         self.buffer.open(self._task(index), self.job.env.now)
@@ -81,11 +84,11 @@ class StateTransfer:
 
 
 class TimedTransfer(StateTransfer):
-    """A transfer of an operator over event time. far_us: windows up to it are the old owner's, which has their tuples.
+    """Transfer of an operator over event time. far_us: windows up to it are the old owner's, which has their tuples.
 
-    The new owner does not say how far it is until it has worked off what waited: else windows would be closed without
-    that. The old one goes no further than both had come when tuples were redirected. So all windows of the operator
-    wait for the key groups that move.
+    The new owner does not announce its progress until it has served the tuples that waited: else windows would be
+    closed without them. The old owner's watermark does not pass the point that both had reached when tuples were
+    redirected. So all windows of the operator wait for the key groups that move.
     """
 
     def __init__(self, member: Member, flow: KeyFlow, far_us: float) -> None:
@@ -101,7 +104,8 @@ class TimedTransfer(StateTransfer):
 
     @property
     def drained(self) -> bool:
-        """See Transfer. The old owner must also have reached `far_us`."""
+        """Whether the old owner has served all tuples of the flow that were under way to it, and has reached
+        `far_us`."""
         if self.source.tuples_in < self.until or (self.source.busy and self.source.tuples_in == self.until):
             return False
         return self.old.watermark_us >= self.far_us
@@ -111,7 +115,7 @@ class TimedTransfer(StateTransfer):
         self.old.sent_off.append(self.state)
 
     def give(self) -> None:
-        """See Transfer. Then the watermarks of both owners may rise again."""
+        """Gives the state to the new owner; then the watermarks of both owners may rise again."""
         self.old.sent_off = [state for state in self.old.sent_off if state is not self.state]
         for group in self.flow.groups:
             self.new.emitted_us[group] = self.far_us
@@ -128,7 +132,7 @@ class TimedTransfer(StateTransfer):
         super().settle(index)
 
     def work(self, task: Task, work_s: float) -> None:
-        """See Transfer. Here the work is done along with the next records."""
+        """Charges CPU work to a task that goes on working: it is done along with the next records."""
         logic = self.old if task is self.source else self.new
         logic.owed.work_s += work_s
 
@@ -142,7 +146,7 @@ def disruptive(job: RunningJob, operator: str, flows: Sequence[KeyFlow], record:
 
 
 def _tell_shares(job: RunningJob, fan: Fan) -> None:
-    """Without key groups, tells each replica its new share, which decides its number of keys and its matches."""
+    """Tells each replica without key groups its new share, which decides on its number of keys and its matches."""
     operators, replicas = job.wiring.job.component(fan.operator).operators, len(fan.slots)
     for task, share in zip(fan.slots, fan.shares, strict=True) if fan.keys is None else ():
         if share > 0.0 and isinstance(task, Task):
@@ -152,9 +156,10 @@ def _tell_shares(job: RunningJob, fan: Fan) -> None:
 def disruptive_in_event_time(
     job: RunningJob, members: Sequence[Member], flows: Sequence[KeyFlow], record: EventRecord
 ) -> Process:
-    """The same for key groups of a component over event time. Each flow ends in a checkpoint."""
+    """Moves key groups of a component over event time, all flows at the same time; each flow ends in a checkpoint.
+    Returns whether no failure undid any of it."""
     redirected_s: float = job.env.now
-    # all that comes before where the furthest of the owners is has been sent to all of them
+    # all tuples from before the progress of the furthest owner have been sent to all owners
     far_us = [max(logic.watermark_us for logic in member.owning(flows)) for member in members]
     transfers = [
         [TimedTransfer(member, flow, far) for member, far in zip(members, far_us, strict=True)] for flow in flows
@@ -177,7 +182,7 @@ def _carried(
         for transfer in together:
             transfer.take()
         size = sum(transfer.size for transfer in together)
-        if not job.stopped:  # else it comes from storage
+        if not job.stopped:  # else the state comes from storage
             send_s, fetch_s = wiring.network.costs_s(start, place, size)
             yield from _beside(first, first.source, send_s)
             yield from carry(wiring, start, place, size)

@@ -1,8 +1,8 @@
-"""Instant migration: the new owner begins at once, and what is missing is merged, or sent again, later (Section 5).
+"""Instant migration: the new owner begins at once; missing records are merged, or sent again, later (Enorm, Section 5).
 
 A compute's key group leaves its partial results behind: for the panes that are open there are two, and a consolidate
 merges one more (key expansion). A consolidate's windows that end after the next pane are the new owner's: computes send
-it what they still have of those, and new partial results go to whoever needs them.
+it the partial results of those windows that they still have, and new partial results go to the owners that need them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def instant(job: RunningJob, name: str, flows: Sequence[KeyFlow], record: EventR
 
 
 def _send_again(member: Member, flows: Sequence[KeyFlow], cut: Cut, record: EventRecord) -> None:
-    """Lets computes send the new owners again what they handed over and the new owners' windows need."""
+    """Lets computes send again, to the new owners, the results that the new owners' windows need."""
     longest_us, sent = member.longest_us, 0
     for stream in member.job.wiring.query.inputs(member.name):
         position = member.job.wiring.query.outputs(stream.producer).index(stream)

@@ -1,4 +1,4 @@
-"""Operators whose key groups move: one over event time, or a compute and its consolidate that are one component."""
+"""Members: operators whose key groups move together, either one alone or a compute and its consolidate."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from twin.windows import EventWindow
 
 @dataclass(frozen=True)
 class Member:
-    """One operator whose key groups move."""
+    """One operator over event time whose key groups move."""
 
     job: RunningJob
     name: str
 
     @property
     def fan(self) -> Fan:
-        """The fan of the operator."""
+        """Fan of the operator."""
         return self.job.fan(self.name)
 
     @property
     def owners(self) -> Ownership:
-        """The owners of its key groups."""
+        """Owners of its key groups."""
         return self.job.world.owners[self.name]
 
     @property
     def seats(self) -> list[Location | None]:
-        """The places of its replicas, by index of the fan."""
+        """Places of its replicas, by index of the fan; None where there is no replica."""
         seats = zip(self.fan.slots, self.fan.places, strict=True)
         taken = [place if isinstance(receiver, Task) else None for receiver, place in seats]
         while taken and taken[-1] is None:
@@ -44,43 +44,44 @@ class Member:
 
     @property
     def replicas(self) -> list[TimedLogic]:
-        """The logics of its replicas."""
+        """Logics of its replicas."""
         return [cast("TimedLogic", task.logic) for task in self.job.world.tasks[self.name]]
 
     def replica(self, index: int) -> TimedLogic:
-        """The logic of the replica at an index of its fan."""
+        """Logic of the replica at an index of its fan."""
         task = self.fan.slots[index]
         assert isinstance(task, Task) and isinstance(task.logic, TimedLogic)
         return task.logic
 
     @property
     def windows(self) -> tuple[EventWindow, ...]:
-        """The windows that its state belongs to."""
+        """Windows that its state belongs to."""
         return self.job.wiring.event_times.merged_windows(self.name)
 
     @property
     def longest_us(self) -> int:
-        """The length of the longest of these windows."""
+        """Length of its longest window."""
         return max(window.length_us for window in self.windows)
 
     def cut(self, flows: Sequence[KeyFlow], at_us: int, over_us: int, *, by_end: bool = False) -> Cut:
-        """The cut at which the key groups of these flows change hands."""
+        """Cut at which the key groups of these flows change hands."""
         old = {group: flow.source for flow in flows for group in flow.groups}
         new = {group: flow.target for flow in flows for group in flow.groups}
         return Cut(at_us, over_us, old, new, by_end)
 
     def settle(self, flows: Iterable[KeyFlow]) -> None:
-        """Tuples of the key groups go to their new owners from now on."""
+        """Sends tuples of the key groups to their new owners from now on."""
         for flow in flows:
             self.fan.shift(flow.source, flow.target, flow.amount, flow.groups)
 
     def owning(self, flows: Sequence[KeyFlow]) -> list[TimedLogic]:
-        """All old and new owners."""
+        """Logics of all old and new owners."""
         return [self.replica(index) for flow in flows for index in (flow.source, flow.target)]
 
 
 def reached(job: RunningJob, far: Sequence[tuple[TimedLogic, int]]) -> Process:
-    """Waits until the job is up and all replicas are that far; a failure may take them back meanwhile."""
+    """Waits until the job is up and all replicas have reached their event times; a failure may take them back
+    meanwhile."""
     up = job.availability
     yield job.env.until(lambda: up.outage is None and all(logic.watermark_us >= us for logic, us in far))
 
@@ -99,5 +100,5 @@ def change_hands(job: RunningJob, members: Sequence[Member], cuts: Sequence[Cut]
 
 
 def last_before(windows: Iterable[EventWindow], at_us: int) -> int:
-    """The end of the last window that begins before a time."""
+    """End of the last window that begins before `at_us`."""
     return max(span.end for window in windows for span in covering(window, at_us - 1))

@@ -19,7 +19,7 @@ from twin.wiring.event_time import cut_after
 
 
 def smooth(job: RunningJob, members: Sequence[Member], flows: Sequence[KeyFlow], record: EventRecord) -> Process:
-    """Moves key groups of one component."""
+    """Moves key groups of one component smoothly."""
     record.paused_s, record.bytes = 0.0, 0.0
     at_us = cut_after(job.wiring)
     over_us = last_before(members[-1].windows, at_us)
@@ -35,13 +35,14 @@ def smooth(job: RunningJob, members: Sequence[Member], flows: Sequence[KeyFlow],
 
 
 def _needs_both(member: Member) -> bool:
-    """Whether a window around the cut must be whole at the old owner: nobody merges what two computes have of it."""
+    """Whether a window around the cut must be whole at the old owner, because the contents of two computes are never
+    merged."""
     logic = member.replicas[0]
     return logic.results if isinstance(logic, ComputeLogic) else True
 
 
 def _copies(job: RunningJob, members: Sequence[Member]) -> int:
-    """How many copies of tuples came to the component so far, not counting streams inside it."""
+    """Number of copies of tuples that came to the component so far, not counting streams inside it."""
     names = {member.name for member in members}
     coming = {ends: made.counts.copies for ends, made in job.world.streams.items() if ends[0] not in names}
     return sum(n for (_, consumer), n in coming.items() if consumer in names)
