@@ -28,19 +28,19 @@ from twin.rates.coefficients import PlacementCoefficients
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """better: whether low or high values are. of: computes the values of plans [N]; None: cost models predict them."""
+    """Objective of plans. better: whether low or high values are. of: computes values of plans [N]; None: predicted."""
 
     better: Literal["min", "max"]
     of: Callable[[Deployment, Sequence[ExecutionPlan], Requirements], np.ndarray] | None = None
 
 
 def prices(deployment: Deployment, plans: Sequence[ExecutionPlan], required: Requirements) -> np.ndarray:
-    """The sum of the prices of the hosts that each plan uses. [N]"""
+    """[N] sum of the prices of the hosts that each plan uses."""
     return np.array([price_of(deployment, plan, required.prices) for plan in plans])
 
 
 def traffic(deployment: Deployment, plans: Sequence[ExecutionPlan], required: Requirements | None = None) -> np.ndarray:
-    """Bytes a second over links, or between hosts if the cluster has no links, for each plan. [N]"""
+    """[N] bytes a second over links, or between hosts if the cluster has no links, for each plan."""
     del required
     job, query = PlacementCoefficients.of(deployment), deployment.query
     number = {host.name: h for h, host in enumerate(deployment.cluster.hosts)}
@@ -67,7 +67,7 @@ def traffic(deployment: Deployment, plans: Sequence[ExecutionPlan], required: Re
 
 
 def _sent_between(job: PlacementCoefficients, plan: ExecutionPlan) -> list[np.ndarray]:
-    """By stream, what share of its tuples each replica sends to each, in a plan with these numbers of them. [K, R]"""
+    """[K, R] for each stream: share of its tuples that each replica sends to each, with the replicas of this plan."""
     query, parts = job.deployment.query, dict[str, np.ndarray]()
     row = {stream: s for s, stream in enumerate(query.streams_by_name)}
     sent = [np.zeros(0)] * len(row)
@@ -85,7 +85,7 @@ def _sent_between(job: PlacementCoefficients, plan: ExecutionPlan) -> list[np.nd
 
 
 def links_crossed(cluster: Cluster) -> np.ndarray:
-    """Number of links from each host to each other; 1 in a cluster without links, 0 from a host to itself. [H, H]"""
+    """[H, H] number of links from each host to each other; 1 in a cluster without links, 0 from a host to itself."""
     names = [host.name for host in cluster.hosts]
     if not cluster.links:
         return 1 - np.eye(len(names), dtype=int)

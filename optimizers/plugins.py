@@ -1,7 +1,7 @@
 """Optimizers of users: a class in a Python file, or an entry point of an installed package.
 
 `my_file.py:MyOptimizer` names a class, or an instance, that satisfies `interface.Optimizer`; a package names its own
-in the entry-point group `streamtwin.optimizers`, and they are then known by these names.
+in the entry-point group `streamtwin.optimizers`, which are the names they are asked for by.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class AnswerError(Exception):
 
 
 def of_others(optimizer: Optimizer) -> bool:
-    """Whether its class is not part of this project."""
+    """Whether an optimizer's class is not part of this project."""
     return type(optimizer).__module__.partition(".")[0] not in ("optimizers", "scenarios")
 
 
 def fitting(problem: Problem, found: object) -> Solution:
-    """The solution. Raises AnswerError if it is none, or if its plan does not fit the job."""
+    """Checked answer of an optimizer. Raises AnswerError if it is no solution, or if its plan does not fit the job."""
     if not isinstance(found, Solution):
         raise AnswerError(f"solve returned {type(found).__name__}, not a Solution")
     if math.isnan(found.objective):
@@ -43,7 +43,7 @@ def fitting(problem: Problem, found: object) -> Solution:
 
 
 def installed() -> dict[str, EntryPoint]:
-    """The optimizers of installed packages, by name; nothing is imported."""
+    """Entry points of the optimizers of installed packages, by name; nothing is imported."""
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
@@ -53,7 +53,7 @@ def is_file(name: str) -> bool:
 
 
 def from_file(name: str) -> Optimizer:
-    """The optimizer of `FILE.py:NAME`. Raises BadInput with the reason if it cannot be loaded."""
+    """Optimizer of `FILE.py:NAME`. Raises BadInput with the reason if it cannot be loaded."""
     file, _, attribute = name.rpartition(":")
     path = Path(file)
     if not path.is_file():
@@ -75,7 +75,7 @@ def from_file(name: str) -> Optimizer:
 
 
 def from_package(point: EntryPoint) -> Optimizer:
-    """The optimizer of an entry point. Raises BadInput likewise."""
+    """Optimizer of an entry point. Raises BadInput with the reason if it cannot be loaded."""
     try:
         found = point.load()
     except Exception as error:

@@ -1,10 +1,10 @@
-"""What may be full: cores, network cards, links, credits, memory; all at most a utilisation that is a column itself.
+"""Utilisation limits: cores, network cards, links, credits and memory; the highest utilisation is a column itself.
 
-One row an operator says that a replica has one core, not one row for each operator and socket: the sum over sockets
-gives a far tighter relaxation. Without links a stream's way between hosts depends on its producer's host alone. In a
-network that is a tree, a stream crosses a directed link exactly if it starts on the link's one side and ends on the
-other: one column t >= [starts here] - [ends here] for each stream and directed link, the *cut* form. In other networks
-there is a column for each pair of hosts.
+One row an operator says that a replica has one core, instead of a row for each operator and socket: the sum over
+sockets gives a far tighter relaxation. Without links a stream's way between hosts depends on its producer's host alone.
+In a network that is a tree, a stream crosses a directed link exactly if it starts on the link's one side and ends on
+the other: one column t >= [starts here] - [ends here] for each stream and directed link, the *cut* form. In other
+networks there is a column for each pair of hosts.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from twin.rates.coefficients import PlacementCoefficients
 
 MEGA = 1e6
 Ends = Sequence[tuple[str, str]]
-"""Of directed links: both directions of every link."""
+"""Ends of directed links: both directions of every link."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """Terms of streams: latency in seconds, and seconds that a byte takes on links; and of links: their load."""
+    """Routes of streams. Terms by stream: latency in seconds, and seconds that a byte takes on links; by link: its load
+    [bytes a second]. bandwidth_k: bytes a second of the links."""
 
     latency: list[list[Terms]]
     per_byte: list[list[Terms]]
@@ -35,7 +36,7 @@ class Ways:
 
 
 def ways(program: Program, job: PlacementCoefficients, assignment: PlacementColumns) -> Ways:
-    """The terms of every stream's way, with the columns that they need."""
+    """Routes of all streams, with the columns that they need added to the program."""
     cluster = job.deployment.cluster
     if not cluster.links:
         latency_l = job.places.latency_h[job.places.host_l]
@@ -65,7 +66,7 @@ def ways(program: Program, job: PlacementCoefficients, assignment: PlacementColu
 def _cut(
     program: Program, job: PlacementCoefficients, assignment: PlacementColumns, ends: Ends, graph: nx.Graph[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Columns [S, K] and, as each is of one link, the identity."""
+    """Columns [S, K] of streams by directed link in a tree, and the identity [K, K], as each column is of one link."""
     crosses = program.variables((len(job.producer_s), len(ends)), upper=1.0)
     hosts = [host.name for host in job.deployment.cluster.hosts]
     for k, (here, there) in enumerate(ends):
@@ -81,7 +82,7 @@ def _cut(
 def _pairs(
     program: Program, job: PlacementCoefficients, assignment: PlacementColumns, ends: Ends
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Columns [S, P] by pairs of different hosts, and which links each pair crosses [P, K]."""
+    """Columns [S, P] of streams by pairs of different hosts, and the links that each pair crosses [P, K]."""
     hosts = [host.name for host in job.deployment.cluster.hosts]
     routes, number = job.deployment.cluster.routes, {link: k for k, link in enumerate(ends)}
     pairs = [(g, h) for g in range(len(hosts)) for h in range(len(hosts)) if g != h]
@@ -103,12 +104,12 @@ def _pairs(
 
 
 MEMORY = 1.0 - 1e-6
-"""Share of the memory that crashes a host; just below 1."""
+"""Usable share of the memory that crashes a host; just below 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """Columns: used, the highest utilisation; cores [L], in use on a socket; cards [H], utilisation."""
+    """Columns of loads: used, the highest utilisation; cores [L], in use on a socket; cards [H], utilisation."""
 
     used: np.ndarray
     cores: np.ndarray
@@ -116,7 +117,7 @@ class Loads:
 
 
 def limit(program: Program, job: PlacementCoefficients, assignment: PlacementColumns, ways: Ways, most: float) -> Loads:
-    """Nothing is used to more than the column `used`, and that to at most `most`."""
+    """Adds rows that keep every utilisation at most at the column `used`, and that at most at `most`."""
     place = job.places
     used = program.variables((1,), upper=most)
     cores = program.variables((len(place.host_l),))
@@ -136,7 +137,7 @@ def limit(program: Program, job: PlacementCoefficients, assignment: PlacementCol
 
 
 def _cores(program: Program, job: PlacementCoefficients, assignment: PlacementColumns, cores: np.ndarray) -> None:
-    """cores[l] = what runs there, and what leaves and arrives there."""
+    """Adds rows for the cores in use on each socket: by operators there, and by streams that leave and arrive there."""
     sockets = np.ones(len(cores))
     terms: list[Terms] = [(assignment.place, job.operators.work[:, None])]
     for s, (start, end) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):

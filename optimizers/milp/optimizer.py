@@ -1,9 +1,9 @@
 """Plans by mixed-integer programs over the rate model's coefficients: `twin optimize X --optimizer milp`.
 
-For the best objective, the highest rate (`goal=rate`), or the fewest hosts with head room (`goal=hosts`). The programs
-are solved by HiGHS; what they propose is estimated by the problem's own cost model and improved by small changes under
-it, so that no program's errors remain unseen. The plan that stands in the job is always a candidate. For the best
-objective the program whose ages know of neighbours makes the start (for a latency, and operators on one socket each),
+They aim at the best objective, the highest rate (`goal=rate`), or the fewest hosts with head room (`goal=hosts`). The
+programs are solved by HiGHS; the problem's own cost model estimates their plans, which small changes then improve under
+it, so that no program's errors remain unseen. The given plan is always a candidate. For the best
+objective the program whose ages include neighbours makes the start (for a latency, and operators on one socket each),
 else or beside it the one that balances.
 """
 
@@ -38,10 +38,10 @@ from twin.rates.model import RateModel
 TOO_MUCH = 1.02
 """Utilisation above which the rate model calls every plan backpressured."""
 SOON, MANY = 0.1, 100
-"""Share of the run in which backpressure is to show, and plans that are asked, before all are said to be overloaded."""
+"""Share of the run in which backpressure is to show, and number of plans checked, to call all plans overloaded."""
 GAPS = ((200, GAP), (math.inf, 3e-2))
-"""Relative gap to which programs are solved, of what placement can change, by operators times sockets up to which it is
-asked for: small changes find the rest sooner."""
+"""Relative gap of programs, of what placement can change, by the number of operators times sockets up to which it
+holds: small changes find the rest sooner."""
 
 
 def _solved(job: PlacementCoefficients, candidates: Candidates, aim: Aim) -> ProgramPlan:
@@ -52,14 +52,14 @@ def _solved(job: PlacementCoefficients, candidates: Candidates, aim: Aim) -> Pro
 
 
 def _rough(problem: Problem) -> bool:
-    """Whether programs know less of plans: nothing of distances between sockets, and only loads of spread operators."""
+    """Whether programs leave out costs: distances between sockets, and all but the loads of spread operators."""
     return problem.space.spreads(problem.deployment) or any(
         host.socket_count > 1 for host in problem.deployment.cluster.hosts
     )
 
 
 def _shows(problem: Problem, candidates: Candidates) -> bool:
-    """Whether what is overloaded is backpressured long before the end of the run: channels may be too deep for it."""
+    """Whether overloaded plans are backpressured long before the end of the run: channels may be too deep for that."""
     if not len(candidates) or not isinstance(problem.cost_model, RateModel):
         return False
     soon = RateModel(horizon_s=SOON * problem.cost_model.run_s(problem.scenario))
@@ -69,22 +69,21 @@ def _shows(problem: Problem, candidates: Candidates) -> bool:
 
 
 def _too_much(balanced: ProgramPlan | None) -> bool:
-    """Whether even the least of the highest utilisations is too high, or no plan fits into memory."""
+    """Whether even the least possible peak utilisation is too high, or no plan fits into memory."""
     return balanced is not None and (balanced.outcome is ProgramOutcome.INFEASIBLE or balanced.bound > TOO_MUCH)
 
 
 Goal = Literal["objective", "rate", "hosts"]
 HEAD_ROOM = 0.2
-"""Share of the offered rate that a plan on the fewest hosts must bear beyond it."""
+"""Head room of plans on the fewest hosts: share of the offered rate that they must bear beyond it."""
 STOPPED = "the solver's time was up before it was done"
 OVERLOADED = "every plan is overloaded: more is offered than any placement bears; this one lets the most through"
 
 
 @dataclass(frozen=True, slots=True)
 class Milp:
-    """Satisfies `interface.Optimizer`. goal: see above; where it is the fewest hosts, numbers of replicas are free
-    unless the space says otherwise, and there is head room unless something else is required. ruled: whether Costream's
-    rules are its own."""
+    """Planner by mixed-integer programs. goal: as above; on the fewest hosts, numbers of replicas are free unless the
+    space says otherwise, and head room is the default. ruled: whether it obeys Costream's rules itself."""
 
     name: str = "milp"
     goal: Goal = "objective"
@@ -92,7 +91,7 @@ class Milp:
 
     @property
     def traits(self) -> Traits:
-        """Its answer has head room if hosts are bought and nothing else is said."""
+        """Traits by goal; on the fewest hosts the answer has head room unless other head room is required."""
         usual = self.goal == "objective"
         room, goal = (HEAD_ROOM, PRICE) if self.goal == "hosts" else (None, None)
         return Traits(
@@ -105,8 +104,8 @@ class Milp:
         )
 
     def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput if the space names what the job does not have, holds no plan of it, or frees numbers of
-        replicas that the programs keep."""
+        """Best plan found. Raises BadInput if the space names what the job does not have, holds no plan of it, or frees
+        numbers of replicas that the programs keep."""
         started_s = time.perf_counter()
         if problem.space.free_replicas and self.goal != "hosts":
             raise BadInput(f"{self.name} keeps numbers of replicas; use rlas or milp-hosts, or leave out free replicas")
@@ -183,7 +182,7 @@ class Milp:
         return replace(best, message=said(unsafe, f"{hosts} {ahead}{within}{says}"))
 
     def _best(self, problem: Problem, candidates: Candidates) -> Solution:
-        """The best candidate; nothing is claimed of it. Raises BadInput if no plan of the space is found."""
+        """Solution of the best candidate, without a proof. Raises BadInput if no plan of the space is found."""
         if not len(candidates):  # no program has an answer, so any plan is as good
             plans = SpacePlans(problem.deployment, replace(problem.space, free_replicas=False))
             candidates.look_at(plans.sample(random_stream(problem.seed, "milp"), 1))
@@ -191,12 +190,12 @@ class Milp:
 
 
 def _as_good(one: Candidate, best: Candidate) -> bool:
-    """Whether neither keeps up, and what is predicted of them differs by no more than the error of predictions."""
+    """Whether neither plan keeps up, and their predictions differ by no more than the error of predictions."""
     return not one.runs and not best.runs and as_close(one.objective, best.objective)
 
 
 def _says(found: Fewest, by_rates: bool, *, priced: bool) -> str:
-    """What is known of the price of other plans, which only the rate model's loads bound."""
+    """Words on the price of other plans, which only the rate model's loads bound."""
     price = f" for {found.price:g}" if priced else ""
     if not by_rates:
         return price

@@ -1,11 +1,11 @@
-"""The program that gives operators their sockets, for one of four aims.
+"""Placement program, which gives operators their sockets, for one of four aims.
 
-* `bound`: least age of results, every operator as if alone: never above what the rate model says.
-* `crowded`: the same with what neighbours add to waits: closest to what the rate model says.
-* `balanced`: least of the highest utilisation, which is what decides how much a job can take.
+* `bound`: least age of results, every operator as if alone: never above the rate model's estimate.
+* `crowded`: least age of results with waits for neighbours: closest to the rate model's estimate.
+* `balanced`: least peak utilisation, which decides how much a job can take.
 * `hosts`: the fewest or cheapest hosts, and among these the most balanced, roughly.
 
-The first two are of operators on one socket each.
+The first two put each operator on one socket.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from twin.rates.coefficients import PlacementCoefficients
 def open_hosts(
     program: Program, job: PlacementCoefficients, place: np.ndarray, prices_h: np.ndarray, *, alike: bool
 ) -> np.ndarray:
-    """Columns [H], 1 where a host is used, at its price. alike: hosts that are equal may be taken in any order."""
+    """Adds columns [H], 1 where a host is used, at its price. alike: equal hosts are taken in one order."""
     host_l = job.places.host_l
     used = program.variables((len(prices_h),), upper=1.0, integer=True)
     program.rows((place.reshape(-1, 1), 1.0), (np.tile(used[host_l], len(place))[:, None], -1.0), high=0.0)
@@ -41,7 +41,7 @@ def open_hosts(
 
 
 def fluid_bound(job: PlacementCoefficients, space: Space, prices_h: np.ndarray, most: float) -> float:
-    """No plan costs less: work flows wherever it is allowed like water, and nothing is lost on the way."""
+    """Lower bound of the price of all plans: work flows like water wherever it is allowed, and nothing is lost."""
     program, allowed_ol = Program(), space.allows_ol(job.deployment)
     place = program.variables(allowed_ol.shape, upper=allowed_ol)
     program.rows((place, 1.0), low=1.0, high=1.0)
@@ -52,7 +52,7 @@ def fluid_bound(job: PlacementCoefficients, space: Space, prices_h: np.ndarray, 
 
 
 def _twins(job: PlacementCoefficients, prices_h: np.ndarray) -> list[tuple[int, int]]:
-    """Pairs of neighbours among hosts that are equal in everything but their names."""
+    """Pairs of successive hosts among those that are equal in everything but their names."""
     last: dict[str, int] = {}
     pairs = []
     for h, equal in enumerate(kinds(job.deployment).values()):
@@ -65,17 +65,17 @@ def _twins(job: PlacementCoefficients, prices_h: np.ndarray) -> list[tuple[int, 
 
 Aim = Literal["bound", "crowded", "balanced", "hosts"]
 USED = 0.99
-"""Utilisation that a plan may reach unless something else is asked for."""
+"""Utilisation that a plan may reach by default."""
 ROUGH, FEW = 1e-2, 50
-"""Relative gap and nodes of programs where replicas may part."""
+"""Relative gap and number of nodes of programs where replicas may part."""
 BALANCE = 1e-3
 """Cost of full utilisation where hosts are bought, as a share of the price of the cheapest host."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramPlan:
-    """counts_ol: replicas, None if none were found. cost, bound: seconds; of `balanced` a utilisation; of `hosts`
-    their price and a little."""
+    """Answer of a placement program. counts_ol [O, L]: replicas, None if none were found. cost, bound: seconds; of
+    `balanced` a utilisation; of `hosts` their price and a little."""
 
     outcome: ProgramOutcome
     counts_ol: np.ndarray | None
@@ -84,7 +84,7 @@ class ProgramPlan:
 
 
 class Placing:
-    """A program that can be asked again: for the next best plan, or with other limits."""
+    """Placement program that can be solved again: for the next best plan, or with other limits."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Placing:
         prices_h: np.ndarray | None = None,
         beyond: Sequence[np.ndarray] = (),
     ) -> None:
-        """beyond: sets of hosts [H]; where hosts are bought, something is to run outside of each."""
+        """Builds the program. beyond: sets of hosts [H] that must not be enough where hosts are bought."""
         self._job, self._program = job, Program()
         self._ages: AgeColumns | None = None
         most = np.inf if aim == "balanced" else most
@@ -125,7 +125,7 @@ class Placing:
             crowd_cards(*crowded)
 
     def solve(self, limits: ProgramLimits = NO_LIMITS) -> ProgramPlan:
-        """The best plan that is not excluded; where replicas may part, roughly, as there are very many alike."""
+        """Best plan that is not excluded; only roughly the best where replicas may part, as there are many alike."""
         if self._spread:
             limits = replace(limits, gap=max(limits.gap, ROUGH), nodes=min(limits.nodes or FEW, FEW))
         found = self._program.solve(limits)

@@ -1,7 +1,7 @@
-"""When is the best plan known the best there is? The admissible loop: bound, estimate, exclude, again.
+"""Proof that the best plan known is the best there is, by the admissible loop: bound, estimate, exclude, again.
 
 The program with every operator as if alone costs no plan more than the rate model does. So its best plan is estimated
-and excluded, and its next best, until even its bound is no better than the best plan known: no plan is, then.
+and excluded, then its next best, until its bound is no better than the best plan known: then no plan is better.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 
 ROUNDS = 4
-"""Programs solved before the loop gives up."""
+"""Number of programs solved before the loop gives up."""
 LARGE = 200
-"""Operators times sockets above which only one is, without its integrality: there is a bound then, if no proof."""
+"""Operators times sockets above which one program is solved, without integrality: for a bound, not a proof."""
 CLOSE = 1e-5
-"""Relative; plans that differ by less count as equally good."""
+"""Relative difference below which plans count as equally good."""
 FINE = 1e-7
-"""Relative gap to which its programs are solved."""
+"""Relative gap to which the loop's programs are solved."""
 DEEP_CHANNELS = 100
-"""Credits from which a full channel takes longer than any wait in front of a core that is not full."""
+"""Number of credits from which a full channel takes longer than any wait in front of a core that is not full."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """bound: no plan of the space is better, None if that is not known. closed: whether the best known reaches it."""
+    """Proof about a space. bound: no plan is better, None if not known. closed: whether the best plan is that good."""
 
     bound: float | None
     closed: bool
 
 
 def admissible(problem: Problem, job: PlacementCoefficients) -> bool:
-    """Whether programs bound what the cost model says of the plans of its space."""
+    """Whether programs bound the cost model's estimates of all plans of the problem's space."""
     return (
         isinstance(problem.cost_model, RateModel)
         and problem.objective == "processing_latency_s"
@@ -50,20 +50,20 @@ def admissible(problem: Problem, job: PlacementCoefficients) -> bool:
         and not (problem.deployment.engine.chaining or problem.deployment.plan.fused)  # one line, not several
         and not problem.scenario.plan.key_groups  # programs take contiguous ranges
         and not job.bursty
-        and not problem.deployment.query.one_sided  # of what comes together, not all is of an age
+        and not problem.deployment.query.one_sided  # records that are joined are not all of one age
         and compile(problem.deployment).least_room >= DEEP_CHANNELS * (1.0 + float(job.operators.scv.max()))
     )
 
 
 def refuted(candidates: Candidates, plans: Sequence[np.ndarray], bound_n: np.ndarray) -> bool:
-    """Whether the cost model says less of a sane plan than its own bound: then bounds say nothing of this job."""
+    """Whether the cost model's estimate of a sane plan is below its own bound: then bounds prove nothing."""
     rows = [candidates.row(each) for each in plans]
     found = [(candidates.candidate(row), bound) for row, bound in zip(rows, bound_n, strict=True) if row is not None]
     return any(each.sane and each.objective < bound * (1.0 - CLOSE) for each, bound in found)
 
 
 def missed(job: PlacementCoefficients, candidates: Candidates) -> bool:
-    """Whether a sane plan is known that programs do not hold: overloaded by so little that the run ends before."""
+    """Whether a sane plan is known that programs leave out, as it is overloaded too little to show in a run."""
     sane = [candidates[row] for row in range(len(candidates)) if candidates.candidate(row).sane]
     if not sane:
         return False
@@ -72,7 +72,7 @@ def missed(job: PlacementCoefficients, candidates: Candidates) -> bool:
 
 
 def prove(job: PlacementCoefficients, candidates: Candidates) -> Proof:
-    """Looks at what the loop needs to look at; it may find a better plan on its way. The best known is to be sane."""
+    """Runs the loop and returns its proof; it may find a better plan. The best known plan is to be sane."""
     if missed(job, candidates):
         return Proof(None, closed=False)
     problem, bound = candidates.problem, None
@@ -95,6 +95,6 @@ def prove(job: PlacementCoefficients, candidates: Candidates) -> Proof:
             return Proof(None, closed=False)
         program.exclude(found.counts_ol)
     best = candidates.candidate(candidates.best)
-    if bound is None or not math.isfinite(bound):  # a program that was stopped soon says nothing
+    if bound is None or not math.isfinite(bound):  # a program that was stopped soon has no bound
         return Proof(None, closed=False)
     return Proof(min(bound, best.objective), closed=False)

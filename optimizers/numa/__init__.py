@@ -1,1 +1,1 @@
-"""Replication and placement on NUMA sockets (BriskStream, SIGMOD 2019): RLAS, and what it is compared with."""
+"""Replication and placement on NUMA sockets (BriskStream, SIGMOD 2019): RLAS and its baselines."""

@@ -1,9 +1,10 @@
-"""Iterated local search on sockets: the best of all small changes, again and again, then a kick and once more.
+"""Iterated local search on sockets: the best of all small changes, again and again; then a kick, and it starts anew.
 
-Changes: a replica goes to another socket; two of different operators exchange their sockets; one comes; one leaves and
-one of another operator comes, anywhere. All are estimated in one batch. Better is, first, a core for each replica:
-threads are bound to cores (Section 6.1), and one that needs nearly all of a core never catches up with what it loses to
-others. Then more that is borne; of equal ones, less work in all, so that what is saved can be used later.
+Changes: a replica goes to another socket; two of different operators exchange their sockets; one is added; one is
+removed and one of another operator added, anywhere. All are estimated in one batch. Plans with a core for each replica
+come first: threads are bound to cores (Section 6.1), and one that needs nearly all of a core never makes up for the
+time that others take. Then a higher load that is borne; of equal ones, less work in all, which leaves room for later
+steps.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import results_share, sustained
 
 CLOSE = 1e-6
-"""Loads that differ by less count as equal."""
+"""Relative difference below which loads count as equal."""
 STEPS = 500
 PRESSED = 0.75
 """Share of a core above which a replica never makes up for the time that it loses to others there."""
 KICK = 6
-"""Replicas that a kick throws elsewhere."""
+"""Number of replicas that a kick moves elsewhere."""
 IN_VAIN = 12
-"""Kicks in a row that lead to nothing better, after which the search ends."""
+"""Number of kicks in a row without a better placement after which the search ends."""
 
 
 def searched(
@@ -37,9 +38,9 @@ def searched(
     *,
     scale: bool = True,
 ) -> tuple[np.ndarray, int]:
-    """The best placement found from a first one, and how many were weighed.
+    """Best placement found from a first one, and the number of placements weighed.
 
-    spent: whether so many are enough. most_replicas, scale: as of `improved`.
+    spent: whether that number weighed is enough. most_replicas, scale: as in `improved`.
     """
     best, weighed = improved(job, counts_ol, most_replicas, space, scale=scale, spent=spent)
     worth, in_vain = _worth(job, best[None])[:, 0], 0
@@ -62,7 +63,7 @@ def _better(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _kicked(counts_ol: np.ndarray, rng: np.random.Generator, space: SocketSpace) -> np.ndarray:
-    """Some replicas elsewhere, each operator with as many as before."""
+    """Placement with some replicas elsewhere, each operator with as many as before."""
     found = counts_ol.copy()
     for _ in range(KICK):
         o = int(rng.choice(np.flatnonzero(~space.pinned_o)))
@@ -82,9 +83,9 @@ def improved(
     scale: bool = True,
     spent: Callable[[int], bool] | None = None,
 ) -> tuple[np.ndarray, int]:
-    """A placement that no small change improves, or where `steps` ended, and how many were weighed.
+    """Placement that no small change improves, or that `steps` steps reach, and the number of placements weighed.
 
-    spent: whether so many are enough; asked at each step. most_replicas: that the operators may have together. scale:
+    spent: whether that number weighed is enough, asked at each step. most_replicas: of all operators together. scale:
     whether their numbers may change."""
     here, weighed = counts_ol.astype(float), 0
     worth = _worth(job, here[None])[:, 0]
@@ -105,16 +106,15 @@ def improved(
 
 
 def _worth(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
-    """[3, n], the first above all: replicas without a core of their own, less; what is borne, in steps of CLOSE; the
-    load that all cores together could bear."""
+    """[3, n] worth of placements, more is better, the first number above all: replicas without a core of their own,
+    negative; load that is borne, in steps of CLOSE; load that all cores together could bear."""
     borne_n, total_n = borne(job, counts_nol)
     scale = CLOSE * max(float(borne_n.max()), 1e-300)
     return np.stack([-crowded(job, counts_nol), np.round(borne_n / scale) * scale, total_n])
 
 
 def borne(job: NumaJob, counts_nol: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The sustained load [n]; of several sources, each with a share of its own, the share of all results; and the load
-    that all cores together could bear [n]."""
+    """Sustained load [n] (of several sources, the share of all results), and load that all cores could bear [n]."""
     found = sustained(job, counts_nol)
     if len(job.sources) == 1 or not job.additive:
         return found.load_n, found.total_n
@@ -122,13 +122,12 @@ def borne(job: NumaJob, counts_nol: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def crowded(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
-    """Replicas beyond the cores of their socket. [n]"""
+    """[n] number of replicas beyond the cores of their socket."""
     return np.asarray(np.maximum(counts_nol.sum(axis=1) - job.cores_l, 0).sum(axis=1))
 
 
 def pressed(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
-    """By how much replicas need more than PRESSED of a core each for what is borne, on sockets with more replicas than
-    cores; summed. [n]"""
+    """[n] cores that replicas need beyond PRESSED of a core each for the load borne, summed, on crowded sockets."""
     needs_no = np.minimum(borne(job, counts_nol)[0], 1.0)[:, None] * job.in_o * job.time_o / counts_nol.sum(axis=2)
     over_nl = counts_nol.sum(axis=1) > job.cores_l
     beyond_no = np.maximum(needs_no - PRESSED, 0.0)
@@ -136,7 +135,7 @@ def pressed(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
 
 
 def loosened(job: NumaJob, counts_ol: np.ndarray, most_replicas: int, space: SocketSpace) -> np.ndarray:
-    """More replicas, at most so many in all, beside those that are pressed, until none is."""
+    """Placement with replicas added beside pressed ones until none is pressed, at most so many in all."""
     found = counts_ol.copy()
     while found.sum() < most_replicas and pressed(job, found[None])[0]:
         over_l = found.sum(axis=0) > job.cores_l
@@ -152,7 +151,7 @@ def neighbours(counts_ol: np.ndarray, most_replicas: int, scale: bool) -> np.nda
     """All placements one change away [n, o, l]."""
     operators, sockets = range(counts_ol.shape[0]), range(counts_ol.shape[1])
     taken = [(o, j) for o in operators for j in sockets if counts_ol[o, j] > 0]
-    deltas: list[tuple[tuple[int, int], ...]] = []  # what loses one, then what gains one, in turn
+    deltas: list[tuple[tuple[int, int], ...]] = []  # loses a replica, gains one, in turn
     deltas += [((o, i), (o, j)) for o, i in taken for j in sockets if i != j]
     deltas += [((o, i), (p, i), (p, j), (o, j)) for o, i in taken for p, j in taken if o < p and i != j]
     if scale:
@@ -170,12 +169,12 @@ def neighbours(counts_ol: np.ndarray, most_replicas: int, scale: bool) -> np.nda
 
 
 def different(placements: list[np.ndarray]) -> list[np.ndarray]:
-    """Each once, in their order."""
+    """Placements without repetitions, in their order."""
     return list({each.astype(int).tobytes(): each for each in placements}.values())
 
 
 def best_first(job: NumaJob, placements: list[np.ndarray]) -> list[np.ndarray]:
-    """Different ones, those with a core for each replica first, by the load they bear."""
+    """Different placements by the load they bear; those with a core for each replica come first."""
     counts_nol = np.array(different(placements))
     order = np.lexsort((-borne(job, counts_nol)[0], crowded(job, counts_nol)))
     return [counts_nol[index] for index in order]

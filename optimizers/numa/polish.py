@@ -1,9 +1,9 @@
-"""RLAS's last phase: one replica or two at a time move, come or go under the problem's own cost model.
+"""RLAS's last phase: replicas move, come or go one or two at a time under the problem's own cost model.
 
 Tree and local search weigh placements by the load that all sources sustain. That is quick, but it knows nothing of one
-source slowed and another not, of memory, or of waits. The problem's cost model does, and it is what the plan is judged
-by: a replica that is idle for most of its time may well share a core. So there are no more replicas in all than cores
-and operators that need little of one, unless a start has more.
+source slowed and another not, of memory, or of waits. The problem's cost model does, and it judges the plan. A replica
+that is idle for most of its time may well share a core. So there are at most as many replicas as cores and
+operators that need little of one together, unless a start has more.
 """
 
 from __future__ import annotations
@@ -27,26 +27,25 @@ from twin.rates.numa_job import NumaJob
 
 SOON_S = 0.01
 LITTLE = 0.5
-"""Of a core."""
+"""Share of a core below which an operator needs little."""
 LOST = 0.1
-"""Relative; sockets full of more replicas than cores bear up to so much less than is predicted."""
+"""Relative error: sockets full of more replicas than cores bear up to so much less than predicted."""
 BATCH = 100
-"""Plans that are estimated at once."""
+"""Number of plans that are estimated at once."""
 KICK = 3
-"""Replicas that a kick throws elsewhere."""
+"""Number of replicas that a kick moves elsewhere."""
 EXCHANGED = 0.3
-"""Share of the kicks that exchange all of two sockets instead, which are not alike where directions differ."""
+"""Share of the kicks that exchange two sockets as a whole instead; they differ where directions do."""
 IN_VAIN = 12
-"""Kicks in a row that lead to nothing better, after which the search ends."""
+"""Number of kicks in a row without a better plan after which the search ends."""
 
 
 def polished(
     problem: Problem, job: NumaJob, starts: Sequence[np.ndarray], deadline: Deadline, bound: float | None
 ) -> tuple[list[np.ndarray], int]:
-    """The best plans [o, l] reached from the best of the starts and the given plan, and how many were estimated.
-
-    bound: on the objective, to be told. Those are at most the problem's budget less what the answer needs. The starts
-    themselves where there is no time or budget."""
+    """Best plans [o, l] reached from the best of the starts and the given plan, and the number of plans estimated: at
+    most the problem's budget less what the answer needs. The starts themselves if there is no time or budget. bound: of
+    the objective, to be reported."""
     kept = 1 + min(problem.alternatives, problem.budget // 2)
     if problem.budget <= kept + len(starts) or deadline.left_s < SOON_S:
         return list(starts[:kept]), 0
@@ -79,8 +78,8 @@ def crowded_more(
     deadline: Deadline,
     bound: float | None,
 ) -> tuple[list[np.ndarray], int]:
-    """What is `polished` from `shared`, which have more replicas than cores, if that keeps up where the best candidate
-    does not, or lets LOST more through; else the candidates. And how many plans were estimated."""
+    """Plans polished from `shared`, which have more replicas than cores, if the best of them keeps up where the best
+    candidate does not, or lets LOST more through; else the candidates. And the number of plans estimated."""
     best, asked = polished(problem, job, shared, deadline, bound)
     pair_ol = [each[0].astype(np.int64) for each in (candidates, best)]
     plans = [job.plan_of(problem.space.deployable(problem.deployment, counts_ol)) for counts_ol in pair_ol]
@@ -91,13 +90,13 @@ def crowded_more(
 
 
 def _of_little_work(job: NumaJob) -> int:
-    """Operators that need less than LITTLE, at the load that all cores together bear."""
+    """Number of operators that need less than LITTLE at the load that all cores together bear."""
     need_o = job.in_o * job.time_o / job.speed_l.max() * min(1.0, load_bound(job))
     return int(np.count_nonzero(need_o < LITTLE))
 
 
 class _Polish:
-    """Climbs from the best of the starts, then from the others, then from the best with some replicas elsewhere."""
+    """Climbs from the best start, from the other starts, then from the best plan with some replicas elsewhere."""
 
     def __init__(self, problem: Problem, job: NumaJob, known: Candidates) -> None:
         self._problem, self._job, self._known = problem, job, known
@@ -109,7 +108,7 @@ class _Polish:
         self._most = max(int(job.cores_l.sum()) + _of_little_work(job), *starts)
 
     def run(self, starts: list[int]) -> None:
-        """Until the budget is spent, everything is let through, or nothing has been better for a while."""
+        """Climbs until the budget is spent, everything is let through, or several kicks in a row were in vain."""
         known = self._known
         self._climb(known[row] for row in sorted(set(starts), key=known.ranking.tolist().index))
         in_vain = 0
@@ -122,7 +121,7 @@ class _Polish:
         climb(self._known, self._near, starts, batch=BATCH, enough=self._done)
 
     def _near(self, here_ol: np.ndarray) -> Sequence[np.ndarray]:
-        """All changes, at random; those that put no more replicas beyond cores come first."""
+        """All changes of a plan in random order; those that put no more replicas beyond cores come first."""
         near = neighbours(here_ol, self._most, self._scale)
         order = self._rng.permutation(len(near))
         if len(near):
@@ -131,19 +130,19 @@ class _Polish:
         return list(near[order])
 
     def _kicked(self, counts_ol: np.ndarray) -> np.ndarray:
-        """A plan far from another one; it may not be one of the space."""
+        """Plan some way from another one; it may not be in the space."""
         several = counts_ol.shape[1] > 1 and self._rng.random() < EXCHANGED
         return self._exchanged(counts_ol) if several else self._thrown(counts_ol)
 
     def _exchanged(self, counts_ol: np.ndarray) -> np.ndarray:
-        """All of two sockets."""
+        """Plan with two sockets exchanged as a whole."""
         sockets = np.arange(counts_ol.shape[1])
         one, other = self._rng.choice(sockets, 2, replace=False)
         sockets[[one, other]] = other, one
         return counts_ol[:, sockets]
 
     def _thrown(self, counts_ol: np.ndarray) -> np.ndarray:
-        """Some replicas elsewhere, and where numbers are free some of other operators instead."""
+        """Plan with some replicas elsewhere or, where numbers are free, replaced by ones of other operators."""
         found_ol = counts_ol.copy()
         for _ in range(KICK):
             o = p = int(self._rng.choice(self._movable_o))
@@ -155,7 +154,7 @@ class _Polish:
         return found_ol
 
     def _done(self) -> bool:
-        """Whether no more may be looked at, or the best plan lets everything through, so that nothing gains more."""
+        """Whether no more plans may be looked at, or the best plan lets everything through already."""
         if self._known.left <= 0:
             return True
         best, throughput = self._known.candidate(self._known.best), self._problem.objective == "throughput_per_s"

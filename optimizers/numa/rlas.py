@@ -1,9 +1,9 @@
 """Relative-location aware scheduling (RLAS; BriskStream, SIGMOD 2019): replication and placement on NUMA sockets.
 
 Operators get replicas by `optimizers.numa.scaling`; each time they are placed by branch and bound over
-`optimizers.numa.tree`, under the model of `twin.rates.numa_rates`. The best placements on the way are where the local
-search of `optimizers.numa.moves` begins, which the paper does not have; it ends with `optimizers.numa.polish`,
-under the problem's own cost model. Any number of hosts will do, with any number of sockets each.
+`optimizers.numa.tree`, under the model of `twin.rates.numa_rates`. The local search of `optimizers.numa.moves`, which
+the paper does not have, begins at the best placements on the way; `optimizers.numa.polish` comes last, under the
+problem's own cost model. There may be any number of hosts, with any number of sockets each.
 """
 
 from __future__ import annotations
@@ -36,34 +36,33 @@ from twin.rates.numa_job import Fetch, NumaJob
 from twin.rates.numa_rates import sustained
 
 RATIO = 5
-"""Replicas of an operator that are placed together (the paper's choice, Section 4), ..."""
+"""Number of replicas of an operator that are placed together (the paper's choice, Section 4)."""
 FEW = 24
-"""... unless there are no more than this in all."""
+"""Number of replicas in all up to which each is placed by itself."""
 IMPROVED = 4
 """Number of the best placements that are improved; the search goes on from the best of them."""
 LOOKS = 40_000
-"""Nodes that are looked at for each placement, times sockets, times depth of the tree: small ones are searched whole,
+"""Number of nodes looked at for each placement, times sockets, times depth of the tree: small trees are searched whole,
 and large ones hardly beyond the first dives, since each of their nodes takes longer."""
 WEIGHED = 2_000_000
-"""Placements after which the local search begins nothing new."""
+"""Number of placements weighed after which the local search begins nothing new."""
 SCALING, IMPROVING = 0.4, 0.7
-"""Shares of the time, where that is limited, in which numbers of replicas are tried; of what is left, in which
-placements are improved."""
+"""Shares of a limited time for trying numbers of replicas and, of the rest, for improving placements."""
 SPARE = 2
-"""Times the estimates of the last phase that the budget must have, for another one of more replicas."""
+"""Multiple of the last phase's estimates that the budget must have for another one with more replicas."""
 CLOSE = 1e-9
 LOAD = attrgetter("load")
 
 
 @dataclass(frozen=True, slots=True)
 class Rlas:
-    """fetch: what the planner believes of distances; "always" and "never" are RLAS_fix(L) and RLAS_fix(U).
-
-    heuristics: of the tree; None: all, with the paper's compression ratio once there are many replicas. nodes: of the
-    tree that are looked at for each placement; None: by its size, see LOOKS. order: of the search. most_replicas: of
-    all operators together; None: one a core. scale: whether replication is chosen; else it is that of the deployment's
-    plan. improve, refine: see above and `scaling.scaled`. sharing: whether there may be more than
-    `most_replicas`, which the paper does not allow, where operators need so little that they share cores."""
+    """Planner for NUMA sockets. fetch: the planner's assumption on distances; "always" and "never" are RLAS_fix(L) and
+    RLAS_fix(U). heuristics: of the tree; None: all, with the paper's compression ratio once there are many replicas.
+    nodes: of the tree that are looked at for each placement; None: by its size, see LOOKS. order: of the search.
+    most_replicas: of all operators together; None: one a core. scale: whether replication is chosen; else it is that of
+    the deployment's plan. improve, refine: whether the local search runs, and as in `scaling.scaled`. sharing: whether
+    there may be more than `most_replicas`, which the paper does not allow, where operators need so little that they
+    share cores."""
 
     traits: ClassVar = Traits(objective="throughput_per_s")
     name: str = "rlas"
@@ -78,7 +77,7 @@ class Rlas:
     sharing: bool = False
 
     def solve(self, problem: Problem) -> Solution:
-        """Streams that are not dealt evenly count as if they were, until the problem's cost model judges.
+        """Best plan found. Streams that are not dealt evenly count as even, until the problem's cost model judges.
 
         Raises BadInput for an operator that costs nothing or is too coarse, and, from RLAS_fix, which has no such last
         phase, for a stream that is not dealt evenly."""
@@ -95,7 +94,7 @@ class Rlas:
         told = _Told(problem, truth.results_per_s, problem.requirements.factor, known)
         found = _RlasSearch(self, job, space, deadline, told)
         candidates, bound = found.run(problem)
-        if self.fetch != "relative":  # what it believes to be the best, not what the problem's cost model knows better
+        if self.fetch != "relative":  # the best by its own assumption, whatever the problem's cost model says
             candidates = candidates[:1]
         bound *= problem.requirements.factor
         asked = 0
@@ -111,14 +110,14 @@ class Rlas:
         return replace(answer, evaluations=answer.evaluations + asked)
 
     def placed(self, job: NumaJob, replicas_o: np.ndarray) -> np.ndarray:
-        """The placement [o, l] of so many replicas that the tree search finds, before any local search."""
+        """Placement [o, l] of so many replicas that the tree search finds, before any local search."""
         space = SocketSpace.everything(len(job.operators), len(job.locations))
         return _RlasSearch(self, job, space, ENDLESS).place(replicas_o).counts_ol
 
 
 @dataclass(slots=True)
 class _Told:
-    """Whoever watches, of `results_per_s` at the offered rates; loads are shares of `factor` times these."""
+    """Reports progress, with loads as results a second: `results_per_s` times `factor` times the load."""
 
     problem: Problem
     results_per_s: float
@@ -133,11 +132,11 @@ class _Told:
 
 
 Tell = Callable[[str, int, int, float], None]
-"""Is told what is done, how much of how much, and a load that is borne."""
+"""Reports progress: a phase, steps done, steps in all, and a load that is borne."""
 
 
 class _RlasSearch:
-    """One run of the optimizer."""
+    """One run of RLAS."""
 
     def __init__(
         self, options: Rlas, job: NumaJob, space: SocketSpace, deadline: Deadline, told: Tell = lambda *_: None
@@ -147,7 +146,7 @@ class _RlasSearch:
         self._symmetry = Symmetry(job, space.allowed_ol)
 
     def run(self, problem: Problem) -> tuple[list[np.ndarray], float]:
-        """Placements, the best by the model first; the load that none of the space exceeds, inf if not known."""
+        """Placements, the best by the model first, and the load that none of the space exceeds, inf if not known."""
         options, job = self.options, self.job
         scale = not self.space.kept_o.all()
         most = int(job.cores_l.sum()) if options.most_replicas is None else options.most_replicas
@@ -175,21 +174,21 @@ class _RlasSearch:
         return ranked + self._loosened(ranked, most, scale), bound
 
     def shared(self, problem: Problem) -> list[np.ndarray]:
-        """Placements of all replicas that are needed for what cores bear, which bear loads and not numbers; in slots,
-        also of as many on each host."""
+        """Placements of as many replicas as the load that cores bear needs, however many these are; in slots, also with
+        equally many on each host."""
         needed_o = in_proportion(self.job, MOST, self.space, min(1.0, load_bound(self.job)))
         counts_ol = self.place(needed_o).counts_ol
         even = problem.space.has_slots(problem.deployment)
         return [counts_ol, *([evened(counts_ol, ~self.space.kept_o)] if even else [])]
 
     def _loosened(self, placements: list[np.ndarray], most: int, scale: bool) -> list[np.ndarray]:
-        """Those of which some operators get more replicas where they are pressed, which no bottleneck asks for."""
+        """Placements in which some operators got more replicas where they are pressed, which no bottleneck asks for."""
         found = [loosened(self.job, each, most, self.space) for each in placements] if scale else []
         return [new for new, old in zip(found, placements, strict=False) if (new != old).any()]
 
     def _scaled(self, most: int) -> list[list[Placed]]:
-        """Placements of all cores' worth of replicas at once; of the numbers on Algorithm 1's way, and of the given
-        ones; in SCALING of the time, where that is limited."""
+        """Placements of a replica for each core at once, of the numbers on Algorithm 1's way, and of the given numbers;
+        in SCALING of the time, where that is limited."""
         job, deadline = self.job, self.deadline.part(SCALING)
         ways: list[Iterable[Placed]] = [
             proportioned(job, self.place, most, self.space),
@@ -215,8 +214,7 @@ class _RlasSearch:
         return found
 
     def _fitted(self, replicas_o: np.ndarray) -> list[list[Placed]]:
-        """First fit, where it takes next to no time: often better than a dive into a tree, if that is all there is time
-        for."""
+        """First-fit placement where it takes next to no time: often better than one dive into a tree."""
         if replicas_o.sum() > FEW:
             return []
         counts_ol = fitted(self.job, replicas_o, turn=False)
@@ -224,9 +222,9 @@ class _RlasSearch:
         return [[Placed(counts_ol, load)]] if self.space.holds(counts_ol[None])[0] else []
 
     def place(self, replicas_o: np.ndarray) -> Placed:
-        """The best placement of so many replicas that the search finds.
+        """Best placement of so many replicas that the tree search finds.
 
-        What the heuristics leave of the tree may be looked at in no time; then all of it is, while nodes are left.
+        If the tree that the heuristics leave is soon searched, the whole tree is, while nodes are left.
         """
         heuristics = self.options.heuristics or self._usual(int(replicas_o.sum()))
         tree = SocketTree(self.job, replicas_o, heuristics, self._symmetry, self.space)
@@ -252,7 +250,7 @@ class _RlasSearch:
         return Placed(found.best.counts_ol, found.best.bound, bound)
 
     def _usual(self, replicas: int) -> Heuristics:
-        """All heuristics, but few replicas are not compressed: there is time for each."""
+        """Heuristics by default: all, but few replicas are not compressed, as there is time for each."""
         return Heuristics(ratio=1 if replicas <= FEW else min(RATIO, int(self.job.cores_l.max())))
 
     def _spent(self, weighed: int) -> bool:

@@ -1,9 +1,9 @@
-"""BriskStream's topologically sorted iterative scaling (Section 4, Algorithm 1): how many replicas each operator gets.
+"""BriskStream's topologically sorted iterative scaling (Section 4, Algorithm 1), which sets numbers of replicas.
 
 From the sinks towards the sources, the first operator that is sent more than it can take gets more replicas,
 everything is placed anew, and so on, until nothing is over-supplied or the replicas are used up. The best placement on
-the way is the answer. The paper begins with one replica each; here the beginning is half of what operators need, in
-proportion, so that little time gives a good plan too: on the way to it nothing would be learnt.
+the way is the answer. The paper begins with one replica each; scaling here begins with half of the replicas that
+operators need, so that little time gives a good plan too: smaller numbers teach nothing.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import free_running, sustained, times
 
 OVER = 1.001
-"""An operator that is sent this much more than it can take is a bottleneck."""
+"""Ratio of supply to intake above which an operator is a bottleneck."""
 SOURCE_STEP = 1.25
-"""Sources are offered more than they ever take, so that says nothing of how many they should be: they grow by steps."""
+"""Growth of sources a step: their supply says nothing of the replicas they need, as they are always offered more."""
 HALF = 0.5
 """Share of the needed replicas with which scaling begins."""
 ROUNDS = 6
-"""Placements of all replicas in proportion to what tuples took in the one before: four settle 576 on 32 sockets."""
+"""Most placements of all replicas in proportion to the times of the placement before: four settle 576 on 32 sockets."""
 PATIENCE = 30
-"""Placements in a row that are no better, after which more replicas are given up."""
+"""Number of placements in a row that are no better after which scaling ends."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placed:
-    """A placement of the replicas [o, l], and the load that it bears. bound: no placement of as many bears more; inf if
-    that is not proved."""
+    """Placement [o, l] and the load that it bears. bound: no placement of as many replicas bears more; inf if not
+    proved."""
 
     counts_ol: np.ndarray
     load: float
@@ -43,8 +43,8 @@ class Placed:
 def proportioned(
     job: NumaJob, place: Callable[[np.ndarray], Placed], most_replicas: int, space: SocketSpace
 ) -> Iterator[Placed]:
-    """Placements of all replicas at once: first as many of each operator as it needs if nothing is fetched, then in
-    proportion to what tuples took where they were placed, fetching too; at most ROUNDS, while numbers change."""
+    """Yields placements of all replicas at once: first as many of each operator as it needs if nothing is fetched, then
+    in proportion to the times of tuples where they were placed, with fetching; at most ROUNDS, while numbers change."""
     time_o, tried = job.time_o, set[bytes]()
     for _ in range(ROUNDS):
         replicas_o = in_proportion(job, most_replicas, space, time_o=time_o)
@@ -56,7 +56,7 @@ def proportioned(
 
 
 def mean_times(job: NumaJob, counts_ol: np.ndarray) -> np.ndarray:
-    """What an input tuple takes an operator, over its replicas, in reference-core seconds. [o]"""
+    """[o] mean time of an input tuple over an operator's replicas, in reference-core seconds."""
     share_ol = counts_ol / counts_ol.sum(axis=1, keepdims=True)
     return np.asarray((share_ol * times(job, share_ol[None])[0]).sum(axis=1))
 
@@ -64,8 +64,8 @@ def mean_times(job: NumaJob, counts_ol: np.ndarray) -> np.ndarray:
 def in_proportion(
     job: NumaJob, most_replicas: int, space: SocketSpace, share: float = 1.0, *, time_o: np.ndarray | None = None
 ) -> np.ndarray:
-    """So much of the replicas that operators need, one each at least; all together at most `most_replicas`, unless
-    there are more operators than that. time_o: what a tuple takes; None: nothing is fetched. [o]"""
+    """[o] numbers of replicas: that share of what operators need, one each at least; all together at most
+    `most_replicas`, unless there are more operators than that. time_o: of a tuple; None: nothing is fetched."""
     need_o = job.in_o * (job.time_o if time_o is None else time_o) / job.speed_l.max()
     wanted_o = share * need_o * min(1.0, most_replicas / np.ceil(need_o).sum())
     found_o = np.ceil(wanted_o - 1e-9).astype(int)
@@ -87,11 +87,11 @@ def scaled(
     refine: bool = True,
     first_o: np.ndarray | None = None,
 ) -> Iterator[Placed]:
-    """Each placement on the way. first_o: the first numbers of replicas, one each if nothing is said.
+    """Yields each placement on the way. first_o: the first numbers of replicas, one each by default.
 
-    place: the best placement of so many replicas of each operator. refine: where cores stop a plan before any replica
+    place: returns the best placement of numbers of replicas. refine: where cores stop a plan before any replica
     does, operators are split further, although none is over-supplied, so that they fill the sockets better ("failed to
-    allocate", Appendix D). space: whose numbers stay, and the most of an operator.
+    allocate", Appendix D). space: which numbers stay, and the most replicas of an operator.
     """
     replicas_o = np.where(space.kept_o, space.home_ol.sum(axis=1), 1 if first_o is None else first_o)
     best, without_gain = -math.inf, 0
@@ -115,7 +115,7 @@ def scaled(
 
 
 def _wanted(job: NumaJob, counts_ol: np.ndarray, replicas_o: np.ndarray, kept_o: np.ndarray) -> np.ndarray:
-    """More replicas for the bottleneck nearest to the sinks, by the ratio of its over-supply."""
+    """[o] numbers of replicas with more for the bottleneck nearest to the sinks, by the ratio of its over-supply."""
     found = free_running(job, counts_ol[None])
     over_o = found.supplied_no[0] / np.maximum(found.taken_no[0], 1e-300)
     for o in reversed(range(len(replicas_o))):
@@ -126,7 +126,7 @@ def _wanted(job: NumaJob, counts_ol: np.ndarray, replicas_o: np.ndarray, kept_o:
 
 
 def _split(job: NumaJob, counts_ol: np.ndarray, replicas_o: np.ndarray, kept_o: np.ndarray) -> np.ndarray:
-    """One replica more for the operator with the heaviest ones on the socket that is full first, if cores are short."""
+    """[o] replicas, with one more of the heaviest on the socket that is full first, if cores are short."""
     found = sustained(job, counts_ol[None])
     if kept_o.all() or found.load_n[0] >= 1.0 or found.cpu_nl[0].min() > found.load_n[0] * OVER:
         return replicas_o

@@ -1,4 +1,4 @@
-"""Makes a solution of placements on sockets: the candidates as plans, judged by the problem's cost model."""
+"""Solution from placements on sockets: the candidates as plans, judged by the problem's cost model."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from twin.rates.numa_rates import binding, most_results_per_s, sustained
 TOLERANCE = 1e-6
 """Relative tolerance of a bound, for rounding."""
 NEAR = 0.02
-"""Relative; sockets that are full of more replicas than cores bear up to a tenth less than is predicted."""
+"""Relative difference of throughputs that count as near: crowded sockets bear up to a tenth less than predicted."""
 CROWDED = 1.25
-"""Replicas a core, from which on that is so."""
+"""Replicas a core above which a socket is crowded."""
 PROVED = 1e-3
-"""Relative gap up to which a plan counts as optimal: where all is let through, the bound is the offered rate, and what
-is still on its way at the end of a run has not arrived."""
+"""Relative gap up to which a plan counts as optimal: the bound may be the offered rate, and records still on their way
+at the end of a run have not arrived."""
 
 
 def solution(
@@ -35,10 +35,10 @@ def solution(
     weighed: int = 0,
     most: float = math.inf,
 ) -> Solution:
-    """The best of the candidates [o, l] by the problem's cost model (ties as in `selection.choose`).
+    """Solution of the best candidate [o, l] by the problem's cost model (ties as in `selection.choose`).
 
-    started_s: time.perf_counter() when planning began. weighed: placements that were before. most:
-    load that no plan of the space bears more than, if that is proved.
+    started_s: time.perf_counter() when planning began. weighed: number of placements weighed before. most: load that no
+    plan of the space exceeds, if that is proved.
     """
     plans = [job.plan_of(counts_ol) for counts_ol in candidates[: problem.budget]]
     found = estimate(problem, plans)
@@ -70,15 +70,14 @@ def solution(
 
 
 def as_good(one: Candidate, other: Candidate) -> bool:
-    """Whether what is predicted of two plans makes no difference between them."""
+    """Whether the predictions of two plans make no difference between them."""
     close = abs(one.objective - other.objective) <= PROVED * abs(other.objective)
     return close and one.sane == other.sane and one.backpressured <= other.backpressured + PROVED
 
 
 def calmest(job: NumaJob, candidates: Sequence[np.ndarray], found: Sequence[Candidate], best: int) -> int:
-    """Of the candidates that are predicted to let through nearly as much as the best one, where that does not keep up,
-    and that press no more replicas, the one whose sockets are crowded least; the best itself, if none is crowded
-    less."""
+    """Row of the candidate whose sockets are crowded least, among those that let through nearly as much as the best one
+    and press no more replicas; the best itself if it keeps up or none is crowded less."""
     if found[best].sane or not crowding(job, candidates[best][None])[0]:
         return best
     least = found[best].objective * (1.0 - NEAR)
@@ -90,23 +89,23 @@ def calmest(job: NumaJob, candidates: Sequence[np.ndarray], found: Sequence[Cand
 
 
 def crowding(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
-    """Replicas a core of each socket beyond CROWDED, squared and summed: two sockets with one too many are better than
-    one with two. [n]"""
+    """[n] replicas a core of each socket beyond CROWDED, squared and summed: one too many on two sockets is better than
+    two on one."""
     beyond_nl = np.maximum(counts_nol.sum(axis=1) / job.cores_l - CROWDED, 0.0)
     return np.asarray((beyond_nl**2).sum(axis=1))
 
 
 def roomiest(job: NumaJob, candidates: Sequence[np.ndarray]) -> list[int]:
-    """The candidates [o, l] as numbers: first those where what needs nearly a core has one, then those with a core for
-    each replica, then those that could bear more. What shares a core loses a little that no model of means sees."""
+    """Rows of the candidates [o, l] in order: first those where replicas that need nearly a core have one, then those
+    with a core for each replica, then by load borne. Sharing a core loses a little that no model of means sees."""
     counts_nol = np.stack(candidates)
     return np.lexsort((-borne(job, counts_nol)[0], crowded(job, counts_nol), pressed(job, counts_nol))).tolist()
 
 
 def results_bound(problem: Problem, job: NumaJob, reached: float, most: float) -> float | None:
-    """On the results a second of any plan; None if nothing is proved.
+    """Upper bound of the results a second of all plans; None if nothing is proved.
 
-    It holds for what the analytic model says, not for what another one makes of a plan.
+    It holds for the rate model's estimates only.
     """
     model = problem.cost_model
     if job.uneven or problem.objective != "throughput_per_s" or not isinstance(model, RateModel):
@@ -114,14 +113,15 @@ def results_bound(problem: Problem, job: NumaJob, reached: float, most: float) -
     bound = _most_results(job, most)
     if bound is None:
         return None
-    arrived = float(bound * model.measured(problem.scenario).length_s)  # what it says is of runs with results
+    arrived = float(bound * model.measured(problem.scenario).length_s)  # the model predicts runs that have results
     bound /= 1.0 - 0.5 ** min(max(arrived, 1e-9), 1000.0)
     return None if reached > bound * (1.0 + TOLERANCE) else max(bound, reached)
 
 
 def _most_results(job: NumaJob, most: float) -> float | None:
-    """most: load that no plan bears more than. One of several sources may be slowed and not the others, so that bounds
-    their results only if it is all; and where windows make results, fewer tuples need not give fewer."""
+    """Most results a second of all plans, None if not known. most: load that no plan exceeds. One of several sources
+    may be slowed and not the others, so a load bounds their results only if it is all; and where windows make results,
+    fewer tuples need not give fewer."""
     share = min(1.0, load_bound(job), most)
     if share == 1.0:
         return job.results_per_s
@@ -132,5 +132,5 @@ def _most_results(job: NumaJob, most: float) -> float | None:
 
 
 def load_bound(job: NumaJob) -> float:
-    """No plan, however many replicas it has, bears more: all cores together, and no tuple comes from another socket."""
+    """Upper bound of the load of all plans: all cores together, and no tuple comes from another socket."""
     return float(job.capacity_l.sum() / (job.in_o * job.time_o).sum())

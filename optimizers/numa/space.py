@@ -1,7 +1,7 @@
-"""A space of plans as the search on sockets needs it, and which sockets are interchangeable.
+"""Space of plans for the search on sockets, and classes of interchangeable sockets.
 
-Exchanging sockets that are alike, and others with them, changes nothing of a job: among identical sub-problems only one
-is looked at (BriskStream, Section 4).
+A symmetry exchanges equal sockets, and others with them, which changes nothing of a job: among identical sub-problems
+only one is looked at (BriskStream, Section 4).
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ MOST = 10**9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SocketSpace:
-    """allowed_ol: where replicas may be. home_ol: the given plan. pinned_o: who stays there; kept_o: whose numbers of
-    replicas stay. most_replicas: of an operator. tied: operators that have equally many."""
+    """Space of placements on sockets. allowed_ol: where replicas may be. home_ol: the given plan. pinned_o: operators
+    that stay there; kept_o: operators whose numbers of replicas stay. most_replicas: of an operator. tied: of equal
+    number."""
 
     allowed_ol: np.ndarray
     home_ol: np.ndarray
@@ -37,9 +38,9 @@ class SocketSpace:
 
     @classmethod
     def of(cls, problem: Problem, name: str) -> SocketSpace:
-        """Hosts without memory for an operator are left out, if others have it.
+        """Space of a problem; hosts without memory for an operator are left out, if others have it.
 
-        Raises BadInput for what the search (name: whose it is) does not keep to: Costream's rules, a number of moves,
+        Raises BadInput for limits that the optimizer (`name`) does not keep to: Costream's rules, a number of moves,
         all replicas on one socket.
         """
         job, space = problem.deployment, problem.space
@@ -59,7 +60,7 @@ class SocketSpace:
 
     @classmethod
     def everything(cls, operators: int, sockets: int) -> SocketSpace:
-        """Any placement of any replicas."""
+        """Space of all placements of any numbers of replicas."""
         none_o, nothing_ol = np.zeros(operators, bool), np.zeros((operators, sockets), np.int64)
         return cls(nothing_ol == 0, nothing_ol, none_o, none_o, MOST)
 
@@ -71,7 +72,7 @@ class SocketSpace:
         return found_o
 
     def holds(self, counts_nol: np.ndarray) -> np.ndarray:
-        """Which of these placements it has. [n]"""
+        """[n] whether the space has each of these placements."""
         inside_n = ~((counts_nol > 0) & ~self.allowed_ol & ~self.pinned_o[:, None]).any(axis=(1, 2))
         home_n = (counts_nol == self.home_ol)[:, self.pinned_o].all(axis=(1, 2))
         replicas_no = counts_nol.sum(axis=2)
@@ -82,17 +83,17 @@ class SocketSpace:
 
 
 def _copied_o(job: Deployment) -> np.ndarray:
-    """Whether each replica gets all tuples of some stream, so that more replicas make more of the same. [o]"""
+    """[o] whether each replica gets all tuples of some stream, so that more replicas make more of the same."""
     ways = [[job.query.partitioning(each) for each in job.query.inputs(o.name)] for o in job.query.topological]
     return np.array([any(way.copies for way in each) for each in ways])
 
 
 MAX_STEPS = 20_000
-"""A search for a symmetry gives up after so many steps: the sockets then count as different, which is never wrong."""
+"""Most steps of the search for a symmetry, after which sockets count as different, which is never wrong."""
 
 
 class Symmetry:
-    """The symmetries of a job's sockets: capacities, who may be there, distances and channels of all pairs."""
+    """Symmetries of a job's sockets: of capacities, operators allowed, and distances and channels of all pairs."""
 
     def __init__(self, job: NumaJob, allowed_ol: np.ndarray | None = None) -> None:
         columns = [job.capacity_l, job.speed_l, job.memory_l, job.cores_l, job.card_h[job.host_l]]
@@ -104,7 +105,7 @@ class Symmetry:
         self.distinct = cache(self._distinct)
 
     def _distinct(self, used: frozenset[int]) -> tuple[int, ...]:
-        """The used sockets, and one of each class of unused ones that a symmetry which moves no used one exchanges."""
+        """Used sockets, and one of each class of unused ones that some symmetry exchanges without moving a used one."""
         found: list[int] = []
         for socket in range(len(self._kind_l)):
             if socket in used or not any(self._exchange(used, other, socket) for other in found if other not in used):

@@ -1,12 +1,12 @@
-"""BriskStream's placement tree (Section 4, Algorithm 2): replicas of a job onto sockets, one unit after the other.
+"""BriskStream's placement tree (Section 4, Algorithm 2): it puts replicas on sockets, one unit after the other.
 
-A unit is `ratio` replicas of one operator (the compressed graph). Operators come in data-flow order, so when one is
-placed its producers are, and what it takes there is known for good. A node's bound puts all units that are not placed
+A unit is `ratio` replicas of one operator (the compressed graph). Operators come in data-flow order, so an operator's
+producers are placed before it, and its time a tuple there is final. A node's bound puts all units that are not placed
 beside their producers: `twin.rates.numa_rates.sustained`. Replicas of an operator are alike, so a node is a matrix of
 counts, and no matrix is looked at twice.
 
-Which sockets a unit may go to is narrowed by three heuristics, each of which can be switched off; without any, the
-search finds what trying every placement finds.
+Three heuristics narrow the sockets that a unit may go to; each can be switched off, and without any, the search is
+exhaustive.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from twin.rates.numa_rates import Sustained, sustained
 
 @dataclass(frozen=True, slots=True)
 class Heuristics:
-    """ratio: replicas that are placed together (compression), >= 1.
+    """Heuristics of the tree. ratio: replicas that are placed together (compression), >= 1.
 
     symmetry: of sockets that are still empty and interchangeable, one is tried (redundancy elimination). collocation:
     the sockets of producers are tried. best_fit: the socket where a tuple takes least is tried, of several the
@@ -38,18 +38,18 @@ class Heuristics:
 
     @property
     def loses_nothing(self) -> bool:
-        """Whether some best placement is always left."""
+        """Whether the heuristics always leave some best placement in the tree."""
         return self.ratio == 1 and not self.collocation and not self.best_fit
 
     @property
     def widened(self) -> Heuristics:
-        """Only what loses nothing: every socket is tried, unless another one is like it."""
+        """Heuristics without those that may lose the best placement: every socket is tried, but for equal ones."""
         return Heuristics(ratio=self.ratio, symmetry=self.symmetry, collocation=False, best_fit=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartialPlacement:
-    """Satisfies `branch_and_bound.Node`. counts_ol: replicas placed, in so many units; bound: of the sustained load."""
+    """Node of the tree. counts_ol: replicas placed, in so many units; bound: of the sustained load."""
 
     counts_ol: np.ndarray
     units: int
@@ -58,7 +58,7 @@ class PartialPlacement:
 
 
 class SocketTree:
-    """All placements of so many replicas; of the space, if there is one.
+    """Tree of all placements [O, L] of so many replicas; within the space, if given.
 
     Raises BadInput if a unit has more replicas than any socket has cores.
     """
@@ -98,11 +98,12 @@ class SocketTree:
 
     @property
     def depth(self) -> int:
-        """Units that are placed."""
+        """Number of units to place: the levels of the tree."""
         return len(self._units)
 
     def branch(self, node: PartialPlacement) -> Sequence[PartialPlacement]:
-        """One unit more, the most promising socket first: by bound, then by work, then the fullest."""
+        """Children of a node, one unit more each; first the most promising socket by bound, then work, then
+        fullness."""
         o, size = self._units[node.units]
         sockets = np.array([socket for socket in self._sockets(node) if self._allowed_ol[o, socket]])
         counts_nol = np.repeat(node.counts_ol[None], len(sockets), axis=0)
@@ -132,9 +133,9 @@ class SocketTree:
         return self._symmetry.distinct(frozenset(np.flatnonzero(node.counts_ol.any(axis=0)).tolist()))
 
     def _narrowed(self, node: PartialPlacement, o: int, sockets: np.ndarray, found: Sustained) -> list[int]:
-        """Which children the heuristics keep.
+        """Rows of the children that the heuristics keep.
 
-        A socket has room if it can bear what the job could at best, and has a core for each replica.
+        A socket has room if it can bear the load that the job could bear at best, and has a core for each replica.
         """
         rows, heuristics = np.arange(len(sockets)), self.heuristics
         if not (heuristics.collocation or heuristics.best_fit):

@@ -1,4 +1,4 @@
-"""How a plan is chosen, whatever optimizer is asked: propose, judge, choose.
+"""Planner around every optimizer: it lets the optimizer propose plans, judges them, and chooses.
 
 The optimizer proposes plans. Under a learned cost model, it proposes by the rate model, and the learned model chooses
 among these plans (`driving`). The given plan is kept unless the answer is worth its moves (`judging`). A more accurate
@@ -20,15 +20,15 @@ from twin.errors import BadInput, suggest
 from twin.metrics import CostModel
 
 FREE = "free"
-"""The optimizer asks the cost model about whatever plan it likes."""
+"""Name of the drive under which the optimizer itself asks the cost model about whatever plan it likes."""
 DRIVES: Mapping[str, Callable[[Problem, Propose, Traits], Solution]] = {"near": near, "calibrated": calibrated}
 
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Satisfies `interface.Optimizer`. keeps: whether the given plan is kept unless a better one is found. drive: of
-    DRIVES, None: the optimizer asks the problem's cost model itself. truth: who chooses among the best `count` plans;
-    None: nobody.
+    """Optimizer with all that surrounds it. keeps: whether the given plan is kept unless a better one is found. drive:
+    one of DRIVES; None: the optimizer asks the problem's cost model itself. truth: cost model that chooses among the
+    best `count` plans; None: none does.
 
     Raises BadInput for a count below 1.
     """
@@ -45,18 +45,18 @@ class Planner:
 
     @property
     def name(self) -> str:
-        """The optimizer's, how it is driven, and how many plans are proved."""
+        """Name of the optimizer, its drive, and the number of plans that are proved."""
         proof = None if self.truth is None else f"prove-{self.count}"
         return "+".join(filter(None, [self.optimizer.name, self.drive, proof]))
 
     @property
     def traits(self) -> Traits:
-        """The optimizer's."""
+        """Traits of the optimizer."""
         return traits_of(self.optimizer)
 
     def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput if the optimizer cannot take the problem, or answers with a plan that is not in its space;
-        AnswerError if what it answers is no solution of the job."""
+        """Best plan found. Raises BadInput if the optimizer cannot take the problem, or answers with a plan that is not
+        in its space; AnswerError if its answer is no solution of the job."""
         if self.truth is None:
             return self._driven(problem)
         return proved(problem, self._driven, self.traits, self.truth, self.count)
@@ -72,8 +72,8 @@ class Planner:
 
 
 def drive_of(optimizer: Optimizer, drive: str | None, *, learned: bool) -> str | None:
-    """How the cost model is to drive an optimizer, of DRIVES; None: not at all. drive: what is asked for, or `free`;
-    None: as is usual.
+    """Drive of an optimizer by the cost model, one of DRIVES or None. drive: the one asked for, or `free`; None: the
+    default, which is `near` for an analytic optimizer under a learned model.
 
     Raises BadInput for an unknown drive, one for a model that is not learned, or an optimizer that takes none.
     """

@@ -1,4 +1,4 @@
-"""The incumbent: the plan that a user already has is a candidate of every optimizer, so that no answer is worse.
+"""Judges an optimizer's answer beside the incumbent, the plan that the user already has, so that no answer is worse.
 
 An optimizer sees its own kind of plans (one socket an operator, other numbers of replicas, a sample); the plan that
 stands in the scenario may be none of these and still be better. Here it is estimated beside the optimizer's answer by
@@ -10,8 +10,8 @@ tell apart. Of equally good plans, the one that moves the fewest subtasks is tak
 fewest bytes over the network.
 
 A plan at the edge is exchanged for one that surely keeps up, where that costs hardly more. Among plans of about equal
-latency, one may use a host to 99 % and another to 70 %. Both are said to keep up; of the former a run shows
-backpressure as often as not. No search that only asks for the lowest latency tells them apart.
+latency, one may use a host to 99 % and another to 70 %. Both are predicted to keep up, but runs of the former show
+backpressure as often as not. No search for the lowest latency alone tells them apart.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ from twin.errors import BadInput
 from twin.plan import ExecutionPlan
 
 WORTH = 0.01
-"""Relative gain over the given plan from which on a plan is worth its moves."""
+"""Relative gain over the given plan above which a plan is worth its moves."""
 HARDLY = "the best plan found is {by:.2f} % better, which is not worth its moves, so the given plan is kept"
 KEPT = "nothing better than the given plan was found, so it is kept"
 OUTSIDE = "the given plan is not one of those that may be chosen"
 STOPPED = "stopped; the best so far"
 LATE = "time was up after {seconds:g} s; the best so far"
 JUDGED = 2
-"""The given plan and the optimizer's, estimated side by side."""
+"""Number of plans estimated side by side: the given one and the optimizer's."""
 SPARED = 0.1
 """Largest share of the budget for taking moves back."""
 SEEN = 5e-5
-"""A smaller relative gain is 0.00 % in words."""
+"""Relative gain below which words would say 0.00 %."""
 CLOSE = 1e-5
-"""Relative; a proof holds to this, so a given plan that is better by no more does not refute it."""
+"""Relative tolerance of proofs: a given plan that is better by no more does not refute one."""
 
 
 def kept(problem: Problem, optimizer: Optimizer) -> Solution:
-    """The optimizer's answer, or the given plan. The estimates of both are part of the budget, unless that is for less
-    than one plan beside them.
+    """Solution of the optimizer, or with the given plan. The estimates of both are part of the budget, unless that
+    leaves the optimizer less than one plan.
 
     Raises BadInput if the optimizer cannot take the problem, or answers with a plan that is not in its space;
-    AnswerError if what it answers is no solution of the job."""
+    AnswerError if its answer is no solution of the job."""
     started_s = time.perf_counter()
     problem.space.check(problem.deployment)
     deadline = problem.deadline()
@@ -146,14 +146,14 @@ def _valid(problem: Problem, plan: ExecutionPlan) -> bool:
 
 
 def _space_of(problem: Problem, plan: ExecutionPlan) -> Space:
-    """The problem's space; with slots, where the engine has them, for a plan of other numbers of replicas."""
+    """Space of the problem; with slots, where the engine has them, for a plan of other numbers of replicas."""
     scaled = (counts_of(problem.deployment, plan).sum(axis=1) != replicas_of(problem.deployment)).any()
     return problem.settled(free_replicas=True).space if scaled else problem.space
 
 
 def _as_good(problem: Problem, found: Solution, one: Candidate, best: Candidate) -> bool:
-    """Whether `one` is sane, keeps up as surely as `best`, is no worse within the tolerance of proofs, and no worse in
-    what decides among equals by more than a move is worth; nor better than what is proved to be the best."""
+    """Whether `one` is sane, keeps up as surely as `best`, is no worse within the tolerance of proofs, and is behind in
+    the second number by no more than a move is worth; nor better than a plan proved to be the best."""
     behind = problem.sign * (one.objective - best.objective) / max(abs(best.objective), 1e-300)
     sure = one.backpressured < SURE or one.backpressured <= best.backpressured
     as_good = behind <= CLOSE and one.second <= (1.0 + WORTH) * best.second
@@ -162,7 +162,7 @@ def _as_good(problem: Problem, found: Solution, one: Candidate, best: Candidate)
 
 
 def _disturbance(problem: Problem, plan: ExecutionPlan) -> tuple[int, float]:
-    """The number of subtasks that a plan moves, and its bytes a second on the network."""
+    """Number of subtasks that a plan moves, and its bytes a second on the network."""
     job = problem.deployment
     moved = np.abs(counts_of(job, plan) - counts_of(job, job.plan)).sum()
     return int(moved), float(traffic(job, [plan])[0])
@@ -189,7 +189,8 @@ def _in_slots(problem: Problem, found: Solution) -> Solution:
 
 
 def better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
-    """The found plan, or the given one if that is no worse. judged: the given plan, and the found one."""
+    """Solution with the found plan, or the given one if that is no worse. judged: the given plan, then the found
+    one."""
     given, other = judged.candidate(0), judged.candidate(1)
     if found.plan == given.plan:
         return replace(found, message=said(KEPT, found.message))
@@ -198,7 +199,7 @@ def better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
     mine, theirs = goodness(problem, judged).T
     if surer(problem, given, [other]) is other:
         return found if tuple(theirs) <= tuple(mine) else _unproved(problem, found, given)
-    moves = found.plan.placement != given.plan.placement  # other chains alone move nothing
+    moves = found.plan.placement != given.plan.placement  # a change of chains alone moves no subtask
     is_better, by = tuple(theirs) < tuple(mine), _gain(problem, judged) if moves else None
     if is_better and not _as_bad(mine, theirs) and by is None:
         return found
@@ -219,13 +220,13 @@ def better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
 
 
 def _unproved(problem: Problem, found: Solution, given: Candidate) -> Solution:
-    """Without the claims that the given plan refutes."""
+    """Solution without the claims that the given plan refutes."""
     refuted = found.bound is None or problem.sign * given.objective < problem.sign * found.bound
     return replace(found, status=Status.FEASIBLE, bound=None if refuted else found.bound)
 
 
 def _gain(problem: Problem, judged: Estimated) -> float | None:
-    """The relative gain of the found plan over the given one, if both keep up and the gain is below WORTH or could be
+    """Relative gain of the found plan over the given one, if both keep up and the gain is below WORTH or could be
     chance; else None. Of equal prices, or equal traffic, the gain is that in latency."""
     gain = problem.sign * _gained(judged.objective)
     equal = judged.second is not None and abs(gain) <= CLOSE
@@ -241,25 +242,24 @@ def _gained(values: np.ndarray) -> float:
 
 
 def _as_bad(mine: np.ndarray, theirs: np.ndarray) -> bool:
-    """Whether neither plan keeps up, and what the found one gains (columns of `goodness`) is within the model's
+    """Whether neither plan keeps up, and the gain of the found one (columns of `goodness`) is within the model's
     error."""
     return bool(mine[0] and theirs[0] and as_close(theirs[1], mine[1]) and as_close(theirs[2], mine[2]))
 
 
 def _agrees(found: Solution, given: Candidate, other: Candidate) -> bool:
-    """Whether what is claimed of the found plan holds of the given one too."""
+    """Whether the claims about the found plan hold of the given one too."""
     as_good = abs(given.objective - other.objective) <= CLOSE * abs(other.objective)
     return given.sane == found.sane and as_good
 
 
 ROOM = 0.1
-"""Share of the offered rates; what bears so much more is sure."""
+"""Head room, as a share of the offered rates, with which a plan surely keeps up."""
 EXCHANGED = "as good a plan is at the edge of backpressure; this one surely keeps up"
 
 
 def with_room(problem: Problem, room: float, deadline: Deadline, spent: int = 0) -> Problem | None:
-    """The same, of plans with so much head room at least, for what is left of the budget and of the time; None if
-    that is nothing."""
+    """Problem of plans with at least so much head room, for the budget and the time left; None if nothing is left."""
     room = max(room, problem.requirements.head_room or 0.0)
     if spent >= problem.budget or deadline.over:
         return None
@@ -271,8 +271,8 @@ def with_room(problem: Problem, room: float, deadline: Deadline, spent: int = 0)
 def exchanged(
     problem: Problem, optimizer: Optimizer, found: Solution, best: Candidate, deadline: Deadline, beside: int
 ) -> Solution:
-    """The solution, or its first surer alternative, or what the optimizer finds when it is asked for head room. best:
-    the solution's plan. beside: estimates that are kept for what comes after."""
+    """Solution, or its first surer alternative, or the optimizer's answer when it is asked for head room. best: the
+    solution's plan. beside: estimates that are kept for later steps."""
     asked = with_room(problem, ROOM, deadline, found.evaluations + beside)
     chosen = surer(problem, best, found.alternatives)
     if chosen is best and asked is not None and surer(problem, best, [replace(best, backpressured=0.0)]) is not best:

@@ -1,10 +1,10 @@
-"""Chosen twice: an optimizer's best plans by a cheap cost model are estimated again by a truer one, the simulator.
+"""Chooses twice: an optimizer's best plans by a cheap cost model are estimated again by a truer one, the simulator.
 
 The harder one searches under one imperfect model, the more one finds its errors: the plan that it likes best is likely
-one that it underestimates. Among the best few, the truer model finds out.
+one whose cost it underestimates. The truer model corrects that among the best few.
 
-A cost model that says how far off it may be (`twin.metrics.Unsure`) is followed where it is unsure: after its best
-plan, those come first that could be the best of all, by the better ends of its intervals, until none of what is left
+A cost model that gives intervals (`twin.metrics.Unsure`) is followed where it is unsure: after its best
+plan, those come first that could be the best of all, by the better ends of their intervals, until no plan left
 could be better than the best one simulated (optimism in the face of uncertainty: Lai and Robbins, 1985; Auer, 2002).
 """
 
@@ -30,19 +30,19 @@ from twin.plan import ExecutionPlan
 
 UNPROVED = "not simulated"
 STEP, STEPS = 1.15, 16
-"""Least factor by which head room is raised, or means are limited more; the number of such steps."""
+"""Least factor by which head room is raised, or limits of means are lowered, in a step; the number of such steps."""
 REFUTED = 0.2
 """Head room, as a share of the offered rates, of the plans that are simulated next if none of the best keeps up."""
 
 
 def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel, count: int) -> Solution:
-    """What is proposed and others, `count` >= 1 plans at most (`_in_order`), judged by `truth`; and the given plan, if
-    who proposes looked at it. If none of these keeps up though that said so, as many more are judged that have head
-    room by the problem's cost model.
+    """Best by `truth` of at most `count` >= 1 proposed plans (`_in_order`), and of the given plan if the optimizer
+    looked at it. If none of these keeps up though the problem's cost model said so, as many more are judged that have
+    head room by that model.
 
-    An optimizer with a goal of its own (the fewest hosts) keeps its order; the first plan that does is taken.
-    `evaluations` counts those of both models, `simulated` the plans judged by `truth`. Nothing is proved about other
-    plans: `bound` is None. Limits on quantiles are judged by `truth` alone; plans are proposed by means.
+    An optimizer with a goal of its own (the fewest hosts) keeps its order; the first plan that keeps up is taken.
+    `evaluations` counts estimates of both models, `simulated` the plans judged by `truth`. Nothing is proved about
+    other plans: `bound` is None. Limits on quantiles are judged by `truth` alone; plans are proposed by means.
     """
     started_s, asked = time.perf_counter(), replace(problem, cost_model=truth)
     problem = replace(problem, requirements=problem.requirements.of_means)
@@ -71,7 +71,7 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
 
 
 def _proposed(problem: Problem, propose: Propose, count: int) -> Solution:
-    """What is proposed, without alternatives that only exchange equal hosts. At most `count` plans in all."""
+    """Proposed solution without alternatives that only exchange equal hosts, of at most `count` plans in all."""
     asked = min(count * copies(problem.scenario), max(count, ASKED))
     found = propose(replace(problem, alternatives=max(problem.alternatives, asked - 1)))
     rows = distinct(problem.scenario, [found.plan, *(each.plan for each in found.alternatives)])
@@ -81,7 +81,7 @@ def _proposed(problem: Problem, propose: Propose, count: int) -> Solution:
 def _in_order(
     problem: Problem, found: Solution, given: ExecutionPlan | None
 ) -> tuple[list[float], list[ExecutionPlan]]:
-    """What each plan is hoped to reach, and the plans to simulate: those found, and the given one, in order.
+    """Hope of each plan, and the plans to simulate: those found, and the given one, in order.
 
     A hope is the better end of a plan's interval times the problem's sign; -inf: it is simulated in any case."""
     plans = [found.plan, *(each.plan for each in found.alternatives)]
@@ -141,8 +141,8 @@ def _cheapest(problem: Problem, asked: Problem, propose: Propose, count: int) ->
 
 
 def _stricter(required: Requirements, asked: Problem, found: Estimated) -> Requirements:
-    """Shorter means if some simulated plan misses nothing but its limits, by the share by which the nearest does; else
-    more head room."""
+    """Requirements with shorter means if some simulated plan misses nothing but its limits, by the share by which the
+    nearest does; else with more head room."""
     if found.reached is not None and found.missed is not None and required.at_most:
         over = np.maximum(0.0, found.reached / list(asked.requirements.at_most.values()) - 1.0).max(axis=1)
         alone = found.runs & (found.missed <= over)
@@ -154,7 +154,7 @@ def _stricter(required: Requirements, asked: Problem, found: Estimated) -> Requi
 
 
 def _first_that_holds(asked: Problem, first: Solution, found: Estimated) -> Solution:
-    """The first plan that fulfils the requirements in the simulator; if none does, the one that misses them least."""
+    """Solution with the first plan that fulfils the requirements in the simulator, else that misses them least."""
     row = int(found.sane.argmax() if found.sane.any() else np.lexsort(goodness(asked, found)[::-1])[0])
     chosen = found.candidate(row)
     refuted = f"{row} better plans did not hold in simulation; this one does" if row else first.message
@@ -180,8 +180,8 @@ def _first_that_holds(asked: Problem, first: Solution, found: Estimated) -> Solu
 def _simulated(
     problem: Problem, plans: list[ExecutionPlan], deadline: Deadline, hopes: Sequence[float] = ()
 ) -> Estimated:
-    """Simulated one after the other, until somebody stops, or no hope that is left is better than the best so far.
-    hopes: see `_in_order`; ascending."""
+    """Simulates plans one after the other, until the time is up, or no hope left is better than the best so far. hopes:
+    as in `_in_order`; ascending."""
     parts, best = list[Estimated](), math.inf
     for plan, hope in zip(plans, hopes or repeat(-math.inf), strict=False):
         if parts and (deadline.over or hope >= best):

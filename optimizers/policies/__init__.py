@@ -1,4 +1,4 @@
-"""Policies: what a controller asks at the end of each period of a running job."""
+"""Policies: they decide on changes of a running job at the end of each period."""
 
 from optimizers.policies.registry import POLICIES
 

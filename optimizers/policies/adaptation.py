@@ -1,9 +1,9 @@
 """ALBIC's adaptation framework (Algorithm 1) in a running job: balance, decide on hosts, balance again, carry it out.
 
-Hosts of the cluster that the job does not use are there to be added; one that is to go is marked, gives its key groups
+Hosts of the cluster that the job does not use may be added; one to be removed is marked, gives its key groups
 away within the budget of the rounds, and is left when it has none. Where a change restarts the job, moves that only
-balance wait until they are worth a restart (`restarts`); those from a marked host do not, as they save the host. What
-decides on hosts can be chosen: loads as they are measured (the paper's), or what DS2 or Flink's autoscaler find that
+balance wait until they are worth a restart (`restarts`); those from a marked host do not, as they save the host. Hosts
+are decided on by loads as they are measured (the paper's way), or by the rates that DS2 or Flink's autoscaler find that
 operators should take.
 """
 
@@ -35,22 +35,23 @@ from twin.plan import Location
 
 By = Literal["measured", "ds2", "flink-autoscaler"]
 MOST = 10.0
-"""Times as much work as now, which is believed of one round; likewise its inverse."""
+"""Largest factor on the present work that is believed of one round; its inverse is the smallest."""
 LITTLE = 1e-9
 CATCH_UP_S = 60.0
-"""Within which a backlog is to be gone; DS2's usual."""
+"""Seconds within which a backlog is to be gone; the default of DS2."""
 
 
 @dataclass
 class PressureGauge:
-    """measure: takes in a period. work: what operators would do at the offered rates, and what they do, in one unit."""
+    """Gauge of the work that operators would do at the offered rates. measure: takes in a period. work: by operator,
+    that work and the present work, in one unit."""
 
     measure: Callable[[PeriodStatistics], None]
     work: Callable[[PeriodStatistics], Mapping[str, tuple[float, float]]]
     _last: PeriodStatistics | None = None
 
     def add(self, statistics: PeriodStatistics) -> None:
-        """A period throughout which the job ran with the same replicas."""
+        """Adds a period throughout which the job ran with the same replicas."""
         self.measure(statistics)
         self._last = statistics
 
@@ -62,11 +63,11 @@ class PressureGauge:
 
 
 def pressure(by: By, deployment: Deployment, target: float) -> PressureGauge | None:
-    """By how much more, or less, work each operator would do if it took what is offered.
+    """Gauge of the work each operator would do at the offered rates, over its present work; None for measured loads.
 
-    The paper's scaling (None) looks at measured loads alone, and sees a full cluster as full, however much waits. DS2
-    and Flink's autoscaler compare what arrives with what is taken. target: utilisation, as a share of 1, that
-    nodes are to have.
+    The paper's scaling looks at measured loads alone, and sees a full cluster as full, however long its queues. DS2
+    and Flink's autoscaler compare arriving with taken records. target: utilisation, as a share of 1, that nodes are to
+    have.
     """
     if by == "measured":
         return None
@@ -74,7 +75,7 @@ def pressure(by: By, deployment: Deployment, target: float) -> PressureGauge | N
 
 
 def _by_ds2(deployment: Deployment, target: float) -> PressureGauge:
-    """By replicas that the offered rate and the backlog keep busy, and those that are."""
+    """Gauge by the replicas that the offered rate and the backlog would keep busy, and those that are busy."""
     demand = Demand(deployment.query, fixed_operators(deployment), CATCH_UP_S, smoothing_periods=1)
 
     def work(last: PeriodStatistics) -> dict[str, tuple[float, float]]:
@@ -86,7 +87,7 @@ def _by_ds2(deployment: Deployment, target: float) -> PressureGauge:
 
 
 def _by_flink(deployment: Deployment, target: float) -> PressureGauge:
-    """By the rate that an operator should be capable of, at the target, and the rate that it takes."""
+    """Gauge by the rate that an operator should be capable of, at the target, and the rate that it takes."""
     rule = FlinkAutoscaler(deployment, FlinkAutoscalerSpec(target_utilization=target, metrics_window_periods=1))
 
     def work(last: PeriodStatistics) -> dict[str, tuple[float, float]]:
@@ -97,7 +98,7 @@ def _by_flink(deployment: Deployment, target: float) -> PressureGauge:
 
 
 class AdaptationSpec(Round, PolicySpec):
-    """What of it can be set."""
+    """Settings of policy `adaptation`: balancing by key groups, with hosts added and removed."""
 
     name: Literal["adaptation"] = "adaptation"
     solver: Annotated[Literal["search", "albic", "joint"], Field(description="as in docs/albic.md")] = "search"
@@ -114,7 +115,7 @@ class AdaptationSpec(Round, PolicySpec):
         return self
 
     def start(self, deployment: Deployment) -> Adapting:
-        """For one run."""
+        """Starts the policy for one run."""
         by: By = "measured" if self.scaling == "never" else self.scaling
         asked = pressure(by, deployment, self.target / 100.0)
         return Adapting(deployment, self, self._solver(), self.name, options=self, asked=asked)
@@ -128,7 +129,7 @@ class AdaptationSpec(Round, PolicySpec):
 
 @dataclass(kw_only=True)
 class Adapting(Rounds):
-    """joined: hosts that were added and have no replicas yet. marked: those that are to go."""
+    """Adaptation in one run. joined: hosts added that have no replicas yet. marked: hosts to be removed."""
 
     options: AdaptationSpec
     asked: PressureGauge | None
@@ -139,7 +140,7 @@ class Adapting(Rounds):
     _waiting: int = 0  # key groups on marked hosts, a round ago
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
-        """At the end of a round: moves, with those that hosts which come or go ask for."""
+        """Returns, at the end of a round, the moves that balance or that added and removed hosts need; else None."""
         last, self._last = self._last, statistics
         counts = (last is None or continues(last, statistics)) and not stood_still(statistics, self.deployment)
         if self.asked is not None and counts:
@@ -179,7 +180,7 @@ class Adapting(Rounds):
     # hosts -----------------------------------------------------------------------------------------------------------
 
     def _decision(self, here: GroupMap, balance: Balance, plan: Assignment) -> Decision:
-        """The decision by the thresholds, as if operators did all the work that is asked of them."""
+        """Decision by the thresholds, as if operators did all the work that the offered rates ask for."""
         if self.options.scaling == "never":
             return Decision()
         ratios = {} if self.asked is None else self.asked.ratios()
@@ -191,7 +192,7 @@ class Adapting(Rounds):
         return decision if not decision.remove or self._calm >= self.options.calm_rounds else Decision()
 
     def _applied(self, decision: Decision, here: GroupMap) -> str:
-        """Notes what is decided; in words what changes, empty if nothing does."""
+        """Notes a decision; returns the change of hosts in words, empty if none."""
         keep = {here.hosts[node] for node in decision.keep} & self.marked
         remove = {here.hosts[node] for node in decision.remove if self._may_go(here.hosts[node], here)}
         add = self._spare(decision.add, here)
@@ -203,13 +204,13 @@ class Adapting(Rounds):
         return "".join(f"{verb} {', '.join(hosts)}; " for verb, hosts in parts if hosts)
 
     def _may_go(self, host: str, here: GroupMap) -> bool:
-        """Whether nothing but replicas with key groups that can move is there."""
+        """Whether a host has no replicas but those whose key groups can move."""
         placement = here.periods[-1].placement
         there = {name for name, places in placement.items() for place in places if Location.parse(place).host == host}
         return there <= set(self.operators) and host not in self.joined
 
     def _spare(self, capacity: float, here: GroupMap) -> list[str]:
-        """Hosts that are not used and may carry all of these operators, the strongest first, up to that capacity."""
+        """Unused hosts that may carry all of these operators, the strongest first, up to that capacity."""
         found, left = list[str](), capacity
         hosts = sorted(self.deployment.cluster.hosts, key=lambda host: (-host.left_percent, host.name))
         for host in hosts:

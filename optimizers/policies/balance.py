@@ -1,7 +1,7 @@
 """Balances the hosts by moving key groups: ALBIC's adaptation, Algorithm 1 (Madsen, Zhou, Cao 2016) without scaling.
 
 The other policies here differ in their solver: Flux, and COLA from scratch in every round, are baselines. ALBIC and our
-joint search bring key groups that exchange much onto one host besides: what these exchange is measured too, and a round
+joint search also bring key groups that exchange much onto one host: their traffic is measured too, and a round
 is carried out if it brings more traffic together, or balances better.
 """
 
@@ -28,7 +28,7 @@ NO_LIMIT = 10**9
 
 
 class BalanceSpec(Round, PolicySpec):
-    """What of it can be set."""
+    """Settings of policy `balance`: hosts are balanced by moving key groups."""
 
     name: Literal["balance"] = "balance"
     solver: Annotated[Literal["search", "milp", "flux", "flux-best-fit"], Field(description="as in docs/albic.md")] = (
@@ -37,7 +37,7 @@ class BalanceSpec(Round, PolicySpec):
     seconds: Annotated[float, Field(gt=0, le=3600, description="that HiGHS has for a round, if milp is the solver")] = 5
 
     def start(self, deployment: Deployment) -> Rounds:
-        """For one run."""
+        """Starts the policy for one run."""
         return Rounds(deployment, self, self._solver(), self.name)
 
     def _solver(self) -> Solver:
@@ -48,17 +48,17 @@ class BalanceSpec(Round, PolicySpec):
 
 
 class FluxSpec(Round, PolicySpec):
-    """What of it can be set."""
+    """Settings of policy `flux`."""
 
     name: Literal["flux"] = "flux"
 
     def start(self, deployment: Deployment) -> Rounds:
-        """For one run."""
+        """Starts the policy for one run."""
         return Rounds(deployment, self, Flux(), self.name)
 
 
 class ColaSpec(PolicySpec):
-    """What of it can be set; it has no budget. What its plan says of groups that cannot move is left undone."""
+    """Settings of policy `cola`, which has no budget. Moves of groups that cannot move are left out of its plan."""
 
     name: Literal["cola"] = "cola"
     max_distance: Annotated[
@@ -68,17 +68,17 @@ class ColaSpec(PolicySpec):
 
     @property
     def periods_before_acting(self) -> int:
-        """A round."""
+        """Number of periods before the policy can act: one round."""
         return self.every_periods
 
     def start(self, deployment: Deployment) -> Rounds:
-        """For one run."""
+        """Starts the policy for one run."""
         spec = Round(max_migrations=NO_LIMIT, every_periods=self.every_periods)
         return Rounds(deployment, spec, Cola(self.max_distance), self.name, with_traffic=True, limited=False)
 
 
 class AlbicSpec(Round, PolicySpec):
-    """What of it can be set; the defaults of maxLD, maxPL, stepPL and sF are the paper's."""
+    """Settings of policy `albic`; the defaults of maxLD, maxPL, stepPL and sF are the paper's."""
 
     name: Literal["albic"] = "albic"
     pairs: Annotated[
@@ -91,7 +91,7 @@ class AlbicSpec(Round, PolicySpec):
     score_factor: Annotated[float, Field(gt=0, description="sF: times the average traffic of a pair")] = 1.5
 
     def start(self, deployment: Deployment) -> Collocating:
-        """For one run."""
+        """Starts the policy for one run."""
         solver = Albic(
             max_distance=self.max_distance,
             max_partition=self.max_partition,
@@ -104,7 +104,7 @@ class AlbicSpec(Round, PolicySpec):
 
 
 class JointSpec(Round, PolicySpec):
-    """What of it can be set."""
+    """Settings of policy `joint`."""
 
     name: Literal["joint"] = "joint"
     band: Annotated[float, Field(ge=0, le=100, description="percentage points off the mean that hosts may be")] = 3.0
@@ -113,7 +113,7 @@ class JointSpec(Round, PolicySpec):
     steps: Annotated[int, Field(gt=0, le=100_000, description="of the search in a round, at most")] = 300
 
     def start(self, deployment: Deployment) -> Collocating:
-        """For one run."""
+        """Starts the policy for one run."""
         solver = Joint(
             band=self.band,
             max_partition=self.max_partition,
@@ -126,7 +126,7 @@ class JointSpec(Round, PolicySpec):
 
 @dataclass
 class Collocating(Rounds):
-    """Where no pair exchanges more than others, hosts are balanced and no more."""
+    """Rounds of a solver that collocates. Where no pair exchanges more than others, hosts are only balanced."""
 
     solver: Albic | Joint
 

@@ -1,9 +1,9 @@
-"""How many replicas a job would keep busy at the rates its sources are offered: true rates, as DS2 measures them.
+"""Number of replicas that a job would keep busy at the offered rates, from true rates as DS2 measures them.
 
-A replica's true rate is what it takes in a second of useful work: input over busy time, whatever backpressure or
+A replica's true rate is its input over its busy time, whatever backpressure or
 idleness there was (Kalavri et al., "Three steps is all you need", OSDI 2018). Offered rates and measured
-selectivities say what each operator should take; what an operator that cannot be scaled cannot take does not reach
-those after it.
+selectivities give the input that each operator should take. Input that is too much for an operator that cannot be
+scaled does not reach those after it.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from twin.control import PeriodStatistics
 from twin.query import Query, TimeWindow, Windowed
 
 ENOUGH_BUSY_MS = 5.0
-"""Busy time (ms a second) below which a true rate is not believed; the last believed one holds."""
+"""Busy time (ms a second) below which a true rate is not believed; the last believed rate is kept."""
 STEP = 0.5
-"""A rate that differs by so much from its mean is another rate, and no mean is taken with what was before."""
+"""Relative change of a rate from its mean that makes it a new rate: the mean then starts anew."""
 NOISE = 0.1
-"""A backlog of less than this share of what arrives in a period is a queue that comes and goes."""
+"""Share of a period's arrivals below which a backlog is a passing queue."""
 SURE = 4.0
-"""Standard deviations of a Poisson count, below which neither a step nor a backlog is one."""
+"""Standard deviations of a Poisson count below which a change of a rate is no step, and a queue no backlog."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Replicas of an operator that would be busy all the time: at the offered rate, and with the backlog's besides."""
+    """Number of an operator's replicas busy all the time: at the offered rate, and for the backlog besides."""
 
     load: float
     catch_up: float
 
 
 class Demand:
-    """What a job needs, by operators that can be scaled; from the periods given to `add`.
+    """Demand of a job by operator that can be scaled, from the periods given to `add`.
 
     fixed: operators whose replicas cannot change. catch_up_s: within so many seconds a backlog is to be gone.
     """
@@ -55,10 +55,10 @@ class Demand:
         self.behind = False
         """Whether there is a backlog."""
         self.falling_behind = False
-        """Whether it grows."""
+        """Whether the backlog grows."""
 
     def add(self, statistics: PeriodStatistics) -> None:
-        """A period throughout which the job ran with the same replicas."""
+        """Adds a period throughout which the job ran with the same replicas."""
         sources = {source.name: statistics.operators[source.name] for source in self.query.sources}
         rates = {name: row["arrived"] / statistics.length_s for name, row in sources.items()}
         if any(self._stepped(name, rate, statistics.length_s) for name, rate in rates.items()):
@@ -90,10 +90,11 @@ class Demand:
         return abs(rate - mean) > max(STEP * mean, SURE * math.sqrt(mean / length_s))
 
     def _measure(self, statistics: PeriodStatistics) -> None:
-        """Work and selectivities over the last periods, and over a whole slide of each window: it works in bursts."""
+        """Measures work and selectivities over the last periods, at least over a slide of each window: it works in
+        bursts."""
         slide_periods = math.ceil(self.slide_s / statistics.length_s - 1e-9)
         if self.falling_behind and slide_periods <= 1:
-            self._work = []  # the work of a tuple may be what has changed
+            self._work = []  # the work of a tuple may have changed
         self._work = [*self._work, statistics][-max(self.smoothing_periods, slide_periods) :]
         for operator in self.query.operators:
             rows = [(period.operators[operator.name], period.length_s) for period in self._work]

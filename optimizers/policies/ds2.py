@@ -1,16 +1,17 @@
-"""As many replicas as the measured true rates call for: DS2 (Kalavri et al., OSDI 2018), kept from flipping.
+"""Scales to the replicas that measured true rates call for: DS2 (Kalavri et al., OSDI 2018), kept from oscillating.
 
-True rates and selectivities say how many replicas the offered rate keeps busy (`demand`), for all operators at once. As
-many are wanted as bring them to `target_utilisation`. Around that lies a dead band, as in the autoscaler of Flink's
-Kubernetes operator (`target.utilization`, `.boundary`): nothing changes while the present replicas would be between
-`target_utilisation` less and plus `margin` busy. As there (`catch-up.duration`), a backlog is no steady demand: it is
-to be gone within `catch_up_s`, with replicas that may be fully busy meanwhile; and while there is one nothing shrinks.
+True rates and selectivities give the number of replicas that the offered rate keeps busy (`demand`), for all operators
+at once. The number wanted brings them to `target_utilisation`. Around that lies a dead band, as in the autoscaler of
+Flink's Kubernetes operator (`target.utilization`, `.boundary`): nothing changes while the present replicas would be
+between `target_utilisation` less and plus `margin` busy. As in Flink (`catch-up.duration`), a backlog is no steady
+demand: it is to be gone within `catch_up_s`, with replicas that may be fully busy meanwhile, and until then no operator
+shrinks.
 
-From DS2's scaling manager, here in periods: after each change one is ignored (warm-up time), as is one in which the job
-stood still for a time; an operator shrinks only after `calm_periods` that all call for fewer replicas (activation
-time), to the most that any of them called for, the first apart, which may have begun before the load fell. It grows at
+From DS2's scaling manager, here in periods: a period after a change is ignored (warm-up time), as is one in which the
+job stood still for a time; an operator shrinks only after `calm_periods` that all call for fewer replicas (activation
+time), to the most that any of them called for, except the first, which may have begun before the load fell. It grows at
 once, by means over `smoothing_periods`: a step of the load or a growing backlog is believed in its first period, a
-small excess is not. Ours: having to grow again after it shrank doubles the calm that the next time takes.
+small excess is not. Our addition: an operator that grows again after it shrank waits twice as long the next time.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 
 ROUNDING = 1e-9
-"""So much of a replica more is none."""
+"""Part of a replica that is not rounded up to a whole one."""
 
 
 class Ds2Spec(PolicySpec):
-    """What of it can be set."""
+    """Settings of policy `ds2`."""
 
     name: Literal["ds2"] = "ds2"
     target_utilisation: Annotated[float, Field(description="share of time that replicas are to be busy")] = 0.8
@@ -52,12 +53,12 @@ class Ds2Spec(PolicySpec):
         return self
 
     def start(self, deployment: Deployment) -> Ds2:
-        """For one run."""
+        """Starts the policy for one run."""
         return Ds2(deployment, self)
 
 
 class Ds2:
-    """Scales all operators that can be; new replicas go to the hosts with the most idle CPU, if there is any."""
+    """Scales all operators that can be scaled; new replicas go to the hosts with the most idle CPU, if there is any."""
 
     name = "ds2"
 
@@ -68,14 +69,15 @@ class Ds2:
         self._last: PeriodStatistics | None = None
         self._calm: dict[str, list[int]] = {}
         self._patience: dict[str, int] = {}
-        self._shrunk: set[str] = set()  # operators whose last change it was
+        self._shrunk: set[str] = set()  # operators whose last change was to shrink
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
-        """New replica counts where the present ones do not fit; None if all do, or if the period says nothing."""
+        """Returns new replica counts where the present ones do not fit; None if all fit, or the period does not
+        count."""
         return rescaled(self.deployment, statistics, self.replicas_wanted(statistics))
 
     def replicas_wanted(self, statistics: PeriodStatistics) -> dict[str, int]:
-        """For each operator that can be scaled and was ever busy, how many replicas it should have."""
+        """Number of replicas wanted of each operator that can be scaled and was ever busy."""
         last, self._last = self._last, statistics
         if last is not None and not continues(last, statistics):
             self._calm.clear()
@@ -88,7 +90,8 @@ class Ds2:
         return {name: self._count(name, len(statistics.placement[name]), now[name], lately[name]) for name in now}
 
     def _count(self, name: str, present: int, now: Need, lately: Need) -> int:
-        """Grows at once, shrinks after calm periods, and neither within the dead band."""
+        """Replicas wanted of an operator: it grows at once, shrinks after calm periods, and neither in the dead
+        band."""
         calm = self._calm.setdefault(name, [])
         target, margin = self.spec.target_utilisation, self.spec.margin
         if lately.load / (target + margin) + lately.catch_up > present + ROUNDING:
@@ -115,4 +118,4 @@ class Ds2:
     def _wanted(self, need: Need, name: str) -> int:
         count = max(1, math.ceil(need.load / self.spec.target_utilisation + need.catch_up - ROUNDING))
         groups: int | None = getattr(self.deployment.query.operator(name), "key_groups", None)
-        return count if groups is None else min(count, groups)  # a replica without any would be idle
+        return count if groups is None else min(count, groups)  # a replica without key groups would be idle

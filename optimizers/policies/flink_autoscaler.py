@@ -1,17 +1,17 @@
-"""As many replicas as the autoscaler of Flink's Kubernetes operator would order, under the names of its options.
+"""Scales as the autoscaler of Flink's Kubernetes operator would, with options under its names.
 
 Options are those of `job.autoscaler.*`. Each operator's true processing rate, its input over its busy time, is compared
-with what it should take: the rate that arrives, passed on by measured output ratios, at `target.utilization`; its part
-of the sources' lag, to be caught up within `catch-up.duration`; and what arrives during `restart.time`, likewise.
+with the rate that it should take: the arriving rate, passed on by measured output ratios, at `target.utilization`; and
+its part of the sources' lag and of the arrivals during `restart.time`, to be caught up within `catch-up.duration`.
 Nothing changes while every operator that would change is within `target.utilization.boundary` of the target. While a
 source lags by more than `backlog-processing.lag-threshold`, replicas may be fully busy and none are taken away.
 
 Rates are means over `metrics.window`; for `stabilization.interval` after each change nothing is measured. Fewer
 replicas come only after `scale-down.interval`, as many as the most that was called for in it. Keyed operators get
-replica counts that divide their key groups, if there are such.
+replica counts that divide their key groups, if possible.
 
-Its durations are in minutes, and it looks about once a minute: here in periods, a minute there being a period here. Not
-here: true rates observed while catching up, detection of ineffective scaling, memory tuning; busy times are means over
+Flink's durations are in minutes, and its autoscaler looks about once a minute: here a period stands for a minute. Left
+out: true rates observed while catching up, detection of ineffective scaling, memory tuning; busy times are means over
 replicas (`metrics.busy-time.aggregator: AVG`).
 """
 
@@ -34,7 +34,7 @@ Periods = Annotated[int, Field(ge=0, le=10**6)]
 
 
 class FlinkAutoscalerSpec(PolicySpec):
-    """What of it can be set; defaults are Flink's, with periods for minutes."""
+    """Settings of policy `flink-autoscaler`; defaults are Flink's, with periods for minutes."""
 
     name: Literal["flink-autoscaler"] = "flink-autoscaler"
     target_utilization: Annotated[float, Field(gt=0, le=1, description="share of time that replicas are busy")] = 0.7
@@ -62,23 +62,23 @@ class FlinkAutoscalerSpec(PolicySpec):
 
     @property
     def periods_before_acting(self) -> int:
-        """The stabilization interval, in which nothing is measured, and a full metrics window."""
+        """Number of periods before the policy can act: the stabilization interval and a full metrics window."""
         return self.stabilization_interval_periods + self.metrics_window_periods
 
     def start(self, deployment: Deployment) -> FlinkAutoscaler:
-        """For one run."""
+        """Starts the policy for one run."""
         return FlinkAutoscaler(deployment, self)
 
 
 class Evaluated(NamedTuple):
-    """An operator over the window, in tuples a second. true_rate: of all its replicas; inf if nothing came."""
+    """Rates of an operator over the window, in tuples a second. true_rate: of all its replicas; inf if nothing came."""
 
     target_rate: float
     catch_up_rate: float
     true_rate: float
 
     def capacity(self, utilization: float, restart_share: float = 0.0) -> float:
-        """The rate that it should be capable of, to be that busy. restart_share: of `catch-up.duration`."""
+        """Rate that the operator needs to be that busy. restart_share: restart time over `catch-up.duration`."""
         if utilization <= 0.0:
             return math.inf
         at_utilization = self.target_rate / min(1.0, utilization)
@@ -86,7 +86,7 @@ class Evaluated(NamedTuple):
 
 
 class FlinkAutoscaler:
-    """window: periods that are measured. Remembers when each operator was first called to shrink."""
+    """Flink's autoscaler in one run. window: periods measured. It notes since when operators should shrink."""
 
     name = "flink-autoscaler"
 
@@ -98,10 +98,10 @@ class FlinkAutoscaler:
         self.window: deque[PeriodStatistics] = deque(maxlen=spec.metrics_window_periods)
         self._skip = spec.stabilization_interval_periods
         self._last: PeriodStatistics | None = None
-        self._fewer: dict[str, list[tuple[float, int]]] = {}  # when how many were called for, since the first time
+        self._fewer: dict[str, list[tuple[float, int]]] = {}  # (time, replicas called for), since the first time
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
-        """New replica counts once the window is full and an operator is out of bounds."""
+        """Returns new replica counts once the window is full and an operator is out of bounds; else None."""
         last, self._last = self._last, statistics
         if (last is not None and not continues(last, statistics)) or stood_still(statistics, self.deployment):
             self.window.clear()
@@ -124,7 +124,7 @@ class FlinkAutoscaler:
     # what is measured ------------------------------------------------------------------------------------------------
 
     def evaluated(self) -> dict[str, Evaluated]:
-        """All operators, over the window, which is not empty."""
+        """Rates of all operators over the window, which must not be empty."""
         query, found = self.deployment.query, dict[str, Evaluated]()
         seconds = sum(period.length_s for period in self.window)
         catch_up_s = self.spec.catch_up_duration_periods * self.window[-1].length_s
@@ -145,7 +145,7 @@ class FlinkAutoscaler:
         return found
 
     def _true_rate(self, name: str) -> float:
-        """Input over busy time; inf where nothing came, as nothing is known then."""
+        """True rate of an operator: input over busy time; inf where nothing came, as nothing is known then."""
         busy_s = sum(period.operators[name]["busyTimeMsPerSecond"] / 1000 * period.length_s for period in self.window)
         taken = self._sum(name, "numRecordsIn")
         return taken / busy_s if taken and busy_s else math.inf
@@ -185,7 +185,7 @@ class FlinkAutoscaler:
         )
 
     def wanted_rate(self, evaluated: Evaluated) -> float:
-        """What an operator should be capable of taking, in tuples a second."""
+        """Rate that an operator should be capable of taking, in tuples a second."""
         return evaluated.capacity(self.spec.target_utilization, self._restart_share)
 
     def _wanted(self, name: str, evaluated: Evaluated) -> int:
@@ -202,7 +202,8 @@ class FlinkAutoscaler:
         return self._delayed(name, present, count)
 
     def _delayed(self, name: str, present: int, count: int) -> int:
-        """The most that was called for once the interval is over; until then what there is."""
+        """Replicas of an operator that should shrink: as now, and once the interval is over the most called for in
+        it."""
         last = self.window[-1]
         called = self._fewer.setdefault(name, [])
         called.append((last.end_s, count))
@@ -213,9 +214,9 @@ class FlinkAutoscaler:
 
 
 def spread(count: int, groups: int, most: int) -> int:
-    """The next higher number of replicas that divides the key groups; else the fewest with no more groups for any.
+    """Next higher number of replicas that divides the key groups; else the fewest that leave no replica more groups.
 
-    As `scaling.key-group.partitions.adjust.mode: EVENLY_SPREAD`, up to `most` replicas.
+    This is Flink's `scaling.key-group.partitions.adjust.mode: EVENLY_SPREAD`, up to `most` replicas.
     """
     for replicas in range(count, most + 1):
         if groups % replicas == 0:
