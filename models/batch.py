@@ -1,4 +1,4 @@
-"""Flat, typed batches of fixed shape: many graphs as one, padded so that padding adds exactly nothing.
+"""Flat, typed batches of fixed shape: many graphs as one, with padding that changes no result.
 
 Nodes lie grouped by type, so each type's MLP runs once over its own rows. Operators with inputs are updated level by
 level, each level with the same room for each type so that one compiled body serves all; sinks, which nothing reads, go
@@ -22,9 +22,9 @@ OPERATOR_TYPES = HOST  # operators are the types before the host
 
 @dataclass(frozen=True)
 class Capacity:
-    """Shapes of a batch. graphs: G.  nodes: rows of each node type.  placements: operator-host pairs.
-    levels: data-flow steps before the sinks.  cells: rows updated in any one level, of each operator type.
-    streams: those that end in any one level.  sink_streams: those that end in sinks."""
+    """Shapes of a batch. graphs: G.  nodes: rows of each node type.  placements: operator-host pairs. levels: data-flow
+    steps before the sinks.  cells: rows updated in any one level, of each operator type. streams: those into the
+    operators of any one level.  sink_streams: those that end in sinks."""
 
     graphs: int
     nodes: tuple[int, ...]
@@ -36,23 +36,23 @@ class Capacity:
 
     @property
     def operators(self) -> int:
-        """N, rows of all operator types together."""
+        """Number N of rows of all operator types together."""
         return sum(self.nodes[:OPERATOR_TYPES])
 
     @property
     def sinks(self) -> slice:
-        """The rows of the sinks."""
+        """Rows of the sinks."""
         return slice(sum(self.nodes[:SINK]), sum(self.nodes[: SINK + 1]))
 
     @property
     def flat(self) -> np.ndarray:
-        """All row capacities as one vector, as `needs` counts them."""
+        """Row capacities as one vector, in the order of `needs`."""
         every_level = [*(self.cells * self.levels), *((self.streams,) * self.levels)]
         return np.array([*self.nodes, self.placements, self.sink_streams, *every_level], np.int64)
 
     @classmethod
     def of_flat(cls, graphs: int, flat: np.ndarray) -> Capacity:
-        """The smallest capacity with at least that room."""
+        """Smallest capacity with at least that room."""
         types = len(NODE_TYPES)
         levels = (len(flat) - types - 2) // (OPERATOR_TYPES + 1)
         cells_LxT = flat[types + 2 : types + 2 + levels * OPERATOR_TYPES].reshape(levels, OPERATOR_TYPES)
@@ -68,7 +68,7 @@ class Capacity:
 
 
 def needs(table: GraphTable) -> np.ndarray:
-    """[graphs, ...] rows a graph takes, in the order of Capacity.flat."""
+    """[graphs, ...] rows that each graph takes, in the order of Capacity.flat."""
     graphs, levels = len(table), depth(table)
     cells = np.zeros((graphs, levels, OPERATOR_TYPES), np.int64)
     owner = np.repeat(np.arange(graphs), table.updates.counts())
@@ -86,7 +86,7 @@ def needs(table: GraphTable) -> np.ndarray:
 
 
 def depth(table: GraphTable) -> int:
-    """Data-flow levels of the deepest graph, sources and sinks not counted."""
+    """Number of data-flow levels of the deepest graph, sources and sinks not counted."""
     return int(table.updates.rows[:, 2].max(initial=0))
 
 
@@ -100,7 +100,7 @@ def capacity_for(table: GraphTable, graphs: int, needs_GxC: np.ndarray | None = 
 
 
 def cut(needs_GxC: np.ndarray, order: np.ndarray, capacity: Capacity) -> Iterator[np.ndarray]:
-    """The graphs in that order as batches that fit; what does not fit opens the next batch.
+    """Yields the graphs in that order as batches that fit; a graph that does not fit opens the next batch.
 
     Raises ValueError if a single graph does not fit.
     """
@@ -117,8 +117,8 @@ def cut(needs_GxC: np.ndarray, order: np.ndarray, capacity: Capacity) -> Iterato
 
 
 class Levels(NamedTuple):
-    """Operators that are updated together, level after level. nodes: [L, R] their rows, by type, padding N.
-    senders: [L, E] rows of the producers, padding N.  receivers: [L, E] positions in the level's nodes, padding R."""
+    """Operators that are updated together, level after level. nodes: [L, R] their rows, by type, padding N. senders:
+    [L, E] rows of the producers, padding N.  receivers: [L, E] positions in the level's nodes, padding R."""
 
     nodes: np.ndarray
     senders: np.ndarray
@@ -126,7 +126,7 @@ class Levels(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """inputs: for each node type [rows, WIDTHS[type]]; operator row n is the n-th over the operator types in order.
+    """Batch of graphs, as arrays. inputs: for each node type [rows, WIDTHS[type]]; operator rows count over all types.
     operator_graph: [N], host_graph: [H] the graph of each row, padding G.
     placed_operators, placed_hosts: [P] operator and host rows of each placement, padding N and H.
     levels: the data flow up to the sinks.  sink_senders: [S] rows of their producers, padding N.
@@ -145,7 +145,7 @@ class Batch(NamedTuple):
 
 
 def batch_of(table: GraphTable, graphs: np.ndarray, capacity: Capacity) -> Batch:
-    """Some graphs of a table, padded. Raises ValueError if they do not fit."""
+    """Batch of some graphs of a table, padded. Raises ValueError if they do not fit."""
     if len(graphs) > capacity.graphs:
         raise ValueError(f"{len(graphs)} graphs do not fit a batch of {capacity.graphs}")
     inputs, owners, base = _nodes(table, graphs, capacity)
@@ -174,7 +174,7 @@ def batch_of(table: GraphTable, graphs: np.ndarray, capacity: Capacity) -> Batch
 def _nodes(
     table: GraphTable, graphs: np.ndarray, capacity: Capacity
 ) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
-    """Inputs and owners of each type, and [types, graphs] the row where a graph's nodes of a type begin."""
+    """Inputs and graphs of each type's rows, and [types, graphs] the row where a graph's nodes of a type begin."""
     inputs, owners = [], []
     base = np.zeros((len(NODE_TYPES), len(graphs)), np.int64)
     offset = 0
@@ -198,7 +198,7 @@ def _levels(
     base: np.ndarray,
     streams: tuple[np.ndarray, np.ndarray, np.ndarray],
 ) -> Levels:
-    """streams: row of the producer, row of the consumer, and level of the consumer, from 1; 0 for sinks."""
+    """Levels of a batch. streams: rows of producers, rows of consumers, and levels of these, from 1; 0 for sinks."""
     rows, owner = table.updates.take(graphs)
     kind, level, row = rows[:, 0], rows[:, 2], base[rows[:, 0], owner] + rows[:, 1]
     width = sum(capacity.cells)

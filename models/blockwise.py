@@ -10,25 +10,25 @@ from collections.abc import Iterator
 import numpy as np
 
 BLOCK = 1024
-"""Rows that go through a network's layers at a time."""
+"""Number of rows that go through a network's layers at a time."""
 PRODUCTS = 2**18
-"""Multiplications that a library of linear algebra does not spread over threads: here each network is a thread."""
+"""Multiplications up to which linear algebra starts no threads of its own: here each network is a thread."""
 LEAK = np.float32(0.01)
 """Slope of `flax.linen.leaky_relu` below 0."""
 
 Layers = tuple[tuple[np.ndarray, np.ndarray], ...]
 """Kernel and bias of each linear layer of an MLP."""
 Summands = list[tuple[np.ndarray, np.ndarray]]
-"""Tables [_, D], and for each of N results the rows [N, R] of it to add up; the row after the last one is zero."""
+"""Sums of table rows: tables [_, D], each with rows [N, R] to add for N results; one past the end is zero."""
 
 
 def blocks(count: int) -> Iterator[slice]:
-    """One at least."""
+    """Slices of BLOCK rows that cover `count` rows; at least one."""
     return (slice(start, start + BLOCK) for start in range(0, max(1, count), BLOCK))
 
 
 def terms(summands: Summands) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Tables and, for each result, one row of it [N] to add."""
+    """Pairs of a table and, for each of N results, the one row of it [N] to add."""
     return [
         (_with_zero(table) if rows_NxR.max(initial=0) == len(table) else table, row_N)
         for table, rows_NxR in summands
@@ -37,7 +37,7 @@ def terms(summands: Summands) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def summed(of: list[tuple[np.ndarray, np.ndarray]], rows: slice) -> np.ndarray:
-    """[N, D] of these results."""
+    """[N, D] sums for these results."""
     total, *others = (table.take(row_N[rows], axis=0) for table, row_N in of)
     for each in others:
         total += each
@@ -49,7 +49,7 @@ def _with_zero(table: np.ndarray) -> np.ndarray:
 
 
 def mlp(layers: Layers, x_NxF: np.ndarray, *, linear_end: bool) -> np.ndarray:
-    """Computes what models.gnn.MLP computes."""
+    """Output of an MLP, as models.gnn.MLP computes it."""
     for index, (kernel, bias) in enumerate(layers):
         x_NxF = product(x_NxF, kernel)
         x_NxF += bias
@@ -64,7 +64,7 @@ def leaky(x_NxD: np.ndarray) -> np.ndarray:
 
 
 def product(x_NxF: np.ndarray, kernel_FxD: np.ndarray) -> np.ndarray:
-    """[N, D], some rows at a time."""
+    """[N, D] matrix product, computed some rows at a time."""
     size = max(1, PRODUCTS // kernel_FxD.size)
     whole, product = len(x_NxF) // size * size, np.empty((len(x_NxF), kernel_FxD.shape[1]), np.float32)
     tiles = np.ascontiguousarray(x_NxF[:whole]).reshape(-1, size, x_NxF.shape[1])

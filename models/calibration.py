@@ -1,11 +1,11 @@
-"""What validation rows say of a trained ensemble: how much of it is believed, and how far off it may be.
+"""Calibration of a trained ensemble by validation rows: the share of it that is used, and the size of its errors.
 
 The gate of a regression, by the kind of plan, is the share of the networks' correction that is best on rows which they
-were not fitted to; none of it, unless that is better by more than chance and makes neither the median error nor its
-tail worse: the model is then its base. A probability has one gate for all kinds, as of one kind too few rows differ.
+were not fitted to; it is 0, and the rate model answers alone, unless a gain is more than chance and makes neither the
+median error nor its tail worse. A probability has one gate for all kinds, as too few rows of one kind differ.
 Intervals are conformal (Lei et al., 2018): the log error of a regression, over the members' disagreement and a usual
-error, stays below a factor in a given share of the rows. Factors are by what the rate model says of a plan, since
-errors are others where it is congested. Where a gate is shut, nothing was fitted to any row, and those that the
+error, stays below a factor in a given share of the rows. Factors are by the kind of plan by rates, since errors are
+different where a plan is congested. Where a gate is shut, nothing was fitted to any row, so the rows that the
 networks learned from count as well.
 """
 
@@ -25,18 +25,18 @@ GATES = (0.0, 0.25, 0.5, 0.75, 1.0)
 SHARE = 0.9
 """Share of the rows that an interval should hold."""
 SURE = 3.0
-"""Standard errors of its gain by which a gate has to be better than none. Of a model's twenty gates, with two of them
-every other model had one open by chance, which made congested plans of other spaces worse; with three, one in forty."""
+"""Standard errors by which a gate's gain has to be above 0. Of a model's twenty gates, with two of them every other
+model had one open by chance, which made congested plans of other spaces worse; with three, one in forty."""
 FEWEST = 10
-"""Rows of a kind that open a gate."""
+"""Number of rows of a kind that a gate needs to open."""
 FEW = 30
-"""Rows of a kind below which all rows together say how far off it may be."""
+"""Number of rows of a kind below which errors are taken from all rows together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Rows with what the networks say of them: labels [G, A], the rate model's answers [G, A], the kinds of plans [G]
-    (indices into KINDS), and outputs [K, G, M]."""
+    """Rows with the networks' outputs: labels [G, A], the rate model's answers [G, A], the kinds of plans [G] (indices
+    into KINDS), and outputs [K, G, M] of K members for M metrics."""
 
     labels_GxA: np.ndarray
     rates_GxA: np.ndarray
@@ -44,12 +44,12 @@ class Judged:
     outputs_KxGxM: np.ndarray
 
     def values_KxGxM(self, metrics: Sequence[str], scaling: Scaling) -> np.ndarray:
-        """Log costs and probabilities, by member."""
+        """[K, G, M] log costs and probabilities, by member."""
         return np.stack([in_units(metrics, each, self.rates_GxA, self.kind_G, scaling) for each in self.outputs_KxGxM])
 
 
 def gated(metrics: Sequence[str], scaling: Scaling, held: Judged) -> Scaling:
-    """The scaling with its gates. held: rows that the networks were not fitted to."""
+    """Scaling with gates fitted to `held`: rows that the networks were not fitted to."""
     if scaling.scale != "residual":
         return scaling
     bare = replace(scaling, gate=())
@@ -69,8 +69,8 @@ def gated(metrics: Sequence[str], scaling: Scaling, held: Judged) -> Scaling:
 
 @dataclass(frozen=True, slots=True)
 class _Loss:
-    """Predictions of one metric. loss: of each row, absolute log error or log loss. usual, seldom: the median error of
-    a regression and its 95 %, which may not grow either."""
+    """Losses of predictions of one metric. loss: of each row, absolute log error or log loss. usual, seldom: median and
+    95 % quantile of a regression's error, which may not grow either."""
 
     loss: np.ndarray
     usual: float
@@ -90,8 +90,7 @@ class _Loss:
 
 
 def _best(judged: Sequence[_Loss]) -> float:
-    """The gate of least mean loss among those that make nothing worse; the first, which is shut, unless another is
-    better by SURE standard errors."""
+    """Gate of least mean loss that makes nothing worse; the shut one if that is not better by SURE standard errors."""
     shut = judged[0]
     if len(shut.loss) < FEWEST:
         return GATES[0]
@@ -102,9 +101,9 @@ def _best(judged: Sequence[_Loss]) -> float:
 
 
 def intervals(metrics: Sequence[str], scaling: Scaling, held: Judged, learned: Judged) -> dict[str, Any]:
-    """By regression, for each of KINDS, the usual log error and the factor on it and the spread; nothing for a model
-    that does not know the rate model's answers. learned: the rows that the networks were fitted to, with
-    any outputs: they are looked at only where those do not count."""
+    """Intervals by regression: for each of KINDS, the usual log error, and the factor on it and the spread; empty for a
+    model that does not know the rate model's answers. learned: rows that the networks were fitted to, with any outputs,
+    which are read only where the gate is shut."""
     if scaling.scale not in RELATIVE:
         return {}
     found: dict[str, Any] = {"share": SHARE}
@@ -118,7 +117,7 @@ def intervals(metrics: Sequence[str], scaling: Scaling, held: Judged, learned: J
 
 
 def _errors(metrics: Sequence[str], m: int, scaling: Scaling, rows: Judged) -> tuple[np.ndarray, ...]:
-    """Absolute log error of a regression, the members' spread, and the kind of plan. [G] each"""
+    """Absolute log error of a regression, the members' spread, and the kind of plan, [G] each."""
     values_KxG = rows.values_KxGxM(metrics, scaling)[:, :, m]
     label_G = rows.labels_GxA[:, METRICS.index(metrics[m])]
     error_G = np.abs(values_KxG.mean(axis=0) - np.log(np.maximum(label_G, LABEL_FLOOR)))
@@ -126,7 +125,7 @@ def _errors(metrics: Sequence[str], m: int, scaling: Scaling, rows: Judged) -> t
 
 
 def _shut(scaling: Scaling, m: int) -> np.ndarray:
-    """[kinds of plans]: whether a metric's answer is the rate model's, and nothing else."""
+    """[kinds of plans] whether a metric's answer is the rate model's alone."""
     if not scaling.gate or scaling.mean[m] != 0.0:
         return np.zeros(len(KINDS), bool)
     return np.array(scaling.gate)[:, m] == 0.0
@@ -140,7 +139,7 @@ def _factors(error_G: np.ndarray, spread_G: np.ndarray, kind_G: np.ndarray) -> l
 
 
 def _factor(error_G: np.ndarray, spread_G: np.ndarray) -> list[float]:
-    """The median error, and the conformal quantile of errors over it and the spread."""
+    """Median error, and the conformal quantile of errors over it and the spread."""
     if not len(error_G):
         return [math.log(2.0), 1.0]
     usual = max(float(np.median(error_G)), 1e-6)
@@ -149,7 +148,7 @@ def _factor(error_G: np.ndarray, spread_G: np.ndarray) -> list[float]:
 
 
 def half_width(interval: Mapping[str, Any], metric: str, spread_N: np.ndarray, kind_N: np.ndarray) -> np.ndarray:
-    """[N]: of the log of a regression. interval: see `intervals`. spread_N: of the members, in logs. kind_N: of plans,
-    indices into KINDS. Raises KeyError for a metric without factors."""
+    """[N] half width of an interval, in the log of a regression. interval: as from `intervals`. spread_N: of the
+    members, in logs. kind_N: of plans, indices into KINDS. Raises KeyError for a metric without factors."""
     usual_N, factor_N = np.array(interval[metric])[kind_N].T
     return np.asarray(factor_N * (usual_N + spread_N))

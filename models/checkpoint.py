@@ -1,6 +1,6 @@
-"""One file an ensemble: msgpack of weights, network config, label scaling, feature version and manifest.
+"""Checkpoint of an ensemble in one file: msgpack of weights, network config, label scaling, features and manifest.
 
-Its first line is a checksum over the rest.
+The first line is a checksum over the rest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from twin.spec import Spec, parse
 
 
 class CurveBody(Spec):
-    """One network's learning curve: step, training loss, validation loss."""
+    """Learning curve of one network: step, training loss, validation loss."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -38,7 +38,7 @@ class CurveBody(Spec):
 
 
 class ManifestBody(Spec):
-    """The entries of a manifest that are read. Some are missing if an ensemble was not made by training.
+    """Entries of a manifest that are read; some are missing if an ensemble was not made by training.
 
     yes: by binary metric, the share of the training rows that are yes, if its probabilities are for such rows.
     """
@@ -58,7 +58,7 @@ class ManifestBody(Spec):
 
 
 class Body(Spec):
-    """A whole checkpoint. members: parameters by number."""
+    """Content of a whole checkpoint. members: parameters by number."""
 
     format: str
     feature_version: str
@@ -104,7 +104,7 @@ def _shapes(config: NetworkConfig) -> dict[str, tuple[int, ...]]:
 
 
 def _leaves(node: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Each leaf with its path; so is a mapping that holds nothing, which JAX does not count as one."""
+    """Yields each leaf with its path, and each empty mapping, which JAX does not count as a leaf."""
     if not isinstance(node, Mapping) or not node:
         yield name or "(none)", node
         return
@@ -119,7 +119,7 @@ _WHAT = b"streamtwin cost model"
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Networks of one config for the same metrics, trained with different seeds. manifest: how, in plain values."""
+    """Networks of one config for the same metrics, trained with different seeds. manifest: about their training."""
 
     metrics: tuple[str, ...]
     config: NetworkConfig
@@ -129,17 +129,17 @@ class Ensemble:
 
     @property
     def seen(self) -> Coverage | None:
-        """What the training rows held; None of an ensemble that was not made by training."""
+        """Coverage of the training rows; None if the ensemble was not made by training."""
         return self.manifest.get("seen")
 
     @property
     def name(self) -> str:
-        """`all`, or the metric; the file is called so."""
+        """Name of the ensemble and its file: its one metric, or `all`."""
         return self.metrics[0] if len(self.metrics) == 1 else "all"
 
     @cached_property
     def weights(self) -> tuple[Weights, ...]:
-        """The members as `models.scoring.score` takes them."""
+        """Weights of the members, for `models.scoring.score`."""
         return tuple(Weights.of(self.config, member) for member in self.members)
 
 
@@ -158,7 +158,7 @@ def save(ensemble: Ensemble, folder: Path) -> None:
 
 
 def read(path: Path) -> Ensemble:
-    """One ensemble. Raises BadInput if the file is damaged, or made for other features than this version computes."""
+    """Reads one ensemble. Raises BadInput if the file is damaged, or made for other features than today's."""
     raw = _raw(path)
     if raw.get("feature_version") not in (None, FEATURE_VERSION):
         raise BadInput(
@@ -190,7 +190,7 @@ def _raw(path: Path) -> dict[str, Any]:
 
 
 def read_all(folder: Path) -> tuple[Ensemble, ...]:
-    """Every ensemble of a model directory, a metric at most once. Raises BadInput if there is none."""
+    """Reads every ensemble of a model directory, a metric at most once. Raises BadInput if there is none."""
     paths = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
     if not paths:
         raise BadInput(f"{folder} holds no cost model (*{SUFFIX}); make one with 'twin train DATASET {folder}'")

@@ -1,9 +1,9 @@
-"""What the training rows held: kinds of operators, words of their categories, and ranges of numbers.
+"""Coverage of the training rows: kinds of operators, words of their categories, and ranges of numbers.
 
 A kind of node or a word that was never seen has weights that were never trained, so any answer would be arbitrary: it
 is refused. A number outside the range that was seen is extrapolated, and no search may follow a model there: it would
-find the model's errors, the plans that it underestimates most. What a query and its hosts are does not depend on the
-plan, so a job is inside or outside as a whole.
+find the model's errors, the plans that it underestimates most. Queries and hosts do not depend on the plan, so a job is
+inside or outside as a whole.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from models.job_columns import LOADS, Columns, JobColumns
 from twin.errors import BadInput
 
 Coverage = Mapping[str, int]
-"""Nodes by what they are: `filter`, `filter function <`, `join measured`, ...; absent or 0 if there were none."""
+"""Number of nodes by kind, category and flag: `filter`, `filter function <`, `join measured`, ...; 0 if absent."""
 Ranges = Mapping[str, Sequence[float]]
 """Lowest and highest encoded input, by `kind feature`."""
 MARGIN = 0.1
-"""Beyond the range, as a share of what is -1 to 1 once encoded."""
+"""Margin beyond the range, as a share of an encoded range from -1 to 1."""
 DEMANDS: Mapping[str, tuple[str, float]] = {"arrivals": ("peak", 1.0), "drift": ("drifts_per_s", 0.0)}
-"""What steady rates leave out and models can learn, by its name in `twin.unsupported`: the column of `Dataset.about`
-that tells it, and the value of that column in a job without it."""
+"""Demands that steady rates leave out and models can learn, by name in `twin.unsupported`: the column of
+`Dataset.about` that measures it, and the column's value in a job without it."""
 FEWEST = 30
-"""Rows that have a demand from which on it counts as learned."""
+"""Number of rows with a demand from which on it counts as learned."""
 
 
 def _is_flag(feature: Feature) -> bool:
@@ -37,7 +37,7 @@ def _is_flag(feature: Feature) -> bool:
 
 
 def coverage_of(graphs: GraphTable, rows: np.ndarray | None = None) -> Coverage:
-    """What some rows of a table hold (default: all)."""
+    """Coverage of some rows of a table (default: all)."""
     found: dict[str, int] = {}
     for kind, nodes_NxF in _nodes(graphs, rows):
         found[kind] = len(nodes_NxF)
@@ -51,30 +51,30 @@ def coverage_of(graphs: GraphTable, rows: np.ndarray | None = None) -> Coverage:
 
 
 def _nodes(graphs: GraphTable, rows: np.ndarray | None) -> Iterator[tuple[str, np.ndarray]]:
-    """The inputs of all nodes of some rows, by node type."""
+    """Yields the inputs of all nodes of some rows, by node type."""
     wanted = np.arange(len(graphs)) if rows is None else rows
     for kind, ragged in zip(NODE_TYPES, graphs.nodes, strict=True):
         yield kind, ragged.take(wanted)[0]
 
 
 def demands_of(about: Columns, rows: np.ndarray) -> list[str]:
-    """The names of DEMANDS that at least FEWEST of these rows have. about: of all rows, as `Dataset.about`."""
+    """Names of DEMANDS that at least FEWEST of these rows have. about: of all rows, as `Dataset.about`."""
     counts = {name: np.sum(about[column][rows] > without * (1 + 1e-9)) for name, (column, without) in DEMANDS.items()}
     return [name for name, count in counts.items() if count >= FEWEST]
 
 
 def together(one: Coverage, other: Coverage) -> Coverage:
-    """What two trainings, one after the other, held."""
+    """Coverage of two trainings, one after the other."""
     return {name: one.get(name, 0) + other.get(name, 0) for name in {*one, *other}}
 
 
 def kinds_of(graphs: GraphTable) -> set[str]:
-    """The node types that occur in a table, without the words of their categories."""
+    """Node types that occur in a table, without the words of their categories."""
     return {kind for kind, nodes in zip(NODE_TYPES, graphs.nodes, strict=True) if len(nodes.rows)}
 
 
 def found_in(job: JobColumns) -> set[str]:
-    """The keys of Coverage that the operators of a query need. Raises BadInput if models know none of a kind."""
+    """Keys of Coverage that the operators of a query need. Raises BadInput for a kind that models cannot learn."""
     require_learned(job.kinds)
     needed: set[str] = set(job.kinds)
     for o, kind in enumerate(job.kinds):
@@ -87,7 +87,7 @@ def found_in(job: JobColumns) -> set[str]:
 
 
 def unseen(seen: Coverage | None, needed: set[str]) -> list[str]:
-    """What is needed but was not in the training rows, kinds first. seen: None if nothing is known of them."""
+    """Keys of Coverage that are needed but were not in the training rows, kinds first. seen: None if not known."""
     missing = () if seen is None else (name for name in needed if not seen.get(name))
     return sorted(missing, key=lambda name: (name.count(" "), name))
 
@@ -103,7 +103,7 @@ def refuse_unseen(model: str, seen: Coverage | None, needed: set[str]) -> None:
 
 
 def ranges_of(graphs: GraphTable, rows: np.ndarray) -> dict[str, list[float]]:
-    """What the numbers of some rows of a table range over."""
+    """Ranges of the numbers in some rows of a table."""
     return {
         f"{kind} {feature.name}": [float(inputs.min()), float(inputs.max())]
         for kind, nodes_NxF in _nodes(graphs, rows)
@@ -113,7 +113,7 @@ def ranges_of(graphs: GraphTable, rows: np.ndarray) -> dict[str, list[float]]:
 
 
 def outside(ranges: Ranges, job: JobColumns) -> list[str]:
-    """`kind feature` of all numbers of a job that are beyond the ranges; of hosts, whether it uses them or not."""
+    """Names `kind feature` of all numbers of a job, unused hosts included, that are beyond the ranges."""
     require_learned(job.kinds)
     rows = [(kind, job.operators, [o]) for o, kind in enumerate(job.kinds)]
     rows.append(("host", job.hardware, list(range(len(job.deployment.cluster.hosts)))))
@@ -129,7 +129,7 @@ def _beyond(ranges: Ranges, kind: str, columns: Columns, rows: Sequence[int]) ->
 
 
 def _has_range(feature: Feature) -> bool:
-    """Whether it is a number that does not depend on where operators are."""
+    """Whether a feature is a number that does not depend on where operators are."""
     return (
         feature.group not in ("plan", "physics")
         and feature.name not in LOADS

@@ -1,4 +1,4 @@
-"""Training rows from Parquet as what models read and labels; splits by configuration."""
+"""Datasets: training rows from Parquet as inputs of models and labels; splits by configuration."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from twin.trace import TRAINING_ROWS
 
 REMEDY = "make the dataset again with 'twin dataset CORPUS OUT'"
 MEASURED = "measured"
-"""Rows of real runs say so; of these, not all may be known. Absent: simulated."""
+"""Column that is true for rows of real runs, of which some metrics may be unknown. Absent: simulated."""
 NEEDED = ("run", "config_hash", "horizon_s", "warmup_s", "deployment", *METRICS, "tuples_out")
 
 
 @dataclass(frozen=True)
 class Dataset:
     """Rows of simulated runs. labels_GxA: columns METRICS, NaN where a regression has no label (no success).
-    config_hash: what a run is but for its seed. tuples_out: [G] results of each run. horizon_s: [G] its length."""
+    config_hash: [G] equal for runs that differ in seed only. tuples_out: [G] results of each run. horizon_s: [G]
+    length."""
 
     encoded: Encoded
     labels_GxA: np.ndarray
@@ -44,7 +45,7 @@ class Dataset:
         return len(self.labels_GxA)
 
     def take(self, rows: np.ndarray) -> Dataset:
-        """Some of the rows (indices), in that order."""
+        """Dataset of some of the rows (indices), in that order."""
         return Dataset(
             self.encoded.take(rows),
             self.labels_GxA[rows],
@@ -55,40 +56,40 @@ class Dataset:
 
     @property
     def graphs(self) -> GraphTable:
-        """The joint graph of each row."""
+        """Joint graph of each row."""
         return self.encoded.graphs
 
     @property
     def flat_GxF(self) -> np.ndarray:
-        """models.flat_vector of each row."""
+        """[G, F] flat vector (models.vectors) of each row."""
         return self.encoded.flat_GxF
 
     @property
     def derived_GxD(self) -> np.ndarray:
-        """models.derived of each row."""
+        """[G, D] derived vector (models.vectors) of each row."""
         return self.encoded.derived_GxD
 
     def label_G(self, metric: str) -> np.ndarray:
-        """[G] One of METRICS as it was simulated."""
+        """[G] one of METRICS as it was simulated."""
         return np.asarray(self.labels_GxA[:, METRICS.index(metric)])
 
     def rates_G(self, metric: str) -> np.ndarray:
-        """[G] The same as the rate model says it."""
+        """[G] one of METRICS as the rate model predicts it."""
         return np.asarray(self.rates_GxA[:, METRICS.index(metric)])
 
     @property
     def rates_GxA(self) -> np.ndarray:
-        """What the rate model says of each row, in the order of METRICS."""
+        """[G, A] the rate model's predictions for each row, in the order of METRICS."""
         return self.encoded.graphs.rates_GxA
 
     @property
     def about(self) -> Mapping[str, np.ndarray]:
-        """models.encoding.ABOUT of each row, and `tuples_out`; [G] each."""
+        """[G] each: models.encoding.ABOUT of each row, and `tuples_out`."""
         return {**self.encoded.about, "tuples_out": self.tuples_out}
 
 
 class RowSplit(NamedTuple):
-    """Row indices; the same configuration is never in two parts."""
+    """Row indices of three parts; the same configuration is never in two parts."""
 
     train: np.ndarray
     valid: np.ndarray
@@ -98,10 +99,10 @@ class RowSplit(NamedTuple):
 def read(
     path: Path, progress: Progress | None = None, workers: int | None = None, reprofiled: Reprofiled | None = None
 ) -> Dataset:
-    """The rows of a dataset: a folder, or one Parquet file of schema twin.trace.TRAINING_ROWS.
+    """Reads a dataset: a folder, or one Parquet file of schema twin.trace.TRAINING_ROWS.
 
     A folder's encoding is taken from the file that `encoded_file.write` left there, if there is one of today's code.
-    progress: called with rows done and rows in all. reprofiled: how models see the deployments.
+    progress: called with rows done and rows in all. reprofiled: other constants under which models see the deployments.
     Raises BadInput if rows are missing, unreadable or incomplete.
     """
     columns = _columns(path)
@@ -123,8 +124,8 @@ def of_deployments(
     labels_GxA: np.ndarray,
     config_hash: Sequence[str] | None = None,
 ) -> Dataset:
-    """A dataset made in memory, of runs as the scenarios say, and of plain deployments as usual. Without hashes every
-    row counts as a configuration of its own. Results are taken to be as many as the throughput says."""
+    """Dataset made in memory, with run lengths of the scenarios, or the usual one for plain deployments. Without hashes
+    every row counts as a configuration of its own. The number of results follows from the throughput."""
     hashes = [str(index) for index in range(len(deployments))] if config_hash is None else config_hash
     measured = [RateModel().measured(each) for each in deployments]
     lengths_s, horizons_s = (np.array([getattr(span, name) for span in measured]) for name in ("length_s", "end_s"))
@@ -133,7 +134,7 @@ def of_deployments(
 
 
 def join(first: Dataset, second: Dataset) -> Dataset:
-    """The rows of both, in order."""
+    """Dataset of the rows of both, in order."""
     columns = ("labels_GxA", "config_hash", "tuples_out", "horizon_s")
     return Dataset(
         encoding.join([first.encoded, second.encoded]),
@@ -185,7 +186,7 @@ def _typed(file: Path, table: pa.Table) -> pa.Table:
 
 
 def _measured(path: Path, columns: dict[str, list[object]]) -> list[MeasuredSpan]:
-    """Raises BadInput for a run of which nothing is measured."""
+    """Measured spans of all runs. Raises BadInput for a run of which nothing is measured."""
     spans_Gx2 = np.array([columns["warmup_s"], columns["horizon_s"]], dtype=float).T
     for run, (warmup_s, horizon_s) in zip(columns["run"], spans_Gx2.tolist(), strict=True):
         if not 0.0 <= warmup_s < horizon_s < np.inf:
@@ -194,7 +195,8 @@ def _measured(path: Path, columns: dict[str, list[object]]) -> list[MeasuredSpan
 
 
 def _labels(path: Path, columns: dict[str, list[object]]) -> np.ndarray:
-    """NaN for regressions of unsuccessful runs, which have no latency, and for what was not measured of real ones.
+    """Labels [G, A], NaN for regressions of unsuccessful runs, which have no latency, and for unmeasured ones of real
+    runs.
 
     Raises BadInput for a label that must exist.
     """
@@ -214,7 +216,8 @@ def _labels(path: Path, columns: dict[str, list[object]]) -> np.ndarray:
 
 
 def split(dataset: Dataset, seed: int, valid: float = 0.1, test: float = 0.1) -> RowSplit:
-    """Random parts by configuration: 80/10/10 as in Costream. Replicates are in no part, but the first run of each.
+    """Splits a dataset at random by configuration: 80/10/10 as in Costream. Of replicates, only the first run is in a
+    part.
 
     Raises BadInput if there are too few configurations.
     """

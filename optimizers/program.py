@@ -1,4 +1,4 @@
-"""A mixed-integer linear program, row by row, and HiGHS to solve it: one thread, the same program the same answer."""
+"""Mixed-integer linear programs, built row by row and solved by HiGHS: one thread, one answer for each program."""
 
 from __future__ import annotations
 
@@ -17,25 +17,24 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix  # most commands start without
 
 Terms = tuple[np.ndarray, "np.ndarray | csr_matrix | float"]
-"""Columns [R, K] and their coefficients, which broadcast to them: K terms of each of R rows; or columns [K] and a
-sparse matrix [R, K]."""
+"""Terms of rows: columns [R, K] and coefficients that broadcast to them, or columns [K] and a sparse matrix [R, K]."""
 SOON_S = 0.01
-"""A program has this long at least."""
+"""Seconds that a program has at least."""
 GAP = 1e-4
-"""Relative, at which a program counts as solved unless somebody asks for less."""
+"""Relative gap at which a program counts as solved by default."""
 CLOSE = 1e-7
-"""The same, absolute: a program whose least cost is 0 is solved as well."""
+"""Absolute gap at which a program counts as solved: its least cost may be 0."""
 FEASIBLE = 2
-"""HiGHS's word for a solution that keeps all constraints."""
+"""HiGHS's code for a solution that keeps all constraints."""
 LOOK_S, GRACE_S = 0.05, 1.0
-"""How often whoever waits looks up, and by how much HiGHS may be late: it keeps a time limit by about as much."""
+"""Seconds between two looks at the deadline, and by which HiGHS may be late: it keeps a time limit by about as much."""
 LEFT_BEHIND = "solver left behind"
 
 R = TypeVar("R")
 
 
 class ProgramOutcome(StrEnum):
-    """SOLVED: to the gap. STOPPED: a limit came first. INFEASIBLE: no values satisfy the rows."""
+    """Outcome of a program. SOLVED: to the gap. STOPPED: a limit came first. INFEASIBLE: no values satisfy the rows."""
 
     SOLVED = "solved"
     STOPPED = "stopped"
@@ -44,10 +43,11 @@ class ProgramOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProgramLimits:
-    """When to stop. nodes: of the tree; seconds: that HiGHS has; deadline: of whoever waits, with which a program may
-    end elsewhere the next time. waits: is told the seconds that it has taken, now and then.
+    """Limits of a program. nodes: of the tree; seconds: that HiGHS has; deadline: of the caller, with which a program
+    may end elsewhere the next time. waits: is called now and then with the seconds so far.
 
-    whole: whether integers are to be whole; without, the answer's values are no plan, but its bound holds, soon.
+    whole: whether integers are to be whole; without, the answer comes sooner, its values are no plan, but its bound
+    holds.
     """
 
     nodes: int | None = None
@@ -70,7 +70,7 @@ NO_LIMITS = ProgramLimits()
 
 @dataclass(frozen=True, slots=True)
 class ProgramAnswer:
-    """values: of all columns, None if none were found. cost: theirs. bound: no values cost less."""
+    """Answer of a program. values: of all columns, None if none. cost: of the values. bound: no values cost less."""
 
     outcome: ProgramOutcome
     values: np.ndarray | None
@@ -79,7 +79,7 @@ class ProgramAnswer:
 
 
 class Program:
-    """Minimise the cost of its columns subject to its rows."""
+    """Program that minimises the cost of its columns subject to its rows."""
 
     def __init__(self) -> None:
         self._upper: list[np.ndarray] = []
@@ -98,7 +98,7 @@ class Program:
         upper: np.ndarray | float = math.inf,
         integer: np.ndarray | bool = False,
     ) -> np.ndarray:
-        """New columns of that shape, >= 0, as their numbers."""
+        """Adds columns of that shape, >= 0, and returns their numbers."""
         size = math.prod(shape)
         self._upper.append(np.broadcast_to(np.asarray(upper, float), shape).ravel())
         self._integer.append(np.broadcast_to(integer, shape).ravel())
@@ -122,17 +122,17 @@ class Program:
         self.height += count
 
     def row(self, *terms: Terms, low: float = -math.inf, high: float = math.inf) -> None:
-        """One row of terms [K]."""
+        """Adds one constraint of terms [K]: low <= their sum <= high."""
         whole = ((columns, np.broadcast_to(np.asarray(of, float), columns.shape)) for columns, of in terms)
         self.rows(*((columns.reshape(1, -1), of.reshape(1, -1)) for columns, of in whole), low=low, high=high)
 
     def costs(self, columns: np.ndarray, each: np.ndarray | float) -> None:
-        """What the columns cost, beside what others have said of them."""
+        """Adds to the costs of these columns."""
         self._costs.append((columns.ravel(), np.broadcast_to(each, columns.shape).ravel()))
 
     def solve(self, limits: ProgramLimits = NO_LIMITS, start: np.ndarray | None = None) -> ProgramAnswer:
-        """start: values of all columns to begin with. Raises RuntimeError if the program is unbounded. Whatever else
-        keeps HiGHS from an end counts as a limit."""
+        """Solves the program. start: values of all columns to begin with. Raises RuntimeError if the program is
+        unbounded. If anything else keeps HiGHS from an end, that counts as a limit."""
         import highspy  # takes longer than most commands take to start
 
         solver = highspy.Highs()
@@ -185,7 +185,7 @@ class Program:
 
 
 def summed(row_k: np.ndarray, each_k: np.ndarray, rows: int | None = None) -> csr_matrix:
-    """[R, K] of which each column has one entry, in a row."""
+    """[R, K] sparse matrix with one entry in each column, in row `row_k`: it sums terms by row."""
     from scipy.sparse import csr_matrix
 
     shape = (int(row_k.max()) + 1 if rows is None else rows, len(row_k))
@@ -197,8 +197,8 @@ def _sparse(coefficients: Any) -> TypeGuard[csr_matrix]:
 
 
 def aside(call: Callable[[], R], deadline: Deadline, waits: Callable[[float], None] | None = None) -> R | None:
-    """What a call that hears nothing returns or raises; None if the deadline was first: its thread is left behind.
-    waits: is told the seconds so far, now and then."""
+    """Result of a call that cannot be interrupted, in a thread that is left behind if the deadline passes first (None).
+    waits: is called now and then with the seconds so far. Raises what the call raises."""
     if deadline.endless and waits is None:
         return call()
     found: list[R] = []
@@ -207,7 +207,7 @@ def aside(call: Callable[[], R], deadline: Deadline, waits: Callable[[float], No
     def go() -> None:
         try:
             found.append(call())
-        except BaseException as error:  # for whoever waits
+        except BaseException as error:  # raised again in the thread that waits
             raised.append(error)
 
     thread = threading.Thread(target=go, name=LEFT_BEHIND, daemon=True)
@@ -225,5 +225,5 @@ def aside(call: Callable[[], R], deadline: Deadline, waits: Callable[[float], No
 
 
 def left_behind() -> bool:
-    """Whether a solver still computes for nobody; an interpreter that shuts down beside it may crash."""
+    """Whether a solver left behind still computes; an interpreter that shuts down beside it may crash."""
     return any(thread.name == LEFT_BEHIND and thread.is_alive() for thread in threading.enumerate())

@@ -1,4 +1,4 @@
-"""What a plan must fulfil beside keeping up, as values: head room, latencies, and the prices of hosts."""
+"""Requirements on a plan beside keeping up: head room and latencies; and the prices of hosts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LATENCIES = tuple(name for name in REGRESSION_METRICS if TABLE[name].better == "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """Nothing unless something is said.
+    """Requirements on a plan beside keeping up; none by default.
 
     head_room: share of the offered rates that a plan must bear beyond them, >= 0: no resource is used to more than
     1 / (1 + head_room), as far as loads grow with rates. at_most: highest seconds of mean latencies by name, or of
@@ -47,17 +47,17 @@ class Requirements:
 
     @property
     def factor(self) -> float:
-        """On the offered rates, at which a plan must not be backpressured."""
+        """Factor on the offered rates at which a plan must not be backpressured."""
         return 1.0 + (self.head_room or 0.0)
 
     @property
     def quantiles(self) -> tuple[str, ...]:
-        """The names of the limits that only runs can judge."""
+        """Names of the limits that only runs can judge."""
         return tuple(name for name in self.at_most if name in QUANTILES)
 
     @property
     def of_means(self) -> Requirements:
-        """The same for a cost model without quantiles: the limit of a high quantile becomes one of the mean."""
+        """Requirements for a cost model without quantiles: the limit of a high quantile becomes one of the mean."""
         limits = {name: most_s for name, most_s in self.at_most.items() if name not in QUANTILES}
         for name in self.quantiles:
             mean, _, quantile = name.partition(".")
@@ -81,12 +81,12 @@ USUAL = 1.0
 
 
 def priced(deployment: Deployment, prices: Mapping[str, float]) -> bool:
-    """Whether any host has a price. prices: by name, before those of the deployment."""
+    """Whether any host has a price. prices: by name, instead of"""
     return bool(prices) or any(host.price_per_hour is not None for host in deployment.cluster.hosts)
 
 
 def prices_h(deployment: Deployment, prices: Mapping[str, float]) -> np.ndarray:
-    """The prices of all hosts [H]. Raises BadInput for the price of an unknown host."""
+    """Prices of all hosts [H]. Raises BadInput for the price of an unknown host."""
     hosts = deployment.cluster.hosts
     names = [host.name for host in hosts]
     for name in prices:
@@ -97,7 +97,7 @@ def prices_h(deployment: Deployment, prices: Mapping[str, float]) -> np.ndarray:
 
 
 def price_of(deployment: Deployment, plan: ExecutionPlan, prices: Mapping[str, float]) -> float:
-    """The price of the hosts that a plan uses. Raises as `prices_h` does."""
+    """Price of the hosts that a plan uses. Raises BadInput for the price of an unknown host."""
     used = {*plan.hosts(*plan.placement)}
     priced_hosts = zip(deployment.cluster.hosts, prices_h(deployment, prices), strict=True)
     return float(sum(price for host, price in priced_hosts if host.name in used))
@@ -107,7 +107,7 @@ Job = TypeVar("Job", bound=Deployment)
 
 
 def at_rate(deployment: Job, factor: float) -> Job:
-    """Every source is offered `factor` times as much, > 0."""
+    """The deployment with every source offered `factor` times as much, > 0."""
     arrivals = {name: law.scaled(factor) for name, law in deployment.workload.arrivals.items()}
     workload = deployment.workload.model_copy(update={"arrivals": arrivals})
     return deployment.model_copy(update={"workload": workload})

@@ -33,7 +33,7 @@ BINS = ((0.0, 0.55), (0.5, 0.85), (0.75, 1.0))
 
 
 class BinRange(NamedTuple):
-    """The weakest and the strongest bin (0, 1, 2) that a host can count as."""
+    """Weakest and strongest bin (0, 1, 2) that a host can count as."""
 
     lowest: int
     highest: int
@@ -49,19 +49,19 @@ def _place(value: float, low: float, high: float) -> float:
 
 
 def bin_range(host: Host) -> BinRange:
-    """The bins whose range holds the host's score."""
+    """Bins whose range holds the host's score."""
     score = capability(host)
     fits = [index for index, (low, high) in enumerate(BINS) if low <= score <= high]
     return BinRange(fits[0], fits[-1])
 
 
 def bin_ranges(cluster: Cluster) -> dict[str, BinRange]:
-    """The bins of every host, by name."""
+    """Bins of every host, by name."""
     return {host.name: bin_range(host) for host in cluster.hosts}
 
 
 def is_valid(query: Query, bins: Mapping[str, BinRange], placement: Placement) -> bool:
-    """All rules together."""
+    """Whether a placement obeys all rules."""
     number = {host: h for h, host in enumerate(bins)}
     return bool(valid_rows(query, bins, np.array([[number[placement[each.name]] for each in query.operators]]))[0])
 

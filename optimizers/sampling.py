@@ -1,8 +1,8 @@
-"""The best of all plans of the space, of one at random, or of a sample that keeps Costream's rules.
+"""Takes the best of all plans of the space, of one at random, or of a sample that keeps Costream's rules.
 
-Costream's placement procedure (Section V) takes as many random candidates as the budget allows; if there are no more
-than that, its answer is proved. One plan at random is what any optimizer must beat. All plans are the optimum under a
-cost model, for small problems.
+Costream's placement procedure (Section V) takes as many random candidates as the budget allows; if the space has no
+more, its answer is proved. Any optimizer must beat one plan at random. All plans give the optimum under a cost model,
+for small problems.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from twin.randomness import random_stream
 
 @dataclass(frozen=True, slots=True)
 class Costream:
-    """As many candidates as the budget allows; all valid plans, and so a proof, if there are no more than that."""
+    """Costream's placement procedure: as many candidates as the budget allows; all valid plans, and so a proof, if
+    there are no more than that."""
 
     traits: ClassVar = Traits(costream_rules=True, drivable=True)
     name: str = "costream"
 
     def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput if no plan that obeys the rules is found in the space, or if it says that replicas part."""
+        """Best candidate. Raises BadInput if the space has no plan that obeys the rules, or says that replicas part."""
         problem = problem.settled(free_replicas=False, costream_rules=True)
         plans = SpacePlans(problem.deployment, problem.space)
         return _best(problem, plans, plans.sample(random_stream(problem.seed, "candidates"), problem.budget))
@@ -38,13 +39,13 @@ class Costream:
 
 @dataclass(frozen=True, slots=True)
 class RandomPlan:
-    """Asks the cost model for one estimate, to report it; the draw does not depend on it."""
+    """Planner that draws one plan. The cost model makes one estimate, to report; the draw does not depend on it."""
 
     traits: ClassVar = Traits(baseline=True)
     name: str = "random"
 
     def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput if no plan of the space is found, or its numbers of replicas are free."""
+        """One random plan. Raises BadInput if no plan of the space is found, or its numbers of replicas are free."""
         problem = problem.settled(free_replicas=False)
         plans = SpacePlans(problem.deployment, problem.space)
         return _best(problem, plans, plans.sample(random_stream(problem.seed, "random-plan"), 1))
@@ -52,15 +53,16 @@ class RandomPlan:
 
 @dataclass(frozen=True, slots=True)
 class Exhaustive:
-    """Ignores the budget, and proves nothing where it is stopped. max_plans: refuses problems with more plans (at most
-    MAX_LISTED)."""
+    """Planner that estimates all plans of the space, whatever the budget; if stopped, nothing is proved. max_plans:
+    most plans of a problem that it takes (at most MAX_LISTED)."""
 
     traits: ClassVar = Traits(drivable=True, every_plan=True)
     max_plans: int = MAX_LISTED
     name: str = "exhaustive"
 
     def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput above `max_plans` plans, for a space without any, or one with any number of replicas."""
+        """Best plan of the space. Raises BadInput above `max_plans` plans, for no plan, or for free numbers of
+        replicas."""
         problem = problem.settled(free_replicas=False)
         plans = SpacePlans(problem.deployment, problem.space)
         if plans.count > self.max_plans or not plans.exact:
@@ -72,7 +74,7 @@ class Exhaustive:
 
 
 def _best(problem: Problem, plans: SpacePlans, counts_nol: np.ndarray) -> Solution:
-    """The best of these, as far as the time goes; proved, where these are all plans of the space."""
+    """Best of these plans, as far as the time goes; proved, where these are all plans of the space."""
     started_s, total = time.perf_counter(), plans.count if plans.exact else None
     known = Candidates(replace(problem, budget=max(1, len(counts_nol))), by_risk, total=total)
     known.look_at(counts_nol)

@@ -1,4 +1,4 @@
-"""Costream's choice among candidates (Section V): drop what is predicted to fail or to be backpressured, take the best.
+"""Costream's choice among candidates (Section V): drops plans predicted to fail or to be backpressured, takes the best.
 
 If everything would be dropped, the candidate least likely to fail or be backpressured is kept; among those about as
 likely (all of them, for a job that no plan can bear) the target metric decides. Ties go to the better target metric,
@@ -25,19 +25,19 @@ from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
 RISK_STEP = 0.05
-"""Step of predicted probabilities of failure; smaller differences between two plans say nothing."""
+"""Step of predicted probabilities of failure; smaller differences between two plans do not count."""
 
 MARGIN = 0.03
-"""Relative; where neither of two plans keeps up, predictions that differ by less say nothing, as what is overloaded on
-sockets that others crowd is predicted to about a tenth."""
+"""Relative error of predictions for plans that do not keep up: smaller differences do not count, as overload on crowded
+sockets is predicted to about a tenth."""
 SURE = 0.2
 """Probability of backpressure below which a plan surely keeps up; the rate model says so up to 93 % of its pressure."""
 PREMIUM = 0.01
-"""Relative; what that may cost at most."""
+"""Relative cost that a plan may have more to surely keep up."""
 RANKS = 4
-"""Number of the values by which plans are compared; see `goodness`."""
+"""Number of the values by which plans are compared, as in `goodness`."""
 USUAL = "processing_latency_s"
-"""The metric that decides among plans of equal price or traffic."""
+"""Metric that decides among plans of equal price or traffic."""
 ERRORS = 2.0
 """Standard errors by which a mean may be off by chance."""
 NO_QUANTILES = (
@@ -52,12 +52,11 @@ NOTHING_FULFILS = "no plan that keeps up was found that {words}"
 class Estimated:
     """N plans with the estimates of a cost model; arrays [N] as the fields of a `Candidate`.
 
-    missed: by how much a plan misses what is required, 0 if by nothing: the largest share by which a latency is above
-    its limit, plus, if it fails at the required head room, the share of results that do not come there, RISK_STEP at
-    least. second: decides
-    among plans of equal objective, less is better. [N] error: relative error by chance, with 95 % confidence, of the
-    objective, or of `second` where there is one. [N] reached: values of the limited latencies, in their order [N, K].
-    None: unknown."""
+    missed: amount by which a plan misses the requirements, 0 if it fulfils them: the largest share by which a latency
+    is above its limit, plus, if it fails at the required head room, the share of results that are missing there,
+    RISK_STEP at least. second: decides among plans of equal objective, less is better. error: relative error by
+    chance, with 95 % confidence, of the objective, or of `second` where there is one. reached: values of the limited
+    latencies, in their order [N, K]. None: unknown."""
 
     plans: Sequence[ExecutionPlan]
     objective: np.ndarray
@@ -70,27 +69,27 @@ class Estimated:
 
     @property
     def sane(self) -> np.ndarray:
-        """Whether each plan is sane, as in `Candidate`. [N]"""
+        """[N] whether each plan is sane, as in `Candidate`."""
         return self.runs if self.missed is None else self.runs & (self.missed <= 0.0)
 
     @property
     def runs(self) -> np.ndarray:
-        """Whether each plan keeps up, be the rest fulfilled or not. [N]"""
+        """[N] whether each plan keeps up, whether or not it fulfils other requirements."""
         return np.asarray((self.backpressured < 0.5) & (self.success >= 0.5))
 
     @classmethod
     def joined(cls, parts: Sequence[Estimated], plans: Sequence[ExecutionPlan]) -> Estimated:
-        """Estimates of parts of these plans, in order, as those of all."""
+        """Joins the estimates of parts of these plans, in order, to those of all plans."""
         columns: list[Any] = [None if each[0] is None else np.concatenate(each) for each in _columns(parts)]
         return cls(plans, *columns)
 
     def part(self, rows: Sequence[int]) -> Estimated:
-        """The estimates of some of the plans, by their rows."""
+        """Estimates of some of the plans, by their rows."""
         columns: list[Any] = [None if each is None else each[list(rows)] for (each,) in _columns([self])]
         return Estimated([self.plans[row] for row in rows], *columns)
 
     def candidate(self, row: int) -> Candidate:
-        """One of the plans."""
+        """Candidate made of one of the plans."""
         objective, backpressured, success = (
             float(column[row]) for column in (self.objective, self.backpressured, self.success)
         )
@@ -100,15 +99,15 @@ class Estimated:
 
 
 def _columns(parts: Sequence[Estimated]) -> list[list[Any]]:
-    """The values of all parts, for each field except the plans."""
+    """Values of all parts, for each field except the plans."""
     return [[getattr(part, field.name) for part in parts] for field in fields(Estimated) if field.name != "plans"]
 
 
 def sees_beyond_rates(problem: Problem) -> bool:
-    """Whether the rate model ignores something of the job, all of which the problem's cost model sees without having to
-    extrapolate.
+    """Whether the rate model ignores something of the job, all of which the problem's cost model sees without
+    extrapolation.
 
-    That a plan is good or bad by rates then says nothing of it.
+    Estimates by rates then do not tell good plans from bad ones.
     """
     model, scenario = problem.cost_model, problem.scenario
     ignored = set(RateModel().blind_to(scenario))
@@ -120,7 +119,7 @@ def sees_beyond_rates(problem: Problem) -> bool:
 def intervals(
     model: CostModel, scenario: Scenario, plans: Sequence[ExecutionPlan], objective: str
 ) -> np.ndarray | None:
-    """[2, N]: lowest and highest objective of each plan, in its unit, of nine in ten runs. None if the cost model does
+    """[2, N] lowest and highest objective of each plan, in its unit, in nine of ten runs. None if the cost model does
     not know them, ignores something of the scenario, or has to extrapolate."""
     if not isinstance(model, Unsure) or objective not in METRICS or model.blind_to(scenario):
         return None
@@ -129,14 +128,14 @@ def intervals(
 
 
 def estimate(problem: Problem, plans: Sequence[ExecutionPlan]) -> Estimated:
-    """The plans with what the cost model says of them. Raises ValueError if it says NaN."""
+    """Estimates of plans by the problem's cost model. Raises ValueError if one is NaN."""
     return estimate_with(problem, plans)[0]
 
 
 def estimate_with(
     problem: Problem, plans: Sequence[ExecutionPlan], metrics: Sequence[str] = ()
 ) -> tuple[Estimated, list[np.ndarray]]:
-    """The same, and the values [N] of further metrics, from one call of the cost model. Raises ValueError likewise."""
+    """Estimates of plans, and values [N] of further metrics, from one prediction. Raises ValueError if one is NaN."""
     of = OBJECTIVES[problem.objective].of
     decides = problem.objective if of is None else USUAL
     limits = problem.requirements.at_most
@@ -155,7 +154,7 @@ def estimate_with(
 
 
 def predicted(problem: Problem, plans: Sequence[ExecutionPlan], metrics: Sequence[str]) -> list[np.ndarray]:
-    """The cost model's estimates of the plans, by metric [N]. Raises ValueError if one is NaN."""
+    """Estimates of the plans by the problem's cost model, for each metric [N]. Raises ValueError if one is NaN."""
     found = _asked(problem, plans, metrics)
     return [np.asarray(found[metric]) for metric in metrics]
 
@@ -173,7 +172,7 @@ def _asked(problem: Problem, plans: Sequence[ExecutionPlan], metrics: Sequence[s
 
 
 def _missed(problem: Problem, plans: Sequence[ExecutionPlan], reached: np.ndarray | None) -> np.ndarray | None:
-    """`Estimated.missed` [N]; None if nothing is required. reached: of the limited latencies [N, K]."""
+    """[N] `Estimated.missed` of plans; None without requirements. reached: values of the limited latencies [N, K]."""
     required = problem.requirements
     if not required.words:
         return None
@@ -192,16 +191,16 @@ def _missed(problem: Problem, plans: Sequence[ExecutionPlan], reached: np.ndarra
 
 
 def lasting(problem: Problem) -> Problem:
-    """The problem as it is in the long run, if its cost model can say that. What fills the channels is backpressured
-    sooner or later, be the run too short to show it."""
+    """Problem in the long run, if its cost model can predict that: a plan that fills the channels is backpressured
+    sooner or later, even if the run is too short to show it."""
     model = problem.cost_model
     return replace(problem, cost_model=model.lasting()) if isinstance(model, RateModel) else problem
 
 
 def goodness(problem: Problem, found: Estimated) -> np.ndarray:
-    """[RANKS, N]: whether a plan is not sane, its risk in steps, its objective, and what decides among equals. Plans
-    are compared by these in order; less is better. In place of its risk, a plan that keeps up and misses what is
-    required has a negative number, which rises with what it misses."""
+    """[RANKS, N] rank of plans, less is better, compared in this order: whether a plan is not sane, its risk in steps,
+    its objective, and its second number. In place of its risk, a plan that keeps up and misses requirements has a
+    negative number, which rises with the amount missed."""
     sane = found.sane
     risk = np.round((1.0 - (1.0 - found.backpressured) * found.success) / RISK_STEP)
     missed = 0.0 if found.missed is None else found.missed
@@ -211,7 +210,7 @@ def goodness(problem: Problem, found: Estimated) -> np.ndarray:
 
 
 def ranked(problem: Problem, found: Estimated, count: int) -> list[Candidate]:
-    """The best `count` candidates, from the best down."""
+    """Best `count` candidates, from the best down."""
     columns = goodness(problem, found)
     order = np.lexsort(columns[::-1])
     last = columns[:, order[min(count, len(order)) - 1]]
@@ -223,19 +222,19 @@ def ranked(problem: Problem, found: Estimated, count: int) -> list[Candidate]:
 
 
 def _text(plan: ExecutionPlan) -> tuple[str, str, str]:
-    """All of a plan, to compare."""
+    """Text of a whole plan, to compare plans."""
     return str(sorted(plan.placement.items())), str(sorted(plan.key_groups.items())), str(plan.fused)
 
 
 def insane(problem: Problem, best: Candidate) -> str:
-    """Why the best plan is not sane; empty if it is."""
+    """Reason why the best plan is not sane; empty if it is."""
     if best.sane:
         return ""
     return NOTHING_FULFILS.format(words=problem.requirements.words) if best.runs else NOTHING_SANE
 
 
 def dealt_anew(problem: Problem, plan: ExecutionPlan) -> str:
-    """What a plan cannot keep of the scenario's own; empty if there is nothing."""
+    """Parts of the scenario's own plan that another plan cannot keep, in words; empty if there are none."""
     lost, parted = problem.scenario.plan.lost_by(plan), problem.scenario.plan.parted_by(plan)
     return said(
         f"key groups of {', '.join(lost)} are dealt anew, for other numbers of replicas" if lost else "",
@@ -244,12 +243,12 @@ def dealt_anew(problem: Problem, plan: ExecutionPlan) -> str:
 
 
 def said(*remarks: str) -> str:
-    """The remarks that are not empty, as one message."""
+    """Message of all remarks that are not empty."""
     return "; ".join(filter(None, remarks))
 
 
 def instead(chosen: Solution, candidate: Candidate) -> Solution:
-    """The solution with one of its candidates as the answer."""
+    """Solution with one of its candidates as the answer."""
     if candidate.plan == chosen.plan:
         return chosen
     first = replace(candidate, plan=chosen.plan, objective=chosen.objective)
@@ -258,7 +257,7 @@ def instead(chosen: Solution, candidate: Candidate) -> Solution:
 
 
 def surer(problem: Problem, best: Candidate, others: Sequence[Candidate]) -> Candidate:
-    """The first of the others that surely keeps up and hardly costs more, if the best does not; else the best."""
+    """The best if it surely keeps up; else the first of the others that does and hardly costs more, if any."""
     if problem.sign < 0.0 or not best.sane or best.backpressured < SURE:
         return best
     most = best.objective * (1.0 + PREMIUM)
@@ -266,15 +265,15 @@ def surer(problem: Problem, best: Candidate, others: Sequence[Candidate]) -> Can
 
 
 def as_close(one: float, other: float) -> bool:
-    """Whether two predictions of plans that do not keep up differ by no more than such predictions err."""
+    """Whether two predictions of plans that do not keep up differ by no more than their usual error."""
     return abs(one - other) <= MARGIN * abs(other)
 
 
 def choose(problem: Problem, found: Estimated, *, evaluations: int, started_s: float, complete: bool) -> Solution:
-    """The best candidate as a solution.
+    """Solution with the best candidate.
 
-    started_s: time.perf_counter() when planning began. complete: the candidates are all valid plans; of what a learned
-    model says of them, nothing is claimed. Raises ValueError without candidates.
+    started_s: time.perf_counter() when planning began. complete: the candidates are all valid plans, which
+    proves the answer unless the cost model is learned. Raises ValueError without candidates.
     """
     if not len(found.plans):
         raise ValueError("nothing to choose from")

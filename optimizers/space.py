@@ -1,9 +1,9 @@
-"""Which plans may be chosen: a frozen description that knows nothing of optimizers or programs.
+"""Space of plans that may be chosen: a frozen description, independent of optimizers and programs.
 
-Where numbers of replicas may change, free is that of an operator whose tuples any replica may take, or that parts them
-by keys. An aggregate without keys counts all tuples together, and what is dealt to one replica alone gains nothing from
-others: these keep theirs. So does an operator of which events name single replicas, which other plans may not have.
-Operators that are joined by forward streams have equally many.
+Where numbers of replicas may change, that of an operator is free if any replica may take its tuples, or if it parts
+them by keys. An aggregate without keys counts all tuples together, and an operator that gets all tuples in one replica
+gains nothing from others: these keep their numbers. So does an operator of which events name single replicas, as other
+plans may not have these. Operators that are joined by forward streams have equally many.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def tied(deployment: Deployment, part_chains: bool = False) -> list[list[int]]:
 
 
 def _named(deployment: Deployment) -> set[str]:
-    """Operators whose number of replicas stays, as events name single ones of them."""
+    """Operators whose number of replicas stays as events name single replicas."""
     return naming_subtasks(deployment.events) if isinstance(deployment, Scenario) else set()
 
 
@@ -53,7 +53,7 @@ def _divisible(deployment: Deployment, operator: AnyOperator) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """All plans of a job unless something is said.
+    """Space of plans of a job; by default all plans.
 
     pinned: operators whose replicas stay where the deployment's plan has them, beside those that the job itself calls
     pinned. allowed: the hosts that an operator may be on, where not all are. spread: whether replicas of an operator
@@ -61,11 +61,11 @@ class Space:
     never return to one (`optimizers.rules`); operators are then on one socket each. most_moves: operators that may be
     elsewhere than in the deployment's plan; None: all. free_replicas: whether their numbers may change; None: if the
     optimizer changes them. most_replicas: of an operator, then. part_chains: whether chained operators may have other
-    numbers than each other, and then run apart. slots: whether only what an engine of task slots can
+    numbers than each other, and then run apart. slots: whether only plans that an engine of task slots can
     deploy may be chosen (`optimizers.slots`); None: where numbers are free, any host is allowed, and the engine has
     slots.
 
-    Raises BadInput for a number below 0, no host for an operator, or rules for what is spread.
+    Raises BadInput for a number below 0, no host for an operator, or rules for spread operators.
     """
 
     pinned: frozenset[str] = frozenset()
@@ -90,7 +90,7 @@ class Space:
                 raise BadInput(f"operator {name!r} is allowed on no host; name at least one")
 
     def settled(self, *, free_replicas: bool) -> Space:
-        """The same for an optimizer that changes numbers of replicas, or not, unless the space says which."""
+        """Space for an optimizer that changes numbers of replicas, or not, unless the space says which."""
         return self if self.free_replicas is not None else replace(self, free_replicas=free_replicas)
 
     def spreads(self, deployment: Deployment) -> bool:
@@ -103,20 +103,20 @@ class Space:
         return several and not self.costream_rules
 
     def has_slots(self, deployment: Deployment) -> bool:
-        """Whether slots must be able to hold a plan."""
+        """Whether plans must fit into slots."""
         if self.slots is not None:
             return self.slots
         narrowed = self.allowed or self.most_moves is not None or self.spread is False or self.costream_rules
         return bool(self.free_replicas) and not narrowed and by_slots(deployment)
 
     def deployable(self, deployment: Deployment, counts_ol: np.ndarray) -> np.ndarray:
-        """The plan as slots hold it, if the space has slots; else unchanged. [O, L]"""
+        """[O, L] the plan as it is deployed in slots, if the space has slots; else unchanged."""
         if not self.has_slots(deployment):
             return counts_ol
         return deployed(counts_ol, self.pinned_o(deployment), groups_of(deployment))
 
     def check(self, deployment: Deployment) -> None:
-        """Raises BadInput for an operator or a host that the job lacks, and for what is pinned where it may not be."""
+        """Raises BadInput for an unknown operator or host, and for a pinned operator where it may not be."""
         operators = [operator.name for operator in deployment.query.operators]
         hosts = [host.name for host in deployment.cluster.hosts]
         for name, asked in [*((each, "pinned") for each in self.pinned), *((each, "allowed") for each in self.allowed)]:
@@ -135,7 +135,7 @@ class Space:
                 )
 
     def allows_ol(self, deployment: Deployment) -> np.ndarray:
-        """Whether an operator may be on a socket [O in data-flow order, L of all hosts in a row]. Raises as `check`."""
+        """[O in data-flow order, L] whether an operator may be on a socket of all hosts. Raises as `check` does."""
         self.check(deployment)
         places = locations(deployment)
         allowed_ol = [
@@ -146,16 +146,16 @@ class Space:
         return np.where(self.pinned_o(deployment)[:, None], home_ol, np.array(allowed_ol))
 
     def pinned_o(self, deployment: Deployment) -> np.ndarray:
-        """Whether an operator stays where it is. [O]"""
+        """[O] whether an operator stays where it is."""
         topological = deployment.query.topological
         return np.array([operator.pinned or operator.name in self.pinned for operator in topological])
 
     def tied(self, deployment: Deployment) -> list[list[int]]:
-        """See `tied`."""
+        """Groups of operators that must have equally many replicas, as indices in data-flow order."""
         return tied(deployment, self.part_chains)
 
     def free_o(self, deployment: Deployment) -> np.ndarray:
-        """Whether the number of an operator's replicas may change, where numbers may. [O]"""
+        """[O] whether the number of an operator's replicas may change, where numbers may."""
         named = _named(deployment)
         free = ~self.pinned_o(deployment) & [
             _divisible(deployment, each) and each.name not in named for each in deployment.query.topological
@@ -165,9 +165,9 @@ class Space:
         return np.asarray(free)
 
     def holds(self, deployment: Deployment, counts_nol: np.ndarray) -> np.ndarray:
-        """Which of these plans are in the space, and valid for the job. [N]
+        """[N] whether each of these plans is in the space, and valid for the job.
 
-        With any numbers of replicas unless the space says that they are fixed.
+        Numbers of replicas may be any unless the space fixes them.
         """
         if self.free_replicas is None:
             return replace(self, free_replicas=True, slots=bool(self.slots)).holds(deployment, counts_nol)
@@ -190,11 +190,11 @@ class Space:
         return np.asarray(fits_n)
 
     def includes(self, deployment: Deployment, plan: ExecutionPlan) -> bool:
-        """`holds` of one plan."""
+        """Whether a plan is in the space, and valid for the job."""
         return bool(self.holds(deployment, counts_of(deployment, plan)[None])[0])
 
     def words(self, deployment: Deployment) -> str:
-        """The space in a few words, for whoever reads what is claimed of it."""
+        """Description of the space in a few words, for readers of claims about it."""
         pinned = [
             each.name
             for each, stays in zip(deployment.query.topological, self.pinned_o(deployment), strict=True)
@@ -217,7 +217,7 @@ class Space:
         return ", ".join(filter(None, said))
 
     def _numbers_fit(self, deployment: Deployment, replicas_no: np.ndarray) -> np.ndarray:
-        """Whether operators have as many replicas as they may. [N]"""
+        """[N] whether operators have numbers of replicas that they may have."""
         kept_o = np.ones(replicas_no.shape[1], bool)
         if self.free_replicas:
             kept_o = ~self.free_o(deployment)
@@ -231,30 +231,30 @@ ALL_PLANS = Space()
 
 
 def locations(deployment: Deployment) -> tuple[Location, ...]:
-    """All sockets of all hosts in a row."""
+    """Sockets of all hosts in a row."""
     hosts = deployment.cluster.hosts
     return tuple(Location(host.name, socket) for host in hosts for socket in range(host.socket_count))
 
 
 def host_of_sockets(deployment: Deployment) -> np.ndarray:
-    """[L]"""
+    """[L] number of each socket's host."""
     sockets = [host.socket_count for host in deployment.cluster.hosts]
     return np.repeat(np.arange(len(sockets)), sockets)
 
 
 def replicas_of(deployment: Deployment) -> np.ndarray:
-    """Numbers of replicas in the deployment's plan, in data-flow order. [O]"""
+    """[O] numbers of replicas in the deployment's plan, in data-flow order."""
     return np.array([deployment.plan.replicas(operator.name) for operator in deployment.query.topological])
 
 
 def listed(job: Deployment) -> list[int]:
-    """For each operator as the query lists them, its place in data-flow order."""
+    """Place in data-flow order of each operator as the query lists them."""
     topological = [operator.name for operator in job.query.topological]
     return [topological.index(operator.name) for operator in job.query.operators]
 
 
 def counts_of(deployment: Deployment, plan: ExecutionPlan) -> np.ndarray:
-    """Replicas of a plan [O in data-flow order, L]."""
+    """[O in data-flow order, L] replicas of a plan by operator and socket."""
     column = {place: index for index, place in enumerate(locations(deployment))}
     counts_ol = np.zeros((len(deployment.query.operators), len(column)), np.int64)
     for o, operator in enumerate(deployment.query.topological):
@@ -264,14 +264,14 @@ def counts_of(deployment: Deployment, plan: ExecutionPlan) -> np.ndarray:
 
 
 def _shared_together(deployment: Deployment, on_noh: np.ndarray) -> np.ndarray:
-    """Whether replicas that take from one queue are on one host. [N]"""
+    """[N] whether replicas that take from one queue are on one host."""
     query = deployment.query
     shared_o = [any(query.partitioning(each).one_queue for each in query.inputs(o.name)) for o in query.topological]
     return np.asarray((on_noh[:, shared_o].sum(axis=2) <= 1).all(axis=1))
 
 
 def _connected(deployment: Deployment, on_noh: np.ndarray) -> np.ndarray:
-    """Whether a route leads along every stream. [N]"""
+    """[N] whether the hosts of every stream are connected."""
     cluster = deployment.cluster
     if not cluster.links:
         return np.ones(len(on_noh), bool)

@@ -1,6 +1,6 @@
-"""All plans of a space: counted, listed, and drawn, as replicas by operator and socket.
+"""Plans of a space, as replicas by operator and socket: counted, listed, and drawn.
 
-An operator's options are where its replicas may be, whatever the others do; plans are all combinations of these that
+An operator's options are the places that its replicas may have, whatever the others do; plans are all combinations that
 the space holds (streams have a route, rules are kept). Under Costream's rules few combinations are left, so placements
 come from `optimizers.enumeration`, which counts and draws them exactly.
 """
@@ -23,7 +23,7 @@ NOTHING = "no plan of the space was found ({words}); allow more hosts, pin fewer
 
 
 class SpacePlans:
-    """The plans of one job. Raises BadInput if the space names unknown parts, or leaves numbers of replicas free."""
+    """Plans of one job. Raises BadInput if the space names unknown parts, or leaves numbers of replicas free."""
 
     def __init__(self, deployment: Deployment, space: Space) -> None:
         if space.free_replicas:
@@ -42,12 +42,12 @@ class SpacePlans:
 
     @property
     def exact(self) -> bool:
-        """Whether `count` is exact; otherwise there are no more than that."""
+        """Whether `count` is exact; otherwise it is an upper bound."""
         return self._listable or (self._ruled_whole and self._ruled is not None and self._ruled.exact)
 
     @cached_property
     def count(self) -> int:
-        """How many plans there are, or an upper bound."""
+        """Number of plans, or an upper bound."""
         if self._ruled is not None and self._ruled_whole:
             return self._ruled.count
         return len(self._listed) if self._listable else self._combinations
@@ -79,7 +79,7 @@ class SpacePlans:
         return self._some(found[:size])
 
     def draws(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Plans [N, O, L], with replacement: what the space holds of so many combinations, maybe nothing."""
+        """Draws plans [N, O, L], with replacement: those of so many combinations that the space holds, maybe none."""
         if self._ruled is not None:
             found = self._counts(self._ruled.draws(rng, size))
             found[:, self._pinned_o] = self._home_ol[self._pinned_o]
@@ -100,7 +100,7 @@ class SpacePlans:
 
     @property
     def _ruled_whole(self) -> bool:
-        """Whether the rules are all that the space asks for, of hosts that all reach each other."""
+        """Whether Costream's rules are the only limit of the space, on hosts that all reach each other."""
         whole = self._allowed_ol.all() and not self._pinned_o.any() and self._space.most_moves is None
         return self._ruled is not None and bool(whole) and not self._job.cluster.links
 
@@ -125,14 +125,14 @@ class SpacePlans:
         return found[self._space.holds(self._job, found)]
 
     def _ways(self, o: int) -> int:
-        """How many options an operator has."""
+        """Number of options of an operator."""
         if self._pinned_o[o]:
             return 1
         sockets, replicas = int(self._allowed_ol[o].sum()), int(self._home_ol[o].sum())
         return math.comb(replicas + sockets - 1, replicas) if self._spread else sockets
 
     def _options(self, o: int) -> np.ndarray:
-        """[K, L]"""
+        """[K, L] options of an operator."""
         if self._pinned_o[o]:
             return self._home_ol[o : o + 1]
         sockets, replicas = np.flatnonzero(self._allowed_ol[o]), int(self._home_ol[o].sum())
@@ -142,7 +142,7 @@ class SpacePlans:
         return found
 
     def _drawn(self, o: int, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Options of an operator, drawn uniformly. [size, L]"""
+        """[size, L] options of an operator, drawn uniformly."""
         found = np.zeros((size, len(self._host_l)), np.int64)
         if self._pinned_o[o]:
             found[:] = self._home_ol[o]
@@ -162,13 +162,13 @@ def _parted(replicas: int, sockets: int) -> np.ndarray:
 
 
 def _randomly_parted(replicas: int, sockets: int, rng: np.random.Generator, size: int) -> np.ndarray:
-    """`size` random divisions of replicas over sockets, each equally likely. [size, sockets]"""
+    """[size, sockets] random divisions of replicas over sockets, each equally likely."""
     total = replicas + sockets - 1
     bars = np.sort(rng.random((size, total)).argsort(axis=1)[:, : sockets - 1], axis=1)
     return _between(bars, total)
 
 
 def _between(bars: np.ndarray, total: int) -> np.ndarray:
-    """Stars between bars."""
+    """[K, sockets] numbers of stars between bars."""
     edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=((0, 0), (-1, total)))
     return np.diff(edges, axis=1) - 1

@@ -102,7 +102,7 @@ class SocketTree:
         return len(self._units)
 
     def branch(self, node: PartialPlacement) -> Sequence[PartialPlacement]:
-        """Children of a node, one unit more each; first the most promising socket by bound, then work, then
+        """Children of a node with one unit more, the most promising socket first: by bound, then work, then
         fullness."""
         o, size = self._units[node.units]
         sockets = np.array([socket for socket in self._sockets(node) if self._allowed_ol[o, socket]])

@@ -72,8 +72,7 @@ class Ds2:
         self._shrunk: set[str] = set()  # operators whose last change was to shrink
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
-        """Returns new replica counts where the present ones do not fit; None if all fit, or the period does not
-        count."""
+        """Returns new replica counts where the present ones do not fit; None if all fit, or without a measurement."""
         return rescaled(self.deployment, statistics, self.replicas_wanted(statistics))
 
     def replicas_wanted(self, statistics: PeriodStatistics) -> dict[str, int]:
@@ -90,8 +89,7 @@ class Ds2:
         return {name: self._count(name, len(statistics.placement[name]), now[name], lately[name]) for name in now}
 
     def _count(self, name: str, present: int, now: Need, lately: Need) -> int:
-        """Replicas wanted of an operator: it grows at once, shrinks after calm periods, and neither in the dead
-        band."""
+        """Replicas wanted of an operator: it grows at once, shrinks after calm periods, not within the dead band."""
         calm = self._calm.setdefault(name, [])
         target, margin = self.spec.target_utilisation, self.spec.margin
         if lately.load / (target + margin) + lately.catch_up > present + ROUNDING:

@@ -202,8 +202,7 @@ class FlinkAutoscaler:
         return self._delayed(name, present, count)
 
     def _delayed(self, name: str, present: int, count: int) -> int:
-        """Replicas of an operator that should shrink: as now, and once the interval is over the most called for in
-        it."""
+        """Replicas of an operator that should shrink: as now until the interval is over, then the most called for."""
         last = self.window[-1]
         called = self._fewer.setdefault(name, [])
         called.append((last.end_s, count))

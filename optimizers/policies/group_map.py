@@ -1,7 +1,7 @@
-"""A running job as a balancing problem, and its answer as moves: nodes are hosts; groups, those of all operators.
+"""Turns a running job into a balancing problem of hosts and key groups, and the answer into moves.
 
-What else runs on a host is one more group, which stays. A replica works on one core at a time: a host counts as no more
-cores than it has replicas that key groups can go to, beside those that whatever else it runs keeps busy.
+Anything else that runs on a host is one more group, which stays. A replica works on one core at a time: a host counts
+as no more cores than it has replicas that key groups can go to, and those that anything else there keeps busy.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ class MigrationBudget(NamedTuple):
 
 @dataclass(frozen=True)
 class GroupMap:
-    """Of the last of some periods; loads are means over all of them. operators: whose key groups may move.
+    """Key groups and hosts in the last of some periods; loads are means over all of them.
 
-    more: hosts without replicas that key groups may go to as well. marked: hosts that they are to leave.
+    operators: those whose key groups may move. more: hosts without replicas that key groups may go to as well. marked:
+    hosts that key groups are to leave.
     """
 
     deployment: Deployment
@@ -47,7 +48,7 @@ class GroupMap:
     marked: frozenset[str] = frozenset()
 
     def balance(self, budget: MigrationBudget, with_traffic: bool = False) -> Balance:
-        """Loads by CPU and by state, in percent of a host; a host's memory, before it slows down, is a limit.
+        """Balancing problem with loads by CPU and by state, in percent of a host, and the memory of hosts as a limit.
 
         Raises BadInput if there is nothing to balance.
         """
@@ -80,7 +81,7 @@ class GroupMap:
         return found
 
     def moves(self, node_g: np.ndarray) -> tuple[Move, ...]:
-        """To these nodes: to the replica there that has least to do, or to one that is made, where it can be."""
+        """Moves of key groups to these nodes: to the replica there with the least work, or to a new one if possible."""
         cores_g, _ = self.cores()
         load = dict.fromkeys(self.replicas, 0.0)
         for (operator, group), cores in zip(self.groups, cores_g, strict=True):
@@ -99,37 +100,37 @@ class GroupMap:
         )
         return tuple(move for move in moves if can_move(move, self.deployment, self.periods[-1].placement))
 
-    # who is where ----------------------------------------------------------------------------------------------------
+    # where everything is ----------------------------------------------------------------------------------------------
 
     @property
     def groups(self) -> list[tuple[str, KeyGroupStatistics]]:
-        """[G] operator and statistics, as of the last period."""
+        """[G] operator and statistics of each group in the last period."""
         return _groups(self.periods[-1], self.operators)
 
     @property
     def replicas(self) -> dict[tuple[str, int], str]:
-        """The host of each replica that key groups can go to."""
+        """Host of each replica that key groups can go to."""
         hosts = _hosts(self.periods[-1])
         return {(name, number): host for name in self.operators for number, host in enumerate(hosts[name])}
 
     @property
     def hosts(self) -> list[str]:
-        """[H] nodes by name."""
+        """[H] names of the nodes."""
         return sorted(self.more.union(self.replicas.values()))
 
     @property
     def home_g(self) -> np.ndarray:
-        """[G] nodes."""
+        """[G] node of each group, an index into `hosts`."""
         number, replicas = {host: index for index, host in enumerate(self.hosts)}, self.replicas
         return np.array([number[replicas[name, group.replica]] for name, group in self.groups], dtype=int)
 
     def _replicas_of(self, operator: str, host: str) -> list[tuple[str, int]]:
         return [key for key, where in self.replicas.items() if key[0] == operator and where == host]
 
-    # what they take --------------------------------------------------------------------------------------------------
+    # work and memory --------------------------------------------------------------------------------------------------
 
     def cores(self) -> tuple[np.ndarray, np.ndarray]:
-        """Reference cores that each group keeps busy [G], and that whatever else runs on a host does [H]."""
+        """Reference cores that each group keeps busy [G], and that anything else on a host does [H]."""
         found = [self._cores_in(period) for period in self.periods]
         return np.mean([cores_g for cores_g, _ in found], axis=0), np.mean([rest_h for _, rest_h in found], axis=0)
 
@@ -149,11 +150,11 @@ class GroupMap:
 
     def _replicas_h(self) -> np.ndarray:
         count = Counter(self.replicas.values())
-        count.update({host: len(self.operators) for host in self.more})  # one of each may be made there
+        count.update({host: len(self.operators) for host in self.more})  # a replica of each operator may be made there
         return np.array([count[host] for host in self.hosts], dtype=float)
 
     def _memory_mb(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """State of groups as objects [G]; what else is in the memory of a host [H]; its RAM [H]."""
+        """State of groups as objects [G], other used memory of a host [H], and its RAM [H], all in MB."""
         overhead = self.deployment.engine.memory.object_overhead
         state_g = np.array([group.state_bytes for _, group in self.groups]) * overhead / 1e6
         rows = self.periods[-1].hosts
@@ -163,7 +164,7 @@ class GroupMap:
 
 
 def serialising(deployment: Deployment) -> float:
-    """Percent of a reference core that a byte a second costs both ends together."""
+    """Cost of a byte a second between hosts, both ends together, in percent of a reference core."""
     engine = deployment.engine
     return 100.0 * 1e-9 * (engine.serialise_ns_per_byte + engine.deserialise_ns_per_byte)
 
@@ -171,7 +172,7 @@ def serialising(deployment: Deployment) -> float:
 def traffic_of(
     deployment: Deployment, periods: Sequence[PeriodStatistics], operators: Sequence[str], beside: int
 ) -> KeyGroupTraffic:
-    """Means over the periods, of the key groups of one operator after the other, and `beside` that send nothing."""
+    """Mean traffic over the periods between key groups, operator by operator, and `beside` silent groups."""
     counts = [len(periods[-1].key_groups[name]) for name in operators]
     first = dict(zip(operators, accumulate(counts, initial=0), strict=False))
     senders, receivers, rates = [], [], []
@@ -197,5 +198,5 @@ def _groups(period: PeriodStatistics, operators: Sequence[str]) -> list[tuple[st
 
 
 def _hosts(period: PeriodStatistics) -> dict[str, list[str]]:
-    """The host of each replica, by operator."""
+    """Host of each replica, by operator."""
     return {name: [Location.parse(place).host for place in places] for name, places in period.placement.items()}

@@ -3,13 +3,13 @@
 "Adaptive Online Scheduling in Storm", DEBS 2013, section 5: the tuple rate between every two communicating replicas and
 the CPU that each takes are measured; the pairs are taken in descending order of traffic, and each is placed, under the
 capacity of the hosts, where the traffic between hosts grows least and then load is lowest: on the hosts that its two
-replicas have already, or on the least loaded one. It is Costream's online baseline (Exp 2b, refs. [1] and [11]). As
-there, CPU capacities are known, links are not: all traffic between hosts counts alike.
+replicas have already, or on the least loaded one. It is Costream's online baseline (Exp 2b, refs. [1] and [11]). As in
+the paper, CPU capacities are known, links are not: all traffic between hosts counts alike.
 
-Ours, where the paper leaves it to configuration: the job is stable once its tuples a second, of all operators
+The paper leaves to configuration what is decided here: the job is stable once its tuples a second, of all operators
 together, have stayed within `change` over `stable_periods`; a host may be filled to `capacity`; a new schedule is worth
-it if traffic between hosts falls by `improvement`, or if a host is above `capacity` now and the fullest will be less
-full by as much. Storm's slots have no counterpart here: hosts take the place of workers.
+its moves if traffic between hosts falls by `improvement`, or if a host is above `capacity` now and the fullest will be
+less full by as much. Storm's slots have no counterpart here: hosts take the place of workers.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from twin.partitionings.traits import Ends
 
 Replica = tuple[str, int]
 Schedule = dict[Replica, str]
-"""The host of each replica."""
+"""Host of each replica."""
 
 
 class MonitoringSpec(PolicySpec):
-    """What of it can be set."""
+    """Settings of policy `monitoring`."""
 
     name: Literal["monitoring"] = "monitoring"
     stable_periods: Annotated[int, Field(ge=1, description="over which a job is stable before it is scheduled")] = 3
@@ -48,18 +48,18 @@ class MonitoringSpec(PolicySpec):
 
     @property
     def periods_before_acting(self) -> int:
-        """As many as must be alike."""
+        """Number of periods before the policy can act: those that must be alike."""
         return self.stable_periods
 
     def start(self, deployment: Deployment) -> Monitoring:
-        """For one run."""
+        """Starts the policy for one run."""
         return Monitoring(deployment, self)
 
 
 @dataclass(frozen=True)
 class MeasuredLoads:
-    """What a monitor makes of some periods. cores: of each host. work: reference cores that each replica took.
-    traffic: tuples a second between replicas."""
+    """Loads measured over some periods. cores: of each host. work: reference cores that each replica took. traffic:
+    tuples a second between replicas."""
 
     cores: Mapping[str, float]
     work: Mapping[Replica, float]
@@ -67,18 +67,18 @@ class MeasuredLoads:
 
     @cached_property
     def partners(self) -> Mapping[Replica, Mapping[Replica, float]]:
-        """With whom a replica exchanges how many tuples a second."""
+        """Partners of each replica, with the tuples a second that they exchange."""
         found: dict[Replica, dict[Replica, float]] = {replica: {} for replica in self.work}
         for (u, v), rate in self.traffic.items():
             found[u][v] = found[v][u] = rate
         return found
 
     def between_hosts(self, schedule: Schedule) -> float:
-        """Tuples a second that leave their host."""
+        """Tuples a second that go from host to host under a schedule."""
         return sum(rate for (u, v), rate in self.traffic.items() if schedule[u] != schedule[v])
 
     def fullest(self, schedule: Schedule) -> float:
-        """Highest utilisation of a host."""
+        """Highest utilisation of a host under a schedule."""
         load = dict.fromkeys(self.cores, 0.0)
         for replica, host in schedule.items():
             load[host] += self.work[replica]
@@ -86,7 +86,7 @@ class MeasuredLoads:
 
 
 class Monitoring:
-    """Remembers the periods since the last deployment."""
+    """Monitor in one run; it remembers the periods since the last deployment."""
 
     name = "monitoring"
 
@@ -97,9 +97,9 @@ class Monitoring:
         self._seen: deque[PeriodStatistics] = deque(maxlen=spec.most_periods)
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
-        """All moves to a better schedule at once; None while the job settles, or if no schedule is worth its moves."""
+        """Returns all moves to a better schedule; None while the job settles, or if no schedule is worth its moves."""
         if self._seen and not continues(self._seen[-1], statistics):
-            self._seen.clear()  # it is another deployment now, or was down meanwhile
+            self._seen.clear()  # the deployment has changed, or the job was down meanwhile
         self._seen.append(statistics)
         if not self._stable():
             return None
@@ -113,7 +113,7 @@ class Monitoring:
         return Reconfiguration(moves=tuple(moves), reason=reason)
 
     def _moves(self, now: Schedule, new: Schedule, statistics: PeriodStatistics) -> list[Move]:
-        """The moves from one schedule to another that can be carried out."""
+        """Moves from one schedule to another that can be carried out."""
         moves = (
             Move(operator=operator, replica=number, to=host)
             for (operator, number), host in new.items()
@@ -131,7 +131,7 @@ class Monitoring:
         return max(rates) - min(rates) <= self.spec.change * max(rates)
 
     def _work(self) -> dict[Replica, float]:
-        """Means over the periods seen."""
+        """Mean reference cores of each replica over the periods seen."""
         work: dict[Replica, float] = {}
         for period in self._seen:
             for replica, cores in cores_by_replica(period, self.cores).items():
@@ -139,7 +139,8 @@ class Monitoring:
         return work
 
     def _traffic(self) -> dict[tuple[Replica, Replica], float]:
-        """Means likewise; what an operator emits goes on every stream, and is dealt to its replicas evenly."""
+        """Mean tuples a second between replicas over the periods seen. An operator's output goes on every stream, and
+        is dealt to replicas evenly."""
         query, rates = self.deployment.query, dict[tuple[Replica, Replica], float]()
         for statistics in self._seen:
             for stream in query.streams:
@@ -154,7 +155,7 @@ class Monitoring:
 
 
 def scheduled(measured: MeasuredLoads, now: Schedule, spec: MonitoringSpec) -> Schedule:
-    """Greedy, from an empty schedule: what is overfull counts first, then traffic, then load; ties stay in place."""
+    """Greedy schedule, from an empty one: overfull hosts count first, then traffic, then load; ties stay in place."""
     scheduling = _Scheduling(measured, now, spec.capacity)
     for pair in sorted(measured.traffic, key=lambda replica: (-measured.traffic[replica], replica)):
         scheduling.place(pair)
@@ -162,7 +163,7 @@ def scheduled(measured: MeasuredLoads, now: Schedule, spec: MonitoringSpec) -> S
 
 
 class _Scheduling:
-    """new: the schedule so far. used: reference cores of hosts by that."""
+    """Schedule while it grows. new: the schedule so far. used: reference cores of hosts under it."""
 
     def __init__(self, measured: MeasuredLoads, now: Schedule, capacity: float) -> None:
         self.measured, self.now, self.capacity = measured, now, capacity
@@ -170,7 +171,7 @@ class _Scheduling:
         self.used = dict.fromkeys(measured.cores, 0.0)
 
     def place(self, pair: tuple[Replica, Replica]) -> None:
-        """Each of two replicas on a host of either, or on the least loaded one."""
+        """Puts each of two replicas on a host of either, or on the least loaded one."""
         new, used, cores = self.new, self.used, self.measured.cores
         for replica in pair:
             if replica in new:
@@ -183,8 +184,8 @@ class _Scheduling:
             used[host] += self.measured.work[replica]
 
     def _cost(self, pair: tuple[Replica, Replica], places: tuple[str, ...]) -> tuple[Any, ...]:
-        """By how much the fuller host is too full; tuples a second between these hosts and those of all that the pair
-        exchanges tuples with, so far; the higher utilisation; who moves."""
+        """Cost of two places: excess of the fuller host over its capacity; tuples a second between these hosts and
+        those of all partners placed so far; the higher utilisation; which replicas move."""
         measured, pair_on = self.measured, dict(zip(pair, places, strict=True))
         load = {host: self.used[host] for host in places}
         for replica, host in pair_on.items():
@@ -198,7 +199,7 @@ class _Scheduling:
 
 
 def worth(measured: MeasuredLoads, now: Schedule, new: Schedule, spec: MonitoringSpec) -> str:
-    """Why a new schedule is worth its moves; empty if it is not."""
+    """Reason why a new schedule is worth its moves; empty if it is not."""
     fullest, next_fullest = measured.fullest(now), measured.fullest(new)
     before, after = measured.between_hosts(now), measured.between_hosts(new)
     if fullest > spec.capacity and next_fullest < fullest - spec.improvement:

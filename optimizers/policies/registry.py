@@ -1,4 +1,4 @@
-"""All policies by name. A new one is a file with a policy and its spec, and a line here."""
+"""Policies by name. A new one is a file with a policy and its spec, and a line here."""
 
 from __future__ import annotations
 
@@ -36,4 +36,4 @@ WORDS: Mapping[str, str] = {
     "flux": "Flux (Shah et al., ICDE 2003) as a policy: the biggest group that fits, fullest host to emptiest",
     "joint": "Chooses a round's migrations together: most traffic on one host while hosts stay within a band of loads",
 }
-"""What `twin list` says of those that share a file; of the rest, the file says it."""
+"""Descriptions in `twin list` of policies that share a file; others are described by the docstring of their file."""

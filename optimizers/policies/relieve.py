@@ -1,10 +1,9 @@
 """Takes load off the hottest host: moves one replica from there to the host with the most idle CPU.
 
-One move at a time, of the busiest replica that fits the other host; nothing while no host is above the threshold. A
-host must have been hot for two periods in a row, between which nothing moved: work that is made up for after an outage
-is soon done, and a period in which a replica left says of its host what is no longer so. Where the hottest host cannot
-be helped, the next one is. Where a move restarts the job, it is made only when it is worth a
-restart (`restarts`).
+It makes one move at a time, of the busiest replica that fits the other host, and none while no host is above the
+threshold. A host must have been hot for two periods in a row, between which nothing moved: work caught up after an
+outage is soon done, and a period in which a replica left tells nothing of its host now. Where the hottest host cannot
+be relieved, the next one is. Where a move restarts the job, it is made only when it is worth a restart (`restarts`).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from twin.events import Move
 
 
 class RelieveSpec(PolicySpec):
-    """What of it can be set."""
+    """Settings of policy `relieve`."""
 
     name: Literal["relieve"] = "relieve"
     hot: Annotated[float, Field(gt=0, le=1, description="CPU utilisation from which a host is relieved")] = 0.85
@@ -32,16 +31,16 @@ class RelieveSpec(PolicySpec):
 
     @property
     def periods_before_acting(self) -> int:
-        """A host is hot after two."""
+        """Number of periods before the policy can act: a host is hot after two."""
         return 2
 
     def start(self, deployment: Deployment) -> Relieve:
-        """For one run."""
+        """Starts the policy for one run."""
         return Relieve(deployment, self)
 
 
 class Relieve:
-    """Remembers the last period."""
+    """Policy `relieve` in one run; it remembers the last period."""
 
     name = "relieve"
 
@@ -52,7 +51,7 @@ class Relieve:
         self._account = RestartAccount(deployment)
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
-        """One move, or None."""
+        """Returns one move off the hottest host that can be relieved, or None."""
         last, self._last = self._last, statistics
         self._account.add(statistics)
         if last is None or not continues(last, statistics):
@@ -76,8 +75,8 @@ class Relieve:
     def _move_from(
         self, name: str, statistics: PeriodStatistics, cores: Mapping[str, float], used: Mapping[str, float]
     ) -> tuple[Move, float] | None:
-        """The move of the busiest replica that may go, and the utilisation of the fullest host afterwards; replicas of
-        one operator count as equal."""
+        """Move of the busiest replica that may go, and the utilisation of the fullest host afterwards; replicas of one
+        operator count as equal."""
         busy = {operator: row["busyTimeMsPerSecond"] for operator, row in statistics.operators.items()}
         work, hosts = cores_by_replica(statistics, cores), hosts_of(statistics)
         here = [key for key in work if hosts[key] == name and busy[key[0]] > 0.0]

@@ -1,7 +1,7 @@
-"""Whether a better plan is worth a restart, where the engine restarts the job for a change.
+"""Decides whether a better plan is worth a restart, where the engine restarts the job for a change.
 
-Nobody knows how long the better plan will last. So a change is made once records have waited, for lack of it,
-as long as the restart will make them wait, as in the ski rental problem (Karlin et al. 1988, Algorithmica 3): this
+Nobody knows how long the better plan will last. So a change is made once records have waited as long without
+it as the restart will make them wait, as in the ski rental problem (Karlin et al. 1988, Algorithmica 3): this
 costs at most twice what the best decision would have. Both are counted in records times seconds of waiting. A
 restart of R seconds at a rate of r and a load of u, when balanced, costs r R^2 / (2 (1 - u)): records queue for R
 seconds, and the queue goes down at a rate of r (1 - u) / u. Records that wait because of a restart are no reason for
@@ -25,29 +25,29 @@ TOO_DEAR = Reconfiguration(reason="records would wait longer for a restart than 
 
 @dataclass
 class RestartAccount:
-    """Waiting since the last change, less what that change cost. Changes that need no restart are free."""
+    """Account of waiting since the last change, less the cost of that change. Changes that need no restart are free."""
 
     deployment: Deployment
     _waited: float = 0.0
 
     def add(self, statistics: PeriodStatistics) -> None:
-        """Adds a period."""
+        """Adds the waiting of a period."""
         if self.deployment.engine.rescaling.stops:
             self._waited += records_waiting(statistics) * statistics.length_s
 
     def affords(self, cost: float) -> bool:
-        """Whether records have waited for as long."""
+        """Whether records have waited for as long as a change costs."""
         return self._waited >= cost
 
     def pay(self, cost: float) -> None:
-        """A change is made, and waiting before it counts no more."""
+        """Takes note of a change: waiting before it counts no more."""
         self._waited = -cost
 
     def cost(self, last: PeriodStatistics, load: float) -> float:
-        """Records times seconds of waiting that a restart after a period costs.
+        """Waiting that a restart after a period costs, in records times seconds.
 
-        load: of hosts afterwards, at the rate at which records were read; by the rate at which they come it is higher
-        or lower. What a restart from a checkpoint does again is not known here.
+        load: utilisation of hosts afterwards, at the rate at which records were read; it grows with the rate at which
+        they arrive. Records that a restart from a checkpoint processes again are not counted.
         """
         rescaling, operators = self.deployment.engine.rescaling, last.operators
         if not rescaling.stops:
@@ -66,5 +66,5 @@ class RestartAccount:
 
 
 def records_waiting(statistics: PeriodStatistics) -> float:
-    """Records that wait at brokers and before operators at the end of a period."""
+    """Number of records that wait at brokers and before operators at the end of a period."""
     return float(sum(map(waiting, statistics.operators.values())))

@@ -1,4 +1,4 @@
-"""What policies share: which periods are comparable, what can be carried out, where there is room, who took what."""
+"""Tools of policies: comparable periods, changes that can be carried out, room on hosts, and work of replicas."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ TINY_S = 1e-9
 STILL_MS = 5.0
 """Backpressured milliseconds a second of a sink above which the job stood still."""
 ENOUGH = 0.25
-"""A host with a smaller share of a core (or of itself, if it is less than one) idle has no room for a replica."""
+"""Idle share of a core (or of the host, if it has less than one) below which a host has no room for a replica."""
 
 
 def continues(last: PeriodStatistics, statistics: PeriodStatistics) -> bool:
-    """Whether a period follows the last one that was seen, on the same placement, without a stop in between."""
+    """Whether a period follows the last one, on the same placement, without a stop in between."""
     return last.placement == statistics.placement and statistics.start_s <= last.end_s + TINY_S
 
 
@@ -31,7 +31,7 @@ def stood_still(statistics: PeriodStatistics, deployment: Deployment) -> bool:
 
 
 def can_rescale(operator: str, places: tuple[str, ...], deployment: Deployment) -> bool:
-    """Whether an operator could have its replicas there. Policies leave sources alone."""
+    """Whether an operator could have its replicas at these places. Policies leave sources alone."""
     if deployment.query.operator(operator).is_source:
         return False
     try:
@@ -51,7 +51,7 @@ def can_move(move: Move, deployment: Deployment, placement: Mapping[str, tuple[s
 
 
 def hosts_of(statistics: PeriodStatistics) -> dict[tuple[str, int], str]:
-    """The host of each replica, by operator and number."""
+    """Host of each replica, by operator and number."""
     return {
         (name, number): Location.parse(place).host
         for name, places in statistics.placement.items()
@@ -66,8 +66,8 @@ def fixed_operators(deployment: Deployment) -> frozenset[str]:
 
 
 def cores_by_replica(statistics: PeriodStatistics, cores: Mapping[str, float]) -> dict[tuple[str, int], float]:
-    """Reference cores that each replica of a used host took. One that shares its host is busy for longer than it works:
-    it counts for its part of what the host did."""
+    """Reference cores that each replica of a used host took. A replica that shares its host is busy for longer than it
+    works: it gets its share of the busy time of what the host did."""
     home = hosts_of(statistics)
     busy = {replica: statistics.operators[replica[0]]["busyTimeMsPerSecond"] for replica in home}
     on_host = dict.fromkeys(home.values(), 0.0)
@@ -82,7 +82,7 @@ def cores_by_replica(statistics: PeriodStatistics, cores: Mapping[str, float]) -
 
 
 class Room:
-    """Idle CPU of a period, less what has been given away since, each new replica taken to fill a core."""
+    """Idle CPU of hosts in a period, less the room given away since; each new replica is taken to fill a core."""
 
     def __init__(self, deployment: Deployment, statistics: PeriodStatistics) -> None:
         used: Mapping[str, Mapping[str, Any]] = statistics.hosts
@@ -95,7 +95,7 @@ class Room:
         self._replicas = Counter(Location.parse(place) for places in statistics.placement.values() for place in places)
 
     def give(self, operator: str, count: int) -> tuple[str, ...]:
-        """Places for up to `count` more replicas of an operator: each on the host, and its socket, with most room."""
+        """Gives places for up to `count` more replicas of an operator: on the host, and its socket, with most room."""
         places: list[str] = []
         shut: set[str] = set()
         while len(places) < count:
@@ -118,7 +118,7 @@ class Room:
 
 
 def rescaled(deployment: Deployment, statistics: PeriodStatistics, wanted: Mapping[str, int]) -> Reconfiguration | None:
-    """Replicas come on the hosts with the most idle CPU, if there is any, and the last ones go; None for no change."""
+    """Change to the wanted replicas: new ones on the hosts with most idle CPU, the last ones go; None if none."""
     room = Room(deployment, statistics)
     rescales = []
     for name, count in wanted.items():

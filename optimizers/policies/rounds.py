@@ -1,8 +1,8 @@
-"""Policies that move key groups in rounds: what can be set of each, when one is over, and what its plan is worth.
+"""Policies that move key groups in rounds: their common settings, the end of a round, and the worth of its plan.
 
-Every few periods, what was measured of the key groups becomes a `Balance`; a solver says which groups go where, within
-a budget of migrations, and they go by direct state migration. Periods in which the job stood still say nothing, nor do
-those before it; a statistic that makes no sense is noted, and moves nothing.
+Every few periods, statistics of the key groups become a `Balance`; a solver assigns groups to hosts, within
+a budget of migrations, and they go by direct state migration. Periods in which the job stood still do not count, nor
+do those before one; statistics that make no sense are noted, and nothing moves.
 Where a change restarts the job, it is made only when it is worth a restart (`restarts`).
 """
 
@@ -29,13 +29,13 @@ from twin.spec import Spec
 
 MIGRATIONS = 20
 SEARCHED = 400
-"""Looks of the search: a round need not be optimal, as loads have changed when it is done."""
+"""Number of looks of the search: a round need not be optimal, as loads have changed when it is done."""
 LITTLE = 1e-6
-"""Percent of all traffic, or percentage points of a load distance, below which nothing is gained."""
+"""Gain, in percent of all traffic or percentage points of a load distance, below which it counts as none."""
 
 
 class Round(Spec):
-    """What can be set of any policy that moves key groups in rounds."""
+    """Settings of all policies that move key groups in rounds."""
 
     max_migrations: Annotated[
         int | None, Field(ge=0, description="key groups that may move in a round; 20 without max_state_mb")
@@ -63,19 +63,19 @@ class Round(Spec):
 
     @property
     def periods_before_acting(self) -> int:
-        """A round."""
+        """Number of periods before the policy can act: one round."""
         return self.every_periods
 
     @property
     def budget(self) -> MigrationBudget:
-        """What a round may spend."""
+        """Budget of a round."""
         return MigrationBudget(MIGRATIONS if self.max_migrations is None else self.max_migrations, self.max_state_mb)
 
 
 @dataclass
 class Rounds:
-    """Remembers the periods of the round. with_traffic: whether traffic between key groups is measured, and counts.
-    limited: whether a plan that breaks a limit, or the budget, is left undone as a whole; else what can move does.
+    """Policy in rounds during one run. with_traffic: whether traffic between key groups is measured, and counts.
+    limited: whether a plan that breaks a limit, or the budget, is dropped as a whole; else groups that can move do.
 
     Raises BadInput for a job without key groups that can move."""
 
@@ -99,7 +99,7 @@ class Rounds:
             )
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
-        """Moves at the end of a round; a reason alone where there can be none."""
+        """Returns moves at the end of a round; a reason alone where there can be none."""
         self.account.add(statistics)
         if self._seen and not continues(self._seen[-1], statistics):
             self._seen.clear()
@@ -118,7 +118,7 @@ class Rounds:
         return replace(decision, moves=tuple(self._by_strategy(move) for move in decision.moves))
 
     def _round(self, here: GroupMap) -> Reconfiguration | None:
-        """A plan that brings more traffic together, or balances better; None without."""
+        """Returns the moves of a plan that brings more traffic together, or balances better; None without."""
         balance = here.balance(self.spec.budget, with_traffic=self.with_traffic)
         if not self.with_traffic and balance.distance(balance.home_g) <= self.spec.band:
             return None
@@ -145,7 +145,7 @@ class Rounds:
     def _movable(self, operator: str) -> bool:
         deployment = self.deployment
         spec = deployment.query.operator(operator)
-        follows = spec.merges and is_combined(deployment.query, operator)  # it goes where its compute goes
+        follows = spec.merges and is_combined(deployment.query, operator)  # a consolidate goes where its compute goes
         if key_groups_of(spec) is None or follows or spec.pinned:
             return False
         probe = Move(operator=operator, key_groups=(0,), to_replica=0)
@@ -160,7 +160,7 @@ def gained(balance: Balance, plan: Assignment) -> bool:
 
 
 def figures(balance: Balance, plan: Assignment) -> dict[str, float]:
-    """For the record of a decision: load distances and collocation factors, as they are and as planned."""
+    """Figures for the record of a decision: load distances and collocation factors, as they are and as planned."""
     told = {"load_distance": balance.distance(balance.home_g), "planned": distance(balance, plan)}
     if balance.traffic is None:
         return told | {"bound": plan.bound}
@@ -168,7 +168,7 @@ def figures(balance: Balance, plan: Assignment) -> dict[str, float]:
 
 
 def reason(balance: Balance, plan: Assignment) -> str:
-    """For people."""
+    """Reason of a decision in words."""
     told = f"load distance {balance.distance(balance.home_g):.3g}, planned {distance(balance, plan):.3g}"
     if balance.traffic is None:
         return told
@@ -176,15 +176,15 @@ def reason(balance: Balance, plan: Assignment) -> str:
 
 
 def distance(balance: Balance, plan: Assignment) -> float:
-    """Planned, with what need not be serialised then."""
+    """Planned load distance, when traffic within a host need not be serialised."""
     return relieved(balance, plan.node_g).distance(plan.node_g)
 
 
 def together(balance: Balance) -> float:
-    """Percent of the traffic that is on one host now."""
+    """Percent of the traffic that stays on one host now."""
     return 100.0 if balance.traffic is None else balance.traffic.factor(balance.home_g)
 
 
 def collocation(plan: Assignment) -> float:
-    """Percent of the traffic that will be."""
+    """Percent of the traffic that stays on one host under a plan."""
     return 100.0 if plan.collocation is None else plan.collocation

@@ -1,8 +1,8 @@
-"""Split or combined, whichever costs less CPU while migrations pause tuples for no longer than a limit (Enorm, 5.1).
+"""Splits or combines windows, whichever costs less CPU while migrations pause tuples at most for a limit (Enorm, 5.1).
 
-It balances as Flux does, and counts what that moves: key groups of one component take their state along and their
-tuples wait, those of a compute of its own do not. Every period it puts the measured rate and the migrations that there
-were into the cost model, once for each form, and splits or combines where the other form is the better one.
+It balances as Flux does, and counts the migrations: key groups of one component take their state along and their
+tuples wait, those of a separate compute do not. Every period it puts the measured rate and the migrations
+into the cost model, once for each form, and splits or combines where the other form is the better one.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from twin.rates.forms import Cost, WindowForm, cost, period_of_job, unit_costs
 from twin.windows import US_PER_S
 
 MOST_S = 300.0
-"""A period is as long as the longest window, but no longer, or a job with windows of a day would decide once a day."""
+"""Most seconds between two looks: a job with windows of a day would decide once a day."""
 
 
 class SplitCombineSpec(Round, PolicySpec):
-    """What of it can be set."""
+    """Settings of policy `split-combine`."""
 
     name: Literal["split-combine"] = "split-combine"
     paused_limit_s: Annotated[
@@ -42,16 +42,16 @@ class SplitCombineSpec(Round, PolicySpec):
 
     @property
     def periods_before_acting(self) -> int:
-        """What is split or combined goes by time, not by rounds."""
+        """Number of periods before the policy can act: one, as looks go by time, not by rounds."""
         return 1
 
     def start(self, deployment: Deployment) -> SplitCombine:
-        """For one run."""
+        """Starts the policy for one run."""
         return SplitCombine(deployment, self)
 
 
 class SplitCombine:
-    """Remembers the migrations since its last look. Raises BadInput for a job without a component to split."""
+    """Policy `split-combine` in one run. Raises BadInput for a job without a component to split."""
 
     name = "split-combine"
 
@@ -84,7 +84,7 @@ class SplitCombine:
         return plan.locations(compute) == plan.locations(merge)
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
-        """Moves for balance; with them, or at the end of a period alone, a split or a combination."""
+        """Returns moves for balance and, at the end of a look, a split or a combination."""
         balanced = self._balance.decide(statistics) or Reconfiguration()
         for compute in self.pairs:
             self._moved[compute] += sum(len(move.key_groups) for move in balanced.moves if move.operator == compute)
@@ -115,7 +115,7 @@ class SplitCombine:
         return statistics.end_s - self._since_s[compute] >= look_s - 1e-9
 
     def _look(self, compute: str, statistics: PeriodStatistics) -> tuple[Split | Combine | None, dict[str, float]]:
-        """What to do, and what it goes by; a new period begins."""
+        """Split or combination to carry out, if any, and the figures that decide it; a new look begins."""
         seconds, self._since_s[compute] = statistics.end_s - self._since_s[compute], statistics.end_s
         migrations = self._moved[compute] * self._longest_s(compute) / seconds
         rate_per_s = self._taken[compute] / seconds
@@ -135,7 +135,7 @@ class SplitCombine:
         return Split(operator=merge, at_s=statistics.end_s), figures
 
     def costs(self, compute: str, rate_per_s: float, migrations: float) -> tuple[Cost, Cost]:
-        """In as long as the longest window: one component, and two, each by panes or windows, whichever costs less."""
+        """Costs over the longest window of one component, and of two, each by the cheaper of panes and windows."""
         period = period_of_job(self.job, compute, rate_per_s, migrations)
         costs = unit_costs(self.job, compute, period)
         by_form = {form: cost(form, period, costs) for form in WindowForm}

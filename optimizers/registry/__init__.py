@@ -1,6 +1,6 @@
-"""All optimizers by name. A new one is a file with an `Optimizer` and a line here.
+"""Optimizers by name. A new one is a file with an `Optimizer` and a line here.
 
-Where one is another with an option, there is one optimizer with options: `milp:goal=hosts`. ALIASES has short names.
+Variants of an optimizer are its options: `milp:goal=hosts`. ALIASES has short names.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ WORDS: Mapping[str, str] = {
 
 
 def with_options(optimizer: Optimizer, name: str, options: str) -> Optimizer:
-    """The optimizer with `option=value` of its own, several behind colons. name: what it is called then.
+    """The optimizer with `option=value` set, several separated by colons, and called `name`.
 
-    Raises BadInput for an option that it does not have, or a value that is none of it.
+    Raises BadInput for an option that it does not have, or a value that the option cannot have.
     """
     hints = get_type_hints(type(optimizer))
     known = [each.name for each in fields(cast(Any, optimizer)) if each.name in hints and _plain(hints[each.name])]
@@ -114,10 +114,10 @@ DRIVEN = tuple(name for name, each in OPTIMIZERS.items() if traits_of(each).driv
 
 
 def optimizer_by_name(name: str) -> Optimizer:
-    """One of these, with options if they are given (`rlas:scale=false`), of an installed package, or of a file
+    """Optimizer by name, with options (`rlas:scale=false`), of an installed package, or of a file
     (`my_file.py:MyOptimizer`), alone or behind one that fuses (`fusion+rlas`).
 
-    Raises BadInput, with a suggestion, for an unknown name, or with what is wrong with somebody's own.
+    Raises BadInput, with a suggestion, for an unknown name, or with the fault of a user's own optimizer.
     """
     if name in OPTIMIZERS:
         return OPTIMIZERS[name]
