@@ -32,8 +32,7 @@ NEEDED = ("run", "config_hash", "horizon_s", "warmup_s", "deployment", *METRICS,
 @dataclass(frozen=True)
 class Dataset:
     """Rows of simulated runs. labels_GxA: columns METRICS, NaN where a regression has no label (no success).
-    config_hash: [G] equal for runs that differ in seed only. tuples_out: [G] results of each run. horizon_s: [G]
-    length."""
+    config_hash: [G] equal for runs that differ in seed only. tuples_out, horizon_s: [G] results and length of each."""
 
     encoded: Encoded
     labels_GxA: np.ndarray

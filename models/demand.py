@@ -1,4 +1,4 @@
-"""What steady rates leave out, as a few numbers of each operator: how its input varies, and how uneven its keys are.
+"""Demand beyond steady rates, as a few numbers of each operator: variation of its input and skew of its keys.
 
 Any arrival law is taken as one of two states, above its mean rate and below (like a Markov-modulated Poisson process;
 Fischer and Meier-Hellstern, Performance Evaluation 18, 1993). Peaks of several sources are taken as independent.
@@ -20,19 +20,18 @@ from twin.key_skew import KeySkew, zipf_shares
 from twin.randomness import random_stream
 
 PHASES = 4096
-"""How many phases of a law are read at most; only recordings and long staircases have more."""
+"""Most phases of a law that are read; only recordings and long staircases have more."""
 ABOVE = 1.0 + 1e-9
-"""How many times the mean rate counts as above it: sums are not exact."""
+"""Multiple of the mean rate that counts as above it: sums are not exact."""
 UNUSED = random_stream(0, "peaks")
-"""Laws ask for random numbers even where their phases are not random."""
+"""Random stream for laws that ask for one even where their phases are not random."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """Of an arrival law: when its rate is above its mean. A steady law has 1, 1 and 0.
+    """Peaks of an arrival law: phases with a rate above its mean. A steady law has 1, 1 and 0.
 
-    height: mean rate while it is above, over the mean. share: of the time for which it is. mean_s: mean seconds for
-    which it stays there.
+    height: mean rate of peaks, over the mean. share: of the time, in peaks. mean_s: mean seconds of a peak.
     """
 
     height: float = 1.0
@@ -41,7 +40,7 @@ class Peaks:
 
 
 def peaks_of(law: ArrivalLaw) -> Peaks:
-    """How a law's rate varies, by its first PHASES phases; one without end counts as long as the others on average."""
+    """Peaks of a law in its first PHASES phases; an endless phase counts as long as the others on average."""
     given = _phases(law)
     ending_s = [length_s for length_s, _ in given if math.isfinite(length_s)]
     usual_s = sum(ending_s) / len(ending_s) if ending_s else 1.0
@@ -59,7 +58,7 @@ def peaks_of(law: ArrivalLaw) -> Peaks:
 
 
 def _phases(law: ArrivalLaw) -> list[Phase]:
-    """Of one cycle, where a law has cycles, or the first PHASES; random lengths count as their means."""
+    """Phases of one cycle, if a law has cycles, or the first PHASES; random lengths count as their means."""
     match law:
         case Bursty():
             return [(state.mean_s, state.rate_per_s) for state in law.states]
@@ -72,7 +71,7 @@ def _phases(law: ArrivalLaw) -> list[Phase]:
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """How the input of one operator varies; the fields are called as the features that are made of them.
+    """Variation of the input of one operator; fields have the names of the features that are made of them.
 
     peak, peak_share, peak_s: height, share and mean seconds of its `Peaks`. hottest: share of the input in the most
     frequent key group; 0 without key groups. drifts_per_s: how often a second other keys become frequent.
@@ -86,7 +85,7 @@ class Variation:
 
 
 def variations(job: Job) -> dict[str, Variation]:
-    """How the input of each operator of a job varies, by the operator's name."""
+    """Variation of the input of each operator of a job, by the operator's name."""
     workload = job.deployment.workload
     parts: dict[str, dict[str, float]] = {}  # of each operator's input, the share that each source is the origin of
     found = {}
@@ -103,7 +102,7 @@ def variations(job: Job) -> dict[str, Variation]:
 
 
 def _mixed(sent: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
-    """Shares of the sources in what several operators send, by the rates of these."""
+    """Shares of the sources in the output of several operators, by the rates of these."""
     total = sum(per_s for per_s, _ in sent)
     mixed: dict[str, float] = {}
     for per_s, part in sent:
@@ -113,10 +112,10 @@ def _mixed(sent: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, float
 
 
 def _together(part: Mapping[str, float], peaks: Mapping[str, Peaks]) -> tuple[float, float, float]:
-    """Peak, share of the time and seconds of a mix of sources.
+    """Height, share of the time and mean seconds of the peaks of a mix of sources.
 
-    What independent peaks add to the mean adds up by squares, as deviations do; shares and seconds are means, weighted
-    by how much each source's peak adds.
+    Excesses of independent peaks over the mean add up by squares, as deviations do; shares and seconds are means,
+    weighted by each source's excess.
     """
     excess = {source: share * (peaks[source].height - 1.0) for source, share in part.items()}
     total = sum(excess.values())
@@ -128,7 +127,7 @@ def _together(part: Mapping[str, float], peaks: Mapping[str, Peaks]) -> tuple[fl
 
 
 def _keys(skew: KeySkew | None, key_groups: int | None) -> tuple[float, float]:
-    """`hottest` and `drifts_per_s` of a Variation."""
+    """Fields `hottest` and `drifts_per_s` of a Variation."""
     if key_groups is None:
         return 0.0, 0.0
     if skew is None:

@@ -1,4 +1,4 @@
-"""The encoding of a dataset, kept beside its rows: encoding a large one takes minutes, reading it a second.
+"""File with the encoding of a dataset beside its rows: encoding a large one takes minutes, reading it a second.
 
 The file is named after the code that encodes, so that other code never reads it.
 """
@@ -40,7 +40,7 @@ _RAGGED = ("streams", "updates", "placements")
 
 @cache
 def code_version() -> str:
-    """12 hex digits over the source of everything that decides an encoding."""
+    """Version of the encoding: 12 hex digits over the source of everything that decides one."""
     own = [*(_HERE / f"{name}.py" for name in _FILES), _RATES.parent / "query.py"]
     rooms = (path for room in (_RATES.parent / "profiles", _RATES, _KINDS) for path in sorted(room.glob("*.py")))
     source = b"".join(path.read_bytes() for path in (*own, *rooms))
@@ -48,7 +48,7 @@ def code_version() -> str:
 
 
 def path_in(folder: Path, reprofiled: Reprofiled | None = None) -> Path:
-    """The path of the encoding of a folder's dataset, under a profile if given, whether it exists or not."""
+    """Path of the encoding of a folder's dataset, under a profile if given, whether it exists or not."""
     seen = "" if reprofiled is None else f"-{reprofiled.name}"
     return folder / f"encoded-{code_version()}{seen}.npz"
 
@@ -67,7 +67,7 @@ def write(folder: Path, encoded: Encoded, config_hash: np.ndarray, reprofiled: R
 
 
 def read(folder: Path, config_hash: np.ndarray, reprofiled: Reprofiled | None = None) -> Encoded | None:
-    """The encoding of these rows, or None: there is none of today's code, it is of other rows, or it is damaged."""
+    """Reads the encoding of these rows; None if there is none of today's code, or it is of other rows or damaged."""
     try:
         with np.load(path_in(folder, reprofiled)) as arrays:
             if not np.array_equal(arrays["config_hash"], config_hash):

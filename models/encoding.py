@@ -1,4 +1,4 @@
-"""From deployments to what models read of them: graphs, flat vectors, descriptions.
+"""Encodes deployments as inputs of models: graphs, flat vectors, descriptions.
 
 Nothing here is fitted to data. Encoding costs a few milliseconds a row, so many rows are encoded by several processes.
 """
@@ -26,21 +26,21 @@ from twin.rates.model import RateModel
 
 CHUNK = 250
 PARALLEL_FROM = 2000
-"""Fewer rows are encoded in this process: starting others takes seconds."""
+"""Number of rows below which they are encoded in this process: starting others takes seconds."""
 
 Progress = Callable[[int, int], None]
 
 
 class Reprofiled(Protocol):
-    """How models see the rows of a dataset: with other constants than these have. Labels stay what they are. Must be
+    """Deployments of a dataset as models see them, with other constants. Labels stay what they are. Must be
     picklable."""
 
     @property
     def name(self) -> str:
-        """For file names: what decides what is seen."""
+        """Name for files, which tells all that decides the result."""
 
     def __call__(self, deployment: Deployment, run: str) -> Deployment:
-        """The deployment of that run as it is seen."""
+        """Deployment of that run as models see it."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class Encoded:
 
     @property
     def about(self) -> Mapping[str, np.ndarray]:
-        """The description of each row, by name; [G] each."""
+        """Description of each row, [G] each, by name."""
         return dict(zip(ABOUT, self.about_GxA.T, strict=True))
 
     def take(self, rows: np.ndarray) -> Encoded:
-        """Some of the rows (indices), in that order."""
+        """Encoding of some of the rows (indices), in that order."""
         return Encoded(
             self.graphs.take(rows),
             self.flat_GxF[rows],
@@ -103,7 +103,7 @@ def encode_texts(
     workers: int | None = None,
     reprofiled: Reprofiled | None = None,
 ) -> Encoded:
-    """Parses and encodes rows, in order, whatever the number of processes. reprofiled: how deployments are seen.
+    """Parses and encodes rows, in order, whatever the number of processes. reprofiled: changes deployments.
 
     Raises BadInput for a deployment that is not valid.
     """
@@ -119,7 +119,7 @@ def encode_texts(
 
 
 def join(parts: Sequence[Encoded]) -> Encoded:
-    """All rows of several, in order."""
+    """Encoding of all rows of several, in order."""
     return Encoded(
         concatenate([part.graphs for part in parts]),
         np.concatenate([part.flat_GxF for part in parts]),

@@ -1,6 +1,6 @@
-"""Where the remaining error sits: by query type, results, load and joins; and how much of it is the simulator's noise.
+"""Error of a model by query type, results, load and joins; and the part of it that is the simulator's noise.
 
-Of a regression the error is the squared logarithm of the q-error. Two runs of one configuration differ by the noise of
+The error of a regression is the squared logarithm of the q-error. Two runs of one configuration differ by the noise of
 both, so half their mean squared log difference is the variance of one run: no model's mean squared log error is below.
 """
 
@@ -35,13 +35,13 @@ STRATA: Mapping[str, Stratum] = {
 }
 """Masks over the rows, from Dataset.about. Strata of different kinds overlap."""
 OF_EACH = 20
-"""Runs of each class that a stratum must have for a balanced accuracy: with fewer, single runs would decide it."""
+"""Runs of each class that a stratum needs for a balanced accuracy: with fewer, single runs would decide it."""
 
 
 @dataclass(frozen=True, slots=True)
 class BreakdownRow:
-    """One model, metric and stratum. q50, q95, accuracy: as in evaluation.ErrorRow. limit_q95, limit_accuracy: of a
-    run as the prediction of another with a different seed; no model can be much better.
+    """Errors of one model, metric and stratum. q50, q95, accuracy: as in evaluation.ErrorRow. limit_q95,
+    limit_accuracy: of a run as the prediction of another with a different seed; no model can be much better.
 
     error: mean squared log error; of a binary metric, the share of wrong answers. share: of the model's summed error
     over all rows, the part from this stratum. noise: the least possible error by the replicates of the stratum (of a
@@ -65,7 +65,7 @@ class BreakdownRow:
 
 
 def error_breakdown(fitted: Fitted, dataset: Dataset, rows: np.ndarray) -> list[BreakdownRow]:
-    """The table for some rows of a dataset; all of its replicates count for the noise."""
+    """Breakdown of errors on some rows of a dataset; all of its replicates count for the noise."""
     part = dataset.take(rows)
     estimates = fitted.predict(part)
     first, second = pairs(dataset)
@@ -103,14 +103,14 @@ def error_breakdown(fitted: Fitted, dataset: Dataset, rows: np.ndarray) -> list[
 
 
 def _squared(metric: str, truth: np.ndarray, estimate: np.ndarray) -> np.ndarray:
-    """[N], NaN where a label is missing."""
+    """[N] squared log error of each row, or 1 for a wrong answer; NaN where a label is missing."""
     if metric in BINARY_METRICS:
         return np.where(np.isnan(truth) | np.isnan(estimate), np.nan, (truth > 0.5) != (estimate > 0.5))
     return np.asarray((np.log(np.maximum(truth, LABEL_FLOOR)) - np.log(np.maximum(estimate, LABEL_FLOOR))) ** 2)
 
 
 def _both(truth: np.ndarray) -> bool:
-    """Whether there are enough of both classes."""
+    """Whether there are enough rows of both classes."""
     return min(int((truth > 0.5).sum()), int((truth <= 0.5).sum())) >= OF_EACH
 
 

@@ -1,4 +1,4 @@
-"""How good predictions are: q-errors, balanced accuracy, and the replicate limit (Costream, Table III)."""
+"""Errors of predictions: q-errors, balanced accuracy, and the replicate limit (Costream, Table III)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from twin.randomness import random_stream
 
 LIMIT = "replicate limit"
 BELOW_ALL = 0.1
-"""Share of the smallest label below which an estimate counts as this share."""
+"""Share of the smallest label that is the least an estimate counts as."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorRow:
-    """One line of the table. rows: number of runs. q50, q95: quantiles of the q-error (regressions). accuracy: balanced
-    accuracy (binaries), as on a test set of equally frequent classes. *_se: bootstrap standard errors, if asked for.
-    None where a value does not apply."""
+    """Errors of one model and metric. rows: number of runs. q50, q95: quantiles of the q-error (regressions). accuracy:
+    balanced accuracy (binaries), as on a test set of equally frequent classes. *_se: bootstrap standard errors, if
+    asked for. None where a value does not apply."""
 
     metric: str
     model: str
@@ -37,13 +37,13 @@ class ErrorRow:
 
 
 def q_error(truth: np.ndarray, estimate: np.ndarray) -> np.ndarray:
-    """max(c / c', c' / c) >= 1, with both at least LABEL_FLOOR."""
+    """q-error max(c / c', c' / c) >= 1 of each estimate, with both at least LABEL_FLOOR."""
     ratio = np.maximum(truth, LABEL_FLOOR) / np.maximum(estimate, LABEL_FLOOR)
     return np.maximum(ratio, 1 / ratio)
 
 
 def balanced_accuracy(truth: np.ndarray, probability: np.ndarray) -> float:
-    """Mean of the true positive and true negative rates: the accuracy on equally frequent classes.
+    """Balanced accuracy: mean of the true positive and true negative rates, the accuracy on equally frequent classes.
 
     Raises BadInput if a class is missing.
     """
@@ -56,7 +56,7 @@ def balanced_accuracy(truth: np.ndarray, probability: np.ndarray) -> float:
 def row(
     metric: str, model: str, truth: np.ndarray, estimate: np.ndarray, bootstrap: int = 0, seed: int = 0
 ) -> ErrorRow:
-    """One line for one model and metric; rows without a label (NaN) are left out.
+    """Errors of one model and metric; rows without a label (NaN) are left out.
 
     An estimate below a tenth of every label counts as that tenth, as a run cannot show anything so small (half a
     result, a negative latency). bootstrap: number of resamples for the standard errors, 0 for none. A binary metric
@@ -93,7 +93,7 @@ def has_both(truth: np.ndarray) -> bool:
 def _standard_errors(
     measures: Measures, truth: np.ndarray, estimate: np.ndarray, resamples: int, seed: int
 ) -> dict[str, float]:
-    """Standard deviations over resamples of the rows, drawn with replacement."""
+    """Bootstrap standard errors: standard deviations over resamples of the rows, drawn with replacement."""
     rng = random_stream(seed, "bootstrap")
     found = []
     for _ in range(resamples):
@@ -106,7 +106,7 @@ def _standard_errors(
 def rows_of(
     name: str, estimates: Mapping[str, np.ndarray], dataset: Dataset, bootstrap: int = 0, seed: int = 0
 ) -> list[ErrorRow]:
-    """A line for each estimated metric. estimates: by metric, for every row of the dataset [G]."""
+    """Errors of each estimated metric. estimates: by metric, for every row of the dataset [G]."""
     return [
         row(metric, name, dataset.label_G(metric), estimates[metric], bootstrap, seed)
         for metric in METRICS
@@ -115,16 +115,16 @@ def rows_of(
 
 
 def evaluate(fitted: Fitted, dataset: Dataset, bootstrap: int = 0, seed: int = 0) -> list[ErrorRow]:
-    """The errors of a fitted model on every row of a dataset (`Dataset.take` gives a part of one)."""
+    """Errors of a fitted model on every row of a dataset (`Dataset.take` gives a part of one)."""
     return rows_of(fitted.name, fitted.predict(dataset), dataset, bootstrap, seed)
 
 
 def replicate_rows(
     dataset: Dataset, metrics: Sequence[str] = METRICS, bootstrap: int = 0, seed: int = 0
 ) -> list[ErrorRow]:
-    """The errors of a run as a prediction of another run that differs only in the seed; empty without such pairs.
+    """Errors of a run as a prediction of another run that differs only in the seed; empty without such pairs.
 
-    No model can be much better. A perfect model has the noise of one run where this has that of two, so its q-errors
+    No model can be much better. A perfect model has the noise of one run, a pair that of two, so the model's q-errors
     are about the power 0.71 of these.
     """
     first, second = pairs(dataset)

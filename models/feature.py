@@ -1,4 +1,4 @@
-"""One feature: how a raw number becomes inputs of a network, by encodings with fixed ranges.
+"""Features: encodings with fixed ranges that turn raw numbers into inputs of a network.
 
 No statistic is fitted to the data, so nothing of a test set can leak into an encoding, and a value outside the usual
 range is extrapolated, not clipped: the model is meant for hardware and rates that it has not seen.
@@ -17,7 +17,7 @@ Group = Literal["operator", "data", "plan", "hardware", "rate", "cost", "demand"
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The logarithm, with `low` at -1 and `high` at 1. Values below `floor` (default low / 1000) count as `floor`."""
+    """Logarithmic encoding, `low` at -1 and `high` at 1. Values below `floor` (default low / 1000) count as `floor`."""
 
     low: float
     high: float
@@ -35,7 +35,7 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """The value itself, with `low` at -1 and `high` at 1."""
+    """Linear encoding, with `low` at -1 and `high` at 1."""
 
     low: float
     high: float
@@ -50,12 +50,12 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class OneHot:
-    """One input for each word of a fixed vocabulary; the raw value is the word's index."""
+    """One-hot encoding: an input for each word of a fixed vocabulary; the raw value is the word's index."""
 
     vocabulary: tuple[str, ...]
 
     def encode(self, raw_N: np.ndarray) -> np.ndarray:
-        """[N] indices -> [N, words]."""
+        """Inputs [N, words] of indices [N]."""
         return np.eye(len(self.vocabulary))[raw_N.astype(int)]
 
     def __str__(self) -> str:
@@ -64,11 +64,11 @@ class OneHot:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """The meaning, unit and encoding of a column of `models.job_columns`.
+    """Feature: meaning, unit and encoding of a column of `models.job_columns`.
 
     group: operator, data and hardware are Costream's Table I; plan adds the replicas; rate is derived from arrival
-    rates and selectivities, cost from the engine profile as well; demand is how arrivals and keys vary; physics are
-    predictions of the rate model.
+    rates and selectivities, cost from the engine profile as well; demand is the variation of arrivals and keys; physics
+    are predictions of the rate model.
     """
 
     name: str
@@ -84,18 +84,18 @@ class Feature:
 
     @property
     def identity(self) -> str:
-        """A text with everything that determines the inputs of this feature."""
+        """Text with everything that determines the inputs of this feature."""
         return f"{self.name}|{self.unit}|{self.group}|{self.encoding!r}"
 
     def raw(self, values_N: np.ndarray) -> np.ndarray:
-        """Values as numbers, words as their index. Raises ValueError for a word outside the vocabulary."""
+        """Raw numbers of values: words become their index. Raises ValueError for a word outside the vocabulary."""
         if not isinstance(self.encoding, OneHot):
             return values_N
         return np.array([self.encoding.vocabulary.index(word) for word in values_N])
 
 
 def raw_rows(features: Sequence[Feature], columns: Mapping[str, np.ndarray], rows: Sequence[int]) -> np.ndarray:
-    """[N, features]: raw values of some rows of columns. Missing predictions of the rate model are 0."""
+    """[N, features] raw values of some rows of columns. Missing predictions of the rate model are 0."""
     nothing = np.zeros(len(rows))
     asked = [feature.group != "physics" or feature.name in columns for feature in features]
     values = [
@@ -106,7 +106,7 @@ def raw_rows(features: Sequence[Feature], columns: Mapping[str, np.ndarray], row
 
 
 def encode(features: Sequence[Feature], raw_NxC: np.ndarray) -> np.ndarray:
-    """Raw values [N, features] -> inputs [N, sum of widths], float32."""
+    """Inputs [N, sum of widths], float32, of raw values [N, features]."""
     parts = [feature.encoding.encode(raw_NxC[:, index]) for index, feature in enumerate(features)]
     return np.concatenate(parts, axis=1).astype(np.float32)
 
@@ -117,7 +117,7 @@ def width(features: Sequence[Feature]) -> int:
 
 
 def with_inputs(features: Sequence[Feature], inputs_NxF: np.ndarray) -> Iterator[tuple[Feature, np.ndarray]]:
-    """Each feature with its inputs [N, width]."""
+    """Yields each feature with its inputs [N, width]."""
     start = 0
     for feature in features:
         yield feature, inputs_NxF[:, start : start + feature.width]

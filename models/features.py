@@ -1,4 +1,4 @@
-"""All features of the joint operator-resource graph (Costream, Table I, and what follows from it).
+"""Features of the joint operator-resource graph (Costream, Table I, and values derived from it).
 
 Each node type has its features; `table()` lists them for readers, FEATURE_VERSION names them in checkpoints.
 """
@@ -24,9 +24,9 @@ FEATURE_SETS: Mapping[str, frozenset[str]] = {
     "costs": frozenset({"operator", "data", "plan", "hardware", "rate", "cost", "demand"}),
     "physics": frozenset({"operator", "data", "plan", "hardware", "rate", "cost", "demand", "physics"}),
 }
-"""Which groups of features a model sees. The first three are the ablation of Costream, Fig. 12 (`table1` is the paper's
-model; `operators` has no host nodes at all); `rates` adds propagated rates, `costs` the engine profile and how arrivals
-and keys vary, and `physics` what the analytic rate model finds, by operator, by host, and of the plan as a whole."""
+"""Groups of features that a model sees, by name. The first three are the ablation of Costream, Fig. 12 (`table1` is the
+paper's model; `operators` has no host nodes at all); `rates` adds propagated rates, `costs` the engine profile and the
+variation of arrivals and keys, and `physics` the rate model's predictions, by operator, by host, and of the plan."""
 
 _SELECTIVITY = Log(1e-4, 1.0, floor=1e-9)
 _RATE = Log(1.0, 1e5, floor=1e-3)
@@ -113,7 +113,7 @@ CONTEXT: tuple[Feature, ...] = (
     Feature("queue_s", "s", "physics", _SECONDS, "in service and waiting for it, likewise"),
     Feature("window_s", "s", "physics", _SECONDS, "in windows, likewise"),
 )
-"""The features of the plan as a whole, beside the graph's nodes; read off models.job_columns.plan_physics."""
+"""Features of the plan as a whole, beside the graph's nodes; their values come from models.job_columns.plan_physics."""
 
 FEATURES: Mapping[str, tuple[Feature, ...]] = {
     "source": (
@@ -159,19 +159,19 @@ FEATURES: Mapping[str, tuple[Feature, ...]] = {
     "sink": _EVERY_OPERATOR,
     "host": _HOST,
 }
-"""The features of each node type, in the order of the network's inputs. Kinds that are not here cannot be learned."""
+"""Features of each node type, in the order of the network's inputs. Kinds that are not here cannot be learned."""
 
 NODE_TYPES: tuple[str, ...] = tuple(FEATURES)
 HOST = NODE_TYPES.index("host")
 SINK = NODE_TYPES.index("sink")
 LEARNED: tuple[str, ...] = NODE_TYPES[:HOST]
-"""The kinds of operators that models know, by name: others shift nothing."""
+"""Kinds of operators that models know, by name: other kinds change no inputs."""
 
 CONTEXT_WIDTH: int = width(CONTEXT)
-"""Inputs made of a plan as a whole."""
+"""Number of inputs made of a plan as a whole."""
 
 WIDTHS: tuple[int, ...] = tuple(width(FEATURES[kind]) for kind in NODE_TYPES)
-"""Inputs of each node type, in the order of NODE_TYPES."""
+"""Number of inputs of each node type, in the order of NODE_TYPES."""
 
 _ALL: tuple[tuple[str, Feature], ...] = (
     *((kind, feature) for kind in NODE_TYPES for feature in FEATURES[kind]),
@@ -179,17 +179,17 @@ _ALL: tuple[tuple[str, Feature], ...] = (
 )
 
 REVISION = 15
-"""Raised where a feature of the same name has other values: most often because the rate model answers differently."""
+"""Number that grows where a feature of the same name gets other values: most often because the rate model changes."""
 
 FEATURE_VERSION: str = hashlib.sha256(
     "\n".join([*(f"{node}|{feature.identity}" for node, feature in _ALL), f"revision {REVISION}"]).encode()
 ).hexdigest()[:12]
-"""12 hex digits over name, unit, group and encoding of every feature, and the revision."""
+"""Version of the features: 12 hex digits over name, unit, group and encoding of each, and the revision."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureRow:
-    """One line of the documentation's table of features."""
+    """Row of the documentation's table of features."""
 
     node: str
     feature: str
@@ -200,7 +200,7 @@ class FeatureRow:
 
 
 def table() -> tuple[FeatureRow, ...]:
-    """Every feature of every node type, and of the plan."""
+    """Table of every feature of every node type, and of the plan."""
     return tuple(
         FeatureRow(node, feature.name, feature.unit, feature.group, str(feature.encoding), feature.meaning)
         for node, feature in _ALL

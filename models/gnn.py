@@ -22,11 +22,11 @@ from twin.randomness import random_stream
 
 Array = jax.Array | np.ndarray
 Parameters = dict[str, Any]
-"""Nested mappings of arrays, as flax has them."""
+"""Parameters as nested mappings of arrays, in flax's form."""
 
 
 class MLP(nn.Module):
-    """Linear layers with leaky ReLU between them, and after the last one too unless `linear_end`."""
+    """MLP: linear layers with leaky ReLU between them, and after the last one too unless `linear_end`."""
 
     widths: Sequence[int]
     linear_end: bool = False
@@ -47,7 +47,7 @@ def encoder(config: NetworkConfig) -> MLP:
 
 
 def context_encoder(config: NetworkConfig) -> MLP:
-    """What the head sees of the plan as a whole, beside the sum over the nodes."""
+    """MLP whose output the head sees of the plan as a whole, beside the sum over the nodes."""
     return MLP((config.hidden,) * config.layers)
 
 
@@ -62,13 +62,13 @@ def head(config: NetworkConfig) -> MLP:
 
 
 def combined(config: NetworkConfig, inbox: jax.Array, own: jax.Array) -> jax.Array:
-    """What MLP' sees of the children's sum and the node's own state."""
+    """Input of MLP': the children's sum and the node's own state."""
     return inbox + own if config.combine == "sum" else jnp.concatenate([inbox, own], axis=-1)
 
 
 class CostNetwork(nn.Module):
-    """Batch -> one number a graph and metric [G, M]: standardised log cost, or logit. Parameters do not depend on the
-    capacity. Operators without inputs keep their state in the data-flow phase."""
+    """Network that maps a batch to one number a graph and metric [G, M]: standardised log cost, or logit. Parameters do
+    not depend on the capacity. Operators without inputs keep their state in the data-flow phase."""
 
     config: NetworkConfig
     capacity: Capacity
@@ -88,7 +88,7 @@ class CostNetwork(nn.Module):
         return self.head(self._readout(batch, h_NxD, h_HxD))
 
     def states(self, batch: Batch) -> tuple[jax.Array, jax.Array]:
-        """The final states of the operators and of the hosts, before the readout."""
+        """Final states of the operators [N, D] and of the hosts [H, D], before the readout."""
         h_NxD = jnp.concatenate([self._encode(kind, batch) for kind in range(HOST)])
         hosts = self.config.hosts
         h_HxD = self._encode(HOST, batch) if hosts else jnp.zeros((self.capacity.nodes[HOST], self.config.hidden))
@@ -109,7 +109,7 @@ class CostNetwork(nn.Module):
         return own + new if self.config.residual else new
 
     def _by_kind(self, phase: str, rows: Sequence[int], inbox: jax.Array, own: jax.Array) -> jax.Array:
-        """Each operator type's MLP' over its rows, which lie one type after the other."""
+        """New states by each operator type's MLP' over its rows, which lie one type after the other."""
         phase = "flow" if self.config.phase_weights == "shared" else phase
         parts, start = [], 0
         for kind, count in zip(NODE_TYPES[:HOST], rows, strict=True):
@@ -128,7 +128,7 @@ class CostNetwork(nn.Module):
         return self._by_kind("placed", self.capacity.nodes[:HOST], inbox_NxD, h_NxD)
 
     def _flow(self, levels: Levels, h_NxD: jax.Array) -> jax.Array:
-        """Level after level, from the operators next to the sources to those before the sinks."""
+        """New states by updates level after level, from the operators next to the sources to those before the sinks."""
         cells = self.capacity.cells
         if not self.capacity.levels:
             return h_NxD
@@ -149,7 +149,8 @@ class CostNetwork(nn.Module):
         return h_NxD.at[sinks].set(new_SxD)
 
     def _rounds(self, batch: Batch, h_NxD: jax.Array, h_HxD: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Synchronous message passing over streams and placements, both ways (the other side of Costream, Fig. 13)."""
+        """New states by synchronous messages over streams and placements, both ways (the other scheme of Costream, Fig.
+        13)."""
         rows, levels = h_NxD.shape[0], batch.levels
         inner = jax.vmap(lambda nodes, position: nodes.at[position].get(mode="fill", fill_value=rows))
         sink_rows = jnp.where(
@@ -177,20 +178,20 @@ class CostNetwork(nn.Module):
 
 
 def _sum(h: jax.Array, senders: Array, receivers: Array, rows: int) -> jax.Array:
-    """Each receiver's sum over its senders. A receiver one past the end is dropped, whatever its sender."""
+    """Sum of each receiver's senders. A receiver one past the end is dropped, whatever its sender."""
     return jax.ops.segment_sum(jnp.asarray(h)[senders], jnp.asarray(receivers), rows)
 
 
 WHOLE = Capacity(
     graphs=1, nodes=(1,) * len(NODE_TYPES), placements=1, levels=1, cells=(1,) * HOST, streams=1, sink_streams=1
 )
-"""The smallest batch in which every MLP runs once."""
+"""Smallest batch in which every MLP runs once."""
 
 
 def initial(config: NetworkConfig, seed: int) -> Parameters:
     """Fresh parameters: biases zero, kernels normal with variance 1 / inputs. Same seed, same parameters.
 
-    Drawn by numpy from one stream a parameter: compiling flax's own initialisers takes longer than a small training.
+    Numpy draws them from one stream a parameter: compiling flax's own initialisers takes longer than a small training.
     """
 
     def draw(path: tuple[object, ...], leaf: jax.ShapeDtypeStruct) -> np.ndarray:
@@ -203,14 +204,14 @@ def initial(config: NetworkConfig, seed: int) -> Parameters:
 
 
 def silent(parameters: Parameters) -> Parameters:
-    """The same, but that the head's last layer is zero: whatever such a network is shown, it says 0."""
+    """Parameters with a head whose last layer is zero: the network's output is always 0."""
     last = f"layer_{len(parameters['head']) - 1}"
     head_ = {**parameters["head"], last: jax.tree.map(np.zeros_like, parameters["head"][last])}
     return {**parameters, "head": head_}
 
 
 def shapes(config: NetworkConfig) -> Mapping[str, Any]:
-    """What the parameters of such a network are like: a jax.ShapeDtypeStruct each."""
+    """Shapes of the parameters of a network: a jax.ShapeDtypeStruct each."""
     empty = Batch(
         inputs=tuple(np.zeros((1, width), np.float32) for width in WIDTHS),
         operator_graph=np.zeros(HOST, np.int32),

@@ -1,4 +1,4 @@
-"""The joint operator-resource graph of one deployment, and tables of many (Costream, Section III-A)."""
+"""Joint operator-resource graph of one deployment, and tables of many graphs (Costream, Section III-A)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ SOURCE = NODE_TYPES.index("source")
 
 
 class EncodedInput(NamedTuple):
-    """Where a feature stands among the encoded inputs of a node or plan, and the code of the value 1 there.
+    """Column of a feature among the encoded inputs of a node or plan, and the code of the value 1 there.
 
-    Tables hold codes alone; as they grow with values, whether a value is above 1 is told by them.
+    Tables hold codes alone, which grow with values, so they tell whether a value is above 1.
     """
 
     column: int
@@ -34,13 +34,13 @@ class EncodedInput(NamedTuple):
 
     @classmethod
     def of(cls, features: Sequence[Feature], name: str) -> EncodedInput:
-        """The feature of that name, which is encoded in one column. Raises ValueError if there is none."""
+        """Column and code of the feature of that name, which has one column. Raises ValueError if there is none."""
         place = [feature.name for feature in features].index(name)
         (code,) = features[place].encoding.encode(np.ones(1)).astype(np.float32)[0].tolist()
         return cls(width(features[:place]), code)
 
     def above_1(self, inputs_NxC: np.ndarray) -> np.ndarray:
-        """[N]: whether the value is above 1."""
+        """[N] whether the value is above 1."""
         return np.asarray(inputs_NxC[:, self.column] > self.code_of_1)
 
 
@@ -48,7 +48,7 @@ PEAK, PEAK_PRESSURE = EncodedInput.of(FEATURES["source"], "peak"), EncodedInput.
 
 
 class JointGraph(NamedTuple):
-    """One deployment. Operators in data-flow order; only hosts that carry a replica are nodes.
+    """Graph of one deployment. Operators in data-flow order; only hosts that carry a replica are nodes.
 
     kinds: [O] index into NODE_TYPES.  levels: [O] longest path from a source.
     operators: [O] raw feature values, as long as the columns of the kind.  hosts: [H] likewise.
@@ -67,7 +67,7 @@ class JointGraph(NamedTuple):
 
     @property
     def utilisation(self) -> float:
-        """The highest nominal one, by the rate model."""
+        """Highest nominal utilisation, by the rate model."""
         return self.context[UTILISATION]
 
 
@@ -77,8 +77,8 @@ def joint_graph(
     horizon_s: float = HORIZON_S,
     answer: RateAnswer | None = None,
 ) -> JointGraph:
-    """The graph of a deployment under its own plan. horizon_s: length of the run that is to be predicted.
-    If at hand: job, its columns; answer, the rate model's for that plan alone and that length.
+    """Graph of a deployment under its own plan. horizon_s: length of the run that is to be predicted.
+    job, answer: its columns, and the rate model's answer for that plan alone and that length, if already computed.
     Raises BadInput if models know no operators of one of the kinds."""
     job = job or job_columns(deployment)
     require_learned(job.kinds)
@@ -99,24 +99,24 @@ def joint_graph(
 
 
 class Ragged(NamedTuple):
-    """Rows of many graphs, graph after graph: those of graph g are rows[start[g] : start[g + 1]]."""
+    """Rows of many graphs, graph after graph: rows[start[g] : start[g + 1]] are those of graph g."""
 
     rows: np.ndarray
     start: np.ndarray
 
     @classmethod
     def of(cls, parts: Sequence[Sequence[Sequence[float]]], columns: int, dtype: type = np.int32) -> Ragged:
-        """One part a graph, each a list of rows with that many columns."""
+        """Rows from one part a graph, each a list of rows with that many columns."""
         flat = [row for part in parts for row in part]
         rows: np.ndarray = np.array(flat, dtype=dtype).reshape(len(flat), columns)
         return cls(rows, np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64))
 
     def counts(self) -> np.ndarray:
-        """Rows of each graph."""
+        """Number of rows of each graph."""
         return np.diff(self.start)
 
     def take(self, graphs_G: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of some graphs, in their order, and for each row its graph's position in `graphs_G`."""
+        """Rows of some graphs, in their order, and for each row its graph's position in `graphs_G`."""
         count_G = self.counts()[graphs_G]
         owner_R = np.repeat(np.arange(len(graphs_G)), count_G)
         first_G = np.cumsum(count_G) - count_G
@@ -124,14 +124,14 @@ class Ragged(NamedTuple):
         return self.rows[index_R], owner_R
 
     def part(self, graphs_G: np.ndarray) -> Ragged:
-        """The rows of some graphs, in their order, as a table of its own."""
+        """Rows of some graphs, in their order, as a table of their own."""
         count_G = self.counts()[graphs_G]
         return Ragged(self.take(graphs_G)[0], np.concatenate([[0], np.cumsum(count_G)]).astype(np.int64))
 
 
 @dataclass(frozen=True)
 class GraphTable:
-    """Many graphs, column-wise, encoded; what batches are cut from.
+    """Table of many graphs, column-wise and encoded, from which batches are cut.
 
     nodes: for each node type its inputs [nodes, WIDTHS[type]].
     streams: rows (producer's kind, its number among the graph's nodes of that kind, the consumer's kind and number,
@@ -152,13 +152,13 @@ class GraphTable:
 
     @property
     def kind_G(self) -> np.ndarray:
-        """The kind of each plan, an index into models.labels.KINDS."""
+        """[G] kind of each plan, an index into models.labels.KINDS."""
         sources = self.nodes[SOURCE]
         varying_G = np.logical_or.reduceat(PEAK.above_1(sources.rows), sources.start[:-1])
         return kinds_of_plans(self.rates_GxA, varying_G, PEAK_PRESSURE.above_1(self.context_GxC))
 
     def take(self, graphs_G: np.ndarray) -> GraphTable:
-        """Some of the graphs, in that order."""
+        """Table of some of the graphs, in that order."""
         return GraphTable(
             tuple(each.part(graphs_G) for each in self.nodes),
             self.streams.part(graphs_G),
@@ -170,13 +170,13 @@ class GraphTable:
 
 
 def graph_table(deployments: Iterable[Deployment], rates: RateModel) -> GraphTable:
-    """The graphs of many deployments, for the runs that the rate model answers for."""
+    """Table of the graphs of many deployments, for the runs that the rate model answers for."""
     answered = ((each, rates.answer(each, [each.plan])) for each in deployments)
     return stack([joint_graph(each, horizon_s=rates.run_s(each), answer=answer) for each, answer in answered])
 
 
 def stack(graphs: Sequence[JointGraph]) -> GraphTable:
-    """Raises ValueError if a feature is not finite."""
+    """Table of graphs. Raises ValueError if a feature is not finite."""
     numbers = [_numbers(graph.kinds) for graph in graphs]
     nodes = []
     for kind, name in enumerate(NODE_TYPES):
@@ -215,7 +215,7 @@ def _rows_of(graph: JointGraph, kind: int) -> list[list[float]]:
 
 
 def _numbers(kinds: Sequence[int]) -> list[int]:
-    """For each operator its number among those of its kind."""
+    """Number of each operator among those of its kind."""
     seen = [0] * len(NODE_TYPES)
     numbers = []
     for kind in kinds:
@@ -225,7 +225,7 @@ def _numbers(kinds: Sequence[int]) -> list[int]:
 
 
 def concatenate(tables: Sequence[GraphTable]) -> GraphTable:
-    """All graphs of several tables, in order."""
+    """Table of all graphs of several tables, in order."""
 
     def joined(parts: Sequence[Ragged]) -> Ragged:
         counts = np.concatenate([part.counts() for part in parts])

@@ -1,6 +1,6 @@
-"""The one reader of a job: what is known of it before it runs, as columns of its operators, its hosts and its plan.
+"""Reads a job for all models: facts known before it runs, as columns of its operators, its hosts and its plan.
 
-Columns are called as the features that are made of them (`models.features`); some are for vectors alone
+Columns have the names of the features that are made of them (`models.features`); some are for vectors alone
 (`models.vectors`). Axes: O operators in data-flow order, H hosts of the cluster, N of these under some plan, P plans.
 """
 
@@ -30,7 +30,7 @@ Columns = Mapping[str, np.ndarray]
 WORDS = ("function", "literal_type", "value_type", "group_by", "key_type")
 """Fields of operators' specs that hold a word."""
 LEFT = {"cpu_percent": "left_percent"}
-"""What is read in place of a field: other processes may use some of a host's cores."""
+"""Fields that are read in place of others: other processes may use some of a host's cores."""
 HARDWARE = {
     "cpu": "cpu_percent",
     "ram": "ram_mb",
@@ -45,15 +45,15 @@ OPERATOR_PHYSICS = (
     *("in_per_s", "out_per_s", "offered_pressure", "pressure", "service_s", "blocked"),
     *("channel_s", "queue_s", "window_s", "age_s"),
 )
-"""What the rate model says of an operator."""
+"""Columns of an operator that the rate model predicts."""
 HOST_PHYSICS = {"cpu_used": "cpu", "nic_used": "nic", "memory_used": "memory"}
-"""What it says of a host, and the fields of its answer."""
+"""Columns of a host that the rate model predicts, and the fields of its answer."""
 
 
 @dataclass(frozen=True)
 class JobColumns:
-    """A job under its own plan. names, kinds: of the operators. operators: columns [O]. streams: (producer, consumer),
-    as the query lists them. levels_O: longest path from a source. replicas_OxH: on each host."""
+    """Columns of a job under its own plan. names, kinds: of the operators. operators: columns [O]. streams: (producer,
+    consumer), as the query lists them. levels_O: longest path from a source. replicas_OxH: on each host."""
 
     deployment: Deployment
     names: tuple[str, ...]
@@ -69,10 +69,10 @@ class JobColumns:
         return np.flatnonzero(self.replicas_OxH.any(axis=0))
 
     def hosts(self, host_N: np.ndarray | None = None, replicas_NxO: np.ndarray | None = None) -> Columns:
-        """The columns of hosts, by number, that carry so many replicas of each operator.
+        """Columns of hosts, by number, that carry these replicas of each operator.
 
-        Absent: of those in use under the own plan. An operator's work, state and traffic are taken as spread evenly
-        over its replicas, and every replica as sending to all replicas of its consumers, so the share that leaves a
+        Absent: of the hosts in use under the job's own plan. Work, state and traffic of an operator count as spread
+        evenly over its replicas, and every replica sends to all replicas of its consumers, so the share that leaves a
         host is one minus the consumer's share on it.
         """
         host_N = self.used if host_N is None else host_N
@@ -125,8 +125,8 @@ def job_columns(deployment: Deployment) -> JobColumns:
 
 
 def _operator(job: Job, component: Component, sent_per_s: Mapping[str, float], varying: Variation) -> dict[str, Any]:
-    """An operator: its spec, its tuples, its steady flow if all sources keep up, how that varies, and what the engine
-    charges."""
+    """Columns of one operator: spec, tuples, steady flow if all sources keep up, its variation, and the engine's
+    costs."""
     query, engine, spec, rates = job.query, job.engine, component.operator, job.rates[component.operator.name]
     inputs, outputs = [query.columns_out[name] for name in query.feeds(spec.name)], query.columns_out[spec.name]
     service_s, bytes_in = engine.service_s(query, spec, sent_per_s), engine.input_bytes(query, spec.name, sent_per_s)
@@ -162,8 +162,8 @@ def _operator(job: Job, component: Component, sent_per_s: Mapping[str, float], v
 
 
 def _of_calls(spec: AnyOperator, per_s: float) -> dict[str, float]:
-    """The calls of an operator to systems outside; all 0 of one that makes none. per_s: tuples into a replica.
-    call_load: share of its places for calls that are in use on average."""
+    """Columns on calls of an operator to systems outside; all 0 for an operator without calls. per_s: tuples into a
+    replica. call_load: share of its places for calls that are in use on average."""
     if not isinstance(spec, Calling):
         return {"call_s": 0.0, "call_scv": 0.0, "call_load": 0.0, "ordered": 0.0}
     calls = spec.calls
@@ -172,8 +172,8 @@ def _of_calls(spec: AnyOperator, per_s: float) -> dict[str, float]:
 
 
 def _of_spec(spec: AnyOperator, rates: OperatorRates) -> dict[str, Any]:
-    """Words, selectivities (Costream, Definitions 6 to 8) and the window of an operator, of any kind; windows that it
-    has not are 0. output_per_input: its selectivity, or what it emits for a tuple where that is not defined."""
+    """Words, selectivities (Costream, Definitions 6 to 8) and the window of an operator, of any kind; 0 for no window.
+    output_per_input: its selectivity, or its output for a tuple where that is not defined."""
     by_definition = spec.selectivity_at(rates)
     given = getattr(spec, "selectivity", by_definition)
     window = spec.window if isinstance(spec, Windowed) else None
@@ -204,7 +204,7 @@ def _levels(operators: int, streams: Sequence[tuple[int, int]]) -> np.ndarray:
 
 
 def replica_counts(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> np.ndarray:
-    """Replicas [P, O, H]. Raises KeyError for an unplaced operator or an unknown host."""
+    """Replicas [P, O, H] by operator and host. Raises KeyError for an unplaced operator or an unknown host."""
     host_of = {host.name: index for index, host in enumerate(deployment.cluster.hosts)}
     names = [operator.name for operator in deployment.query.topological]
     if isinstance(plans, Placements):
@@ -218,13 +218,13 @@ def replica_counts(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> np
 
 
 def base_costs(answer: RateAnswer) -> np.ndarray:
-    """What networks correct, [P, len(METRICS)], in that order."""
+    """[P, len(METRICS)] the rate model's predictions, which networks correct, in that order."""
     return np.stack([answer.costs[metric] for metric in METRICS], axis=1)
 
 
 def operator_physics(answer: RateAnswer) -> Columns:
-    """[P, O] each: an operator once its sources have been slowed until nothing is overloaded; offered_pressure: before
-    that. service_s: at the speed that its socket gives it. The seconds are means over its results."""
+    """[P, O] each: operators once their sources have been slowed until nothing is overloaded; offered_pressure: before
+    that. service_s: at the speed that the socket gives it. Seconds are means over an operator's results."""
     derived = {
         "service_s": answer.service_s / np.maximum(answer.speed, 1e-6),
         "blocked": answer.blocked.astype(float),
@@ -233,19 +233,19 @@ def operator_physics(answer: RateAnswer) -> Columns:
 
 
 def host_physics(answer: RateAnswer) -> Columns:
-    """[P, H] each: shares of a host's CPU and outgoing bandwidth in use, likewise, and of its RAM."""
+    """[P, H] each: shares of a host's CPU, outgoing bandwidth and RAM in use, once sources have been slowed."""
     return {name: getattr(answer, field) for name, field in HOST_PHYSICS.items()}
 
 
 def plan_physics(answer: RateAnswer, job: JobColumns, horizon_s: float) -> Columns:
-    """[P] each: the rate model's estimates, and what they rest on.
+    """[P] each: the rate model's estimates of plans, and the numbers that they rest on.
 
     utilisation: highest offered pressure. ingested: smallest share of a source's rate. chances: expected independent
-    chances of a result. lag_share: what the run's empty start costs, as a share of `horizon_s`, its length. blocked:
+    chances of a result. lag_share: cost of the run's empty start, as a share of `horizon_s`, its length. blocked:
     share of the operators whose input is full. Seconds are since ingestion, summed over all operators. peak_pressure:
     highest offered pressure, or use of a host's cores, at peaks (of cores at the mean of the operators' peaks, weighted
     by their work). peak_left_s: seconds of work that a peak leaves. busiest: the busiest replica's input over the mean.
-    peaks: how many of the longest kind are in the run, 0 if arrivals are steady. results: of the run, expected.
+    peaks: number of the longest kind in the run, 0 if arrivals are steady. results: of the run, expected.
     """
     peak_O = job.operators["peak"]
     work_O = job.operators["cpu_demand"] + 1e-12  # an average over none would fail where nothing takes any work

@@ -1,14 +1,15 @@
-"""The five metrics of a run as targets of the network, and back.
+"""Converts the five metrics of a run to targets of the network, and back.
 
 Regressions are learned on one of three scales: `log`, the natural logarithm, where the squared error is the squared
 log of the q-error; `log1p`, log(1 + y), Costream's MSLE, which cannot tell 0.004 from 0.04 tuples/s (results that
-rare are a tenth of a corpus); `ratio`, the logarithm of the ratio to what the analytic rate model says, so that a
+rare are a tenth of a corpus); `ratio`, the logarithm of the ratio to the analytic rate model's answer, so that a
 network which learns nothing repeats that. All are standardised. A label below LABEL_FLOOR counts as LABEL_FLOOR.
 Binary metrics stay 0 or 1.
 
 A fourth, `residual`, is `ratio` for a network that begins by repeating the rate model exactly: no mean is added, its
 logits of binary metrics are offsets from the rate model's, and rows count as often as they occur, so that its
-probabilities are those of the corpus. A gate a metric, fitted on validation rows, says how much of it is believed.
+probabilities are those of the corpus. A gate a metric, fitted on validation rows, is the share of its output that
+counts.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ from twin.errors import BadInput
 from twin.metrics import BINARY_METRICS, METRICS
 
 LABEL_FLOOR = 1e-6
-LOG_LIMIT = 80.0  # exp() of it still fits a float32
+LOG_LIMIT = 80.0  # its exp() still fits a float32
 RATIO_LIMIT = float(np.log(1000.0))
-"""Labels further off the rate model count as that far off: a few such rows must not decide what is learned."""
+"""Largest log ratio of a label to the rate model: a few rows further off must not decide what is learned."""
 
 LOGIT_LIMIT = 6.0
-"""The rate model is never surer than that, or no network could correct it."""
+"""Largest logit of the rate model: were it surer, no network could correct it."""
 
 LabelScale = Literal["log", "log1p", "ratio", "residual"]
 RELATIVE: frozenset[str] = frozenset({"ratio", "residual"})
-"""Scales of which the rate model's answer is a part."""
+"""Scales that include the rate model's answer."""
 
 
 @with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Standardisation of the targets of the metrics of one network: (y on its scale - mean) / deviation; binary: 0
-    and 1. gate: share of each output that counts, from 0 to 1, by kind of plan (KINDS) and metric; none: all of it."""
+    """Standardisation of the targets of one network's metrics: (y on its scale - mean) / deviation; binary: 0 and 1.
+    gate: share of each output that counts, from 0 to 1, by kind of plan (KINDS) and metric; none: all of it."""
 
     mean: tuple[FiniteFloat, ...]
     deviation: tuple[Annotated[FiniteFloat, Field(gt=0)], ...]
@@ -50,8 +51,8 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """values_GxM: standardised. weights_GxM: 0 where a label does not exist, else mean 1 over the training rows.
-    offsets_GxM: what is added to the outputs: the rate model's logits, on the scale `residual`; else 0."""
+    """Targets of rows. values_GxM: standardised. weights_GxM: 0 without a label, else mean 1 over the training rows.
+    offsets_GxM: added to the outputs: the rate model's logits, on the scale `residual`; else 0."""
 
     values_GxM: np.ndarray
     weights_GxM: np.ndarray
@@ -64,13 +65,13 @@ def binary(metrics: Sequence[str]) -> np.ndarray:
 
 
 def yes_of(metrics: Sequence[str], labels_GxA: np.ndarray) -> dict[str, float]:
-    """By binary metric, the share of the labelled rows that are yes."""
+    """Share of the labelled rows that are yes, by binary metric."""
     binaries = [metric for metric in metrics if metric in BINARY_METRICS]
     return {metric: float(np.nanmean(labels_GxA[:, METRICS.index(metric)])) for metric in binaries}
 
 
 def on_scale(labels: np.ndarray, rates: np.ndarray, scale: LabelScale) -> np.ndarray:
-    """Regressions on their scale, beside what the rate model says; NaN where there is no label."""
+    """Regressions on their scale, relative to the rate model's answer if the scale is; NaN where there is no label."""
     floored = np.maximum(labels, LABEL_FLOOR)
     values = np.log1p(floored) if scale == "log1p" else np.log(floored)
     return np.clip(values - _log(rates), -RATIO_LIMIT, RATIO_LIMIT) if scale in RELATIVE else values
@@ -98,14 +99,14 @@ def require_learnable(metric: str, label_N: np.ndarray, where: str) -> None:
 
 
 def scaled(metrics: Sequence[str], labels_GxA: np.ndarray, rates_GxA: np.ndarray, scale: LabelScale) -> np.ndarray:
-    """[G, M]: regressions on their scale, 0 or 1 of binaries; NaN where there is no label."""
+    """[G, M] labels: regressions on their scale, 0 or 1 of binaries; NaN where there is no label."""
     columns = [METRICS.index(metric) for metric in metrics]
     labels_GxM = labels_GxA[:, columns]
     return np.where(binary(metrics), labels_GxM, on_scale(labels_GxM, rates_GxA[:, columns], scale))
 
 
 def scaling_of(metrics: Sequence[str], values_GxM: np.ndarray, scale: LabelScale) -> Scaling:
-    """The scaling from the `scaled` labels of the training rows. Raises BadInput as `require_learnable` does."""
+    """Scaling from the `scaled` labels of the training rows. Raises BadInput as `require_learnable` does."""
     means, deviations = [], []
     for metric, column, yes_no in zip(metrics, values_GxM.T, binary(metrics), strict=True):
         require_learnable(metric, column, "training")
@@ -120,8 +121,8 @@ def targets(
 ) -> Targets:
     """Targets of all rows from their `scaled` labels. Each class of a binary metric gets the same total weight over
     the `training` rows, as Costream balances its classes, so 0.5 is the right threshold where both are equally
-    frequent. Where all of them are of one class the metric has no weight: all there is to learn is to forget the
-    other class. Not so on the scale `residual`, which keeps the classes as frequent as they are."""
+    frequent. If all of them are of one class the metric has no weight: the network could only forget the
+    other class. The scale `residual` keeps the classes as frequent as they are instead."""
     standard_GxM = (values_GxM - np.array(scaling.mean)) / np.array(scaling.deviation)
     known_GxM = ~np.isnan(standard_GxM)
     weights_GxM = np.zeros_like(standard_GxM)
@@ -136,7 +137,7 @@ def targets(
 
 
 def logits(metrics: Sequence[str], rates_GxA: np.ndarray, scale: LabelScale) -> np.ndarray:
-    """[G, M]: the rate model's, of binary metrics on the scale `residual`; else 0."""
+    """[G, M] logits of the rate model, of binary metrics on the scale `residual`; else 0."""
     if scale != "residual":
         return np.zeros((len(rates_GxA), len(metrics)))
     sure = 1.0 / (1.0 + np.exp(-LOGIT_LIMIT))
@@ -147,9 +148,9 @@ def logits(metrics: Sequence[str], rates_GxA: np.ndarray, scale: LabelScale) -> 
 def in_units(
     metrics: Sequence[str], outputs_GxM: np.ndarray, rates_GxA: np.ndarray, kind_G: np.ndarray, scaling: Scaling
 ) -> np.ndarray:
-    """Network outputs as log cost (regressions) or probability (binaries), [G, M]; of several networks [..., G, M].
+    """[G, M] log cost (regressions) or probability (binaries) from network outputs; of several networks [..., G, M].
 
-    kind_G: of each plan, see `kinds_of_plans`; by it gates hold outputs back.
+    kind_G: of each plan, as from `kinds_of_plans`; it chooses the gates that hold outputs back.
     """
     if scaling.gate:
         outputs_GxM = outputs_GxM * np.array(scaling.gate)[kind_G]
@@ -167,12 +168,13 @@ def _log(cost: np.ndarray) -> np.ndarray:
 CONGESTED, RARE = 0.05, 0.98
 """Probabilities of backpressure above which, and of a result below which, plans are of a kind of their own."""
 KINDS = ("calm", "rare results", "congested", "calm, with peaks", "overloaded at peaks", "congested, with peaks")
-"""Of plans, each with gates and intervals of its own. Gates and intervals of models are kept in this order."""
+"""Kinds of plans, each with gates and intervals of its own. Gates and intervals of models are kept in this order."""
 
 
 def kinds_of_plans(rates_NxA: np.ndarray, varying_N: np.ndarray | bool, overloaded_N: np.ndarray) -> np.ndarray:
-    """[N]: index into KINDS. rates_NxA: the rate model's answers, in the order of METRICS. varying_N: whether rates of
-    arrivals vary. overloaded_N: whether peaks offer more than something bears (`peak_pressure` above 1)."""
+    """[N] kind of each plan, an index into KINDS. rates_NxA: the rate model's answers, in the order of METRICS.
+    varying_N: whether rates of arrivals vary. overloaded_N: whether peaks overload a resource (`peak_pressure` above
+    1)."""
     backpressured, success = (rates_NxA[:, METRICS.index(name)] for name in BINARY_METRICS)
     congested_N, rare_N = backpressured > CONGESTED, success < RARE
     first_that_holds = {

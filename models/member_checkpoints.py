@@ -1,4 +1,4 @@
-"""The networks of a training that is under way, each kept once it is trained, so that an interrupted one can go on."""
+"""Keeps each network of a training under way once it is trained, so that an interrupted training can go on."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _WHAT = b"streamtwin network"
 
 @dataclass(frozen=True)
 class MemberCheckpoints:
-    """A file a network; satisfies `models.pipeline.Keep`.
+    """Networks kept in a file each; a `models.pipeline.Keep`.
 
-    folder: made when there is a network to keep. training: in plain values, everything that decides the networks; what
-    the folder holds of another training is not used, and deleted with the first network of this one.
+    folder: made when there is a network to keep. training: in plain values, everything that decides the networks;
+    networks of another training are not used, and are deleted with the first network of this one.
     """
 
     folder: Path
@@ -34,7 +34,7 @@ class MemberCheckpoints:
         return len(list(self.folder.glob(f"*{SUFFIX}"))) if self._ours else 0
 
     def __call__(self, name: str, index: int, train: Callable[[], TrainedNetwork]) -> TrainedNetwork:
-        """The network that is there and whole, or else the one that `train` makes."""
+        """Network that is kept and whole, or else the one that `train` makes."""
         path = self.folder / f"{name}-{index}{SUFFIX}"
         kept = _read(path) if self._ours and path.exists() else None
         if kept is not None:
@@ -48,7 +48,7 @@ class MemberCheckpoints:
         return member
 
     def discard(self) -> None:
-        """Deletes them, once the model is written."""
+        """Deletes the networks, once the model is written."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
@@ -62,7 +62,7 @@ class MemberCheckpoints:
 
 
 def _read(path: Path) -> TrainedNetwork | None:
-    """None if the file is damaged."""
+    """Reads a network; None if the file is damaged."""
     try:
         body = serialization.msgpack_restore(verified(path.read_bytes(), _WHAT))
         curve = tuple(CurvePoint(int(step), training, validation) for step, training, validation in body["curve"])
@@ -72,6 +72,6 @@ def _read(path: Path) -> TrainedNetwork | None:
 
 
 def _write(path: Path, member: TrainedNetwork) -> None:
-    """Whole or not at all."""
+    """Writes a network, whole or not at all."""
     body = {"parameters": member.parameters, "curve": [list(each) for each in member.curve], "seed": str(member.seed)}
     write_bytes(path, signed(serialization.msgpack_serialize(body), _WHAT))

@@ -1,4 +1,4 @@
-"""A world whose costs nobody knows exactly: the same run, seen through an engine profile that is off.
+"""Misjudged costs: a run as models see it through an engine profile with errors.
 
 Features and the rate model's answers rest on the profile's CPU constants. The simulator knows them exactly; on a real
 cluster they are measured, with errors. Labels stay what they are.
@@ -20,11 +20,11 @@ _SINGLE = ("result_us", "scan_us", "serialise_ns_per_byte", "deserialise_ns_per_
 
 @dataclass(frozen=True, slots=True)
 class PerturbedCosts:
-    """Every CPU constant is off by a factor that is uniform on (1 - share, 1 + share). Raises BadInput unless
+    """Errors of every CPU constant: factors that are uniform on (1 - share, 1 + share). Raises BadInput unless
     0 <= share < 1.
 
-    fixed: the same factors in all runs, as a profile measured once has them: an error that can be learned. Else they
-    are drawn for each run anew, so that none is systematic, which no engine is like: the worst that can be.
+    fixed: the same factors in all runs, as in a profile measured once: an error that can be learned. Else factors are
+    drawn for each run anew, so that no error is systematic: the worst case, unlike any engine.
     """
 
     share: float
@@ -37,12 +37,12 @@ class PerturbedCosts:
 
     @property
     def name(self) -> str:
-        """For file names and tables."""
+        """Name for files and tables."""
         return f"misjudged-{self.share:g}-{self.seed}" + ("-fixed" if self.fixed else "")
 
     def __call__(self, deployment: Deployment, run: str) -> Deployment:
-        """The deployment as it is believed to be. Costs that operators give themselves are constants as well: by kind
-        where the error is fixed, since each run has operators of its own."""
+        """Deployment with misjudged costs. Costs that operators give themselves are constants as well: by kind where
+        the error is fixed, since each run has operators of its own."""
         rng = random_stream(self.seed, "misjudged" if self.fixed else f"misjudged/{run}")
         engine = deployment.engine
         constants: dict[str, object] = {name: getattr(engine, name) * self._factor(rng) for name in _SINGLE}

@@ -1,4 +1,4 @@
-"""Makes a cost model from a dataset: which networks are trained, on what, and how they are fine-tuned."""
+"""Makes a cost model from a dataset: trains its networks, and fine-tunes them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from twin.spec import Spec, parse
 from twin.version import VERSION
 
 Progress = Callable[[str, int, int, int, float], None]
-"""Called with metric (or `all`), member, step, steps in all, and the latest validation loss."""
+"""Reports training: metric (or `all`), member, step, steps in all, and the latest validation loss."""
 Keep = Callable[[str, int, Callable[[], TrainedNetwork]], TrainedNetwork]
-"""Called with metric (or `all`), member, and what trains it; gives what that gives, or gave in an earlier attempt."""
+"""Returns the network of a metric (or `all`) and member, kept from an earlier attempt or trained by the function
+given."""
 
 
 def check_metrics(metrics: Sequence[str]) -> None:
@@ -51,7 +52,7 @@ def train(
     progress: Progress | None = None,
     keep: Keep | None = None,
 ) -> tuple[Ensemble, ...]:
-    """An ensemble a metric (`heads: one`), or one for all (`heads: all`).
+    """Trains an ensemble a metric (`heads: one`), or one for all (`heads: all`).
 
     Raises BadInput for an unknown metric, or one whose labels cannot be learned from.
     """
@@ -121,7 +122,7 @@ def _ensemble(
 
 
 def _wider(ranges: dict[str, list[float]], start: Ensemble | None) -> dict[str, list[float]]:
-    """The ranges of a training and of the one before it together."""
+    """Ranges of a training and of the one before it together."""
     before = {} if start is None else start.manifest.get("ranges", {})
     both = {
         name: [each[name] for each in (ranges, before) if name in each] for name in dict.fromkeys([*ranges, *before])
@@ -153,7 +154,7 @@ def _manifest(
 
 
 class FineTuning(Spec):
-    """How long and how fast; everything else as the model was trained.
+    """Length and speed of fine-tuning; everything else is as the model was trained.
 
     epochs: passes over the rows. rate: highest learning rate, a quarter of training's.
     """
@@ -170,8 +171,8 @@ def fine_tune(
     seed: int,
     progress: Progress | None = None,
 ) -> tuple[Ensemble, ...]:
-    """Each member trained on from where it is, unless the rows have nothing to teach it; never to a higher validation
-    loss than it started from. Label scalings stay.
+    """Trains each member further, unless the rows have nothing to teach it, and never to a higher validation loss than
+    it started from. Label scalings stay.
 
     Raises BadInput if no row has a label that the model predicts.
     """
@@ -192,7 +193,7 @@ def fine_tune(
 def rehearsing(
     dataset: Dataset, parts: RowSplit, old: Dataset, old_parts: RowSplit, seed: int
 ) -> tuple[Dataset, RowSplit]:
-    """The rows of both, with as many old training and validation rows as new ones (or all, if there are fewer).
+    """New rows mixed with as many old training and validation rows (or all old ones, if there are fewer).
 
     The test rows are the new ones.
     """

@@ -1,4 +1,4 @@
-"""A model directory as a CostModel: ensembles over many plans of one job, or over the rows of a dataset."""
+"""Model directories as cost models: ensembles over many plans of one job, or over the rows of a dataset."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ AHEAD = 2
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predictions of the members. values: by metric [members, N], log cost or probability. kind_N: of plans, indices
+    """Predictions of all members. values: by metric [members, N], log cost or probability. kind_N: of plans, indices
     into models.labels.KINDS; 0 if no member uses the rate model."""
 
     values: Mapping[str, np.ndarray]
     kind_N: np.ndarray
 
     def cost(self, metric: str) -> np.ndarray:
-        """[N]: mean over the members in log space, in the metric's unit; of a binary metric the members' median
+        """[N] mean over the members in log space, in the metric's unit; of a binary metric the members' median
         probability, which is above 0.5 exactly if the majority of an odd number of members says yes."""
         values_KxN = self.values[metric]
         return np.exp(values_KxN.mean(axis=0)) if metric in REGRESSION_METRICS else np.median(values_KxN, axis=0)
 
     def spread(self, metric: str) -> np.ndarray:
-        """[N]: standard deviation over the members, of the log cost or the probability."""
+        """[N] standard deviation over the members, of the log cost or the probability."""
         return self.values[metric].std(axis=0)
 
 
@@ -67,7 +67,7 @@ class LearnedCostModel:
     wanted: tuple[str, ...] = METRICS
 
     def only(self, metrics: Sequence[str]) -> LearnedCostModel:
-        """The same model for some of the metrics. Ensembles that only predict other metrics are not computed."""
+        """Model for some of the metrics. Ensembles that only predict other metrics are not computed."""
         needed = tuple(each for each in self.ensembles if set(each.metrics) & set(metrics))
         return replace(self, ensembles=needed, wanted=tuple(metrics))
 
@@ -84,10 +84,10 @@ class LearnedCostModel:
         return Estimates(costs, spread=found.spread(latency) if latency in self.wanted else unknown)
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
-        """What the model ignores of the scenario, in words.
+        """Features of the scenario that the model ignores, in words.
 
-        Each network sees what enough of its training rows had (`models.coverage.DEMANDS`) and, if the rate model's
-        predictions are among its inputs, what that sees. What one of them does not see is ignored.
+        Each network sees demands that enough of its training rows had (`models.coverage.DEMANDS`) and, if the rate
+        model's predictions are among its inputs, what that sees. A feature that one of them does not see is ignored.
         """
         length_s = self.run_s(scenario)
         same = length_s == scenario.run.horizon_s
@@ -96,7 +96,7 @@ class LearnedCostModel:
         return (*unsupported_features(scenario, set.intersection(*sees)), *other)
 
     def predict_plans(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> Predictions:
-        """All members' predictions for plans of one job, for the metrics that the model has."""
+        """Predictions of all members for plans of one job, for the metrics that the model has."""
         needed = found_in(job_columns(deployment))
         for ensemble in self.ensembles:
             refuse_unseen(self.name, ensemble.seen, needed)
@@ -110,12 +110,12 @@ class LearnedCostModel:
         return Predictions(values, kind_N)
 
     def interval(self, scenario: Scenario, plans: Sequence[ExecutionPlan], metric: str) -> np.ndarray | None:
-        """[2, N]: the interval of the metric in a simulated run with probability `models.calibration.SHARE`; None for a
+        """[2, N] interval of the metric in a simulated run with probability `models.calibration.SHARE`; None for a
         yes-or-no metric, or if its errors are unknown."""
         return self.around(self.predict_plans(scenario, plans), metric)
 
     def around(self, found: Predictions, metric: str) -> np.ndarray | None:
-        """[2, N]: the interval of the metric around this model's own predictions; None as of `interval`."""
+        """[2, N] interval of the metric around this model's own predictions; None as from `interval`."""
         ensemble = next((each for each in self.ensembles if metric in each.metrics), None)
         known = {} if ensemble is None else ensemble.manifest.get("interval", {})
         if metric not in known:
@@ -124,13 +124,13 @@ class LearnedCostModel:
         return np.asarray(found.cost(metric) * np.exp([-half_N, half_N]))
 
     def beyond(self, scenario: Scenario) -> list[str]:
-        """The features of the job that are outside the ranges of the training rows; empty if these are unknown."""
+        """Features of the job that are outside the ranges of the training rows; empty if these are unknown."""
         ranges = [each.manifest.get("ranges", {}) for each in self.ensembles]
         job = job_columns(scenario)
         return sorted({name for each in ranges for name in outside(each, job)})
 
     def predict_graphs(self, graphs: GraphTable) -> Predictions:
-        """All members' predictions for every graph of a table, such as a dataset's.
+        """Predictions of all members for every graph of a table, such as a dataset's.
 
         Raises BadInput if a graph has a kind of node that was not in the training rows.
         """
@@ -143,22 +143,22 @@ class LearnedCostModel:
         return Predictions(values, graphs.kind_G)
 
     def knows(self, graphs: GraphTable) -> bool:
-        """Whether `predict_graphs` can predict them."""
+        """Whether `predict_graphs` can predict these graphs."""
         return not any(unseen(ensemble.seen, kinds_of(graphs)) for ensemble in self.ensembles)
 
     @property
     def horizon_s(self) -> float:
-        """Median length in seconds of the runs that it was trained on."""
+        """Median length in seconds of the runs that the model was trained on."""
         return float(self.ensembles[0].manifest.get("horizon_s", HORIZON_S))
 
     def run_s(self, deployment: Deployment) -> float:
-        """Seconds of the predicted run: of those that trained the model, the nearest to the scenario's own."""
+        """Seconds of the predicted run: the length nearest to the scenario's own among those that trained the model."""
         low_s, high_s = self.ensembles[0].manifest.get("horizons_s") or (self.horizon_s, self.horizon_s)
         own_s = deployment.run.horizon_s if isinstance(deployment, Scenario) else self.horizon_s
         return min(max(own_s, low_s), high_s)
 
     def _rates(self, deployment: Deployment) -> RateModel:
-        """The rate model for the predicted run, of which as large a part is measured as of the scenario's own."""
+        """Rate model for the predicted run, of which as large a part is measured as of the scenario's own."""
         length_s = self.run_s(deployment)
         if not isinstance(deployment, Scenario):
             return RateModel(length_s)
@@ -171,7 +171,7 @@ class LearnedCostModel:
                 raise BadInput(f"model {self.name!r} does not predict {metric}; train it with all metrics")
 
     def _predict_group(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> Predictions:
-        """Plans with the same number of replicas of each operator, so that they share all operator features."""
+        """Predictions for plans with equal numbers of replicas of each operator, which share all operator features."""
         length_s = self.run_s(deployment)
         if any(each.config.scheme != "costream" for each in self.ensembles):
             table = graph_table((deployment.with_plan(plan) for plan in plans), self._rates(deployment))
@@ -215,7 +215,7 @@ def _asks_rates(ensemble: Ensemble) -> bool:
 
 
 def load(folder: Path) -> LearnedCostModel:
-    """The cost model in a model directory. Raises BadInput if there is none, or it is damaged or of other features."""
+    """Cost model in a model directory. Raises BadInput if there is none, or it is damaged or of other features."""
     return LearnedCostModel(folder.name, read_all(folder))
 
 

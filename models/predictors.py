@@ -1,4 +1,4 @@
-"""Everything that predicts the costs of a run, behind one small protocol, so that all are compared on the same rows."""
+"""Predictors of the costs of a run, behind one small protocol, so that all are compared on the same rows."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from twin.scenario import Scenario
 from twin.unsupported import unsupported_features
 
 Progress = Callable[[int, int], None]
-"""Told (done, total), in steps of the training."""
+"""Reports (done, total), in steps of the training."""
 
 Inputs = Literal["flat", "derived"]
 VERSIONS: Mapping[Inputs, str] = {"flat": FLAT_VERSION, "derived": DERIVED_VERSION}
 
 
 class Fitted(Protocol):
-    """Something that predicts. name: as tables show it."""
+    """Fitted predictor. name: as tables show it."""
 
     @property
     def name(self) -> str: ...
 
     def predict(self, dataset: Dataset) -> Mapping[str, np.ndarray]:
-        """Costs in units, or probabilities, by metric, for every row of the dataset. [G]"""
+        """Costs in units, or probabilities, by metric, [G] for every row of the dataset."""
 
     def save(self, folder: Path) -> None:
-        """Writes itself to a folder, for its contestant's `load`."""
+        """Writes the fitted predictor to a folder, for the predictor's `load`."""
 
 
 class Predictor(Protocol):
-    """Something that can be fitted. name: as tables show it."""
+    """Predictor that can be fitted. name: as tables show it."""
 
     @property
     def name(self) -> str: ...
@@ -57,10 +57,10 @@ class Predictor(Protocol):
         metrics: Sequence[str] = METRICS,
         progress: Progress | None = None,
     ) -> Fitted:
-        """Fitted to parts.train; parts.valid decides when to stop. Raises BadInput for labels without information."""
+        """Fits to parts.train; parts.valid decides when to stop. Raises BadInput for labels without information."""
 
     def load(self, folder: Path) -> Fitted:
-        """What `Fitted.save` wrote. Raises BadInput if it is missing, damaged or made for other features."""
+        """Reads what `Fitted.save` wrote. Raises BadInput if it is missing, damaged or made for other features."""
 
 
 def balanced(value_G: np.ndarray, share: float) -> np.ndarray:
@@ -70,19 +70,19 @@ def balanced(value_G: np.ndarray, share: float) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class FittedNetworks:
-    """Graph neural networks."""
+    """Fitted graph neural networks."""
 
     name: str
     model: LearnedCostModel
 
     def predict(self, dataset: Dataset) -> Mapping[str, np.ndarray]:
-        """The ensembles' costs, and median probabilities as if both classes were equally frequent, as for trees."""
+        """Mean costs, and median probabilities as if both classes were equally frequent, as for trees."""
         found = self.model.predict_graphs(dataset.graphs)
         shares = {name: share for each in self.model.ensembles for name, share in each.manifest.get("yes", {}).items()}
         return {metric: balanced(found.cost(metric), shares.get(metric, 0.5)) for metric in found.values}
 
     def save(self, folder: Path) -> None:
-        """A checkpoint an ensemble."""
+        """Writes a checkpoint an ensemble."""
         for ensemble in self.model.ensembles:
             checkpoint.save(ensemble, folder)
 
@@ -114,13 +114,13 @@ class Networks:
         return FittedNetworks(self.name, LearnedCostModel(self.name, ensembles))
 
     def load(self, folder: Path) -> FittedNetworks:
-        """Its checkpoints."""
+        """Reads the checkpoints of the ensembles."""
         return FittedNetworks(self.name, LearnedCostModel(self.name, checkpoint.read_all(folder)))
 
 
 @dataclass(frozen=True, slots=True)
 class FittedTrees:
-    """Boosted trees, an ensemble a metric."""
+    """Fitted boosted trees, an ensemble a metric."""
 
     name: str
     inputs: Inputs
@@ -128,7 +128,7 @@ class FittedTrees:
     seen: Coverage
 
     def predict(self, dataset: Dataset) -> Mapping[str, np.ndarray]:
-        """The ensembles' means. Raises BadInput for a kind of operator that was not in the training rows."""
+        """Means of the ensembles. Raises BadInput for a kind of operator that was not in the training rows."""
         refuse_unseen(self.name, self.seen, kinds_of(dataset.graphs))
         return {
             metric: each.predict(_vectors(dataset, self.inputs), dataset.rates_G(metric))
@@ -136,14 +136,14 @@ class FittedTrees:
         }
 
     def save(self, folder: Path) -> None:
-        """A file a metric."""
+        """Writes a file a metric."""
         for each in self.by_metric.values():
             trees.save(each, folder, VERSIONS[self.inputs], self.seen)
 
 
 @dataclass(frozen=True, slots=True)
 class BoostedTrees:
-    """Gradient-boosted trees over a vector of the plan. scale: what regressions learn."""
+    """Gradient-boosted trees over a vector of the plan. scale: on which regressions learn."""
 
     name: str
     inputs: Inputs
@@ -158,7 +158,7 @@ class BoostedTrees:
         metrics: Sequence[str] = METRICS,
         progress: Progress | None = None,
     ) -> FittedTrees:
-        """An ensemble a metric."""
+        """Trains an ensemble a metric."""
         found = {}
         vectors = _vectors(dataset, self.inputs)
         for number, metric in enumerate(metrics):
@@ -174,7 +174,7 @@ class BoostedTrees:
         return FittedTrees(self.name, self.inputs, found, coverage_of(dataset.graphs, parts.train))
 
     def load(self, folder: Path) -> FittedTrees:
-        """All metrics found there."""
+        """Reads the trees of all metrics in a folder."""
         paths = sorted(folder.glob(f"*{trees.SUFFIX}"))
         if not paths:
             raise BadInput(f"{folder} holds no trees (*{trees.SUFFIX}); train them again")
@@ -196,19 +196,19 @@ class RateModelAlone:
         metrics: Sequence[str] = METRICS,
         progress: Progress | None = None,
     ) -> RateModelAlone:
-        """Itself."""
+        """The rate model itself: nothing is fitted."""
         return self
 
     def load(self, folder: Path) -> RateModelAlone:
-        """Itself."""
+        """The rate model itself: nothing is read."""
         return self
 
     def predict(self, dataset: Dataset) -> Mapping[str, np.ndarray]:
-        """Its answers, which the dataset has."""
+        """Answers of the rate model, which the dataset has."""
         return {metric: dataset.rates_G(metric) for metric in METRICS}
 
     def save(self, folder: Path) -> None:
-        """Nothing to keep."""
+        """Writes nothing: nothing is fitted."""
 
 
 def _vectors(dataset: Dataset, inputs: Inputs) -> np.ndarray:
@@ -217,7 +217,7 @@ def _vectors(dataset: Dataset, inputs: Inputs) -> np.ndarray:
 
 FLAT = TreeSettings()
 DERIVED = TreeSettings(rate=0.03, rounds=3000, rows=0.8, columns=0.5, members=3)
-"""Chosen on validation rows of a smaller corpus, among a dozen such settings that differed little. Absolute instead of
+"""Settings chosen on validation rows of a smaller corpus, among a dozen that differed little. Absolute instead of
 squared errors make medians a little lower, and tails longer."""
 
 PREDICTORS: Mapping[str, Predictor] = {
@@ -235,8 +235,7 @@ PREDICTORS: Mapping[str, Predictor] = {
 
 @dataclass(frozen=True)
 class FlatCosts:
-    """Satisfies twin.metrics.CostModel. Raises BadInput for trees over other vectors, or over ratios to other
-    answers."""
+    """Cost model of trees over the flat vector. Raises BadInput for another vector, or ratios to the rate model."""
 
     fitted: FittedTrees
 
@@ -246,11 +245,12 @@ class FlatCosts:
 
     @property
     def name(self) -> str:
-        """The trees'."""
+        """Name of the trees."""
         return self.fitted.name
 
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
-        """NaN of metrics that were not fitted; the spread is 0. Raises BadInput for a kind of operator never seen."""
+        """Estimates, NaN of metrics that were not fitted; the spread is 0. Raises BadInput for an unseen kind of
+        operator."""
         refuse_unseen(self.name, self.fitted.seen, found_in(job_columns(scenario)))
         placed = [scenario.with_plan(plan) for plan in plans]
         vectors = np.array([flat_vector(job_columns(each)) for each in placed])
@@ -259,5 +259,5 @@ class FlatCosts:
         return Estimates({name: found.get(name, none) for name in METRICS}, spread=np.zeros(len(plans)))
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
-        """All that is beyond a plain job."""
+        """Features of the scenario beyond a plain job, in words."""
         return unsupported_features(scenario, ())

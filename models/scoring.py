@@ -1,10 +1,10 @@
-"""Many plans of one query through a network at once: the forward pass of models.gnn, each different state once.
+"""Scores many plans of one query by a network at once: the forward pass of models.gnn, each different state once.
 
-Which states differ is worked out in `models.sharing`. The first layer of an update is linear, so it is applied to the
+`models.sharing` finds the states that differ. The first layer of an update is linear, so it is applied to the
 states of producers and of the operator itself before they are combined, when they are fewer. Rows go through the
 other layers in blocks that fit a core's cache; nothing is compiled, so that the first plans are scored as fast as the
-last. Equality with the flat network is a test. Only the head needs what the rate model says of the plans, which may be
-on its way while the rest is computed.
+last. A test checks equality with the flat network. Only the head needs the rate model's answers, which may be computed
+at the same time as the rest.
 
 Axes: N rows, P plans, U different hosts, O operators in data-flow order, F inputs, D hidden features, M metrics.
 """
@@ -29,8 +29,9 @@ from twin.rates.answer import RateAnswer
 
 @dataclass(frozen=True)
 class PlanSide:
-    """Plans with as many replicas of each operator, before they are features. job: under one of them. answer: gives the
-    rate model's, for networks that see it, and may take its time; horizon_s: of the run that it is for."""
+    """Plans with equal numbers of replicas of each operator, before they are features. job: under one of them. answer:
+    returns the rate model's answer, for networks that see it, and may take its time; horizon_s: length of the predicted
+    run."""
 
     job: JobColumns
     replicas_PxOxH: np.ndarray
@@ -40,8 +41,8 @@ class PlanSide:
 
 @dataclass(frozen=True)
 class ScoringJob:
-    """What `score` works on. kinds: type of each operator. operators: inputs [C, F] of each, under C kinds of plans.
-    inputs_P: which of these. hosts_UxF: inputs of each different host. context_PxF: gives those of the plans as a
+    """Inputs of `score`. kinds: type of each operator. operators: inputs [C, F] of each, under C kinds of plans.
+    inputs_P: kind of each plan. hosts_UxF: inputs of each different host. context_PxF: returns those of the plans as a
     whole, which are asked for last."""
 
     kinds: Sequence[int]
@@ -53,7 +54,7 @@ class ScoringJob:
 
 
 def scoring_job(config: NetworkConfig, side: PlanSide) -> ScoringJob:
-    """The inputs that a network sees. With the rate model's answers at every node no two plans look the same."""
+    """Inputs that a network sees. With the rate model's answers at every node no two plans look the same."""
     job, replicas_PxOxH = side.job, side.replicas_PxOxH
     plans, answer = len(replicas_PxOxH), side.answer() if config.features == "physics" else None
     if not config.hosts:  # then all plans look the same
@@ -75,7 +76,7 @@ def scoring_job(config: NetworkConfig, side: PlanSide) -> ScoringJob:
 
 
 def _operator(config: NetworkConfig, job: JobColumns, o: int, kind: int, answer: RateAnswer | None) -> np.ndarray:
-    """Inputs of one operator: the same under all plans, but for what the rate model says."""
+    """Inputs of one operator: the same under all plans, but for the rate model's answers."""
     if answer is None:
         return _inputs(config, kind, job.operators, [o])
     plans = len(answer.in_per_s)
@@ -96,7 +97,7 @@ def _context(config: NetworkConfig, side: PlanSide) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Weights:
-    """One network, by node type where there is one MLP each; nothing where a configuration has none."""
+    """Weights of one network, by node type where there is one MLP each; empty where a configuration has none."""
 
     encoders: tuple[Layers, ...]
     placed: tuple[Layers, ...]
@@ -107,7 +108,7 @@ class Weights:
 
     @classmethod
     def of(cls, config: NetworkConfig, parameters: Parameters) -> Weights:
-        """The weights in the parameters of `models.gnn.CostNetwork`."""
+        """Weights from the parameters of `models.gnn.CostNetwork`."""
         kinds = NODE_TYPES if config.hosts else NODE_TYPES[:HOST]
         placed = "flow" if config.phase_weights == "shared" else "placed"
         return cls(
@@ -153,8 +154,8 @@ def score(config: NetworkConfig, weights: Weights, job: ScoringJob) -> np.ndarra
 
 
 def _collected(sharing: SharedStates, states: Sequence[np.ndarray]) -> Summands:
-    """What adds up to the sum of all operators' states: each adds that of what only it was sent to its own, and does
-    so once for all plans under which it is in one state."""
+    """Terms of the sum of all operators' states: each operator adds to its own the states that only it reads, once for
+    all plans under which it is in one state."""
     sums: list[np.ndarray] = []
     unread: set[int] = set()
     for operator, (state, flowing) in enumerate(zip(states, sharing.flowing, strict=True)):
@@ -172,7 +173,7 @@ def _collected(sharing: SharedStates, states: Sequence[np.ndarray]) -> Summands:
 def _output(
     config: NetworkConfig, weights: Weights, job: ScoringJob, summed_NxD: np.ndarray, rows: slice
 ) -> np.ndarray:
-    """[N, M] what the head makes of these plans."""
+    """[N, M] output of the head for these plans."""
     if config.context.size:
         context_NxD = mlp(weights.context, job.context_PxF()[rows], linear_end=False)
         summed_NxD = np.hstack([summed_NxD, context_NxD])
@@ -186,7 +187,7 @@ def _encoded(layers: Layers, inputs_NxF: np.ndarray) -> np.ndarray:
 def _update(
     config: NetworkConfig, layers: Layers, inbox: Summands, own_MxD: np.ndarray, own_N: np.ndarray
 ) -> np.ndarray:
-    """[N, D] new states. inbox: what is summed up. own_N: rows of `own_MxD`, the states before."""
+    """[N, D] new states after an update. inbox: states to sum up. own_N: rows of `own_MxD`, the states before."""
     kernel, bias = layers[0]
     halves = (kernel, kernel) if config.combine == "sum" else np.split(kernel, 2)
     sent = terms([(product(table, halves[0]), rows_NxR) for table, rows_NxR in inbox])
@@ -199,7 +200,7 @@ def _update(
 def _changed(
     config: NetworkConfig, layers: Layers, first_NxD: np.ndarray, own_MxD: np.ndarray, own_N: np.ndarray
 ) -> np.ndarray:
-    """[N, D] the states after an MLP' whose first layer is done."""
+    """[N, D] new states after an MLP' whose first layer is done."""
     if layers or not config.residual:
         first_NxD = leaky(first_NxD)
     new_NxD = mlp(layers, first_NxD, linear_end=config.residual)

@@ -1,4 +1,4 @@
-"""What a network is like, how it is trained, and recipes: the paper's, the shipped model's, one with more physics."""
+"""Settings of networks and of their training, and recipes: the paper's, the shipped model's, one with more physics."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Width = Annotated[int, Field(ge=1, le=4096)]
 class NetworkConfig(Spec):
     """Shape of one network.
 
-    hidden: D.  update_layers: linear layers of an encoder, an update MLP', or the head.  features: what it sees.
+    hidden: D.  layers: linear layers of an encoder, an update MLP', or the head.  features: those that it sees.
     outputs: M, 1 for the paper's one model a metric.  scheme: `costream` passes messages in three phases;
     `traditional` lets all neighbours, both ways, speak at once in `rounds` rounds.
     residual: MLP' computes a change of the state instead of the state.
-    estimates: the head sees what the rate model says of the plan as a whole, beside the sum over the nodes.
+    estimates: the head sees the rate model's answers for the plan as a whole, beside the sum over the nodes.
     """
 
     hidden: Width = 48
@@ -40,7 +40,7 @@ class NetworkConfig(Spec):
 
     @property
     def hosts(self) -> bool:
-        """Whether the graph has host nodes at all."""
+        """Whether the graph has host nodes."""
         return self.features != "operators"
 
     @property
@@ -49,7 +49,7 @@ class NetworkConfig(Spec):
         return selected(CONTEXT, FEATURE_SETS["physics"] if self.estimates else frozenset())
 
     def sees(self, group: Group) -> bool:
-        """Whether nodes tell it the features of a group."""
+        """Whether the network sees the features of a group at nodes."""
         return group in FEATURE_SETS[self.features]
 
     def columns(self, kind: int) -> np.ndarray:
@@ -58,7 +58,7 @@ class NetworkConfig(Spec):
 
 
 class TrainingSettings(Spec):
-    """How a network is trained.
+    """Settings of the training of networks.
 
     epochs: absent: as many as make 40 steps times the square root of the training rows.
     patience: stop after so many evaluations without a better one.
@@ -93,23 +93,23 @@ OURS = TrainingSettings(
     huber=0.3,
     network=NetworkConfig(hidden=64, features="costs", estimates=True, residual=True),
 )
-"""The same joint graph with propagated rates and costs; the rate model's estimates beside the readout, and regressions
-as ratios to them; one network for all metrics."""
+"""Costream's joint graph with propagated rates and costs; the rate model's estimates beside the readout, and
+regressions as ratios to them; one network for all metrics."""
 
 PHYSICS = OURS.model_copy(update={"network": OURS.network.model_copy(update={"features": "physics"})})
-"""And what the rate model finds at every operator and host. It is no more exact, and scores plans far more slowly."""
+"""OURS with the rate model's predictions at every operator and host. No more exact, and far slower in scoring."""
 
 RESIDUAL = OURS.model_copy(
     update={"scale": "residual", "huber": 0.2, "network": OURS.network.model_copy(update={"hidden": 48})}
 )
-"""As ours, but a correction of the rate model that begins at none, is held back where it does not help, and leaves
-probabilities as frequent as in the corpus: the one that is shipped."""
+"""OURS as a correction of the rate model that begins at none, is held back where it does not help, and leaves
+probabilities as frequent as in the corpus: the shipped model's."""
 
 PRESETS: Mapping[str, TrainingSettings] = {"ours": OURS, "residual": RESIDUAL, "physics": PHYSICS, "paper": PAPER}
 
 
 def preset(name: str) -> TrainingSettings:
-    """The settings of that name. Raises BadInput for an unknown one."""
+    """Settings of that name. Raises BadInput for an unknown one."""
     if name not in PRESETS:
         raise BadInput(f"unknown preset {name!r}; {suggest(name, PRESETS)}")
     return PRESETS[name]

@@ -1,8 +1,9 @@
-"""What many plans of one job have in common, so that it is computed once.
+"""States of nodes that many plans of one job have in common, so that they are computed once.
 
 A plan changes only where operators sit. The state of a host depends on which replicas are on it, that of an operator on
 its host's and on those upstream of it: among 10,000 plans of a query there are a few hundred different hosts, and
-different operators only where the streams come together. All of this is whole numbers and the same for every network.
+different operators only where the streams come together. Sharing is a matter of whole numbers, the same for all
+networks.
 
 Axes: P plans, O operators in data-flow order, H hosts, U different hosts, R hosts of one operator, N rows.
 """
@@ -20,17 +21,17 @@ from twin.plan import ExecutionPlan, Location
 from twin.rates.placements import Placements
 
 CHUNK = 16_384
-"""Plans scored at a time: the more, the more they have in common, but their states must fit in memory."""
+"""Number of plans scored at a time: the more, the more they have in common, but their states must fit in memory."""
 SPARSE = 8
-"""Possible keys a row, up to which rows that are alike are found by counting instead of sorting."""
+"""Possible keys a row up to which equal rows are found by counting instead of sorting."""
 
 
 @dataclass(frozen=True)
 class Flowing:
-    """The N different states of one operator after it has heard of what is upstream.
+    """N different states of one operator after the messages from upstream.
 
     producers: the operators that it reads. rows_SxN: for each of these, rows of its states. own_N: rows of this
-    operator's `SharedStates.hosts_NxR`. kind_P: which of its states it has under each plan.
+    operator's `SharedStates.hosts_NxR`. kind_P: index of its state under each plan.
     """
 
     producers: tuple[int, ...]
@@ -41,9 +42,9 @@ class Flowing:
 
 @dataclass(frozen=True)
 class SharedStates:
-    """plan_U, host_U, counts_UxO: the different hosts, a plan that has them, and the replicas on them. hosts_NxR: by
-    operator, the different sets of hosts that it is on, and plan_N a plan of each. used_PxK: the hosts in use under
-    each plan. Where there are fewer than columns, U stands."""
+    """Different states under many plans. plan_U, host_U, counts_UxO: the different hosts, a plan that has each, and the
+    replicas on it. hosts_NxR: by operator, the different sets of hosts that it is on, and plan_N a plan of each.
+    used_PxK: the hosts in use under each plan. Rows with fewer hosts than columns are filled up with U."""
 
     plan_U: np.ndarray
     host_U: np.ndarray
@@ -55,13 +56,13 @@ class SharedStates:
 
     @property
     def plans(self) -> int:
-        """P."""
+        """Number P of plans."""
         return len(self.used_PxK)
 
 
 def share(counts_PxOxH: np.ndarray, streams: Sequence[tuple[int, int]], inputs_P: np.ndarray) -> SharedStates:
-    """From the replicas of each operator on each host. streams: (producer, consumer). inputs_P: equal for plans under
-    which all nodes have the same inputs, apart from what follows from these replicas."""
+    """Different states, from the replicas of each operator on each host. streams: (producer, consumer). inputs_P: equal
+    for plans under which all nodes have the same inputs, apart from those that follow from these replicas."""
     plans, operators, hosts = counts_PxOxH.shape
     on_OxPxH = np.ascontiguousarray((counts_PxOxH > 0).swapaxes(0, 1))
     plan_N, host_N = np.nonzero(on_OxPxH.any(axis=0))
@@ -87,7 +88,7 @@ def share(counts_PxOxH: np.ndarray, streams: Sequence[tuple[int, int]], inputs_P
 
 
 def in_rows(owner_N: np.ndarray, value_N: np.ndarray, owners: int, nothing: int) -> np.ndarray:
-    """Each owner's values in a row [owners, most values of one], filled up with `nothing`. `owner_N` ascends."""
+    """[owners, most values of one] each owner's values in a row, filled up with `nothing`. `owner_N` ascends."""
     count = np.bincount(owner_N, minlength=owners)
     place_N = np.arange(len(owner_N)) - np.repeat(np.cumsum(count) - count, count)
     rows = np.full((owners, int(count.max(initial=0))), nothing)
@@ -96,7 +97,7 @@ def in_rows(owner_N: np.ndarray, value_N: np.ndarray, owners: int, nothing: int)
 
 
 def distinct(columns: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """A row of each kind [U], and each row's kind [N]. columns: one at least, each [N] of whole numbers >= 0."""
+    """Row of each different kind [U], and each row's kind [N]. columns: at least one, each [N] integers >= 0."""
     first_N, *others = columns
     key_N, span = first_N.astype(np.int64), int(first_N.max(initial=0)) + 1
     for column_N in others:
@@ -127,7 +128,7 @@ def _by_sorting(key_N: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def groups(
     deployment: Deployment, plans: Sequence[ExecutionPlan]
 ) -> Iterator[tuple[np.ndarray, Sequence[ExecutionPlan]]]:
-    """Plans with the same replicas, `CHUNK` at most, and their rows. Raises BadInput for one that does not fit."""
+    """Yields rows and plans with the same replicas, `CHUNK` at most. Raises BadInput for a plan that does not fit."""
     for rows in [np.arange(len(plans))] if isinstance(plans, Placements) else _same_replicas(deployment, plans):
         for part in np.split(rows, range(CHUNK, len(rows), CHUNK)):
             if len(part):

@@ -24,12 +24,12 @@ from models.labels import Targets
 from models.settings import NetworkConfig, TrainingSettings
 from twin.randomness import random_stream
 
-EVALUATE_EVERY = 20  # steps, at least; small data would else evaluate more than it trains
+EVALUATE_EVERY = 20  # steps, at least; else small data would be evaluated more than trained on
 STEPS_PER_ROOT_ROW = 40
 
 
 class CurvePoint(NamedTuple):
-    """One evaluation of the learning curve. train_loss: mean since the last one; valid_loss: `evaluation_loss`."""
+    """Point of the learning curve. train_loss: mean since the last point; valid_loss: `evaluation_loss`."""
 
     step: int
     train_loss: float
@@ -38,7 +38,7 @@ class CurvePoint(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Graphs with targets, and which rows are for what. binary_M: which metrics are yes or no."""
+    """Graphs with targets, and the rows for training and validation. binary_M: which metrics are yes or no."""
 
     graphs: GraphTable
     targets: Targets
@@ -49,7 +49,7 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class TrainedNetwork:
-    """The parameters with the best validation loss, and how they came about."""
+    """Parameters with the best validation loss, with their learning curve and seed."""
 
     parameters: Parameters
     curve: tuple[CurvePoint, ...]
@@ -57,7 +57,7 @@ class TrainedNetwork:
 
 
 Progress = Callable[[int, int, float], None]
-"""Called with step, steps in all, and the latest validation loss."""
+"""Reports step, steps in all, and the latest validation loss."""
 
 
 def train_member(
@@ -67,8 +67,9 @@ def train_member(
     start: Parameters | None = None,
     progress: Progress | None = None,
 ) -> TrainedNetwork:
-    """One network. `start`: parameters to go on from (fine-tuning) instead of fresh ones; they are also the result if
-    no later ones have a lower validation loss. So are fresh ones that repeat the rate model (scale `residual`).
+    """Trains one network. `start`: parameters to go on from (fine-tuning) instead of fresh ones; they are also the
+    result if no later ones have a lower validation loss. So are fresh ones that repeat the rate model (scale
+    `residual`).
 
     Raises FloatingPointError if the loss is not finite, naming the step.
     """
@@ -98,7 +99,7 @@ def train_member(
 
 
 class _Loop:
-    """What stays the same over the steps of one training."""
+    """Data, batches and settings of one training, which stay the same over its steps."""
 
     def __init__(self, data: TrainingData, settings: TrainingSettings) -> None:
         self.data, self.settings = data, settings
@@ -112,18 +113,18 @@ class _Loop:
         self.valid = list(self._examples(data.valid))
 
     def begin(self, parameters: Parameters) -> TrainState:
-        """The state before the first step. The parameters are copied: a step donates its state's memory."""
+        """State before the first step. The parameters are copied: a step donates its state's memory."""
         own = jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), parameters)
         return TrainState(own, adamw(self.settings.clip, self.settings.weight_decay).init(own))
 
     def shuffled(self, seed: int) -> Iterator[Example]:
-        """A batch for each step, in passes over the training rows, each in a new order."""
+        """Yields a batch for each step, in passes over the training rows, each in a new order."""
         order = random_stream(seed, "shuffle")
         passes = (self._examples(order.permutation(self.data.train)) for _ in itertools.count())
         return itertools.islice(itertools.chain.from_iterable(passes), self.steps)
 
     def _examples(self, rows: np.ndarray) -> Iterator[Example]:
-        """The rows in that order, in batches."""
+        """Yields the rows in that order, in batches."""
         for graphs in cut(self.needs, rows, self.capacity):
             values, weights, offsets = np.zeros((3, self.capacity.graphs, len(self.data.binary_M)), np.float32)
             values[: len(graphs)] = self.data.targets.values_GxM[graphs]
@@ -169,15 +170,15 @@ class _Loop:
 
 
 class TrainState(NamedTuple):
-    """What a step changes."""
+    """State that a step changes: parameters and the optimiser's memory."""
 
     parameters: Parameters
     updater: optax.OptState
 
 
 class Example(NamedTuple):
-    """One batch with its targets; rows beyond the batch's graphs have weight 0. offsets_GxM: added to the outputs.
-    graphs: how many there are."""
+    """Batch with its targets; rows beyond the batch's graphs have weight 0. offsets_GxM: added to the outputs. graphs:
+    their number."""
 
     batch: Batch
     values_GxM: np.ndarray
@@ -199,7 +200,7 @@ def predictions(config: NetworkConfig, capacity: Capacity, parameters: Parameter
 
 
 def regression_loss(estimates: Array, truth: Array, huber: float | None) -> jax.Array:
-    """The squared error; beyond `huber`, if that is given, it goes on growing linearly."""
+    """Squared error; beyond `huber`, if given, it grows linearly."""
     if huber is None:
         return jnp.square(jnp.asarray(estimates) - truth)
     return 2 * optax.huber_loss(jnp.asarray(estimates), jnp.asarray(truth), delta=huber)
@@ -233,7 +234,7 @@ def train_step(
     weight_decay: float,
     huber: float | None,
 ) -> tuple[TrainState, jax.Array]:
-    """One update; returns the mean loss of the batch before it."""
+    """Updates the state by one batch; also returns the mean loss of the batch before that."""
 
     def mean_loss(parameters: Parameters) -> jax.Array:
         return loss(config, capacity, parameters, example, binary_M, huber) / example.graphs
@@ -254,22 +255,23 @@ def evaluation_loss(
     capacity: Capacity,
     huber: float | None,
 ) -> jax.Array:
-    """As `loss`, but by `validation_errors`."""
+    """Weighted loss of `validation_errors`, summed over the batch's graphs and averaged over the metrics."""
     outputs_GxM = predictions(config, capacity, parameters, example)
     errors_GxM = validation_errors(outputs_GxM, example.values_GxM, binary_M, huber)
     return (errors_GxM * example.weights_GxM).sum() / config.outputs
 
 
 def validation_errors(outputs_GxM: Array, values_GxM: Array, binary_M: Array, huber: float | None) -> jax.Array:
-    """[G, M]: regressions as in training; yes-or-no metrics by squared error of the probability (Brier, 1950), which is
-    proper and bounded: a network that grows overconfident on a few rows must not hide that its other predictions still
-    improve. `huber` is not for these: an error that grows linearly is least where all are called the likelier class."""
+    """[G, M] errors: of regressions as in training; of yes-or-no metrics the squared error of the probability (Brier,
+    1950), which is proper and bounded: a network that grows overconfident on a few rows must not hide that its other
+    predictions still improve. `huber` is not for these: a linear error is least if all are called the likelier
+    class."""
     errors_GxM = regression_loss(outputs_GxM, values_GxM, huber)
     return jnp.where(binary_M, jnp.square(jax.nn.sigmoid(outputs_GxM) - values_GxM), errors_GxM)
 
 
 def learning_rate(settings: TrainingSettings, step: int, steps: int) -> float:
-    """Linear warm-up, then a cosine down to zero."""
+    """Learning rate of a step: linear warm-up, then a cosine down to zero."""
     warm = max(1, round(settings.warmup * steps))
     if step < warm:
         return settings.rate * (step + 1) / warm

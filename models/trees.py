@@ -20,18 +20,17 @@ from twin.randomness import child_seed
 from twin.spec import Spec
 
 TreeScale = Literal["raw", "log", "ratio"]
-"""What trees of a regression learn: the label, or what `models.labels` calls so. Binary metrics are learned as they
-are."""
+"""Scale that trees of a regression learn: the label itself, or a scale of `models.labels`. Binary metrics have none."""
 
 SUFFIX = ".trees.json"
 _FORMAT = "streamtwin trees 1"
 
 
 class TreeSettings(Spec):
-    """How trees are grown.
+    """Settings of the growth of trees.
 
-    rounds, patience: trees at most, and without a better validation loss.
-    rows, columns: random shares of them that a tree sees.  members: seeds, averaged.
+    rounds, patience: most trees, and most without a better validation loss.
+    rows, columns: random shares of these that a tree sees.  members: seeds, averaged.
     """
 
     leaves: Annotated[int, Field(ge=2, le=4096)] = 31
@@ -45,20 +44,20 @@ class TreeSettings(Spec):
 
 
 class TreeRows(NamedTuple):
-    """x_NxF: vectors. label_N: of one metric, NaN where there is none. rates_N: the rate model's answer for it."""
+    """Rows of one metric. x_NxF: vectors. label_N: NaN where there is none. rates_N: the rate model's answer."""
 
     x_NxF: np.ndarray
     label_N: np.ndarray
     rates_N: np.ndarray
 
     def known(self) -> TreeRows:
-        """The rows with a label."""
+        """Rows that have a label."""
         return TreeRows(*(array[~np.isnan(self.label_N)] for array in self))
 
 
 @dataclass(frozen=True)
 class Trees:
-    """An ensemble for one metric. scale: what a regression was trained on."""
+    """Ensemble of trees for one metric. scale: on which a regression was trained."""
 
     metric: str
     scale: TreeScale
@@ -76,9 +75,9 @@ class Trees:
 def train_trees(
     metric: str, scale: TreeScale, train: TreeRows, valid: TreeRows, settings: TreeSettings, seed: int = 0
 ) -> Trees:
-    """Trees for one metric, early-stopped on `valid`; binary classes weigh the same in total.
+    """Trains trees for one metric, early-stopped on `valid`; binary classes weigh the same in total.
 
-    TreeRows without a label are left out. Raises BadInput if that leaves none, or a binary metric has one class only.
+    Rows without a label are left out. Raises BadInput if that leaves none, or a binary metric has one class only.
     """
     train, valid = train.known(), valid.known()
     require_learnable(metric, train.label_N, "training")
@@ -97,7 +96,7 @@ def train_trees(
 
 
 def _balanced(rows: TreeRows, share: float) -> lightgbm.Dataset:
-    """share: of yes among the training rows. Also what stops the training weighs both classes the same."""
+    """Rows with weights that make both classes equal, also for early stopping. share: of yes in training rows."""
     return lightgbm.Dataset(
         rows.x_NxF, rows.label_N, weight=np.where(rows.label_N > 0.5, 0.5 / share, 0.5 / (1 - share))
     )
@@ -129,7 +128,7 @@ def _learned(rows: TreeRows, scale: TreeScale) -> np.ndarray:
 def save(trees: Trees, folder: Path, features: str, seen: Coverage) -> None:
     """Writes FOLDER/METRIC.trees.json, whole or not at all.
 
-    features: version of the vector they were trained on. seen: what the training rows held.
+    features: version of the vector they were trained on. seen: coverage of the training rows.
     """
     members = [each.model_to_string() for each in trees.boosters]
     body = {"format": _FORMAT, "features": features, "seen": dict(seen)}
@@ -138,7 +137,7 @@ def save(trees: Trees, folder: Path, features: str, seen: Coverage) -> None:
 
 
 def load(path: Path, features: str) -> tuple[Trees, Coverage]:
-    """One ensemble, and what its training rows held.
+    """Reads one ensemble, and the coverage of its training rows.
 
     Raises BadInput if the file is damaged, or made for another version of the vector.
     """

@@ -1,12 +1,13 @@
-"""A job under its own plan as one vector, three times: what boosted trees learn from, and what runs are grouped by.
+"""Three vectors of a job under its own plan: two for boosted trees, and one for grouping runs.
 
 DERIVED holds counts, sums, extremes, and the rate model's view of the whole plan, where the graph holds every
 operator's and host's features. Flows are nominal (all sources keep up) unless a meaning says `reached` (after sources
 are slowed). FLAT is the baseline of Costream, Section VII: counts of the operator kinds, mean selectivities, the mean
-event rate, and what a vector can hold of placement and hardware ("streaming queries and placement information"); it
-does not know which operator is where. ABOUT is for grouping runs, not for learning.
+event rate, and summaries of placement and hardware ("streaming queries and placement information"); it
+does not show which operator is where. ABOUT is for grouping runs, not for learning.
 
-Trees see only the order of values, so nothing is scaled; what does not apply (no join) is NaN, which they know.
+Trees see only the order of values, so nothing is scaled; a value that does not apply (no join) is NaN, which trees
+can handle.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from twin.rates.answer import RateAnswer
 
 NEAR_FULL = 0.95
 LEAST = 1e-12
-"""What a rate is taken as where something is divided by it."""
+"""Least rate by which anything is divided."""
 OVER: Mapping[str, Callable[[np.ndarray], float]] = {"min": np.min, "mean": np.mean, "max": np.max, "sum": np.sum}
 UNITS = {"cpu": "%", "ram": "MB", "network_bandwidth": "Mbit/s", "network_latency": "ms"}
 """Units of the hardware's columns."""
@@ -43,12 +44,11 @@ WINDOWED: Mapping[str, tuple[str, str]] = {
 
 
 class View:
-    """A job under its own plan as derived entries are read from it.
+    """View of a job under its own plan, from which derived entries are read.
 
-    answer: the rate model's, for that plan alone and a run of `horizon_s`. operators: columns [O], with what the rate
-    model says of them. plan: columns of the plan. hosts: columns of those in use. leaving: of each stream, the share of
-    tuples between hosts.
-    bottleneck: the operator of highest pressure; upstream: a mask of it and all that feed it.
+    answer: the rate model's, for that plan alone and a run of `horizon_s`. operators: columns [O], with the rate
+    model's predictions. plan: columns of the plan. hosts: columns of those in use. leaving: of each stream, the share
+    of tuples between hosts. bottleneck: the operator of highest pressure; upstream: a mask of it and all that feed it.
     """
 
     def __init__(self, job: JobColumns, answer: RateAnswer, horizon_s: float) -> None:
@@ -72,7 +72,7 @@ Read = Callable[[View], float]
 
 @dataclass(frozen=True, slots=True)
 class VectorEntry:
-    """One entry of the derived vector. read: the value, NaN where it does not apply."""
+    """Entry of the derived vector. read: returns the value, NaN where it does not apply."""
 
     name: str
     unit: str
@@ -148,7 +148,7 @@ def _windows() -> list[VectorEntry]:
 
 
 def _of_window(view: View, row: int, name: str) -> float:
-    """A value of WINDOWED of an operator that has a window."""
+    """Value of a name of WINDOWED for an operator that has a window."""
     of = {column: values[row] for column, values in view.operators.items()}
     by_time = of["window_policy"] == "time"
     match name:
@@ -271,7 +271,7 @@ def _evaluations(view: View) -> float:
 DERIVED: tuple[VectorEntry, ...] = (
     *_counts(), *_rates(), *_windows(), *_data(), *_hosts(), *_costs(), *_bottleneck(), *_answer(), *_demand(),
 )  # fmt: skip
-"""The entries of the derived vector, in order."""
+"""Entries of the derived vector, in order."""
 
 _EXTREMES = tuple(f"{HARDWARE[name]}_{over}" for name in UNITS for over in ("mean", "min", "max"))
 FLAT: tuple[str, ...] = (
@@ -280,15 +280,16 @@ FLAT: tuple[str, ...] = (
     *("hosts_used", "operators_on_the_fullest_host", "share_of_streams_between_hosts"),
     *_EXTREMES,
 )
-"""The entries of the flat vector."""
+"""Entries of the flat vector, in order."""
 ABOUT: tuple[str, ...] = (
     *("sources", "filters", "aggregates", "joins", "operators", "filter_chain", "hosts"),
     *_EXTREMES,
     *("utilisation", "peak", "hottest", "drifts_per_s", "calls", "links"),
 )
-"""operators: all of them. filter_chain: the most filters in a row. hosts: those that carry an operator; the mean,
-smallest and largest of their features. utilisation: the highest nominal one, by the rate model. peak, hottest,
-drifts_per_s: the highest of an operator (models.demand). calls: operators that call; links: of the cluster."""
+"""Entries of the vector that groups runs. operators: all of them. filter_chain: the most filters in a row. hosts: those
+that carry an operator; the mean, smallest and largest of their features. utilisation: the highest nominal one, by the
+rate model. peak, hottest, drifts_per_s: the highest of an operator (models.demand). calls: operators that call; links:
+of the cluster."""
 
 
 def _version(lines: Iterable[str], between: str) -> str:
@@ -296,21 +297,21 @@ def _version(lines: Iterable[str], between: str) -> str:
 
 
 DERIVED_VERSION: str = _version((f"{entry.name}|{entry.unit}|{entry.meaning}" for entry in DERIVED), "\n")
-"""12 hex digits over name, unit and meaning of every entry."""
+"""Version of the derived vector: 12 hex digits over name, unit and meaning of every entry."""
 FLAT_VERSION: str = _version(FLAT, "|")
-"""12 hex digits over the entries."""
+"""Version of the flat vector: 12 hex digits over the entries."""
 
 
 def derived_vector(job: JobColumns, answer: RateAnswer, horizon_s: float) -> list[float]:
-    """A job under its own plan, in the order of DERIVED. answer: the rate model's, for that plan alone and a run of
-    `horizon_s`. Raises BadInput if models know no operators of one of the kinds."""
+    """Derived vector of a job under its own plan, in the order of DERIVED. answer: the rate model's, for that plan
+    alone and a run of `horizon_s`. Raises BadInput if models know no operators of one of the kinds."""
     require_learned(job.kinds)
     view = View(job, answer, horizon_s)
     return [float(entry.read(view)) for entry in DERIVED]
 
 
 def flat_vector(job: JobColumns) -> list[float]:
-    """A job under its own plan, in the order of FLAT. Of an operator with replicas on several hosts each counts.
+    """Flat vector of a job under its own plan, in the order of FLAT. Replicas on several hosts count on each.
 
     Raises BadInput if models know no operators of one of the kinds.
     """
@@ -337,7 +338,7 @@ def flat_vector(job: JobColumns) -> list[float]:
 
 
 def about(job: JobColumns, utilisation: float) -> list[float]:
-    """What a run is about, in a few plain numbers, in the order of ABOUT: to group runs by query, hardware or load."""
+    """Description of a run in a few plain numbers, in the order of ABOUT: to group runs by query, hardware or load."""
     kinds = ("source", "filter", "aggregate", "join")
     hardware = [job.hardware[name][job.used] for name in HARDWARE]
     return [
@@ -354,7 +355,7 @@ def about(job: JobColumns, utilisation: float) -> list[float]:
 
 
 def filter_chain(job: JobColumns) -> int:
-    """The largest number of filters in a row."""
+    """Largest number of filters in a row."""
     length = [0] * len(job.kinds)
     for operator, thins in enumerate(job.operators["thins"]):
         before = [length[u] for u, v in job.streams if v == operator]

@@ -61,8 +61,7 @@ class Exhaustive:
     name: str = "exhaustive"
 
     def solve(self, problem: Problem) -> Solution:
-        """Best plan of the space. Raises BadInput above `max_plans` plans, for no plan, or for free numbers of
-        replicas."""
+        """Best plan of the space. Raises BadInput above `max_plans` plans, for no plan, or for free replica counts."""
         problem = problem.settled(free_replicas=False)
         plans = SpacePlans(problem.deployment, problem.space)
         if plans.count > self.max_plans or not plans.exact:

@@ -1,1 +1,1 @@
-"""The data pipeline on Spark: fan simulations out, turn their traces into training rows."""
+"""Data pipeline on Spark: distributes simulations, and turns their traces into training rows."""

@@ -1,6 +1,6 @@
 """The model that comes with the package: a correction of the rate model, for whatever engine and hosts a job has.
 
-`card.md` beside this file says what it was trained on, and how far off it is. It is made by
+`card.md` beside this file describes its training data and its errors. It is made by
 `python -m benchmarks.shipped_model`.
 """
 
@@ -18,5 +18,5 @@ NAME = "learned"
 
 @cache
 def model() -> LearnedCostModel:
-    """The same object every time. Raises BadInput if its file was made for other features than this version has."""
+    """The shipped model, the same object every time. Raises BadInput if its file is for features of another version."""
     return replace(load(FOLDER), name=NAME)

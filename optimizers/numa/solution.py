@@ -89,8 +89,7 @@ def calmest(job: NumaJob, candidates: Sequence[np.ndarray], found: Sequence[Cand
 
 
 def crowding(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
-    """[n] replicas a core of each socket beyond CROWDED, squared and summed: one too many on two sockets is better than
-    two on one."""
+    """[n] replicas a core beyond CROWDED, squared and summed: one too many on two sockets is better than two on one."""
     beyond_nl = np.maximum(counts_nol.sum(axis=1) / job.cores_l - CROWDED, 0.0)
     return np.asarray((beyond_nl**2).sum(axis=1))
 
