@@ -13,7 +13,7 @@ from figures.style import FONT_PT, looks, new_figure, rows_where
 
 
 def bars(table: Mapping[str, Sequence[Any]], quantity: str) -> Figure:
-    """Columns, one entry a bar: group, series (text, in order of appearance), value (>= 0).
+    """Figure of bars from zero. Columns, one entry a bar: group, series (text, in order of appearance), value (>= 0).
 
     quantity: labels the axis.
     """
@@ -23,7 +23,7 @@ def bars(table: Mapping[str, Sequence[Any]], quantity: str) -> Figure:
 
 
 def grouped_bars(table: Mapping[str, Sequence[Any]], quantity: str) -> Figure:
-    """Bars on a logarithmic axis that starts at 1, because the quantity is a factor such as a q-error.
+    """Figure of bars on a logarithmic axis that starts at 1, because the quantity is a factor such as a q-error.
 
     Columns, one entry a bar: group, series (text, each in order of appearance; a line break in a group is
     one on the axis), value (>= 1, or NaN for none). quantity: labels the axis.

@@ -1,4 +1,4 @@
-"""The share of repetitions in which a condition holds, over the value that it depends on."""
+"""Figure of the share of repetitions in which a condition holds, over the value that it depends on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from figures.style import BLUE, FONT_PT, GREY, ORANGE, new_figure
 
 
 def border(table: Mapping[str, Sequence[float]], horizontal: str, interval: tuple[float, float] | None) -> Figure:
-    """table: columns with an entry for each value tried in a repetition: value, holds (0 or 1).
+    """Figure of a border. table: columns with an entry for each value tried in a repetition: value, holds (0 or 1).
 
-    A dot is the share of repetitions that hold at a value; larger dots have more. interval: of the border, as a band.
+    A dot is the share of repetitions that hold at a value; larger dots stand for more. interval: of the border, a band.
     """
     figure, axes = new_figure(5.2, 2.8)
     value, holds = np.asarray(table["value"], dtype=float), np.asarray(table["holds"], dtype=float)

@@ -1,4 +1,4 @@
-"""Variants of something beside each other, with intervals: a panel a metric."""
+"""Figure of variants beside each other, with intervals: a panel a metric."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from figures.style import BLUE, FONT_PT, GREEN, GREY, ORANGE, quiet, rows_where
 
 _STYLES = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (GREY, "D"), ("#000000", "v"))
 WIDE = 50.0
-"""Positions whose ends are so many times apart are drawn on a logarithmic axis."""
+"""Ratio of the ends of positions above which they are drawn on a logarithmic axis."""
 
 
 def comparison(table: Mapping[str, Sequence[Any]], horizontal: str) -> Figure:
-    """Columns, one entry a mean: metric, variant, series (text), x (a number, or NaN), mean, half_width (or NaN).
+    """Figure of means. Columns, one entry each: metric, variant, series (text), x (or NaN), mean, half_width (or NaN).
 
     Where every entry has an x, means are drawn over it, a line a series (at most five); else variants stand below each
     other. horizontal: labels the x axis then. Means that are not finite are left out.

@@ -1,4 +1,4 @@
-"""Cumulative distributions on one pair of axes: of a few samples, or as profiling finds them (BriskStream, Fig. 3)."""
+"""Figures of cumulative distributions: of a few samples, or from profiling (BriskStream, Fig. 3)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from figures.style import FONT_PT, looks, new_figure
 def distributions(
     samples: Mapping[str, Sequence[float]], quantity: str, *, marked: float | None = None, log: bool = False
 ) -> Figure:
-    """A step function for each sample. quantity: label of the axis. marked: a value at which to draw a line."""
+    """Figure with a step function for each sample. quantity: label of the axis. marked: value to draw a line at."""
     figure, axes = new_figure(5.4, 3.2)
     for name, look in looks(samples).items():
         axes.ecdf(np.asarray(samples[name], dtype=float), color=look.colour, linestyle=look.dashes, label=name)
@@ -28,7 +28,7 @@ def distributions(
 
 
 def profile_times(times_s: Mapping[str, Sequence[float]]) -> Figure:
-    """A cumulative distribution for each operator. times_s: by operator, quantiles > 0 at equal steps from 0 to 1."""
+    """Figure with a distribution for each operator. times_s: by operator, quantiles > 0 at equal steps from 0 to 1."""
     figure, axes = new_figure(5.2, 3.2)
     for number, (operator, quantiles) in enumerate(times_s.items()):
         shares = np.linspace(0.0, 1.0, len(quantiles))

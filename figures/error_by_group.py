@@ -1,4 +1,4 @@
-"""How the error of a cost model depends on something: q-errors above, accuracies below, a panel a dimension."""
+"""Figure of a cost model's error by groups of runs: q-errors above, accuracies below, a panel a dimension."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from figures.style import FONT_PT, GREY, looks, quiet, rows_where
 
 
 def error_by_group(table: Mapping[str, Sequence[Any]], bounds: Mapping[str, float], bound_label: str) -> Figure:
-    """Lines over the groups of each dimension.
+    """Figure with lines over the groups of each dimension.
 
     Columns, one entry a dimension, group and metric: dimension, group (text, in order), metric (label), quantity
     (`q_error` or `accuracy`), value (NaN where there is none). bounds: for either quantity a published bound, drawn
@@ -35,7 +35,7 @@ def error_by_group(table: Mapping[str, Sequence[Any]], bounds: Mapping[str, floa
     grid[0][0].set_ylabel("median q-error")
     grid[1][0].set_ylabel("balanced accuracy")
     for row in grid:
-        if row[-1].get_legend_handles_labels()[1]:  # a dimension may have no metric of a kind, and there be no bound
+        if row[-1].get_legend_handles_labels()[1]:  # a dimension may have no metric of a kind, and no bound
             row[-1].legend(fontsize=FONT_PT - 1, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
 

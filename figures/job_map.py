@@ -1,6 +1,6 @@
-"""A query drawn on its hosts: a lane a host or socket, operators from left to right in the direction of the data.
+"""Picture of a query on its hosts: a lane a host or socket, operators from left to right in the direction of the data.
 
-Boxes are coloured by how busy they are, a bar in them says how long they were busy and backpressured; streams along
+Boxes are coloured by utilisation, and a bar in them shows the shares of time busy and backpressured; streams along
 which backpressure goes are red and dashed. Data in, SVG text out.
 """
 
@@ -17,7 +17,7 @@ HEAD_PX, PAD_PX = 24.0, 12.0
 """Heights in a lane: of the line with its name, and of the space around its boxes."""
 LEGEND_PX = 34.0
 ROOMY_PX, MOST_GAP_PX = 860.0, 120.0
-"""Few columns stand apart, up to this width and gap."""
+"""Width and gap up to which few columns are spread out."""
 FITTED = (0.85, 1.75)
 """Smallest and largest scale of a picture: a smaller one cannot be read, a larger one looks coarse."""
 NAME_PX, NOTE_PX, BOLD = 13.0, 11.0, 1.1
@@ -31,7 +31,7 @@ HEAT_WORDS = ("under 25 %", "50 %", "75 %", "90 %", "full")
 
 
 class Lane(NamedTuple):
-    """A host or socket. note: more words. used: share of its capacity, None if not known. down: it has failed."""
+    """Lane of a host or socket. note: more words. used: share of its capacity, None if not known. down: failed."""
 
     name: str
     note: str = ""
@@ -40,11 +40,11 @@ class Lane(NamedTuple):
 
 
 class Box(NamedTuple):
-    """What of an operator is in one lane. lane: by number. column: from the left. note: the second line, at whose end
-    stand the figures, which are never cut.
+    """Box of an operator in one lane. lane: by number. column: from the left. note: the second line, which ends with
+    the figures; these are never cut.
 
-    busy, blocked: shares of time, None if not known. told: all that is known, shown by the pointer. waiting: records
-    before it, as a share of the most that are drawn; None if not known. operators: all that the box stands for.
+    busy, blocked: shares of time, None if not known. told: details, shown at the pointer. waiting: records queued
+    before it, as a share of the largest queue drawn; None if not known. operators: those that the box stands for.
     """
 
     lane: int
@@ -60,7 +60,7 @@ class Box(NamedTuple):
 
 
 class Wire(NamedTuple):
-    """Tuples from one box, by number, to another. share: of the thickest. held_up: backpressure goes along it."""
+    """Stream from one box, by number, to another. share: of the thickest. held_up: backpressure goes along it."""
 
     start: int
     end: int
@@ -70,7 +70,7 @@ class Wire(NamedTuple):
 
 
 class JobMap(NamedTuple):
-    """title: what is drawn, in words."""
+    """Content of the picture of a job. title: what it shows, in words."""
 
     title: str
     lanes: Sequence[Lane]
@@ -79,14 +79,14 @@ class JobMap(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The upper left corner of a box, in pixels."""
+    """Upper left corner of a box, in pixels."""
 
     x: float
     y: float
 
 
 def job_map(drawn: JobMap) -> str:
-    """The picture. Lanes without boxes are drawn as well: they are what is free. A page may fit it to its width."""
+    """SVG picture. Lanes without boxes are drawn as well, as free hosts. A page may fit it to its width."""
     tops, height = _tops(drawn)
     places = _places(drawn, tops)
     width = max([place.x for place in places], default=0.0) + BOX_PX[0] + PAD_PX
@@ -107,7 +107,7 @@ def job_map(drawn: JobMap) -> str:
 
 
 def _tops(drawn: JobMap) -> tuple[list[float], float]:
-    """The top of each lane, and the bottom of the last one, in pixels."""
+    """Top of each lane, and bottom of the last one, in pixels."""
     tops, at = [], 0.0
     for number in range(len(drawn.lanes)):
         columns = [box.column for box in drawn.boxes if box.lane == number]
@@ -118,7 +118,7 @@ def _tops(drawn: JobMap) -> tuple[list[float], float]:
 
 
 def _places(drawn: JobMap, tops: Sequence[float]) -> list[Place]:
-    """Boxes of one lane and column are below each other, in order."""
+    """Place of each box; boxes of one lane and column are below each other, in order."""
     used: dict[tuple[int, int], int] = {}
     places = []
     columns = max([box.column for box in drawn.boxes], default=0)
@@ -139,7 +139,7 @@ def _lane(lane: Lane, top: float, end: float, width: float) -> str:
 
 
 def _head(lane: Lane, top: float, width: float) -> str:
-    """The line with a lane's name, over the streams that go through it."""
+    """Line with a lane's name, over the streams that go through it."""
     meter = [] if lane.used is None else [_meter(lane.used, width - PAD_PX - METER_PX, top + 9)]
     name = element("tspan", text(lane.name), font_weight="bold")
     words = shortened(lane.note, width - 100 - 8 * len(lane.name), NOTE_PX)
@@ -150,7 +150,7 @@ def _head(lane: Lane, top: float, width: float) -> str:
 
 
 def _meter(used: float, x: float, y: float) -> str:
-    """How full a lane's host is."""
+    """Meter of the utilisation of a lane's host."""
     full = METER_PX * min(1.0, max(0.0, used))
     frame = rectangle(x, y, METER_PX, 7, fill="#ffffff", stroke="#aab4c2", stroke_width=0.8)
     return frame + rectangle(x, y, full, 7, fill=ALARM if used >= HEATS[-2].below else QUIET)
@@ -172,7 +172,7 @@ def _box(box: Box, place: Place, lane: Lane) -> str:
 
 
 def _queue(box: Box, place: Place) -> list[str]:
-    """A bar above a box: how many records wait for it."""
+    """Bar above a box: number of records that wait for it."""
     if box.waiting is None:
         return []
     (width, _), y = BOX_PX, place.y - QUEUE_PX - 1.5
@@ -182,7 +182,7 @@ def _queue(box: Box, place: Place) -> list[str]:
 
 
 def _shares(box: Box, place: Place) -> list[str]:
-    """A bar at the bottom: busy, backpressured, idle."""
+    """Bar at the bottom of a box: shares of time busy, backpressured, idle."""
     if box.busy is None:
         return []
     x, y, width = place.x + 8, place.y + BOX_PX[1] - 9, BOX_PX[0] - 16
@@ -193,7 +193,7 @@ def _shares(box: Box, place: Place) -> list[str]:
 
 
 def _wire(wire: Wire, places: Sequence[Place]) -> str:
-    """A line from the right of one box to the left of another; it passes above boxes in between."""
+    """Line from the right of one box to the left of another; it passes above boxes in between."""
     start, end = places[wire.start], places[wire.end]
     if start.x >= end.x:
         return _upright(wire, start, end)
@@ -206,7 +206,7 @@ def _wire(wire: Wire, places: Sequence[Place]) -> str:
 
 
 def _upright(wire: Wire, start: Place, end: Place) -> str:
-    """Between boxes of one column, down or up, beside each other."""
+    """Line between boxes of one column, down or up, beside each other."""
     down = end.y > start.y
     x, way = start.x + BOX_PX[0] * (0.6 if down else 0.4), 1 if down else -1
     y1, y2 = (start.y + BOX_PX[1], end.y - 7) if down else (start.y, end.y + BOX_PX[1] + 7)
@@ -221,7 +221,7 @@ def _drawn(wire: Wire, path: str, head: str) -> str:
 
 
 def _legend(top: float) -> str:
-    """What the colours are."""
+    """Legend of the colours."""
     left, step = PAD_PX + 36, 66.0
     parts = [label("busy:", PAD_PX, top + 19, NOTE_PX, fill=GREY)]
     for number, (colours, words) in enumerate(zip(HEATS, HEAT_WORDS, strict=True)):

@@ -1,4 +1,4 @@
-"""How training went: loss by step, training and validation."""
+"""Figure of a training: loss by step, training and validation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from figures.style import BLUE, FONT_PT, GREY, ORANGE, new_figure
 
 
 def learning_curve(table: Mapping[str, Sequence[Any]]) -> Figure:
-    """A line a member of the ensemble, training and validation; a ring at each member's best validation loss.
+    """Figure with two lines a member of the ensemble, training and validation; a ring at its best validation loss.
 
     Columns, one entry a member and step: member, step, training_loss, validation_loss (both > 0).
     """

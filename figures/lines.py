@@ -1,4 +1,4 @@
-"""How something grows with something else: a line a contestant, with its points."""
+"""Figures of one quantity over another: a line a contestant, with its points."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from matplotlib.ticker import LogLocator, StrMethodFormatter
 from figures.style import FONT_PT, looks, new_figure, rows_where
 
 MARKED = 15
-"""Ticks of the horizontal axis, at most."""
+"""Most ticks of the horizontal axis."""
 
 
 def lines(table: Mapping[str, Sequence[Any]], horizontal: str, vertical: str, *, logarithmic: bool = False) -> Figure:
-    """From 0 upwards, or with a logarithmic vertical axis.
+    """Figure of lines from 0 upwards, or with a logarithmic vertical axis.
 
     Columns, one entry a point: series (text, in order of appearance), x, y (numbers). horizontal,
     vertical: label the axes; each x is marked, or every so many beyond MARKED.
@@ -45,7 +45,7 @@ def lines(table: Mapping[str, Sequence[Any]], horizontal: str, vertical: str, *,
 
 
 def scalability(table: Mapping[str, Sequence[Any]]) -> Figure:
-    """A line a series over the number of sockets, and the straight one in grey.
+    """Figure of speed-ups over the number of sockets: a line a series, and the linear one in grey.
 
     Columns, one entry a point: series (text), sockets, speed_up (against one socket).
     """

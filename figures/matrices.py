@@ -1,4 +1,4 @@
-"""Square matrices as heat maps beside each other."""
+"""Figure of square matrices as heat maps beside each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from figures.style import FONT_PT
 
 
 def matrices(panels: Mapping[str, np.ndarray], rows: str, columns: str, quantity: str) -> Figure:
-    """One panel a title. rows, columns: label the axes; quantity: the colours, which each panel has for itself."""
+    """Figure with one panel a title. rows, columns: label the axes; quantity: of the colours, scaled by panel."""
     figure = Figure(figsize=(3.9 * len(panels), 3.4), layout="constrained", dpi=150)
     drawn = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, (title, values) in zip(drawn, panels.items(), strict=True):

@@ -1,4 +1,4 @@
-"""What it costs to start badly and let a monitor repair it."""
+"""Figure of the cost of a bad start that a monitor repairs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from figures.style import BLUE, FONT_PT, GREY, ORANGE, new_figure
 
 
 def monitoring_overhead(table: Mapping[str, Sequence[Any]], horizon_s: float) -> Figure:
-    """One dot a job: seconds until it is competitive, and how much slower it is before, on a logarithmic axis.
+    """Figure with a dot a job: seconds until it is competitive, and slow-down before that, on a logarithmic axis.
 
     Columns: slow_down (>= 0; None is not drawn), overhead_s (None: not within the run, drawn beyond its end).
     """

@@ -1,4 +1,4 @@
-"""Quantities over time: a panel for each quantity, a line for each series, with a band for the interval over runs."""
+"""Figure of quantities over time: a panel a quantity, a line a series, with a band for the interval over runs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from figures.style import FONT_PT, looks, quiet, rows_where
 
 FAR = 50.0
-"""If the maximum is this many times the median, the axis is linear near 0 and logarithmic beyond."""
+"""Ratio of maximum and median above which the axis is linear near 0 and logarithmic beyond."""
 
 
 def over_time(table: Mapping[str, Sequence[Any]]) -> Figure:
-    """table: columns with an entry for each point: panel, series (text), x (s), mean, half_width (NaN: unknown).
+    """Figure of a table with columns, one entry a point: panel, series (text), x (s), mean, half_width (NaN: unknown).
 
     Means that are not finite are gaps in their line.
     """

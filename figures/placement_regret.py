@@ -1,4 +1,4 @@
-"""How good the chosen plans are: simulated latency of each beside the best known."""
+"""Figure of the regret of chosen plans: simulated latency of each beside the best known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from figures.units import seconds
 
 
 def placement_regret(table: Mapping[str, Sequence[Any]], quantity: str) -> Figure:
-    """One dot a plan with its 95 % interval, on a logarithmic axis; the best known plan as a line.
+    """Figure with a dot a plan with its 95 % interval, on a logarithmic axis; the best known plan as a line.
 
     Columns, one entry a plan: plan (its label), latency_s (simulated mean, NaN if nothing arrived), ci95_s
     (half-width), backpressured (bool). quantity: which latency, for the axis. Raises ValueError if no plan has one.

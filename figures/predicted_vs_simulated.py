@@ -1,4 +1,4 @@
-"""How well a cost model predicts: one dot a run, predicted against simulated."""
+"""Figure of a cost model's predictions: one dot a run, predicted against simulated."""
 
 from __future__ import annotations
 

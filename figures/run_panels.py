@@ -1,4 +1,4 @@
-"""A run over time for print: the pictures of a report beside each other, with axes and a legend each."""
+"""Figure of a run over time for print: the pictures of a report beside each other, with axes and a legend each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = 2
 
 
 def run_panels(panels: Sequence[Panel]) -> Figure:
-    """A picture a panel, in two columns; events are dashed verticals, shaded as long as they last."""
+    """Figure with the panels in two columns; events are dashed verticals, shaded as long as they last."""
     rows = math.ceil(len(panels) / COLUMNS)
     figure = Figure(figsize=(7.2, 2.3 * rows), layout="constrained", dpi=150)
     places = list(figure.subplots(rows, COLUMNS, squeeze=False).flat)

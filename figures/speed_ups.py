@@ -1,4 +1,4 @@
-"""How much faster plans are than a baseline, by query type and planner."""
+"""Figure of speed-ups of plans over a baseline, by query type and planner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLOURS = ("#7a7a7a", "#bdbdbd", "#d9730d", "#9ec3ea", "#3465a4", "#16325c", "#a
 
 
 def speed_ups(table: Mapping[str, Sequence[Any]]) -> Figure:
-    """Bars in groups, a group a query type and a bar a planner, with 95 % intervals, on a logarithmic axis.
+    """Figure of bars in groups, a group a query type and a bar a planner, with 95 % intervals, on a logarithmic axis.
 
     Columns, one entry a bar: type, planner, speed_up (median; None is not drawn), speed_up_low, speed_up_high.
     """

@@ -1,4 +1,4 @@
-"""What all figures share: sizes, colours that survive colour-blindness and grey printing, quiet axes."""
+"""Style of all figures: sizes, colours that survive colour-blindness and grey printing, quiet axes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HATCHES = ("", "///", "...", "xxx", "+++")
 
 
 class SeriesStyle(NamedTuple):
-    """How one series is drawn: no two series of a figure share all of it."""
+    """Style of one series: no two series of a figure share all of it."""
 
     colour: str
     marker: str
@@ -31,7 +31,7 @@ class SeriesStyle(NamedTuple):
 
 
 def looks(series: Iterable[str]) -> dict[str, SeriesStyle]:
-    """A look for each different name, in order; once colours come round again, with other markers, dashes and hatches.
+    """Style of each different name, in order; repeated colours come with other markers, dashes and hatches.
 
     Raises ValueError if there are more than 30 series: nobody could tell them apart.
     """
@@ -47,7 +47,7 @@ def looks(series: Iterable[str]) -> dict[str, SeriesStyle]:
 
 
 def new_figure(width_in: float, height_in: float) -> tuple[Figure, Axes]:
-    """An empty figure with one quiet pair of axes; no pyplot, so nothing global."""
+    """Empty figure with one quiet pair of axes; no pyplot, so nothing global."""
     figure = Figure(figsize=(width_in, height_in), layout="constrained", dpi=150)
     axes = figure.subplots()
     quiet(axes)
@@ -55,7 +55,7 @@ def new_figure(width_in: float, height_in: float) -> tuple[Figure, Axes]:
 
 
 def quiet(axes: Axes) -> None:
-    """Leaves only what is read: no box, light grid behind the data, small labels."""
+    """Removes decoration from axes: no box, light grid behind the data, small labels."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=FONT_PT)
     axes.grid(visible=True, color="#dddddd", linewidth=0.6)
@@ -65,6 +65,6 @@ def quiet(axes: Axes) -> None:
 
 
 def rows_where(table: Mapping[str, Sequence[Any]], **columns: Any) -> list[int]:
-    """The rows of a table of columns that have these values in these columns."""
+    """Rows of a table of columns that have these values in these columns."""
     wanted = tuple(columns.values())
     return [row for row, values in enumerate(zip(*(table[name] for name in columns), strict=True)) if values == wanted]

@@ -1,4 +1,4 @@
-"""SVG as text: elements that are well-formed whatever stands in them, and the colours of a share in use."""
+"""SVG as text: elements that are well-formed whatever their content, and colours for utilisations."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from html import escape
 from typing import NamedTuple
 
 BLUE, ORANGE, GREEN, GREY = "#3465a4", "#d9730d", "#2e8b57", "#7a7a7a"
-"""Chosen to differ in lightness as well as in hue."""
+"""Colours that differ in lightness as well as in hue."""
 CHARACTER = 0.57
-"""Width of a character of the sans-serif faces that browsers have, as a share of the font's size: about."""
+"""Approximate width of a character of the sans-serif faces that browsers have, as a share of the font's size."""
 
 
 class Heat(NamedTuple):
-    """below: shares under it have this colour. ink: of text on it."""
+    """Colour of a utilisation. below: shares under it have this colour. ink: of text on it."""
 
     below: float
     fill: str
@@ -31,12 +31,12 @@ UNKNOWN = Heat(0.0, "#ffffff", "#222222")
 
 
 def heat(share: float | None) -> Heat:
-    """The colour of a share in use; white where it is not known."""
+    """Colour of a share in use; white where it is not known."""
     return UNKNOWN if share is None else next(each for each in HEATS if share < each.below)
 
 
 def element(name: str, *children: str, **attributes: object) -> str:
-    """An element; children are elements or what `text` gives. Of attribute names, `_` becomes `-`, at the end nothing.
+    """SVG element; children are elements or from `text`. `_` in attribute names becomes `-`, at the end nothing.
 
     Attributes that are None are left out; numbers are written to a hundredth.
     """
@@ -46,7 +46,7 @@ def element(name: str, *children: str, **attributes: object) -> str:
 
 
 def text(words: str) -> str:
-    """Any words as the content of an element."""
+    """Words escaped as the content of an element."""
     return escape(_known(words), quote=False)
 
 
@@ -54,22 +54,22 @@ _UNKNOWN = dict.fromkeys(number for number in range(32) if chr(number) not in "\
 
 
 def _known(words: str) -> str:
-    """Without the characters that XML does not know."""
+    """Words without the characters that XML does not allow."""
     return words.translate(_UNKNOWN)
 
 
 def label(words: str, x: float, y: float, size_px: float, **attributes: object) -> str:
-    """Words at a place: the left end of their base line."""
+    """Text element with the left end of its base line at a place, in pixels."""
     return element("text", text(words), x=x, y=y, font_size=size_px, **attributes)
 
 
 def rectangle(x: float, y: float, width: float, height: float, **attributes: object) -> str:
-    """Given its upper left corner."""
+    """Rectangle with its upper left corner at a place, in pixels."""
     return element("rect", x=x, y=y, width=width, height=height, **attributes)
 
 
 def picture(width: float, height: float, title: str, *children: str, style: str | None = None) -> str:
-    """A whole drawing, as wide as it is drawn unless a page fits it. title: what screen readers say. style: CSS."""
+    """Whole drawing, as wide as it is drawn unless a page fits it. title: for screen readers. style: CSS."""
     size = {"width": round(width), "height": round(height), "viewBox": f"0 0 {width:.0f} {height:.0f}"}
     return element(
         "svg",
@@ -84,7 +84,7 @@ def picture(width: float, height: float, title: str, *children: str, style: str 
 
 
 def shortened(words: str, width: float, font_px: float) -> str:
-    """The words that fit into `width`, with an ellipsis if some are left out."""
+    """Words that fit into `width`, with an ellipsis if some are left out."""
     fits = max(2, int(width / (font_px * CHARACTER)))
     return words if len(words) <= fits else f"{words[: fits - 1]}…"
 

@@ -1,4 +1,4 @@
-"""Simulation against queueing theory: one line a law, how far its mean is from it."""
+"""Figure of simulation against queueing theory: a line a law, with the ratio of the means."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from figures.style import BLUE, FONT_PT, GREY, new_figure
 
 LINE_IN = 0.2
 WIDTH_IN = 11.0
-"""Names of laws take up to half of it; the axis has an octave."""
+"""Width in inches: names of laws take up to half of it; the axis has an octave."""
 
 
 def theory_ratios(table: Mapping[str, Sequence[Any]]) -> Figure:
-    """Simulated mean over theory with two standard errors to each side; the band is 5 %.
+    """Figure of simulated means over theory with two standard errors to each side; the band is 5 %.
 
     Columns, one entry a law: law (text), ratio (to theory), error (its standard error).
     """

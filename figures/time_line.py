@@ -1,4 +1,4 @@
-"""Quantities over simulated time as lines, with what happened marked: drawn small, to stand in a grid or on a phone.
+"""Picture of quantities over simulated time as lines, with events marked: small, for a grid or a phone.
 
 Data in, SVG text out.
 """
@@ -17,15 +17,15 @@ FONT_PX = 11.0
 GREY, INK, GRID, MARK = "#555555", "#222222", "#e1e5ea", "#a05ab4"
 COLOURS = (BLUE, ORANGE, GREEN, "#111111", MARK, "#7a7a7a")
 DASHES = (None, "6 3", "2 2", "8 3 2 3", "1 3", "10 4")
-"""A series has a colour and a dash of its own, so that it is told apart in grey."""
+"""Dashes of series: each has a colour and a dash of its own, so that it is told apart in grey."""
 WIDE_PX, THIN_PX = 2.6, 1.2
-"""Widths of the first line and of the last ones: of lines that lie on each other, the lower ones are wider."""
+"""Widths of the first line and of the last ones: lower lines are wider, so that lines on each other stay visible."""
 DECADES = 1.5
-"""A range of more factors of ten has a logarithmic axis."""
+"""Factors of ten in a range above which its axis is logarithmic."""
 
 
 class EventMark(NamedTuple):
-    """Something that happened. end_s: when it was over; None if it was a moment, or lasts. told: what it was."""
+    """Event in a picture. end_s: its end; None if it was a moment, or lasts. told: description."""
 
     at_s: float
     end_s: float | None
@@ -33,10 +33,11 @@ class EventMark(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One picture. at_s: where the values lie. series: by name, a value or None at each. top: a fixed end of the axis.
+    """Content of one picture. at_s: times of the values. series: by name, a value or None at each. top: end of the
+    axis.
 
     shares: values are shares, written in per cent. logarithmic: may have such an axis. levels: values are of moments
-    rather than of periods; a line stays level up to a mark, so that nothing is drawn before what caused it.
+    rather than of periods; a line stays level up to a mark, so that no effect is drawn before its cause.
     """
 
     title: str
@@ -51,7 +52,7 @@ class Panel(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """Converts values to pixels below the upper end. ticks: values at which lines are drawn."""
+    """Axis that converts values to pixels below the upper end. ticks: values at which lines are drawn."""
 
     low: float
     high: float
@@ -73,7 +74,7 @@ Across = Callable[[float], float]
 
 
 def time_line(panel: Panel) -> str:
-    """The picture. Series without any value are named all the same; marks are numbered from 1."""
+    """SVG picture. Series without any value are named all the same; marks are numbered from 1."""
     legend, lines = _legend(panel)
     top = TITLE_PX + 14.0 * lines + 6 + (NUMBERS_PX if panel.marks else 0.0)
     axis = axis_of(panel)
@@ -101,7 +102,7 @@ def time_line(panel: Panel) -> str:
 
 
 def axis_of(panel: Panel) -> Axis:
-    """An axis from 0 up, or a logarithmic one if values differ much and all are above 0."""
+    """Axis of a panel, from 0 up, or logarithmic if values differ much and all are above 0."""
     values = [each for line in panel.series.values() for each in line if each is not None]
     high = panel.top or max(values, default=0.0) or 1.0
     low = min(values, default=0.0)
@@ -116,7 +117,7 @@ def axis_of(panel: Panel) -> Axis:
 
 
 def nice(high: float, about: int = 4) -> list[float]:
-    """About so many round numbers from 0 to what is at most a step below `high` > 0."""
+    """Round numbers, about so many, from 0 up to at most a step below `high` > 0."""
     rough = high / about
     scale = 10.0 ** math.floor(math.log10(rough))
     step = next(each * scale for each in (1, 2, 2.5, 5, 10) if each * scale >= rough * 0.999)
@@ -124,7 +125,7 @@ def nice(high: float, about: int = 4) -> list[float]:
 
 
 def short(value: float, shares: bool = False) -> str:
-    """A tick in a few characters."""
+    """Label of a tick in a few characters."""
     if shares:
         return f"{100 * value:g} %"
     for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -134,7 +135,7 @@ def short(value: float, shares: bool = False) -> str:
 
 
 def points(panel: Panel, values: Sequence[float | None]) -> Iterator[tuple[float, float | None]]:
-    """A series as it is joined by lines: when, and the value, None for a gap."""
+    """Points (time, value) of a series that lines join; None for a gap."""
     last_s, last = math.inf, None
     for at_s, value in zip(panel.at_s, values, strict=True):
         if panel.levels and value is not None and last is not None:
@@ -144,7 +145,7 @@ def points(panel: Panel, values: Sequence[float | None]) -> Iterator[tuple[float
 
 
 def _runs(panel: Panel, values: Sequence[float | None], axis: Axis, across: Across, top: float) -> list[list[str]]:
-    """The points in pixels, in runs without gaps."""
+    """Points of a series in pixels, in runs without gaps."""
     runs: list[list[str]] = [[]]
     for time_s, value in points(panel, values):
         if value is None:
@@ -169,7 +170,7 @@ def _line(runs: Sequence[Sequence[str]], number: int) -> list[str]:
 
 
 def _legend(panel: Panel) -> tuple[str, int]:
-    """Names with their lines, in as many rows as they need."""
+    """Legend: names with their lines, in as many rows as they need; and the number of rows."""
     parts, x, row = [], 4.0, 0
     for number, name in enumerate(panel.series):
         words = shortened(name, 150, FONT_PX)
@@ -213,7 +214,7 @@ def _mark(mark: EventMark, across: Across, top: float) -> str:
 
 
 def _numbers(marks: Sequence[EventMark], across: Across, top: float) -> Iterator[str]:
-    """Above the marks, for a list of what they are; of those that are too close, the first has its number."""
+    """Numbers above the marks, for a list of events; of marks that are too close, the first has its number."""
     free = 0.0
     for number, mark in enumerate(marks, 1):
         x = min(max(across(mark.at_s), LEFT_PX), WIDTH_PX - 8)

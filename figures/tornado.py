@@ -1,4 +1,4 @@
-"""What a result does when one input after the other goes to its ends: a bar an input, the widest at the top."""
+"""Tornado figure: changes of a result as one input after the other goes to its ends, a bar an input, widest on top."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from figures.style import BLUE, FONT_PT, ORANGE, new_figure
 
 
 def tornado(table: Mapping[str, Sequence[Any]], given: float, quantity: str) -> Figure:
-    """Columns, one entry an input: input (text), low, high (labels of its ends), at_low, at_high (the result there).
+    """Tornado figure. Columns, one entry an input: input, low, high (labels of its ends), at_low, at_high (results
+    there).
 
     given: the result with all inputs as given. quantity: labels the axis.
     """

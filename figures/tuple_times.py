@@ -1,4 +1,4 @@
-"""Time of a tuple as bars, a panel an engine or operator: what it is spent on, and how it grows with NUMA distance."""
+"""Figures of the time of a tuple as bars, a panel an engine or operator: by activity, and by NUMA distance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from figures.style import BLUE, FONT_PT, GREY, ORANGE, quiet, rows_where
 
 
 def time_breakdown(table: Mapping[str, Sequence[Any]]) -> Figure:
-    """A panel an engine, each with an axis of its own.
+    """Figure with a panel an engine, each with an axis of its own.
 
     Columns, one entry a bar: engine, bar (its label), execute_ns, rma_ns (>= 0).
     """
@@ -32,7 +32,7 @@ def time_breakdown(table: Mapping[str, Sequence[Any]]) -> Figure:
 
 
 def numa_times(table: Mapping[str, Sequence[Any]]) -> Figure:
-    """Panels by operator, a group of bars a pair of sockets.
+    """Figure with a panel an operator, and a group of bars a pair of sockets.
 
     Columns, one entry an operator and pair: operator, sockets (text), measured, estimated, simulated (ns a tuple).
     """

@@ -1,10 +1,10 @@
-"""Numbers as people read them."""
+"""Formats of numbers for people."""
 
 from __future__ import annotations
 
 
 def seconds(value: float) -> str:
-    """A duration >= 0 in the unit that reads best, about three digits."""
+    """Text of a duration [s] >= 0 in the unit that reads best, about three digits."""
     factor, unit = scale(value)
     if unit != "s" or value == 0:
         return f"{value * factor:.3g} {unit}"
@@ -12,7 +12,7 @@ def seconds(value: float) -> str:
 
 
 def scale(value_s: float) -> tuple[float, str]:
-    """The number of units in a second, and the unit, in which a duration >= 0 reads best."""
+    """Number of units in a second, and the unit, in which a duration >= 0 reads best."""
     if 0 < value_s < 1e-6:
         return 1e9, "ns"
     if value_s < 1e-3:

@@ -149,8 +149,7 @@ class CostNetwork(nn.Module):
         return h_NxD.at[sinks].set(new_SxD)
 
     def _rounds(self, batch: Batch, h_NxD: jax.Array, h_HxD: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """New states by synchronous messages over streams and placements, both ways (the other scheme of Costream, Fig.
-        13)."""
+        """New states by synchronous messages over streams and placements, both ways (Costream, Fig. 13)."""
         rows, levels = h_NxD.shape[0], batch.levels
         inner = jax.vmap(lambda nodes, position: nodes.at[position].get(mode="fill", fill_value=rows))
         sink_rows = jnp.where(

@@ -125,8 +125,7 @@ def job_columns(deployment: Deployment) -> JobColumns:
 
 
 def _operator(job: Job, component: Component, sent_per_s: Mapping[str, float], varying: Variation) -> dict[str, Any]:
-    """Columns of one operator: spec, tuples, steady flow if all sources keep up, its variation, and the engine's
-    costs."""
+    """Columns of one operator: spec, tuples, steady flow if all sources keep up, its variation, and costs."""
     query, engine, spec, rates = job.query, job.engine, component.operator, job.rates[component.operator.name]
     inputs, outputs = [query.columns_out[name] for name in query.feeds(spec.name)], query.columns_out[spec.name]
     service_s, bytes_in = engine.service_s(query, spec, sent_per_s), engine.input_bytes(query, spec.name, sent_per_s)

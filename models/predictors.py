@@ -249,8 +249,7 @@ class FlatCosts:
         return self.fitted.name
 
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
-        """Estimates, NaN of metrics that were not fitted; the spread is 0. Raises BadInput for an unseen kind of
-        operator."""
+        """Estimates, NaN of metrics that were not fitted; no spread. Raises BadInput for an unseen kind of operator."""
         refuse_unseen(self.name, self.fitted.seen, found_in(job_columns(scenario)))
         placed = [scenario.with_plan(plan) for plan in plans]
         vectors = np.array([flat_vector(job_columns(each)) for each in placed])

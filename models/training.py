@@ -177,8 +177,7 @@ class TrainState(NamedTuple):
 
 
 class Example(NamedTuple):
-    """Batch with its targets; rows beyond the batch's graphs have weight 0. offsets_GxM: added to the outputs. graphs:
-    their number."""
+    """Batch with its targets; rows beyond the batch's graphs have weight 0. offsets_GxM: added to the outputs."""
 
     batch: Batch
     values_GxM: np.ndarray

@@ -1,7 +1,7 @@
-"""From per-period traces to training rows: pure DataFrame -> DataFrame, no session, no files, no Python functions.
+"""Aggregates per-period traces to training rows: pure DataFrame -> DataFrame, no session, files or Python functions.
 
-Sums up from a trace what `twin.run.metrics_of` sums up from a run in memory; what the metrics make of these sums is
-written once, in `twin.metrics`.
+The sums over a trace are those that `twin.run.metrics_of` takes over a run in memory; `twin.metrics` computes the
+metrics from either.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _OPERATORS_READ = (
 
 
 def training_rows(runs: DataFrame, operators: DataFrame) -> DataFrame:
-    """One row a run of status "ok", as twin.trace.TRAINING_ROWS. Reads the tables `runs` and `operators` of a trace.
+    """Training rows (twin.trace.TRAINING_ROWS), one for each run of status "ok", of a trace's tables `runs`,
+    `operators`.
 
     A run without any period after its warm-up has null labels. Raises BadInput if a column is missing.
     """
@@ -44,7 +45,7 @@ def training_rows(runs: DataFrame, operators: DataFrame) -> DataFrame:
 
 
 def labels(runs: DataFrame, operators: DataFrame) -> DataFrame:
-    """The metrics of each run of status "ok", but for quantiles, which take far longer than all the rest.
+    """Metrics of each run of status "ok", but for quantiles, which take far longer than all the rest.
 
     A run without any period after its warm-up has null labels. Raises BadInput if a column is missing.
     """
@@ -62,7 +63,7 @@ def labels(runs: DataFrame, operators: DataFrame) -> DataFrame:
 
 
 def _metric(metric: Metric) -> Column:
-    """The column of a metric, from a run's totals. A latency is null without results (Spark cannot divide by zero)."""
+    """Column of a metric, from a run's totals. A latency is null without results (Spark cannot divide by zero)."""
     sums = {name: F.col(name) for name in ("seconds", "results", "processing_s", "e2e_s", "arrived", "taken")}
     found: Column = metric.of(Totals(**sums, alive=~F.col("crashed")))
     return F.when(F.col("results") > 0, found) if metric.kind == "latency" else found
@@ -73,13 +74,14 @@ def _succeeded(runs: DataFrame) -> DataFrame:
 
 
 def after_warmup(operators: DataFrame, runs: DataFrame) -> DataFrame:
-    """The periods of these runs that start at or after their warm-up. Reads run, start_s; run, warmup_s."""
+    """Periods of these runs that start at or after their warm-up. Reads run, start_s; run, warmup_s."""
     measured = operators.join(runs.select("run", "warmup_s"), "run", how="inner")
     return measured.where(F.col("start_s") >= F.col("warmup_s") * F.lit(SAME)).drop("warmup_s")
 
 
 def run_totals(periods: DataFrame) -> DataFrame:
-    """One row a run: seconds measured, results at its sinks with sums of latencies [s], arrived and taken tuples."""
+    """Totals, one row a run: seconds measured, results at sinks with sums of latencies [s], arrived and taken
+    tuples."""
     is_source, is_sink = (F.col("kind").isin(*kinds) for kinds in (SOURCES, SINKS))
     totals = periods.groupBy("run").agg(
         (F.max("end_s") - F.min("start_s")).alias("seconds"),
@@ -93,7 +95,7 @@ def run_totals(periods: DataFrame) -> DataFrame:
 
 
 def latency_quantiles(periods: DataFrame, kind: str) -> DataFrame:
-    """One row a run that has results; kind: "processing" or "e2e". Quantiles [s] as `sketch.quantile_s` has them.
+    """Latency quantiles [s], one row a run with results, as from `sketch.quantile_s`. kind: "processing" or "e2e".
 
     The histograms of all sinks and periods are merged; the quantile is the middle of the first bucket at which a
     share q of all results is reached.
@@ -124,7 +126,7 @@ def latency_quantiles(periods: DataFrame, kind: str) -> DataFrame:
 
 
 def require_columns(table: DataFrame, columns: Iterable[str], name: str) -> None:
-    """Raises BadInput that names the columns which are missing, and those which are there."""
+    """Raises BadInput if columns are missing; it names these, and those which are there."""
     missing = [column for column in columns if column not in table.columns]
     if missing:
         raise BadInput(
@@ -133,7 +135,7 @@ def require_columns(table: DataFrame, columns: Iterable[str], name: str) -> None
 
 
 def _sum_where(condition: Column, column: str) -> Column:
-    """0 if there is nothing to sum."""
+    """Sum of a column where a condition holds; 0 if there is nothing to sum."""
     return F.coalesce(F.sum(F.when(condition, F.col(column))), F.lit(0))
 
 

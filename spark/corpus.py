@@ -1,4 +1,4 @@
-"""Fans simulations out over Spark: one task and one atomic folder a chunk of runs, resumable at any moment."""
+"""Distributes simulations over Spark: one task and one atomic folder a chunk of runs, resumable at any moment."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from twin.corpus.manifest import CorpusSpec, open_corpus, sole_writer
 from twin.errors import BadInput
 
 CHUNK_RUNS = 16
-"""Large enough that a task's overhead (about 0.05 s) is small beside its runs, small enough to lose little."""
+"""Most runs of a chunk: many enough to outweigh a task's overhead (about 0.05 s), few enough to lose little."""
 
 RUN_LIMIT_S = 300.0
 
 Progress = Callable[[int, int], None]
-"""Called with the runs finished so far, those of earlier invocations included, and the runs of the corpus."""
+"""Reports the runs finished so far, those of earlier invocations included, and the runs of the corpus."""
 
 
 def write_corpus(
@@ -37,13 +37,13 @@ def write_corpus(
     progress: Progress | None = None,
     note: Note = lambda _: None,
 ) -> CorpusSummary:
-    """Simulates the runs of `spec` that `folder` does not hold yet; the same call again resumes after any end.
+    """Simulates the runs of `spec` that `folder` does not hold yet; the same call resumes after any interruption.
 
-    One with more runs lets the corpus grow. Chunks that are not as they were written are simulated again.
+    A call with more runs lets the corpus grow. Chunks that are not as they were written are simulated again.
 
     A run's seed is child_seed(spec.seed, index), so its trace (but for cpu_s) depends on nothing but spec and `make`.
     A run that raises, ends its process, or takes more than `run_limit_s` of CPU time becomes a row of status "failed".
-    Interrupted (KeyboardInterrupt), it keeps the chunks that are done. With executors on other machines `folder` must
+    An interrupt (KeyboardInterrupt) leaves the chunks that are done. With executors on other machines `folder` must
     be on storage that they share. Raises BadInput if the folder holds something else or another corpus, is in use, or
     cannot be written; Unfinished if Spark gives up.
     """
@@ -68,13 +68,13 @@ def write_corpus(
 
 
 def default_chunk_runs(runs: int, slots: int) -> int:
-    """At most CHUNK_RUNS, and so few that every slot gets four chunks or more, as evenly as it goes."""
+    """Runs of a chunk by default: at most CHUNK_RUNS, and so few that every slot gets four chunks or more."""
     chunks_a_slot = max(4, math.ceil(runs / (CHUNK_RUNS * slots)))
     return math.ceil(runs / (chunks_a_slot * slots))
 
 
 def _watcher(folder: Path, chunks: Sequence[Chunk], runs: int, progress: Progress | None) -> Callable[[], None]:
-    """Reports how many runs are on disk, when that has changed."""
+    """Function that reports the number of runs on disk, when it has changed."""
     reported = -1
 
     def look() -> None:

@@ -1,4 +1,4 @@
-"""Independent pieces of work fanned out over a Spark master; what is finished is told while the rest is done."""
+"""Distributes independent pieces of work over a Spark master, and reports each as soon as it is finished."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from spark.session import session
 from twin.errors import BadInput, Unfinished
 
 TASKS_A_SLOT = 16
-"""Many enough that slots are evenly loaded and little is lost with one, few enough to cost little (0.05 s each)."""
+"""Tasks for each slot: enough for an even load and little loss with one, few enough to cost little (0.05 s each)."""
 
 Made = tuple[int, Any]
-"""A position, and what was made of the item there."""
+"""A position, and the item there or the result for it."""
 
 
 class RefusedJob(NamedTuple):
-    """Told rather than raised there, as another attempt would end alike. Other errors may be a worker's own."""
+    """Result of work that raised BadInput. It is reported, not raised in the worker, as another attempt would end
+    alike; other errors may be the worker's own."""
 
     error: BadInput
 
@@ -39,10 +40,10 @@ def fan_out(
     poll: Callable[[], None] = lambda: None,
     tasks: int | None = None,
 ) -> None:
-    """Tells `done` what `work` makes of each item, task by task; each once, however often a lost worker has it redone.
+    """Calls `done` with the result of `work` for each item, task by task; once, even if a lost worker has it redone.
 
-    poll: called now and then. tasks: so many; absent: a few a slot. Raises BadInput if `work` does; Unfinished if it
-    raises something else at each of four attempts, or Spark gives up for another reason.
+    poll: called now and then. tasks: their number; absent: a few a slot. Raises BadInput if `work` does; Unfinished if
+    it raises something else at each of four attempts, or Spark gives up for another reason.
     """
     told: set[int] = set()
     arrived = spark.sparkContext.accumulator({}, _ByPosition())
@@ -74,9 +75,9 @@ def fan_out(
 
 
 class OnSpark:
-    """Satisfies twin.executor.Executor. Its session begins with the first work.
+    """Executor (twin.executor.Executor) on Spark; its session begins with the first work.
 
-    say: told of that. Raises BadInput as `check_master` does.
+    say: called when it starts. Raises BadInput as `check_master` does.
     """
 
     def __init__(self, master: str, say: Callable[[str], None] = lambda _text: None) -> None:
@@ -89,7 +90,7 @@ class OnSpark:
     def each(
         self, work: Callable[[Any], Any], items: Sequence[Any], done: Callable[[int, Any], None], effort_s: float
     ) -> None:
-        """See `Executor`."""
+        """Calls `done` with the result of `work` for each item, as `twin.executor.Executor.each`."""
         del effort_s
         if items:
             fan_out(self._started(), work, items, done)
@@ -108,7 +109,7 @@ class OnSpark:
 
 
 class _ByPosition(AccumulatorParam[dict[int, Any]]):
-    """What was made, by position; the same position again is the same again."""
+    """Results by position; a repeated position has the same result."""
 
     def zero(self, value: dict[int, Any]) -> dict[int, Any]:
         del value
@@ -127,7 +128,7 @@ def _tried(work: Callable[[Any], Any], item: Any) -> Any:
 
 
 def _last_line(error: Exception) -> str:
-    """The last line of a worker's traceback; otherwise the first line of the JVM's message."""
+    """Last line of a worker's traceback; otherwise the first line of the JVM's message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     python = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception")) and "Caused by" not in line]
     return (python or lines or [type(error).__name__])[-1 if python else 0][:300]

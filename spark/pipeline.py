@@ -1,4 +1,4 @@
-"""The pipeline's only reading and writing of tables: a corpus in, a dataset out."""
+"""Reading and writing of tables in the pipeline: a corpus in, a dataset out."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ ROWS = "rows.parquet"
 CARD_COLUMNS = ["run", "status", "error", "cpu_s", "deployment"]
 TABLES_READ = ("runs", "operators")
 LOOK_S, LOOKS = 0.1, 10
-"""How often, and how many times, a folder is looked for that was removed while Spark's tasks were ending."""
+"""Seconds between looks, and number of looks, for a folder that was removed while Spark's tasks were ending."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """runs: read from the corpus, = rows written + failed."""
+    """Summary of a dataset. runs: read from the corpus, = rows written + failed."""
 
     runs: int
     rows: int
@@ -65,9 +65,9 @@ def write_dataset(spark: SparkSession, corpus: Path, folder: Path) -> DatasetSum
 
 
 def write_card(spark: SparkSession, corpus: Path, command: str) -> Path:
-    """Describes a complete corpus in CORPUS/card.json and, for readers, in CORPUS/card.md; gives the latter.
+    """Describes a complete corpus in CORPUS/card.json and, for readers, in CORPUS/card.md; returns the latter.
 
-    command: that made the corpus, as users write it. Raises BadInput if the corpus is incomplete or damaged.
+    command: the one that made the corpus, as users write it. Raises BadInput if the corpus is incomplete or damaged.
     """
     corpus = corpus.absolute()
     manifest = read_manifest(corpus)
@@ -84,9 +84,9 @@ def write_card(spark: SparkSession, corpus: Path, command: str) -> Path:
 
 
 def check_dataset(corpus: Path, folder: Path) -> int:
-    """The runs that a dataset would come from; needs no Spark, so it can be asked before one starts.
+    """Number of runs that a dataset would come from; needs no Spark, so it can be checked before one starts.
 
-    Raises BadInput as `write_dataset`.
+    Raises BadInput as `write_dataset` does.
     """
     chunks = _chunks(corpus, read_manifest(corpus))
     if folder.exists():
@@ -97,7 +97,7 @@ def check_dataset(corpus: Path, folder: Path) -> int:
 
 
 def read_corpus_table(spark: SparkSession, corpus: Path, table: str) -> DataFrame:
-    """One table of all finished chunks, with the schema of twin.trace."""
+    """Reads one table of all finished chunks, with the schema of twin.trace."""
     schema = from_arrow_schema(TABLES[table])
     reader = spark.read.schema(schema).option("recursiveFileLookup", True)
     escaped = re.sub(r"([\[\]{}*?\\])", r"\\\1", _uri(corpus / CHUNKS))  # a path here is a pattern
@@ -114,7 +114,7 @@ def _chunks(corpus: Path, manifest: dict[str, Any]) -> list[Chunk]:
 
 
 def _check_schemas(corpus: Path, chunks: list[Chunk]) -> None:
-    """Spark would fill a column that a file lacks with nulls: an older version may have written another schema."""
+    """Raises BadInput for a file of an older version's schema: Spark would fill columns that it lacks with nulls."""
     for chunk in chunks:
         for table in TABLES_READ:
             file = corpus / CHUNKS / chunk.name / f"{table}.parquet"
@@ -124,7 +124,7 @@ def _check_schemas(corpus: Path, chunks: list[Chunk]) -> None:
 
 @contextmanager
 def _made_aside(folder: Path) -> Iterator[Path]:
-    """A folder to write to, which becomes `folder` if all goes well and vanishes if not."""
+    """Folder to write to, which becomes `folder` if all goes well and vanishes if not."""
     made: Path | None = None
     try:
         with new_folder(folder) as made:
@@ -139,7 +139,7 @@ def _made_aside(folder: Path) -> Iterator[Path]:
 
 
 def _remove_for_good(folder: Path) -> None:
-    """A task of a cancelled job may still be writing, and make its folder anew: it is watched for a moment."""
+    """Removes a folder, and again for a moment: a task of a cancelled job may still be writing, and make it anew."""
     for _ in range(LOOKS if folder.exists() else 0):
         shutil.rmtree(folder, ignore_errors=True)
         time.sleep(LOOK_S)

@@ -1,4 +1,4 @@
-"""The one place that makes a Spark session: local by default, quiet, in UTC, on the loopback; it needs no Java."""
+"""Makes Spark sessions: local by default, quiet, in UTC, on the loopback, without an installed Java."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from twin.errors import BadInput
 
 EXECUTORS_TIMEOUT_S = 60.0
 SHIPPED = ("twin", "spark", "optimizers", "scenarios")
-"""Packages that executors on other machines get from us; what these import must be installed there."""
+"""Packages that are sent to executors on other machines; the packages that these import must be installed there."""
 
 _LOG4J = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -45,7 +45,7 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 
 @contextmanager
 def session(master: str = "local[*]") -> Iterator[SparkSession]:
-    """A session that is stopped at the end; one at a time in a process, and the next one in it starts faster.
+    """Session that is stopped at the end; one at a time in a process, and the next one in it starts faster.
 
     Ctrl-C inside is a plain KeyboardInterrupt. Raises BadInput if the master is unknown, does not answer, takes no
     application or offers no executor; RuntimeError if a local Spark does not start; Unfinished if its Java
@@ -91,7 +91,7 @@ def _launch(settings: Mapping[str, str], scratch: Path, log: Path) -> object:
     (scratch / "conf" / "log4j2.properties").write_text(_LOG4J)
     with log.open("wb") as sink, _environment({"JAVA_HOME": str(scratch / "java")}):
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-        return launch_gateway(conf, {"stdout": sink, "stderr": sink})  # the JVM's own chatter is not the user's
+        return launch_gateway(conf, {"stdout": sink, "stderr": sink})  # the JVM's own output is not for the user
 
 
 def _settings(master: str, scratch: Path) -> dict[str, str]:
@@ -105,7 +105,7 @@ def _settings(master: str, scratch: Path) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.python.worker.reuse": "true",
-        "spark.executorEnv.PYTHONSAFEPATH": "1",  # no module of the current folder in the place of ours
+        "spark.executorEnv.PYTHONSAFEPATH": "1",  # a module of the current folder must not replace ours
         "spark.executorEnv.OMP_NUM_THREADS": "1",  # one simulation a core; threads inside would only compete
     }
     if is_local(master):
@@ -136,7 +136,7 @@ def _variables(master: str, scratch: Path) -> dict[str, str | None]:
 
 @contextmanager
 def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """The process environment with these variables, put back at the end: pyspark takes them from nowhere else."""
+    """Sets variables of the process environment and puts them back at the end: pyspark reads them nowhere else."""
     before = {name: os.environ.get(name) for name in variables}
     _set_environment(variables)
     try:
@@ -177,7 +177,7 @@ def _wait_for_executors(spark: SparkSession, master: str) -> None:
 
 
 def _reason(error: Exception, log: Path) -> str:
-    """The most telling line: the JVM's last exception, else what Python saw."""
+    """Most telling line of an error: the JVM's last exception, else Python's message."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     telling = [line.strip() for line in lines if re.search(r"\w(Exception|Error): |\bERROR\b", line)]
     return telling[-1] if telling else str(error).strip().splitlines()[0]
@@ -189,7 +189,7 @@ _LOCK = ".in-use"
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Empty but for a lock, which ends with the process, however it ends."""
+    """Scratch folder, empty but for a lock, which ends with the process, however it ends."""
     _clear()
     made = tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True)
     with made as folder, (Path(folder) / _LOCK).open("w") as lock:
@@ -198,7 +198,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def _clear() -> None:
-    """Removes folders whose lock nobody holds. One without a lock is being made, or is not ours: it stays."""
+    """Removes scratch folders whose lock nobody holds. One without a lock is being made, or is not ours: it stays."""
     for lock in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{_LOCK}"):
         try:
             with lock.open() as file:
@@ -209,9 +209,9 @@ def _clear() -> None:
 
 
 def zip_packages(packages: tuple[str, ...], archive: Path) -> Path:
-    """Writes the Python and YAML files of these top-level packages to `archive` and names it.
+    """Writes the Python and YAML files of these top-level packages to `archive` and returns it.
 
-    A package that is not installed is left out: what needs it fails where it is needed, and says so.
+    A package that is not installed is left out: code that needs it fails where it is needed, and says so.
     """
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
         for package in packages:
