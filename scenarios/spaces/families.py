@@ -64,6 +64,12 @@ class OneQuery:
                 f"{self.scenario.name} has links between its own hosts, and a space draws others without any; remove "
                 "cluster.links from the file, or leave --space out"
             )
+        if pinned := _pinned(self.scenario):
+            free = " ".join(f"--set query.operators.{name}.pinned=false" for name in pinned)
+            raise BadInput(
+                f"{self.scenario.name} pins {', '.join(pinned)} to its own hosts, and a space draws others; "
+                f"add {free}, or leave --space out"
+            )
         self(0)  # a space may lack rates for so many sources
 
     def __call__(self, index: int) -> Scenario:
@@ -75,7 +81,8 @@ class OneQuery:
 @dataclass(frozen=True, slots=True)
 class ScenarioFamily:
     """One scenario with its placement drawn anew (uniformly, by Costream's rules), rates and hosts varied; links,
-    switches, the skew of keys and the assignment of key groups stay.
+    switches, the skew of keys and the assignment of key groups stay, and pinned operators where they are, whatever the
+    rules say of their hosts.
     """
 
     scenario: Scenario
@@ -99,9 +106,11 @@ class ScenarioFamily:
             "description": "",
         }
         space = PlacementSpace(base.query, cluster)
+        pinned = {name: base.plan.placement[name] for name in _pinned(base)}
         fields = {**dict(base), **parts}
         for _ in range(MOST_DRAWS):
-            fields["plan"] = plan_on(base, space.draw(rng))
+            drawn = plan_on(base, space.draw(rng)).placement
+            fields["plan"] = base.plan.with_placement({**drawn, **pinned})
             try:
                 return Scenario(**fields)
             except ValueError:  # placed on hosts that no route connects
@@ -120,6 +129,10 @@ def replicated(make: Make, distinct: int, index: int) -> Scenario:
     A corpus gives every run a seed of its own, so the second run of a scenario differs in nothing but the seed.
     """
     return make(index % distinct)
+
+
+def _pinned(scenario: Scenario) -> list[str]:
+    return [operator.name for operator in scenario.query.operators if operator.pinned]
 
 
 def _refuse_unseen(scenario: Scenario) -> None:

@@ -22,7 +22,14 @@ def base():
     return scenario_file.load("smart-grid")
 
 
+def free(scenario):
+    """The same with no operator pinned."""
+    operators = tuple(each.model_copy(update={"pinned": False}) for each in scenario.query.operators)
+    return scenario.model_copy(update={"query": Query(operators=operators, streams=scenario.query.streams)})
+
+
 def test_a_family_keeps_the_query_and_varies_the_rest_within_its_bounds(base):
+    base = free(base)
     family = ScenarioFamily(base, seed=1)
     members = [family(index) for index in range(20)]
     for member in members:
@@ -41,6 +48,19 @@ def test_a_family_keeps_the_query_and_varies_the_rest_within_its_bounds(base):
             ]
         assert all(1 / bound <= value / before <= bound for value, before, bound in pairs)
     assert len({member.plan.model_dump_json() for member in members}) > 10
+
+
+@pytest.mark.parametrize("name", ["smart-grid", "gateways", "lte"])
+def test_pinned_operators_stay_in_all_runs_of_a_family(name):
+    base = scenario_file.load(name)
+    members = [ScenarioFamily(base, seed=1)(index) for index in range(20)]
+    for operator in base.query.operators:
+        places = {member.plan.placement[operator.name] for member in members}
+        assert (places == {base.plan.placement[operator.name]}) if operator.pinned else len(places) > 1
+    if not base.cluster.links:
+        with pytest.raises(BadInput, match=r"pins meters, operator-room .*pinned=false, or leave --space out"):
+            OneQuery(base, "costream", seed=0)
+        assert OneQuery(free(base), "costream", seed=0)(0)
 
 
 BENCHMARKS = ("advertisement", "spike-detection", "smart-grid-global", "smart-grid-local")
