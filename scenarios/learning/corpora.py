@@ -14,7 +14,7 @@ from scenarios.files.overrides import set_values
 from scenarios.spaces.families import Make, OneQuery, RandomScenarios, ScenarioFamily, among_others, drawn, replicated
 from scenarios.spaces.registry import DRAWN
 from twin.corpus.chunks import CorpusSummary
-from twin.corpus.manifest import CorpusSpec
+from twin.corpus.manifest import DISTINCT, CorpusSpec
 from twin.errors import BadInput
 from twin.scenario import RunSettings, Scenario, config_hash
 
@@ -78,7 +78,7 @@ class CorpusRecipe:
         make, spec = self._distinct()
         if not self.replicates:
             return make, spec
-        settings = {**spec.settings, "distinct_runs": self.runs}
+        settings = {**spec.settings, DISTINCT: self.runs}
         return partial(replicated, make, self.runs), replace(spec, runs=self.runs + self.replicates, settings=settings)
 
     def _distinct(self) -> tuple[Make, CorpusSpec]:

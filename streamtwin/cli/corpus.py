@@ -42,7 +42,10 @@ def corpus(
     master: Master = "local[*]",
     horizon: Annotated[float | None, typer.Option(metavar="S", help="Simulated seconds a run.")] = None,
     replicates: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Simulate the first N runs again, with other seeds.")
+        int,
+        typer.Option(
+            metavar="N", min=0, help="Simulate the first N runs again, with other seeds. Only N can grow then."
+        ),
     ] = 0,
     seed: Seed = 0,
 ) -> None:

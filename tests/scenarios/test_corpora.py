@@ -13,6 +13,7 @@ from scenarios.learning import corpora
 from scenarios.learning.corpora import CorpusRecipe
 from scenarios.spaces.families import HARDWARE_FACTOR, OTHERS_EVERY, RATE_FACTOR, OneQuery, ScenarioFamily
 from scenarios.spaces.parameter_space import COSTREAM
+from twin.corpus.manifest import check_corpus, open_corpus, read_manifest
 from twin.errors import BadInput
 from twin.query import Query
 
@@ -144,6 +145,17 @@ def test_replicates_are_the_first_scenarios_once_more():
     assert spec.manifest() != replace(recipe, runs=8, replicates=0).plan()[1].manifest()
     with pytest.raises(BadInput, match="--replicates 6 is above --runs 5"):
         replace(recipe, replicates=6).plan()
+
+
+def test_a_corpus_with_replicates_grows_by_these_only(tmp_path):
+    """They are numbered after the runs that they repeat."""
+    asked = CorpusRecipe(5, seed=0, replicates=2)
+    open_corpus(tmp_path, asked.plan()[1], 2)
+    for other in (replace(asked, runs=8), replace(asked, runs=4, replicates=0), replace(asked, runs=7, replicates=0)):
+        with pytest.raises(BadInput, match="more --replicates only; repeat its --runs 5 and as many --replicates or"):
+            check_corpus(tmp_path, other.plan()[1])
+    open_corpus(tmp_path, replace(asked, replicates=4).plan()[1], 2)
+    assert read_manifest(tmp_path)["runs"] == 9
 
 
 def test_a_command_says_what_was_asked_for_and_no_more():

@@ -20,6 +20,8 @@ from twin.version import VERSION, same_runs
 MANIFEST = "manifest.json"
 CHUNKS = "chunks"
 _LOCK = ".lock"
+DISTINCT = "distinct_runs"
+"""Key of the settings of a corpus with replicates: how many runs come before them."""
 _ABOUT = ("chunk_runs", "config_hash")
 """Keys of a manifest that are not hashed."""
 
@@ -143,13 +145,18 @@ def _refuse_another(folder: Path, found: Mapping[str, Any], wanted: Mapping[str,
             f"{folder} was begun by streamtwin {found.get('version')}, and {wanted['version']} simulates other runs; "
             f"go on with that version, or name another folder"
         )
-    if found["runs"] > wanted["runs"]:
-        raise BadInput(f"{folder} has {found['runs']} runs, not {wanted['runs']}; ask for as many or more")
     for key, (there, asked) in _differences(found, wanted).items():
+        if key == f"settings.{DISTINCT}" and there is not None:
+            raise BadInput(
+                f"{folder} has replicates of its {there} runs, and can grow by more --replicates only; "
+                f"repeat its --runs {there} and as many --replicates or more, or name another folder"
+            )
         raise BadInput(
             f"{folder} is a corpus with {key} {there!r}, not {asked!r}; "
             f"repeat its own command to resume it, or name another folder"
         )
+    if found["runs"] > wanted["runs"]:
+        raise BadInput(f"{folder} has {found['runs']} runs, not {wanted['runs']}; ask for as many or more")
 
 
 def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
