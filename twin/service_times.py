@@ -5,6 +5,7 @@ This is how BriskStream profiles operators (SIGMOD 2019, Section 3.1): one at a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from twin.engine.station.task import Task
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan
 from twin.profiles import EngineProfile, Noise
-from twin.query import AnyOperator, Query, Sink, Source, Stream, TimeWindow, Windowed
+from twin.query import AnyOperator, Query, Sink, Source, Stream, Windowed
 from twin.scenario import RunSettings
 from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
@@ -25,10 +26,14 @@ from twin.workload import Constant, Workload
 
 OFFERED = 1.5
 """Offered load of an operator that is to be always busy."""
+FILLED = 1.0618
+"""Lengths of an operator's memory after which it is full, and no window is evaluated just then."""
 WINDOWS = 5
-"""Lengths of a time window that are measured at least, and ..."""
+"""Lengths of it that are measured then at best, and ..."""
 MOST = 20
 """... how many times the tuples asked for that may take."""
+FAST = 100.0
+"""Reference cores that the core is worth where input comes at given rates, so that it keeps up with all of it."""
 ROOM = 1024
 """Tuples that a channel holds here, whatever the engine's channels hold."""
 
@@ -38,6 +43,7 @@ class MeasuredTimes:
     """times_s: CPU seconds of each tuple on one reference core, results and window evaluations included. [tuples]
 
     inputs: tuples offered by each producer. results_per_input: tuples emitted, over those whose service has ended.
+    Both times and results are of a filled memory.
     """
 
     times_s: np.ndarray
@@ -51,11 +57,12 @@ def measure(
     """Runs one operator of a deployment alone, tuple by tuple, until it has served that many.
 
     Its input lies ready on another core of the same memory, so that fetching costs nothing and nothing interferes: no
-    pauses, no batches. An operator without a window is always busy. One with a window is offered its input at the
-    given rates, as these decide what a window holds; with a window of time it serves for five lengths of it at least.
+    pauses, no batches. An operator without a memory is always busy. One with a window, sessions or bounds in time is
+    offered its input at the given rates, as these decide what it holds, on a core that keeps up; of what it remembers
+    for a time, whole lengths of that are measured, one at least.
 
-    inputs_per_s: by producer, > 0; of a source, by its own name. Raises BadInput if the operator costs nothing, or is
-    one of several that form windows together.
+    inputs_per_s: by producer, > 0; of a source, by its own name. Raises BadInput if the operator costs nothing, is one
+    of several that form windows together, or remembers more than so many tuples show.
     """
     spec = deployment.query.operator(operator)
     if spec.merges or spec.hands_over == "partials":
@@ -63,36 +70,52 @@ def measure(
             f"operator {operator!r} cannot be profiled: it forms windows of partial results together with others, and "
             "profiles are of one operator alone; plan without a profile, from the costs that the scenario gives"
         )
-    window = spec.window if isinstance(spec, Windowed) else None
+    timed = isinstance(spec, Windowed) or spec.memory_s > 0.0
     service_s = deployment.engine.service_s(deployment.query, spec, inputs_per_s)
-    if window is None and service_s <= 0.0:
+    if not timed and service_s <= 0.0:
         raise BadInput(
             f"operator {operator!r} has a profile with zero cost: it could take any rate, and no plan would matter to "
             "it; give it a service_time_s above 0"
         )
-    factor = 1.0 if window is not None else OFFERED / service_s / sum(inputs_per_s.values())
+    factor = 1.0 if timed else OFFERED / service_s / sum(inputs_per_s.values())
     offered = {name: rate * factor for name, rate in inputs_per_s.items()}
-    least_s = WINDOWS * window.size_s if isinstance(window, TimeWindow) else 0.0
-    world = build(Wiring(_alone(deployment, spec, offered), RunSettings(seed=seed)))
+    lengths = _lengths(spec, sum(offered.values()), tuples)
+    core = FAST if timed else 1.0
+    world = build(Wiring(_alone(deployment, spec, offered, core), RunSettings(seed=seed)))
     task = world.tasks[operator][0]
-    times_s = _serve(world, task, tuples, least_s)
+    _serve(world, task, 0, FILLED * spec.memory_s)
+    before, emitted = task.tuples_in - task.in_service, task.output.tuples_out
+    times_s = core * _serve(world, task, tuples, (FILLED + lengths) * spec.memory_s)
     served = {name: world.tasks[name][0].tuples_in for name in offered}
-    completed = len(times_s) - task.in_service
-    return MeasuredTimes(times_s, served, task.output.tuples_out / completed)
+    completed = task.tuples_in - task.in_service - before
+    return MeasuredTimes(times_s, served, (task.output.tuples_out - emitted) / completed)
 
 
-def _serve(world: World, task: Task, tuples: int, least_s: float) -> np.ndarray:
-    """Steps through the run, noting the work of every service that begins. [tuples]"""
+def _lengths(spec: AnyOperator, in_per_s: float, tuples: int) -> int:
+    """How many lengths of its memory are measured, in tuples of that rate."""
+    held = in_per_s * spec.memory_s
+    if not held:
+        return 0
+    if held > MOST * tuples:
+        raise BadInput(
+            f"operator {spec.name!r} cannot be profiled on {tuples} tuples: {held:.0f} come in the {spec.memory_s:g} s "
+            f"that it remembers; give --samples {math.ceil(held / MOST)} or more"
+        )
+    return max(min(WINDOWS, int(MOST * tuples / held)), math.ceil(tuples / held))
+
+
+def _serve(world: World, task: Task, tuples: int, until_s: float) -> np.ndarray:
+    """Steps through the run, noting the work of every service that begins: of so many, and until then. [tuples]"""
     times_s: list[float] = []
-    env = world.env
-    while len(times_s) < tuples or (env.now < least_s and len(times_s) < MOST * tuples):
+    env, before = world.env, task.tuples_in
+    while len(times_s) < tuples or env.now < until_s:
         env.step()
-        if task.tuples_in > len(times_s):  # one at a time: a service takes time
+        if task.tuples_in > before + len(times_s):  # one at a time: a service takes time
             times_s.append(task.in_service_work_s)
     return np.array(times_s)
 
 
-def _alone(deployment: Deployment, spec: AnyOperator, offered: Mapping[str, float]) -> Deployment:
+def _alone(deployment: Deployment, spec: AnyOperator, offered: Mapping[str, float], core: float) -> Deployment:
     """The operator between sources that stand for its producers and sinks for its consumers, which all cost nothing."""
     query, engine, name = deployment.query, deployment.engine, spec.name
     feeds = [] if spec.is_source else [_source(query, engine, each) for each in offered]
@@ -106,7 +129,7 @@ def _alone(deployment: Deployment, spec: AnyOperator, offered: Mapping[str, floa
     room = {"channel_tuples": ROOM, "network_memory": None}
     return Deployment(
         query=Query(operators=(*feeds, spec, *ends), streams=tuple(streams)),
-        cluster=_two_cores(),
+        cluster=_two_cores(core),
         plan=ExecutionPlan(placement=places),
         workload=Workload(arrivals={each: Constant(rate_per_s=rate) for each, rate in offered.items()}),
         engine=engine.model_copy(update=quiet | room),
@@ -119,8 +142,15 @@ def _source(query: Query, engine: EngineProfile, name: str) -> Source:
     return Source(name=name, columns=query.columns_out[name], tuple_bytes=size, service_time_s=0.0)
 
 
-def _two_cores() -> Cluster:
-    """One memory, two sockets of one reference core."""
-    cores = (Socket(cores=1), Socket(cores=1))
-    host = Host(name="alone", cpu_percent=200.0, ram_mb=1e9, bandwidth_mbps=1e9, latency_ms=0.0, sockets=cores)
+def _two_cores(core: float) -> Cluster:
+    """One memory, two sockets of one core, which is worth so many reference cores."""
+    host = Host(
+        name="alone",
+        cpu_percent=200.0 * core,
+        core_percent=100.0 * core,
+        ram_mb=1e9,
+        bandwidth_mbps=1e9,
+        latency_ms=0.0,
+        sockets=(Socket(cores=1), Socket(cores=1)),
+    )
     return Cluster(hosts=(host,))

@@ -189,17 +189,15 @@ def filled_s(long_s: float, horizon_s: float) -> float:
 def memory_s(what: Deployment | Job) -> float:
     """Seconds for which input affects output, apart from queues.
 
-    This is the longest window, round of bursts or spikes, or time between drifts of keys.
+    This is the longest memory of an operator, round of bursts or spikes, or time between drifts of keys.
     """
     job, lengths_s = compile(what), [0.0]
     for component in job.apart.components:
         operator = component.operator
-        if isinstance(operator, Windowed):
+        lengths_s.append(operator.memory_s)
+        if isinstance(operator, Windowed) and operator.window.policy == "count":
             rate = job.rates[operator.name].in_per_s / component.replicas
-            window = operator.window
-            lengths_s.append(window.size if window.policy == "time" else window.size / max(rate, 1e-300))
-        elif isinstance(operator, EventTimed):
-            lengths_s += [window.length_s for window in operator.forms]
+            lengths_s.append(operator.window.size / max(rate, 1e-300))
     workload = job.deployment.workload
     for law in workload.arrivals.values():
         if isinstance(law, Bursty):

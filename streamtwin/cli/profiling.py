@@ -32,7 +32,7 @@ def profile(
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the distributions of times (PNG).")] = None,
     seed: ScenarioSeed = None,
 ) -> None:
-    """Runs each operator alone, always busy, on a core of its own: the distribution of its time per tuple, and more.
+    """Runs each operator alone, on a core of its own: the distribution of its time per tuple, and more.
 
     Examples: `twin profile briskstream-wc` · `twin profile briskstream-lr --out lr.json --figure lr.png`, then
     `twin optimize briskstream-lr --optimizer rlas --profile lr.json --percentile 90`

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.twin.worlds import chain
+from tests.twin.worlds import chain, joined
 from twin.errors import BadInput
 from twin.service_times import measure
 
@@ -54,7 +54,35 @@ def test_a_window_of_time_holds_what_the_given_rate_brings() -> None:
     job = chain([aggregate], 50)
     measured = measure(job, "sum", {"source": 50.0}, 100, seed=0)
     assert len(measured.times_s) == pytest.approx(5 * 2 * 50, rel=0.02), "five windows"
-    assert measured.results_per_input == pytest.approx(1 / 100, rel=0.3)
+    assert measured.results_per_input == pytest.approx(1 / 100, rel=1e-9)
+
+
+def test_sessions_and_windows_of_event_time_come_at_the_given_rate() -> None:
+    """Always busy, no key would be silent for long, and hardly a window would end."""
+    visits = {"kind": "session", "name": "visits", "keys": 500, "gap_s": 2, "service_time_s": 1e-4}
+    measured = measure(chain([visits], 200), "visits", {"source": 200.0}, 10_000, seed=0)
+    assert measured.results_per_input == pytest.approx(math.exp(-200 * 2 / 500), rel=0.03)
+    windows = [{"length_s": 2, "every_s": 1}]
+    sums = {"kind": "compute", "name": "sums", "keys": 20, "key_groups": 4, "windows": windows, "service_time_s": 1e-4}
+    measured = measure(chain([sums], 200), "sums", {"source": 200.0}, 500, seed=0)
+    assert measured.results_per_input == pytest.approx(20 / 200, rel=0.02)
+
+
+def test_a_window_is_full_though_a_core_could_not_keep_up_with_its_input() -> None:
+    match = {"kind": "join", "name": "match", "window": {"policy": "time", "size_s": 1}, "selectivity": 0.002}
+    rates = {"a": 600.0, "b": 500.0}
+    job = joined({**match, "service_time_s": 2e-3, "service_scv": 0}, rates)
+    measured = measure(job, "match", rates, 1000, seed=0)
+    assert measured.results_per_input == pytest.approx(600 * 500 * 0.002 / 1100, rel=0.05)
+    assert measured.times_s.mean() > 2e-3
+
+
+def test_more_than_the_tuples_show_is_refused_with_how_many_do() -> None:
+    hour = {"kind": "aggregate", "name": "hour", "window": {"policy": "time", "size_s": 3600}}
+    with pytest.raises(
+        BadInput, match=r"'hour' .* on 1000 tuples: 180000 come in the 3600 s .* give --samples 9000 or"
+    ):
+        measure(chain([hour], 50), "hour", {"source": 50.0}, 1000, seed=0)
 
 
 def test_an_operator_without_cost_is_refused() -> None:

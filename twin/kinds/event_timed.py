@@ -64,6 +64,11 @@ class EventTimed(KeyedOperator):
         return ()
 
     @property
+    def memory_s(self) -> float:
+        """See OperatorBase."""
+        return max((window.length_s for window in self.forms), default=0.0)
+
+    @property
     def keyed(self) -> bool:
         """Always."""
         return True

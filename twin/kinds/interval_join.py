@@ -75,6 +75,11 @@ class IntervalJoin(LateTo, KeyedOperator):
         return "pairs" if self.time == "event" else "untimed"
 
     @property
+    def memory_s(self) -> float:
+        """See OperatorBase."""
+        return max(self.upper_s, -self.lower_s)
+
+    @property
     def if_unlike(self) -> str:
         """See OperatorBase."""
         return f"that frequent keys of {self.name} have more matches"

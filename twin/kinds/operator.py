@@ -84,6 +84,11 @@ class OperatorBase(Spec):
         return "tuples"
 
     @property
+    def memory_s(self) -> float:
+        """Seconds for which a tuple counts; 0: only when it comes, or as long as a number of others have not."""
+        return 0.0
+
+    @property
     def gain(self) -> float:
         """Tuples that leave at once for each that comes, where no window holds them back."""
         return 1.0

@@ -46,6 +46,11 @@ class Session(KeyedOperator):
         return "untimed"
 
     @property
+    def memory_s(self) -> float:
+        """See OperatorBase."""
+        return self.gap_s
+
+    @property
     def if_unlike(self) -> str:
         """See OperatorBase."""
         return (

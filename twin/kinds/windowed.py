@@ -18,6 +18,11 @@ class Windowed(KeyedOperator):
         """See OperatorBase."""
         return "untimed"
 
+    @property
+    def memory_s(self) -> float:
+        """See OperatorBase."""
+        return self.window.size if self.window.policy == "time" else 0.0
+
     def kept(self, attributes: frozenset[str]) -> frozenset[str]:
         """Its keys."""
         return attributes & frozenset(self.partition_by or ())
