@@ -10,6 +10,7 @@ from streamtwin.connect.shadow.shadow import AlertRow, ForecastRow, Shadow
 from streamtwin.connect.shadow.window import Window, of_rows, parsed, rows_of, windows_of
 from streamtwin.export.files import MetricSample
 from tests.commands import done, refused
+from tests.scenarios.questions.jobs import host
 from tests.streamtwin.shadow_jobs import (
     BY_PER_S2,
     FROM_PER_S,
@@ -106,6 +107,19 @@ def test_costs_are_those_of_the_job_and_not_of_its_description(tmp_path):
     assert found.costs_s["rate"] == pytest.approx(2.5 * SERVICE_S, rel=0.05)
     assert found.costs_s["parse"] == pytest.approx(SERVICE_S, rel=0.05)
     assert found.trends["in"].now_per_s == pytest.approx(200, rel=0.01)
+
+
+@pytest.mark.parametrize("core", [0.5, 2.0])
+def test_costs_of_neighbours_are_found_whatever_their_core_is_worth(tmp_path, core):
+    """Between the speed that the given costs would leave them and a core of their own, by the CPU of the host."""
+    small = {**host("small", 1), "cpu_percent": 100 * core, "core_percent": 100 * core}
+    given = steady(130 * core, cluster={"hosts": [host("door", 4), small, host("spare", 2)]})
+    real = given.model_dump(mode="json")
+    real["query"]["operators"][2]["service_time_s"] = 2.5 * SERVICE_S
+    series = series_of(write_metrics(type(given).model_validate(real), tmp_path))
+    found = believed(given, list(windows_of(series, WINDOW_S)))
+    assert found.costs_s["rate"] == pytest.approx(2.5 * SERVICE_S, rel=0.05)
+    assert found.costs_s["parse"] == pytest.approx(SERVICE_S, rel=0.05)
 
 
 def test_a_job_that_cannot_keep_up_is_told_of_now_and_with_what_no_move_helps(tmp_path):

@@ -88,9 +88,10 @@ def _factor(
     scenario: Scenario, window: Window, host: str, busy: Mapping[str, float], least: Mapping[str, float]
 ) -> float:
     """The factor on the speeds in `least` with which all replicas on a host use the CPU that was measured."""
-    there = {name: sum(place.host == host for place in scenario.plan.locations(name)) for name in busy}
-    slowest = sum(count * busy[name] * least[name] for name, count in there.items())
-    fastest = sum(count * busy[name] * max(1.0, least[name]) for name, count in there.items())
+    there = [(name, place.socket) for name in busy for place in scenario.plan.locations(name) if place.host == host]
+    slowest = sum(busy[name] * least[name] for name, _ in there)
+    core = scenario.cluster.host(host).core_speed
+    fastest = sum(busy[name] * max(core(socket), least[name]) for name, socket in there)
     measured = window.hosts[host].get("cpu")
     if measured is None or slowest <= 0.0:
         return 1.0
