@@ -35,8 +35,7 @@ KIND = "checkpoint"
 
 
 class CheckpointUnderWay:
-    """Progress of a checkpoint. number: its number. parts: parts of all tasks. ended: occurs when it is complete or
-    given up."""
+    """Progress of checkpoint `number`. parts: parts of all tasks. ended: occurs when it is complete or given up."""
 
     def __init__(self, ledger: Ledger, env: simpy.Environment, number: int) -> None:
         self.parts: dict[Task, CheckpointPart] = {}
@@ -78,8 +77,7 @@ class CheckpointUnderWay:
 
 
 class Coordinator(FreeCheckpoints):
-    """Takes the checkpoints of a job by barriers. base: number of tuples that each task had taken at the last
-    checkpoint."""
+    """Takes the checkpoints of a job by barriers. base: tuples that each task had taken at the last checkpoint."""
 
     def __init__(self, job: RunningJob, spec: Checkpoints) -> None:
         super().__init__(job, spec.interval_s)

@@ -88,7 +88,7 @@ class Failover:
             yield from self._down(Outage([task for task in tasks if task in hit], until_s, record, {failure.host}))
 
     def _hit(self, host: str) -> set[Task]:
-        """Tasks that start again: all, if the whole job always does or the plan changes; else those of the regions
+        """Tasks that start again: all, if the whole job always does or the plan changes; else all of the regions
         hit."""
         whole = self.checkpoints.whole or self.availability.changes
         groups = [self.wiring.world.every_task()] if whole else regions(self.wiring)

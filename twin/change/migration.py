@@ -45,8 +45,8 @@ def _other(job: RunningJob, name: str) -> list[str]:
 def migrate(
     job: RunningJob, name: str, flows: Sequence[KeyFlow], strategy: Strategy | None, record: EventRecord
 ) -> Process:
-    """Moves parts of an operator by a strategy; None: the cheapest that it admits. Returns whether no failure undid any
-    of it."""
+    """Moves parts of an operator by a strategy; None: the cheapest possible one. Returns whether no failure undid
+    it."""
     if name not in job.wiring.event_times.heeding:
         return (yield from disruptive(job, name, flows, record))
     query, together = job.wiring.query, is_together(job, name)

@@ -21,8 +21,7 @@ from twin.wiring.build import deal_partitions
 
 
 class Reconfigurer:
-    """Changes a running job. restarts: the restarts in which changes are made, if the job stops for them; None: changes
-    are live."""
+    """Changes a running job. restarts: the restarts in which an engine makes changes; None if changes are live."""
 
     def __init__(self, job: RunningJob, restarts: Restarts | None = None) -> None:
         self.job = job
@@ -196,8 +195,8 @@ class Reconfigurer:
         return replica < count
 
     def _lost(self, places: Iterable[Location], record: EventRecord) -> bool:
-        """Refuses a change if one of its hosts is lost. It is called before anything stops for the change, and again
-        when it is made."""
+        """Whether a host is lost: then refuses the change. Asked before anything stops for it, and again when it is
+        made."""
         gone = [place.host for place in places if place.host in self.job.lost]
         if gone:
             self.job.refuse(record, f"host {gone[0]} is lost")
@@ -205,8 +204,8 @@ class Reconfigurer:
         return bool(gone)
 
     def _receiver(self, move: Move, record: EventRecord) -> Task | None:
-        """Replica that key groups move to; makes it if there is none at the place. None if there is no replica of that
-        number, or the host is lost."""
+        """Replica to which key groups move, made if there is none at the place; None if its number or host does not
+        exist."""
         tasks = self.world.tasks[move.operator]
         record.detail["key_groups"] = list(move.key_groups)
         if move.to is None:

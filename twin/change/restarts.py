@@ -36,8 +36,7 @@ class Request(NamedTuple):
 
 
 class Restarts:
-    """Makes changes of the plan by restarts. leaving: processes that end replicas without input, once the job runs
-    again."""
+    """Makes changes of the plan by restarts. leaving: processes that end unused replicas, once the job runs again."""
 
     def __init__(self, job: RunningJob, failover: Failover) -> None:
         self.job = job
@@ -141,8 +140,7 @@ class Restarts:
     # restart --------------------------------------------------------------------------------------------------------
 
     def _change(self, record: EventRecord, changed: list[Request]) -> Process:
-        """Makes the waiting changes while all tasks are held. changed: they are added to it when no failure can undo
-        them."""
+        """Makes the waiting changes while all tasks are held. changed: gets them when no failure can undo them."""
         job = self.job
         if self.spec.how == "reactive":  # the checkpoint may hold records under way to the former owners of keys
             self._outputs(Output.unblock, sources=False)

@@ -42,8 +42,7 @@ class Alarm(simpy.Event):
         heappush(env._queue, (due_s, NORMAL, number, self))
 
     def show(self, due_s: float) -> None:
-        """Shows the alarm as pending until `due_s` while the kernel keeps its event; as not pending if that is
-        infinite."""
+        """Shows the alarm as pending until `due_s` while the kernel keeps its event; not pending if infinite."""
         self.due_s = due_s
         self.callbacks = self._calls if due_s < inf else None  # type: ignore[assignment]
 
@@ -64,8 +63,7 @@ class Alarm(simpy.Event):
         return self.callbacks is not None
 
     def silence(self) -> None:
-        """Takes the setting back: a pending alarm will not call. It cannot be set again before its time; take a new
-        one."""
+        """Keeps a pending alarm from calling. It cannot be set again before its time; take a new one instead."""
         if self.callbacks is not None:
             self.callbacks = []
 

@@ -25,8 +25,7 @@ class HostMemory:
     slowdown: float = 1.0
 
     def update(self) -> bool:
-        """Measures the heap and slows the host's processors down. Returns whether the heap is full, and the job
-        crashes."""
+        """Measures the heap and slows the host's processors down. Returns whether the heap is full: the job crashes."""
         held = 0.0
         for task in self.tasks:
             queued = task.queued * task.inputs.tuple_bytes() if task.queued else 0.0

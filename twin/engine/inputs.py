@@ -53,8 +53,7 @@ class Polling:
         self.work()
 
     def take(self) -> float | None:
-        """Takes the next record and returns when it came; None if it has not come: then the source is told when it
-        comes."""
+        """Takes the next record and returns when it came; None, with the alarm set, if it has not come yet."""
         broker = self.broker
         if broker is None:
             return None

@@ -136,8 +136,7 @@ class Logic:
         return self.inner_bytes or self.station.inputs.tuple_bytes()
 
     def held_keys(self) -> list[tuple[list[int], float]]:
-        """Keys of the records in its windows, and the bytes of each record, by window; only keys of the operator's key
-        groups."""
+        """Keys of the records in its windows, and the bytes of each record, by window; keys of key groups only."""
         return []
 
     def take(self, share: float, leaves: Leaves | None = None) -> State:
@@ -151,8 +150,7 @@ class Logic:
         """Notes a change of the key groups that it owns."""
 
     def know_share(self, share: float, values: list[int]) -> None:
-        """Notes a change of its share of an operator without key groups. values: distinct keys of it and of those that
-        follow."""
+        """Notes a change of its share of an operator without key groups. values: distinct keys, its own first."""
 
     # what is counted -------------------------------------------------------------------------------------------------
 

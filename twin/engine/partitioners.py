@@ -99,8 +99,7 @@ class RandomPartitioner(Partitioner):
 
 
 class HashPartitioner(Partitioner):
-    """Chooses replicas by key group, or the less loaded of the group's two. Owners and shares of key groups may
-    change."""
+    """Chooses replicas by key group, or the less loaded of its two. Owners and shares of key groups may change."""
 
     gives_keys = True
 

@@ -111,8 +111,8 @@ class Processor:
             self.since_s = now
 
     def _relevel(self) -> None:
-        """Sets the level of all jobs and the alarm for the next end. While jobs end together, this waits for the last
-        of them."""
+        """Sets the level of all jobs and the alarm for the next end; after the last of several jobs that end
+        together."""
         jobs = len(self.jobs)
         if jobs and not self._ringing:
             level = self.capacity / jobs

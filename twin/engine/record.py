@@ -62,8 +62,7 @@ class Record:
 
 
 class Mark(Record):
-    """Control item (watermark, punctuation or barrier) that travels in order with records. origin: name of the task
-    that sent it."""
+    """Control item (watermark, punctuation, barrier) that travels in order with records. origin: task that sent it."""
 
     __slots__ = ("kind", "origin", "value")
 

@@ -40,8 +40,7 @@ def histogram_of(sinks: Iterable[Mapping[str, Any]], latency: str) -> dict[int, 
 
 
 def quantile_s(histogram: Mapping[int, int], q: float) -> float:
-    """Middle, in seconds, of the first bucket up to which at least a share q of the counts lies. Raises ValueError if
-    empty."""
+    """Middle, in seconds, of the first bucket up to which a share q of the counts lies. Raises ValueError if empty."""
     total = sum(histogram.values())
     if not total:
         raise ValueError("an empty histogram has no quantiles")

@@ -97,8 +97,7 @@ class BandwidthLimit:
 
 @dataclass(slots=True)
 class OverSubscription:
-    """Cost of more runnable tasks than cores on a socket. share: extra work, as a share, per task and core beyond
-    one."""
+    """Cost of more runnable tasks than cores on a socket. share: extra work per task and core beyond one."""
 
     processor: Processor
     tasks: Sequence[Task]

@@ -245,8 +245,7 @@ def _of_policy(policy: PolicySpec | None, settings: RunSettings) -> list[str]:
 
 
 def _of_checkpoints(world: World, spec: Checkpoints | None, end_s: float) -> Iterator[str]:
-    """Warnings about checkpoints that took too long, or are taking too long at the end; not about those that an event
-    ended."""
+    """Warnings about checkpoints that took, or are taking, too long; not about those that an event ended."""
     rows = [record for record in world.ledger.events if record.kind == "checkpoint"]
     late = [record for record in rows if "not complete" in str(record.detail.get("why", ""))]
     if late:
@@ -286,8 +285,7 @@ def _late(job: Job, timed: Sequence[str], totals: Mapping[str, Mapping[str, int]
 
 
 def _waiting(job: Job, timed: Sequence[str], rows: Sequence[Row]) -> list[str]:
-    """Warnings about sources that have fallen silent: windows behind them wait for their watermark, whatever others
-    send."""
+    """Warnings about sources that have fallen silent: windows behind them wait, whatever other sources send."""
     last_s = {name: _last_s(name, rows) for name in (source.name for source in job.query.sources)}
     lines = []
     for source, silent_s in last_s.items():

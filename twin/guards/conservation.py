@@ -85,8 +85,7 @@ def _restarts(world: World) -> None:
 
 
 def _migrations(world: World) -> None:
-    """Checks that every key group is with an existing replica or still on its way, and that new owners got the tuples
-    that waited."""
+    """Checks that key groups are with existing replicas or on their way, and that new owners got waiting tuples."""
     for name, keys in world.key_groups.items():
         for owner in set(keys.owner):
             holder = keys.tasks[owner]
@@ -101,8 +100,7 @@ def _migrations(world: World) -> None:
 
 
 def _routes(world: World) -> None:
-    """Checks that a card or link carries what its streams put on it, and that no stream gains tuples from hop to
-    hop."""
+    """Checks that a card or link carries what its streams put on it, and that no stream gains tuples at a hop."""
     for name, nic in (*world.nics.items(), *world.links.items()):
         _require(nic.tuples_in >= nic.tuples_out, "in = out + in flight", name, nic.tuples_in, nic.tuples_out)
         legs = [hop for hop in nic.hops if isinstance(hop, Leg)]

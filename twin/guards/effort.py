@@ -200,8 +200,7 @@ def _flows(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Service
 
 
 def _state(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[ServiceLoad]:
-    """Services for windows over event time, which are put together from panes, and for state that is there at the
-    end."""
+    """Services for windows over event time, which are put together from panes, and for state at the end."""
     horizon_s, taken_per_s = scenario.run.horizon_s, _taken_per_s(answer)
     for operator in job.query.operators:
         name, replicas = operator.name, job.component(operator.name).replicas

@@ -102,15 +102,14 @@ def computes_of(query: Query, name: str) -> list[str]:
 
 
 def violation(query: Query, world: World) -> str:
-    """First fault of the windows of an exact run, also of those that failures undid; empty if all are right."""
+    """Describes the first fault of the windows of an exact run, also of undone ones; empty if all are right."""
     histories = [*world.undone, world.history()]
     verdicts = (_wrong(query, history) for history in histories)
     return next((wrong for wrong in verdicts if wrong), "") or _unlike(query, histories)
 
 
 def _unlike(query: Query, histories: list[History]) -> str:
-    """First window that differs after a failure, though the tuples that are read again are the same and none is late;
-    else empty."""
+    """Describes the first window that differs after a failure, though all tuples are the same; else empty."""
     for before, after in pairwise(histories):
         for name, audit in after.audits.items():
             if not in_time(query, name) or not all(after.audits[compute].keys for compute in computes_of(query, name)):

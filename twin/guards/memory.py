@@ -118,8 +118,7 @@ def open_sessions(job: Job, operator: AnyOperator, taken_per_s: Mapping[str, flo
 
 
 def _stream(job: Job, edge: Edge, replicas: dict[str, int], horizon_s: float) -> Iterator[CostPart]:
-    """Memory of one stream: its connections, and the records that its channels have room for, but not more than ever
-    come."""
+    """Memory of one stream: its connections, and the records in its channels, at most as many as ever come."""
     producer, consumer = job.components[edge.producer].name, job.components[edge.consumer].name
     pairs = replicas[producer] * (1 if edge.how.paired else replicas[consumer])
     what = f"the {pairs:,} pairs of replicas that stream {producer} -> {consumer} connects"

@@ -1,1 +1,1 @@
-"""The engine's common kinds at native speed, equal to it to the last bit."""
+"""Kernel: the engine's common kinds at native speed, with results that are equal to the last bit."""

@@ -1,4 +1,4 @@
-"""python -m twin.kernel: compiles the kernel, so that nobody has to wait for it later."""
+"""`python -m twin.kernel` compiles the kernel in advance."""
 
 from twin.kernel.advance import advance
 from twin.kernel.native import cached

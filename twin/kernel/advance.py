@@ -1,4 +1,4 @@
-"""From one event to the next, until the clock of what is rare wants to go on."""
+"""Main loop of the kernel: it advances from one event to the next, until the next event of SimPy's calendar is due."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from twin.kernel.wires import count_pool, hop, next_of_pool
 
 @compiled
 def ring(s: Any, processor: Any) -> None:
-    """The jobs that end now are done; those who had them may begin others, and all get a new share after that."""
+    """Ends the jobs of a processor that are done now. Their tasks may begin others; then all jobs get new shares."""
     cancel(s, processor.slot)
     processor.armed_s = inf
     if processor.jobs == 0:
@@ -30,7 +30,7 @@ def ring(s: Any, processor: Any) -> None:
     if k.job_at(processor.heap).end - processor.clock > EPSILON:
         arm(s, processor)
         return
-    # those that are done wait behind the heap, which only shrinks meanwhile
+    # jobs that are done are linked, as their tasks may begin others only when all have left the heap
     processor.ringing = 1
     first = 0
     last = 0
@@ -65,7 +65,8 @@ def _wake_up(state: int, here: int) -> int:
 
 @inlined
 def next_record(s: Any, task: Any) -> int:
-    """What came first of what has come; 0 if nothing has: then the task waits for what arrives first."""
+    """Takes the first record that has come to a task; returns 0, with the event of the next arrival set, if none
+    has."""
     if task.broker:
         here = poll(s, k.broker_at(task.broker))
         if here == 0:
@@ -86,7 +87,7 @@ def next_record(s: Any, task: Any) -> int:
 
 
 def _work_on(state: int, here: int) -> int:
-    """Serves what is there until a service takes time or the station is blocked."""
+    """Serves waiting records until a service takes time or the station is blocked."""
     s, task = k.state_at(state), k.task_at(here)
     while not task.busy and not task.blocked and not task.halted:
         if task.errands_count:
@@ -102,7 +103,7 @@ def _work_on(state: int, here: int) -> int:
 
 
 def _advance(state: int, until_order: int) -> int:
-    """All events before (s.until, until_order); how many there were."""
+    """Processes all events before (s.until, until_order). Returns their number."""
     s = k.state_at(state)
     events = 0
     while s.stopped == 0:
@@ -144,7 +145,7 @@ def _advance(state: int, until_order: int) -> int:
 
 
 def _count_waiting(state: int, here: int) -> int:
-    """Adds what lanes hold, from one on, to what their tasks have in their queues, and what is under way on cards."""
+    """Counts the records in lanes, from one lane on, as queued at their tasks or as under way on their cards."""
     s = k.state_at(state)
     while here != 0:
         lane = k.lane_at(here)

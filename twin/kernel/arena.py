@@ -1,4 +1,5 @@
-"""The memory of one run: arrays of structures that stay where they are, and attributes of objects as their columns."""
+"""Memory of one run: arrays of structures that stay in place, and the attributes of objects that are columns of
+these."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ import numpy as np
 from twin.kernel.layout import ITEM
 
 CHUNK, SHELF = 4096, 512
-"""Items, and other structures, that come at once."""
+"""Number of items (at least), and of other structures, that are allocated together."""
 
 
 class Arena:
-    """Keeps what it has given out alive; an address is good for as long."""
+    """Allocates arrays and structures, and keeps them alive: addresses are valid as long as the arena exists."""
 
     def __init__(self) -> None:
         self.kept: list[np.ndarray] = []
@@ -25,15 +26,16 @@ class Arena:
         self.shelves: dict[np.dtype[Any], tuple[np.ndarray, int]] = {}
 
     def make(self, layout: np.dtype[Any], count: int) -> np.ndarray:
-        """So many structures, all zero. [count]"""
+        """Makes an array of `count` structures, all zero. [count]"""
         found = np.zeros(max(1, count), layout)
         self.kept.append(found)
         return found
 
     def add(self, layout: np.dtype[Any], **values: float) -> int:
-        """The address of one structure with these values, the others being zero; `here` is its address.
+        """Makes one structure with these values, the others being zero; returns its address, which is also in its field
+        `here`.
 
-        It comes off a shelf: where there are thousands, an array for each would cost more than all that is in it.
+        Structures come from shelves, as thousands of small arrays would cost more than their content.
         """
         shelf, used = self.shelves.get(layout, (None, SHELF))
         if shelf is None or used == SHELF:
@@ -46,11 +48,11 @@ class Arena:
         return here
 
     def floats(self, values: Any) -> int:
-        """The address of these numbers."""
+        """Makes an array of floating-point numbers; returns its address."""
         return self._keep(np.array(values, np.float64))
 
     def wholes(self, values: Any) -> int:
-        """The address of these whole numbers."""
+        """Makes an array of whole numbers; returns its address."""
         return self._keep(np.array(values, np.int64))
 
     def _keep(self, found: np.ndarray) -> int:
@@ -58,7 +60,7 @@ class Arena:
         return int(found.ctypes.data)
 
     def chunk(self, following: int) -> int:
-        """New items, the last of which is followed by that one; the address of the first."""
+        """Makes new items, linked into a list that ends with the item `following`; returns the address of the first."""
         count = max(CHUNK, self.items // 2)
         self.items += count
         items = self.make(ITEM, count)
@@ -70,29 +72,29 @@ class Arena:
 
 @cache
 def packing(layout: np.dtype[Any]) -> Struct:
-    """How a structure's fields lie: whole numbers and floating ones, of 8 bytes each."""
+    """Packing of a structure's fields: whole numbers and floating-point numbers, of 8 bytes each."""
     assert layout.fields is not None
     return Struct("=" + "".join("d" if field.kind == "f" else "q" for field, *_ in layout.fields.values()))
 
 
 def addresses(found: np.ndarray) -> list[int]:
-    """Of the structures of an array."""
+    """Addresses of the structures of an array."""
     here = int(found.ctypes.data)
     return [here + found.itemsize * number for number in range(len(found))]
 
 
 def view(layout: np.dtype[Any], here: int) -> Any:
-    """The structure at an address, for Python to read and write."""
+    """View of the structure at an address, for Python to read and write."""
     memory: Any = (ctypes.c_char * layout.itemsize).from_address(here)
     return np.frombuffer(memory, layout)[0]
 
 
 Names = Mapping[str, str]
-"""Field of a structure, by attribute of an object: what is written there, and back when it is asked for."""
+"""Fields of a structure, by attribute of an object; values are written there, and back on request."""
 
 
 def same(names: str) -> dict[str, str]:
-    """Fields that are called as the attributes are."""
+    """Fields that have the names of the attributes."""
     return {name: name for name in names.split()}
 
 
@@ -110,17 +112,17 @@ CHANNEL = "written sent taken used there"
 LOGIC = same("dropped")
 STEP = same("came service_s")
 WHETHER = ("busy", "halted", "shared", "watching")
-"""Those that are true or false."""
+"""Attributes that are true or false."""
 
 
 def fill(structures: np.ndarray, objects: Sequence[Any], names: Names) -> None:
-    """Writes attributes into the structures. [objects]"""
+    """Writes attributes of objects into their structures. [objects]"""
     for attribute, field in names.items():
         structures[field] = [getattr(each, attribute) for each in objects]
 
 
 def write_back(structures: np.ndarray, objects: Sequence[Any], names: Names) -> None:
-    """Writes what is in the structures to the attributes. [objects]"""
+    """Writes fields of structures back to the attributes of their objects. [objects]"""
     for attribute, field in names.items():
         values = structures[field].tolist()
         if attribute in WHETHER:

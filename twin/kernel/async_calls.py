@@ -15,7 +15,7 @@ from twin.kernel.native import call, compiled
 
 @compiled
 def ask(s: Any, task: Any, calling: Any, here: int) -> None:
-    """Has been served: asks, if it may."""
+    """Makes the call of a served record, or holds it back if the call may not be made now."""
     at_s = s.now
     if calling.flying >= calling.capacity:
         hold(s, task, calling, here)
@@ -34,14 +34,14 @@ def ask(s: Any, task: Any, calling: Any, here: int) -> None:
 
 @compiled
 def hold(s: Any, task: Any, calling: Any, here: int) -> None:
-    """The station stands still for it."""
+    """Holds back a record that may not ask yet, and blocks the station."""
     calling.stuck = here
     block(s, task)
 
 
 @compiled
 def through_gate(s: Any, task: Any, calling: Any) -> None:
-    """Its turn has come."""
+    """Lets the record that was held back through the gate, as its turn has come."""
     cancel(s, calling.turn)
     here = calling.stuck
     calling.stuck, calling.waits = 0, 0
@@ -51,7 +51,7 @@ def through_gate(s: Any, task: Any, calling: Any) -> None:
 
 @compiled
 def fly(s: Any, calling: Any, here: int) -> None:
-    """Asks."""
+    """Makes a call: draws its time, and puts the record among those that wait for an answer."""
     wait_s = calling.hit_s
     if calling.hit_ratio <= 0.0 or uniform(s, calling.answers) >= calling.hit_ratio:
         wait_s = calling.latency_s * service(s, calling.answers)
@@ -69,7 +69,7 @@ def fly(s: Any, calling: Any, here: int) -> None:
 
 @compiled
 def expect_answer(s: Any, calling: Any) -> None:
-    """The first of all answers is what comes next."""
+    """Sets the event of the next answer."""
     if calling.flying == 0:
         cancel(s, calling.slot)
     else:
@@ -79,7 +79,7 @@ def expect_answer(s: Any, calling: Any) -> None:
 
 @compiled
 def answer(s: Any, task: Any, calling: Any) -> None:
-    """An answer is there: what it comes to leaves, and another may ask."""
+    """Takes the next answer: its results leave, and a record that was held back may ask."""
     here = pop(calling.heap, calling.flying)
     calling.flying -= 1
     expect_answer(s, calling)
@@ -93,7 +93,7 @@ def answer(s: Any, task: Any, calling: Any) -> None:
 
 @compiled
 def leave_answered(s: Any, task: Any, calling: Any, here: int) -> None:
-    """As many records as an answer makes of one."""
+    """Sends the results of an answered record."""
     calling.answered += 1
     if calling.sink != 0:
         collect(s, calling.sink, here)

@@ -1,5 +1,5 @@
-"""Who finds no room waits, and stands still meanwhile: credits of inboxes (twin.engine.streams.channel), and network
-buffers of producers and gates (twin.engine.streams.buffers)."""
+"""Backpressure: records without room wait, and block their task. Room is credits of inboxes
+(`twin.engine.streams.channel`), or network buffers of producers and gates (`twin.engine.streams.buffers`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twin.kernel.wires import transfer
 
 @compiled
 def pass_on(s: Any, port: Any, path: int, here: int) -> None:
-    """Sends a record if there is room; else it waits, and its task stands still, or it is dropped."""
+    """Sends a record if there is room; else it waits and blocks its task, or is dropped."""
     inbox = k.inbox_at(k.path_at(path).inbox)
     if port.held == 0 and inbox.credits >= 1:
         transfer(s, port.task, path, here)
@@ -33,7 +33,7 @@ def pass_on(s: Any, port: Any, path: int, here: int) -> None:
 
 @compiled
 def block(s: Any, task: Any) -> None:
-    """A port has a record that its channel cannot take."""
+    """Counts a port that has a record for which its channel has no room."""
     task.blocked += 1
     if task.blocked == 1:
         task.blocked_since_s = s.now
@@ -45,7 +45,7 @@ def block(s: Any, task: Any) -> None:
 
 @compiled
 def unblock(s: Any, task: Any) -> None:
-    """A port has sent all that it held; with the last of them the task works again."""
+    """Counts a port that has sent what it held back; after the last of them, the task goes on."""
     task.blocked -= 1
     if task.blocked:
         return
@@ -62,7 +62,7 @@ def unblock(s: Any, task: Any) -> None:
 
 @compiled
 def held_back(s: Any, port: Any, item: Any) -> None:
-    """A record that found no room goes on now."""
+    """Updates the stamps of a record that found no room before and leaves now."""
     if k.task_at(port.task).broker:  # a source takes a record when the one before it has left
         item.taken_s += max(item.at_s, s.now) - item.at_s
     item.at_s = max(item.at_s, s.now)
@@ -70,7 +70,7 @@ def held_back(s: Any, port: Any, item: Any) -> None:
 
 @compiled
 def retry(s: Any, port: Any, inbox: Any) -> bool:
-    """Sends what waits for an inbox; whether the port waits there no longer."""
+    """Sends records that wait for an inbox; returns whether the port no longer waits there."""
     while port.held > 0:
         here = port.first_held
         path = k.item_at(here).path
@@ -95,7 +95,7 @@ def retry(s: Any, port: Any, inbox: Any) -> bool:
 
 @compiled
 def has_room(port: Any, channel: Any) -> bool:
-    """Whether the producer may write a record."""
+    """Whether the producer may write a record into a channel."""
     return channel.written % port.batch != 0 or (port.used < port.pool and channel.used < port.most)
 
 
@@ -107,7 +107,7 @@ def is_available(port: Any) -> bool:
 
 @compiled
 def stop(s: Any, port: Any) -> None:
-    """The producer stands still until buffers come back."""
+    """Blocks the producer until buffers come back."""
     if port.stopped == 0:
         port.stopped = 1
         block(s, k.task_at(port.task))
@@ -115,7 +115,7 @@ def stop(s: Any, port: Any) -> None:
 
 @compiled
 def is_open(port: Any, channel: Any) -> bool:
-    """Whether a record may go over."""
+    """Whether a record of a channel may be sent to the consumer."""
     if channel.remote == 0 or channel.sent % port.batch != 0:
         return True
     inbox = k.inbox_at(channel.inbox)
@@ -124,7 +124,7 @@ def is_open(port: Any, channel: Any) -> bool:
 
 @compiled
 def forward(s: Any, port: Any, here_path: int, here: int) -> None:
-    """Sends what is in a buffer, behind what waits for the gate."""
+    """Sends a record that has a buffer, behind the records that wait for the gate."""
     if k.path_at(here_path).channel == 0:
         transfer(s, port.task, here_path, here)
         return
@@ -140,7 +140,7 @@ def forward(s: Any, port: Any, here_path: int, here: int) -> None:
 
 @compiled
 def wait_at_gate(channel: Any) -> None:
-    """A channel waits, behind those that wait already."""
+    """Queues a channel at its gate."""
     if channel.waits == 0:
         channel.waits = 1
         append(channel.inbox + k.GATED, channel.here, k.NEXT_GATED)
@@ -148,7 +148,7 @@ def wait_at_gate(channel: Any) -> None:
 
 @compiled
 def pass_over(s: Any, port: Any, here_path: int, here: int) -> None:
-    """A record goes over to the consumer."""
+    """Sends a record to the consumer, and frees the producer's buffer if that is empty."""
     channel = k.channel_at(k.path_at(here_path).channel)
     if channel.remote and channel.sent % port.batch == 0:
         inbox = k.inbox_at(channel.inbox)
@@ -164,7 +164,7 @@ def pass_over(s: Any, port: Any, here_path: int, here: int) -> None:
 
 @compiled
 def give_back(s: Any, port: Any, channel: Any) -> None:
-    """A buffer of the producer comes back, which goes on if it can."""
+    """Returns a buffer to the producer, which goes on if it can."""
     port.used -= 1
     channel.used -= 1
     if channel.used == port.most - 1:
@@ -175,7 +175,7 @@ def give_back(s: Any, port: Any, channel: Any) -> None:
 
 @compiled
 def go_on(s: Any, channel: Any) -> None:
-    """Sends what waits for the gate, as far as that has buffers."""
+    """Sends the records of a channel that wait for the gate, as far as it has buffers."""
     port = k.port_at(channel.port)
     while channel.unsent > 0:
         if not is_open(port, channel):
@@ -190,7 +190,7 @@ def go_on(s: Any, channel: Any) -> None:
 
 @compiled
 def take_up(s: Any, channel: Any) -> None:
-    """The consumer takes up a record that came by a channel."""
+    """Counts a record that the consumer takes from a channel; this may free a buffer."""
     port = k.port_at(channel.port)
     channel.taken += 1
     if channel.taken % port.batch != 0:

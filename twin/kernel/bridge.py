@@ -1,7 +1,7 @@
-"""Runs a world: in the kernel as far as it knows what is there, else in the engine. The results are the same.
+"""Bridge between engine and kernel: runs a world in the kernel where that knows all kinds in it, else in the engine.
 
-Python runs signal handlers whenever it runs, also in the kernel's callbacks, where an exception would be lost and the
-callback's work left undone. So handlers wait until the kernel returns.
+The results are the same. Python runs signal handlers whenever it runs, also in the kernel's callbacks, where an
+exception would be lost and would leave the callback's work undone. So handlers wait until the kernel returns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from twin.kernel.traits import must_stay_in_engine, unsupported_part
 from twin.wiring.world import World
 
 HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
-"""Those whose handlers raise: interruptions, and limits of time."""
+"""Signals whose handlers raise: interruptions, and limits of time."""
 
 
 @contextmanager
@@ -54,14 +54,14 @@ def held() -> Iterator[list[int]]:
 
 
 NEVER: tuple[float, int, int, Any] = inf, 1, 0, None
-"""In place of the next event where there is none."""
+"""Stands for the next event where there is none."""
 
 WORTH = 1000
-"""Events between two changes from which on it is worth handing a world over."""
+"""Least number of events between two changes for which handing a world over pays."""
 
 
 def run(world: World, until_s: float) -> None:
-    """Up to a time, from one event of SimPy's to the next."""
+    """Runs a world up to a time, in stretches between events of SimPy's calendar."""
     env = world.env
     if unsupported_part(world) is not None:
         env.run(until_s)
@@ -77,7 +77,7 @@ def run(world: World, until_s: float) -> None:
 
 
 class Stretch:
-    """A world in the kernel's hands. events: how many there were. over: whether they are the engine's again."""
+    """Stretch of a run in the kernel. events: number of events so far. over: whether the engine has the world again."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -92,7 +92,8 @@ class Stretch:
         self.over = False
 
     def run(self, until_s: float) -> int:
-        """Until an event that may change anything, which is left to the engine, or until a time; events."""
+        """Runs until a time, or an event that may change anything, which the engine takes. Returns the number of
+        events."""
         self.state["sequence"] = next(self.world.env._eid)
         while not self.over:
             with held() as signals:
@@ -101,7 +102,7 @@ class Stretch:
         return self.events
 
     def _advance(self, until_s: float) -> None:
-        """Until the next event of SimPy's, and through it if somebody only looks."""
+        """Runs until the next event of SimPy's calendar, and through it if its process only looks."""
         env, state = self.world.env, self.state
         at_s, priority, order, event = env._queue[0] if env._queue else NEVER
         last = at_s >= until_s

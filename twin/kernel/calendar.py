@@ -1,7 +1,7 @@
-"""The calendar: one slot an entity, and a tournament that knows the slot whose turn it is; and heaps of what is due.
+"""Calendar of the kernel: one slot an entity, a tournament that finds the slot that is due first, and heaps.
 
-An entity has one thing to do next. Slots are ordered by (time, sequence number), as SimPy orders its events; so are
-jobs of a processor and calls under way, in heaps of their own.
+An entity has one next event. Slots are ordered by (time, sequence number), as SimPy orders its events; so are jobs of a
+processor and calls under way, in heaps of their own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from twin.kernel.native import compiled, float_at, whole_at
 
 @compiled
 def next_sequence(s: Any) -> int:
-    """The number of an event that is set now; events of one time take place in the order of their numbers."""
+    """Number of an event that is set now; events of one time take place in the order of their numbers."""
     order = s.sequence
     s.sequence = order + 1
     return order
@@ -23,9 +23,9 @@ def next_sequence(s: Any) -> int:
 
 @compiled
 def schedule(s: Any, slot: int, at_s: float, order: int) -> None:
-    """What an entity does next, it does then. What wins at a node is compared with what wins beside it.
+    """Sets the next event of an entity. At each node of the tournament, the winner is compared with the one beside it.
 
-    Times are compared by their bits: those of numbers >= 0 are in the numbers' order.
+    Times are compared by their bits, which are in the order of the numbers for numbers >= 0.
     """
     times, orders, tree = s.times, s.orders, s.tree
     float_at(times + 8 * slot).value = at_s
@@ -47,20 +47,20 @@ def schedule(s: Any, slot: int, at_s: float, order: int) -> None:
 
 @compiled
 def cancel(s: Any, slot: int) -> None:
-    """An entity has nothing to do."""
+    """Removes the event of an entity."""
     if float_at(s.times + 8 * slot).value != inf:
         schedule(s, slot, inf, 0)
 
 
 @compiled
 def ring_at(s: Any, slot: int, at_s: float) -> None:
-    """Sets an entity's event: for then, or for now if that has passed."""
+    """Sets the event of an entity to `at_s`, or to now if that has passed."""
     schedule(s, slot, at_s if at_s > s.now else s.now, next_sequence(s))
 
 
 @compiled
 def push(heap: int, count: int, end: float, order: int, owner: int) -> None:
-    """Adds one to so many that are there."""
+    """Adds an entry to a heap of `count` entries."""
     number = count
     while number > 0:  # sifts up
         parent = (number - 1) >> 1
@@ -74,7 +74,7 @@ def push(heap: int, count: int, end: float, order: int, owner: int) -> None:
 
 @compiled
 def pop(heap: int, count: int) -> int:
-    """Removes the first of so many; whose it was."""
+    """Removes the first of `count` entries of a heap; returns its owner."""
     owner = k.job_at(heap).task
     left = count - 1
     last = k.job_at(heap + k.JOB_BYTES * left)
@@ -100,12 +100,12 @@ def pop(heap: int, count: int) -> int:
 
 @compiled
 def before(job: Any, end: float, order: int) -> bool:
-    """Whether a job comes before that. Numbers differ."""
+    """Whether a job comes before an entry with that end and number. Numbers differ."""
     return job.end < end or (job.end == end and job.order < order)
 
 
 @compiled
 def put_at(heap: int, number: int, end: float, order: int, owner: int) -> None:
-    """Writes one place."""
+    """Writes an entry of a heap."""
     job = k.job_at(heap + k.JOB_BYTES * number)
     job.end, job.order, job.task = end, order, owner

@@ -1,4 +1,4 @@
-"""What the kernel calls Python for: more random numbers, more room, and what happens rarely."""
+"""Calls from the kernel to Python, for more random numbers, for more room, and for rare work."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ GROWING = {
     k.ERRANDS: (k.TASK, "errands", "errands_room", "errands_first", "errands_count"),
     k.CALLS: (k.CALLING, "heap", "room", None, "flying"),
 }
-"""Arrays that get twice the room: their owner, and its fields of the array, its room, its beginning, and how many."""
+"""Arrays that get twice the room: layout of the owner, and its fields for the array, its room, start and count."""
 NEVER = 2**40
-"""A knot that no run comes to."""
+"""Number of a knot that no run reaches."""
 
 
 class Callbacks:
-    """Of one world. An error stops the kernel after the event that it is at, and is raised where it was started."""
+    """Callbacks of one world. An error stops the kernel after the present event, and is raised by the kernel's
+    caller."""
 
     def __init__(self, low: Lowered) -> None:
         self.low = low
@@ -47,7 +48,7 @@ class Callbacks:
         }
 
     def __call__(self, what: int, here: int) -> int:
-        """What is wanted, of the structure at an address."""
+        """Does the work `what` for the structure at an address."""
         try:
             if what in GROWING:
                 self._grow(here, *GROWING[what])
@@ -60,7 +61,7 @@ class Callbacks:
         return 0
 
     def _make_do(self, what: int, here: int) -> None:
-        """What the kernel can do with to the end of the event, where it has not got what it called for."""
+        """Gives the kernel something with which it can finish the event, after a callback has failed."""
         if what == k.UNIFORMS:
             view(k.STREAM, here)["uniforms_left"] = BLOCK
         elif what == k.SERVICES:
@@ -73,7 +74,7 @@ class Callbacks:
             self.low.blocks[here, "paths"][int(row["replica"])] = nowhere(self.low)
         elif what == k.KNOT:
             view(k.JITTER, here)["knot"] = NEVER
-        else:  # there is no memory left, and it would write where it has none
+        else:  # memory is exhausted, and the kernel would write beyond its arrays
             print_exception(self.low.error)
             os._exit(1)
 
@@ -94,7 +95,7 @@ class Callbacks:
         more_arrivals(self.low, view(k.BROKER, here))
 
     def _grow(self, here: int, layout: np.dtype[Any], field: str, room: str, first: str | None, count: str) -> None:
-        """Twice the room, with what was there in its order, the first at the beginning."""
+        """Doubles the room of an array; its content keeps its order, and starts at the beginning."""
         row, before = view(layout, here), self.low.blocks[here, field]
         made = np.zeros(2 * len(before), before.dtype)
         made[: int(row[count])] = self.low.ring(here, field, row[first] if first else 0, row[count])

@@ -1,4 +1,4 @@
-"""What a task does with its output: ports, replicas, batches (twin.engine.streams)."""
+"""Output of a task in the kernel: ports, partitioning and batches (`twin.engine.streams`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def send(s: Any, task: Any, here: int) -> None:
 
 @compiled
 def send_times(s: Any, task: Any, times: int, here: int) -> None:
-    """Sends so many records that are as old as this one."""
+    """Sends `times` records that are as old as this one."""
     for _ in range(times - 1):
         send(s, task, copy_of(s, here))
     if times:
@@ -38,13 +38,13 @@ def send_times(s: Any, task: Any, times: int, here: int) -> None:
 
 @compiled
 def port_of(task: Any, number: int) -> Any:
-    """A task's port of that number."""
+    """Port of a task, by number."""
     return k.port_at(whole_at(task.port + 8 * number).value)
 
 
 @compiled
 def path_of(s: Any, port: Any, replica: int) -> int:
-    """The address of the path from a port to a replica, which Python makes when it is first used."""
+    """Address of the path from a port to a replica, which Python makes when it is first used."""
     if whole_at(port.paths + 8 * replica).value == 0:
         port.replica = replica
         call(s.call_python, k.PATHS, port.here)
@@ -63,7 +63,7 @@ def send_on(s: Any, port: Any, here: int) -> None:
         return
     replica = port.only
     if port.dealing == k.IN_TURN:
-        replica = whole_at(port.keys + 8 * port.turn).value  # of those that have a share
+        replica = whole_at(port.keys + 8 * port.turn).value  # among replicas that have a share
         port.turn = port.turn + 1 if port.turn + 1 < port.shares else 0
     elif port.dealing == k.AT_RANDOM:
         replica = place(uniform(s, port.stream), port.keys, port.replicas)
@@ -76,7 +76,7 @@ def send_on(s: Any, port: Any, here: int) -> None:
 
 @compiled
 def place(value: float, steps: int, count: int) -> int:
-    """How many of the rising numbers at an address are <= value: where a random number falls among shares."""
+    """Count of the rising numbers at an address that are <= value: the share on which a random number falls."""
     low, high = 0, count
     while low < high:
         middle = (low + high) >> 1
@@ -89,14 +89,14 @@ def place(value: float, steps: int, count: int) -> int:
 
 @compiled
 def within(value: float, steps: int, number: int) -> float:
-    """At which part of a share a random number falls that falls on it."""
+    """Position of a random number in the share on which it falls, 0 to 1."""
     low = float_at(steps + 8 * (number - 1)).value if number else 0.0
     return (value - low) / (float_at(steps + 8 * number).value - low)
 
 
 @compiled
 def by_key(port: Any, item: Any, value: float) -> int:
-    """The replica that has the key group of the key that a random number falls on."""
+    """Replica of a record by key, which a random number decides."""
     keys = k.keys_at(port.keys)
     group = place(value, keys.steps, keys.groups)
     return owner(port, item, group, within(value, keys.steps, group))
@@ -104,14 +104,14 @@ def by_key(port: Any, item: Any, value: float) -> int:
 
 @compiled
 def along(s: Any, port: Any, item: Any) -> int:
-    """The same where key groups of the producer and of the consumer belong together."""
+    """Replica of a record by key, where key groups of the producer and of the consumer are aligned."""
     value, pattern = uniform(s, port.stream), k.aligned_at(port.aligned)
     if value >= pattern.share:
         value = min((value - pattern.share) / (1.0 - pattern.share), BELOW_ONE)
         group = place(value, pattern.own_steps, k.keys_at(port.keys).groups)
         return owner(port, item, group, within(value, pattern.own_steps, group))
     producer = k.keys_at(pattern.producer)
-    if item.key < 0:  # nobody noted its key
+    if item.key < 0:  # the producer noted no key
         sent = place(uniform(s, port.stream), port.sends, producer.groups)
     else:
         sent = group_of(item.key, producer)
@@ -123,7 +123,7 @@ def along(s: Any, port: Any, item: Any) -> int:
 
 @compiled
 def group_of(key: int, keys: Any) -> int:
-    """The key group that a key is in."""
+    """Key group that a key is in."""
     low, high = 0, keys.groups
     while low < high:
         middle = (low + high) >> 1
@@ -136,7 +136,7 @@ def group_of(key: int, keys: Any) -> int:
 
 @compiled
 def owner(port: Any, item: Any, group: int, at: float) -> int:
-    """The replica that has a key group; the record's key is at that part of it."""
+    """Replica that has a key group. Gives the record its key, by its position `at` in the group."""
     keys = k.keys_at(port.keys)
     first = whole_at(keys.firsts + 8 * group).value
     if keys.within == 0:
@@ -147,7 +147,7 @@ def owner(port: Any, item: Any, group: int, at: float) -> int:
         number = place(at, keys.within + 8 * first, count)
         item.key = first + (number if number < count else count - 1)
     replica = whole_at(keys.owners + 8 * group).value
-    if keys.second != 0:  # the one of two to which less has been sent
+    if keys.second != 0:  # of two replicas, the one that got less so far
         other = whole_at(keys.second + 8 * group).value
         if whole_at(port.sent + 8 * replica).value > whole_at(port.sent + 8 * other).value:
             replica = other
@@ -168,7 +168,7 @@ def hand_over(s: Any, port: Any, replica: int, here: int) -> None:
 
 @compiled
 def gather(s: Any, port: Any, replica: int, here: int) -> None:
-    """Puts a record into its batch; a full one leaves."""
+    """Puts a record into the batch of a replica; a full batch is sent."""
     buffer = k.buffer_at(port.buffers + k.BUFFER_BYTES * replica)
     if buffer.count == 0 and buffer.tail == -1:  # never used before
         whole_at(port.open_order + 8 * port.opened).value = replica
@@ -186,7 +186,7 @@ def gather(s: Any, port: Any, replica: int, here: int) -> None:
 
 @compiled
 def let_go(s: Any, port: Any, replica: int) -> None:
-    """A batch leaves, as single records at one moment."""
+    """Sends the batch of a replica, as single records at one moment."""
     buffer = k.buffer_at(port.buffers + k.BUFFER_BYTES * replica)
     here = buffer.head
     buffer.head, buffer.tail, buffer.count = 0, 0, 0
@@ -203,7 +203,7 @@ def let_go(s: Any, port: Any, replica: int) -> None:
 
 @compiled
 def flush(s: Any, port: Any) -> None:
-    """Incomplete batches leave, in the order in which replicas first got a record."""
+    """Sends incomplete batches, in the order in which replicas first got a record."""
     for number in range(port.opened):
         replica = whole_at(port.open_order + 8 * number).value
         if k.buffer_at(port.buffers + k.BUFFER_BYTES * replica).count > 0:
@@ -212,7 +212,7 @@ def flush(s: Any, port: Any) -> None:
 
 @compiled
 def write(s: Any, port: Any, here_path: int, here: int) -> None:
-    """Puts a record into a buffer; if there is none it waits, and its task stands still, or it is dropped."""
+    """Puts a record into a buffer; without room it waits and blocks its task, or is dropped."""
     channel = k.path_at(here_path).channel
     if port.held > 0 or (channel != 0 and not has_room(port, k.channel_at(channel))):
         if port.kind == k.SHEDDING:
@@ -231,7 +231,7 @@ def write(s: Any, port: Any, here_path: int, here: int) -> None:
 
 @compiled
 def fill(s: Any, port: Any, here_path: int, here: int) -> None:
-    """A record comes into a buffer."""
+    """Puts a record into a buffer that has room."""
     path = k.path_at(here_path)
     if path.channel != 0:
         channel = k.channel_at(path.channel)
@@ -248,7 +248,7 @@ def fill(s: Any, port: Any, here_path: int, here: int) -> None:
 
 
 def refill_port(state: int, here_port: int) -> int:
-    """Lets what waits at a port into buffers; then its producer works again, unless the pool is used up by that."""
+    """Lets waiting records of a port into buffers; then its producer works again, unless they used the pool up."""
     s, port = k.state_at(state), k.port_at(here_port)
     port.draining = 1
     while port.held > 0:

@@ -1,4 +1,4 @@
-"""What windows hold: records with their keys, the oldest first (twin.engine.windows.content)."""
+"""Contents of windows: records with their keys, the oldest first (`twin.engine.windows.content`)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ MIX = 2654435761
 
 @compiled
 def content_of(window: Any, side: int) -> Any:
-    """Of one side."""
+    """Content of one side of a window."""
     return k.content_at(window.contents + k.CONTENT_BYTES * side)
 
 
 @compiled
 def row_of(content: Any, number: int) -> Any:
-    """The record of that number, the oldest first."""
+    """Record of a content by number, the oldest first."""
     place = content.first + number
     if place >= content.room:
         place -= content.room
@@ -30,13 +30,13 @@ def row_of(content: Any, number: int) -> Any:
 
 @compiled
 def side_of(window: Any, item: Any) -> int:
-    """The side that a record comes to."""
+    """Side of a window to which a record comes."""
     return k.inbox_at(k.path_at(item.path).inbox).side if window.sides > 1 else 0
 
 
 @compiled
 def put_in(s: Any, window: Any, item: Any, position: float) -> None:
-    """The record is in the window, at that position."""
+    """Puts a record into a window, at `position`."""
     content = content_of(window, side_of(window, item))
     if content.count == content.room:
         call(s.call_python, k.ROWS, content.here)
@@ -47,7 +47,7 @@ def put_in(s: Any, window: Any, item: Any, position: float) -> None:
 
 @compiled
 def until(content: Any, position: float, low: int) -> int:
-    """How many records there are up to a position, which are at least `low`."""
+    """Number of records up to a position, which is known to be at least `low`."""
     high = content.count
     while low < high:
         middle = (low + high) >> 1
@@ -60,7 +60,7 @@ def until(content: Any, position: float, low: int) -> int:
 
 @compiled
 def forget(window: Any, position: float) -> None:
-    """Drops what no later window holds."""
+    """Drops records up to `position`, which no later window holds."""
     for side in range(window.sides):
         content = content_of(window, side)
         gone = until(content, position, 0)
@@ -72,7 +72,7 @@ def forget(window: Any, position: float) -> None:
 
 @compiled
 def entry_of(table: Any, key: int, stamp: int) -> Any:
-    """Of a key in a table, begun anew for each stamp: fresh if its own stamp is another."""
+    """Entry of a key in a table, whose entries are valid for one stamp: the entry is new if it has another one."""
     mask = table.room - 1
     place = ((key ^ (key >> 15)) * MIX) & mask
     while True:
@@ -84,7 +84,7 @@ def entry_of(table: Any, key: int, stamp: int) -> Any:
 
 @compiled
 def clear(s: Any, window: Any, side: int, records: int) -> Any:
-    """A side's table with room for so many keys."""
+    """Table of a side, with room for the keys of `records` records."""
     table = k.table_at(window.tables + k.TABLE_BYTES * side)
     while table.room < 2 * records:
         call(s.call_python, k.ENTRIES, table.here)
@@ -93,7 +93,7 @@ def clear(s: Any, window: Any, side: int, records: int) -> Any:
 
 @compiled
 def draw_key(s: Any, window: Any, side: int, stream: int) -> int:
-    """Of a record that came without one: one of the keys that are here, or elsewhere."""
+    """Draws the key of a record that came without one: one of the keys that are here, or elsewhere."""
     content = content_of(window, side)
     if content.keys <= 1 and content.here_share == 1.0:
         return 0

@@ -11,7 +11,7 @@ from twin.kernel.native import call, compiled, float_at
 
 @compiled
 def uniform(s: Any, stream_address: int) -> float:
-    """Uniform on [0, 1)."""
+    """Random number, uniform on [0, 1)."""
     stream = k.stream_at(stream_address)
     if stream.uniforms_left == 0:
         call(s.call_python, k.UNIFORMS, stream_address)
@@ -21,7 +21,7 @@ def uniform(s: Any, stream_address: int) -> float:
 
 @compiled
 def service(s: Any, stream_address: int) -> float:
-    """A service time of mean 1."""
+    """Service time of mean 1."""
     stream = k.stream_at(stream_address)
     if stream.scv == 0.0:
         return 1.0
@@ -33,6 +33,6 @@ def service(s: Any, stream_address: int) -> float:
 
 @compiled
 def rounded(s: Any, stream_address: int, value: float) -> int:
-    """A whole number with that mean: its floor, or one more."""
+    """Whole number with mean `value`: its floor, or one more."""
     floor = math.floor(value)
     return int(floor) + (1 if uniform(s, stream_address) < value - floor else 0)

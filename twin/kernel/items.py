@@ -1,9 +1,8 @@
-"""Records on their way: items from a free list, and the lanes in which they wait.
+"""Items, the records of the kernel, from a free list, and the lanes in which they wait.
 
-A lane holds what is on its way to a task, or waits there, from one card or from the task's own host. It is ordered by
-(arrival, sequence number), and so are the first items of a task's lanes, in a heap: the wire is the queue, and what
-arrives while its task works needs no event.
-Results end in sinks (twin.engine.logics.sink).
+A lane holds the records from one card, or from the task's own host, that are on their way to a task or wait there. It
+is ordered by (arrival, sequence number), and so are the first items of a task's lanes, in a heap. The wire is the
+queue: a record that arrives while its task works needs no event. Results end in sinks (`twin.engine.logics.sink`).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from twin.kernel.native import call, compiled, whole_at
 
 @compiled
 def new_item(s: Any) -> int:
-    """The address of one that nobody uses."""
+    """Address of an unused item."""
     if s.free == 0:
         call(s.call_python, k.ITEMS, 0)
     here = s.free
@@ -28,14 +27,14 @@ def new_item(s: Any) -> int:
 
 @compiled
 def release(s: Any, here: int) -> None:
-    """Nobody uses it any more."""
+    """Returns an item to the free list."""
     k.item_at(here).next = s.free
     s.free = here
 
 
 @compiled
 def copy_of(s: Any, here: int) -> int:
-    """Another item of the same record."""
+    """Makes another item of the same record."""
     there = new_item(s)
     item, other = k.item_at(here), k.item_at(there)
     other.key, other.born_s, other.taken_s, other.left_s = item.key, item.born_s, item.taken_s, item.left_s
@@ -45,9 +44,9 @@ def copy_of(s: Any, here: int) -> int:
 
 @compiled
 def append(here_line: int, here: int, link: int) -> None:
-    """Puts a structure behind those of a list, whose two ends lie at `here_line`.
+    """Puts a structure at the end of a list, whose two ends lie at `here_line`.
 
-    link: where structures hold the address of the next one, in bytes from their beginning.
+    link: offset in bytes at which structures hold the address of the next one.
     """
     line = k.line_at(here_line)
     whole_at(here + link).value = 0
@@ -60,9 +59,9 @@ def append(here_line: int, here: int, link: int) -> None:
 
 @compiled
 def put(lane: Any, here: int) -> bool:
-    """Puts an item, with its arrival on it, into a lane; whether it is the first there now.
+    """Puts an item, with its arrival on it, into a lane; returns whether it is the first there now.
 
-    On a wire nothing overtakes, but rounding may make what is sent later arrive a little earlier.
+    On a wire no record overtakes, but rounding may make a later one arrive a little earlier.
     """
     item = k.item_at(here)
     item.next = 0
@@ -101,19 +100,19 @@ def put(lane: Any, here: int) -> bool:
 
 @compiled
 def earlier(at_s: float, order: int, item: Any) -> bool:
-    """Whether that comes before an item."""
+    """Whether a time and number come before those of an item."""
     return at_s < item.at_s or (at_s == item.at_s and order < item.order)
 
 
 @compiled
 def first_lane(task: Any) -> int:
-    """The lane whose first item comes, or came, first to a task; 0 if nothing comes."""
+    """Lane whose first item comes, or came, first to a task; 0 if no item comes."""
     return k.job_at(task.heads).task if task.coming > 0 else 0
 
 
 @compiled
 def take_first(task: Any, lane: Any) -> int:
-    """Removes the first item that comes to a task, from the lane that it is in."""
+    """Removes the first item of `lane`, which is the first one that comes to the task."""
     here = take(lane)
     if lane.head == 0:
         pop(task.heads, task.coming)
@@ -143,7 +142,7 @@ def take(lane: Any) -> int:
 
 @compiled
 def count_came(s: Any, lane: Any) -> int:
-    """How many items of a lane have arrived; those that are known to have are not looked at again."""
+    """Number of items of a lane that have arrived. Items counted before are not looked at again."""
     while lane.coming != 0:
         item = k.item_at(lane.coming)
         if item.at_s > s.now or (item.at_s == s.now and item.order > s.event_sequence):
@@ -158,7 +157,7 @@ bucket_of = compiled(bucket)
 
 @compiled
 def collect(s: Any, here_sink: int, here: int) -> None:
-    """A result has arrived: its latencies count."""
+    """Counts a result that has arrived, with its latencies."""
     sink, item = k.sink_at(here_sink), k.item_at(here)
     processing_s, e2e_s = item.at_s - item.taken_s, item.at_s - item.born_s
     if processing_s < 0.0:

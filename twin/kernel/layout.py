@@ -1,8 +1,8 @@
-"""The kernel's state: structures of 8-byte fields that refer to each other by address.
+"""Layout of the kernel's state: structures of 8-byte fields that refer to each other by address.
 
 A field means what the engine's attribute of the same name means, where there is one. `here` is a structure's own
-address, `slot` its place in the calendar. Lists are linked through fields. Nothing moves while a run goes on: items
-come from chunks, and what must grow is grown by Python, which then changes the one address of it.
+address, `slot` its place in the calendar. Lists are linked through fields. Structures do not move while a run goes on:
+items come from chunks, and arrays that must grow are replaced by Python, which then changes their one address.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from twin.kernel.native import accessor, structure
 
 NONE = -1
-"""The slot of what is never due by itself; what a logic does not have."""
+"""Slot of a structure that is never due by itself; value of a field that a logic does not have."""
 LEAST_ROOM = 256
-"""Of what grows."""
+"""Least room of arrays that grow."""
 
 STATE = structure(
     "here sequence event_sequence free call_python work_on wake_up refill slots times orders tree kinds owners stopped "
@@ -53,7 +53,7 @@ PORT = structure(
 )
 BUFFER = structure("head tail count", "")
 LINE = structure("head tail", "")
-"""The two ends of a list within another structure, one behind the other."""
+"""Both ends of a list within another structure, one behind the other."""
 PATH = structure("here inbox counts card lane leg channel replica", "latency_s bytes_each fetch_s")
 LEG = structure("here card onward lane path tuples jitter", "latency_s bytes_each arrival_s")
 JITTER = structure("here knot", "low high")
@@ -68,7 +68,7 @@ PROCESSOR = structure(
 JOB = structure("order task", "end")
 KEYS = structure("here groups steps owners second firsts counts scales within", "")
 ALIGNED = structure("here producer own_steps rows receivers steps", "share")
-"""rows: where the receivers of each key group of the producer begin, and their cumulative parts."""
+"""rows: where the receivers of each key group of the producer begin, and their cumulative shares."""
 WINDOW = structure(
     "here slot task logic by_time matches keyed sides contents tables found found_room found_count stamp fires seen",
     "length slide boundary_s scan_s result_s amplification repeats",
@@ -106,7 +106,7 @@ CONTENT_BYTES, ROW_BYTES, TABLE_BYTES, ENTRY_BYTES, RESULT_BYTES, PART_BYTES = (
 
 
 def _place(layout: np.dtype[Any], field: str) -> int:
-    """Where a structure has a field, in bytes from its beginning."""
+    """Offset of a field in a structure, in bytes."""
     assert layout.fields is not None
     return int(layout.fields[field][1])
 
@@ -117,19 +117,19 @@ PLANNED, ENTERED, HELD, UNSENT = (
 POOLED, IDLE, WAITING, GATED = (
     _place(*each) for each in ((POOL, "head"), (POOL, "first_idle"), (INBOX, "first_waiting"), (INBOX, "first_gated"))
 )
-"""Where lists begin in structures."""
+"""Offsets of lists in structures."""
 NEXT, NEXT_LANE = _place(ITEM, "next"), _place(LANE, "next")
 NEXT_IDLE, NEXT_WAITING, NEXT_GATED = (
     _place(*each) for each in ((TASK, "next_idle"), (PORT, "next_waiting"), (CHANNEL, "next_gated"))
 )
-"""Where structures have those that follow them in lists."""
+"""Offsets at which structures hold the address of the next one in a list."""
 
 # kinds of entities in the calendar
 TASKS, PROCESSORS, PORTS, LANES, WINDOWS, SESSIONS, ANSWERS, TURNS = range(8)
-# what Python is called for
+# calls to Python
 ITEMS, UNIFORMS, SERVICES, ARRIVALS, LOG, ROWS, ENTRIES, RESULTS, ERRANDS, MEMOS, CALLS, PATHS, KNOT = range(13)
-# what becomes of an item
+# kinds of logics
 PASS, READ, SELECT, COLLECT, ROUTE, WINDOW_OF, REMEMBER, SESSION, CALL = range(9)
-# how ports deal, and what they do with what finds no room
+# kinds of partitioning, and of ports
 ONLY, IN_TURN, AT_RANDOM, COPIES, BY_KEY, ALONG = range(6)
 BLOCKING, SHEDDING, GATHERING = range(3)

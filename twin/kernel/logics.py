@@ -1,8 +1,9 @@
-"""What a record becomes (twin.engine.logic): decided as its service begins, sent as it ends.
+"""Logics in the kernel (`twin.engine.logic`): what a record becomes is decided as its service begins, and sent as it
+ends.
 
-Of several logics at one station it goes through all within one service (twin.engine.logics.chain). What is under way
-from one to the next lies on a stack, so that all that comes of one record is found before the next one's turn, as if
-each logic called the next.
+A chain takes a record through all its logics within one service (`twin.engine.logics.chain`). Records between two
+logics lie on a stack, so that all results of one record are found before the next one's turn, as if each logic called
+the next.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from twin.kernel.windows import emit_window, plan_window
 
 @compiled
 def plan(s: Any, task: Any, logic: Any, here: int) -> float:
-    """Decides what a record becomes; the CPU seconds that this takes beyond its service."""
+    """Decides what a record becomes; returns the CPU seconds that this takes beyond its service."""
     kind = logic.kind
     if kind == k.COLLECT:
         return 0.0
@@ -41,7 +42,7 @@ def plan(s: Any, task: Any, logic: Any, here: int) -> float:
 
 @inlined
 def plan_select(s: Any, task: Any, logic: Any, item: Any) -> float:
-    """Draws how many records leave. What changes a table is kept."""
+    """Draws how many records leave; a record that changes a table is kept."""
     if logic.side >= 0 and item.path != 0 and k.inbox_at(k.path_at(item.path).inbox).side == logic.side:
         logic.results = 0
         logic.dropped += 1
@@ -60,7 +61,7 @@ def plan_select(s: Any, task: Any, logic: Any, item: Any) -> float:
 
 @compiled
 def plan_route(s: Any, task: Any, logic: Any) -> float:
-    """Draws which streams a record takes."""
+    """Draws the streams to which a record goes; returns the CPU seconds of sending it."""
     left, rest_share, work_s = 1, 1.0, 0.0
     for number in range(task.ports):
         share = k.part_at(logic.parts + k.PART_BYTES * number).share
@@ -109,7 +110,7 @@ def emit(s: Any, task: Any, logic: Any, here: int) -> None:
 
 @compiled
 def emit_routed(s: Any, task: Any, logic: Any, here: int) -> None:
-    """Sends a record on the streams that were drawn."""
+    """Sends a record to the streams that were drawn."""
     results = logic.results
     task.tuples_out += results
     k.item_at(here).left_s = k.item_at(here).at_s - k.item_at(here).taken_s
@@ -124,7 +125,7 @@ def emit_routed(s: Any, task: Any, logic: Any, here: int) -> None:
 
 @compiled
 def plan_chain(s: Any, task: Any, here: int) -> float:
-    """Takes a record through all logics; CPU seconds beyond the first one's service."""
+    """Takes a record through all logics; returns the CPU seconds beyond the first one's service."""
     head, passing = k.logic_at(task.logic), copy_of(s, here)
     work_s = plan(s, task, head, passing)
     pass_on(s, task, head, passing)
@@ -133,7 +134,7 @@ def plan_chain(s: Any, task: Any, here: int) -> float:
 
 @compiled
 def follow(s: Any, task: Any) -> float:
-    """Takes what is on the stack through the logics that follow; their CPU seconds."""
+    """Takes the records on the stack through the logics that follow; returns the CPU seconds of this."""
     work_s = 0.0
     while task.stack != 0:
         here = task.stack
@@ -157,7 +158,7 @@ def follow(s: Any, task: Any) -> float:
 
 @compiled
 def push(task: Any, here: int, step: int) -> None:
-    """It comes to that logic next."""
+    """Puts an item on the stack; it comes to the logic `step` next."""
     item = k.item_at(here)
     item.step, item.next = step, task.stack
     task.stack = here
@@ -165,7 +166,7 @@ def push(task: Any, here: int, step: int) -> None:
 
 @compiled
 def pass_on(s: Any, task: Any, logic: Any, here: int) -> None:
-    """What a logic made of a record goes on; it enters a window over time when the service ends."""
+    """Hands the results of a record to the next logic; a window over time gets the record when the service ends."""
     item = k.item_at(here)
     if logic.kind == k.WINDOW_OF:
         if k.window_at(logic.window).by_time:
@@ -189,7 +190,7 @@ def pass_on(s: Any, task: Any, logic: Any, here: int) -> None:
 
 @compiled
 def push_results(s: Any, task: Any, logic: Any) -> None:
-    """The results of a window come to the next logic, the first one first."""
+    """Hands the results of a window to the next logic, the first one first."""
     window = k.window_at(logic.window)
     while window.found_count > 0:
         window.found_count -= 1
@@ -203,7 +204,7 @@ def push_results(s: Any, task: Any, logic: Any) -> None:
 
 @compiled
 def leave_chain(s: Any, task: Any, at_s: float) -> None:
-    """The service, or evaluation, ends: what it has come to leaves."""
+    """Sends the results of a service, or evaluation, that ends, and puts records into windows over time."""
     planned, entered = task.planned, task.entered
     task.planned, task.entered = 0, 0
     while entered != 0:

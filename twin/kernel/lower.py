@@ -1,4 +1,4 @@
-"""From the engine's objects to the kernel's structures: everything that a run is in the middle of, to the last bit."""
+"""Lowering: from the engine's objects to the kernel's structures, with all that is under way, to the last bit."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from twin.wiring.world import World
 
 
 class Lowered:
-    """One world as structures. here: address of the structure of an object, by its identity; object_at: the reverse.
+    """One world as structures. here: address of the structure of an object, by its identity. object_at: the reverse.
 
-    blocks: arrays that grow or are drawn anew, by owner and field. pending: slot, by the identity of the alarm that the
-    engine has for it. wires: lanes, by receiver, card and latency; flying: those whose arrivals are events. gone_paths:
-    those that records have left behind, by inbox, channel and what the rest costs. channels: with their structures.
-    others: what is under way on cards and links without being the kernel's: state, say. stops: inboxes, or hops, at the
-    ends of paths, with the channel and what it costs to fetch from there. filled: columns that are written back
-    whenever they are asked for; held: at the end. error: what Python raised while the kernel ran.
+    blocks: arrays that grow or are drawn anew, by owner and field. pending: slots, by the identity of the engine's
+    alarm. wires: lanes, by receiver, card and latency. flying: lanes whose arrivals are events. gone_paths: paths that
+    records have left behind, by inbox, channel and fetch cost. channels: buffered channels, with their structures.
+    others: items under way on cards and links that are not the kernel's, such as state. stops: by path, its inbox or
+    hop, its channel, and its fetch cost. filled: columns that are written back on every request. held: columns that are
+    written back at the end. error: the error that Python raised while the kernel ran.
     """
 
     def __init__(self, world: World) -> None:
@@ -74,7 +74,7 @@ class Lowered:
         self.ports = [port for task in self.tasks for port in task.ports]
         self.port_rows = self.make(k.PORT, self.ports, arena.PORT)
         inboxes = [inbox for made in world.streams.values() for inbox in made.inboxes]
-        self.inboxes = [inbox for inbox in inboxes if id(inbox.task) in self.here]  # others have left
+        self.inboxes = [inbox for inbox in inboxes if id(inbox.task) in self.here]  # inboxes of present receivers
         self.inbox_rows = self.make(k.INBOX, self.inboxes, arena.INBOX)
         self.stream_counts = [made.counts for made in world.streams.values()]
         self.stream_count_rows = self.make(k.COUNTS, self.stream_counts, arena.COUNTS)
@@ -100,7 +100,7 @@ class Lowered:
     def make(
         self, layout: np.dtype[Any], objects: Sequence[Any], names: arena.Names | None = None, held: str = ""
     ) -> np.ndarray:
-        """The structures of some objects. names: see `columns`; held: attributes that are written back at the end."""
+        """Makes the structures of some objects. names: see `columns`. held: attributes to write back at the end."""
         made = self.arena.make(layout, len(objects))
         for each, here in zip(objects, arena.addresses(made), strict=False):
             self.here[id(each)] = here
@@ -115,20 +115,20 @@ class Lowered:
         return made
 
     def columns(self, rows: np.ndarray, objects: Sequence[Any], names: arena.Names) -> None:
-        """Attributes of objects that are columns of structures, now, and whenever they are asked for."""
+        """Fills columns of structures with attributes of objects, which are written back on every request."""
         arena.fill(rows, objects, names)
         self.filled.append((rows, objects, names))
 
     def row(self, task: Task) -> Any:
-        """The structure of a task."""
+        """View of the structure of a task."""
         return arena.view(k.TASK, self.here[id(task)])
 
     def item(self, here: int) -> Any:
-        """The item at an address."""
+        """View of the item at an address."""
         return arena.view(k.ITEM, here)
 
     def slot(self, kind: int, owner: int) -> int:
-        """A new place in the calendar."""
+        """Makes a new slot in the calendar; returns its number."""
         number = len(self.slots)
         self.slots.append((kind, owner))
         if len(self.kinds):
@@ -136,28 +136,28 @@ class Lowered:
         return number
 
     def lane(self, row: Any, here: int) -> None:
-        """There is one more of what is under way, or waits."""
+        """Adds a lane to the list of all lanes."""
         row["here"], row["after"] = here, self.state[0]["lanes"]
         self.state[0]["lanes"] = here
 
     def block(self, owner: int, field: str, values: Any, room: int, kind: type = np.float64) -> int:
-        """The address of an array with room for more than the values that it has; it may be replaced later."""
+        """Makes an array with some values and room for more, which may be replaced later; returns its address."""
         made: np.ndarray = np.zeros(room, kind)
         made[: len(values)] = values
         self.blocks[owner, field] = made
         return int(made.ctypes.data)
 
     def array(self, layout: np.dtype[Any], owner: int, field: str, room: int) -> np.ndarray:
-        """The same of structures."""
+        """Makes an array of structures, which may be replaced later."""
         made = self.blocks[owner, field] = np.zeros(room, layout)
         return made
 
     def ring(self, owner: int, field: str, first: Any, count: Any) -> np.ndarray:
-        """What is in an array that begins anew behind its end, in order."""
+        """Content of a ring buffer, in order."""
         return np.roll(self.blocks[owner, field], -int(first))[: int(count)]
 
     def stream(self, draws: Draws) -> int:
-        """The structure of a component's random numbers."""
+        """Address of the structure of a component's random numbers."""
         if id(draws) not in self.here:
             row = self.make(k.STREAM, [draws])[0]
             self.streams.append(draws)
@@ -169,7 +169,7 @@ class Lowered:
         return self.here[id(draws)]
 
     def resume(self, alarm: Alarm, slot: int) -> None:
-        """Sets an alarm as the kernel has it, or not."""
+        """Sets an alarm again if the kernel has its event, or shows it as not pending."""
         if self.times[slot] < np.inf:
             alarm.resume(float(self.times[slot]), int(self.orders[slot]))
         else:

@@ -1,9 +1,9 @@
-"""What turns the kernel's Python into machine code: structures behind addresses, calls through addresses, the cache.
+"""Compilation of the kernel's Python to machine code: structures behind addresses, calls through addresses, the cache.
 
-All state lies in structures of fixed layout, as in C; the code reads and writes their fields in place. It is compiled
-by numba once for these sources and this processor, and kept as object code, which llvmlite alone loads in some
-milliseconds: only who compiles imports numba. With NUMBA_DISABLE_JIT=1 the same source runs as plain Python, slowly,
-for a debugger.
+All state lies in structures of fixed layout, as in C; the code reads and writes their fields in place. Numba compiles
+it once for these sources and this processor. The object code is kept, and llvmlite alone loads it in some milliseconds:
+numba is imported only to compile. With NUMBA_DISABLE_JIT=1 the same source runs as plain Python, slowly, for a
+debugger.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ import llvmlite.binding as llvm
 import numpy as np
 
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-"""What machine code calls, and what it is called by: two whole numbers in, one out."""
+"""Type of calls to and from machine code: two whole numbers in, one out."""
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 """Whether the source runs as plain Python."""
 SHARED = "processor.py sketch.py keys/aligned.py streams/network.py windows/combiner.py windows/session.py"
 """Files of the engine from which the kernel's code takes constants and functions."""
 UNREACHABLE = "numba_do_raise numba_gil_ensure numba_gil_release numba_runtime_build_excinfo_struct numba_unpickle"
-"""What compiled functions would call to raise errors, which the kernel's never do."""
+"""Functions that compiled code would call to raise errors, which the kernel never does."""
 
 
 # the cache -----------------------------------------------------------------------------------------------------------
 
 
 def sources() -> list[bytes]:
-    """The kernel's files, and those of the engine of which something is compiled in; also from within an archive."""
+    """Contents of the kernel's files and of the engine's files from which it takes code; also from an archive."""
     own, engine = files("twin.kernel"), files("twin").joinpath("engine")
     names = sorted(each.name for each in own.iterdir() if each.name.endswith(".py"))
     found = [*(own.joinpath(name) for name in names), *(engine.joinpath(name) for name in SHARED.split())]
@@ -46,14 +46,14 @@ def sources() -> list[bytes]:
 
 
 def cache_folders() -> list[Path]:
-    """Where object code may be kept: beside the sources, in the user's cache, in a temporary folder."""
+    """Folders where object code may be kept: beside the sources, in the user's cache, in a temporary folder."""
     user = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "streamtwin"
     temporary = Path(tempfile.gettempdir()) / f"streamtwin-{os.getuid()}"
     return [Path(__file__).parent / "__pycache__", user, temporary]
 
 
 def cache_name() -> str:
-    """Of the object code of just these sources, compilers and processor."""
+    """File name of the object code of just these sources, compilers and processor."""
     made_of = sources()
     made_of += [version(name).encode() for name in ("numba", "llvmlite")]
     made_of += [llvm.get_host_cpu_name().encode(), llvm.get_host_cpu_features().flatten().encode()]
@@ -61,18 +61,18 @@ def cache_name() -> str:
 
 
 def cached() -> Path | None:
-    """The object code, if it was compiled before, and nobody else can have put it there: it is run."""
+    """Path of the object code, if it was compiled before and no other user can have put it there: it is executed."""
     found = (folder / cache_name() for folder in cache_folders())
     return next((path for path in found if path.is_file() and path.stat().st_uid in (0, os.getuid())), None)
 
 
 def keep(objects: dict[str, bytes]) -> Path | None:
-    """Keeps object code, by symbol, where that can be, in place of older; where, if it can."""
+    """Keeps object code, by symbol, in the first folder where it can, in place of older; returns its path, or None."""
     name = cache_name()
     for folder in cache_folders():
         try:
             folder.mkdir(mode=0o777 if folder.name == "__pycache__" else 0o700, parents=True, exist_ok=True)
-            if folder.stat().st_uid not in (0, os.getuid()):  # somebody else's, who may put anything there
+            if folder.stat().st_uid not in (0, os.getuid()):  # another user's, who may put anything there
                 continue
             handle, path = tempfile.mkstemp(dir=folder, suffix=".tmp")
             with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
@@ -89,7 +89,7 @@ def keep(objects: dict[str, bytes]) -> Path | None:
 
 
 READY = None if PLAIN else cached()
-"""The object code, if it need not be compiled."""
+"""Path of the object code, if it need not be compiled."""
 
 if not PLAIN and READY is None:
     print("compiling the simulator's kernel, once (some 20 s on an idle machine) ...", file=sys.stderr, flush=True)
@@ -102,7 +102,7 @@ if not PLAIN and READY is None:
 
 
 def structure(fields: str, floats: str) -> np.dtype[Any]:
-    """A layout of 8-byte fields, by names: whole numbers, then floating-point numbers."""
+    """Layout of 8-byte fields, by names: whole numbers, then floating-point numbers."""
     taken = {*fields.split(), *floats.split()}.intersection(dir(np.record))
     assert not taken, f"plain Python would not find the fields {taken} behind NumPy's own attributes"
     wholes, reals = ([(name, kind) for name in names.split()] for names, kind in ((fields, "i8"), (floats, "f8")))
@@ -110,7 +110,7 @@ def structure(fields: str, floats: str) -> np.dtype[Any]:
 
 
 def accessor(layout: np.dtype[Any]) -> Callable[[int], Any]:
-    """The function address -> the structure that lies there, to be read and written in place."""
+    """Makes the function from an address to the structure that lies there, to be read and written in place."""
     if PLAIN or READY:
         record, size = np.dtype((np.record, layout)), layout.itemsize
 
@@ -137,17 +137,17 @@ whole_at = accessor(structure("value", ""))
 
 if PLAIN or READY:
     CALLED = WeakValueDictionary[int, Callable[..., int]]()
-    """By address, what plain Python calls through it."""
+    """Functions that plain Python calls, by address."""
 
     def call(address: int, a: int, b: int) -> int:
-        """Calls what is at an address."""
+        """Calls the function at an address."""
         return CALLED[int(address)](int(a), int(b))
 
 else:
 
     @intrinsic
     def call(_context: Any, _address: Any, _a: Any, _b: Any) -> Any:
-        """Calls what is at an address."""
+        """Calls the function at an address."""
 
         def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
             from llvmlite import ir
@@ -160,7 +160,7 @@ else:
 
 
 def address_of(function: Any) -> int:
-    """Of something that `call` may call; the caller keeps it alive."""
+    """Address of a function for `call`; the caller keeps the function alive."""
     if PLAIN:
         CALLED[id(function)] = function
         return id(function)
@@ -171,17 +171,17 @@ def address_of(function: Any) -> int:
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Part of the kernel: compiled with what calls it."""
+    """Marks a function of the kernel, which is compiled with its callers."""
     return function if PLAIN or READY else numba.njit(function, error_model="numpy")
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """The same of what happens to every record: it becomes part of what calls it."""
+    """Marks a function of the kernel that every record takes: it is inlined into its callers."""
     return function if PLAIN or READY else numba.njit(function, error_model="numpy", forceinline=True)
 
 
 def entries(*functions: Callable[[int, int], int]) -> list[Any]:
-    """Parts that are compiled by themselves, and called through their addresses, from Python, too."""
+    """Compiles or loads functions that are called through their addresses, from Python, too."""
     if PLAIN:
         return list(functions)
     if READY:
@@ -196,7 +196,7 @@ def entries(*functions: Callable[[int, int], int]) -> list[Any]:
 
 
 def loaded(objects: dict[str, bytes]) -> list[Any]:
-    """The functions of object code by their symbols, in their order."""
+    """Loads object code; returns the functions of its symbols, in their order."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     nothing = ctypes.cast(ctypes.pythonapi.Py_FatalError, ctypes.c_void_p).value
@@ -211,4 +211,4 @@ def loaded(objects: dict[str, bytes]) -> list[Any]:
 
 
 LOADED: list[Any] = []
-"""Whose machine code is in use."""
+"""Compilers whose machine code is in use."""

@@ -11,7 +11,7 @@ from twin.kernel.native import compiled
 
 @compiled
 def advance_clock(s: Any, processor: Any) -> None:
-    """Jobs have been worked on until now."""
+    """Advances the virtual clock of a processor to now."""
     elapsed = s.now - processor.since
     if elapsed > 0.0:
         processor.clock += processor.level * elapsed
@@ -20,7 +20,7 @@ def advance_clock(s: Any, processor: Any) -> None:
 
 @compiled
 def start_job(s: Any, processor: Any, task: Any, work_s: float) -> None:
-    """A task has so many core-seconds to do."""
+    """Starts a job of `work_s` core-seconds for a task."""
     advance_clock(s, processor)
     processor.sequence += 1
     push(processor.heap, processor.jobs, processor.clock + work_s, processor.sequence, task.here)
@@ -30,7 +30,7 @@ def start_job(s: Any, processor: Any, task: Any, work_s: float) -> None:
 
 @compiled
 def relevel(s: Any, processor: Any) -> None:
-    """What each job gets from now on, and when the first ends."""
+    """Sets the level of all jobs and the event of the next end."""
     if processor.jobs > 0 and processor.ringing == 0:
         level = processor.capacity / processor.jobs
         processor.level = level if level < 1.0 else 1.0
@@ -39,7 +39,7 @@ def relevel(s: Any, processor: Any) -> None:
 
 @compiled
 def arm(s: Any, processor: Any) -> None:
-    """One pending event, set anew only when the next end moves earlier."""
+    """Sets the one pending event for the next end, and again only when that end moves earlier."""
     at_s = s.now if s.now > processor.since else processor.since
     left_s = k.job_at(processor.heap).end - processor.clock
     if left_s > 0.0:

@@ -1,6 +1,7 @@
-"""A task at work: it takes records in order, holds the CPU for each, sends what they become (twin.engine.station).
+"""Tasks in the kernel: a task takes records in order, holds the CPU for each, and sends its results
+(`twin.engine.station`).
 
-Windows over time are evaluated by jobs of their own (twin.engine.windows.trigger).
+Windows over time are evaluated by jobs of their own (`twin.engine.windows.trigger`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from twin.kernel.windows import evaluate, leave
 
 @compiled
 def boundary(s: Any, window: Any, task: Any) -> None:
-    """A window over time ends; its evaluation waits for the station."""
+    """Ends a window over time; its evaluation waits until the station is free."""
     if task.halted:
         cancel(s, window.slot)
         return
@@ -44,7 +45,7 @@ def boundary(s: Any, window: Any, task: Any) -> None:
 
 @compiled
 def next_errand(s: Any, task: Any) -> None:
-    """The evaluation that has waited longest."""
+    """Starts the evaluation that has waited longest."""
     errand = k.errand_at(task.errands + k.ERRAND_BYTES * task.errands_first)
     task.errands_first += 1
     if task.errands_first == task.errands_room:
@@ -55,7 +56,7 @@ def next_errand(s: Any, task: Any) -> None:
 
 @compiled
 def evaluate_due(s: Any, window: Any, task: Any, at_s: float) -> None:
-    """Evaluates the window that ended then, as a job of its own."""
+    """Evaluates the window that ended at `at_s`, as a job of its own."""
     work_s = evaluate(s, window, at_s, task.stream)
     forget(window, at_s + window.slide - window.length)
     if task.steps > 1:
@@ -79,7 +80,7 @@ def evaluate_due(s: Any, window: Any, task: Any, at_s: float) -> None:
 
 @compiled
 def end_evaluation(s: Any, task: Any) -> None:
-    """The results leave."""
+    """Ends an evaluation: its results leave."""
     task.evaluating = 0
     task.busy_s += s.now - task.since_s
     task.free_s = s.now
@@ -92,7 +93,7 @@ def end_evaluation(s: Any, task: Any) -> None:
 
 @inlined
 def begin(s: Any, task: Any, here: int) -> None:
-    """Takes a record up."""
+    """Begins the service of a record."""
     task.busy = 1
     task.tuples_in += 1
     item = k.item_at(here)
@@ -138,7 +139,7 @@ def begin(s: Any, task: Any, here: int) -> None:
 
 @inlined
 def complete(s: Any, task: Any) -> None:
-    """The service ends: what it comes to leaves."""
+    """Ends a service: its results leave."""
     if task.end_s > task.free_s:
         task.free_s = task.end_s
     task.busy_s += task.time_s
@@ -152,7 +153,7 @@ def complete(s: Any, task: Any) -> None:
 
 @compiled
 def job_done(s: Any, task: Any) -> None:
-    """Its job on a shared processor has ended."""
+    """Ends a task's work on a shared processor, whose job is done."""
     if task.evaluating:
         finish(s, task)
         return
@@ -163,7 +164,7 @@ def job_done(s: Any, task: Any) -> None:
 
 @compiled
 def finish(s: Any, task: Any) -> None:
-    """The service ends, or an evaluation, and the next one begins."""
+    """Ends a service or an evaluation, and begins the next work."""
     if task.evaluating:
         end_evaluation(s, task)
     else:
@@ -176,7 +177,7 @@ def finish(s: Any, task: Any) -> None:
 
 @compiled
 def next_arrival(s: Any, broker: Any) -> float:
-    """When the first record comes, or came, that was not taken."""
+    """Time at which the first record that was not taken comes, or came."""
     if broker.place == broker.count:
         call(s.call_python, k.ARRIVALS, broker.here)
     return float_at(broker.times + 8 * broker.place).value
@@ -184,7 +185,7 @@ def next_arrival(s: Any, broker: Any) -> float:
 
 @inlined
 def poll(s: Any, broker: Any) -> int:
-    """The record that has waited longest, those first that are read again; 0 if none has come."""
+    """Takes the first record to read again, or else the one that has waited longest; returns 0 if none has come."""
     if broker.again_place < broker.again_count:
         born_s = float_at(broker.again + 8 * broker.again_place).value
         broker.again_place += 1
@@ -207,7 +208,7 @@ def poll(s: Any, broker: Any) -> int:
 
 @inlined
 def await_arrival(s: Any, task: Any) -> None:
-    """An idle source waits for the next record, if it does not yet."""
+    """Sets the event of an idle source to the next arrival, unless it is set."""
     slot, at_s = task.slot, float_at(s.times + 8 * task.slot).value
     if at_s < math.inf and (at_s > s.now or (at_s == s.now and whole_at(s.orders + 8 * slot).value > s.event_sequence)):
         return

@@ -1,4 +1,5 @@
-"""What is known of keys, in the order in which they were last seen: keyed state that dies, and open sessions."""
+"""Stores of states by key, in the order in which keys were last seen: keyed state with a time to live, and open
+sessions."""
 
 from __future__ import annotations
 
@@ -16,19 +17,19 @@ from twin.kernel.native import call, compiled, whole_at
 
 @compiled
 def memo_of(store: Any, number: int) -> Any:
-    """That of a number, from 1 on."""
+    """Memo of a number, from 1 on."""
     return k.memo_at(store.entries + k.MEMO_BYTES * (number - 1))
 
 
 @compiled
 def head_of_chain(store: Any, key: int) -> Any:
-    """Where the memos begin that may be of a key."""
+    """Head of the hash chain in which a key's memo is, if it has one."""
     return whole_at(store.heads + 8 * (((key ^ (key >> 15)) * MIX) & (store.room - 1)))
 
 
 @compiled
 def find(store: Any, key: int) -> int:
-    """The number of a key's memo; 0 if it has none."""
+    """Number of a key's memo; 0 if it has none."""
     number = head_of_chain(store, key).value
     while number != 0 and memo_of(store, number).key != key:
         number = memo_of(store, number).chain
@@ -37,7 +38,7 @@ def find(store: Any, key: int) -> int:
 
 @compiled
 def touch(s: Any, store: Any, key: int) -> Any:
-    """A key's memo, which is the youngest now."""
+    """Makes a key's memo the youngest, or adds it; returns it."""
     number = find(store, key)
     if number == 0:
         number = added(s, store, key)
@@ -62,7 +63,7 @@ def touch(s: Any, store: Any, key: int) -> Any:
 
 @compiled
 def added(s: Any, store: Any, key: int) -> int:
-    """The number of a new memo."""
+    """Adds a memo for a key; returns its number."""
     if store.count == store.room:
         call(s.call_python, k.MEMOS, store.here)
     number = store.free
@@ -79,7 +80,7 @@ def added(s: Any, store: Any, key: int) -> int:
 
 @compiled
 def chain_up(store: Any, number: int) -> None:
-    """Makes a memo known by its key."""
+    """Adds a memo to the hash chain of its key."""
     memo = memo_of(store, number)
     head = head_of_chain(store, memo.key)
     memo.chain = head.value
@@ -88,7 +89,7 @@ def chain_up(store: Any, number: int) -> None:
 
 @compiled
 def forget_oldest(store: Any) -> None:
-    """Drops the memo that comes first."""
+    """Drops the oldest memo."""
     number = store.first
     memo = memo_of(store, number)
     store.first = memo.after
@@ -110,7 +111,7 @@ def forget_oldest(store: Any) -> None:
 
 
 def chain_all(_: int, here: int) -> int:
-    """Makes all memos known by their keys."""
+    """Adds all memos to the hash chains of their keys."""
     store = k.store_at(here)
     for number in range(1, store.used + 1):
         chain_up(store, number)
@@ -122,21 +123,21 @@ def chain_all(_: int, here: int) -> int:
 
 @compiled
 def remember(s: Any, store: Any, key: int, at_s: float) -> None:
-    """The state of a key is there, and young."""
+    """Creates or renews the state of a key."""
     touch(s, store, key).at_s = at_s
     expire(s, store)
 
 
 @compiled
 def expire(s: Any, store: Any) -> None:
-    """What nobody has asked for long enough dies."""
+    """Drops the states of keys whose time to live is over."""
     since_s = s.now - store.keep_s
     while store.first != 0 and memo_of(store, store.first).at_s <= since_s:
         forget_oldest(store)
 
 
 def expire_now(state: int, here: int) -> int:
-    """Before somebody looks."""
+    """Drops expired states, before they are counted."""
     expire(k.state_at(state), k.store_at(here))
     return 0
 
@@ -146,7 +147,7 @@ def expire_now(state: int, here: int) -> int:
 
 @compiled
 def plan_session(s: Any, task: Any, logic: Any, item: Any) -> float:
-    """Whoever begins a session pays for its result. A record without a key gets one."""
+    """Gives a record without a key one. Returns the CPU seconds of a session's result, if the record begins one."""
     store = k.store_at(logic.store)
     if store.drawn:
         item.key = int(uniform(s, task.stream) * store.keys) if store.keys > 1 else 0
@@ -155,7 +156,7 @@ def plan_session(s: Any, task: Any, logic: Any, item: Any) -> float:
 
 @compiled
 def join_session(s: Any, store: Any, item: Any) -> None:
-    """The record belongs to the session of its key now, which goes on for a gap."""
+    """Adds a record to its key's session, which now lasts for another gap."""
     begins = find(store, item.key) == 0
     memo = touch(s, store, item.key)
     memo.at_s = s.now + store.keep_s
@@ -170,7 +171,7 @@ def join_session(s: Any, store: Any, item: Any) -> None:
 
 @compiled
 def watch(s: Any, store: Any) -> None:
-    """Until the first session ends, if nothing more comes."""
+    """Sets the event of the first session's end."""
     store.watching = 1 if store.first != 0 else 0
     if store.first != 0:
         ring_at(s, store.slot, memo_of(store, store.first).at_s)
@@ -178,7 +179,7 @@ def watch(s: Any, store: Any) -> None:
 
 @compiled
 def end_sessions(s: Any, store: Any, task: Any) -> None:
-    """Those whose time is over leave."""
+    """Sends the results of sessions whose gap is over."""
     cancel(s, store.slot)
     while store.first != 0:
         memo = memo_of(store, store.first)

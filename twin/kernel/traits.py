@@ -1,4 +1,4 @@
-"""What the kernel knows, and what is left to the engine."""
+"""Kinds that the kernel knows, and situations that are left to the engine."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ ALONE = {RouteLogic, SessionLogic, CallLogic}
 """Logics that send by themselves: nothing follows them at their station."""
 PORTS = {Port, GatheringPort, SheddingPort, BufferPort}
 PARTITIONERS = {Partitioner, RandomPartitioner, HashPartitioner, AlignedPartitioner, SharedQueue}
-"""Just these classes: what is derived from them does something else."""
+"""Just these classes: derived classes do something else."""
 
 
 def logics_of(task: Task) -> list[Logic]:
-    """From the first to the last of a station's."""
+    """Logics of a station, from the first to the last."""
     logic = task.logic
     return [step.logic for step in logic.steps] if isinstance(logic, Chain) else [logic]
 
 
 def unsupported_part(world: World) -> str | None:
-    """What in a world the kernel can never run, in words; None if it knows all kinds of things there are."""
+    """Name of a part of a world that the kernel can never run; None if it knows all parts."""
     for task in world.every_task():
         logics = logics_of(task)
         for logic in logics:
@@ -87,7 +87,7 @@ def must_stay_in_engine(world: World) -> bool:
 
 
 def _left(world: World, tasks: Sequence[Task]) -> bool:
-    """Whether something takes up buffers of a producer that has left."""
+    """Whether a record takes up buffers of a producer that has left."""
     here = {id(port) for task in tasks for port in task.ports}
     records = [record for task in tasks for record in _held(task)]
     records += [record for pool in world.pools.values() for record, _ in pool.queue]
@@ -96,12 +96,12 @@ def _left(world: World, tasks: Sequence[Task]) -> bool:
 
 
 def _is_mark(value: object) -> bool:
-    """Whether it is a control item, also one that nobody waits for any more."""
+    """Whether a value is a control item, also one that nobody waits for any more."""
     return isinstance(value, Record) and not value.n
 
 
 def _held(task: Task) -> list[Record]:
-    """What has come to it and has not left."""
+    """Records that have come to a task and have not left."""
     logic, found = task.logic, list(task.queue)
     if task.in_service:
         found.append(task.current[0])

@@ -1,4 +1,4 @@
-"""Windows: what comes out of them, and when (twin.engine.windows)."""
+"""Windows in the kernel: their evaluations and results (`twin.engine.windows`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twin.kernel.native import call, compiled
 
 @compiled
 def add_result(s: Any, window: Any, key: int, born_s: float, taken_s: float) -> int:
-    """One more; its place."""
+    """Adds a result; returns its position."""
     if window.found_count == window.found_room:
         call(s.call_python, k.RESULTS, window.here)
     place = window.found_count
@@ -30,7 +30,7 @@ def add_result(s: Any, window: Any, key: int, born_s: float, taken_s: float) -> 
 
 @compiled
 def evaluate(s: Any, window: Any, position: float, stream: int) -> float:
-    """Finds the results of the window that ends there; the CPU seconds of that."""
+    """Finds the results of the window that ends at `position`; returns the CPU seconds of this."""
     window.fires += 1
     before, start, looked_at = window.found_count, position - window.length, 0
     for side in range(window.sides):
@@ -48,7 +48,7 @@ def evaluate(s: Any, window: Any, position: float, stream: int) -> float:
 
 @compiled
 def group(s: Any, window: Any, start: float, position: float) -> None:
-    """One result a key, in the order of their first records; as old as the oldest of each."""
+    """Adds one result a key, in the order of the keys' first records, each as old as its key's oldest record."""
     content = contents.content_of(window, 0)
     low = contents.until(content, start, 0)
     high = contents.until(content, position, low)
@@ -89,7 +89,8 @@ def index(s: Any, window: Any, side: int, start: float, position: float) -> None
 
 @compiled
 def match(s: Any, window: Any, start: float, position: float, stream: int) -> None:
-    """Records of one key, one a side, in the order of the first side's records, then of the second's, and so on."""
+    """Adds the matches, one record a side, in the order of the first side's records, then of the second's, and so
+    on."""
     window.stamp += 1
     for side in range(1, window.sides):
         index(s, window, side, start, position)
@@ -103,14 +104,14 @@ def match(s: Any, window: Any, start: float, position: float, stream: int) -> No
 
 @compiled
 def head_of(window: Any, side: int, key: int) -> int:
-    """The first record of a key on a side; -1 if there is none."""
+    """First record of a key on a side; -1 if there is none."""
     entry = contents.entry_of(k.table_at(window.tables + k.TABLE_BYTES * side), key, window.stamp)
     return entry.head if entry.stamp == window.stamp else -1
 
 
 @compiled
 def partners(s: Any, window: Any, first: int, key: int, born_s: float, taken_s: float, stream: int) -> None:
-    """All combinations of a record of the first side with those of its key on the others: like an odometer."""
+    """Adds all combinations of a record of the first side with those of its key on the others, like an odometer."""
     for side in range(first, window.sides):
         head = head_of(window, side, key)
         if head < 0:
@@ -146,7 +147,7 @@ def partners(s: Any, window: Any, first: int, key: int, born_s: float, taken_s: 
 
 @compiled
 def measure(s: Any, window: Any, start: float, position: float, stream: int) -> None:
-    """Results by how many records are new, each of a record of each side at random."""
+    """Adds results in proportion to the new records, each of a random record of each side."""
     fresh = window.slide
     if window.by_time:
         fresh = 0.0
@@ -171,12 +172,12 @@ def measure(s: Any, window: Any, start: float, position: float, stream: int) -> 
         add_result(s, window, ELSEWHERE, born_s, taken_s)
 
 
-# when ----------------------------------------------------------------------------------------------------------------
+# when windows are evaluated ------------------------------------------------------------------------------------------
 
 
 @compiled
 def plan_window(s: Any, task: Any, logic: Any, item: Any) -> float:
-    """A record is taken up; the CPU seconds of the evaluation that it completes, of a window that counts records."""
+    """Puts a record into a window that counts records; returns the CPU seconds of the evaluation that it completes."""
     window = k.window_at(logic.window)
     if window.keyed == 0:
         item.key = contents.draw_key(s, window, contents.side_of(window, item), task.stream)
@@ -194,7 +195,7 @@ def plan_window(s: Any, task: Any, logic: Any, item: Any) -> float:
 
 @compiled
 def emit_window(s: Any, task: Any, logic: Any, item: Any) -> None:
-    """The service has ended: the record is in a window over time, results of one that counts leave."""
+    """Puts a served record into a window over time; sends the results of a window that counts records."""
     window = k.window_at(logic.window)
     if window.by_time:
         contents.put_in(s, window, item, task.end_s)
@@ -203,7 +204,7 @@ def emit_window(s: Any, task: Any, logic: Any, item: Any) -> None:
 
 @compiled
 def leave(s: Any, task: Any, window: Any, at_s: float) -> None:
-    """All results leave, one after the other, at this moment."""
+    """Sends all results of a window, one after the other, at `at_s`."""
     results = window.found_count
     for number in range(results):
         result = k.result_at(window.found + k.RESULT_BYTES * number)

@@ -1,6 +1,6 @@
-"""Records on their way: cards, links and hops, pools and tasks that they come to (twin.engine.streams.network).
+"""Wires: cards, links and hops, and the pools and tasks that records come to (`twin.engine.streams.network`).
 
-Replicas may take from one queue (twin.engine.station.pool).
+Replicas may take from one shared queue (`twin.engine.station.pool`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from twin.kernel.native import call, compiled, float_at, inlined, whole_at
 
 @inlined
 def transfer(s: Any, sender: int, here_path: int, here: int) -> None:
-    """A record goes on its way."""
+    """Sends a record, which takes its credit along."""
     path, item = k.path_at(here_path), k.item_at(here)
     inbox = k.inbox_at(path.inbox)
     inbox.credits -= 1
@@ -35,7 +35,7 @@ def transfer(s: Any, sender: int, here_path: int, here: int) -> None:
 
 @inlined
 def deliver(s: Any, inbox: Any, lane: int, here: int) -> None:
-    """A record has arrived, now."""
+    """Delivers a record that arrives now to its task."""
     put(k.lane_at(lane), here)
     task = k.task_at(inbox.task)
     if not task.busy and not task.blocked:
@@ -44,7 +44,7 @@ def deliver(s: Any, inbox: Any, lane: int, here: int) -> None:
 
 @compiled
 def cross(s: Any, here_leg: int, here: int) -> None:
-    """A record takes one hop of its route; after the last it is on its way to its inbox."""
+    """Sends a record over one hop of its route; after the last, it is on its way to its inbox."""
     leg, item = k.leg_at(here_leg), k.item_at(here)
     leg.tuples += 1
     item.path = leg.here if leg.onward != 0 else leg.path
@@ -57,7 +57,7 @@ def cross(s: Any, here_leg: int, here: int) -> None:
 
 @compiled
 def factor(s: Any, here: int) -> float:
-    """By which the latency of a card or link is longer now."""
+    """Factor on the latency of a card or link now."""
     jitter = k.jitter_at(here)
     while s.now >= (jitter.knot + 1) * KNOT_S:
         call(s.call_python, k.KNOT, here)
@@ -67,7 +67,7 @@ def factor(s: Any, here: int) -> float:
 
 @compiled
 def wait_s(here_card: int, at_s: float) -> float:
-    """Time that a record waits before it is sent."""
+    """Time in seconds that a record waits before it is sent."""
     card = k.card_at(here_card)
     return max(0.0, card.backlog_s - max(0.0, at_s - card.last_s))
 
@@ -100,7 +100,7 @@ def transmit(s: Any, here_card: int, here_lane: int, bytes_each: float, latency_
 
 @inlined
 def expect(s: Any, task: Any, item: Any) -> None:
-    """An idle task will begin with what arrives first."""
+    """Sets the event of an idle task to an arrival, if that is its first."""
     if task.busy or task.blocked or task.halted:
         return
     slot = task.slot
@@ -111,7 +111,7 @@ def expect(s: Any, task: Any, item: Any) -> None:
 
 @compiled
 def hop(s: Any, lane: Any) -> None:
-    """What has crossed a card or link goes on with its next hop, or to the replica whose turn it is."""
+    """Sends a record that has crossed a card or link over its next hop, or delivers it to a pool."""
     here = take(lane)
     if lane.head != 0:
         first = k.item_at(lane.head)
@@ -144,7 +144,7 @@ def deliver_to_pool(s: Any, pool: Any, here: int) -> None:
 
 @compiled
 def next_of_pool(task: Any) -> int:
-    """What has waited longest, for a free replica; if nothing waits, the replica does."""
+    """Takes the record that has waited longest, for a free replica; if none waits, the replica is listed as idle."""
     pool = k.pool_at(task.pool)
     here = pool.head
     if here != 0:
@@ -156,7 +156,7 @@ def next_of_pool(task: Any) -> int:
 
 
 def count_pool(_: int, here: int) -> int:
-    """Adds what waits in a pool to the queues of those who keep it."""
+    """Counts the waiting records of a pool as queued at their members."""
     at = k.pool_at(here).head
     while at != 0:
         k.task_at(k.item_at(at).order).queued += 1

@@ -62,8 +62,7 @@ def _broker(wiring: Wiring, task: Task, arrivals: ArrivalClock) -> Broker:
 
 
 def arrival_clocks(wiring: Wiring, source: AnyOperator, tasks: Sequence[Task], again: str = "") -> list[ArrivalClock]:
-    """Clocks of those first replicas that read something. again: suffix that gives other random numbers than at
-    first."""
+    """Clocks of the first replicas, as many as read something. again: gives other random numbers than at first."""
     law = wiring.deployment.workload.arrivals[source.name]
     shares, seed = read_shares(source, len(tasks), law), wiring.settings.seed
     return [

@@ -58,8 +58,7 @@ def timed_deal(wiring: Wiring, each: Stream, draws: Draws, first: int) -> EventT
 
 
 def _mask(wiring: Wiring, each: Stream) -> int:
-    """Mask of `EventTimePartitioner`, which fixes the keys of replayed records; 0 if the records on the stream are
-    random."""
+    """Mask of `EventTimePartitioner`, which fixes the keys of replayed records; 0 if replays are not the same."""
     query, before = wiring.query, [each.producer, *wiring.query.ancestors(each.producer)]
     streams = [each, *(stream for name in before for stream in query.inputs(name))]
     operators = [query.operator(name) for name in before]
@@ -121,8 +120,7 @@ def shippings(wiring: Wiring, name: str, task: Task) -> list[Shipping]:
 
 
 def _here(world: World, consumer: str, index: int) -> Callable[[Span, SpanContent], None] | None:
-    """Way to the consolidate replica of that index, which is, or may be, one component with a compute; None if there is
-    none."""
+    """Way to the consolidate replica of that index, for a compute that is, or may be, one component with it."""
     if index >= len(world.tasks[consumer]):
         return None
     logic = world.tasks[consumer][index].logic
@@ -131,8 +129,7 @@ def _here(world: World, consumer: str, index: int) -> Callable[[Span, SpanConten
 
 
 class FormChoice:
-    """Chooses the form in which a compute keeps its state, by panes or by windows, again as each longest window
-    ends."""
+    """Chooses the form in which a compute keeps its state, by panes or by windows, as each longest window ends."""
 
     def __init__(self, wiring: Wiring, name: str) -> None:
         self.wiring = wiring

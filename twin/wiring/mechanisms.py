@@ -53,8 +53,8 @@ class Making(NamedTuple):
         return bool(inputs) and all(edge.how.keeps_keys for edge in inputs)
 
     def keys_of(self, keys: int) -> int:
-        """Number of keys, of `keys` in all, whose records the replica gets, at least 1, where the operator has no key
-        groups."""
+        """Number of keys, of `keys` in all, whose records the replica gets; for operators without key groups. At least
+        1."""
         return max(1, groups_of(keys, self.replica, self.component.replicas)) if self.keyed else keys
 
 

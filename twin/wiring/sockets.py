@@ -17,7 +17,7 @@ TICK_S = 0.05
 
 
 def limit_sockets(wiring: Wiring) -> None:
-    """Starts one process for all limits of the run's sockets, if there are any. Raises BadInput for chained
+    """Starts one process for all limits of the run's sockets. Raises BadInput if there are limits and chained
     operators."""
     if not any(host.sockets for host in wiring.hosts.values()) and wiring.engine.context_switch == 0.0:
         return
@@ -60,8 +60,7 @@ def _local(wiring: Wiring, surcharges: Mapping[Task, Surcharge]) -> list[Limited
 
 
 def _of_task(wiring: Wiring, component: Component, surcharge: Surcharge) -> Traffic:
-    """Bytes that a task reads and writes per input tuple: as the operator says, or in proportion to the tuple's
-    size."""
+    """Bytes that a task reads and writes per input tuple: as the operator says, or in proportion to the tuple."""
     inputs = surcharge.task.inputs
     if component.operator.memory_bytes is None and inputs.inboxes:
         return Traffic(surcharge, lambda: wiring.engine.memory_factor * inputs.tuple_bytes())

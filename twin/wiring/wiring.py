@@ -69,8 +69,7 @@ class EventTimes:
         return tuple(getattr(producer, "windows", ()))
 
     def sides(self, name: str) -> list[tuple[EventWindow, ...]]:
-        """Windows that come whole on each input of a consolidate; none for an input that brings the consolidate's own
-        panes."""
+        """Windows that come whole on each input of a consolidate; none for an input that brings its own panes."""
         own, sent = self.panes(name), [self._sent(stream) for stream in self.query.inputs(name)]
         assert own is not None
         return [() if windows == (as_window(own),) else windows for windows in sent]

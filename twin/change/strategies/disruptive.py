@@ -104,8 +104,7 @@ class TimedTransfer(StateTransfer):
 
     @property
     def drained(self) -> bool:
-        """Whether the old owner has served all tuples of the flow that were under way to it, and has reached
-        `far_us`."""
+        """Whether the old owner has served all tuples of the flow that were on their way, and has reached `far_us`."""
         if self.source.tuples_in < self.until or (self.source.busy and self.source.tuples_in == self.until):
             return False
         return self.old.watermark_us >= self.far_us

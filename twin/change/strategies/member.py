@@ -80,8 +80,7 @@ class Member:
 
 
 def reached(job: RunningJob, far: Sequence[tuple[TimedLogic, int]]) -> Process:
-    """Waits until the job is up and all replicas have reached their event times; a failure may take them back
-    meanwhile."""
+    """Waits until the job is up and all replicas have reached their event times. A failure may take them back."""
     up = job.availability
     yield job.env.until(lambda: up.outage is None and all(logic.watermark_us >= us for logic, us in far))
 

@@ -35,8 +35,7 @@ def smooth(job: RunningJob, members: Sequence[Member], flows: Sequence[KeyFlow],
 
 
 def _needs_both(member: Member) -> bool:
-    """Whether a window around the cut must be whole at the old owner, because the contents of two computes are never
-    merged."""
+    """Whether a window around the cut must be whole at the old owner: the contents of two computes are not merged."""
     logic = member.replicas[0]
     return logic.results if isinstance(logic, ComputeLogic) else True
 

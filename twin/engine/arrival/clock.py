@@ -58,7 +58,7 @@ class ArrivalClock(Protocol):
     """Interface of the clocks, which give arrivals in blocks, each after the one before."""
 
     def block(self) -> np.ndarray:
-        """Returns the next arrivals, in seconds; at least one, which is infinite if nothing comes any more. [1 to
+        """Returns the next arrivals, in seconds; at least one, an infinite one if nothing comes any more. [1 to
         BLOCK]"""
 
     def scale(self, factor: float, now_s: float, came: int) -> None:
@@ -151,8 +151,7 @@ class _PhaseClock:
         raise NotImplementedError
 
     def scale(self, factor: float, now_s: float, came: int) -> None:
-        """Multiplies all rates from `now_s` on: goes back to the beginning of the last block, and from there to
-        `now_s`."""
+        """Multiplies all rates from `now_s` on: goes back to where the last block began, and from there to `now_s`."""
         self._at_s, self._until_s, self._base, self._elapsed = self._mark
         self._phases, self._entered = chain(self._entered, self._phases), []
         while self._until_s <= now_s:

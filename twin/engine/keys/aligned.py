@@ -70,8 +70,7 @@ class AlignedKeys:
     # one record ------------------------------------------------------------------------------------------------------
 
     def pick(self, group: int, uniform: float) -> tuple[int, int]:
-        """Key group and key at the consumer for a record of a producer's key group. uniform: random number in
-        [0, 1)."""
+        """Key group and key at the consumer for a record of a producer's key group. uniform: random, in [0, 1)."""
         if uniform >= self.share:
             heard, at = landed(self.consumer.own_steps, min((uniform - self.share) / (1.0 - self.share), BELOW_ONE))
             return heard, self.consumer.key_in(heard, at)
@@ -87,8 +86,7 @@ class AlignedKeys:
         return self._receivers[group]
 
     def sends(self, sender: object, uniform: float) -> int:
-        """Draws the producer's key group of a record that one of its replicas sends. uniform: random number in
-        [0, 1)."""
+        """Draws the producer's key group of a record that one of its replicas sends. uniform: random, in [0, 1)."""
         return bisect_right(self.sent_steps(sender), uniform)
 
     def sent_steps(self, sender: object) -> list[float]:
@@ -101,7 +99,7 @@ class AlignedKeys:
     # all records -----------------------------------------------------------------------------------------------------
 
     def shares(self, sender: object) -> list[float]:
-        """Share of each place of the consumer in a producer replica's output; the mean of all without key groups.
+        """Share of each place of the consumer in a producer replica's output; their mean without key groups.
         [places]"""
         if self._version != self.consumer.version:
             self._rows = self._find_rows().tolist()

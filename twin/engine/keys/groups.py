@@ -202,8 +202,7 @@ class KeyGroups:
 
 
 def landed(steps: Sequence[float], uniform: float) -> tuple[int, float]:
-    """Finds the share on which a random number in [0, 1) falls, and the position in it, 0 to 1. steps: cumulative
-    shares."""
+    """Finds the share on which a number in [0, 1) falls, and the position in it, 0 to 1. steps: cumulative shares."""
     place = bisect_right(steps, uniform)
     low = steps[place - 1] if place else 0.0
     return place, (uniform - low) / (steps[place] - low)

@@ -46,8 +46,7 @@ class CallLogic(Logic):
     def __init__(
         self, calls: Calls, selectivity: float, gate: Gate | None, answers: Draws, end: SinkLogic | None
     ) -> None:
-        """answers: random numbers of the times to an answer. end: sink that takes answered records; None if they go
-        on."""
+        """answers: random numbers of the times to an answer. end: sink that takes answered records, if any."""
         super().__init__()
         self.calls = calls
         self.capacity = math.inf if calls.capacity is None else calls.capacity

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class SelectLogic(Logic):
-    """Logic of a filter or map: sends `selectivity` records on average for each input record; at most one if
-    `thins`."""
+    """Logic of a filter or map: sends `selectivity` records on average for each input record; if `thins`, one at
+    most."""
 
     def __init__(self, selectivity: float, thins: bool) -> None:
         super().__init__()

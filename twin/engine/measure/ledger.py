@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class EventRecord:
-    """Record of one event of a run. end_s: None while it lasts. bytes: size of the state that was moved over the
-    network."""
+    """Record of one event of a run. end_s: None while it lasts. bytes: state that was moved over the network."""
 
     kind: str
     component: str

@@ -174,8 +174,7 @@ class HostMeter:
         self._bytes = 0.0
 
     def row(self, period: int, start_s: float, end_s: float) -> Row:
-        """Returns the host's row of a period, and resets the meter. Work of services under way counts when it is
-        done."""
+        """Returns the host's row of a period, and resets the meter. Work counts when it is done, not when it begins."""
         capacity_s = sum([processor.capacity for processor in self.processors]) * (end_s - start_s)
         taken_s = sum([processor.work_s for processor in self.processors])
         due_s = (

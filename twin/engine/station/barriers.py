@@ -143,7 +143,7 @@ class Barriers:
         return bool(self.came) and not self.overtakes and (record.inbox.side, record.sender) in self.came
 
     def put(self, record: Record) -> None:
-        """Puts a record aside. Other senders get its room in the channel; its own sender is blocked when it has had its
+        """Puts a record aside. Other senders get its room in the channel; its own is blocked when it has had its
         share."""
         inbox, sender, station = record.inbox, record.sender, self.station
         self.aside.append(record)

@@ -204,7 +204,7 @@ class Port:
                 self.pass_on(self.path_to(index), mark.copy())
 
     def barrier(self, replicas: Iterable[int], mark: Mark, overtakes: bool) -> None:
-        """Sends a control item to these replicas, whether or not they get records; behind waiting records, or before
+        """Sends a control item to these replicas, even if they get no records; behind waiting records, or before
         them."""
         self.flush()
         for index in replicas:

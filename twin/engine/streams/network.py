@@ -208,8 +208,7 @@ LINE_VARIANCE = 2.0 / 3.0
 
 
 class Jitter:
-    """Factor on the latency of one card or link, which varies in time: mean 1, squared coefficient of variation
-    `scv`."""
+    """Factor on the latency of one card or link, which varies in time: mean 1, squared coefficient of variation scv."""
 
     def __init__(self, rng: np.random.Generator, scv: float) -> None:
         self._rng = rng

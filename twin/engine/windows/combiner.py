@@ -35,8 +35,7 @@ class Combiner:
         self.groups: KeyGroups | None = None
 
     def draw_key(self, side: int, draws: Draws) -> int:
-        """Draws the key of a record that came to an input without one. It uses a random number only if there is any
-        choice."""
+        """Draws the key of a record that came without one. It uses a random number only if there is any choice."""
         raise NotImplementedError
 
     def results(self, contents: Sequence[Content], position: float, draws: Draws) -> list[Result]:
@@ -168,8 +167,7 @@ def _by_key(side: HeldRecords) -> dict[int, list[tuple[float, float]]]:
 
 
 def _measured(sides: Sequence[HeldRecords], n: int, draws: Draws) -> list[Result]:
-    """Draws `n` results, each of a random record of each side. Short windows may lack a side, as the rate is
-    measured."""
+    """Draws `n` results, each of a random record of each side. Short windows may lack a side, as `n` is measured."""
     present = [side for side in sides if side.keys]
     if not present:
         return []

@@ -198,8 +198,7 @@ class ComputeLogic(TimedLogic):
 
 
 def results_of(span: Span, content: SpanContent, n: int, at_s: float) -> list[Dated]:
-    """Makes n results of a window, at its last event time: one for each key, else n that are as old as the keys'
-    average."""
+    """Makes n results of a window, at its last event time: one a key, or n that are as old as the keys' average."""
     if n == content.keys:
         stamps = [content.held[key][2:] for key in sorted(content.held)]
     else:

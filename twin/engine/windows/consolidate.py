@@ -78,8 +78,7 @@ class ConsolidateLogic(TimedLogic):
     # partial results --------------------------------------------------------------------------------------------------
 
     def plan(self, record: Record) -> float:
-        """Returns the CPU seconds of the sending thread's work meanwhile; the service itself merges the result into its
-        piece."""
+        """Returns the CPU seconds of the sending thread's work meanwhile; merging the result is the service itself."""
         return self.owed.pay(self.station.service_s) if self.owed.work_s else 0.0
 
     def emit(self, record: Record, at_s: float) -> None:

@@ -156,8 +156,8 @@ class IntervalLogic(KeyedLogic):
 
 
 class TimedIntervalLogic(TimedLogic):
-    """Logic of an interval join by event time, as Flink's IntervalJoinOperator: records are stored until watermarks
-    have passed their bounds."""
+    """Logic of an interval join by event time, as Flink's IntervalJoinOperator: watermarks end the storage of
+    records."""
 
     def __init__(self, left: int, lower_s: float, upper_s: float, late: int | None) -> None:
         super().__init__(0.0, late)

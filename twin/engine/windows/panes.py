@@ -20,8 +20,7 @@ Place = TypeVar("Place", int, Span)
 
 
 class SpanContent:
-    """Content of one span of event time, or of several that are merged. held: by key. groups: the key groups of the
-    keys."""
+    """Content of one span of event time, or of several that are merged. held: by key. groups: those of the keys."""
 
     def __init__(self, groups: KeyGroups) -> None:
         self.groups = groups

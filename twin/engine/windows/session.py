@@ -25,8 +25,7 @@ TRIES = 8
 
 @dataclass(slots=True)
 class OpenSession:
-    """Open session: when it ends unless another record comes, and when its oldest record was born and taken in
-    (seconds)."""
+    """Open session: when it ends unless a record comes, and when its oldest record was born and taken in (seconds)."""
 
     ends_s: float
     born_s: float
@@ -58,8 +57,7 @@ class SessionLogic(KeyedLogic):
     # what a record becomes -------------------------------------------------------------------------------------------
 
     def plan(self, record: Record) -> float:
-        """Returns the CPU seconds of sending a session's result, if the record begins the session: the result leaves
-        later."""
+        """Returns the CPU seconds of sending a session's result later, if the record begins the session."""
         if self.groups is None:
             record.key = self.drawn_key()
         return 0.0 if record.key in self.open else self.out.send_s
@@ -143,8 +141,8 @@ class SessionLogic(KeyedLogic):
         self._become(sessions)
 
     def _free_key(self, sessions: dict[int, OpenSession]) -> int:
-        """Key for a session whose own is not known: one without a session, if a few draws find one; else a negative
-        number."""
+        """Key for a session whose own is unknown: one without a session, if a few draws find one; else a negative
+        one."""
         for _ in range(TRIES):
             key = self.drawn_key()
             if key not in sessions:

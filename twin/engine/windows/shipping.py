@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 
 class Owed:
-    """CPU work that a thread beside a task still has to do. It gets as much of the core as the task, as long as there
-    is any."""
+    """CPU work that a thread beside a task still has to do. While there is any, both get the same part of the core."""
 
     def __init__(self) -> None:
         self.work_s = 0.0

@@ -63,8 +63,7 @@ class Trigger:
         return 0
 
     def take_over(self, first: int, stores: list[list[Item]]) -> None:
-        """Prepares for records that come from another replica, which has evaluated the windows before number
-        `first`."""
+        """Prepares for records from another replica, which has evaluated the windows before number `first`."""
 
     def snapshot(self) -> object:
         """Progress of the trigger."""
@@ -210,8 +209,7 @@ class TimeTrigger(Trigger):
         return self.boundary_s, self._errands()
 
     def restore(self, kept: object, at_s: float) -> None:
-        """Goes back to the evaluations that were due. Windows of the content whose end has passed meanwhile are
-        evaluated now."""
+        """Goes back to the evaluations that were due. Windows of the content that have ended meanwhile are due, too."""
         assert isinstance(kept, tuple)
         boundary_s, due = kept
         errands, mine = self.window.station.timers, self._errands()

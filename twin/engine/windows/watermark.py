@@ -170,8 +170,7 @@ class TimedLogic(Logic):
         return TimedKept(self)
 
     def restore(self, kept: object, at_s: float) -> int:
-        """Goes back to a checkpoint. State that was on its way to another replica is back here, as migrations begin
-        anew."""
+        """Goes back to a checkpoint. State that was on its way to another replica is back, as migrations begin anew."""
         assert isinstance(kept, TimedKept)
         self.watermark_us, self.owed.work_s = kept.watermark_us, kept.owed_s
         self.emitted_us, self.held_us = kept.emitted_us.copy(), kept.held_us.copy()

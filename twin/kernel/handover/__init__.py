@@ -1,1 +1,1 @@
-"""From the engine's objects to the kernel's structures and back, subject by subject: to the last bit."""
+"""Handover between the engine's objects and the kernel's structures, subject by subject: to the last bit."""

@@ -1,4 +1,4 @@
-"""When what happens: the calendar of the kernel, beside which the engine's keeps what is rare."""
+"""Handover of the calendar: the kernel takes the events of its structures, and the engine keeps the rare ones."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from twin.kernel.lower import Lowered
 
 IN_FLIGHT = -1.0
-"""Stands for the latency of what is under way already: it arrives when it is known to."""
+"""Stands for the latency of records that are under way already, whose arrivals are known."""
 Flying = dict[int, list[tuple[float, int, int]]]
-"""(when, number, item) of what is under way, by lane."""
+"""Records under way as (arrival, number, item), by lane."""
 
 
 def lower_calendar(low: Lowered) -> None:
-    """Takes over all that the kernel sees to."""
+    """Takes over the events of all structures, with the records under way."""
     env, flying, rest = low.world.env, Flying(), []
     landing = sorted([entry for entry in env._queue if entry[3].callbacks], key=lambda entry: entry[:3])
     later = sum([isinstance(port.partitioner, SharedQueue) for port in low.ports])  # lanes that may be made later
@@ -82,7 +82,7 @@ def _launch(low: Lowered, row: Any, items: Sequence[tuple[float, int, int]]) -> 
 
 
 def _line_up(low: Lowered, task: Task, row: Any) -> None:
-    """The first items of a task's lanes, as a heap; if it is idle, it begins with the first of them."""
+    """Makes the heap of the first items of a task's lanes; an idle task begins with the first of them."""
     heads = []
     for here in chain(row["lane"], k.NEXT_LANE):
         if head := int(view(k.LANE, here)["head"]):
@@ -96,7 +96,7 @@ def _line_up(low: Lowered, task: Task, row: Any) -> None:
 
 
 def _tree(low: Lowered, count: int) -> None:
-    """The tournament among so many slots."""
+    """Makes the tournament of `count` slots."""
     state, times, orders = low.state[0], low.times[:count], low.orders[:count]
     tree = np.zeros(2 * count, np.int64)
     winners: np.ndarray = np.arange(count)

@@ -1,4 +1,5 @@
-"""Paths, hops, and the lanes in which records are under way; ports, what they hold, how they deal, and who waits."""
+"""Handover of channels: paths, hops, and the lanes of records under way; ports with their partitioners and waiting
+records."""
 
 from __future__ import annotations
 
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
 
 NO_HEADS = np.zeros(0, k.JOB)
 POOL = ["pool", "used", "most", "full"]
-"""Attributes of ports with buffers, and fields."""
+"""Attributes of ports with buffers that are fields, too."""
 
 
 def lower_cards(low: Lowered) -> None:
-    """What is under way between two hops, by card or link."""
+    """Makes the lanes of records between two hops, by card or link."""
     if low.world.links:
         lanes = low.arena.make(k.LANE, len(low.cards))
         for row, here, card in zip(lanes, addresses(lanes), low.card_rows, strict=True):
@@ -42,7 +43,7 @@ def lower_cards(low: Lowered) -> None:
 
 
 def lane(low: Lowered, end: Receiver, nic: Nic | None, latency_s: float) -> int:
-    """Where what comes to a task or pool over a card or link waits; made when it is first asked for."""
+    """Lane of the records that come to a task or pool over a card or link; made when it is first asked for."""
     key = id(end), id(nic), latency_s
     if key not in low.wires:
         card, state = 0 if nic is None else low.here[id(nic)], low.state[0]
@@ -60,7 +61,7 @@ def lane(low: Lowered, end: Receiver, nic: Nic | None, latency_s: float) -> int:
             owner["lane"] = here
             owner["lanes"] += 1
             heads = low.blocks.get((id(end), "heads"), NO_HEADS)
-            if len(heads) <= owner["lanes"]:  # there is a place more than lanes
+            if len(heads) <= owner["lanes"]:  # the heap needs room for one more than the lanes
                 made = low.array(k.JOB, id(end), "heads", 2 * int(owner["lanes"]))
                 made[: len(heads)] = heads
                 owner["heads"] = made.ctypes.data
@@ -69,7 +70,7 @@ def lane(low: Lowered, end: Receiver, nic: Nic | None, latency_s: float) -> int:
 
 
 def path(low: Lowered, path: Path) -> int:
-    """The structure of a path."""
+    """Address of the structure of a path, made when it is first asked for."""
     if id(path) not in low.here:
         nic, fields = path.nic, arrive_at(low, path.inbox, path.channel, path.fetch_s)
         if not isinstance(nic, Leg):
@@ -84,13 +85,13 @@ def path(low: Lowered, path: Path) -> int:
 
 
 def nowhere(low: Lowered) -> int:
-    """The structure of a path whose end takes all that comes and does nothing with it."""
+    """Makes a path to an inbox that takes all records and does nothing with them; returns its address."""
     pool = low.arena.add(k.POOL, count=1, members=low.arena.wholes([0]))
     return low.arena.add(k.PATH, inbox=low.arena.add(k.INBOX, pool=pool, credits=UNBOUNDED))
 
 
 def _leg(low: Lowered, leg: Leg, path: Path) -> int:
-    """The structure of a hop of a path, and those of the hops after it."""
+    """Address of the structure of a hop of a path; makes it, and those of the hops after it."""
     if id(leg) not in low.here:
         row = low.make(k.LEG, [leg], LEG, held="arrival_s")[0]
         row["latency_s"], row["bytes_each"] = leg.latency_s, leg.bytes_each
@@ -113,19 +114,19 @@ def _jitter(low: Lowered, jitter: Jitter) -> int:
 
 
 def read_jitter(jitter: Jitter, row: Any) -> None:
-    """Where the factor is."""
+    """Writes the state of a jitter into its structure."""
     row["knot"], row["low"], row["high"] = jitter.knot, jitter.low, jitter.high
 
 
 def lift_hops(low: Lowered) -> None:
-    """What hops remember."""
+    """Gives back the state of jitters."""
     for jitter in low.jitters:
         row = view(k.JITTER, low.here[id(jitter)])
         jitter.knot, jitter.low, jitter.high = int(row["knot"]), float(row["low"]), float(row["high"])
 
 
 def lower_ports(low: Lowered) -> None:
-    """All ports, and the inboxes of all streams."""
+    """Fills the structures of all ports, and of the inboxes of all streams."""
     for port, row in zip(low.ports, low.port_rows, strict=True):
         count, here = len(port.partitioner.weights), int(row["here"])
         row["task"], row["replicas"] = low.here[id(port.task)], count
@@ -206,7 +207,7 @@ def _buffers(low: Lowered, port: BufferPort, row: Any, count: int) -> None:
 
 
 def _keys(low: Lowered, groups: KeyGroups) -> int:
-    """The structure of an operator's key groups."""
+    """Address of the structure of an operator's key groups."""
     if id(groups) not in low.here:
         row = low.make(k.KEYS, [groups])[0]
         here = int(row["here"])
@@ -226,7 +227,7 @@ def _keys(low: Lowered, groups: KeyGroups) -> int:
 
 
 def _aligned(low: Lowered, aligned: AlignedKeys) -> int:
-    """The structure of key groups that belong together."""
+    """Address of the structure of aligned key groups."""
     if id(aligned) not in low.here:
         row, count = low.make(k.ALIGNED, [aligned])[0], len(aligned.producer)
         receivers = [aligned.receivers_of(group) for group in range(count)]
@@ -239,7 +240,7 @@ def _aligned(low: Lowered, aligned: AlignedKeys) -> int:
 
 
 def lift_ports(low: Lowered) -> None:
-    """The same, back."""
+    """Gives back the state of ports, channels and inboxes."""
     for inbox, row in zip(low.inboxes, low.inbox_rows, strict=True):
         inbox.waiters.clear()
         inbox.waiters.extend(low.object_at[each] for each in chain(row["first_waiting"], k.NEXT_WAITING))
@@ -279,5 +280,5 @@ def _lift_port(low: Lowered, port: Port, row: Any) -> None:
 
 
 def _waiting(low: Lowered, here: Any) -> Iterator[tuple[Path, Record]]:
-    """What waits in a list to be sent, and which way it will go."""
+    """Records that wait in a list to be sent, with their paths."""
     return ((low.object_at[int(low.item(each)["path"])], record(low, each)) for each in chain(here))

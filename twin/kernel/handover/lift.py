@@ -1,4 +1,4 @@
-"""From the kernel's structures back to the engine's objects: what meters read, and all, so that anything may happen."""
+"""Lifting: from the kernel's structures back to the engine's objects, either only what meters read, or everything."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def counters(low: Lowered) -> None:
-    """What meters read."""
+    """Gives back all that meters read."""
     for filled in low.filled:
         write_back(*filled)
     _under_way(low)
@@ -40,7 +40,7 @@ def counters(low: Lowered) -> None:
 
 
 def heaps(low: Lowered) -> None:
-    """What waits in queues and on the way, and how much windows and states hold."""
+    """Gives back the sizes of queues, of windows and of states, and the records sent."""
     low.card_rows["flying"] = 0
     low.task_rows["queued"] = 0
     state = int(low.state[0]["here"])
@@ -52,7 +52,7 @@ def heaps(low: Lowered) -> None:
     for broker, row in zip(low.brokers, low.broker_rows, strict=True):
         broker.source.queued = int(row["again_count"] - row["again_place"])
     for inbox, sent in zip(low.inboxes, low.inbox_rows["sent"].tolist(), strict=True):
-        inbox.sent = sent  # how large the records are that come from several producers
+        inbox.sent = sent  # weights of the record sizes of several streams
     for rows, contents in low.contents:
         for content, held in zip(contents, rows["count"].tolist(), strict=True):
             content.elsewhere = held
@@ -63,7 +63,7 @@ def heaps(low: Lowered) -> None:
 
 
 def _under_way(low: Lowered) -> None:
-    """When services end, as far as it is known."""
+    """Gives back the ends of services, as far as they are known."""
     slots, busy, shared = (low.task_rows[field].tolist() for field in ("slot", "busy", "shared"))
     for task, slot, works, job in zip(low.tasks, slots, busy, shared, strict=True):
         task.finish_alarm.show(float(low.times[slot]) if works and not job else math.inf)
@@ -81,7 +81,7 @@ def _jobs(low: Lowered, row: Any) -> list[tuple[float, int, Worker, Any]]:
 
 
 def heed(low: Lowered) -> None:
-    """What somebody who looked has set: what work costs, and how frequent keys are."""
+    """Takes over costs of work and frequencies of keys that a process which looked has set."""
     low.processor_rows["slowdown"] = [each.slowdown for each in low.processors]
     low.task_rows["service_s"] = [each.service_s for each in low.tasks]
     low.task_rows["halted"] = [each.halted for each in low.tasks]
@@ -94,7 +94,7 @@ def heed(low: Lowered) -> None:
 
 
 def heed_counters(low: Lowered) -> None:
-    """Counters that somebody who looked has begun anew."""
+    """Takes over counters that a process which looked has set to zero."""
     for sink, row in zip(low.sinks, low.sink_rows, strict=True):
         if not sink.count and row["count"]:
             row["count"], row["processing_sum_s"], row["e2e_sum_s"] = 0, 0.0, 0.0
@@ -103,13 +103,12 @@ def heed_counters(low: Lowered) -> None:
 
 
 ANY: Any = (None, Record(0.0, 0.0, 0.0))
-"""Stands for a record that waits to be sent somewhere."""
+"""Stands for a record that waits to be sent."""
 
 
 def close(low: Lowered) -> None:
-    """Gives a world back that has come to its end: it can be counted, and not go on. Records that wait are many at
-    times; all that is asked of them then is how many.
-    """
+    """Gives a world back that has come to its end: it can be counted, but cannot go on. Waiting records, which may be
+    many, are only counted."""
     counters(low)
     for port, row in zip(low.ports, low.port_rows, strict=True):
         port.outbox = deque(repeat(ANY, int(row["held"])))
@@ -126,7 +125,7 @@ def close(low: Lowered) -> None:
 
 
 def lift(low: Lowered) -> None:
-    """Gives the world back. The structures are of no use afterwards."""
+    """Gives the whole world back, so that anything may happen. The structures are of no use afterwards."""
     env = low.world.env
     counters(low)
     env._eid = count(int(low.state[0]["sequence"]))

@@ -1,4 +1,4 @@
-"""What becomes of records: logics, one by one or several at a station; calls to systems outside."""
+"""Handover of logics, one by one or chained at a station, with calls to external systems."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 def send_s(logic: Logic) -> float:
-    """CPU seconds that sending a record takes; of calls, what it takes on average for an answer, if any is sent."""
+    """CPU seconds of sending a record; for calls, the mean for an answer, if any is sent."""
     if not isinstance(logic, CallLogic):
         return logic.out.send_s
     return logic.selectivity * logic.out.send_s if logic.end is None else 0.0
 
 
 def lower_calls(low: Lowered, logic: CallLogic, place: Any, owner: Any) -> int:
-    """The structure of a task's calls; what flies is known from the calendar."""
+    """Makes the structure of a task's calls; `lower_answer` adds the records that wait for an answer."""
     row, calls, gate = low.make(k.CALLING, [logic], held="answered last_s")[0], logic.calls, logic.gate
     here = int(row["here"])
     row["task"], row["logic"], row["answers"] = owner["here"], place["here"], low.stream(logic.answers)
@@ -58,7 +58,8 @@ def lower_calls(low: Lowered, logic: CallLogic, place: Any, owner: Any) -> int:
 
 
 def lower_answer(low: Lowered, logic: CallLogic, number: int, at_s: float, order: int) -> None:
-    """An answer that is due; those that are due later come later. Nobody waits for some."""
+    """Adds a record that waits for an answer, in the order in which answers are due. Answers of calls that were given
+    up are left out."""
     if number not in logic.flying:
         return
     row = view(k.CALLING, low.here[id(logic)])
@@ -70,7 +71,7 @@ def lower_answer(low: Lowered, logic: CallLogic, number: int, at_s: float, order
 
 
 def lift_calls(low: Lowered, logic: CallLogic) -> None:
-    """The same, back."""
+    """Gives back the calls of a logic."""
     row = view(k.CALLING, low.here[id(logic)])
     logic.stuck = record(low, int(row["stuck"])) if row["stuck"] else None
     low.resume(logic.turn, int(row["turn"]))
@@ -83,11 +84,11 @@ def lift_calls(low: Lowered, logic: CallLogic) -> None:
 
 
 BUCKETS = 2048
-"""Of a histogram of latencies: up to more seconds than a run may last."""
+"""Number of buckets of a histogram of latencies: up to more seconds than a run may last."""
 
 
 def lower_sinks(low: Lowered) -> None:
-    """The results of this period, and of all."""
+    """Fills the histograms of sinks."""
     for sink, row in zip(low.sinks, low.sink_rows, strict=True):
         for field, counts in (("processing", sink.processing), ("e2e", sink.e2e)):
             row[field] = low.block(int(row["here"]), field, (), BUCKETS, np.int64)
@@ -95,7 +96,7 @@ def lower_sinks(low: Lowered) -> None:
 
 
 def lower_logics(low: Lowered, task: Task, owner: Any) -> None:
-    """Those of a task."""
+    """Makes the structures of a task's logics, and of the evaluations that are due there."""
     logics = logics_of(task)
     rows = low.arena.make(k.LOGIC, len(logics))
     rows["here"] = places = addresses(rows)
@@ -119,7 +120,7 @@ def lower_logics(low: Lowered, task: Task, owner: Any) -> None:
 
 
 def _particular(low: Lowered, logic: Logic, row: Any, owner: Any) -> None:
-    """What only one kind has."""
+    """Fills the fields that only one kind of logic has."""
     if row["kind"] == k.COLLECT:
         row["sink"] = low.here[id(logic)]
     elif isinstance(logic, RouteLogic):
@@ -144,7 +145,7 @@ def _chain(low: Lowered, logic: Chain, rows: np.ndarray, owner: Any) -> None:
 
 
 def _wait(low: Lowered, owner: Any, planned: Sequence[int], entered: Any) -> None:
-    """What leaves when the service or evaluation under way ends."""
+    """Fills the lists of records that leave, or enter windows, when the service or evaluation under way ends."""
     owner["planned"], owner["last_planned"] = ends(planned)
     places = {id(logic): place for place, logic in low.logic_at.items()}
     inside = arrived(low, [each for _, each in entered])
@@ -154,7 +155,7 @@ def _wait(low: Lowered, owner: Any, planned: Sequence[int], entered: Any) -> Non
 
 
 def lower_outcome(low: Lowered, task: Task, owner: Any, outcome: EvaluationResult) -> None:
-    """An evaluation under way, or other work of which nothing comes."""
+    """Fills in an evaluation under way, or other work without a result."""
     owner["evaluating"] = 1
     if isinstance(task.logic, Chain):
         _wait(low, owner, arrived(low, [as_record(each, 0.0) for each in outcome.results]), outcome.entered)
@@ -163,7 +164,8 @@ def lower_outcome(low: Lowered, task: Task, owner: Any, outcome: EvaluationResul
 
 
 def lift_logics(low: Lowered, closing: bool = False) -> None:
-    """What is counted, held and remembered. closing: nobody asks for what windows hold."""
+    """Gives back the counts and state of logics. closing: whether the run is over, so that the content of windows is
+    not needed."""
     for logic, row in low.logics:
         if row["kind"] in (k.SELECT, k.REMEMBER, k.ROUTE):
             logic.n_out = int(row["results"])  # type: ignore[attr-defined]
@@ -182,7 +184,7 @@ def lift_logics(low: Lowered, closing: bool = False) -> None:
 
 
 def _outcome(low: Lowered, task: Task, row: Any) -> None:
-    """What is about to leave, and what is due."""
+    """Gives back a task's unsent results, and the evaluations that are due."""
     due = low.ring(int(row["here"]), "errands", row["errands_first"], row["errands_count"])
     task.timers.clear()
     task.timers.extend((low.object_at[window], at_s) for window, at_s in due.tolist())

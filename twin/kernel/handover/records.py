@@ -1,4 +1,4 @@
-"""Records as items."""
+"""Handover of records, which are items in the kernel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIELDS = packing(k.ITEM)
 
 
 def lower_items(low: Lowered, records: Sequence[Record], paths: Sequence[int]) -> list[int]:
-    """The addresses of items of records that have come by these paths, or will go by them: as a list of items."""
+    """Makes a list of items of records that have come by these paths, or will go by them. Returns their addresses."""
     if not records:
         return []
     rows = low.arena.make(k.ITEM, len(records))
@@ -38,7 +38,7 @@ def lower_items(low: Lowered, records: Sequence[Record], paths: Sequence[int]) -
 
 
 def arrived(low: Lowered, records: Sequence[Record]) -> list[int]:
-    """Those of records that are in inboxes, or were, or never were in any."""
+    """Makes items of records that are in inboxes, or were, or never were in any. Returns their addresses."""
     inboxes = [each.inbox for each in records]
     paths = [
         gone(low, inbox, each) if isinstance(inbox, Inbox) else 0 for inbox, each in zip(inboxes, records, strict=True)
@@ -47,7 +47,7 @@ def arrived(low: Lowered, records: Sequence[Record]) -> list[int]:
 
 
 def gone(low: Lowered, inbox: Inbox, record: Record) -> int:
-    """A path that a record has left behind it."""
+    """Address of a path that a record has left behind it."""
     key = id(inbox), id(record.channel), record.fetch_s
     if key not in low.gone_paths:
         low.gone_paths[key] = low.arena.add(k.PATH, **arrive_at(low, inbox, record.channel, record.fetch_s))
@@ -55,13 +55,13 @@ def gone(low: Lowered, inbox: Inbox, record: Record) -> int:
 
 
 def arrive_at(low: Lowered, inbox: Inbox, by: BufferedChannel | None, fetch_s: float) -> dict[str, float]:
-    """The fields of a path's end."""
+    """Fields of a path's end."""
     there = 0 if by is None else channel(low, by)
     return {"inbox": low.here[id(inbox)], "counts": low.here[id(inbox.counts)], "channel": there, "fetch_s": fetch_s}
 
 
 def channel(low: Lowered, channel: BufferedChannel) -> int:
-    """The structure of a channel, but for what waits for its gate."""
+    """Address of the structure of a channel, without the records that wait for its gate."""
     if id(channel) not in low.here:
         row = low.make(k.CHANNEL, [channel], held=CHANNEL)[0]
         row["port"], row["remote"], row["waits"] = low.here[id(channel.port)], channel.remote, channel.waits
@@ -71,19 +71,19 @@ def channel(low: Lowered, channel: BufferedChannel) -> int:
 
 
 def ends(items: Sequence[int]) -> tuple[int, int]:
-    """The first and last of a list; none, of an empty one."""
+    """First and last address of a list; (0, 0) if it is empty."""
     return (items[0], items[-1]) if items else (0, 0)
 
 
 def link(layout: np.dtype[Any], structures: Sequence[int], field: str) -> tuple[int, int]:
-    """Makes a list of structures, each of which has the next in that field; its ends."""
+    """Links structures into a list, in which each holds the next in `field`. Returns the list's ends."""
     for one, following in pairwise(structures):
         view(layout, one)[field] = following
     return ends(structures)
 
 
 def record(low: Lowered, here: int) -> Record:
-    """An item as a record, with the inbox, or the hop that stands for it, that it has come to or goes to."""
+    """Makes the record of an item, with the inbox, or the hop that stands for it, that it has come to or goes to."""
     _, key, path, sender, _, _, born_s, taken_s, left_s, at_s, *_ = FIELDS.unpack(string_at(here, FIELDS.size))
     made = Record(born_s, taken_s, at_s)
     made.left_s, made.key, made.sender = left_s, key, low.object_at.get(sender)
@@ -95,7 +95,7 @@ def record(low: Lowered, here: int) -> Record:
 
 
 def _stop(low: Lowered, path: int) -> tuple[Inbox | Leg, BufferedChannel | None, float]:
-    """The inbox, or hop, at the end of a path or of a hop, and the path's channel."""
+    """Inbox or hop at the end of a path or of a hop, with the path's channel and fetch cost."""
     inbox = None
     if path in low.leg_addresses:
         inbox, path = low.object_at[path].inbox, int(view(k.LEG, path)["path"])
@@ -104,7 +104,7 @@ def _stop(low: Lowered, path: int) -> tuple[Inbox | Leg, BufferedChannel | None,
 
 
 def chain(here: Any, link: int = k.NEXT) -> Iterator[int]:
-    """The addresses in a list: of items, or of structures that have the next at another place."""
+    """Addresses in a list. link: offset at which its structures hold the next address; by default that of items."""
     here = int(here)
     while here:
         yield here

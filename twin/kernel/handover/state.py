@@ -1,4 +1,4 @@
-"""What is held between records: windows with their contents, keyed state and open sessions."""
+"""Handover of state: windows with their contents, keyed state and open sessions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def lower_store(low: Lowered, logic: RememberLogic | SessionLogic, owner: Any) -> int:
-    """The structure of what a logic knows of keys, from the oldest on."""
+    """Makes the store of a logic's states by key, from the oldest on; returns its address."""
     held = "" if isinstance(logic, RememberLogic) else "watching begun finished"
     row = low.make(k.STORE, [logic], held=held)[0]
     here = int(row["here"])
@@ -56,7 +56,7 @@ def lower_store(low: Lowered, logic: RememberLogic | SessionLogic, owner: Any) -
 
 
 def make_room(low: Lowered, row: Any, room: int) -> np.ndarray:
-    """Room for so many keys, a power of two; what was there keeps its place, but is found by its key no longer."""
+    """Makes room in a store for so many keys, a power of two. Memos keep their places, but leave the hash chains."""
     here = int(row["here"])
     before = low.blocks.get((here, "memos"), np.zeros(0, k.MEMO))
     memos = low.array(k.MEMO, here, "memos", room)
@@ -67,7 +67,7 @@ def make_room(low: Lowered, row: Any, room: int) -> np.ndarray:
 
 
 def lift_store(low: Lowered, logic: RememberLogic | SessionLogic) -> None:
-    """The same, back."""
+    """Gives back the states of a store."""
     row = view(k.STORE, low.here[id(logic)])
     here, number, order = int(row["here"]), int(row["first"]), []
     memos = low.blocks[here, "memos"]
@@ -90,7 +90,7 @@ COLUMNS = ("position", "key", "born_s", "taken_s")
 
 
 def lower_window(low: Lowered, logic: WindowLogic, place: Any, owner: Any) -> int:
-    """The structure of a window."""
+    """Makes the structure of a window; returns its address."""
     trigger, combiner = logic.trigger, logic.combiner
     row = low.make(k.WINDOW, [logic])[0]
     here, sides = int(row["here"]), len(logic.contents)
@@ -146,12 +146,12 @@ def _keys_of(combiner: Any, row: Any, contents: np.ndarray) -> None:
 
 
 def make_entries(low: Lowered, table: Any, room: int) -> None:
-    """Room for so many keys in a table."""
+    """Makes room for so many keys in a table."""
     table["entries"], table["room"] = low.array(k.ENTRY, int(table["here"]), "entries", room).ctypes.data, room
 
 
 def make_results(low: Lowered, row: Any, room: int) -> np.ndarray:
-    """Room for so many results; those that there are stay."""
+    """Makes room for so many results of a window, which keeps the present ones."""
     here, count = int(row["here"]), int(row["found_count"])
     before = low.blocks.get((here, "found"))
     made = low.array(k.RESULT, here, "found", room)
@@ -162,7 +162,7 @@ def make_results(low: Lowered, row: Any, room: int) -> np.ndarray:
 
 
 def lower_found(low: Lowered, logic: WindowLogic, results: Sequence[Result]) -> None:
-    """Results that leave when the service or evaluation under way ends."""
+    """Fills in the results that leave when the service or evaluation under way ends."""
     row = view(k.WINDOW, low.here[id(logic)])
     made = make_results(low, row, max(k.LEAST_ROOM, 2 * len(results)))
     made[: len(results)] = results
@@ -170,7 +170,7 @@ def lower_found(low: Lowered, logic: WindowLogic, results: Sequence[Result]) -> 
 
 
 def lift_window(low: Lowered, logic: WindowLogic) -> None:
-    """The same, back."""
+    """Gives back the content and trigger of a window."""
     row = view(k.WINDOW, low.here[id(logic)])
     logic.fires = int(row["fires"])
     for content in logic.contents:
@@ -186,7 +186,7 @@ def lift_window(low: Lowered, logic: WindowLogic) -> None:
 
 
 def results_of(low: Lowered, logic: WindowLogic) -> list[Result]:
-    """Results that have not left."""
+    """Results of a window that have not left."""
     row = view(k.WINDOW, low.here[id(logic)])
     found = low.blocks[int(row["here"]), "found"][: int(row["found_count"])]
     return list(zip(*(found[field].tolist() for field in ("key", "born_s", "taken_s")), strict=True))

@@ -1,4 +1,4 @@
-"""Tasks with what is in service and in their queues, processors with their jobs, shared queues, and brokers."""
+"""Handover of tasks with the records in service and in their queues, of processors, shared queues, and brokers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def lower_tasks(low: Lowered) -> None:
-    """All of them."""
+    """Fills the structures of all processors and tasks."""
     for processor, row in zip(low.processors, low.processor_rows, strict=True):
         row["slot"] = low.slot(k.PROCESSORS, int(row["here"]))
         jobs = low.arena.make(k.JOB, len(processor.tasks) + len(processor.jobs))
@@ -51,7 +51,7 @@ def lower_tasks(low: Lowered) -> None:
 
 
 def lower_queues(low: Lowered) -> None:
-    """What is queued came before anything that is on its way."""
+    """Puts queued records into lanes, as arrived before all records that are on their way."""
     for task in low.tasks:
         if not task.polls and task.queue:
             came = arrived(low, task.queue)
@@ -63,7 +63,7 @@ def lower_queues(low: Lowered) -> None:
 
 
 def lift_tasks(low: Lowered) -> None:
-    """The same, back."""
+    """Gives back all tasks and processors, with the records in their queues and on their way."""
     for task, row in zip(low.tasks, low.task_rows, strict=True):
         if not task.polls:
             _queue(low, task, int(row["lane"]))
@@ -99,7 +99,7 @@ def _queue(low: Lowered, task: Task, lane: int) -> None:
 
 
 def _under_way(low: Lowered, here: int, card: int) -> None:
-    """It is under way on a card or link."""
+    """Gives back a record that is under way on a card or link."""
     item, nic, made = low.item(here), low.object_at[card], record(low, here)
     made.sent_s, made.latency_s = float(item["sent_s"]), float(item["latency_s"])
     entry = (float(item["at_s"]), NORMAL, int(item["order"]), Once(nic._arrive, made))
@@ -114,7 +114,7 @@ def _processor(low: Lowered, processor: Processor, row: Any) -> None:
 
 
 def lower_pools(low: Lowered) -> None:
-    """Who is idle, and what waits with whom."""
+    """Fills the structures of shared queues: idle members, and waiting records with the members that count them."""
     for pool, row in zip(low.pools, low.pool_rows, strict=True):
         row["members"] = low.arena.wholes([low.here[id(member)] for member in pool.members])
         row["count"] = len(pool.members)
@@ -132,7 +132,7 @@ def lower_pools(low: Lowered) -> None:
 
 
 def lift_pools(low: Lowered) -> None:
-    """The same, back."""
+    """Gives back all shared queues."""
     for pool, row in zip(low.pools, low.pool_rows, strict=True):
         pool.idle.clear()
         pool.idle.extend(low.object_at[here] for here in chain(row["first_idle"], k.NEXT_IDLE))
@@ -145,7 +145,7 @@ def lift_pools(low: Lowered) -> None:
 
 
 def lower_brokers(low: Lowered) -> None:
-    """All of them."""
+    """Fills the structures of all brokers, and links them to their sources."""
     for broker, row in zip(low.brokers, low.broker_rows, strict=True):
         here, (source, alarm) = int(row["here"]), _source(broker)
         task = low.row(source)
@@ -161,26 +161,26 @@ def lower_brokers(low: Lowered) -> None:
 
 
 def _source(broker: Broker) -> tuple[Task, Alarm]:
-    """The source, and what it polls by."""
+    """Source of a broker, and the alarm of its polling."""
     assert isinstance(broker.source, Task) and broker.source.polling is not None
     return broker.source, broker.source.polling.alarm
 
 
 def _read(broker: Broker, row: Any) -> None:
-    """The source takes from the broker's first block, where it is."""
+    """Fills in the broker's first block, and the place of the first record that was not taken."""
     row["times"], row["count"] = broker.first().buffer_info()
     row["place"] = broker.place
 
 
 def more_arrivals(low: Lowered, row: Any) -> None:
-    """The next arrivals at a broker, whose last ones were taken."""
+    """Fills in the next arrivals at a broker, whose last ones were taken."""
     broker = low.object_at[int(row["here"])]
     broker.place = int(row["place"])
     _read(broker, row)
 
 
 def lift_brokers(low: Lowered) -> None:
-    """All of them, back; tasks are told when they poll."""
+    """Gives back all brokers and the queues of their sources."""
     for broker, row in zip(low.brokers, low.broker_rows, strict=True):
         (source, alarm), here = _source(broker), int(row["here"])
         again = low.blocks[here, "again"][int(row["again_place"]) : int(row["again_count"])].tolist()
