@@ -55,7 +55,7 @@ def take_checkpoint(world: World) -> Checkpoint:
                 path.direct(unsent[-1])
     timed = bool(world.owners)
     flying = world.in_flight()  # in order of arrival at the end of a hop
-    for record in sorted(flying, key=_hops) if timed else flying:  # those with fewest hops to go lead
+    for record in sorted(flying, key=_hops) if timed else flying:  # records with the fewest hops to go lead
         inbox = destination(record)
         if inbox is not None and isinstance(inbox.task, Task | Buffer):
             sent.append(record.copy())

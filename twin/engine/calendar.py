@@ -112,7 +112,7 @@ class Calendar(simpy.Environment):
         super().__init__()
 
     def pending(self) -> list[Any]:
-        """Values of the events that somebody waits for, in the order in which they are due."""
+        """Values of the events that have callbacks, in the order in which they are due."""
         return [event._value for *_, event in sorted(self._queue, key=lambda entry: entry[:3]) if event.callbacks]
 
     def until(self, condition: Callable[[], bool]) -> simpy.Event:
@@ -134,7 +134,7 @@ class Calendar(simpy.Environment):
     def _look_at_conditions(self) -> None:
         awaited, self.awaited = self.awaited, []
         for condition, event in awaited:
-            if event.callbacks and condition():  # nobody waits any more where a failure has interrupted them
+            if event.callbacks and condition():  # a failure may have interrupted the waiting process
                 self._tell(event)
             elif event.callbacks:
                 self.awaited.append((condition, event))
@@ -169,11 +169,11 @@ class Calendar(simpy.Environment):
         queue = self._queue
         while queue and queue[0][0] < until:
             self.now, _, _, event = heappop(queue)
-            self._now = self.now  # what SimPy itself looks at
+            self._now = self.now  # the time that SimPy itself reads
             callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
             for callback in callbacks:
                 callback(event)
-            if not event._ok and not hasattr(event, "_defused"):  # a process raised, and nobody waits for it
+            if not event._ok and not hasattr(event, "_defused"):  # a process raised, and no other waits for it
                 raise event._value
             if self.awaited:
                 self._look_at_conditions()

@@ -112,7 +112,7 @@ class Output(Outlet):
                 port.passed_over += 1
 
     def mark(self, kind: str, value: float) -> None:
-        """Sends a control item to all consumers, behind what was sent so far."""
+        """Sends a control item to all consumers, behind the records sent so far."""
         for port in self.ports:
             port.mark(Mark(kind, value, self.name, self.env.now))
 

@@ -15,7 +15,7 @@ from twin.wiring.world import World
 
 
 class ConservationError(RuntimeError):
-    """A run created or lost tuples, or did more work than its processors can."""
+    """Error of a run that created or lost tuples, or did more work than its processors can."""
 
 
 def check(job: Job, world: World) -> None:

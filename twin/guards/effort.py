@@ -44,18 +44,18 @@ VISIT = 0.1
 DEALT, HELD = 0.5, 1.5
 """Cost of dealing a record by its key, and of putting it into a window and out of it, in services of the kernel."""
 ENDING, PANE = 2.0, 0.9
-"""Cost, for a replica, of ending a window over event time, and of adding one of its panes, in services."""
+"""Cost, for a replica, of ending a window over event time, and of adding a pane to it, in the engine's services."""
 SESSION, KEPT = 0.3, 0.05
-"""Cost of a session, and of a record in a window, that the kernel hands over at the end, in services."""
+"""Cost of a session, and of a record in a window, that the kernel hands over at the end, in the engine's services."""
 ROW, REPLICA, OPERATOR, CHANNEL = 7.0, 65.0, 150.0, 4.0
 """Cost of writing a row of statistics, of making a replica, of compiling, metering and reporting an operator, and of
-making a channel between two replicas, when it is first used; in services."""
+making a channel between two replicas, when it is first used; in the engine's services."""
 BARRIER = 30.0
-"""Cost of a replica's part in a checkpoint, in services."""
+"""Cost of a replica's part in a checkpoint, in the engine's services."""
 CHAINED = 0.5
 """Cost of a service within a chain, where no tuple is sent, as a share of that of any other."""
 DRIFT, DRIFTING_GROUP = 12.0, 0.02
-"""Cost of a drift of keys, and in addition for each of their key groups, in services."""
+"""Cost of a drift of keys, and in addition for each of their key groups, in the engine's services."""
 PHASES_READ = 20_000
 """Most phases of an arrival law that are read; for the rest of the run their number is extrapolated."""
 
@@ -95,7 +95,7 @@ class Effort:
 
     @property
     def long(self) -> bool:
-        """Whether a person who waits should be told."""
+        """Whether the run takes so long that a waiting user should be told."""
         return self.cpu_s > limits.LONG_S
 
     def describe(self) -> str:

@@ -13,7 +13,7 @@ from twin.scenario import Scenario
 from twin.workload import ArrivalLaw
 
 LONG_S = 20.0
-"""CPU seconds beyond which a person who waits should be told."""
+"""CPU seconds beyond which a waiting user should be told."""
 MOST_S = 5000.0
 """CPU seconds beyond which a run is refused."""
 MOST_BYTES = 4e9

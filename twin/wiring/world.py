@@ -51,7 +51,7 @@ class World:
     owners: dict[str, Ownership] = field(default_factory=dict)  # of operators over event time
     audits: dict[str, WindowAudit] = field(default_factory=dict)  # of operators over event time
     undone: list[History] = field(default_factory=list)  # by failures
-    gates: dict[str, Gate] = field(default_factory=dict)  # of operators whose external system has a rate limit
+    gates: dict[str, Gate] = field(default_factory=dict)  # by operator whose external system has a rate limit
     limits: list[BandwidthLimit] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
 

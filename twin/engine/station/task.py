@@ -31,7 +31,7 @@ _NOTHING = (Record(0.0, 0.0, 0.0), 0.0, 0.0, 0.0)
 
 @dataclass(slots=True)
 class Snapshot:
-    """The state of a task at a checkpoint, which it goes back to.
+    """State of a task at a checkpoint, from which it can go on.
 
     queue: records to serve. serving: a record that was served, but its results not sent. evaluating: unsent results of
     an evaluation. windows: number of records that its windows held, by its own count. alignment: progress of its
@@ -108,7 +108,7 @@ class Task:
 
     @property
     def ports(self) -> list[Port]:
-        """The ports of its output, one for each stream."""
+        """Ports of its output, one for each stream."""
         return self.output.ports
 
     @property
@@ -276,7 +276,7 @@ class Task:
         self.busy = True
         self.in_service_work_s = work_s
         self.evaluating = outcome
-        if work_s <= 0.0:  # whoever evaluates goes on with what is queued
+        if work_s <= 0.0:  # the caller goes on with queued records
             self._leave()
         elif self.processor.shared:
             self.processor.start(self, work_s, self.work_done)

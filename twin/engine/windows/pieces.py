@@ -61,7 +61,7 @@ class Pieces(SpanStore[Span]):
     # forming ---------------------------------------------------------------------------------------------------------
 
     def form(self, due: list[Span]) -> Merged:
-        """Forms windows that end together. Pieces that nobody sent count as empty."""
+        """Forms windows that end together. Pieces that were not sent count as empty."""
         first, end = min(span.start for span in due), due[0].end
         for span in self._sent(first, end):
             self._ends[span.start].add(span.end)
