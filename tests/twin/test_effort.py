@@ -21,12 +21,14 @@ from twin.guards.effort import (
     KERNEL_S,
     PANE,
     SESSION,
+    TAKEN_OVER,
     estimate,
     native,
     require_feasible,
 )
 from twin.guards.memory import MOST_BYTES, MOST_S
 from twin.job import compile
+from twin.kernel.bridge import WORTH
 from twin.kernel.traits import unsupported_part
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -80,6 +82,25 @@ def test_checkpoints_cost_a_barrier_at_each_replica_and_leave_the_rest_to_the_ke
     assert barriers.services == (BARRIER * replicas + CHANNEL * channels) * SHORT.horizon_s
     assert "barriers" in barriers.cause
     assert any(each.each_s == KERNEL_S for each in told.loads)
+
+
+@pytest.mark.parametrize(("state", "least", "most"), [("full", 20, 200), ("incremental", 3, 20)])
+def test_state_on_its_way_keeps_the_kernel_from_working(state: str, least: float, most: float) -> None:
+    """8 s of each 10 s at 1 Gbit/s for 1 GB a replica, in which the engine works; the few records touch few keys."""
+    window = {"policy": "count", "size_tuples": 10}
+    keyed = {"group_by": "string", "groups": 8_000_000, "key_groups": 8, "state_bytes_per_group": 2.5e8}
+    aggregate = {"kind": "aggregate", "name": "a", "window": window, "service_time_s": 1e-5} | keyed
+    hosts = [HOST | {"name": name, "bandwidth_mbps": 1000} for name in ("h", "i", "store")]
+    job = Scenario.of(
+        chain([aggregate], 2e4, hosts=hosts, placement={"a": ["h", "i"]}), SHORT.model_copy(update={"horizon_s": 60})
+    )
+    free, paid = (Checkpoints(storage=storage, state=state) for storage in (None, "store"))
+    costs = [estimate(job.model_copy(update={"checkpoints": each})).cpu_s for each in (free, paid)]
+    assert least < costs[1] / costs[0] < most
+
+
+def test_the_engine_takes_over_for_as_long_as_it_says() -> None:
+    assert TAKEN_OVER == WORTH
 
 
 @pytest.mark.parametrize("name", registry.names())

@@ -28,6 +28,11 @@ PIECES = 1000
 """Most pieces; those of larger states are larger."""
 
 
+def pieces_of(size: float, bytes_per_s: float) -> int:
+    """In how many pieces so many bytes go over a way with such a slowest card or link."""
+    return min(PIECES, math.ceil(size / (bytes_per_s * PIECE_S)))
+
+
 class Arrival:
     """Receiver of pieces of state, which triggers `event` when all are there."""
 
@@ -56,7 +61,7 @@ def carry(
         return
     nics = [nic for nic, _ in wiring.network.hops(start.host, end.host)]
     slowest = min(nic.bytes_per_s for nic in nics)
-    pieces = min(PIECES, math.ceil(size / (slowest * PIECE_S)))
+    pieces = pieces_of(size, slowest)
     arrival = Arrival(world.env, world.ledger, pieces)
     path = wiring.network.path(start, end, Inbox(arrival, 0, 0), size / pieces)
     assert path.nic is not None

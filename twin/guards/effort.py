@@ -14,6 +14,7 @@ from itertools import islice
 
 import numpy as np
 
+from twin.change.storage import pieces_of
 from twin.errors import BadInput
 from twin.event_time import partial_panes
 from twin.guards import memory as limits
@@ -23,7 +24,10 @@ from twin.panes import panes_of
 from twin.query import AnyOperator, Windowed
 from twin.randomness import random_stream
 from twin.rates.answer import RateAnswer
+from twin.rates.arrays import JobArrays
+from twin.rates.checkpoints import key_state_n
 from twin.rates.model import RateModel
+from twin.rates.network import Hops
 from twin.scenario import Scenario
 from twin.windows import US_PER_S, EventWindow
 from twin.workload import ArrivalLaw
@@ -52,6 +56,8 @@ ROW, REPLICA, OPERATOR, CHANNEL = 7.0, 65.0, 150.0, 4.0
 making a channel between two replicas, when it is first used; in the engine's services."""
 BARRIER = 30.0
 """Cost of a replica's part in a checkpoint, in the engine's services."""
+TAKEN_OVER = 1000
+"""Services that the engine does whenever it takes over from the kernel, if no further change comes before."""
 CHAINED = 0.5
 """Cost of a service within a chain, where no tuple is sent, as a share of that of any other."""
 DRIFT, DRIFTING_GROUP = 12.0, 0.02
@@ -151,6 +157,9 @@ def _estimate(scenario: Scenario, job: Job, answer: RateAnswer) -> Effort:
         *_arrivals(job, scenario),
         *_clocks(job, scenario, _channels(job, scenario, answer)),
     ]
+    if native(job, scenario):
+        in_kernel = sum(load.services for load in loads if load.each_s == KERNEL_S)
+        loads += _uploads(job, scenario, _taken_per_s(answer), in_kernel / scenario.run.horizon_s)
     return Effort(tuple(sorted(loads, key=lambda load: -load.cpu_s)))
 
 
@@ -212,6 +221,49 @@ def _state(job: Job, scenario: Scenario, answer: RateAnswer) -> Iterator[Service
         elif sessions := open_sessions(job, operator, taken_per_s, horizon_s):
             why = f"the {sessions:.1e} open sessions of {name!r}"
             yield ServiceLoad(SESSION * sessions, why, "make its gap shorter or its keys fewer")
+
+
+def _uploads(
+    job: Job, scenario: Scenario, taken_per_s: dict[str, float], services_per_s: float
+) -> Iterator[ServiceLoad]:
+    """State on its way to the storage of checkpoints. At each piece the engine takes over from the kernel; those of all
+    tasks count as in step with the longest. services_per_s: of the kernel."""
+    spec, horizon_s = scenario.checkpoints, scenario.run.horizon_s
+    if spec is None or spec.storage is None:
+        return
+    held = {name: min(job.rates[name].state_tuples, taken * horizon_s) for name, taken in taken_per_s.items()}
+    came = {name: taken * spec.interval_s for name, taken in taken_per_s.items()}
+    first_s, first = _longest_upload(job, scenario, spec.storage, held, None)
+    later_s, later = _longest_upload(job, scenario, spec.storage, held, came if spec.state == "incremental" else None)
+    more = max(0.0, (horizon_s - first_s) / max(spec.interval_s, later_s + spec.min_pause_s) - 1.0)
+    count, services = 0.0, 0.0
+    for times, longest_s, pieces in ((1.0, first_s, first), (more, later_s, later)):
+        between = services_per_s * longest_s / max(pieces, 1)
+        count += times * pieces
+        services += times * pieces * (between if between < TAKEN_OVER else TAKEN_OVER + KEPT * sum(held.values()))
+    why = f"the {count:.1e} pieces of state on their way to the storage"
+    yield ServiceLoad(services, why, "make checkpoints.interval_s longer")
+
+
+def _longest_upload(
+    job: Job, scenario: Scenario, storage: str, held: dict[str, float], came: dict[str, float] | None
+) -> tuple[float, int]:
+    """How long the state of a task is on its way alone, in seconds, and in how many pieces: of the longest of all.
+
+    held: tuples in windows, by operator. came: those since the last checkpoint, whose keys alone are sent; None: all.
+    """
+    arrays, hops, found = JobArrays(job), Hops(scenario.cluster), (0.0, 0)
+    numbers = {host.name: number for number, host in enumerate(scenario.cluster.hosts)}
+    for o, component in enumerate(job.apart.components):
+        name, new = component.name, None if came is None else came[component.name]
+        keyed = np.sum(key_state_n(arrays, o, None if new is None else np.array([new])))
+        windows = (held[name] if new is None else min(held[name], new)) * component.bytes_in
+        size = float(keyed + windows) / component.replicas
+        for host in scenario.plan.hosts(name):
+            slow = max((hops.slow_k[k] for k in hops.route(numbers[host], numbers[storage])), default=0.0)
+            if size * slow > found[0]:
+                found = size * slow, pieces_of(size, 1.0 / slow)
+    return found
 
 
 def _event_windows(job: Job, operator: AnyOperator, taken_per_s: float, horizon_s: float) -> Iterator[ServiceLoad]:

@@ -42,7 +42,7 @@ def uploads(layout: Layout, found: Load, spec: Checkpoints, period_s: np.ndarray
     """period_s: in which what increments have has changed. [N]"""
     bytes_on = _windows_on(layout, found, period_s if spec.state == "incremental" else None)
     for o in range(len(bytes_on)):
-        bytes_on[o] += _state_n(layout.job, o, found.in_on[o] * period_s if spec.state == "incremental" else None)
+        bytes_on[o] += key_state_n(layout.job, o, found.in_on[o] * period_s if spec.state == "incremental" else None)
     sent_on = np.zeros_like(bytes_on) if spec.storage is None else _sent_on(layout, found, spec.storage, bytes_on)
     stored_n = bytes_on.sum(axis=0) * 8e-6 / (np.inf if spec.storage_mbps is None else spec.storage_mbps)
     return Uploads(bytes_on, sent_on, stored_n)
@@ -61,8 +61,8 @@ def _windows_on(layout: Layout, found: Load, period_s: np.ndarray | None) -> np.
     return np.asarray(held_on * job.costs.held_bytes.mean(found.in_on, layout.carried_sn(found.out_on)))
 
 
-def _state_n(job: JobArrays, o: int, came_n: np.ndarray | None) -> float | np.ndarray:
-    """Bytes of key groups: all, or those of keys that are among so many tuples. [N]"""
+def key_state_n(job: JobArrays, o: int, came_n: np.ndarray | None) -> float | np.ndarray:
+    """Bytes of an operator's key groups: all, or those of keys that are among so many tuples. [N]"""
     operator, name = job.operators[o], job.names[o]
     groups, each = key_groups_of(operator), getattr(operator, "state_bytes_per_group", 0.0)
     if groups is None or came_n is None:
