@@ -31,8 +31,8 @@ ONE_ROOM = {"twin.event_time": "twin.query"}
 """A query checks itself as it is made, by what this file says of it: they are a room in all but name."""
 SMALL = 40
 """Lines."""
-ALIKE = {"figures", "streamtwin", "streamtwin.answers", "twin.kinds"}
-"""Rooms with a file a figure, an answer, a kind, and the entry points."""
+ALIKE = {"figures", "optimizers", "optimizers.policies", "streamtwin.answers", "twin.arrivals", "twin.kinds"}
+"""Rooms with a file a figure, an answer, a kind, ..., and the entry points."""
 GLOBAL_STATE = {"matplotlib.pyplot", "random"}
 
 

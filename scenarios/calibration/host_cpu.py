@@ -16,7 +16,7 @@ import numpy as np
 from scipy import optimize
 
 from scenarios.calibration.design import core_speeds
-from scenarios.calibration.point import Point
+from scenarios.calibration.point import Point, one_job
 from twin.overrides import put
 from twin.query import Windowed
 from twin.scenario import Scenario
@@ -120,7 +120,7 @@ def _without(point: Point, cores: Mapping[str, float]) -> Point:
 
 def _by_host(points: Sequence[Point]) -> dict[str, list[_Host]]:
     """What was read of each host, in the points of one job; nothing of several, or of another host by that name."""
-    if len({point.scenario.query for point in points}) > 1:
+    if not one_job(points):
         return {}
     each_s, found = _each_s(points), dict[str, list[_Host]]()
     for point in points:

@@ -181,3 +181,8 @@ def _but_for_rates(point: Point) -> str:
     scenario = point.scenario
     parts = (scenario.query, scenario.cluster, scenario.plan)
     return "|".join(part.model_dump_json() for part in parts)
+
+
+def one_job(points: Sequence[Point]) -> bool:
+    """Whether all points are of the same query."""
+    return all(point.scenario.query == points[0].scenario.query for point in points)

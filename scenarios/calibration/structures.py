@@ -17,7 +17,7 @@ from scipy import optimize
 
 from scenarios.calibration.design import BUSY, Rows, Work, core_speeds, rows_of, work_of
 from scenarios.calibration.least_squares import LinearFit, fit
-from scenarios.calibration.point import Point
+from scenarios.calibration.point import Point, one_job
 from scenarios.calibration.unit_costs import UnitCost, charged, of_functions, of_kinds, of_operators
 from twin.errors import BadInput
 from twin.rates.model import RateModel
@@ -92,16 +92,16 @@ class Explained:
 
 def candidates(points: Sequence[Point], by: By | None) -> list[Structure]:
     """The structures that these points can tell apart. by: the only one to look at."""
-    one_job = len({point.scenario.query for point in points}) == 1
+    alone = one_job(points)
     busy, hosts = any(point.busy for point in points), any(point.cpu for point in points)
-    if by == "operator" and not one_job:
+    if by == "operator" and not alone:
         raise BadInput("--by operator is for points of one job, and these are of several; use --by kind or function")
-    found: list[By] = [by] if by else ["operator", "kind"] if one_job and busy else ["kind", "function"]
+    found: list[By] = [by] if by else ["operator", "kind"] if alone and busy else ["kind", "function"]
     sizes = {host.cpu_percent for point in points for host in point.scenario.cluster.hosts if host.name in point.cpu}
     structures = [Structure(each) for each in found]
     if hosts and max(sizes) > 1.5 * min(sizes):
         structures += [replace(each, exponent=None) for each in structures]
-    if busy and one_job and not hosts:  # where hosts differ, replicas of small ones get less than a core
+    if busy and alone and not hosts:  # where hosts differ, replicas of small ones get less than a core
         structures += [replace(each, own_cores=True) for each in structures]
     return structures
 

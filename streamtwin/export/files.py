@@ -7,7 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scenarios.files.documents import as_csv
 from scenarios.files.run_folder import KeptRun
@@ -47,6 +47,8 @@ def files_of(run: Run) -> Iterator[tuple[str, str]]:
 
 def _operators(run: Run) -> Iterator[MetricSample]:
     grown: dict[tuple[str, str], int] = defaultdict(int)
+    results: dict[float, int] = defaultdict(int)
+    ages_s: dict[float, float] = defaultdict(float)
     for row in run.operator_rows:
         end_s, name = row["end_s"], row["operator"]
         for counter in COUNTERS:
@@ -54,17 +56,13 @@ def _operators(run: Run) -> Iterator[MetricSample]:
             yield MetricSample(end_s, counter, grown[name, counter], name)
         for gauge in GAUGES:
             yield MetricSample(end_s, gauge, row[gauge], name)
-        yield from _at_the_ends(row)
-
-
-def _at_the_ends(row: Mapping[str, Any]) -> Iterator[MetricSample]:
-    """What arrives at sources; how old results are at sinks."""
-    if row.get("arrived") is not None:
-        offered_per_s = row["arrived"] / (row["end_s"] - row["start_s"])
-        yield MetricSample(row["end_s"], "offered_per_s", offered_per_s, row["operator"])
-    if row.get("latencyCount"):
-        mean_s = row["processingLatencySum_s"] / row["latencyCount"]
-        yield MetricSample(row["end_s"], "processing_latency_s", mean_s)
+        if row.get("arrived") is not None:
+            yield MetricSample(end_s, "offered_per_s", row["arrived"] / (end_s - row["start_s"]), name)
+        if row.get("latencyCount"):
+            results[end_s] += row["latencyCount"]
+            ages_s[end_s] += row["processingLatencySum_s"]
+    for end_s, count in results.items():  # a mean over the records of all sinks, as points have one latency
+        yield MetricSample(end_s, "processing_latency_s", ages_s[end_s] / count)
 
 
 def _hosts(run: Run) -> Iterator[MetricSample]:

@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 from scenarios.files import scenario_file
 from scenarios.files.run_folder import KeptRun, read_run
-from streamtwin.export.files import export
+from streamtwin.export.files import export, files_of
 from streamtwin.export.trace_events import MICROS, OPERATORS, PAUSES, lanes
 from tests.commands import done, refused
 from tests.scenarios.questions.jobs import queue, shop
 from tests.streamtwin.trace_event_rules import broken
+from tests.twin.test_router import routing
 from twin.events import Failure, Migration, RateChange, SlowDown
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 
@@ -119,3 +121,13 @@ def test_the_command_writes_one_new_file_or_nothing(tmp_path, monkeypatch):
     assert "holds no run" in refused("export", "empty", "--format", "csv")
     assert "empty" in refused("run", "queue.yaml", "--plot", "empty") and not [*Path("empty").iterdir()]
     assert sorted(each.name for each in tmp_path.iterdir()) == ["empty", "q.svg", "queue.perfetto.json", "queue.yaml"]
+
+
+def test_samples_of_latency_are_means_over_the_records_of_all_sinks() -> None:
+    """Most records go to one sink at once, a few to another after long service: a mean of means would be far off."""
+    job = Scenario.of(routing({"main": 0.95, "late": 0.05}, service_time_s=0.05), RunSettings(horizon_s=60, warmup_s=0))
+    run = simulate(job)
+    samples = [row for _, text in files_of(run) for row in csv.DictReader(text.splitlines())]
+    found = [float(row["value"]) for row in samples if row["metric"] == "processing_latency_s"]
+    assert len(found) == len({row["time"] for row in samples}), "one a period"
+    assert sum(found) / len(found) == pytest.approx(run.metrics.processing_latency_s.mean, rel=0.02)

@@ -114,6 +114,7 @@ TOTAL = {
     "window": WINDOW,
     "service_time_s": 0.001,
 }
+ROUTER = {"kind": "router", "name": "router", "service_time_s": 0.0004, "shares": {"map": 0.7, "sink": 0.3}}
 JOIN = {
     "kind": "join",
     "name": "join",
@@ -155,6 +156,12 @@ JOBS = {
         {"source": 300},
         {"source": "h", "map": ["h", "h"], "sink": "h"},
         {"h": 100},
+    ),
+    "a router": job(
+        [SOURCE, ROUTER, MAP, SINK],
+        [("source", "router"), ("router", "map"), ("router", "sink"), ("map", "sink")],
+        {"source": 200},
+        {"source": "h", "router": "h", "map": "h", "sink": "h"},
     ),
 }
 
@@ -218,6 +225,13 @@ def test_costs_are_in_reference_cores_whatever_a_core_of_the_hosts_is_worth(a: f
         expected_us = pytest.approx(1e6 * operator.service_time_s, rel=0.04)
         assert found.costs[f"operator {operator.name}"] == expected_us, operator.name
     assert found.base == (pytest.approx({"a": 0.2 * a / 100, "b": 0.2 * b / 100}, rel=0.2) if cpu else {})
+
+
+def test_cpu_of_hosts_is_read_in_a_job_with_a_router() -> None:
+    points = [simulated(str(f), at, at) for f in (0.3, 0.6, 0.9) for at in (at_rates(JOBS["a router"], f),)]
+    with_base = [replace(point, cpu={"h": cpu + 0.05}) for point in points for cpu in point.cpu.values()]
+    cores = points[0].scenario.cluster.host("h").cpu_percent / 100
+    assert bases(with_base)["h"].cores == pytest.approx(0.05 * cores, rel=0.1)
 
 
 def test_waits_that_cpu_tells_do_not_depend_on_what_a_core_is_worth() -> None:
